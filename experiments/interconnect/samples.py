@@ -43,7 +43,7 @@ def delivery_check(rows: Sequence[Row]) -> Check:
     sent, received = sum(row["sent"] for row in rows), sum(row["received"] for row in rows)
     stuck = sum(bool(row["deadlocked"]) for row in rows)
     lost = [row for row in rows if row["sent"] != row["received"]]
-    return Check(
+    check = Check(
         name="sent = received in every run",
         predicted=float(sent),
         measured=float(received),
@@ -52,18 +52,20 @@ def delivery_check(rows: Sequence[Row]) -> Check:
         detail=f"{len(rows)} runs, {stuck} deadlocked",
         rival_note=COUNTED,
     )
+    return check.of(sent + len(lost) + stuck, "nothing was sent")
 
 
 def livelock_check(rows: Sequence[Row]) -> Check:
     """No packet crossed more links than the cap (they travel on and arrive; a cap is no loss)."""
-    circling = sum(row.get("livelocked", 0) for row in rows)
-    return Check.equal(
+    circling, sent = sum(row.get("livelocked", 0) for row in rows), sum(row["sent"] for row in rows)
+    check = Check.equal(
         "packets beyond the hop cap of sixteen diameters",
         0.0,
         float(circling),
         rival_is=COUNTED,
-        detail=f"{sum(bool(row.get('livelocked')) for row in rows)} of {len(rows)} runs, {sum(row['sent'] for row in rows)} packets",
+        detail=f"{sum(bool(row.get('livelocked')) for row in rows)} of {len(rows)} runs, {sent} packets",
     )
+    return check.of(sent + circling, "nothing was sent")
 
 
 def at_least(name: str, claimed: float, values: Sequence[float], **evidence: Unpack[Evidence]) -> Check:

@@ -97,7 +97,7 @@ def judge(rows: Sequence[Row]) -> Verdict:
                 detail=f"{row['rounds']} rounds; {row['dropped']} of {row['injected']} on wrong wavelengths dropped and counted"
                 + "".join(f"; not as predicted: {failed}" for failed in row["failed"]),
                 rival_note="none: an exact count",
-            )
+            ).of(row["sent"] + row["delivered"] + len(row["failed"]))
         )
         if row["method"] == "liquid":
             checks.append(

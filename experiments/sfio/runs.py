@@ -101,9 +101,10 @@ def transferred(network: str, *, free: bool = False, pairs: Pairs = (), **option
 def content_check(rows: Sequence[Row]) -> Check:
     """Every point's content was verified."""
     whole = sum(bool(row["verified"]) for row in rows)
-    return Check.equal(
+    check = Check.equal(
         "runs whose content was verified", len(rows), whole, rival_is="none: an exact count, byte by byte"
     )
+    return check.of(len(rows), "no run")
 
 
 def judged(rows: Sequence[Row], checks: Sequence[Check], notes: Sequence[str] = ()) -> Verdict:

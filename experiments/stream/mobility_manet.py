@@ -76,7 +76,7 @@ def judge(rows: Sequence[Row]) -> Verdict:
                 detail=f"{row['wrong_packets']} of {row['packets']} packets fared otherwise; longest change "
                 f"{row['longest_change_s']:.2f} s; {row['faults']} failures"
                 + (f"; failed: {', '.join(row['failed'])}" if row["failed"] else ""),
-            )
+            ).of(row["packets"] + len(row["failed"]))
         )
         checks += _frame_checks(row, name)
         if row["handover"] == "before" and not row["faults"]:

@@ -131,23 +131,20 @@ def _against_one(row: Row, one: Row) -> list[Check]:
     apart = max(abs(a - b) for a, b in zip(row["losses"], one["losses"], strict=True))
     wrong_sizes = sum(a != b for a, b in zip(row["block_sizes"], one["block_sizes"], strict=True))
     return [
-        Check(
-            name=f"{name}: greatest difference of a fault's loss from that on one machine",
-            predicted=0.0,
-            measured=apart,
+        Check.equal(
+            f"{name}: greatest difference of a fault's loss from that on one machine",
+            0.0,
+            apart,
             tolerance=0.01,
-            passed=apart <= 0.01,
             rival=max(one["losses"]),
-            rival_note="a fault is in force at no end, or at the wrong one",
+            rival_is="a fault is in force at no end, or at the wrong one",
         ),
-        Check(
-            name=f"{name}: faults answered by another block size than on one machine",
-            predicted=0,
-            measured=wrong_sizes,
-            tolerance=0,
-            passed=wrong_sizes == 0,
+        Check.equal(
+            f"{name}: faults answered by another block size than on one machine",
+            0,
+            wrong_sizes,
             rival=len(row["block_sizes"]),
-            rival_note="N is never raised, or by what the machines themselves lose",
+            rival_is="N is never raised, or by what the machines themselves lose",
         ),
     ]
 

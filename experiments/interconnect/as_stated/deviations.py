@@ -116,15 +116,15 @@ def measure(point: Mapping[str, Any]) -> dict[str, Any]:
 
 def judge(rows: Sequence[Row]) -> Verdict:
     """All is delivered whatever the letter; what performance and latency differ by."""
-    lost = sum(row["sent"] - row["received"] for row in rows)
+    sent, received = (sum(row[name] for row in rows) for name in ("sent", "received"))
     checks = [
         Check.equal(
             "messages that a run leaves undelivered, with any of the departures and without",
             0.0,
-            float(lost),
+            float(sent - received),
             rival_is=COUNTED,
-            detail=f"{len(rows)} runs, {sum(row['sent'] for row in rows)} messages, {sum(bool(row['deadlocked']) for row in rows)} deadlocked",
-        )
+            detail=f"{len(rows)} runs, {sent} messages, {sum(bool(row['deadlocked']) for row in rows)} deadlocked",
+        ).of(sent + received)
     ]
     for place in STATED:
         for option in options_at(place):

@@ -95,7 +95,7 @@ def judge(rows: Sequence[Row]) -> Verdict:
             passed=all(r["sent"] == r["received"] and not r["deadlocked"] for r in safe),
             detail=f"{len(safe)} runs, {sum(r['nac_moves'] for r in safe)} moves",
             rival_note=COUNTED,
-        ),
+        ).of(sum(r["sent"] + r["received"] + r["deadlocked"] for r in safe)),
         _count(
             "a burst in phase at 500/s deadlocks without NAC (runs)",
             len(bare),

@@ -61,9 +61,10 @@ def judge(rows: Sequence[Row]) -> Verdict:
 
 def _delivery(rows: Sequence[Row]) -> Check:
     sent, received = (sum(row[name] for row in rows if row["part"] == "latency") for name in ("sent", "received"))
-    return Check.equal(
+    check = Check.equal(
         "messages undelivered", 0.0, float(sent - received), rival_is=COUNTED, detail=f"{sent} messages sent"
     )
+    return check.of(sent + received)
 
 
 def _latency_checks(rows: Sequence[Row], share: float, mean: float, worst: float | None) -> list[Check]:

@@ -90,7 +90,7 @@ def judge(rows: Sequence[Row]) -> Verdict:
                 rival_note="none: every check of a run names its own",
                 detail=f"{_sum(own, 'failures'):.0f} failures, {_sum(own, 'wrong_packets'):.0f} of {_sum(own, 'packets'):.0f} packets fared otherwise"
                 + (f"; failed: {', '.join(off)}" if off else ""),
-            )
+            ).of(_sum(own, "packets") + len(off))
         )
         checks += [_expectation(rate, own, name), _given(own, name)]
     reasons = [row["invalid"] for row in rows if row["invalid"]]

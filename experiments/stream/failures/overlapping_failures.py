@@ -67,7 +67,7 @@ def judge(rows: Sequence[Row]) -> Verdict:
             0,
             sum(row["undecodable_settled"] for row in rows),
             rival_is="none: a count that has to be nought",
-        )
+        ).of(sum(row["blocks"] for row in rows))
     )
     return Verdict(checks=tuple(checks))
 

@@ -122,11 +122,24 @@ class Study:
             rows = self._measure_missing(run, points, args)
             if len(rows) < len(points):
                 return _stopped(run, len(rows), len(points))
-            verdict = self.judge(rows).keyed()
-            directory = run.finish(rows, verdict, drawn(self, rows))
+            verdict = self.judged(rows)
+            directory = run.finish(rows, verdict, drawn(self, rows) if verdict.checks else {})
             note_page(directory / "page.html")
         self._show(args, rows, verdict, directory)
         return verdict.exit_code
+
+    def judged(self, rows: Sequence[Row]) -> Verdict:
+        """The verdict on these points, with a key for each check. Where there is no point, or ``judge`` does not find in them what it
+        compares (a mean of nothing, a ratio to nought, no valid run of a kind), it has no check, and a note says why: it cannot tell."""
+        if not rows:
+            return Verdict(checks=(), notes=("no point was measured",))
+        try:
+            return self.judge(rows).keyed()
+        except InputError:
+            raise
+        except (ArithmeticError, LookupError, ValueError) as error:
+            why = f"the points lack what the checks compare ({type(error).__name__}: {error})"
+            return Verdict(checks=(), notes=(why,))
 
     def _enter_sandbox(self, words: list[str]) -> None:
         from testbed.emulation.sandbox.sandbox import enter_sandbox, in_sandbox
