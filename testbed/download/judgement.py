@@ -9,7 +9,7 @@ from typing import Any
 from fec.protocol.large_blocks import MEASURED_OVER
 from testbed.download.figures import arrival_rates
 from testbed.download.plan import FRAME_OVERHEAD_BYTES, DownloadPlan
-from testbed.download.prediction import Prediction, Rivals, loss_at, predict, rivals, symbols_needed
+from testbed.download.prediction import Prediction, Rivals, delays, loss_at, predict, rivals, symbols_needed
 from testbed.faults.coming import came_check, fault_moments
 from testbed.model.machine.lateness import Lateness, first_not_borne
 from testbed.model.verdict import Check, Verdict
@@ -87,12 +87,13 @@ def tolerances(plan: DownloadPlan) -> tuple[float, float]:
     """Of the duration in seconds and of the packets sent, from how the sender works.
 
     It hears of a failure after up to two measurements and an acknowledgement, in which what is lost does not come; of the repair
-    as late, in which too many packets are sent; and of the last block's decoding two acknowledgements late at most.
+    as late, in which too many packets are sent; and of the last block's decoding two acknowledgements late at most. What it hears of
+    is a round trip old; the last symbol needed may come by the shortest path or by the longest.
     """
-    p = plan.parameters
-    notice_s = 2 * MEASURED_OVER / p.arrival_pps + p.ack_interval_s
+    p, propagation = plan.parameters, delays(plan)
+    notice_s = 2 * MEASURED_OVER / p.arrival_pps + p.ack_interval_s + propagation.round_s
     lost = [loss_at(plan, fault.start_s) for fault in plan.faults]
-    ending_s = 2 * p.ack_interval_s
+    ending_s = 2 * p.ack_interval_s + propagation.spread_s
     raised = sum(min(p.most_pps, p.arrival_pps / max(1 - share, 1e-9)) - p.arrival_pps for share in lost)
     return ending_s + notice_s * sum(lost), ending_s * p.most_pps + notice_s * raised
 

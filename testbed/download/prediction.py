@@ -5,11 +5,11 @@ Source: Gabrielyan 2007, section 4.3.3 (a sender with an adaptive transmission r
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 from fec.protocol.large_blocks import MAX_LOSS, PREAMBLE_BYTES
-from testbed.download.plan import FILL, DownloadPlan
+from testbed.download.plan import FILL, RETURN_LABELS, DownloadPlan
 from testbed.model.label_split import LABELS
 from topologies.network import reverse_of
 
@@ -21,6 +21,20 @@ class Prediction:
     seconds: float
     sent: float
     idle_s: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Delays:
+    """Propagation in seconds: ``forward_s``: the mean over labels; ``spread_s``: of the longest path beyond the shortest;
+    ``back_s``: of the earlier copy of an acknowledgement."""
+
+    forward_s: float
+    spread_s: float
+    back_s: float
+
+    @property
+    def round_s(self) -> float:
+        return self.forward_s + self.back_s
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,6 +54,20 @@ class Rivals:
 def symbols_needed(plan: DownloadPlan) -> int:
     """Symbols that must arrive: the file's and its preamble's; a block of RaptorQ may ask for two more, which is not counted."""
     return -(-(plan.file_bytes + PREAMBLE_BYTES) // plan.parameters.symbol_bytes)
+
+
+def delays(plan: DownloadPlan) -> Delays:
+    """Of the paths there and back, by the links' own delays."""
+
+    def along(links: Iterable[int]) -> float:
+        return sum(plan.network.links[index].delay_s for index in links)
+
+    there = [(along(path.links), path.stop - path.start) for path in plan.forward.paths]
+    return Delays(
+        forward_s=sum(delay_s * labels for delay_s, labels in there) / LABELS,
+        spread_s=max(there)[0] - min(there)[0],
+        back_s=min(along(plan.backward.path_of(label).links) for label in RETURN_LABELS),
+    )
 
 
 def loss_at(plan: DownloadPlan, at_s: float) -> float:
@@ -88,7 +116,11 @@ def _raised(plan: DownloadPlan, lost: float) -> float:
 
 
 def _walk(plan: DownloadPlan, loss: Callable[[float], float], pace: Callable[[float], float]) -> Prediction:
-    """From one change of the faults to the next: ``loss`` by time in seconds, ``pace`` in packets a second by loss."""
+    """From one change of the faults to the next: ``loss`` by time in seconds, ``pace`` in packets a second by loss.
+
+    What is sent arrives after the delay of its path, and the sender goes on until it hears that all is there.
+    """
+    propagation = delays(plan)
     need, last_pps = float(symbols_needed(plan)), plan.parameters.arrival_pps / FILL
     moments = sorted({t for f in plan.faults for t in (f.start_s, f.stop_s)})
     now, sent, idle = 0.0, 0.0, 0.0
@@ -97,7 +129,11 @@ def _walk(plan: DownloadPlan, loss: Callable[[float], float], pace: Callable[[fl
         sending = pace(lost)
         arriving = min(last_pps, sending * (1 - lost))
         if arriving and need <= arriving * (until - now):
-            return Prediction(seconds=now + need / arriving, sent=sent + sending * need / arriving, idle_s=idle)
+            return Prediction(
+                seconds=now + need / arriving + propagation.forward_s,
+                sent=sent + sending * (need / arriving + propagation.round_s),
+                idle_s=idle,
+            )
         if until == float("inf"):
             break  # a fault without end on the only way: never
         need -= arriving * (until - now)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import heapq
 import random
+from collections.abc import Sequence
 
 from testbed.download.judgement import DownloadMeasurements
 from testbed.download.plan import FRAME_OVERHEAD_BYTES, RETURN_LABELS, DownloadPlan
 from testbed.faults.impaired_link import ImpairedLink, queue_bytes
-from testbed.model.label_split import LabelSplit
 from topologies.network import reverse_of
 
 QUEUE_PACKETS = 100
@@ -24,7 +24,7 @@ class _Run:
         self.plan = plan
         self.sender, self.receiver = plan.sender(), plan.receiver()
         self.chance = random.Random(plan.seed)
-        self.events: list[tuple[float, int, bool, bytes]] = []
+        self.events: list[tuple[float, int, str, bytes]] = []
         self.count = 0
         self.free_s = 0.0
         self.hop_s = 8 * (FRAME_OVERHEAD_BYTES + plan.parameters.symbol_bytes) / plan.last_rate_bps
@@ -53,27 +53,31 @@ class _Run:
 
     def _step(self, now: float) -> None:
         while self.events and self.events[0][0] <= now:
-            at, _, to_sink, data = heapq.heappop(self.events)
-            if to_sink:
+            at, _, place, data = heapq.heappop(self.events)
+            if place == "last kilometre":
+                self._carry((self.last,), data, at, to="sink")
+            elif place == "sink":
                 self.arrivals.append(at)
                 self.receiver.receive(data, at)
             else:
                 self.sender.receive(data)
         for packet in self.sender.packets_due(now):
-            self._carry(self.plan.forward, packet.label, packet.data, now, to_sink=True)
+            path = self.plan.forward.path_of(packet.label)
+            self._carry(path.links[:-1], packet.data, now, to="last kilometre")
         for acknowledgement in self.receiver.acknowledgements_due(now):
             for label in RETURN_LABELS:
-                self._carry(self.plan.backward, label, acknowledgement, now, to_sink=False)
+                self._carry(self.plan.backward.path_of(label).links, acknowledgement, now, to="source")
 
-    def _carry(self, split: LabelSplit, label: int, data: bytes, now: float, *, to_sink: bool) -> None:
+    def _carry(self, links: Sequence[int], data: bytes, now: float, *, to: str) -> None:
+        """Over the links, to where it is dealt with when it comes: packets of short and long paths queue in the order in which they arrive."""
         times = [now]
-        for index in split.path_of(label).links:
-            times = [later for at in times for later in self._over(index, at, len(data), to_sink)]
+        for index in links:
+            times = [later for at in times for later in self._over(index, at, len(data))]
         for at in times:
             self.count += 1
-            heapq.heappush(self.events, (at, self.count, to_sink, data))
+            heapq.heappush(self.events, (at, self.count, to, data))
 
-    def _over(self, index: int, at: float, size: int, to_sink: bool) -> list[float]:
+    def _over(self, index: int, at: float, size: int) -> list[float]:
         """When the copies of a packet that comes to a link then have crossed it."""
         if self._lost(index, at):
             return []
@@ -82,11 +86,11 @@ class _Run:
             if start_s <= at < stop_s:
                 times = [later for one in times for later in link.offer(one, size + FRAME_OVERHEAD_BYTES)]
         delay_s = self.plan.network.links[index].delay_s
-        return [left + delay_s for one in times if (left := self._queued(index, one, to_sink)) is not None]
+        return [left + delay_s for one in times if (left := self._queued(index, one)) is not None]
 
-    def _queued(self, index: int, at: float, to_sink: bool) -> float | None:
+    def _queued(self, index: int, at: float) -> float | None:
         """When the packet leaves the queue of the last kilometre (at once, on another link); None where it is full."""
-        if not to_sink or index != self.last:
+        if index != self.last:
             return at
         if self.free_s - at > QUEUE_PACKETS * self.hop_s:
             self.dropped += 1

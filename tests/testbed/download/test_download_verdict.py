@@ -6,6 +6,8 @@ from dataclasses import replace
 from functools import cache
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from testbed.download.judgement import DownloadMeasurements, download_document, judge_download
 from testbed.download.plan import DownloadPlan
@@ -94,3 +96,35 @@ def test_a_fault_names_its_parallel_link() -> None:
     run = simulate_download(plan)
     document = download_document(plan, run, judge_download(plan, run))
     assert [one["link"] for one in document["faults"]] == ['"a->b"->c#1']
+@settings(max_examples=12)
+@given(
+    network=st.sampled_from(["ring:3", "ring:5", "torus:3x3", "swiss-t1"]),
+    delays_s=st.lists(st.sampled_from([0.0, 0.001, 0.01, 0.05, 0.3]), min_size=1, max_size=4),
+    size=st.sampled_from([1, 3_000, 60_000, 400_000]),
+    last_rate_bps=st.sampled_from([1e6, 8e6]),
+)
+def test_delays_of_links_are_in_the_prediction(
+    network: str, delays_s: list[float], size: int, last_rate_bps: float
+) -> None:
+    plain = load_network(network)
+    delay_of = {frozenset(k.id[:2]): delays_s[n % len(delays_s)] for n, k in enumerate(plain.links)}
+    links = tuple(replace(k, delay_s=delay_of[frozenset(k.id[:2])]) for k in plain.links)
+    switches = [node.id for node in plain.nodes if node.kind == "switch"]
+    options = DownloadOptions(file_bytes=size, last_rate_bps=last_rate_bps)
+    plan = build_download(replace(plain, links=links), switches[0], switches[-1], options, faults=())
+    assert "fails" not in outcomes(
+        plan, simulate_download(plan)
+    )  # a file of a few packets may not tell its rivals apart
+
+
+def test_packets_of_a_short_path_do_not_wait_for_those_of_a_long_one() -> None:
+    options = DownloadOptions(file_bytes=20_000, last_rate_bps=8e6)
+    plan = build_download(load_network("ring:3,delay_s=0.3"), "s1", "s2", options, faults=())
+    run = simulate_download(plan)
+    assert (run.arrivals_s[0], run.counters["queue_drops"]) == (pytest.approx(0.3, abs=0.01), 0)
+
+
+def test_a_failure_on_links_with_delays_is_answered_a_round_trip_later() -> None:
+    options = DownloadOptions(file_bytes=6_000_000, last_rate_bps=8e6)
+    plan = build_download(load_network("torus:3x3,delay_s=0.02"), "s0_0", "s1_1", options)
+    assert outcomes(plan, simulate_download(plan)) == ["holds"] * 4
