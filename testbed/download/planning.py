@@ -77,12 +77,25 @@ def build_download(
     chosen = tuple(faults) if faults is not None else _default_faults(plan, predict(plan).seconds)
     _check_impairments(whole, chosen)
     plan = replace(plan, faults=chosen)
+    _check_rate(plan)
     seconds = predict(plan).seconds
     if math.isinf(seconds):
         raise InputError(
             "faults: no way is ever left for what the file still needs; let them end, or choose another --method"
         )
     return replace(plan, limit_s=2 * seconds + 5)
+
+
+def _check_rate(plan: DownloadPlan) -> None:
+    """InputError where the rate that keeps the last kilometre full is more than a link before it carries: it would never be full."""
+    for index in plan.forward.loaded:
+        link = plan.network.links[index]
+        need = FILL * plan.last_rate_bps * float(plan.forward.load(index))
+        if link.id != plan.last_link and need > link.capacity_bps:
+            raise InputError(
+                f"a last kilometre of {plan.last_rate_bps / 1e6:g} Mbit/s puts {need / 1e6:.2f} Mbit/s on {link.label}, which carries "
+                f"{link.capacity_bps / 1e6:g}; lower its rate (last_rate_bps, --last-rate), or raise the capacity"
+            )
 
 
 def _check_impairments(network: Network, faults: Sequence[Fault]) -> None:

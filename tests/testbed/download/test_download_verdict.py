@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import cache
 
@@ -128,3 +129,13 @@ def test_a_failure_on_links_with_delays_is_answered_a_round_trip_later() -> None
     options = DownloadOptions(file_bytes=6_000_000, last_rate_bps=8e6)
     plan = build_download(load_network("torus:3x3,delay_s=0.02"), "s0_0", "s1_1", options)
     assert outcomes(plan, simulate_download(plan)) == ["holds"] * 4
+
+
+@pytest.mark.parametrize(("last_rate_bps", "works"), [(20e6, True), (50e6, False), (1e9, False)])
+def test_a_last_kilometre_that_the_links_cannot_fill_is_refused_with_the_numbers(
+    last_rate_bps: float, works: bool
+) -> None:
+    network = load_network("ring:4,capacity_bps=10000000")
+    options = DownloadOptions(file_bytes=100_000, last_rate_bps=last_rate_bps)
+    with nullcontext() if works else pytest.raises(InputError, match=r"Mbit/s on s0->s\d, which carries 10; lower"):
+        build_download(network, "s0", "s2", options, faults=())
