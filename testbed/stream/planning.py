@@ -102,6 +102,7 @@ def build_plan(
     check_faults_come(plan)
     check_rates(plan)
     check_delays(plan)
+    check_parity_comes(plan)
     return plan, route
 
 
@@ -300,6 +301,18 @@ def check_delays(plan: StreamPlan) -> None:
         raise InputError(
             f"the longest path takes {longest * 1000:g} ms of a playback buffer of {plan.stream.playback_s * 1000:g} ms; "
             f"give a buffer of {3 * longest:g} s or more"
+        )
+
+
+def check_parity_comes(plan: StreamPlan) -> None:
+    """Raise InputError where a fault takes a share of the packets and a block's parity, sent beside the next block, comes too late."""
+    stream, least_s = plan.stream, 2 * plan.stream.block_s + longest_way_s(plan)
+    hit = next((fault for fault in plan.faults if 0 < predicted_loss(plan, fault) < 1), None)
+    if hit is not None and stream.block_size is None and stream.playback_s < least_s - 1e-9:
+        raise InputError(
+            f"{label_of(hit.link)} fails under a playback buffer of {stream.playback_s:g} s; a block of {stream.source_packets} packets takes "
+            f"{stream.block_s:g} s, and its parity as long again, so that the code could mend nothing in time: give a buffer of "
+            f"{least_s:g} s or more (playback_s, --playback), a higher rate or a smaller M"
         )
 
 
