@@ -13,8 +13,10 @@ from testbed.faults.fault import Fault
 
 def planned(playback_s: float, *, faulty: bool = True) -> Any:
     faults = [Fault(link=("s0", "s1", 0), start_s=3.0, stop_s=5.0)] if faulty else []
-    timing = {"playback_s": playback_s, "rate_pps": 100.0, "source_packets": 10, "duration_s": 8.0}
-    return testbed.stream_plan("ring:4", "s0", "s2", faults=faults, **timing)
+    plan = testbed.stream_plan
+    return plan(
+        "ring:4", "s0", "s2", faults=faults, playback_s=playback_s, rate_pps=100, source_packets=10, duration_s=8
+    )
 
 
 @pytest.mark.parametrize("playback_s", [0.1, 0.12, 0.19])
