@@ -223,8 +223,9 @@ class LiveServer:
 async def _serve(events: socket.socket) -> None:
     server = LiveServer(events, secrets.token_urlsafe(24))
     async with server.serving() as address:
-        events.send(address.encode())
-        await server.until_over()
+        with suppress(ConnectionError):  # whose run this was has been killed meanwhile
+            events.send(address.encode())
+            await server.until_over()
 
 
 def main(descriptor: int) -> None:

@@ -234,3 +234,11 @@ def test_a_connection_that_asks_for_nothing_is_ended(monkeypatch: pytest.MonkeyP
             assert len(live._pages) == 1  # a page that waits for news stays
 
     asyncio.run(_of_server(act))
+
+
+def test_a_run_that_was_killed_meanwhile_ends_it_quietly() -> None:
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    theirs.setblocking(False)
+    ours.close()
+    with theirs:
+        asyncio.run(server._serve(theirs))
