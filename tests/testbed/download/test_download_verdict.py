@@ -97,6 +97,8 @@ def test_a_fault_names_its_parallel_link() -> None:
     run = simulate_download(plan)
     document = download_document(plan, run, judge_download(plan, run))
     assert [one["link"] for one in document["faults"]] == ['"a->b"->c#1']
+
+
 @settings(max_examples=12)
 @given(
     network=st.sampled_from(["ring:3", "ring:5", "torus:3x3", "swiss-t1"]),
