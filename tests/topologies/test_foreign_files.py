@@ -484,7 +484,7 @@ def test_one_slip_in_a_key_of_ours_is_refused(key: str, data: st.DataObject) -> 
         ("a.edgelist", "a b {}", ".edgelist files are not read"),
         ("a.xlsx", b"PK\x03\x04", "packed by zip"),
         ("a.bz2", b"BZh9", "packed by bzip2"),
-        ("a.json.gz", gzip.compress(gzip.compress(b"{}")), "packed by gzip twice"),
+        ("a.json.gz", gzip.compress(gzip.compress(b"{}", mtime=0), mtime=0), "packed by gzip twice"),
         ("a.graphml", "", "it is empty"),
         ("a.gml", "\n \n", "it is empty"),
         ("a.gml", "hello", "no GML"),

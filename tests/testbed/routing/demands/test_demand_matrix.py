@@ -164,7 +164,7 @@ def _xml(encoding: str) -> bytes:
         b"\xef\xbb\xbf" + _xml("UTF-8"),
         _xml("ISO-8859-1").decode("latin-1").encode(),  # saved anew, with its old declaration
         _xml("UTF-8").decode().encode("utf-16-be"),
-        gzip.compress(_xml("ISO-8859-1")),
+        gzip.compress(_xml("ISO-8859-1"), mtime=0),
         "source\tsink\tbps\nZürich\tGenève\t5\n".encode("utf-16"),
     ],
 )
