@@ -6,7 +6,6 @@ The extra ``all`` installs every extra that a run can need.
 from __future__ import annotations
 
 import json
-from importlib.metadata import PackageNotFoundError, distribution
 from importlib.util import find_spec
 from typing import Any
 
@@ -41,6 +40,8 @@ EXTRA_OF = {
 
 def pip_command(extra: str) -> str:
     """What to type to have an extra of the package as it is installed here."""
+    from importlib.metadata import PackageNotFoundError, distribution  # takes a while, and is needed for this alone
+
     try:
         return command_for(extra, distribution(DISTRIBUTION).read_text("direct_url.json"))
     except PackageNotFoundError:

@@ -42,8 +42,8 @@ class Schedule:
     -inf
     >>> schedule.half_came(0, 10_000), schedule.half_came(10, 210_000)
     (None, None)
-    >>> schedule.earliest_us(60)
-    1060000.0
+    >>> round(schedule.earliest_us(60))
+    982727
     """
 
     def __init__(self) -> None:
@@ -77,12 +77,16 @@ class Schedule:
         return abs(stamp_us - usual_us) > usual_us - early_us
 
     def earliest_us(self, block: int) -> float:
-        """No packet of the block is stamped earlier: two and a half blocks' time of slack, and a tenth of the time from here to there."""
-        if self.period_us is None:
+        """No packet of the block is stamped earlier: two and a half blocks' time of slack, and a tenth of the time from here to there.
+
+        The time of a block is known to one block's time over all blocks so far: ahead counts the shortest that it can be.
+        """
+        if self.period_us is None or self._first is None:
             return -math.inf
         number, at_us = self._last
-        ahead = block - number
-        return at_us + self.period_us * (ahead - abs(ahead) * _RATE_SLACK - _EARLY_PERIODS)
+        ahead, blocks = block - number, number - self._first[0]
+        period_us = self.period_us * blocks / (blocks + 1) if ahead > 0 else self.period_us
+        return at_us + period_us * (ahead - abs(ahead) * _RATE_SLACK - _EARLY_PERIODS)
 
     def may_begin(self, block: int, highest: int, stamp_us: int) -> bool:
         """Whether a block later than all before, of which ``highest`` is the last (-1: none), can have begun by then."""

@@ -8,7 +8,7 @@ import warnings
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TextIO
 
 from topologies.files.reading import NetworkNote
 
@@ -23,9 +23,16 @@ def notes_told() -> Iterator[None]:
     told = set(before.split())
     plain = warnings.showwarning
 
-    def show(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
+    def show(
+        message: Warning | str,
+        category: type[Warning],
+        filename: str,
+        lineno: int,
+        file: TextIO | None = None,
+        line: str | None = None,
+    ) -> None:
         if not isinstance(message, NetworkNote):
-            plain(message, category, *where, **more)
+            plain(message, category, filename, lineno, file, line)
             return
         mark = f"{zlib.crc32(str(message).encode(errors='replace')):08x}"
         if mark not in told:

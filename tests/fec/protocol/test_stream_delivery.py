@@ -7,7 +7,7 @@ import zlib
 from collections import Counter
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from fec.protocol.receiver import BlocksSkipped, BlockUndecodable, SourceDelivered
@@ -30,6 +30,7 @@ def accounts(loop) -> tuple[set[int], int]:
 
 
 @settings(max_examples=60, deadline=None)
+@example(seed=199627, size=10, jitter_ms=28)  # the time of a block is known badly from two blocks
 @given(seed=st.integers(0, 10**9), size=st.integers(M, 14), jitter_ms=st.integers(0, 60))
 def test_any_loss_that_leaves_m_symbols_of_each_block_delivers_everything_in_time(
     seed: int, size: int, jitter_ms: int

@@ -329,7 +329,7 @@ def test_plugins_of_every_kind_work_in_the_commands(every_kind: Path, words: str
     listed = [str(every_kind / "none.json") if word == "/dev/null" else word for word in words.split()]
     (every_kind / "none.json").write_text("[]")
     done = run(every_kind, *listed)
-    assert done.returncode in (0, 1) and json.loads(done.stdout), done.stderr
+    assert done.returncode in (0, 1, 5) and json.loads(done.stdout), done.stderr
 
 
 def test_plan_of_another_packages_workload_is_run(every_kind: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import os
 import signal
@@ -92,11 +94,10 @@ def measured(folder: Path) -> list[str]:
 
 
 def run_here(words: Sequence[str], limit_s: float | None) -> tuple[int, str]:
-    """A study in this process, which has Python's modules loaded already; what it raises ends it as it would end a process."""
-    try:
-        return main(list(words)), ""
-    except ValueError as error:
-        return 1, f"ValueError: {error}"
+    """A study in this process, which has Python's modules loaded already; its exit code and the last line on stderr."""
+    with contextlib.redirect_stderr(io.StringIO()) as said:
+        code = main(list(words))
+    return code, (said.getvalue().splitlines() or [""])[-1]
 
 
 def document(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
@@ -197,7 +198,7 @@ def test_a_time_budget_ends_the_run_and_keeps_what_is_stored(tmp_path: Path, the
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--only", "ror_layer"], "no experiment 'ror_layer'; did you mean ror_layers?"),
+        (["--only", "ror_layer"], "no experiment 'ror_layer'; did you mean ror_layers or"),
         (["--hours", "nan"], "--hours: 'nan': give hours, more than 0 and at most 10000"),
         (["--workers", "0"], "--workers: '0': give a whole number, 1 to 256"),
         (["--book", "--pages", "nowhere"], "chapter_2.md: no such page"),

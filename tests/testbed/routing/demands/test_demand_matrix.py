@@ -181,7 +181,7 @@ def test_demands_in_the_encoding_of_their_file(content: bytes, tmp_path: Path) -
     ("content", "says"),
     [
         (b"Z\xfcrich,b,1\n", "not text in UTF-8 (byte 1); save it as UTF-8"),
-        (b"<?xml version='1.0' encoding='no-such'?><network>\xfc</network>", "not XML: unknown encoding"),
+        (b"<?xml version='1.0' encoding='no-such'?><network>\xfc</network>", "not XML: not well-formed"),
         (b"\x1f\x8b\x08broken", "damaged gzip file"),
     ],
 )
