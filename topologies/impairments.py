@@ -26,7 +26,7 @@ from itertools import accumulate, groupby
 from pathlib import Path
 
 from topologies.errors import TopologyError
-from topologies.text_file import read_bytes, utf8
+from topologies.text.text_file import read_bytes, utf8
 
 OPPORTUNITY_BYTES = 1500
 """What one line of a Mahimahi trace lets pass, in bytes of IP packets."""

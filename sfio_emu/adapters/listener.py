@@ -28,7 +28,7 @@ from sfio_emu.adapters.listener_clients import DEFAULT_MEMORY_BYTES, DEFAULT_MES
 from sfio_emu.adapters.listener_disk import OpenFiles, RootedSubfiles
 from sfio_emu.adapters.listener_log import LimitedLog
 from sfio_emu.adapters.listener_threads import BEAT_S, Heart, Syncs
-from sfio_emu.adapters.local_users import is_own_user
+from sfio_emu.adapters.peers.local_users import is_own_user
 from sfio_emu.adapters.sockets import watch_peer
 from sfio_emu.bodies import NONCE_BYTES
 from sfio_emu.errors import UsageError

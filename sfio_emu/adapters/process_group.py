@@ -15,8 +15,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 
-from sfio_emu.adapters.local_users import is_foreign_user
 from sfio_emu.adapters.peer_mesh import PeerMesh
+from sfio_emu.adapters.peers.local_users import is_foreign_user
 from sfio_emu.adapters.sockets import watch_peer
 from sfio_emu.client.group_rounds import (
     AMOUNT,

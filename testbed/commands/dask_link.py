@@ -51,6 +51,6 @@ def security_of(args: argparse.Namespace) -> Security | None:
                 f"{words[0]}: it is for a Dask scheduler elsewhere; give --scheduler tls://HOST:PORT with it"
             )
         return None
-    from testbed.machines.adapters.dask_security import scheduler_security
+    from testbed.machines.adapters.clusters.dask_security import scheduler_security
 
     return scheduler_security(args.scheduler, tls_files(args))

@@ -14,7 +14,7 @@ import time
 from collections.abc import Iterator
 from typing import Any, TextIO
 
-from testbed.model.printable import Styled
+from testbed.model.naming.printable import Styled
 
 PATIENCE_S = 0.5
 """After so long without output the line appears; then it is drawn anew this often."""

@@ -187,7 +187,7 @@ def _is_file(text: str | Path) -> bool:
 
 def read_ends(args: argparse.Namespace, network: Network) -> None:
     """Make ``--from`` and ``--to`` of ``args``, where they are given, nodes of the network; InputError where one is none."""
-    from testbed.model.names import read_node
+    from testbed.model.naming.names import read_node
 
     for end in ("source", "sink"):
         if (text := getattr(args, end)) is not None:
@@ -197,7 +197,7 @@ def read_ends(args: argparse.Namespace, network: Network) -> None:
 def read_pattern(file: str, network: Network) -> tuple[tuple[str, str], ...]:
     """The pairs of nodes of a ``--pattern``: a file, or ``A:B,C:D`` itself; InputError or TopologyError names the pair that is none."""
     from testbed.model.json_values import read_json
-    from testbed.model.names import read_pairs
+    from testbed.model.naming.names import read_pairs
     from testbed.scheduling.traffic.patterns import parse_pairs
 
     where = f"--pattern {file}"
@@ -242,7 +242,7 @@ def parse_captures(words: Sequence[str], network: Network, *, named: bool) -> di
 
     Raises InputError for another form, a link that is not there, and a directory that is not there.
     """
-    from testbed.model.names import link_text, links_at, no_link, one_of
+    from testbed.model.naming.names import link_text, links_at, no_link, one_of
 
     captures = {}
     for word in words:

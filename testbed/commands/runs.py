@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from testbed.commands import numbers
 from testbed.commands.live import add_live
 from testbed.errors import InputError
-from testbed.model.printable import printable
+from testbed.model.naming.printable import printable
 
 if TYPE_CHECKING:
     from testbed.model.verdict import Verdict

@@ -51,7 +51,7 @@ def machines_request(args: argparse.Namespace, fabric: str) -> MachinesRequest |
         return None
     asked = replace(parse_machines(args.machines), tls=tls_files(args))
     if asked.scheduler is not None:
-        from testbed.machines.adapters.dask_security import scheduler_security
+        from testbed.machines.adapters.clusters.dask_security import scheduler_security
 
         scheduler_security(asked.scheduler, asked.tls)
     if fabric != "emulation":

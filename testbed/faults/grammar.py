@@ -5,7 +5,7 @@ As text, for the prompt of ``testbed up`` and the options of commands::
     faults  = fault {"," fault} | "poisson:" setting {"," setting}
     fault   = what ["@" times] {" " manner}
     what    = link | cable | "random:" N | "transient:" N | "intermittent:" N | shape ":" N
-    link    = a "->" b ["#" key]         from a to b; the key tells parallel links apart (``testbed.model.names``)
+    link    = a "->" b ["#" key]         from a to b; the key tells parallel links apart (``testbed.model.naming.names``)
     cable   = a "-" b                    both links between two switches
     shape   = "line" | "square" | "L" | "U"                   legs of N links, at a place drawn by the seed
     times   = [start] ["-" [stop]]       seconds; from the beginning and for ever, where left out
@@ -35,7 +35,7 @@ from testbed.faults.cable_faults import cable_fault, check_faults, intermittent_
 from testbed.faults.fault import Fault
 from testbed.faults.schedules import PoissonFaults, flapping_faults, node_faults
 from testbed.faults.shapes import SHAPES, shape_faults
-from testbed.model.names import (
+from testbed.model.naming.names import (
     Found,
     link_text,
     links_at,

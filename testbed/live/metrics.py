@@ -8,7 +8,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from testbed.live.view import LiveView
-from testbed.model.printable import printable
+from testbed.model.naming.printable import printable
 
 
 def exposition(view: LiveView) -> bytes:

@@ -12,7 +12,7 @@ from typing import Any
 
 from testbed.live.events import Ended, Event, Findings, Sample, Scene
 from testbed.live.page import curves_markup, findings_markup, scene_markup
-from testbed.model.printable import printable
+from testbed.model.naming.printable import printable
 from testbed.model.progress import Reading
 from testbed.model.run_records import SessionRecord, SessionRun, TimelineRecord
 from testbed.report.drawing.network_svg import line_width

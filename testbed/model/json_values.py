@@ -20,9 +20,9 @@ from types import NoneType
 from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from testbed.errors import InputError
-from topologies import text_file
 from topologies.errors import TopologyError
 from topologies.files import node_link
+from topologies.text import text_file
 
 T = TypeVar("T")
 

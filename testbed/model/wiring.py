@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import Any
 
-from testbed.model.device_names import device_names, end_point_name, interface_name
+from testbed.model.naming.device_names import device_names, end_point_name, interface_name
 from topologies.network import LinkId, Network, reverse_of
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from testbed.model.printable import printable
+from testbed.model.naming.printable import printable
 from testbed.model.stored_runs import StoredRun
 from testbed.report.book import (
     COLUMNS,

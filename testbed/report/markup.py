@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 from collections.abc import Iterable
 
-from testbed.model.printable import printable
+from testbed.model.naming.printable import printable
 
 _VOID = frozenset({"meta", "link", "br", "hr", "img", "input"})
 

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-from testbed.model.printable import LAYOUT, Styled, printable
+from testbed.model.naming.printable import LAYOUT, Styled, printable
 
 
 class PrintableStream(io.TextIOWrapper):

@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from testbed.model.code_words import stream_code_words
-from testbed.model.printable import printable
+from testbed.model.naming.printable import printable
 from testbed.model.run_records import FaultRecord, LoadedRun, SessionRun
 from testbed.model.stored_runs import RunState
 from testbed.report.quantities import NOTHING, half_width, plain

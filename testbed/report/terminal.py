@@ -8,7 +8,7 @@ from typing import Any
 from rich.console import Console
 from rich.segment import Segment
 
-from testbed.model.printable import LAYOUT, Styled, printable
+from testbed.model.naming.printable import LAYOUT, Styled, printable
 
 
 class Terminal(Console):

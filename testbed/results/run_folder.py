@@ -20,7 +20,7 @@ from typing import IO, Any, BinaryIO
 from testbed.errors import InputError
 from testbed.model.json_values import parse_json
 from topologies.files.formats import shortened
-from topologies.text_file import reason
+from topologies.text.text_file import reason
 
 MOST_BYTES = 256 << 20
 """A file that is longer, or unpacks to more, is none that a run wrote."""

@@ -14,7 +14,7 @@ from topologies.errors import TopologyError
 from topologies.files.node_link import graph_attributes
 from topologies.files.schemas import network_schema
 from topologies.network import MAX_CAPACITY_BPS
-from topologies.quantities import is_bare, rate_bps, seconds
+from topologies.text.quantities import is_bare, rate_bps, seconds
 
 OURS = {
     "": ("directed", "multigraph", "graph", "nodes", "links", "edges"),

@@ -14,7 +14,7 @@ from typing import Any, BinaryIO
 from topologies.errors import TopologyError
 from topologies.files.node_link import parse_document, parse_json, write_document
 from topologies.network import Network
-from topologies.text_file import read_text, reason
+from topologies.text.text_file import read_text, reason
 
 FORMATS = (".json", ".graphml")
 

@@ -12,7 +12,7 @@ from topologies.files.foreign import adapted, rename_kinds, some, without_loops
 from topologies.files.formats import shortened
 from topologies.files.node_link import parse_document, parse_json
 from topologies.network import Network
-from topologies.text_file import MAX_NETWORK_BYTES, read_bytes, text_of, unpacked, utf8
+from topologies.text.text_file import MAX_NETWORK_BYTES, read_bytes, text_of, unpacked, utf8
 
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from testbed.emulation.sandbox.process_life import children_without_interrupts
 from testbed.errors import CapabilityError
-from testbed.machines.adapters.dask_security import local_cluster
+from testbed.machines.adapters.clusters.dask_security import local_cluster
 
 if TYPE_CHECKING:
     from distributed import Client, Security
@@ -25,7 +25,7 @@ def dask_client(workers: int, scheduler: str | None, security: Security | None =
     """A client of ``workers`` processes here, or of the scheduler at that address. Raises CapabilityError where it cannot be reached.
 
     Other users of the machine reach the ports of processes here: they answer only those with the cluster's own certificate.
-    ``security``: for the scheduler elsewhere (``testbed.machines.adapters.dask_security``), None: plain TCP.
+    ``security``: for the scheduler elsewhere (``testbed.machines.adapters.clusters.dask_security``), None: plain TCP.
     """
     import dask
     from distributed import Client

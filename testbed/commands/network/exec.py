@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import Any
 
 from testbed.errors import InputError
-from testbed.model.names import read_node
+from testbed.model.naming.names import read_node
 from topologies.network import Network, Node
 
 

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from testbed.model.printable import printable
+from testbed.model.naming.printable import printable
 from topologies import catalogue, load_network
 from topologies.catalog import COMMON
 from topologies.impairments import short_text

@@ -22,7 +22,7 @@ from testbed.commands.several_machines import (
     said_when_lost,
 )
 from testbed.errors import CapabilityError, InputError, InvalidRunError
-from testbed.model.printable import printable
+from testbed.model.naming.printable import printable
 from testbed.report.progress_bar import spinner
 
 if TYPE_CHECKING:

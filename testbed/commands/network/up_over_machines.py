@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from testbed.errors import InvalidRunError, MachineLostError
-from testbed.model.printable import printable
+from testbed.model.naming.printable import printable
 from testbed.report.progress_bar import spinner
 
 if TYPE_CHECKING:

@@ -59,7 +59,7 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
 def run(args: argparse.Namespace) -> int:
     """Exit code 0; 1 where a certificate is asked for and refused."""
     from testbed.errors import InputError
-    from testbed.model.names import read_node, read_pair
+    from testbed.model.naming.names import read_node, read_pair
     from testbed.routing import routing_method
     from topologies import load_network
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from testbed.commands.runs import show_place, state_words
-from testbed.model.printable import printable
+from testbed.model.naming.printable import printable
 from testbed.report.tables import closing_table
 from testbed.report.terminal import Terminal
 from testbed.report.wording import OUTCOMES, check_words

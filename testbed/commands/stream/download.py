@@ -14,7 +14,7 @@ from testbed.commands.live import start_live
 from testbed.commands.parsing import FAULT_WORDS, read_ends, read_faults
 from testbed.commands.runs import add_run_options, keep_run, show_verdict
 from testbed.errors import InputError
-from testbed.model.printable import printable
+from testbed.model.naming.printable import printable
 
 if TYPE_CHECKING:
     from testbed.download.judgement import DownloadMeasurements

@@ -25,8 +25,8 @@ from testbed.commands.stream.stream_options import (
     session_request,
 )
 from testbed.commands.stream.stream_routing import add_routing_options, check_reactive, run_reactive
-from testbed.model.names import read_pair
-from testbed.model.printable import printable
+from testbed.model.naming.names import read_pair
+from testbed.model.naming.printable import printable
 from topologies import load_network
 
 if TYPE_CHECKING:

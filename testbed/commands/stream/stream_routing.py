@@ -15,7 +15,7 @@ from testbed.commands.stream.stream_options import NO_FILE
 from testbed.errors import CapabilityError, InputError
 from testbed.metapath.metapaths import MetapathOptions
 from testbed.metapath.plan import MetapathPlan, default_duration_s, each_cable_faults
-from testbed.model.printable import printable
+from testbed.model.naming.printable import printable
 from topologies import load_network
 from topologies.network import Network
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from testbed.model.printable import printable
+from testbed.model.naming.printable import printable
 
 if TYPE_CHECKING:
     from testbed.model.run_records import LoadedRun, Manifest

@@ -29,7 +29,7 @@ from testbed.emulation.held.prompt_words import Words, first_word, with_addresse
 from testbed.emulation.network.mininet_objects.late_shell import WordsAt
 from testbed.emulation.network.mininet_objects.view import mininet_view
 from testbed.errors import InputError, SessionError, TestbedError
-from testbed.model.printable import printable
+from testbed.model.naming.printable import printable
 from testbed.report.streams import output_of_programs
 from topologies.errors import TopologyError
 from topologies.network import label_of

@@ -1,4 +1,4 @@
-"""Links in a line at the prompt: by the names that they have (``testbed.model.names``), else as a shell's words.
+"""Links in a line at the prompt: by the names that they have (``testbed.model.naming.names``), else as a shell's words.
 
 Links are given back as texts that name one link (``label_of``); a word that is none is for the network's process to refuse.
 """
@@ -14,7 +14,7 @@ from typing import Any
 from testbed.emulation.held.prompt_words import Words
 from testbed.errors import InputError
 from testbed.faults.grammar import standing_fault
-from testbed.model.names import Found, link_text, links_at, lists_of, one_list_of, one_of
+from testbed.model.naming.names import Found, link_text, links_at, lists_of, one_list_of, one_of
 from topologies.network import Link, LinkId, Network, Node, label_of
 
 _COMMENT = re.compile(r"(?:^|\s)#.*", re.DOTALL)

@@ -60,7 +60,7 @@ from testbed.emulation.sandbox.rights import confined
 from testbed.emulation.sandbox.sandbox import require_sandbox
 from testbed.errors import CapabilityError, InputError, InvalidRunError
 from testbed.faults.fault import Direction, Fault
-from testbed.model.device_names import interface_name
+from testbed.model.naming.device_names import interface_name
 from testbed.model.parts import Part
 from testbed.model.wiring import WiredHost, Wiring, wiring_document
 from topologies.errors import nearest

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from testbed.errors import CapabilityError, InvalidRunError, MachineLostError
 from testbed.machines.adapters import on_machine
 from testbed.machines.adapters.actor import MachineActor
-from testbed.machines.adapters.dask_security import local_cluster, scheduler_security
+from testbed.machines.adapters.clusters.dask_security import local_cluster, scheduler_security
 from testbed.machines.adapters.local_machines import address_of, local_machines, make_bridge
 from testbed.machines.adapters.relays import own_address
 from testbed.machines.asked import MachinesRequest

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from testbed.model.printable import printable
+from testbed.model.naming.printable import printable
 
 MAX_NAMED = 8
 """So many panels or lines are named; of more only the number is told."""

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from testbed.errors import InputError
-from testbed.model.printable import printable
+from testbed.model.naming.printable import printable
 from testbed.report.drawing.colours import LIGHT
 from testbed.report.drawing.node_places import Point, close_distance, place_network
 from topologies.files.formats import write_whole

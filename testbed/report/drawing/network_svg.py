@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from testbed.model.printable import printable
+from testbed.model.naming.printable import printable
 from testbed.model.run_records import FaultRecord, LinkLoad, SessionRun
 from testbed.report.drawing.colours import layer_class
 from testbed.report.drawing.layout import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from testbed.model.printable import printable
+from testbed.model.naming.printable import printable
 from testbed.model.run_records import SessionRun
 from testbed.report.drawing.axes import Scale, nice_top, ticks
 from testbed.report.markup import Markup, lines, tag

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from testbed.errors import InputError
-from testbed.model.names import no_node
+from testbed.model.naming.names import no_node
 from testbed.routing.demands.link_graph import LinkGraph
 from topologies.network import Network
 

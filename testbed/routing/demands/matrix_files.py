@@ -17,7 +17,7 @@ from testbed.routing.demands.matrix import DemandMatrix, Pair, given_matrix
 from topologies.errors import TopologyError
 from topologies.files.xml_tree import local, parse_xml
 from topologies.network import Network
-from topologies.text_file import MAX_TEXT_BYTES, read_bytes, text_of, unpacked, utf8
+from topologies.text.text_file import MAX_TEXT_BYTES, read_bytes, text_of, unpacked, utf8
 
 FORMS = (
     'give JSON ({"demands": [{"source": "a", "sink": "b", "bps": 1e6}]} or {"a": {"b": 1e6}}), CSV (source,sink,bps), '

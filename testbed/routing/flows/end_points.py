@@ -12,7 +12,7 @@ from fractions import Fraction
 from typing import Protocol
 
 from testbed.errors import InputError, require
-from testbed.model.names import no_node
+from testbed.model.naming.names import no_node
 from testbed.model.routes import Layer, SplitRoute
 from topologies.errors import NoPathError
 from topologies.network import Network

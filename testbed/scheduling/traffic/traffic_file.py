@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from testbed.errors import InputError
-from testbed.model.names import read_link
+from testbed.model.naming.names import read_link
 from testbed.model.schedule import Schedule
 from testbed.model.schemas import refuse_unknown
 from testbed.model.traffic import Traffic

@@ -12,7 +12,7 @@ import pytest
 
 from testbed.campaigns.adapters.workers import dask_client
 from testbed.errors import InputError
-from testbed.machines.adapters.dask_security import scheduler_security
+from testbed.machines.adapters.clusters.dask_security import scheduler_security
 from testbed.machines.asked import TlsFiles
 from tests.helpers.ordinary_user import as_ordinary_user
 from tests.helpers.paths import ROOT

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from testbed.cli import main
-from topologies import text_file
+from topologies.text import text_file
 
 READ = {
     "network": ["topology", "show", "FILE"],

@@ -15,7 +15,7 @@ import dask
 import pytest
 from distributed import Client, Security
 
-from testbed.machines.adapters.dask_security import scheduler_security
+from testbed.machines.adapters.clusters.dask_security import scheduler_security
 from testbed.machines.asked import TlsFiles
 from tests.helpers.paths import ROOT
 

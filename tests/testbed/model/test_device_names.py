@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from testbed.emulation.network.kernel.host_namespaces import as_hostname
-from testbed.model.device_names import device_names, end_point_name
+from testbed.model.naming.device_names import device_names, end_point_name
 from testbed.model.wiring import Wiring, wire
 from topologies import load_network
 from topologies.network import Link, Network, Node, reverse_of

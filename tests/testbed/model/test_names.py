@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from testbed.errors import InputError
 from testbed.faults.fault import Fault
 from testbed.faults.grammar import fault_text, manner_text, parse_cable_faults, parse_fault, parse_fault_list
-from testbed.model.names import link_text, pair_text, read_link, read_node, read_pair, read_pairs
+from testbed.model.naming.names import link_text, pair_text, read_link, read_node, read_pair, read_pairs
 from topologies.network import Link, Network, Node, label_of, quoted
 
 SIGNS = [

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from testbed.model.printable import LAYOUT, printable
+from testbed.model.naming.printable import LAYOUT, printable
 
 HOSTILE = [
     chr(n) for n in (*range(0x20), *range(0x7F, 0xA0), 0xAD, 0x34F, 0x61C, 0x115F, 0x180E, 0x3164, 0xFEFF, 0xFE0F)

@@ -12,7 +12,7 @@ from mininet.net import Mininet
 from mininet.node import Node, OVSSwitch
 
 from testbed.emulation.network.mininet_objects.late_shell import LateShell, WordsAt
-from testbed.model.printable import printable
+from testbed.model.naming.printable import printable
 
 SetCables = Callable[[str, str, bool], object]
 _CONNECT_MS = 5000

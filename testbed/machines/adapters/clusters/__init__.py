@@ -1,0 +1,1 @@
+"""How clusters of Dask are secured."""

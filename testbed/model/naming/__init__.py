@@ -1,0 +1,1 @@
+"""How nodes and links are written, read and shown."""

@@ -1,0 +1,1 @@
+"""Files of text, and quantities written as text; nothing of networks."""
