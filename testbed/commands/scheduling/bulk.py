@@ -8,7 +8,7 @@ import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -214,7 +214,8 @@ def _options(args: argparse.Namespace) -> BulkOptions:
     from testbed.model.machine.carried_load import USUAL_RATE_BPS
     from topologies import load_network
 
-    moments = [parse_moment(word, "--kill", load_network(args.network)) for word in args.kill]
+    network = cache(partial(load_network, args.network))  # read once, where a word names nodes or links
+    moments = [parse_moment(word, "--kill", network()) for word in args.kill]
     return BulkOptions(
         method=args.method,
         message_bytes=args.message_size,
@@ -222,12 +223,12 @@ def _options(args: argparse.Namespace) -> BulkOptions:
         barrier=args.barrier,
         pattern=args.pattern
         if args.pattern in ("all-to-all", "all-to-others")
-        else read_pattern(args.pattern, load_network(args.network)),
-        carried=None if args.schedule is None else read_schedule(args.schedule, load_network(args.network)),
+        else read_pattern(args.pattern, network()),
+        carried=None if args.schedule is None else read_schedule(args.schedule, network()),
         routing=args.routing,
         seed=args.seed,
         time_limit_s=args.time_limit,
         injected=args.inject,
-        faults=() if args.faults is None else read_faults(args.faults, load_network(args.network)),
+        faults=() if args.faults is None else read_faults(args.faults, network()),
         killed=tuple(KilledProcess(node=node, at_s=at_s) for node, at_s in moments),
     )

@@ -84,14 +84,15 @@ def run(args: argparse.Namespace) -> int:
 
     fabric = choose_fabric(args.fabric, args.network)
     require_switches(args, fabric, ("pcap", "mtu", "background_mbps", "queues"))
-    read_ends(args, load_network(args.network))
+    network = load_network(args.network)
+    read_ends(args, network)
     if args.routing in REACTIVE:
         check_reactive(args, fabric)
     elif args.routing is not None:
         args.method = args.routing
     # bad input is refused before the sandbox is built
     request = None if args.routing in REACTIVE else session_request(args)
-    args.also = [read_pair(word, load_network(args.network), "--also") for word in args.also]
+    args.also = [read_pair(word, network, "--also") for word in args.also]
     start_live(args)
     machines = machines_request(args, fabric)
     if fabric == "emulation":

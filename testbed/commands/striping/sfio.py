@@ -28,6 +28,7 @@ from testbed.errors import InputError
 if TYPE_CHECKING:
     from testbed.striping.plan import StripingOptions, StripingPlan
     from testbed.striping.session import StripingSession
+    from topologies.network import Network
 
 DESCRIPTION = (
     "All compute nodes together write or read one file that is striped over the I/O nodes, through the network's links. "
@@ -220,8 +221,9 @@ def _options(args: argparse.Namespace) -> StripingOptions:
 
     size = max(_MIN_BYTES, _PAIR_BYTES * max(args.compute_nodes, 1) * max(args.io_nodes, 1))
     named = args.schedule in ("none", "liquid")
-    carried = None if named else read_schedule(args.schedule, load_network(args.network))
-    moments = [parse_moment(word, "--kill", load_network(args.network)) for word in args.kill]
+    network = load_network(args.network)
+    carried = None if named else read_schedule(args.schedule, network)
+    moments = [parse_moment(word, "--kill", network) for word in args.kill]
     return StripingOptions(
         compute_nodes=args.compute_nodes,
         io_nodes=args.io_nodes,
@@ -241,15 +243,12 @@ def _options(args: argparse.Namespace) -> StripingOptions:
         seed=args.seed,
         time_limit_s=args.time_limit,
         repeat=args.repeat,
-        faults=_faults(args),
+        faults=_faults(args, network),
         killed=tuple(KilledProcess(node=node, at_s=at_s) for node, at_s in moments),
     )
 
 
-def _faults(args: argparse.Namespace) -> tuple[Any, ...]:
-    from topologies import load_network
-
-    network = load_network(args.network)
+def _faults(args: argparse.Namespace, network: Network) -> tuple[Any, ...]:
     faults = tuple(fault for word in args.faults for fault in read_faults(word, network))
     for fault in faults:
         if fault.kind == "impaired" and args.machines is None:
