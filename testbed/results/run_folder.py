@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import gzip
 import os
-import secrets
 import stat
 import zlib
 from collections.abc import Iterator
@@ -20,7 +19,7 @@ from typing import IO, Any, BinaryIO
 from testbed.errors import InputError
 from testbed.model.json_values import parse_json
 from topologies.files.formats import shortened
-from topologies.text.text_file import reason
+from topologies.text.text_file import read_at_most, reason, replace_file
 
 MOST_BYTES = 256 << 20
 """A file that is longer, or unpacks to more, is none that a run wrote."""
@@ -106,7 +105,7 @@ def write_below(place: Path, name: str, content: bytes) -> None:
                 with contextlib.suppress(FileExistsError):
                     os.mkdir(part, dir_fd=folder)
                 folder = stack.enter_context(_opened(part, folder))
-            _replace(folder, last, content)
+            replace_file(folder, last, content)
     except (OSError, ValueError) as error:
         raise InputError(
             f"{shortened(place / name)}: cannot be written ({reason(error)}); nothing in a run's folder is followed: "
@@ -120,25 +119,6 @@ def refuse_link(path: Path) -> None:
         raise InputError(
             f"{path}: a symbolic link; below the folder of results none is followed: name its target itself"
         )
-
-
-def _replace(folder: int, name: str, content: bytes) -> None:
-    draft = f".{name[:100]}.{secrets.token_hex(8)}"
-    handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666, dir_fd=folder)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            with contextlib.suppress(FileNotFoundError):
-                old = os.stat(name, dir_fd=folder, follow_symlinks=False)
-                if stat.S_ISREG(old.st_mode):
-                    os.fchmod(file.fileno(), old.st_mode & 0o777)
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.rename(draft, name, src_dir_fd=folder, dst_dir_fd=folder)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(draft, dir_fd=folder)
-        raise
 
 
 @contextlib.contextmanager
@@ -176,11 +156,9 @@ def _what_it_is(folder: int, name: str) -> str:
     return ""
 
 
-def bounded(file: Any, path: Path) -> bytes:
+def bounded(file: BinaryIO | gzip.GzipFile, path: Path) -> bytes:
     """All that the open file gives, MOST_BYTES at most; InputError names ``path``."""
-    content = bytearray()
-    while part := file.read(1 << 20):
-        content += part
-        if len(content) > MOST_BYTES:
-            raise InputError(f"{path}: it holds more than {MOST_BYTES >> 20} MiB, and is not read; leave it out")
-    return bytes(content)
+    content = read_at_most(file, MOST_BYTES)
+    if content is None:
+        raise InputError(f"{path}: it holds more than {MOST_BYTES >> 20} MiB, and is not read; leave it out")
+    return content

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
 import difflib
 import errno
 import os
 import stat
-import tempfile
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from topologies.errors import TopologyError
 from topologies.files.node_link import parse_document, parse_json, write_document
 from topologies.network import Network
-from topologies.text.text_file import read_text, reason
+from topologies.text.text_file import read_text, reason, replace_file
 
 FORMATS = (".json", ".graphml")
 
@@ -57,19 +55,11 @@ def write_whole(path: str | Path, content: bytes) -> None:
             with open_to_write(target) as file:
                 file.write(content)
             return
-        mode = target.stat().st_mode & 0o777 if target.exists() else 0o666 & ~_umask()
-        handle, draft = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name[:100]}.")
+        folder = os.open(target.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-                os.fchmod(file.fileno(), mode)
-            Path(draft).replace(target)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                Path(draft).unlink()
-            raise
+            replace_file(folder, target.name, content)
+        finally:
+            os.close(folder)
     except (OSError, ValueError) as error:
         raise TopologyError(f"{shortened(path)}: cannot be written ({reason(error)}); choose another place") from error
 
@@ -103,12 +93,6 @@ def shortened(name: object) -> str:
     """A name as errors quote it, cut where it is absurdly long."""
     text = str(name)
     return text if len(text) <= 200 else text[:200] + "..."
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
 
 
 def read_topohub(key: str) -> Network:

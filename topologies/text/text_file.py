@@ -1,15 +1,18 @@
-"""A file of text or bytes, read whole but bounded, or a TopologyError that says why not; knows no network."""
+"""A file of text or bytes, read whole but bounded, or a TopologyError that says why not, and replaced whole; knows no network."""
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import io
 import json
 import os
+import secrets
 import select
 import stat
 import zlib
 from pathlib import Path
+from typing import BinaryIO
 
 from topologies.errors import TopologyError
 
@@ -17,6 +20,7 @@ MAX_NETWORK_BYTES = 2**26
 """The largest file of a network, also after it is unpacked: 64 MiB."""
 MAX_TEXT_BYTES = 2**28
 """The largest file of any other kind: 256 MiB."""
+_PART_BYTES = 2**20
 WRITER_MS = 5000
 """How long a pipe is waited for that nobody has opened to write into."""
 _CHECK = "check the name and its permissions"
@@ -44,14 +48,45 @@ def read_bytes(path: Path, mend: str = _CHECK, *, most: int, below: Path | None 
             if not (stat.S_ISREG(mode) or (stat.S_ISFIFO(mode) and not plain)):
                 raise TopologyError("it is no plain file; copy what it holds into one")
             first = _first_byte(file.fileno()) if stat.S_ISFIFO(mode) else b""
-            content = first + file.read(most + 1)
+            rest = read_at_most(file, most - len(first))
     except (OSError, ValueError) as error:  # ValueError: a name with a zero byte
         if isinstance(error, TopologyError):
             raise
         raise TopologyError(f"cannot be read ({reason(error)}); {mend}") from error
-    if len(content) > most:
+    if rest is None:
         raise TopologyError(f"it is longer than {most} bytes; make it smaller")
-    return content
+    return first + rest
+
+
+def read_at_most(file: BinaryIO | gzip.GzipFile, most: int) -> bytes | None:
+    """All that the open file gives; None where that is more than ``most`` bytes. Memory grows with what comes."""
+    content = bytearray()
+    while part := file.read(_PART_BYTES):
+        content += part
+        if len(content) > most:
+            return None
+    return bytes(content)
+
+
+def replace_file(folder: int, name: str, content: bytes) -> None:
+    """Give the name in the open folder this content, whole or not at all, by a draft that is renamed over it: what stands there, a link
+    too, is replaced and not followed. A file keeps its mode. OSError where that cannot be."""
+    draft = f".{name[:100]}.{secrets.token_hex(8)}"
+    handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666, dir_fd=folder)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            with contextlib.suppress(FileNotFoundError):
+                old = os.stat(name, dir_fd=folder, follow_symlinks=False)
+                if stat.S_ISREG(old.st_mode):
+                    os.fchmod(file.fileno(), old.st_mode & 0o777)
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.rename(draft, name, src_dir_fd=folder, dst_dir_fd=folder)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(draft, dir_fd=folder)
+        raise
 
 
 def _first_byte(pipe: int) -> bytes:
@@ -76,10 +111,10 @@ def unpacked(content: bytes) -> bytes:
     if not content.startswith(b"\x1f\x8b"):
         return content
     try:
-        found = gzip.GzipFile(fileobj=io.BytesIO(content)).read(MAX_NETWORK_BYTES + 1)
+        found = read_at_most(gzip.GzipFile(fileobj=io.BytesIO(content)), MAX_NETWORK_BYTES)
     except (OSError, EOFError, zlib.error) as error:
         raise TopologyError(f"damaged gzip file ({error}); pack it again") from error
-    if len(found) > MAX_NETWORK_BYTES:
+    if found is None:
         raise TopologyError(f"it is longer than {MAX_NETWORK_BYTES} bytes when unpacked; make it smaller")
     return found
 
