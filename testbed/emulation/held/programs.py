@@ -13,8 +13,6 @@ from typing import Any
 
 from testbed.emulation.held.channel import Frame, receive, send
 from testbed.emulation.network.emulated_network import EmulatedNetwork
-from testbed.emulation.network.kernel.host_namespaces import words_called, words_inside
-from testbed.emulation.sandbox.rights import confined
 from testbed.errors import InputError, SessionError
 
 _SIGNALS = range(1, 65)
@@ -39,30 +37,25 @@ def run_program(net: EmulatedNetwork, sock: socket.socket, request: Frame) -> No
 
 
 def words_in_host(net: EmulatedNetwork, name: str, argv: list[str], *, end_point: bool = False) -> list[str]:
-    """The words that run a program there. ``end_point``: in the host that stands for a switch, not beside the switch.
+    """The words that run a program there, without rights over the machine (``EmulatedNetwork.words_at``). ``end_point``: in the host that
+    stands for a switch, not beside the switch.
 
     InputError where there is no such host or switch, or no program.
     """
     if not argv or not all(isinstance(word, str) and "\0" not in word for word in argv):
         raise InputError("give a program and its arguments, each a text")
-    try:
-        net.wiring.switch_at(name)
-    except KeyError:
-        return words_inside(net.host_pid(name), argv)
-    if not end_point:
-        return words_called(name, argv)
-    try:
-        return words_inside(net.host_pid(net.wiring.host_at(name).name), argv)
-    except KeyError:
-        raise InputError(f"no host stands for the switch {name!r} in this network") from None
+    if end_point and name in net.switch_names:
+        try:
+            name = net.wiring.host_at(name).name
+        except KeyError:
+            raise InputError(f"no host stands for the switch {name!r} in this network") from None
+    return net.words_at(name, argv)
 
 
 def _start(net: EmulatedNetwork, request: Frame) -> subprocess.Popen[bytes]:
     asked: dict[str, Any] = request.header
     argv = list(asked.get("argv", ()))
-    words = words_in_host(
-        net, str(asked.get("host")), confined(argv) if argv else argv, end_point=bool(asked.get("end_point"))
-    )
+    words = words_in_host(net, str(asked.get("host")), argv, end_point=bool(asked.get("end_point")))
     stdin, stdout, stderr = request.descriptors
     environment = {**os.environ, **asked.get("env", {})}
     program = argv[0]
