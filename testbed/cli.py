@@ -18,7 +18,7 @@ from testbed.commands.live import end_live
 from testbed.commands.meaning import refuse_meaningless
 from testbed.commands.notes import notes_told
 from testbed.commands.parsing import INTERRUPTED, OneLineParser, reported
-from testbed.commands.unforeseen import hear_threads, of_threads
+from testbed.commands.unforeseen import UNFORESEEN, hear_threads, of_threads
 from testbed.report.streams import make_printable
 
 COMMANDS = {
@@ -119,7 +119,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     code = of_threads(reported(lambda: _run(words)))
     if "--live" in words:
         end_live(code)
-    if argv is None and code == INTERRUPTED:
+    if argv is None and code in (INTERRUPTED, UNFORESEEN):
         end_now(code)
     return code
 

@@ -6,6 +6,7 @@ Python drops an exception that comes up in a finalizer or in a library's callbac
 from __future__ import annotations
 
 import atexit
+import contextlib
 import logging
 import os
 import signal
@@ -31,9 +32,12 @@ def hear_interrupts() -> None:
 
 
 def end_now(code: int) -> NoReturn:
-    """End with the code: Python itself would kill the process by SIGINT where that once came while code in a text ran (an import
-    of named tuples), although it was handled. What libraries cannot put in order at such an end is not worth a word."""
+    """End with the code, after Ctrl-C or an error that nobody foresaw: its one line was the last word. Python itself would kill the process by
+    SIGINT where that once came while code in a text ran (an import of named tuples), although it was handled, and libraries
+    complain of what they cannot put in order at such an end."""
     sys.unraisablehook = lambda _: None
+    with contextlib.suppress(OSError, ValueError):
+        sys.stdout.flush()
     sys.stderr.flush()
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
     atexit._run_exitfuncs()
