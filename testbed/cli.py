@@ -16,9 +16,9 @@ from testbed.commands.heartbeat import heartbeat
 from testbed.commands.interrupts import end_now, hear_interrupts
 from testbed.commands.live import end_live
 from testbed.commands.meaning import refuse_meaningless
-from testbed.commands.notes import notes_told
+from testbed.commands.notes import notes_on_stderr
 from testbed.commands.parsing import INTERRUPTED, OneLineParser, reported
-from testbed.commands.unforeseen import UNFORESEEN, hear_threads, of_threads
+from testbed.commands.unforeseen import UNFORESEEN, exit_code_with_threads, install_thread_handler
 from testbed.report.streams import make_printable
 
 COMMANDS = {
@@ -114,9 +114,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if argv is None else argv)
     if argv is None:
         hear_interrupts()
-        hear_threads()
+        install_thread_handler()
         make_printable()
-    code = of_threads(reported(lambda: _run(words)))
+    code = exit_code_with_threads(reported(lambda: _run(words)))
     if "--live" in words:
         end_live(code)
     if argv is None and code in (INTERRUPTED, UNFORESEEN):
@@ -127,7 +127,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(words: list[str]) -> int:
     """Parse and run, with a sign of life on a terminal."""
     chosen = next((w for w in words if not w.startswith("-")), None)
-    with heartbeat(chosen), notes_told():
+    with heartbeat(chosen), notes_on_stderr():
         return _run_chosen(chosen, words)
 
 

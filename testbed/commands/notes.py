@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 import os
-import sys
 import warnings
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TextIO
 
+from testbed.report.streams import complain
 from topologies.files.reading import NetworkNote
 
-_TOLD = "TESTBED_NOTES_TOLD"
-"""The notes that were told, for the same command when it starts itself again in a sandbox."""
+_SHOWN = "TESTBED_NOTES_SHOWN"
+"""The notes that were shown, for the same command when it starts itself again in a sandbox."""
 
 
 @contextmanager
-def notes_told() -> Iterator[None]:
+def notes_on_stderr() -> Iterator[None]:
     """Within it, a NetworkNote becomes a line on stderr; other warnings are shown as before."""
-    before = os.environ.get(_TOLD, "")
-    told = set(before.split())
+    before = os.environ.get(_SHOWN, "")
+    shown = set(before.split())
     plain = warnings.showwarning
 
     def show(
@@ -35,10 +35,10 @@ def notes_told() -> Iterator[None]:
             plain(message, category, filename, lineno, file, line)
             return
         mark = f"{zlib.crc32(str(message).encode(errors='replace')):08x}"
-        if mark not in told:
-            told.add(mark)
-            os.environ[_TOLD] = " ".join(sorted(told))
-            print("testbed: note: " + " ".join(str(message).split()), file=sys.stderr)
+        if mark not in shown:
+            shown.add(mark)
+            os.environ[_SHOWN] = " ".join(sorted(shown))
+            complain(f"note: {message}")
 
     with warnings.catch_warnings():
         warnings.simplefilter("always", NetworkNote)
@@ -46,4 +46,4 @@ def notes_told() -> Iterator[None]:
         try:
             yield
         finally:
-            os.environ[_TOLD] = before
+            os.environ[_SHOWN] = before

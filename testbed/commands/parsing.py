@@ -160,9 +160,9 @@ def reported(action: Callable[[], int]) -> int:
 
 
 def _unforeseen(error: BaseException) -> int:
-    from testbed.commands.unforeseen import told
+    from testbed.commands.unforeseen import describe
 
-    return _complain(*told(error))
+    return _complain(*describe(error))
 
 
 def _give_up_output() -> None:

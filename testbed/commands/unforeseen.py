@@ -25,7 +25,7 @@ _NO_MEMORY = ("failed to map segment", "cannot allocate memory", "can't start ne
 _IN_THREADS: list[str] = []
 
 
-def told(error: BaseException) -> tuple[str, int]:
+def describe(error: BaseException) -> tuple[str, int]:
     """The line and the exit code for an exception that reached the edge of the command."""
     if any(map(_is_lack_of_memory, _chain(error))):
         traceback.clear_frames(error.__traceback__)
@@ -44,12 +44,12 @@ def told(error: BaseException) -> tuple[str, int]:
     return f"an error that nobody foresaw, please report it: {last[:500]}; {where}", UNFORESEEN
 
 
-def hear_threads() -> None:
-    """An exception that ends a thread of the command is told in the same way, and counts (``of_threads``)."""
+def install_thread_handler() -> None:
+    """An exception that ends a thread of the command is reported in the same way, and counts (``exit_code_with_threads``)."""
     threading.excepthook = _ended_thread
 
 
-def of_threads(code: int) -> int:
+def exit_code_with_threads(code: int) -> int:
     """The exit code of a command that ended with ``code``: a verdict is none where a thread ended by what nobody foresaw."""
     return UNFORESEEN if _IN_THREADS and code in (0, 1, 4, 5) else code
 
@@ -57,7 +57,7 @@ def of_threads(code: int) -> int:
 def _ended_thread(what: threading.ExceptHookArgs) -> None:
     if what.exc_value is None or issubclass(what.exc_type, SystemExit):
         return
-    line, _ = told(what.exc_value)
+    line, _ = describe(what.exc_value)
     _IN_THREADS.append(line)
     complain(line)
 

@@ -97,7 +97,7 @@ def test_without_a_place_for_a_file_the_line_has_the_last_of_it(
 def test_in_a_sandbox_the_file_outlives_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TESTBED_SANDBOX", str(tmp_path))
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    line, _ = unforeseen.told(ValueError("x"))
+    line, _ = unforeseen.describe(ValueError("x"))
     file = Path(line.rpartition(" ")[2])
     assert file.parent == Path("/tmp")
     file.unlink()
