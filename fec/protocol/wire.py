@@ -38,6 +38,7 @@ from fec.protocol.loss_report import (
     decode_report,
 )
 
+# Others import a stream's names from here, those of reports and of what both have in common, too.
 __all__ = [
     "BLOCK_NUMBERS",
     "COMPACT_FLAG",
