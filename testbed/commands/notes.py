@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from typing import TextIO
 
 from testbed.report.streams import complain
-from topologies.files.reading import NetworkNote
 
 _SHOWN = "TESTBED_NOTES_SHOWN"
 """The notes that were shown, for the same command when it starts itself again in a sandbox."""
@@ -31,6 +30,8 @@ def notes_on_stderr() -> Iterator[None]:
         file: TextIO | None = None,
         line: str | None = None,
     ) -> None:
+        from topologies.files.reading import NetworkNote  # loaded where there is one; --help does without
+
         if not isinstance(message, NetworkNote):
             plain(message, category, filename, lineno, file, line)
             return
@@ -41,7 +42,6 @@ def notes_on_stderr() -> Iterator[None]:
             complain(f"note: {message}")
 
     with warnings.catch_warnings():
-        warnings.simplefilter("always", NetworkNote)
         warnings.showwarning = show
         try:
             yield

@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from testbed.commands import numbers
 from testbed.errors import InputError
 from testbed.report.streams import complain
-from topologies.errors import nearest
 
 if TYPE_CHECKING:
     from testbed.faults.fault import Fault
@@ -65,6 +64,8 @@ class OneLineParser(argparse.ArgumentParser):
         """As argparse does, but a wrong word is told the nearest right one."""
         if action.choices is not None and value not in action.choices:
             choices = [str(choice) for choice in action.choices]
+            from topologies.errors import nearest  # the networks' package: what says --help does without
+
             mend = nearest(str(value), choices, "choose from ", len(choices))
             raise argparse.ArgumentError(action, f"invalid choice: {value!r}; {mend}")
 
@@ -128,8 +129,6 @@ def reported(action: Callable[[], int]) -> int:
     """Run the action; an error that it raises becomes one line on stderr and its exit code (``unforeseen`` where it was not meant to)."""
     from testbed.errors import TestbedError
     from testbed.extras import missing_extra
-    from topologies.errors import TopologyError
-    from topologies.registry import PluginError
 
     try:
         code = action()
@@ -137,8 +136,6 @@ def reported(action: Callable[[], int]) -> int:
         return code
     except TestbedError as error:
         return _complain(str(error), error.exit_code)
-    except (TopologyError, PluginError) as error:
-        return _complain(str(error), 2)
     except ImportError as error:
         lack = missing_extra(error)
         return _unforeseen(error) if lack is None else _complain(str(lack), lack.exit_code)
@@ -156,7 +153,15 @@ def reported(action: Callable[[], int]) -> int:
     except (SystemExit, GeneratorExit):
         raise
     except BaseException as error:  # noqa: BLE001 - also what a library in another language panics with
-        return _unforeseen(error)
+        return _complain(str(error), 2) if _of_networks(error) else _unforeseen(error)
+
+
+def _of_networks(error: BaseException) -> bool:
+    """Whether it is an error of a network or of a plug-in that was given; the networks are loaded where something went wrong."""
+    from topologies.errors import TopologyError
+    from topologies.registry import PluginError
+
+    return isinstance(error, (TopologyError, PluginError))
 
 
 def _unforeseen(error: BaseException) -> int:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import argparse
 import logging
-import statistics
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -17,7 +15,10 @@ from testbed.api.compile_notice import CompileNotice
 from testbed.cli import COMMANDS, SUMMARIES, build_parser
 from tests.helpers.paths import ROOT
 
-HEAVY = ("numpy", "scipy", "numba", "networkx", "rich", "matplotlib", "ortools", "testbed.api.values", "testbed.stream")
+HEAVY = (
+    "numpy", "scipy", "numba", "networkx", "rich", "matplotlib", "ortools", "importlib.resources", "topologies", "fec", "sfio_emu",
+    "experiments", "testbed.api.values", "testbed.stream", "testbed.emulation", "testbed.machines",
+)  # fmt: skip
 """Nothing of these may be imported to say which commands there are."""
 
 COMPILING = """
@@ -53,23 +54,6 @@ def test_help_imports_no_command_and_nothing_large() -> None:
     loaded = set(done.stderr.split())
     assert not {name for name in HEAVY if name in loaded}
     assert not {f"testbed.commands.{folder}.{name}" for name, folder in COMMANDS.items()} & loaded
-
-
-def test_help_takes_less_than_a_quarter_of_a_second_of_processor() -> None:
-    def once() -> float:
-        before = time.perf_counter(), _child_s()
-        subprocess.run([sys.executable, "-m", "testbed.cli", "--help"], capture_output=True, check=True, cwd=ROOT)
-        return _child_s() - before[1]
-
-    assert statistics.median(once() for _ in range(5)) < 0.25
-
-
-def _child_s() -> float:
-    """Processor seconds of all children that have ended: another program's load is not counted."""
-    import resource
-
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
 
 
 @pytest.mark.parametrize(("wrong", "says"), [("rote", "did you mean route?"), ("xyz", "choose from topology, route")])
