@@ -8,9 +8,9 @@ from typing import Any
 
 from experiments.capillary.mobile_pairs import mobile_pair
 from experiments.capillary.panels import panels
-from testbed.commands.studies.study import Study
 from testbed.errors import InputError
 from testbed.model.samples import half_width
+from testbed.model.studies.study import Study
 from testbed.model.verdict import Check, Verdict
 from testbed.routing import capillary_route
 from testbed.routing.capillary.basic_programme import Rule, basic_layers

@@ -17,9 +17,9 @@ from typing import Any
 from experiments.capillary.mobile_pairs import other_pairs, outermost_pair
 from experiments.capillary.panels import panels
 from testbed.campaigns.rows import drawn_pair
-from testbed.commands.studies.study import Study
 from testbed.errors import InputError
 from testbed.model.samples import half_width
+from testbed.model.studies.study import Study
 from testbed.model.verdict import Check, Verdict
 from testbed.routing import capillary_route
 from testbed.routing.capillary.thesis_loop import hunt_layers

@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from experiments.capillary.mobile_pairs import outermost_pair
-from testbed.commands.studies.study import Study
 from testbed.model.samples import half_width
+from testbed.model.studies.study import Study
 from testbed.model.verdict import Check, Verdict
 from testbed.routing import capillary_route
 from testbed.routing.capillary.certificate import check_certificate

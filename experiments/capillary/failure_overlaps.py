@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import Any
 
 from experiments.capillary.panels import panels
-from testbed.commands.studies.study import Study
+from testbed.model.studies.study import Study
 from testbed.model.verdict import Check, Verdict
 from testbed.routing.redundancy.failure_rates import (
     failure_weights,

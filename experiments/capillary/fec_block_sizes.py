@@ -10,7 +10,7 @@ from typing import Any
 
 from experiments.capillary.panels import log_ticks, panels
 from fec.redundancy.block_size import decoding_failure_probability, fec_block_size
-from testbed.commands.studies.study import Study
+from testbed.model.studies.study import Study
 from testbed.model.verdict import Check, Verdict
 
 Row = Mapping[str, Any]

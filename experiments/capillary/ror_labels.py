@@ -8,8 +8,8 @@ from typing import Any
 
 from experiments.capillary.mobile_pairs import mobile_pair
 from experiments.capillary.panels import panels
-from testbed.commands.studies.study import Study
 from testbed.model.samples import half_width
+from testbed.model.studies.study import Study
 from testbed.model.verdict import Check, Verdict
 from testbed.routing import route_by_name
 from testbed.routing.redundancy.coding import Coding, Labels

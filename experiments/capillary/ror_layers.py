@@ -18,10 +18,10 @@ from typing import Any
 from experiments.capillary.mobile_pairs import TOLERANCES
 from experiments.capillary.panels import panels
 from testbed.campaigns.rows import drawn_pair
-from testbed.commands.studies.study import Study
 from testbed.model.code_words import SHORT_AND_LARGE
 from testbed.model.routes import SplitRoute
 from testbed.model.samples import half_width
+from testbed.model.studies.study import Study
 from testbed.model.verdict import Check, Verdict
 from testbed.routing import capillary_route
 from testbed.routing.redundancy.ror_study import ror_by_tolerance

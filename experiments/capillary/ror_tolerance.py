@@ -8,9 +8,9 @@ from typing import Any
 
 from experiments.capillary.mobile_pairs import mobile_pair
 from experiments.capillary.panels import log_ticks, panels
-from testbed.commands.studies.study import Study
 from testbed.model.code_words import SHORT_AND_LARGE
 from testbed.model.samples import half_width
+from testbed.model.studies.study import Study
 from testbed.model.verdict import Check, Verdict
 from testbed.routing.methods import route_by_name
 from testbed.routing.redundancy.ror_study import ror_by_tolerance

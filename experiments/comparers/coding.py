@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-from testbed.commands.studies.study import Study
+from testbed.model.studies.study import Study
 from testbed.model.verdict import Check, Verdict
 
 Row = Mapping[str, Any]

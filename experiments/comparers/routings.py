@@ -11,9 +11,8 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from testbed.commands.studies.study import Study
-from testbed.commands.studies.timed_routings import timed_routings
 from testbed.model.code_words import code_words
+from testbed.model.studies.study import Study
 from testbed.model.verdict import Check, Verdict
 
 Row = Mapping[str, Any]
@@ -46,7 +45,7 @@ def points(quick: bool, seed: int) -> list[dict[str, Any]]:
 
 def measure(point: Mapping[str, Any]) -> dict[str, Any]:
     """Every routing of one matrix and of one flow, rated and checked; two programmes solved again by GLOP."""
-    from testbed.routing.demands.methods import route_demands
+    from testbed.routing.demands.methods import route_demands, timed_routings
     from testbed.routing.demands.redundancy import forced_links
 
     matrix = _matrix(point)
@@ -54,7 +53,7 @@ def measure(point: Mapping[str, Any]) -> dict[str, Any]:
     forced = forced_links(route_demands(matrix, "capillary"))
     rated = {
         method: _rated(routed, best.greatest_utilisation, forced) | {"seconds": seconds}
-        for method, routed, seconds in timed_routings(matrix, METHODS, point["seed"])
+        for method, routed, seconds in timed_routings(matrix, METHODS, point["seed"], time.process_time)
     }
     return {
         "pairs": len(matrix.pairs),

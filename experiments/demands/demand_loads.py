@@ -13,8 +13,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from experiments.demands.planned_pairs import JOINT, PAIRS, planned
-from testbed.commands.studies.study import Study
 from testbed.model.code_words import code_words
+from testbed.model.studies.study import Study
 from testbed.model.verdict import Check, Verdict
 from topologies.network import label_of
 

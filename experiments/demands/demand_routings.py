@@ -11,9 +11,8 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from testbed.commands.studies.study import Study
-from testbed.commands.studies.timed_routings import timed_routings
 from testbed.model.code_words import SHORT_AND_LARGE
+from testbed.model.studies.study import Study
 from testbed.model.verdict import Check, Verdict
 
 Row = Mapping[str, Any]
@@ -45,7 +44,7 @@ def points(quick: bool, seed: int) -> list[dict[str, Any]]:
 def measure(point: Mapping[str, Any]) -> dict[str, Any]:
     """Every routing of one matrix, rated and checked; on small networks the trade as well."""
     from testbed.routing.demands.matrix import given_matrix, gravity_matrix, uniform_matrix
-    from testbed.routing.demands.methods import route_demands
+    from testbed.routing.demands.methods import route_demands, timed_routings
     from testbed.routing.demands.redundancy import forced_links
     from topologies import load_network
     from topologies.files.formats import read_topohub_demands
@@ -61,7 +60,7 @@ def measure(point: Mapping[str, Any]) -> dict[str, Any]:
     forced = forced_links(route_demands(matrix, "capillary"))
     rated = {
         method: _rated(routed, best.greatest_utilisation, forced, stratified=small) | {"seconds": seconds}
-        for method, routed, seconds in timed_routings(matrix, METHODS, point["seed"])
+        for method, routed, seconds in timed_routings(matrix, METHODS, point["seed"], time.process_time)
     }
     return {
         "nodes": len(network.nodes),

@@ -22,8 +22,8 @@ from experiments.interconnect.samples import (
     stands_still,
 )
 from experiments.interconnect.traffic import drb_point, seeds_of
-from testbed.commands.studies.study import Study
 from testbed.model.samples import spread
+from testbed.model.studies.study import Study
 from testbed.model.verdict import Check, Verdict
 
 NETWORK, LOAD, LINK_RATE, SECONDS = "torus:16x16", 0.2, 2e9 / (512 * 8), 0.064

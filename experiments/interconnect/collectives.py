@@ -5,16 +5,16 @@ A 32x32 torus, one root, 2 to 200 links failed from the start.
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from experiments.interconnect.figures import draw_lines
 from experiments.interconnect.runs import measure_run
 from experiments.interconnect.samples import Row, at_least, delivery_check, livelock_check, nested, performances
 from experiments.interconnect.traffic import drb_point, seeds_of
-from testbed.commands.studies.study import Study
 from testbed.model.samples import spread
+from testbed.model.studies.study import Study, option
 from testbed.model.verdict import Verdict
 
 CLAIMED = 99.0
@@ -23,10 +23,14 @@ BUSY_ROOT = 200_000.0
 """Messages a second that the root of a scatter makes in the second set (41 % of its link); a gather gives as many."""
 
 
-_chosen = {"scatter": False}
+@dataclass(frozen=True)
+class Options:
+    """What may be left out."""
+
+    scatter: bool = option(False, "scatter alone (default: gather too, which takes most of the time)")
 
 
-def points(quick: bool, seed: int) -> list[dict[str, Any]]:
+def points(quick: bool, seed: int, options: Options = Options()) -> list[dict[str, Any]]:
     """Both collectives at the thesis' 400 packets/s a node (quick: three counts); with ``--scatter`` the scatters alone."""
     seeds = seeds_of(seed, quick, few=6)
     counts, few_counts = ((0, 10, 50), (0, 50)) if quick else (COUNTS, (0, 10, 100, 200))
@@ -40,7 +44,7 @@ def points(quick: bool, seed: int) -> list[dict[str, Any]]:
         ]
 
     scatters = [*runs("scatter", counts, quick, seconds=2.0), *runs("scatter", few_counts, True, rate=BUSY_ROOT)]
-    return scatters if _chosen["scatter"] else [*scatters, *runs("gather", counts, quick, **gather)]
+    return scatters if options.scatter else [*scatters, *runs("gather", counts, quick, **gather)]
 
 
 def judge(rows: Sequence[Row]) -> Verdict:
@@ -100,18 +104,6 @@ def _where_it_holds(rows: Sequence[Row]) -> list[str]:
             f"{means[most]:.1f} %, {hops[most] - hops[0]:.2f} links more a message than {hops[0] - 1:.1f}"
         )
     return notes
-
-
-def add_options(parser: argparse.ArgumentParser) -> None:
-    """``--scatter``."""
-    parser.add_argument(
-        "--scatter", action="store_true", help="scatter alone (default: gather too, which takes most of the time)"
-    )
-
-
-def configure(args: argparse.Namespace) -> None:
-    """Keep the option."""
-    _chosen["scatter"] = args.scatter
 
 
 def figures(rows: Sequence[Row]) -> Mapping[str, Any]:

@@ -14,13 +14,13 @@ from typing import Any
 from experiments.interconnect.figures import draw_lines, named
 from experiments.interconnect.samples import Row, of_mean, of_share, performances, stands_still
 from experiments.interconnect.traffic import faults_of, network_of, traffic_of
-from testbed.commands.studies.study import Study
 from testbed.errors import InputError
 from testbed.interconnect.network_model import NetworkModel, build_model
 from testbed.interconnect.parameters import SimulationParameters
 from testbed.interconnect.results import summarize
 from testbed.interconnect.simulation import dead_from_start, simulate
 from testbed.model.samples import spread
+from testbed.model.studies.study import Study
 from testbed.model.verdict import Check, Verdict
 
 PACKET_BYTES, BUFFER_BYTES, LINK_BPS = 2048, 8192, 2e9

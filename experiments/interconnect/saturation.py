@@ -13,8 +13,8 @@ from experiments.interconnect.figures import draw_lines
 from experiments.interconnect.runs import measure_run
 from experiments.interconnect.samples import Row, at_least, delivery_check, livelock_check, of_mean, performances
 from experiments.interconnect.traffic import drb_point, seeds_of
-from testbed.commands.studies.study import Study
 from testbed.model.samples import spread
+from testbed.model.studies.study import Study
 from testbed.model.verdict import Check, Verdict
 
 NETWORK = "torus:16x16"

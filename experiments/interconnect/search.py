@@ -23,8 +23,8 @@ from experiments.interconnect.samples import (
 )
 from experiments.interconnect.traffic import TEN_PERCENT, drb_point, seeds_of
 from experiments.interconnect.transient import GAINS
-from testbed.commands.studies.study import Study
 from testbed.model.samples import spread
+from testbed.model.studies.study import Study
 from testbed.model.verdict import Check, Verdict
 
 LINK_RATE = 2e9 / (512 * 8)

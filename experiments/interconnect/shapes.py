@@ -12,9 +12,9 @@ from experiments.interconnect.figures import draw_bars
 from experiments.interconnect.runs import measure_run
 from experiments.interconnect.samples import Row, at_least, delivery_check, livelock_check, performances
 from experiments.interconnect.traffic import drb_point, seeds_of, shape_drawing
-from testbed.commands.studies.study import Study
 from testbed.faults.shapes import SHAPES
 from testbed.model.samples import spread
+from testbed.model.studies.study import Study
 from testbed.model.verdict import Verdict
 
 LEG = 5  # links a leg of each shape

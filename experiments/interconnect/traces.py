@@ -6,9 +6,9 @@ Availability traces of LANL 12, 18, 19 and PNNL MPP2, a machine's years scaled t
 
 from __future__ import annotations
 
-import argparse
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -16,9 +16,9 @@ from experiments.interconnect.figures import draw_bars
 from experiments.interconnect.runs import measure_run
 from experiments.interconnect.samples import Row, delivery_check, livelock_check, nested, performances
 from experiments.interconnect.traffic import SYNTHETIC, Point, drb_point, seeds_of, trace_of
-from testbed.commands.studies.study import Study
 from testbed.errors import InputError
 from testbed.model.samples import half_width, spread
+from testbed.model.studies.study import Study, option
 from testbed.model.verdict import Check, Evidence, Verdict
 
 NETWORK = "torus:32x32"
@@ -33,15 +33,31 @@ THESIS_COUNTS = {"lanl-12": 52, "lanl-18": 62, "lanl-19": 58, "pnnl-mpp2": 89}
 PUBLIC = "those of the public tables"
 GENERATED = "generated, with the statistics of the tables"
 
-_chosen: dict[str, str] = {"traces": "", "patterns": ""}
+
+@dataclass(frozen=True)
+class Options:
+    """Which patterns, and where the public tables are. InputError where one of them is missing."""
+
+    all_patterns: bool = option(False, "six patterns (default: uniform, which the claims are on)")
+    traces: Path | None = option(
+        None,
+        "directory of lanl.csv.gz and pnnl2007.csv.gz (default: synthetic traces)",
+        reads=Path,
+        metavar="DIR",
+    )
+
+    def __post_init__(self) -> None:
+        for name in ("lanl.csv.gz", "pnnl2007.csv.gz") if self.traces else ():
+            if not (Path(self.traces or "") / name).is_file():
+                raise InputError(f"--traces {self.traces}: no {name} there; leave the option out for synthetic traces")
 
 
-def points(quick: bool, seed: int) -> list[dict[str, Any]]:
+def points(quick: bool, seed: int, options: Options = Options()) -> list[dict[str, Any]]:
     """Every machine with its outages as they were (where known) and all permanent; uniform, ``--all-patterns``: six, of fewer seeds."""
     seconds = QUICK_S if quick else FULL_S
     found = []
     for number, s in enumerate(seeds_of(seed, quick)):
-        for pattern in SYNTHETIC if _chosen["patterns"] and number < OTHERS_SEEDS else ("uniform",):
+        for pattern in SYNTHETIC if options.all_patterns and number < OTHERS_SEEDS else ("uniform",):
             whole = drb_point(NETWORK, pattern, s, quick=quick, seconds=seconds)
             found.append(whole)
             for machine in THESIS_COUNTS:
@@ -52,7 +68,7 @@ def points(quick: bool, seed: int) -> list[dict[str, Any]]:
                     without = {**whole, "seconds": LONG_S[machine]}
                     found.append(without)
                 for kind in ("trace-permanent",) if machine == "pnnl-mpp2" else ("trace", "trace-permanent"):
-                    failed = {"faults": 1, "fault_kind": f"{kind}:{machine}", "traces": _chosen["traces"]}
+                    failed = {"faults": 1, "fault_kind": f"{kind}:{machine}", "traces": str(options.traces or "")}
                     found.append({**without, **failed})
     return found
 
@@ -151,29 +167,6 @@ def figures(rows: Sequence[Row]) -> Mapping[str, Any]:
             claim_says="claim: less than 1 % lost" if kind == "trace" else "claim: about 3 % lost",
         )  # fmt: skip
     return drawn
-
-
-def add_options(parser: argparse.ArgumentParser) -> None:
-    """``--traces``: where the public tables are; ``--all-patterns``."""
-    parser.add_argument(
-        "--all-patterns", action="store_true", help="six patterns (default: uniform, which the claims are on)"
-    )
-    parser.add_argument(
-        "--traces",
-        type=Path,
-        metavar="DIR",
-        help="directory of lanl.csv.gz and pnnl2007.csv.gz (default: synthetic traces)",
-    )
-
-
-def configure(args: argparse.Namespace) -> None:
-    """Keep the options; InputError where a table is missing."""
-    _chosen.update(traces="", patterns="all" if args.all_patterns else "")
-    if args.traces is not None:
-        for name in ("lanl.csv.gz", "pnnl2007.csv.gz"):
-            if not (args.traces / name).is_file():
-                raise InputError(f"--traces {args.traces}: no {name} there; leave the option out for synthetic traces")
-        _chosen["traces"] = str(args.traces)
 
 
 def _measured(rows: Sequence[Row]) -> dict[tuple[str, str, str], list[float]]:

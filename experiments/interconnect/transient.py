@@ -21,8 +21,8 @@ from experiments.interconnect.samples import (
     performances,
 )
 from experiments.interconnect.traffic import SYNTHETIC, TEN_PERCENT, drb_point, seeds_of
-from testbed.commands.studies.study import Study
 from testbed.model.samples import spread
+from testbed.model.studies.study import Study
 from testbed.model.verdict import Check, Verdict
 
 GAINS = {"torus:8x8": 14.0, "torus:16x16": 8.0, "fat-tree:4,3": 12.0}

@@ -7,17 +7,16 @@ of the study says something of the whole, and a later run adds to it.
 
 from __future__ import annotations
 
-import argparse
 import time
 from collections.abc import Mapping
 from contextlib import ExitStack
+from dataclasses import dataclass
 from typing import Any
 
 from experiments.liquid import bulk_swiss_t1_verdict as verdict
 from experiments.liquid.bulk_swiss_t1_verdict import METHODS
-from testbed.commands import numbers
-from testbed.commands.studies.study import Study
 from testbed.errors import InvalidRunError
+from testbed.model.studies.study import Study, option
 
 Row = Mapping[str, Any]
 PATTERNS, REPETITIONS = 362, 20
@@ -26,47 +25,23 @@ QUICK_PATTERNS = slice(1, 3)
 LIQUID_REPETITIONS = 7
 ATTEMPTS = 3
 KEPT = ("seconds", "ratio", "predicted_ratio", "throughput_bps", "messages_verified", "queue_drops", "failure")
-_asked = {"patterns": 0, "repetitions": 0, "message_bytes": 200_000, "liquid_message_bytes": 500_000}
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
+@dataclass(frozen=True)
+class Options:
     """How many patterns, how often, and how long their messages are."""
-    add = parser.add_argument
-    add(
-        "--patterns",
-        type=numbers.whole(1, PATTERNS),
-        metavar="N",
-        help="so many, spread over the 362 (default: all; quick: two)",
-    )
-    add(
-        "--repetitions",
-        type=numbers.whole(1, REPETITIONS),
-        metavar="R",
-        help="of each pattern (default 20, of liquid schedules 7; quick: 1)",
-    )
-    add(
-        "--message-kb",
-        type=numbers.whole(1, 100_000),
-        default=200,
-        metavar="KB",
-        help="of every message but in liquid schedules (default 200)",
-    )
-    add(
-        "--liquid-message-kb",
-        type=numbers.whole(1, 100_000),
-        default=500,
-        metavar="KB",
-        help="of messages in liquid schedules (default 500)",
-    )
 
-
-def configure(args: argparse.Namespace) -> None:
-    """Takes the options."""
-    _asked.update(
-        patterns=args.patterns or 0,
-        repetitions=args.repetitions or 0,
-        message_bytes=1000 * args.message_kb,
-        liquid_message_bytes=1000 * args.liquid_message_kb,
+    patterns: int | None = option(
+        None, "so many, spread over the 362 (default: all; quick: two)", reads=(1, PATTERNS), metavar="N"
+    )
+    repetitions: int | None = option(
+        None, "of each pattern (default 20, of liquid schedules 7; quick: 1)", reads=(1, REPETITIONS), metavar="R"
+    )
+    message_kb: int = option(
+        200, "of every message but in liquid schedules (default 200)", reads=(1, 100_000), metavar="KB"
+    )
+    liquid_message_kb: int = option(
+        500, "of messages in liquid schedules (default 500)", reads=(1, 100_000), metavar="KB"
     )
 
 
@@ -83,24 +58,22 @@ def spread(count: int) -> list[int]:
     return order
 
 
-def points(quick: bool, seed: int) -> list[dict[str, Any]]:
+def points(quick: bool, seed: int, options: Options = Options()) -> list[dict[str, Any]]:
     """Repetition by repetition; the whole machine is always among the patterns, but with ``quick``."""
     from testbed.scheduling.traffic.allocation import distinct_allocations
 
     every = distinct_allocations()
     spread_out = spread(len(every))
-    chosen = (
-        spread_out[QUICK_PATTERNS] if quick and not _asked["patterns"] else spread_out[: _asked["patterns"] or PATTERNS]
-    )
-    repetitions = _asked["repetitions"] or (1 if quick else REPETITIONS)
+    chosen = spread_out[QUICK_PATTERNS if quick and not options.patterns else slice(options.patterns)]
+    repetitions = options.repetitions or (1 if quick else REPETITIONS)
     return [
         {
             "pattern": k + 1,
             "allocation": every[k].name,
             "nodes": every[k].nodes,
             "bottleneck_load": every[k].bottleneck_load,
-            "message_bytes": _asked["message_bytes"],
-            "liquid_message_bytes": _asked["liquid_message_bytes"],
+            "message_bytes": 1000 * options.message_kb,
+            "liquid_message_bytes": 1000 * options.liquid_message_kb,
             "repetition": repetition,
             "seed": seed + repetition - 1,
         }

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from experiments.liquid.swiss_t1_traffic import LIQUID, OTHER, Row, figure_of, pattern_points, traffic_of
-from testbed.commands.studies.study import Study
+from testbed.model.studies.study import Study
 from testbed.model.verdict import Check, Verdict
 from testbed.scheduling.baselines import dsatur_frames, networkx_dsatur_frames
 from testbed.scheduling.methods import schedule_by_name

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from experiments.liquid.swiss_t1_traffic import LIQUID, THIRD, figure_of
-from testbed.commands.studies.study import Study
+from testbed.model.studies.study import Study
 from testbed.model.traffic import Traffic
 from testbed.model.verdict import Check, Verdict
 from testbed.scheduling.methods import schedule_by_name

@@ -24,7 +24,7 @@ from experiments.liquid.swiss_t1_traffic import (
     pattern_points,
     traffic_of,
 )
-from testbed.commands.studies.study import Study
+from testbed.model.studies.study import Study
 from testbed.model.verdict import Check, Verdict
 from testbed.scheduling.exact.exact_search import ExactOptions, search_exactly
 

@@ -13,7 +13,7 @@ from itertools import pairwise
 from typing import Any
 
 from experiments.liquid.swiss_t1_traffic import INK, OTHER, Row, figure_of, traffic_of
-from testbed.commands.studies.study import Study
+from testbed.model.studies.study import Study
 from testbed.model.verdict import Check, Verdict
 from testbed.scheduling.exact.full_teams import BLANK, IDLE, NAIVE, SKELETON, search_space
 from testbed.scheduling.traffic.allocation import distinct_allocations

@@ -8,14 +8,13 @@ stays (load below 1) or grows more slowly than time (load 1, where the bottlenec
 
 from __future__ import annotations
 
-import argparse
 import math
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any
 
-from testbed.commands.studies.study import Study
+from testbed.model.studies.study import Study, option
 from testbed.model.verdict import Check, Verdict
 from testbed.wavelengths.burst_switching import STRATEGIES, BurstTraffic, optical_cloud_of, simulate_bursts
 from topologies import load_network
@@ -43,25 +42,19 @@ LOOKS = {
 }
 
 
-_asked = {"conversion": True}
-
-
-def add_options(parser: argparse.ArgumentParser) -> None:
+@dataclass(frozen=True)
+class Options:
     """What may be left out."""
-    parser.add_argument("--no-conversion", action="store_true", help="leave out the loads with wavelength conversion")
+
+    no_conversion: bool = option(False, "leave out the loads with wavelength conversion")
 
 
-def configure(args: argparse.Namespace) -> None:
-    """Takes the option."""
-    _asked["conversion"] = not args.no_conversion
-
-
-def points(quick: bool, seed: int) -> list[dict[str, Any]]:
+def points(quick: bool, seed: int, options: Options = Options()) -> list[dict[str, Any]]:
     """Every strategy at every load, without conversion and with it; in full the horizons too."""
     if quick:
         return _over_loads(("wsxc",), QUICK_LOADS, 400, seed)
     kept, converted = (_over_loads((switching,), LOADS, 2000, seed) for switching in ("wsxc", "wixc"))
-    return kept + _over_horizons(seed) + (converted if _asked["conversion"] else [])
+    return kept + _over_horizons(seed) + ([] if options.no_conversion else converted)
 
 
 def _over_loads(switchings: Sequence[str], loads: Sequence[float], slots: int, seed: int) -> list[dict[str, Any]]:

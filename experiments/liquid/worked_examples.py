@@ -9,7 +9,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from testbed.commands.studies.study import Study
+from testbed.model.studies.study import Study
 from testbed.model.traffic import Traffic
 from testbed.model.verdict import Check, Verdict
 from testbed.scheduling.baselines import sending_rounds, split_rounds

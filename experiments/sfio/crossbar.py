@@ -8,7 +8,7 @@ from typing import Any
 
 from experiments.sfio.figures import BLUE, GREEN, GREY, OCHRE, RING, finish_by_nodes, lines_by_nodes
 from experiments.sfio.runs import accessed, judged, transferred
-from testbed.commands.studies.study import Study
+from testbed.model.studies.study import Study
 from testbed.model.verdict import Check, Verdict
 
 Row = Mapping[str, Any]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import argparse
 import statistics
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from experiments.sfio.placements import (
@@ -17,8 +17,7 @@ from experiments.sfio.placements import (
     spread,
 )
 from experiments.sfio.runs import accessed, judged
-from testbed.commands.studies.study import Study
-from testbed.errors import InputError
+from testbed.model.studies.study import Study, option
 from testbed.model.verdict import Check, Verdict
 
 Row = Mapping[str, Any]
@@ -28,33 +27,27 @@ WAYS = {"liquid": "liquid schedule", "none": "circuits as they come"}
 ORDER_TOLERANCE, MIN_LIQUID, MAX_SHARE = 0.2, 0.85, 0.8
 
 
-def points(quick: bool, seed: int) -> list[dict[str, Any]]:
+@dataclass(frozen=True)
+class Options:
+    """How many placements; the document measured ``PLACEMENTS``."""
+
+    placements: int | None = option(
+        None,
+        f"random placements of each number of nodes (default {PLACEMENTS}; {QUICK_PLACEMENTS} with --quick)",
+        reads=(1, PLACEMENTS),
+        metavar="N",
+    )
+
+
+def points(quick: bool, seed: int, options: Options = Options()) -> list[dict[str, Any]]:
     """One placement of all sizes after another, so that what is measured of a part is spread over the sizes."""
-    measured = _asked.get("placements", QUICK_PLACEMENTS if quick else PLACEMENTS)
+    measured = options.placements or (QUICK_PLACEMENTS if quick else PLACEMENTS)
     return [
         {**placed_point(nodes, k, seed), "schedule": schedule}
         for k in range(measured)
         for nodes in (QUICK_NODES if quick else NODES)
         for schedule in WAYS
     ]
-
-
-_asked: dict[str, int] = {}
-
-
-def add_options(parser: argparse.ArgumentParser) -> None:
-    """``--placements``."""
-    text = f"random placements of each number of nodes (default {PLACEMENTS}; {QUICK_PLACEMENTS} with --quick)"
-    parser.add_argument("--placements", type=int, metavar="N", help=text)
-
-
-def configure(args: argparse.Namespace) -> None:
-    """Keeps what was asked for; InputError for more placements than the document measured."""
-    _asked.clear()
-    if args.placements is not None:
-        if not 1 <= args.placements <= PLACEMENTS:
-            raise InputError(f"--placements {args.placements}: give 1 to {PLACEMENTS}")
-        _asked["placements"] = args.placements
 
 
 def measure(point: Row) -> dict[str, Any]:

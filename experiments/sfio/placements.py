@@ -12,7 +12,7 @@ from itertools import pairwise
 from typing import Any
 
 from experiments.sfio.figures import BLUE, GREY, OCHRE, finish, finish_by_nodes
-from testbed.commands.studies.study import Study
+from testbed.model.studies.study import Study
 from testbed.model.verdict import Check, Verdict
 from topologies.swiss_t1 import NODES_PER_SWITCH, SWITCHES, core_users
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from experiments.sfio.figures import BLUE, GREY, OCHRE, finish, mark_invalid
 from experiments.sfio.runs import accessed, judged
-from testbed.commands.studies.study import Study
+from testbed.model.studies.study import Study
 from testbed.model.verdict import Check, Verdict
 
 Row = Mapping[str, Any]

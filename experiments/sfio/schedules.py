@@ -7,7 +7,7 @@ from typing import Any
 
 from experiments.sfio.figures import BLUE, OCHRE, finish, finish_by_nodes
 from experiments.sfio.runs import accessed, judged
-from testbed.commands.studies.study import Study
+from testbed.model.studies.study import Study
 from testbed.model.verdict import Check, Verdict
 
 Row = Mapping[str, Any]

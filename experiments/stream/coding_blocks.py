@@ -13,7 +13,7 @@ from typing import Any
 from fec.adapters.raptorq_blocks import RaptorQBlocks
 from fec.code.block_codes import ReedSolomonBlocks
 from fec.redundancy.block_size import fec_block_size
-from testbed.commands.studies.study import Study
+from testbed.model.studies.study import Study
 from testbed.model.verdict import Check, Verdict
 from testbed.routing import route_by_name
 from testbed.routing.label_split.spraying import spray

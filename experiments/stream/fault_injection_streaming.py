@@ -6,11 +6,11 @@ Sessions on Swiss-T1, an optical cloud and a mobile network; links go down, swal
 from __future__ import annotations
 
 from experiments.stream.networks import NETWORKS
-from testbed.commands.studies.session_experiment import Experiment, Sessions
 from testbed.faults.fault import FaultKind
 from testbed.stream.plan import StreamParameters
 from testbed.stream.planning import EachLink
 from testbed.stream.session import SessionRequest
+from testbed.stream.session_study import Sessions, SessionStudy
 
 KINDS: tuple[tuple[FaultKind, float, str], ...] = (
     ("down", 1.0, "links down"),
@@ -40,7 +40,7 @@ def sessions(quick: bool, seed: int) -> Sessions:
     ]
 
 
-STUDY = Experiment(
+STUDY = SessionStudy(
     name="fault_injection_streaming",
     title="Every kind of fault on three networks: does a failing link take the share of packets that theory gives it?",
     deviations=(

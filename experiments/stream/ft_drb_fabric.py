@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from statistics import median
 from typing import Any, Unpack
 
-from testbed.commands.studies.study import Study
 from testbed.metapath.judgement import MAX_LOST_S
 from testbed.metapath.plan import SLACK_S
+from testbed.model.studies.study import Study
 from testbed.model.verdict import Check, Evidence, Verdict
 from testbed.results.study_store import Row
 from topologies.network import label_of

@@ -5,10 +5,10 @@ Nothing of this is in the four documents: it is what users of emulators (netem, 
 
 from __future__ import annotations
 
-from testbed.commands.studies.session_experiment import Experiment, Sessions
 from testbed.faults.grammar import parse_fault_list
 from testbed.stream.plan import StreamParameters
 from testbed.stream.session import SessionRequest
+from testbed.stream.session_study import Sessions, SessionStudy
 from topologies import load_network
 
 NETWORK, SOURCE, SINK = "swiss-t1", "s1", "s6"
@@ -43,7 +43,7 @@ def sessions(quick: bool, seed: int) -> Sessions:
     ]
 
 
-STUDY = Experiment(
+STUDY = SessionStudy(
     name="impairments_switches",
     title="Do impaired links on real switches do what was asked for: bursts, copies, waits, overtaking, a trace's rate?",
     deviations=(

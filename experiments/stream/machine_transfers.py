@@ -13,11 +13,11 @@ from typing import Any
 from experiments.stream.several_machines import MACHINES, TRIES, judged_beside_one
 from testbed.bulk.planning import BulkOptions
 from testbed.bulk.session import open_bulk_fabric, plan_sides, run_side
-from testbed.commands.studies.study import Study
 from testbed.emulation.sandbox.sandbox import require_sandbox
 from testbed.errors import InvalidRunError
 from testbed.faults.fault import Fault
 from testbed.machines.asked import MachinesRequest
+from testbed.model.studies.study import Study
 from testbed.model.verdict import Check, Verdict
 from testbed.striping.plan import StripingOptions
 from testbed.striping.session import plan_session, run_session

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from testbed.commands.studies.study import Study
 from testbed.faults.schedules import PoissonFaults
+from testbed.model.studies.study import Study
 from testbed.model.verdict import Check, Verdict
 from testbed.results.study_store import Row
 from testbed.stream.plan import StreamParameters

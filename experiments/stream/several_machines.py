@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from testbed.commands.studies.study import Study
 from testbed.errors import InvalidRunError
+from testbed.model.studies.study import Study
 from testbed.model.verdict import Check, Verdict
 from testbed.stream.mobility import Movement, frame_names
 from testbed.stream.plan import StreamParameters

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from testbed.commands.studies.experiment import find_experiments
-from testbed.commands.studies.study import Study
 from testbed.model.json_values import json_ready
+from testbed.model.studies.study import Study
 from tests.helpers.study_rows import published
 
 STUDIES = {name: study for name, study in find_experiments().items() if isinstance(study, Study)}

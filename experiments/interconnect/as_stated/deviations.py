@@ -12,7 +12,6 @@ from typing import Any
 from experiments.interconnect.figures import draw_bars
 from experiments.interconnect.samples import COUNTED, Row, of_mean
 from experiments.interconnect.traffic import drb_point, faults_of, network_of, traffic_of
-from testbed.commands.studies.study import Study
 from testbed.faults.fault import Fault
 from testbed.interconnect.injection import InjectionProcess, build_injections
 from testbed.interconnect.parameters import FtDrbOptions, NacOptions, SimulationParameters
@@ -20,6 +19,7 @@ from testbed.interconnect.patterns import build_pattern
 from testbed.interconnect.results import summarize
 from testbed.interconnect.simulation import simulate
 from testbed.model.samples import spread
+from testbed.model.studies.study import Study
 from testbed.model.verdict import Check, Verdict
 
 NETWORK, LINK_BPS = "torus:8x8", 2e9

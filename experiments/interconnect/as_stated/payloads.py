@@ -13,8 +13,8 @@ from experiments.interconnect.figures import draw_bars, named
 from experiments.interconnect.runs import measure_run
 from experiments.interconnect.samples import Row, at_least, delivery_check, livelock_check, nested, performances
 from experiments.interconnect.traffic import SYNTHETIC, TEN_PERCENT, drb_point, seeds_of
-from testbed.commands.studies.study import Study
 from testbed.model.samples import spread
+from testbed.model.studies.study import Study
 from testbed.model.verdict import Check, Verdict
 
 NETWORKS = ("torus:8x8", "fat-tree:4,3")

@@ -12,8 +12,8 @@ from experiments.interconnect.permanent import over_failures
 from experiments.interconnect.runs import measure_run
 from experiments.interconnect.samples import Row, at_least, delivery_check, livelock_check, performances
 from experiments.interconnect.traffic import SYNTHETIC, TEN_PERCENT, drb_point, seeds_of
-from testbed.commands.studies.study import Study
 from testbed.model.samples import spread
+from testbed.model.studies.study import Study
 from testbed.model.verdict import Check, Verdict
 
 SEEDS = {"torus:8x8": 10, "fat-tree:4,3": 10, "torus:16x16": 5}

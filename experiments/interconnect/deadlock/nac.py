@@ -21,8 +21,8 @@ from experiments.interconnect.traffic import (
     ring_point,
     seeds_of,
 )
-from testbed.commands.studies.study import Study
 from testbed.model.samples import spread
+from testbed.model.studies.study import Study
 from testbed.model.verdict import Check, Evidence, Verdict
 
 STATED = (400.0, 500.0, 600.0)

@@ -11,10 +11,10 @@ from typing import Any
 
 from experiments.interconnect.deadlock.flapping import measure_batch
 from experiments.interconnect.samples import Row
-from testbed.commands.studies.study import Study
 from testbed.interconnect.exhaustive.exploration import explore
 from testbed.interconnect.exhaustive.nac_steps import LAGGING, NacSteps, Rules
 from testbed.interconnect.exhaustive.small_networks import SmallNetwork, one_way_ring, small_network, two_rings
+from testbed.model.studies.study import Study
 from testbed.model.verdict import Check, Verdict
 
 MOST_STATES = 4_000_000

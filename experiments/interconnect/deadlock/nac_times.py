@@ -15,7 +15,6 @@ import numpy as np
 from experiments.interconnect.figures import draw_lines
 from experiments.interconnect.samples import Row, at_least
 from experiments.interconnect.traffic import network_of
-from testbed.commands.studies.study import Study
 from testbed.faults.cable_faults import random_faults
 from testbed.interconnect.injection import InjectionProcess, Injections, build_injections, burst_at
 from testbed.interconnect.parameters import NacOptions, SimulationParameters
@@ -23,6 +22,7 @@ from testbed.interconnect.patterns import build_pattern
 from testbed.interconnect.results import NAC_EVENTS, Simulation
 from testbed.interconnect.simulation import simulate
 from testbed.model.samples import spread
+from testbed.model.studies.study import Study
 from testbed.model.verdict import Check, Verdict
 
 PACKET = 2048

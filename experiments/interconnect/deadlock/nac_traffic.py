@@ -13,8 +13,8 @@ from experiments.interconnect.figures import draw_bars, draw_surfaces
 from experiments.interconnect.runs import measure_ring
 from experiments.interconnect.samples import COUNTED, Row, nested, of_mean
 from experiments.interconnect.traffic import BURST_AT_S, BURST_MESSAGES, FIRST_SHOWN_SLOT, SLOT_S, ring_point, seeds_of
-from testbed.commands.studies.study import Study
 from testbed.model.samples import half_width, spread
+from testbed.model.studies.study import Study
 from testbed.model.verdict import Check, Verdict
 
 RATES = (400.0, 500.0, 600.0)

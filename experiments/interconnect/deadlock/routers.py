@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from experiments.interconnect.samples import Row, at_least
-from testbed.commands.studies.study import Study
 from testbed.model.samples import spread
+from testbed.model.studies.study import Study
 from testbed.model.verdict import Check, Verdict
 from testbed.routers.cycles import find_cycle
 from testbed.routers.measurements import RouterRun

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from experiments.interconnect.samples import Row, at_least
-from testbed.commands.studies.study import Study
 from testbed.metapath.many_pairs import ManyPairsPlan, ManyPairsRun, crosses_dead, draw_plan
 from testbed.model.samples import ratio_of_sums, spread
+from testbed.model.studies.study import Study
 from testbed.model.verdict import Check, Verdict
 
 NETWORK, PAIRS, DEAD = "torus:8x8", 16, 12

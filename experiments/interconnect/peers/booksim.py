@@ -14,8 +14,8 @@ from typing import Any
 from experiments.interconnect.figures import draw_lines, named
 from experiments.interconnect.peers import booksim_runs
 from experiments.interconnect.samples import COUNTED, Row
-from testbed.commands.studies.study import Study
 from testbed.model.samples import half_width, spread
+from testbed.model.studies.study import Study
 from testbed.model.verdict import Check, Verdict
 
 SEEDS = 6

@@ -12,7 +12,6 @@ from typing import Any
 from experiments.interconnect.figures import draw_lines
 from experiments.interconnect.samples import Row
 from experiments.interconnect.traffic import network_of
-from testbed.commands.studies.study import Study
 from testbed.interconnect.injection import InjectionProcess, build_injections
 from testbed.interconnect.network_model import NetworkModel, build_model
 from testbed.interconnect.parameters import SimulationParameters
@@ -20,6 +19,7 @@ from testbed.interconnect.patterns import DestinationPattern, build_pattern
 from testbed.interconnect.results import summarize
 from testbed.interconnect.simulation import simulate
 from testbed.model.samples import half_width, spread
+from testbed.model.studies.study import Study
 from testbed.model.verdict import Check, Verdict
 from topologies import Network
 

@@ -17,8 +17,8 @@ from experiments.interconnect.as_stated import random_starts
 from experiments.interconnect.figures import draw_bars
 from experiments.interconnect.runs import measure_run
 from experiments.interconnect.samples import Row, delivery_check, livelock_check, performances
-from testbed.commands.studies.study import Study
 from testbed.model.samples import half_width, spread, t_quantile
+from testbed.model.studies.study import Study
 from testbed.model.verdict import Check, Verdict
 
 STUDIES = {

@@ -15,8 +15,8 @@ from experiments.interconnect.figures import draw_lines
 from experiments.interconnect.runs import measure_run
 from experiments.interconnect.samples import Row, delivery_check, livelock_check, nested, of_mean, performances
 from experiments.interconnect.traffic import TEN_PERCENT, drb_point, seeds_of
-from testbed.commands.studies.study import Study
 from testbed.model.samples import spread
+from testbed.model.studies.study import Study
 from testbed.model.verdict import Check, Verdict
 
 LENGTHS_S = {"torus:8x8": 2.0, "fat-tree:4,3": 2.0, "torus:16x16": 1.5, "torus:32x32": 0.8}

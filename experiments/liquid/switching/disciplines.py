@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from experiments.liquid.swiss_t1_traffic import INK, Row, figure_of, node_axis, pattern_points, traffic_of
-from testbed.commands.studies.study import Study
+from testbed.model.studies.study import Study
 from testbed.model.verdict import Check, Verdict
 from testbed.scheduling.baselines import sending_rounds
 from testbed.scheduling.methods import schedule_by_name

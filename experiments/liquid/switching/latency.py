@@ -12,8 +12,8 @@ from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any
 
-from testbed.commands.studies.study import Study
 from testbed.errors import InvalidRunError
+from testbed.model.studies.study import Study
 from testbed.model.verdict import Check, Verdict
 from topologies.assembly import two_way
 from topologies.network import Network, Node

@@ -15,9 +15,9 @@ import numpy as np
 
 from experiments.stream.failures.failing_streams import simulated_figures
 from experiments.stream.networks import NETWORKS
-from testbed.commands.studies.study import Study
 from testbed.faults.schedules import PoissonFaults
 from testbed.model.code_words import code_words
+from testbed.model.studies.study import Study
 from testbed.model.verdict import Check, Verdict
 from testbed.stream.plan import StreamPlan
 from testbed.stream.prediction.expected_redundancy import StateCosts

@@ -8,8 +8,8 @@ from typing import Any
 from experiments.stream.failures.failing_streams import PLAYBACK_S, cost_figures, failing_plan
 from experiments.stream.failures.failure_cost import before_any_failure, figures, judge
 from experiments.stream.networks import NETWORKS
-from testbed.commands.studies.study import Study
 from testbed.model.code_words import code_words
+from testbed.model.studies.study import Study
 from testbed.stream.plan import StreamParameters
 
 STREAM = StreamParameters(rate_pps=200.0, playback_s=PLAYBACK_S, symbol_bytes=256)

@@ -12,8 +12,8 @@ from dataclasses import asdict
 from typing import Any
 
 from experiments.stream.failures.failing_streams import cost_figures
-from testbed.commands.studies.study import Study
 from testbed.faults.schedules import PoissonFaults
+from testbed.model.studies.study import Study
 from testbed.model.verdict import Check, Verdict
 from testbed.results.study_store import Row
 from testbed.stream.plan import StreamParameters

@@ -14,7 +14,7 @@ from typing import Any
 
 from experiments.stream.failures.failing_streams import simulated_figures
 from experiments.stream.networks import NETWORKS
-from testbed.commands.studies.study import Study
+from testbed.model.studies.study import Study
 from testbed.model.verdict import Check, Verdict
 from testbed.stream.prediction.expected_redundancy import expected_redundancy
 

@@ -18,8 +18,8 @@ import numpy as np
 
 from experiments.stream.failures.failing_streams import PLAYBACK_S, SIMULATED_PPS, cost_figures, failing_plan
 from fec.redundancy.block_size import fec_block_size
-from testbed.commands.studies.study import Study
 from testbed.model.code_words import code_words
+from testbed.model.studies.study import Study
 from testbed.model.verdict import Check, Verdict
 from testbed.stream.plan import StreamParameters
 from testbed.stream.planning import PlanOptions, build_plan

@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 
 from experiments.stream.real_time.adaptive_figures import outcome_figures
-from testbed.commands.studies.study import Study
 from testbed.faults.fault import Fault
 from testbed.faults.schedules import PoissonFaults
+from testbed.model.studies.study import Study
 from testbed.model.verdict import Check, Verdict
 from testbed.stream.endpoints import build_sender
 from testbed.stream.judgement.fault_results import size_range

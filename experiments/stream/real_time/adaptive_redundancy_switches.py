@@ -9,7 +9,7 @@ from typing import Any
 from experiments.stream.real_time.adaptive_figures import outcome_figures
 from experiments.stream.real_time.adaptive_redundancy import PATTERNS, PLAYBACK_S, sender_plan
 from experiments.stream.real_time.adaptive_redundancy import measure as measure_simulated
-from testbed.commands.studies.study import Study
+from testbed.model.studies.study import Study
 from testbed.model.verdict import Check, Verdict
 
 Row = Mapping[str, Any]

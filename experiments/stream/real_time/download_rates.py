@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from testbed.commands.studies.study import Study
 from testbed.download.judgement import judge_download, tolerances
 from testbed.download.planning import DownloadOptions, build_download
 from testbed.download.prediction import predict, rivals
 from testbed.download.simulated import simulate_download
+from testbed.model.studies.study import Study
 from testbed.model.verdict import Check, Verdict
 from topologies import load_network
 

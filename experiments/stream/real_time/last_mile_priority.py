@@ -8,11 +8,11 @@ from typing import Any, Literal
 
 import numpy as np
 
-from testbed.commands.studies.study import Study
 from testbed.download.planning import with_last_kilometre
 from testbed.emulation.network.links import queue_bytes
 from testbed.faults.fault import Fault
 from testbed.model import samples
+from testbed.model.studies.study import Study
 from testbed.model.verdict import Check, Verdict
 from testbed.stream.judgement.lateness import MAX_LAG
 from testbed.stream.measurements import FloatArray, StreamMeasurements

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from testbed.commands.studies.study import Study
 from testbed.faults.fault import Fault
+from testbed.model.studies.study import Study
 from testbed.model.verdict import Check, Verdict
 from testbed.stream.plan import StreamParameters, StreamPlan
 from testbed.stream.planning import PlanOptions, build_plan

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from testbed.commands.studies.study import Study
 from testbed.faults.fault import Fault
 from testbed.faults.schedules import cables_of
+from testbed.model.studies.study import Study
 from testbed.model.verdict import Check, Verdict
 from testbed.stream.endpoints import label_sequence
 from testbed.stream.plan import StreamParameters, StreamPlan

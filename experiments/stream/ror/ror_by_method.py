@@ -7,8 +7,8 @@ from typing import Any
 from experiments.stream.ror.figures import method_figures
 from experiments.stream.ror.measured_routes import LABELS, measure_route, mobile_networks, named_networks
 from experiments.stream.ror.method_checks import METHODS, judge_methods
-from testbed.commands.studies.study import Study
 from testbed.model.code_words import BOTH_LABELS
+from testbed.model.studies.study import Study
 
 
 def points(quick: bool, seed: int) -> list[dict[str, Any]]:

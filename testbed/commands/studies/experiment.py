@@ -11,12 +11,14 @@ from collections.abc import Iterator
 from typing import Any
 
 from testbed.errors import InputError
+from testbed.model.studies.study import Study, Subject
 from topologies.errors import nearest
 from topologies.registry import Registry
 
 
 def _check_study(thing: object) -> str | None:
-    lacking = [name for name in ("name", "answers", "does", "main") if not hasattr(thing, name)]
+    needed = ("name", "answers", "does", *(() if isinstance(thing, Subject) else ("main",)))
+    lacking = [name for name in needed if not hasattr(thing, name)]
     return f"it has no {', '.join(lacking)}" if lacking else None
 
 
@@ -38,7 +40,8 @@ def add_parser(subparsers: Any) -> None:
 
 
 def find_experiments() -> dict[str, Any]:
-    """Name -> experiment (an object with ``name``, ``answers``, ``does``, ``main(argv)``), in alphabetical order.
+    """Name -> study, in alphabetical order: a ``Study``, a ``SessionStudy``, or another package's object with ``name``, ``answers``,
+    ``does`` and ``main(argv, program)``.
 
     Our own are the ``STUDY`` of every module below ``experiments``; those of others come in as entry points.
     """
@@ -108,6 +111,14 @@ def _list(args: argparse.Namespace) -> int:
 
 
 def _run(args: argparse.Namespace) -> int:
-    chosen = known_experiment(args.name)
+    chosen, program = known_experiment(args.name), f"testbed experiment run {args.name}"
     sys.stdout.flush()
-    return int(chosen.main(args.options, program=f"testbed experiment run {args.name}"))
+    if hasattr(chosen, "main"):
+        return int(chosen.main(args.options, program=program))
+    if isinstance(chosen, Study):
+        from testbed.commands.studies.study_runner import run_study
+
+        return run_study(chosen, args.options, program)
+    from testbed.commands.studies.session_study_runner import run_session_study
+
+    return run_session_study(chosen, args.options, program)

@@ -95,11 +95,11 @@ def _drawer(place: Path, name: str, rows: Sequence[Row], verdict: Verdict | None
     from testbed.bulk.figures import bulk_figures
     from testbed.campaigns.figures import campaign_figures
     from testbed.commands.studies.experiment import find_experiments
-    from testbed.commands.studies.study import Study
     from testbed.download.figures import download_figures
     from testbed.errors import InputError
     from testbed.interconnect.figures import simulation_figures
     from testbed.metapath.figures import metapath_figures
+    from testbed.model.studies.study import Study
     from testbed.striping.figures import striping_figures
 
     of_commands: dict[str, Callable[[Sequence[Row]], Mapping[str, Any]]] = {

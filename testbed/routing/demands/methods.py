@@ -7,7 +7,7 @@ A routing of demands is ``f(matrix, *, seed)``; one named with a colon is made b
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
@@ -51,6 +51,16 @@ def route_demands(matrix: DemandMatrix, method: str, seed: int = 1) -> RoutedDem
     if not isinstance(routed, RoutedDemands) or routed.matrix is not matrix:
         raise PluginError(f"routing of demands {method!r} gave {type(routed).__name__}, no routing of this matrix")
     return routed
+
+
+def timed_routings(
+    matrix: DemandMatrix, methods: Sequence[str], seed: int, now: Callable[[], float]
+) -> Iterator[tuple[str, RoutedDemands, float]]:
+    """Each method, its routing of the matrix and what that took by the clock ``now``, in seconds."""
+    for method in methods:
+        began = now()
+        routed = route_demands(matrix, method, seed)
+        yield method, routed, now() - began
 
 
 def demand_routing(method: str) -> DemandRouting:

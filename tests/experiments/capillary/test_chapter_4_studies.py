@@ -20,8 +20,9 @@ from experiments.capillary import (
 from experiments.capillary.mobile_pairs import mobile_pair, outermost_pair
 from fec.redundancy.ror import ror
 from testbed.campaigns.rows import drawn_pair
-from testbed.commands.studies.study import Study, drawn
+from testbed.commands.studies.study_runner import drawn
 from testbed.model.json_values import json_ready
+from testbed.model.studies.study import Study
 from testbed.routing.baselines import disjoint_paths
 from testbed.routing.methods import route_by_name
 from topologies import Network, load_network

@@ -20,7 +20,7 @@ from experiments.capillary import (
     ror_optimum,
     ror_tolerance,
 )
-from testbed.commands.studies.study import drawn
+from testbed.commands.studies.study_runner import drawn
 from tests.helpers.study_rows import Rows, failed
 
 MODULES = {

@@ -10,7 +10,7 @@ import pytest
 
 from experiments.comparers import coding, routings
 from experiments.comparers.scheduling import schedules
-from testbed.commands.studies.study import drawn
+from testbed.commands.studies.study_runner import drawn
 from tests.helpers.study_rows import failed, published
 
 ROUTED = published("comparers_routing")

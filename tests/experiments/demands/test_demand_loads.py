@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from experiments.demands import demand_loads
-from testbed.commands.studies.study import drawn
+from testbed.commands.studies.study_runner import drawn
 from tests.helpers.study_rows import Rows, failed, published
 
 LOADED = published("demand_loads")

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from experiments.demands import demand_routings
-from testbed.commands.studies.study import drawn
+from testbed.commands.studies.study_runner import drawn
 from tests.helpers.study_rows import failed
 
 Rows = list[dict[str, Any]]

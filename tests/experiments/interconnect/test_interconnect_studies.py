@@ -23,8 +23,8 @@ from experiments.interconnect.deadlock import nac, nac_traffic, safety
 from experiments.interconnect.run_lengths import phases
 from experiments.interconnect.samples import COUNTED, performances
 from experiments.interconnect.traffic import drb_point, faults_of, ring_point, ring_traffic, traffic_of
-from testbed.commands.studies.study import Study
 from testbed.model.samples import spread
+from testbed.model.studies.study import Study
 
 Row = dict[str, Any]
 

@@ -14,6 +14,7 @@ import pytest
 from experiments.sfio import crossbar, granularity, multi_block, placed_writes, placements, scaling, schedules, swiss_t1
 from experiments.sfio.accesses import ablation, columns, fragmentation, overlap
 from experiments.sfio.runs import accessed
+from testbed.commands.studies.study_runner import run_study
 from testbed.striping.placement import place
 from tests.helpers.paths import ROOT
 from tests.helpers.study_rows import Change, Rows, failed, published, spoilt
@@ -344,8 +345,9 @@ def test_halves_of_the_nodes_send_to_the_other_half() -> None:
 
 
 def test_more_placements_than_the_document_measured_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    assert placed_writes.STUDY.main(["--placements", "54"]) == 2
-    assert "give 1 to 53" in capsys.readouterr().err
+    with pytest.raises(SystemExit, match="2"):
+        run_study(placed_writes.STUDY, ["--placements", "54"])
+    assert "1 to 53" in capsys.readouterr().err
 
 
 def test_the_folder_of_a_killed_study_goes_when_the_next_begins_and_its_own_is_locked(

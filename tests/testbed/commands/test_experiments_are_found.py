@@ -16,9 +16,9 @@ import pytest
 import experiments
 from testbed.cli import main
 from testbed.commands.studies.experiment import find_experiments
-from testbed.commands.studies.study import Study
+from testbed.model.studies.study import Study
 
-ARGUMENTS = {"points": 2, "measure": 1, "judge": 1, "figures": 1, "options": 1, "configure": 1}
+ARGUMENTS = {"points": 2, "measure": 1, "judge": 1, "figures": 1}
 
 THEIRS = """
 from testbed.commands.studies.study import Study
@@ -84,7 +84,8 @@ def test_functions_of_a_study_take_what_they_are_given(study: object) -> None:
         function = getattr(study, field.name)
         if field.name in ARGUMENTS and function is not None:
             inspect.signature(function).bind(*range(ARGUMENTS[field.name]))
-    assert (study.options is None) == (study.configure is None)
+    if study.options is not None:
+        assert study.points(True, 1, study.options()) == study.points(True, 1)
 
 
 def test_every_study_of_ror_says_which_code_its_figures_belong_to() -> None:

@@ -20,6 +20,7 @@ from testbed.commands import numbers
 from testbed.commands.numbers import MAX_SEED, Kind
 from testbed.commands.parsing import OneLineParser
 from testbed.commands.studies.experiment import find_experiments
+from testbed.commands.studies.study_runner import study_parser
 
 HOSTILE = (
     "nan", "NaN", "inf", "-inf", "1e400", "1e308", "-1e308", "9" * 23, "-" + "9" * 23, "9" * 5000, "", " ", "x", "0x10", "1_000",
@@ -45,9 +46,8 @@ def all_options() -> list[tuple[tuple[str, ...], argparse.Action]]:
     found = list(options_of(build_parser(None), ()))
     for name, study in find_experiments().items():
         if getattr(study, "options", None) is not None:
-            own = OneLineParser()
-            study.options(own)
-            found += [(("experiment", "run", *path), action) for path, action in options_of(own, (name,))]
+            own = [*options_of(study_parser(study), (name,))]
+            found += [(("experiment", "run", *path), action) for path, action in own]
     seed = OneLineParser().add_argument("--seed", type=numbers.seed)
     return [*found, (("experiment", "run", next(iter(find_experiments()))), seed)]
 

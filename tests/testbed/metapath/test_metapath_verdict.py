@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from experiments.stream.ft_drb_fabric import CODED, CROWDED, NAMES, STUDY
-from testbed.commands.studies.study import drawn
+from testbed.commands.studies.study_runner import drawn
 from testbed.errors import InputError
 from testbed.faults.fault import Fault
 from testbed.faults.fault_times import FaultTimes

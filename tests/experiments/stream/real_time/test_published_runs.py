@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from testbed.commands.studies.study import Study, drawn
+from testbed.commands.studies.study_runner import drawn
 from testbed.model.stored_runs import spokesman
+from testbed.model.studies.study import Study
 from testbed.model.verdict import Verdict
 from testbed.results.replication import stored_runs
 from testbed.results.study_store import load_study

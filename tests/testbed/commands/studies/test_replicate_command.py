@@ -26,7 +26,7 @@ from tests.helpers.paths import ROOT
 
 STUDIES = """
 import pathlib, time
-from testbed.commands.studies.study import Study
+from testbed.model.studies.study import Study
 from testbed.model.verdict import Check, Verdict
 
 HERE = pathlib.Path(__file__).parent

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from experiments.stream.real_time import adaptive_redundancy
-from testbed.commands.studies.study import drawn
+from testbed.commands.studies.study_runner import drawn
 from testbed.faults.fault import Fault
 from testbed.model.json_values import json_ready
 from testbed.stream.endpoints import build_sender

@@ -1,0 +1,231 @@
+"""Running a study: its points measured one by one or shared, stored as they come, judged and drawn at the end.
+
+Each point is stored as it comes, so that a study that was killed goes on with ``--resume``; figures never need a new run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any
+
+from testbed.commands import numbers
+from testbed.commands.dask_link import add_tls, security_of
+from testbed.commands.live import add_live, start_live
+from testbed.commands.parsing import OneLineParser, reported
+from testbed.commands.runs import show_verdict
+from testbed.errors import InputError
+from testbed.live.adapters.feed import note_page
+from testbed.live.adapters.studies import points_shown
+from testbed.live.events import Findings
+from testbed.model.json_values import json_ready
+from testbed.model.studies.study import Measure, Study
+from testbed.model.verdict import Verdict
+from testbed.report.drawing.svg_figures import rendered
+from testbed.results.study_store import Row, StudyRun, load_study
+
+
+def run_study(study: Study, argv: Sequence[str] | None = None, program: str | None = None) -> int:
+    """Parse options, measure what is missing, judge, draw; returns the exit code."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    args = study_parser(study, program).parse_args(words)
+    return reported(lambda: _run(study, args, words))
+
+
+def study_parser(study: Study, program: str | None = None) -> OneLineParser:
+    """The options of all studies, those of a study whose points may be shared, and its own."""
+    parser = OneLineParser(prog=program or f"testbed experiment run {study.name}", description=study.does)
+    add = parser.add_argument
+    add("--quick", action="store_true", help="a small version, under a minute")
+    add("--seed", type=numbers.seed, default=1, help="seed of everything random (default 1)")
+    add("--results", type=Path, default=Path("results"), help="where runs are kept (default results)")
+    add("--resume", type=Path, metavar="DIR", help="go on with an unfinished run: results/NAME/RUN.unfinished")
+    extends = "begin with the points of this finished run that are this run's too, and are valid"
+    add("--extend", type=Path, metavar="DIR", help=extends)
+    until = "begin no point after so many hours; go on later with --resume"
+    add("--hours", type=numbers.hours, metavar="H", help=until)
+    add("--json", action="store_true", help="print one JSON object on stdout")
+    add_live(parser)
+    if study.shared:
+        add("--workers", type=numbers.processes, default=1, help="processes that share the points (default 1)")
+        add("--scheduler", metavar="ADDRESS", help="a Dask scheduler whose workers share the points instead")
+        add_tls(parser)
+    for own in fields(study.options) if study.options else ():
+        said, kind = own.metadata, own.metadata["reads"]
+        how = {"action": "store_true"} if kind is None else {"type": _reader(kind), "metavar": said["metavar"]}
+        add("--" + own.name.replace("_", "-"), default=own.default, help=said["help"], **how)
+    return parser
+
+
+def _reader(kind: type | tuple[int, int]) -> Callable[[str], Any]:
+    return numbers.whole(*kind) if isinstance(kind, tuple) else kind
+
+
+def _run(study: Study, args: argparse.Namespace, words: list[str]) -> int:
+    if study.shared:
+        security_of(args)  # what is wrong with it is said before anything begins
+    own = study.options and study.options(**{said.name: getattr(args, said.name) for said in fields(study.options)})
+    start_live(args)
+    if study.emulation:
+        _enter_sandbox(study, words)
+    listed = study.points(args.quick, args.seed, *([own] if own else []))
+    points = [dict(json_ready(point)) for point in listed]
+    size = "quick" if args.quick else "full"
+    with _open(study, args, words, "own options" if study.options and own != study.options() else size) as run:
+        if args.extend is not None:
+            _take_over(study, run, points, args.extend)
+        rows = _measure_missing(study, run, points, args)
+        if len(rows) < len(points):
+            return _stopped(run, len(rows), len(points))
+        verdict = study.judged(rows)
+        directory = run.finish(rows, verdict, drawn(study, rows) if verdict.checks else {})
+        note_page(directory / "page.html")
+    _show(study, args, rows, verdict, directory)
+    return verdict.exit_code
+
+
+def _enter_sandbox(study: Study, words: list[str]) -> None:
+    from testbed.emulation.sandbox.sandbox import enter_sandbox, in_sandbox
+
+    if not in_sandbox():
+        from testbed.stream.session import choose_fabric
+
+        choose_fabric("emulation")
+        enter_sandbox(["experiment", "run", study.name, *words])
+
+
+def _open(study: Study, args: argparse.Namespace, words: list[str], size: str) -> StudyRun:
+    """The run to be measured. ``size``: ``quick``, ``full``, or ``own options`` where one of the study's own was given."""
+    from testbed.emulation.machine.provenance import describe_run
+
+    said = study.described(size)
+    if args.resume is not None:
+        run = StudyRun.resume(args.resume, study.name, args.seed)
+        run.manifest = replace(run.manifest, study=said)
+        return run
+    described = replace(describe_run(command=_command(study, words), seed=args.seed), study=said)
+    return StudyRun.new(args.results, study.name, described)
+
+
+def _command(study: Study, words: Sequence[str]) -> str:
+    """What was asked for, as a run's manifest tells it: without the place where it is kept, and when to stop."""
+    said = " ".join(["testbed experiment run", study.name, *words])
+    return re.sub(r" --(results|hours)[ =]\S+| --live\b", "", said)
+
+
+def _take_over(study: Study, run: StudyRun, points: list[Row], directory: Path) -> None:
+    """The rows of a finished run whose points are among these and not measured yet, but for those that say why they are invalid,
+    and their share of the time that it took.
+
+    Raises InputError for another study's run.
+    """
+    place, manifest, rows, _ = load_study(directory)
+    if (manifest.name, manifest.seed) != (study.name, run.manifest.seed):
+        raise InputError(
+            f"{place}: holds {manifest.name} with seed {manifest.seed}, not {study.name} with seed {run.manifest.seed}"
+        )
+    there, asked = _by_point(run.rows, points), {_key(point) for point in points}
+    taken = [
+        row
+        for key, row in _by_point(rows, points).items()
+        if key in asked and key not in there and not row.get("invalid")
+    ]
+    for row in taken:
+        run.add(row)
+    run.count_earlier((manifest.seconds or 0.0) * len(taken) / max(len(rows), 1))
+
+
+def _measure_missing(study: Study, run: StudyRun, points: list[Row], args: argparse.Namespace) -> list[Row]:
+    """The rows of all points in their order; of those measured within ``--hours``, where the time did not suffice."""
+    until = float("inf") if args.hours is None else time.monotonic() + 3600 * args.hours
+    known = _by_point(run.rows, points)
+    missing = [point for point in points if _key(point) not in known]
+    with points_shown(study.title or study.name, lambda: _found(study, list(known.values()))) as show_points:
+        show_points(len(points) - len(missing), len(points))
+        measured = _shared(study.measure, missing, args) if study.shared else _one_by_one(study.measure, missing)
+        for count, (point, results) in enumerate(measured, start=1):
+            row = {**point, **json_ready(results)}
+            known[_key(point)] = row
+            run.add(row)
+            show_points(len(points) - len(missing) + count, len(points))
+            if time.monotonic() >= until:
+                break
+    return [known[_key(point)] for point in points if _key(point) in known]
+
+
+def _found(study: Study, rows: Sequence[Row]) -> Findings:
+    """What the points that are there say, for the live page."""
+    outcomes = tuple((check.outcome, check.name) for check in study.judge(rows).checks)
+    return Findings(outcomes=outcomes, figures=drawn(study, rows))
+
+
+def _show(study: Study, args: argparse.Namespace, rows: Sequence[Row], verdict: Verdict, directory: Path) -> None:
+    if args.json:
+        document = {
+            "experiment": study.name,
+            "points": list(rows),
+            "verdict": verdict.to_json(),
+            "results": str(directory),
+        }
+        print(json.dumps(document))
+        return
+    show_verdict(verdict, directory)
+
+
+def drawn(study: Study, rows: Sequence[Row]) -> dict[str, str]:
+    """The study's figures as SVG documents; the same rows give the same bytes."""
+    return rendered(study.name, lambda: study.figures(rows))
+
+
+def _stopped(run: StudyRun, done: int, count: int) -> int:
+    """Say how to go on; the exit code."""
+    print(f"stopped: {done} of {count} points; go on with --resume {run.draft}", file=sys.stderr)
+    return 4
+
+
+def _by_point(rows: Sequence[Row], points: Sequence[Row]) -> dict[str, Row]:
+    """The rows under the key of their point; those of other sizes' points may be among them.
+
+    Where points differ in their parameters, a row belongs to the one with the most of those that it has.
+    """
+    names = {frozenset(point) for point in points}
+    found = {}
+    for row in rows:
+        fitting = [keys for keys in names if keys <= row.keys()]
+        if fitting:
+            found[_key({k: row[k] for k in max(fitting, key=len)})] = row
+    return found
+
+
+def _one_by_one(measure: Measure, points: Sequence[Row]) -> Iterator[tuple[Row, Mapping[str, Any]]]:
+    yield from ((point, measure(point)) for point in points)
+
+
+def _shared(
+    measure: Measure, points: Sequence[Row], args: argparse.Namespace
+) -> Iterator[tuple[Row, Mapping[str, Any]]]:
+    """As they come, from Dask workers where more than one is asked for."""
+    if args.scheduler is None and (args.workers == 1 or len(points) < 2):
+        yield from _one_by_one(measure, points)
+        return
+    from distributed import as_completed
+
+    from testbed.campaigns.adapters.workers import dask_client
+
+    with dask_client(args.workers, args.scheduler, security_of(args)) as client:
+        futures = dict(zip(client.map(measure, points, pure=False, retries=0), points, strict=True))
+        try:
+            for future in as_completed(list(futures)):
+                yield futures[future], future.result()
+        finally:
+            client.cancel(list(futures))
+
+
+def _key(point: Mapping[str, Any]) -> str:
+    return json.dumps(point, sort_keys=True)

@@ -1,0 +1,95 @@
+"""A study: points measured one by one, a verdict over them, figures drawn from them alone.
+
+It is a value: a command (``testbed experiment run``) measures, stores, judges and draws it.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+from testbed.errors import InputError
+from testbed.model.verdict import Verdict
+
+Row = dict[str, Any]
+Points = Sequence[Mapping[str, Any]]
+Measure = Callable[[Mapping[str, Any]], Mapping[str, Any]]
+
+
+def option(default: Any, text: str, *, reads: type | tuple[int, int] | None = None, metavar: str | None = None) -> Any:
+    """A field of a study's options class: ``--its-name``, explained by ``text``; a flag, or with ``reads`` something written after it,
+    of that type or a whole number between these bounds."""
+    return field(default=default, metadata={"help": text, "reads": reads, "metavar": metavar})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Subject:
+    """What a study is about. ``does`` and ``answers`` are one line each: what it runs, and which figure or claim of the papers it
+    speaks to. ``title`` names it in words (default: ``name``); ``deviations`` say, a sentence each, where what is run differs from the
+    document. ``chapter``: that of our documents where it is not its folder's. ``ror_code``: the code that every ROR of the study
+    belongs to (``testbed.model.code_words``), which its page shows.
+    """
+
+    name: str
+    does: str
+    answers: str
+    title: str = ""
+    deviations: tuple[str, ...] = ()
+    chapter: int | None = None
+    ror_code: str = ""
+
+    def described(self, size: str) -> dict[str, Any]:
+        """What a run's manifest keeps of it (``Manifest.study``); ``size``: of the run."""
+        named = {name: getattr(self, name) for name in ("title", "does", "answers")}
+        code = {"ror_code": self.ror_code} if self.ror_code else {}
+        return {**named, **code, "deviations": list(self.deviations), "size": size}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Study(Subject):
+    """``points(quick, seed)`` lists the parameters of every point (JSON-ready, each different); ``measure(point)`` gives its
+    results (JSON-ready); a row is both together. ``judge(rows)`` gives the verdict, ``figures(rows)`` matplotlib figures by name.
+
+    ``emulation``: points are measured on real switches, one after another, inside a sandbox; ``timed``: one after another, for
+    the clock is what is measured; else ``--workers`` processes may share them (then ``measure`` must be a function of a
+    module). ``options``: a frozen dataclass whose fields are options of its own (``option``); its values are then the third
+    argument of ``points``, by default those of ``options()``. Rows keep the order of ``points``.
+    """
+
+    points: Callable[..., Points]
+    measure: Measure
+    judge: Callable[[Sequence[Row]], Verdict]
+    figures: Callable[[Sequence[Row]], Mapping[str, Any]]
+    emulation: bool = False
+    timed: bool = False
+    options: type | None = None
+
+    @classmethod
+    def of_module(cls, module: str, **values: Any) -> Self:
+        """The study whose functions are those of a module (its ``__name__``): ``points``, ``measure``, ``judge``, ``figures``
+        and, where it has one, the class ``Options``. ``values`` are the other fields, or a function that has another name.
+        Raises TypeError where one is missing.
+        """
+        own = vars(sys.modules[module])
+        names = {name: name for name in ("points", "measure", "judge", "figures")} | {"options": "Options"}
+        return cls(**{field: own[name] for field, name in names.items() if name in own} | values)
+
+    @property
+    def shared(self) -> bool:
+        """Whether several processes may share the points."""
+        return not (self.emulation or self.timed)
+
+    def judged(self, rows: Sequence[Row]) -> Verdict:
+        """The verdict on these points, with a key for each check. Where there is no point, or ``judge`` does not find in them what it
+        compares (a mean of nothing, a ratio to nought, no valid run of a kind), it has no check, and a note says why: it cannot tell."""
+        if not rows:
+            return Verdict(checks=(), notes=("no point was measured",))
+        try:
+            return self.judge(rows).keyed()
+        except InputError:
+            raise
+        except (ArithmeticError, LookupError, ValueError) as error:
+            why = f"the points lack what the checks compare ({type(error).__name__}: {error})"
+            return Verdict(checks=(), notes=(why,))
