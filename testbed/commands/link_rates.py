@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from testbed.commands import numbers
 from testbed.errors import InvalidRunError, MachineLostError
+from testbed.model.options import kinds
 from testbed.model.verdict import Verdict
 
 Result = TypeVar("Result")
@@ -19,7 +19,7 @@ def add_link_rate(parser: argparse.ArgumentParser) -> None:
     """--link-rate, whose default the machine decides, and --repeats."""
     parser.add_argument(
         "--link-rate",
-        type=numbers.rate_bps,
+        type=kinds.rate_bps,
         metavar="RATE",
         help="of every link (default 20Mbps, or less where testbed doctor --calibrate found that this machine carries less)",
     )
@@ -30,7 +30,7 @@ def add_repeats(parser: argparse.ArgumentParser) -> None:
     """--repeats: how often a run is repeated that says nothing, for the machine could not keep up."""
     parser.add_argument(
         "--repeats",
-        type=numbers.whole(0, 20),
+        type=kinds.whole(0, 20),
         default=1,
         metavar="N",
         help="repeat a run that this machine could not carry, at most N times (default 1)",

@@ -13,6 +13,7 @@ from typing import Any
 
 from testbed.commands.dask_link import TLS_OPTIONS
 from testbed.errors import CapabilityError, InputError
+from testbed.model.options.option import meaningless
 
 Args = argparse.Namespace
 
@@ -195,6 +196,9 @@ def refuse_meaningless(command: str, args: Args) -> None:
         named = next((given[name] for name in rule.options if name in given), None)
         if named is not None and not rule.when(args):
             raise InputError(f"{named}: it is for {rule.needs}; leave one of the two out")
+    for kind in getattr(args, "declared", ()):
+        for written, needs in meaningless(kind, given, args):
+            raise InputError(f"{written}: it is for {needs}; leave one of the two out")
 
 
 def require_switches(args: Args, fabric: str, options: Iterable[str]) -> None:

@@ -1,6 +1,6 @@
 """What every command keeps to: errors are one line on stderr and an exit code, and values are written one way everywhere.
 
-An error is never a traceback or half a page of usage. Numbers are those of ``testbed.commands.numbers``; a pattern is a file of
+An error is never a traceback or half a page of usage. Numbers are those of ``testbed.model.options.kinds``; a pattern is a file of
 pairs; a recording is LINK=FILE.
 """
 
@@ -18,8 +18,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from testbed.commands import numbers
 from testbed.errors import InputError
+from testbed.model.options import kinds
 from testbed.report.streams import complain
 
 if TYPE_CHECKING:
@@ -38,10 +38,11 @@ class OneLineParser(argparse.ArgumentParser):
     """An argument parser whose errors are one line on stderr and exit code 2; numbers of any option are finite and bounded."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
-        super().__init__(*args, **options)
+        super().__init__(*args, **{"allow_abbrev": False, **options})
         self._words: list[str] = []
-        self.register("type", int, numbers.any_whole)
-        self.register("type", float, numbers.any_number)
+        self.example: str | None = None
+        self.register("type", int, kinds.any_whole)
+        self.register("type", float, kinds.any_number)
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """As argparse does, but for ``--option=--``, which it takes for no value at all."""
@@ -60,6 +61,16 @@ class OneLineParser(argparse.ArgumentParser):
             self._chosen(found).refuse(others)
         return found
 
+    def _get_value(self, action: argparse.Action, text: str) -> Any:
+        """As argparse does; a kind refuses a text by an error of the testbed, whose words are shown."""
+        read = self._registry_get("type", action.type, action.type)
+        try:
+            return read(text)
+        except InputError as error:
+            raise argparse.ArgumentError(action, str(error)) from None
+        except (argparse.ArgumentTypeError, TypeError, ValueError):
+            return super()._get_value(action, text)  # refuses it in its own words
+
     def _check_value(self, action: argparse.Action, value: object) -> None:
         """As argparse does, but a wrong word is told the nearest right one."""
         if action.choices is not None and value not in action.choices:
@@ -74,7 +85,7 @@ class OneLineParser(argparse.ArgumentParser):
         from testbed.commands.help_pages import EXAMPLES, help_text
 
         name = self.prog.removeprefix("testbed ")
-        return help_text(self, EXAMPLES.get(name))
+        return help_text(self, EXAMPLES.get(name, self.example))
 
     def _chosen(self, found: argparse.Namespace) -> OneLineParser:
         """The parser of the command (and of the command's command) that the words chose."""
@@ -92,16 +103,18 @@ class OneLineParser(argparse.ArgumentParser):
         self.error(f"{shown[:80]!r} is nothing that it takes" + (f"; did you mean {near[0]}?" if near else ""))
 
     def _near(self, word: str) -> list[str]:
-        """The option that a word may be a misspelling of."""
-        option = word.partition("=")[0]
-        return difflib.get_close_matches(option, self._option_string_actions, n=1) if option.startswith("-") else []
+        """The option that a word may be the beginning or a misspelling of."""
+        option, known = word.partition("=")[0], self._option_string_actions
+        if not option.startswith("-"):
+            return []
+        begun = [one for one in known if len(option) > 3 and one.startswith(option)]
+        return begun[:1] or difflib.get_close_matches(option, known, n=1)
 
     def error(self, message: str) -> NoReturn:
         """One line; where an option is missing, one that is none is named: it may be that option, misspelt."""
         if message.startswith("the following arguments are required"):
             own = self._words[: self._words.index("--") if "--" in self._words else None]
-            strange = [word for word in own if self._near(word) and not self._get_option_tuples(word.partition("=")[0])]
-            strange = [word for word in strange if word.partition("=")[0] not in self._option_string_actions]
+            strange = [w for w in own if self._near(w) and w.partition("=")[0] not in self._option_string_actions]
             if strange:
                 message = f"{strange[0][:80]!r} is nothing that it takes; did you mean {self._near(strange[0])[0]}?"
         self.exit(2, f"{self.prog}: {message}; see {self.prog} --help\n")
@@ -111,9 +124,13 @@ class _Noted(argparse.Action):
     """Any action, which also notes in ``given`` of the namespace that it was on the command line, and how it was written."""
 
     def __call__(self, parser: Any, namespace: Any, values: Any, option_string: str | None = None) -> None:
+        given = dict(getattr(namespace, "given", {}))
+        if getattr(self, "once", False) and option_string and self.dest in given:
+            raise argparse.ArgumentError(self, f"{given[self.dest]} stands there already; give it once")
+        if (now := getattr(self, "now", None)) is not None:
+            complain(f"{option_string} is now {now}")
         super().__call__(parser, namespace, values, option_string)
         if option_string is not None or values not in (None, []):
-            given = dict(getattr(namespace, "given", {}))
             namespace.given = given | {self.dest: option_string or str(self.metavar or self.dest)}
 
 

@@ -8,10 +8,10 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from testbed.commands import numbers
 from testbed.commands.live import add_live
 from testbed.errors import InputError
 from testbed.model.naming.printable import printable
+from testbed.model.options import kinds
 
 if TYPE_CHECKING:
     from testbed.model.verdict import Verdict
@@ -25,7 +25,7 @@ def add_run_options(parser: argparse.ArgumentParser, *, seeded: str = "everythin
     add(
         "--fabric", choices=("emulation", "simulator"), help="default: emulation where this machine can, else simulator"
     )
-    add("--seed", type=numbers.seed, default=1, help=f"seed of {seeded} (default 1)")
+    add("--seed", type=kinds.seed, default=1, help=f"seed of {seeded} (default 1)")
     add("--results", type=Path, default=Path("results"), help="where runs are kept (default results)")
     add("--json", action="store_true", help="print one JSON object on stdout")
     add_live(parser)

@@ -13,7 +13,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from testbed.commands import numbers
 from testbed.commands.interconnect.simulate_options import (
     add_fault_options,
     add_ft_drb_options,
@@ -28,6 +27,7 @@ from testbed.commands.live import add_live, start_live
 from testbed.commands.runs import show_place
 from testbed.errors import InputError
 from testbed.model.json_values import read_json
+from testbed.model.options import kinds
 from testbed.model.schemas import refuse_unknown
 from topologies.files.formats import write_whole
 
@@ -59,16 +59,16 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         help='messages or a schedule instead: {"messages": [...]}, {"transfers": ...} or {"frames": ...}; NAME.et: a Chakra trace '
         "(NAME.0.et, NAME.1.et, ... or .et.json), whose messages wait for each other",
     )
-    add("--rate", type=numbers.sending_rate, default=0.1, help="of every sender, on average (default 0.1)")
+    add("--rate", type=kinds.sending_rate, default=0.1, help="of every sender, on average (default 0.1)")
     add(
         "--rates",
-        type=numbers.rates,
+        type=kinds.rates,
         metavar="A:B:STEP",
         help="one after another instead, as in 0.1:0.9:0.1; drawn over the load",
     )
     add("--rate-unit", default="fraction", choices=("fraction", "packets/s"), help="of a link, or packets a second")
     add("--injection", default="poisson", choices=("poisson", "periodic", "burst"), help="when messages are made")
-    add("--burst", type=numbers.count, default=1, metavar="N", help="messages a burst (with --injection burst)")
+    add("--burst", type=kinds.count, default=1, metavar="N", help="messages a burst (with --injection burst)")
     add("--in-phase", action="store_true", help="all senders at the same moments (periodic and burst)")
     add(
         "--routing",
@@ -82,7 +82,7 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     )
     add(
         "--virtual-channels",
-        type=numbers.virtual_channels,
+        type=kinds.virtual_channels,
         metavar="N",
         help="of every link (default 2 with a dateline, else 1)",
     )
@@ -92,30 +92,30 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         choices=("booksim", "thesis"),
         help="delays and buffers of a hop (default booksim)",
     )
-    add("--packet-bytes", type=numbers.size_bytes, default=2048, metavar="B", help="default 2048")
+    add("--packet-bytes", type=kinds.size_bytes, default=2048, metavar="B", help="default 2048")
     add(
         "--buffer-bytes",
-        type=numbers.size_bytes,
+        type=kinds.size_bytes,
         default=4096,
         metavar="B",
         help="of every (virtual) channel (default 4096)",
     )
-    add("--link-bps", type=numbers.rate_bps, default=2e9, metavar="BPS", help="of every link (default 2e9)")
+    add("--link-bps", type=kinds.rate_bps, default=2e9, metavar="BPS", help="of every link (default 2e9)")
     add("--arbitration", default="round-robin", choices=("round-robin", "fifo"))
     add(
         "--duration",
-        type=numbers.simulated,
+        type=kinds.simulated,
         metavar="S",
         help="how long messages are generated (default: about 1500 messages per node, at most 1 s)",
     )
     add(
         "--warm-up",
-        type=numbers.warm_up,
+        type=kinds.warm_up,
         metavar="S",
         help="messages made before do not count (default: a fifth of the duration)",
     )
-    add("--seed", type=numbers.seed, default=1, help="first seed (default 1)")
-    add("--seeds", type=numbers.some, default=1, metavar="N", help="runs, seeds one after another (default 1)")
+    add("--seed", type=kinds.seed, default=1, help="first seed (default 1)")
+    add("--seeds", type=kinds.some, default=1, metavar="N", help="runs, seeds one after another (default 1)")
     add("--results", type=Path, default=Path("results"), help="where runs are kept (default results)")
     add("--json", action="store_true", help="print one JSON object on stdout")
     add_live(parser)

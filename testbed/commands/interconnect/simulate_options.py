@@ -10,9 +10,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from testbed.commands import numbers
 from testbed.errors import InputError
 from testbed.faults.grammar import no_faults
+from testbed.model.options import kinds
 
 if TYPE_CHECKING:
     from testbed.faults.failure_traces import FailureTrace
@@ -39,22 +39,22 @@ _NAMES = {
 def add_ft_drb_options(parser: argparse.ArgumentParser) -> None:
     """Design alternatives of 3.6 (Table 3.2) and the numbers that the document does not give."""
     add = parser.add_argument_group("FT-DRB (with --routing ft-drb)").add_argument
-    add("--paths", type=numbers.simulated_paths, metavar="N", help="most alternative paths of a pair (default 4)")
+    add("--paths", type=kinds.simulated_paths, metavar="N", help="most alternative paths of a pair (default 4)")
     add(
-        "--first-paths", type=numbers.simulated_paths, metavar="N", help="paths that a metapath starts with (default 1)"
+        "--first-paths", type=kinds.simulated_paths, metavar="N", help="paths that a metapath starts with (default 1)"
     )
     add(
         "--marking", choices=("ack", "clock", "hybrid"),
         help="a link is permanent after notifications in a row (default), after a time without a latency ACK, or either",
     )  # fmt: skip
-    add("--notifications", type=numbers.occurrences, metavar="N", help="in a row, that mark a link (default 5)")
-    add("--marking-time", dest="marking_s", type=numbers.short, metavar="S", help="of marking by clock (default 0.05)")
+    add("--notifications", type=kinds.occurrences, metavar="N", help="in a row, that mark a link (default 5)")
+    add("--marking-time", dest="marking_s", type=kinds.short, metavar="S", help="of marking by clock (default 0.05)")
     add(
         "--probing", choices=("request", "clock", "hybrid"),
         help="marked paths are tried by one in so many messages (default), every so long, or either",
     )  # fmt: skip
-    add("--probe-every", type=numbers.simulated_interval, metavar="N", help="one in N messages (default 100)")
-    add("--probe-time", dest="probe_s", type=numbers.short, metavar="S", help="of probing by clock (default 0.05)")
+    add("--probe-every", type=kinds.simulated_interval, metavar="N", help="one in N messages (default 100)")
+    add("--probe-time", dest="probe_s", type=kinds.short, metavar="S", help="of probing by clock (default 0.05)")
     add(
         "--probes", choices=("message", "synthetic"),
         help="the message itself tries the marked path (default), or a small packet beside it",
@@ -70,7 +70,7 @@ def add_ft_drb_options(parser: argparse.ArgumentParser) -> None:
         default=None,
         help="notify the sources of all that waits for a failed link",
     )
-    add("--ack-bytes", type=numbers.size_bytes, metavar="B", help="of every ACK (default 64)")
+    add("--ack-bytes", type=kinds.size_bytes, metavar="B", help="of every ACK (default 64)")
     add(
         "--ack-buffers",
         choices=("own", "shared"),
@@ -78,14 +78,14 @@ def add_ft_drb_options(parser: argparse.ArgumentParser) -> None:
     )
     add(
         "--header-bytes",
-        type=numbers.size_bytes,
+        type=kinds.size_bytes,
         metavar="B",
         help="that FT-DRB's header adds to every message (default 0)",
     )
     add(
         "--hop-cap",
         dest="hop_cap_diameters",
-        type=numbers.diameters,
+        type=kinds.diameters,
         metavar="N",
         help="diameters that make a livelock (default 16)",
     )
@@ -96,14 +96,14 @@ def _add_balancing_options(add: Callable[..., argparse.Action]) -> None:
     """Algorithm 3.3: when a metapath takes one path more or less."""
     add(
         "--threshold",
-        type=numbers.times_zero_load,
+        type=kinds.times_zero_load,
         metavar="X",
         help="Thl over the zero-load latency of the pair (default 4)",
     )
-    add("--tolerance", type=numbers.share, metavar="X", help="Tol over Thl (default 0.25)")
+    add("--tolerance", type=kinds.share, metavar="X", help="Tol over Thl (default 0.25)")
     add(
         "--averaging",
-        type=numbers.simulated_interval,
+        type=kinds.simulated_interval,
         metavar="N",
         help="a latency moves its path's mean by 1/N (default 8)",
     )
@@ -127,17 +127,17 @@ def add_nac_options(parser: argparse.ArgumentParser) -> None:
     add(
         "--nac-control",
         dest="nac_control_s",
-        type=numbers.short,
+        type=kinds.short,
         metavar="S",
         help="t_f, a control packet's hop (default 3.975e-7)",
     )
     add(
-        "--nac-retry", dest="nac_retry_s", type=numbers.short, metavar="S",
+        "--nac-retry", dest="nac_retry_s", type=kinds.short, metavar="S",
         help="until a blocked router identifies itself again (default (n + 1) t_f on a ring of n, 4 k t_f on a k-torus)",
     )  # fmt: skip
     add(
         "--nac-slack",
-        type=numbers.packets_of_slack,
+        type=kinds.packets_of_slack,
         metavar="N",
         help="act N packets before a buffer is full, the variant of 4.3 (default 0)",
     )

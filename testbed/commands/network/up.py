@@ -11,7 +11,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from testbed.commands import numbers
 from testbed.commands.live import add_live, start_live
 from testbed.commands.network.up_over_machines import hold_over_machines
 from testbed.commands.parsing import parse_captures, read_ends
@@ -23,6 +22,7 @@ from testbed.commands.several_machines import (
 )
 from testbed.errors import CapabilityError, InputError, InvalidRunError
 from testbed.model.naming.printable import printable
+from testbed.model.options import kinds
 from testbed.report.progress_bar import spinner
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def add_parser(subparsers: Any) -> None:
     add("--from", dest="source", metavar="NODE")
     add("--to", dest="sink", metavar="NODE")
     add("--pcap", action="append", default=[], metavar="LINK[=FILE]", help="record what arrives over a link, a->b")
-    add("--mtu", type=numbers.mtu_bytes, default=1500, help="of every interface, bytes (default 1500)")
+    add("--mtu", type=kinds.mtu_bytes, default=1500, help="of every interface, bytes (default 1500)")
     add("--name", help="by which testbed exec and attach reach it (default up-PROCESS)")
     add("--no-shape", action="store_true", help="do not hold links to their capacity and delay")
     add_machine_options(parser)

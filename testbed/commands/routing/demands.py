@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from testbed.commands import numbers
 from testbed.commands.routing.coding_options import LABELS, coding_of
+from testbed.model.options import kinds
 from testbed.report.progress_bar import spinner
 from testbed.report.quantities import seconds_in_words
 
@@ -46,14 +46,14 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     add("--between", choices=("switches", "hosts"), default="switches", help="end points of uniform and gravity")
     add(
         "--total",
-        type=numbers.rate_bps,
+        type=kinds.rate_bps,
         metavar="RATE",
         help="scale the matrix to this sum (default: as it is; 1Mbps a pair)",
     )
     add("--method", action="append", metavar="METHOD", help="may be repeated (default: single, ecmp, capillary, ...)")
-    add("--tolerance", type=numbers.share, default=0.05, metavar="T", help="of ROR (default 0.05)")
-    add("--m", type=numbers.large_block_packets, default=20, metavar="M", help="source packets a block (default 20)")
-    add("--der", type=numbers.probability, default=1e-5, metavar="RATE", help="decoding error rate (default 1e-5)")
+    add("--tolerance", type=kinds.share, default=0.05, metavar="T", help="of ROR (default 0.05)")
+    add("--m", type=kinds.large_block_packets, default=20, metavar="M", help="source packets a block (default 20)")
+    add("--der", type=kinds.probability, default=1e-5, metavar="RATE", help="decoding error rate (default 1e-5)")
     add("--large-blocks", action="store_true", help="ROR by equation 29")
     add(
         "--labels",
@@ -62,7 +62,7 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         help="ROR for these labels (default stratified, as of stream and ror: an order of labels is sought for every pair and method, "
         "which takes 0.1 to 0.3 s unless another pair has the same; random: at once)",
     )
-    add("--seed", type=numbers.seed, default=1, help="of the routing trees (default 1)")
+    add("--seed", type=kinds.seed, default=1, help="of the routing trees (default 1)")
     add("--links", action="store_true", help="list the load of every link too")
     add("--json", action="store_true", help="print one JSON object instead of the table")
     parser.set_defaults(run=run)

@@ -7,9 +7,9 @@ import json
 import sys
 from typing import TYPE_CHECKING, Any
 
-from testbed.commands import numbers
 from testbed.commands.parsing import read_ends
 from testbed.commands.routing.coding_options import LABELS, coding_of
+from testbed.model.options import kinds
 
 if TYPE_CHECKING:
     from fec.redundancy.ror import LoadOverhead, RorBreakdown
@@ -31,12 +31,12 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     add("--from", dest="source", required=True, metavar="NODE", help="where the flow starts")
     add("--to", dest="sink", required=True, metavar="NODE", help="where it ends")
     add("--method", action="append", metavar="METHOD", help="how to split it (default capillary); may be repeated")
-    add("--layers", type=numbers.count, metavar="K", help="capillary: only the first K layers")
+    add("--layers", type=kinds.count, metavar="K", help="capillary: only the first K layers")
     add(
-        "--tolerance", type=numbers.share, default=0.05, metavar="T", help="static tolerance, 0 <= T < 1 (default 0.05)"
+        "--tolerance", type=kinds.share, default=0.05, metavar="T", help="static tolerance, 0 <= T < 1 (default 0.05)"
     )
-    add("--m", type=numbers.large_block_packets, default=20, metavar="M", help="source packets a block (default 20)")
-    add("--der", type=numbers.probability, default=1e-5, metavar="RATE", help="decoding error rate (default 1e-5)")
+    add("--m", type=kinds.large_block_packets, default=20, metavar="M", help="source packets a block (default 20)")
+    add("--der", type=kinds.probability, default=1e-5, metavar="RATE", help="decoding error rate (default 1e-5)")
     add("--large-blocks", action="store_true", help="equation 29: blocks of thousands of packets")
     add(
         "--labels",
@@ -54,11 +54,11 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     )
     add(
         "--failure-s",
-        type=numbers.interval,
+        type=kinds.interval,
         metavar="S",
         help="with --between-s: weigh overlapping failures, each S seconds long",
     )
-    add("--between-s", type=numbers.interval, metavar="S", help="mean seconds between two failures of one link")
+    add("--between-s", type=kinds.interval, metavar="S", help="mean seconds between two failures of one link")
     add("--json", action="store_true", help="print one JSON object instead of the table")
     parser.set_defaults(run=run)
 

@@ -7,8 +7,8 @@ import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from testbed.commands import numbers
 from testbed.commands.parsing import read_ends
+from testbed.model.options import kinds
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -50,7 +50,7 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         "--float", dest="floats", action="store_true", help="capillary loads in floats: many times faster"
     )
     parser.add_argument("--method", default="capillary", help="how to split it (default: capillary)")
-    parser.add_argument("--layers", type=numbers.count, metavar="K", help="keep to the first K capillary layers")
+    parser.add_argument("--layers", type=kinds.count, metavar="K", help="keep to the first K capillary layers")
     parser.add_argument("--certify", action="store_true", help="prove the full capillary route by the certificate")
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of the table")
     parser.set_defaults(run=run)

@@ -6,8 +6,8 @@ import argparse
 import json
 from typing import TYPE_CHECKING, Any, SupportsFloat
 
-from testbed.commands import numbers
 from testbed.errors import InputError
+from testbed.model.options import kinds
 
 if TYPE_CHECKING:
     from testbed.scheduling.traffic.allocation import Choice, RatedAllocation
@@ -24,8 +24,8 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     parser = subparsers.add_parser("allocate", help="choose the nodes of a job", description=DESCRIPTION)
     add = parser.add_argument
     add("network", metavar="NETWORK", help="swiss-t1")
-    add("--nodes", type=numbers.job_nodes, required=True, metavar="N", help="how many nodes the job needs, 1 to 32")
-    add("--count", type=numbers.count, default=5, metavar="K", help="how many allocations to list (default 5)")
+    add("--nodes", type=kinds.job_nodes, required=True, metavar="N", help="how many nodes the job needs, 1 to 32")
+    add("--count", type=kinds.count, default=5, metavar="K", help="how many allocations to list (default 5)")
     add(
         "--occupied",
         default="0-0-0-0-0-0-0-0",
@@ -34,7 +34,7 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     )
     add(
         "--link-rate",
-        type=numbers.rate_bps,
+        type=kinds.rate_bps,
         default=LINK_BPS,
         metavar="BPS",
         help="of one link, in bit/s (default 688e6)",

@@ -12,7 +12,6 @@ from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from testbed.commands import numbers
 from testbed.commands.link_rates import add_link_rate, chosen_rate, repeated, with_note
 from testbed.commands.live import start_live
 from testbed.commands.meaning import require_switches
@@ -24,6 +23,7 @@ from testbed.commands.several_machines import (
     machines_request,
     said_when_lost,
 )
+from testbed.model.options import kinds
 
 if TYPE_CHECKING:
     from testbed.bulk.plan import BulkPlan, Switching
@@ -50,14 +50,14 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         help='pairs of nodes, or a file: {"pairs": [["t0", "r5"], ...]}',
     )
     add("--schedule", metavar="FILE", help="the pairs and time frames that testbed schedule NETWORK --output wrote")
-    add("--message-size", type=numbers.size_bytes, default="1MB", metavar="SIZE", help="of every message (default 1MB)")
+    add("--message-size", type=kinds.size_bytes, default="1MB", metavar="SIZE", help="of every message (default 1MB)")
     add_link_rate(parser)
     add("--switching", choices=("circuit", "packet"), default="circuit", help="which the verdict is about (circuit)")
     add("--alone", action="store_true", help="do not run the other switching beside it")
     add("--barrier", action=argparse.BooleanOptionalAction, default=True, help="between time frames (default: yes)")
     add("--routing", help="static routing method (default: the network's own)")
     add(
-        "--inject", type=numbers.few, default=20, metavar="N", help="packets without a circuit, in mid-run (default 20)"
+        "--inject", type=kinds.few, default=20, metavar="N", help="packets without a circuit, in mid-run (default 20)"
     )
     add(
         "--faults",
@@ -75,7 +75,7 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     add("--store", type=Path, metavar="DIR", help="keep every message that arrived whole")
     add(
         "--time-limit",
-        type=numbers.search_limit,
+        type=kinds.search_limit,
         default=10.0,
         metavar="S",
         help="of the search for a schedule (default 10)",

@@ -8,7 +8,6 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from testbed.commands import numbers
 from testbed.commands.parsing import read_pattern
 from testbed.commands.scheduling.schedule_extras import (
     add_extras,
@@ -22,6 +21,7 @@ from testbed.commands.scheduling.schedule_extras import (
 )
 from testbed.errors import InputError
 from testbed.model.json_values import read_json
+from testbed.model.options import kinds
 from testbed.report.progress_bar import spinner
 from testbed.scheduling.methods import SCHEDULERS
 
@@ -52,8 +52,8 @@ def add_parser(subparsers: Any) -> None:
     add("--traffic", type=Path, metavar="FILE", help='instead of a network: {"transfers": [[link, ...], ...]}')
     add("--check", type=Path, metavar="FILE", help='only check a file with "transfers" and "frames"')
     add("--method", default="liquid", choices=SCHEDULERS.names(), help="default %(default)s")
-    add("--time-limit", type=numbers.search_limit, default=60.0, metavar="S", help="seconds (default %(default)g)")
-    add("--seed", type=numbers.seed, default=1, help="default 1")
+    add("--time-limit", type=kinds.search_limit, default=60.0, metavar="S", help="seconds (default %(default)g)")
+    add("--seed", type=kinds.seed, default=1, help="default 1")
     add_extras(parser)
     add(
         "--output",

@@ -8,9 +8,9 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
-from testbed.commands import numbers
 from testbed.commands.parsing import read_pattern
 from testbed.errors import CapabilityError, InputError
+from testbed.model.options import kinds
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,18 +35,18 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     add = parser.add_argument
     add("network", metavar="NETWORK", help="a catalogue name (optical-cloud, ring:5, ...) or a file")
     add("--pattern", default="all-to-all", metavar="all-to-all|FILE", help='a file: {"pairs": [["e1", "e2"], ...]}')
-    add("--wavelengths", type=numbers.some, metavar="W", help="per fibre (default: the network's own)")
+    add("--wavelengths", type=kinds.some, metavar="W", help="per fibre (default: the network's own)")
     add(
         "--switching",
         choices=("wsxc", "wixc"),
         help="keep or change wavelengths (default: the network's own, else wsxc)",
     )
     add("--method", default="liquid", help="liquid, first-fit, random-fit, most-used or longest-first (default liquid)")
-    add("--time-limit", type=numbers.search_limit, default=10.0, metavar="S", help="of the search (default 10)")
+    add("--time-limit", type=kinds.search_limit, default=10.0, metavar="S", help="of the search (default 10)")
     add("--fabric", choices=FABRICS, default="none", help="where to run the rounds (default none)")
-    add("--packets", type=numbers.some, default=20, help="over each path in a run (default 20)")
-    add("--wrong", type=numbers.few, default=2, help="on wrong wavelengths, twice so many a path (default 2)")
-    add("--seed", type=numbers.seed, default=1, help="seed of everything random (default 1)")
+    add("--packets", type=kinds.some, default=20, help="over each path in a run (default 20)")
+    add("--wrong", type=kinds.few, default=2, help="on wrong wavelengths, twice so many a path (default 2)")
+    add("--seed", type=kinds.seed, default=1, help="seed of everything random (default 1)")
     add("--json", action="store_true", help="print one JSON object on stdout")
     parser.set_defaults(run=run)
 

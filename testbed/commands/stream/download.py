@@ -8,13 +8,13 @@ import sys
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from testbed.commands import numbers
 from testbed.commands.link_rates import add_repeats, repeated
 from testbed.commands.live import start_live
 from testbed.commands.parsing import FAULT_WORDS, read_ends, read_faults
 from testbed.commands.runs import add_run_options, keep_run, show_verdict
 from testbed.errors import InputError
 from testbed.model.naming.printable import printable
+from testbed.model.options import kinds
 
 if TYPE_CHECKING:
     from testbed.download.judgement import DownloadMeasurements
@@ -36,10 +36,10 @@ def add_parser(subparsers: Any) -> None:
     add("network", metavar="NETWORK", help="catalogue name or file")
     add("--from", dest="source", required=True, metavar="NODE")
     add("--to", dest="sink", required=True, metavar="NODE", help="the switch where the last kilometre begins")
-    add("--size", type=numbers.size_bytes, default="4MB", metavar="SIZE", help="of the file (default %(default)s)")
+    add("--size", type=kinds.size_bytes, default="4MB", metavar="SIZE", help="of the file (default %(default)s)")
     add(
         "--last-rate",
-        type=numbers.rate_bps,
+        type=kinds.rate_bps,
         default="8Mbps",
         metavar="RATE",
         help="of the last kilometre (default %(default)s)",
@@ -48,7 +48,7 @@ def add_parser(subparsers: Any) -> None:
     add("--code", default="raptorq", help="raptorq, reed-solomon or rlc, or a plug-in's (default %(default)s)")
     add(
         "--block-symbols",
-        type=numbers.large_block_packets,
+        type=kinds.large_block_packets,
         metavar="M",
         help="source symbols a block (default 500, Reed-Solomon 128)",
     )

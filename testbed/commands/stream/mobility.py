@@ -7,7 +7,6 @@ import json
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from testbed.commands import numbers
 from testbed.commands.link_rates import add_repeats
 from testbed.commands.live import start_live
 from testbed.commands.parsing import read_ends
@@ -24,6 +23,7 @@ from testbed.commands.stream.stream_options import (
 )
 from testbed.errors import InputError
 from testbed.faults.grammar import no_faults, parse_poisson
+from testbed.model.options import kinds
 from topologies import load_network
 
 if TYPE_CHECKING:
@@ -44,10 +44,10 @@ def add_parser(subparsers: Any) -> None:
     add("network", nargs="+", metavar="NETWORK", help="a mobile network (manet:...), or one file for each frame")
     add("--from", dest="source", required=True, metavar="NODE")
     add("--to", dest="sink", required=True, metavar="NODE")
-    add("--frames", type=numbers.some, default=20, help="of a mobile network (default 20)")
-    add("--frame-s", type=numbers.answering, default=5.0, metavar="S", help="how long each lasts (default 5)")
+    add("--frames", type=kinds.some, default=20, help="of a mobile network (default 20)")
+    add("--frame-s", type=kinds.answering, default=5.0, metavar="S", help="how long each lasts (default 5)")
     add("--method", default="capillary", help="routing method (default capillary; see testbed route)")
-    add("--layers", type=numbers.few, default=3, metavar="K", help="capillary: the first K layers (default 3; 0: all)")
+    add("--layers", type=kinds.few, default=3, metavar="K", help="capillary: the first K layers (default 3; 0: all)")
     add(
         "--handover",
         choices=("after", "before"),

@@ -7,7 +7,6 @@ import json
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
-from testbed.commands import numbers
 from testbed.commands.link_rates import add_repeats
 from testbed.commands.live import start_live
 from testbed.commands.meaning import REACTIVE, require_switches
@@ -27,6 +26,7 @@ from testbed.commands.stream.stream_options import (
 from testbed.commands.stream.stream_routing import add_routing_options, check_reactive, run_reactive
 from testbed.model.naming.names import read_pair
 from testbed.model.naming.printable import printable
+from testbed.model.options import kinds
 from topologies import load_network
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def add_parser(subparsers: Any) -> None:
     )
     add(
         "--background-mbps",
-        type=numbers.background_mbps,
+        type=kinds.background_mbps,
         default=0.0,
         help="TCP traffic between the two ends at the same time (emulation; default none)",
     )
@@ -62,14 +62,14 @@ def add_parser(subparsers: Any) -> None:
         help="of every link: one for all, or streams before TCP (emulation; default %(default)s)",
     )
     add("--method", default="capillary", help="routing method (default capillary; see testbed route)")
-    add("--layers", type=numbers.count, metavar="K", help="capillary: only the first K layers")
-    add("--duration", type=numbers.duration, metavar="S", help="default: until the last fault has been answered")
+    add("--layers", type=kinds.count, metavar="K", help="capillary: only the first K layers")
+    add("--duration", type=kinds.duration, metavar="S", help="default: until the last fault has been answered")
     add("--pcap", action="append", default=[], metavar="LINK=FILE", help="record a link, a->b=FILE (emulation)")
-    add("--mtu", type=numbers.mtu_bytes, default=1500, help="of every interface, bytes (default 1500)")
+    add("--mtu", type=kinds.mtu_bytes, default=1500, help="of every interface, bytes (default 1500)")
     add_stream_options(parser)
     add_fault_options(parser)
     add("--probe-block-size", action="store_true", help="fix N, count decoding failures at N and N-1 over --blocks")
-    add("--blocks", type=numbers.blocks, default=10_000, help="of --probe-block-size, for each N (default 10000)")
+    add("--blocks", type=kinds.blocks, default=10_000, help="of --probe-block-size, for each N (default 10000)")
     add("--probe-link", metavar="LINK", help="a->b that is down while probing (default: the most loaded one)")
     add_routing_options(parser)
     add_machine_options(parser)

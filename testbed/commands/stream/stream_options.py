@@ -5,11 +5,11 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from testbed.commands import numbers
 from testbed.commands.parsing import FAULT_WORDS, read_faults
 from testbed.faults.fault import Fault
 from testbed.faults.grammar import parse_poisson
 from testbed.faults.schedules import PoissonFaults
+from testbed.model.options import kinds
 from testbed.stream.plan import LEAST_PLAYBACK_BLOCKS, LEAST_PLAYBACK_S, StreamParameters
 from testbed.stream.planning import EachLink
 from testbed.stream.profiles import PROFILES
@@ -31,44 +31,44 @@ def add_stream_options(parser: argparse.ArgumentParser) -> None:
     )
     add(
         "--rate-pps",
-        type=numbers.rate_pps,
+        type=kinds.rate_pps,
         default=usual.rate_pps,
         help="source packets a second (default %(default)g)",
     )
     add(
         "--m",
-        type=numbers.block_packets,
+        type=kinds.block_packets,
         default=usual.source_packets,
         help="source packets a block (default %(default)s)",
     )
-    add("--tolerance", type=numbers.share, default=usual.tolerance, help="loss tolerated at rest (default %(default)g)")
+    add("--tolerance", type=kinds.share, default=usual.tolerance, help="loss tolerated at rest (default %(default)g)")
     add(
         "--der",
-        type=numbers.probability,
+        type=kinds.probability,
         default=usual.decoding_error_rate,
         help="decoding error rate (default %(default)g)",
     )
     add("--labels", choices=("stratified", "random"), default=usual.labels)
     add(
         "--symbol-bytes",
-        type=numbers.symbol_bytes,
+        type=kinds.symbol_bytes,
         default=usual.symbol_bytes,
         help="bytes of a coded symbol (default %(default)s)",
     )
     add(
         "--playback",
-        type=numbers.buffering,
+        type=kinds.buffering,
         metavar="S",
         help=f"playback buffer (default {LEAST_PLAYBACK_S:g} s, or {LEAST_PLAYBACK_BLOCKS} blocks' time where that is longer)",
     )
     add(
         "--most-overhead",
-        type=numbers.overhead,
+        type=kinds.overhead,
         help="upper limit of (N - M) / M (default: what failures of the links can require)",
     )
     add(
         "--hold",
-        type=numbers.holding,
+        type=kinds.holding,
         default=usual.hold_s,
         metavar="S",
         help="time without losses after which redundancy falls (default %(default)g s)",
@@ -94,7 +94,7 @@ def add_fault_options(parser: argparse.ArgumentParser) -> None:
     add("--fault-kind", choices=("down", "blackhole", "loss"), default="down", help="of each-link (default down)")
     add(
         "--fault-loss",
-        type=numbers.fraction,
+        type=kinds.fraction,
         default=0.5,
         metavar="FRACTION",
         help="of --fault-kind loss (default 0.5)",
@@ -102,12 +102,12 @@ def add_fault_options(parser: argparse.ArgumentParser) -> None:
     add("--one-way", action="store_true", help="each-link: break only the loaded direction")
     add(
         "--precision",
-        type=numbers.points,
+        type=kinds.points,
         default=1.0,
         metavar="POINTS",
         help="of measured loss, in points (default 1)",
     )
-    add("--links", type=numbers.count, metavar="N", help="each-link: at most N links, evenly over their loads")
+    add("--links", type=kinds.count, metavar="N", help="each-link: at most N links, evenly over their loads")
 
 
 def stream_parameters(args: argparse.Namespace) -> StreamParameters:

@@ -8,7 +8,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from testbed.commands import numbers
 from testbed.commands.parsing import read_faults
 from testbed.commands.runs import keep_run, show_verdict
 from testbed.commands.stream.stream_options import NO_FILE
@@ -16,6 +15,7 @@ from testbed.errors import CapabilityError, InputError
 from testbed.metapath.metapaths import MetapathOptions
 from testbed.metapath.plan import MetapathPlan, default_duration_s, each_cable_faults
 from testbed.model.naming.printable import printable
+from testbed.model.options import kinds
 from topologies import load_network
 from topologies.network import Network
 
@@ -41,42 +41,42 @@ def add_routing_options(parser: argparse.ArgumentParser) -> None:
     add("--link-up", choices=("probe", "controller"), default=usual.link_up, help="how a repair is detected")
     add(
         "--paths",
-        type=numbers.metapath_paths,
+        type=kinds.metapath_paths,
         default=usual.paths,
         help="paths of a metapath at most (default %(default)s)",
     )
     add(
         "--first-paths",
-        type=numbers.metapath_paths,
+        type=kinds.metapath_paths,
         default=usual.first_paths,
         help="paths with which a metapath starts (default %(default)s)",
     )
     add(
         "--notifications",
-        type=numbers.occurrences,
+        type=kinds.occurrences,
         default=usual.notifications,
         help="so many notifications in a row mark a cable as failed (default %(default)s)",
     )
     add(
         "--probe-every",
-        type=numbers.probe_interval,
+        type=kinds.probe_interval,
         default=usual.probe_every,
         metavar="N",
         help="one diverted packet in N tries the minimal path (default %(default)s)",
     )
     add(
         "--silence-ms",
-        type=numbers.milliseconds,
+        type=kinds.milliseconds,
         default=1e3 * usual.silence_s,
         help="time after which a packet counts as missing (default %(default)g)",
     )
     add(
         "--thl",
-        type=numbers.times_zero_load,
+        type=kinds.times_zero_load,
         default=usual.threshold,
         help="target latency Thl, as a multiple of the latency without load (default %(default)g)",
     )
-    add("--tol", type=numbers.share, default=usual.tolerance, help="tolerance, a fraction of Thl (default %(default)g)")
+    add("--tol", type=kinds.share, default=usual.tolerance, help="tolerance, a fraction of Thl (default %(default)g)")
     add("--metapaths-always", action="store_true", help="use metapaths also without failures, as DRB does")
 
 

@@ -14,7 +14,6 @@ from pathlib import Path
 from textwrap import shorten
 from typing import TYPE_CHECKING, Any
 
-from testbed.commands import numbers
 from testbed.commands.live import add_live, start_live
 from testbed.commands.several_machines import (
     add_machine_options,
@@ -23,6 +22,7 @@ from testbed.commands.several_machines import (
     said_when_lost,
 )
 from testbed.errors import CapabilityError, InputError
+from testbed.model.options import kinds
 
 if TYPE_CHECKING:
     from testbed.live.events import Scene
@@ -42,21 +42,21 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     parser = subparsers.add_parser("run", help="run a parallel program on emulated hosts", description=DESCRIPTION)
     add = parser.add_argument
     add("network", metavar="NETWORK", help="a network with hosts (swiss-t1, crossbar:8, ...) or a file")
-    add("--compute-nodes", type=numbers.some, required=True, metavar="N", help="processes of the program, one a host")
-    add("--io-nodes", type=numbers.some, required=True, metavar="M", help="hosts with a listener")
+    add("--compute-nodes", type=kinds.some, required=True, metavar="N", help="processes of the program, one a host")
+    add("--io-nodes", type=kinds.some, required=True, metavar="M", help="hosts with a listener")
     add("--root", type=Path, metavar="DIR", help="where subfiles are kept (default: a new directory of results)")
     add("--routing", help="static routing method (default: the network's own)")
-    add("--link-rate", type=numbers.rate_bps, metavar="RATE", help="of every link (default: the network's own)")
-    add("--mtu", type=numbers.mtu_bytes, default=9000, help="of every interface, bytes (default 9000)")
+    add("--link-rate", type=kinds.rate_bps, metavar="RATE", help="of every link (default: the network's own)")
+    add("--mtu", type=kinds.mtu_bytes, default=9000, help="of every interface, bytes (default 9000)")
     add("--no-shape", action="store_true", help="do not hold links to their capacity and delay")
     add(
         "--timeout",
-        type=numbers.answering,
+        type=kinds.answering,
         default=2.0,
         metavar="S",
         help="until a silent listener is given up (default 2)",
     )
-    add("--time-limit", type=numbers.time_limit, metavar="S", help="end the program after so many seconds")
+    add("--time-limit", type=kinds.time_limit, metavar="S", help="end the program after so many seconds")
     add(
         "--mpi",
         action="store_true",

@@ -11,7 +11,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from testbed.commands import numbers
 from testbed.commands.link_rates import add_link_rate, chosen_rate, repeated, with_note
 from testbed.commands.live import start_live
 from testbed.commands.meaning import require_switches
@@ -24,6 +23,7 @@ from testbed.commands.several_machines import (
     said_when_lost,
 )
 from testbed.errors import InputError
+from testbed.model.options import kinds
 
 if TYPE_CHECKING:
     from testbed.striping.plan import StripingOptions, StripingPlan
@@ -42,12 +42,12 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     parser = subparsers.add_parser("sfio", help="striped files over an emulated network", description=DESCRIPTION)
     add = parser.add_argument
     add("network", metavar="NETWORK", help="a network with hosts (swiss-t1, crossbar:8, ...) or a file")
-    add("--compute-nodes", type=numbers.some, required=True, metavar="N")
-    add("--io-nodes", type=numbers.some, required=True, metavar="N")
-    add("--stripe-unit", type=numbers.size_bytes, default=200, metavar="BYTES", help="default 200")
+    add("--compute-nodes", type=kinds.some, required=True, metavar="N")
+    add("--io-nodes", type=kinds.some, required=True, metavar="N")
+    add("--stripe-unit", type=kinds.size_bytes, default=200, metavar="BYTES", help="default 200")
     add(
         "--file-size",
-        type=numbers.size_bytes,
+        type=kinds.size_bytes,
         metavar="SIZE",
         help="default 200 kB for each pair of hosts, 4 MB at least",
     )
@@ -55,7 +55,7 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     add("--access", choices=("contiguous", "strided", "random", "matrix-columns"), default="contiguous")
     add(
         "--block-size",
-        type=numbers.size_bytes,
+        type=kinds.size_bytes,
         default=1000,
         metavar="SIZE",
         help="of strided and random access (default 1000)",
@@ -86,7 +86,7 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         help="write the pairs of hosts of this run for --pattern, and run nothing",
     )
     add("--switching", choices=("packet", "circuit"), help="default: circuit with a --schedule, else packet")
-    add("--repeat", type=numbers.some, default=1, metavar="N", help="carry every operation out N times (default 1)")
+    add("--repeat", type=kinds.some, default=1, metavar="N", help="carry every operation out N times (default 1)")
     add_link_rate(parser)
     add("--routing", help="static routing method (default: the network's own)")
     add("--placement", choices=("first", "random"), default="first", help="which hosts take part (default first)")
@@ -102,7 +102,7 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     add("--root", type=Path, metavar="DIR", help="keep the subfiles there (default: they are removed)")
     add(
         "--time-limit",
-        type=numbers.search_limit,
+        type=kinds.search_limit,
         default=10.0,
         metavar="S",
         help="of the search for a schedule (default 10)",

@@ -10,10 +10,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from testbed.commands import numbers
 from testbed.commands.dask_link import add_tls, security_of
 from testbed.commands.live import add_live, start_live
 from testbed.errors import InputError
+from testbed.model.options import kinds
 
 if TYPE_CHECKING:
     from testbed.campaigns.description import Campaign
@@ -36,7 +36,7 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument("campaign", metavar="FILE|NAME", nargs="?", help="a TOML or JSON file, or one of --list")
     parser.add_argument("--list", action="store_true", help="the campaigns that come with the testbed")
     parser.add_argument(
-        "--workers", type=numbers.processes, default=2, help="processes of the local cluster (default 2)"
+        "--workers", type=kinds.processes, default=2, help="processes of the local cluster (default 2)"
     )
     parser.add_argument("--scheduler", metavar="tls://HOST:PORT", help="a Dask scheduler to use instead")
     add_tls(parser)

@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from testbed.commands import numbers
 from testbed.commands.dask_link import add_tls, security_of, tls_words
 from testbed.commands.live import add_live, start_live
 from testbed.commands.studies.experiment import chapters, find_experiments, known_experiment
@@ -24,6 +23,7 @@ from testbed.errors import InputError
 from testbed.live.adapters.feed import live_feed
 from testbed.live.adapters.studies import PointsPage
 from testbed.live.events import Findings
+from testbed.model.options import kinds
 from testbed.model.progress import Progress
 from testbed.model.stored_runs import StoredRun, spokesman
 from testbed.report.progress_bar import progress_bar
@@ -77,17 +77,17 @@ def add_parser(subparsers: Any) -> None:
     size.add_argument("--quick", action="store_true", help="every study at its reduced size")
     add(
         "--chapter",
-        type=numbers.any_whole,
+        type=kinds.any_whole,
         action="append",
         choices=(2, 3, 4, 5),
         help="only the studies of this chapter (repeatable)",
     )
     add("--only", action="append", metavar="NAME", help="only this study (repeatable)")
-    add("--hours", type=numbers.hours, metavar="H", help="stop after so many hours; what is stored by then is kept")
-    add("--seed", type=numbers.seed, default=1, help="seed of every study (default 1)")
+    add("--hours", type=kinds.hours, metavar="H", help="stop after so many hours; what is stored by then is kept")
+    add("--seed", type=kinds.seed, default=1, help="seed of every study (default 1)")
     add(
         "--workers",
-        type=numbers.processes,
+        type=kinds.processes,
         default=2,
         help="processes that share the points of computed studies (default 2)",
     )

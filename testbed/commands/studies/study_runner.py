@@ -15,7 +15,6 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
-from testbed.commands import numbers
 from testbed.commands.dask_link import add_tls, security_of
 from testbed.commands.live import add_live, start_live
 from testbed.commands.parsing import OneLineParser, reported
@@ -25,6 +24,7 @@ from testbed.live.adapters.feed import note_page
 from testbed.live.adapters.studies import points_shown
 from testbed.live.events import Findings
 from testbed.model.json_values import json_ready
+from testbed.model.options import kinds
 from testbed.model.studies.study import Measure, Study
 from testbed.model.verdict import Verdict
 from testbed.report.drawing.svg_figures import rendered
@@ -43,17 +43,17 @@ def study_parser(study: Study, program: str | None = None) -> OneLineParser:
     parser = OneLineParser(prog=program or f"testbed experiment run {study.name}", description=study.does)
     add = parser.add_argument
     add("--quick", action="store_true", help="a small version, under a minute")
-    add("--seed", type=numbers.seed, default=1, help="seed of everything random (default 1)")
+    add("--seed", type=kinds.seed, default=1, help="seed of everything random (default 1)")
     add("--results", type=Path, default=Path("results"), help="where runs are kept (default results)")
     add("--resume", type=Path, metavar="DIR", help="go on with an unfinished run: results/NAME/RUN.unfinished")
     extends = "begin with the points of this finished run that are this run's too, and are valid"
     add("--extend", type=Path, metavar="DIR", help=extends)
     until = "begin no point after so many hours; go on later with --resume"
-    add("--hours", type=numbers.hours, metavar="H", help=until)
+    add("--hours", type=kinds.hours, metavar="H", help=until)
     add("--json", action="store_true", help="print one JSON object on stdout")
     add_live(parser)
     if study.shared:
-        add("--workers", type=numbers.processes, default=1, help="processes that share the points (default 1)")
+        add("--workers", type=kinds.processes, default=1, help="processes that share the points (default 1)")
         add("--scheduler", metavar="ADDRESS", help="a Dask scheduler whose workers share the points instead")
         add_tls(parser)
     for own in fields(study.options) if study.options else ():
@@ -64,7 +64,7 @@ def study_parser(study: Study, program: str | None = None) -> OneLineParser:
 
 
 def _reader(kind: type | tuple[int, int]) -> Callable[[str], Any]:
-    return numbers.whole(*kind) if isinstance(kind, tuple) else kind
+    return kinds.whole(*kind) if isinstance(kind, tuple) else kind
 
 
 def _run(study: Study, args: argparse.Namespace, words: list[str]) -> int:

@@ -26,7 +26,7 @@ FORMS = (
 REPETITA_BPS = 1000.0
 """REPETITA counts demands in kbit/s."""
 MOST_BPS = 1e15
-"""As of rates on the command line (``testbed.commands.numbers``)."""
+"""As of rates on the command line (``testbed.model.options.kinds``)."""
 _SNDLIB = re.compile(r"\s*\S+\s*\(\s*(\S+)\s+(\S+)\s*\)\s+\S+\s+(\S+)")
 """One demand: name ( source target ) routing_unit value path_length."""
 _HEADINGS = frozenset(

@@ -16,11 +16,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from testbed.cli import build_parser, main
-from testbed.commands import numbers
-from testbed.commands.numbers import MAX_SEED, Kind
 from testbed.commands.parsing import OneLineParser
 from testbed.commands.studies.experiment import find_experiments
 from testbed.commands.studies.study_runner import study_parser
+from testbed.errors import InputError
+from testbed.model.options import kinds
+from testbed.model.options.kinds import MAX_SEED, Kind
 
 HOSTILE = (
     "nan", "NaN", "inf", "-inf", "1e400", "1e308", "-1e308", "9" * 23, "-" + "9" * 23, "9" * 5000, "", " ", "x", "0x10", "1_000",
@@ -48,7 +49,7 @@ def all_options() -> list[tuple[tuple[str, ...], argparse.Action]]:
         if getattr(study, "options", None) is not None:
             own = [*options_of(study_parser(study), (name,))]
             found += [(("experiment", "run", *path), action) for path, action in own]
-    seed = OneLineParser().add_argument("--seed", type=numbers.seed)
+    seed = OneLineParser().add_argument("--seed", type=kinds.seed)
     return [*found, (("experiment", "run", next(iter(find_experiments()))), seed)]
 
 
@@ -105,7 +106,7 @@ def test_every_numeric_option_refuses_what_is_no_number_of_use(capsys: pytest.Ca
     [pytest.param(p, a, id=" ".join((*p, a.option_strings[0]))) for p, a in options_of(build_parser(None), ())],
 )
 def test_options_of_commands_say_their_own_bounds(path: tuple[str, ...], action: argparse.Action) -> None:
-    assert isinstance(action.type, Kind), f"{path}: give {action.option_strings} a kind of testbed.commands.numbers"
+    assert isinstance(action.type, Kind), f"{path}: give {action.option_strings} a kind of testbed.model.options.kinds"
     assert math.isfinite(action.type.least) and math.isfinite(action.type.most)
     if isinstance(action.default, (int, float)):
         assert action.type(str(action.default)) == pytest.approx(action.default)
@@ -119,7 +120,7 @@ KINDS: list[Kind] = list({id(a.type): a.type for _, a in options_of(build_parser
 def test_a_kind_gives_a_number_within_its_bounds_or_refuses_in_one_line(kind: Kind, text: str) -> None:
     try:
         value = kind(text)
-    except argparse.ArgumentTypeError as error:
+    except InputError as error:
         assert "give " in str(error) and len(str(error).splitlines()) == 1
     else:
         assert kind.least <= value <= kind.most and (isinstance(value, int) or not kind.whole)
@@ -130,7 +131,7 @@ def test_the_bound_of_a_kind_is_accepted_where_it_is_not_left_out() -> None:
         for bound, left_out in ((kind.least, kind.above), (kind.most, kind.below)):
             text = str(int(bound)) if bound == int(bound) and abs(bound) <= MAX_SEED else repr(bound)
             refuse: Callable[..., Any] = pytest.raises if left_out else _nothing
-            with refuse(argparse.ArgumentTypeError):
+            with refuse(InputError):
                 kind(text)
 
 

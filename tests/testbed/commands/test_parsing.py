@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import argparse
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from testbed.commands.numbers import RATES, SIZES, rate_bps, search_limit, seconds, size_bytes, time_limit
 from testbed.commands.parsing import parse_captures, read_pattern
 from testbed.errors import InputError
+from testbed.model.options.kinds import RATES, SIZES, rate_bps, search_limit, seconds, size_bytes, time_limit
 from topologies import load_network
 
 
@@ -62,22 +61,22 @@ def test_a_unit_multiplies_the_number_before_it(number: float, unit: str, capita
 
 @pytest.mark.parametrize("text", ["", "x", "0", "-1", "nan", "inf", "1PB", "B", "1MB/s", "0.4"])
 def test_text_that_is_no_size_is_refused(text: str) -> None:
-    with pytest.raises(argparse.ArgumentTypeError, match="give bytes, 1 to 1e\\+18, as in 1MB"):
+    with pytest.raises(InputError, match="give bytes, 1 to 1e\\+18, as in 1MB"):
         size_bytes(text)
 
 
 @pytest.mark.parametrize("text", ["", "x", "0", "-1", "nan", "inf", "1001T", "1P", "1MB/s", "bps"])
 def test_text_that_is_no_rate_is_refused(text: str) -> None:
-    with pytest.raises(argparse.ArgumentTypeError, match="give bits a second"):
+    with pytest.raises(InputError, match="give bits a second"):
         rate_bps(text)
 
 
 def test_text_that_is_no_time_is_refused() -> None:
     for text in ("", "x", "-1", "nan", "1d", "inf"):
-        with pytest.raises(argparse.ArgumentTypeError, match="give seconds"):
+        with pytest.raises(InputError, match="give seconds"):
             seconds(text)
     for read, text in ((time_limit, "0"), (search_limit, "0"), (search_limit, "inf"), (search_limit, "86401")):
-        with pytest.raises(argparse.ArgumentTypeError, match="give seconds, more than 0 and at most"):
+        with pytest.raises(InputError, match="give seconds, more than 0 and at most"):
             read(text)
     assert time_limit("48h") == 172_800 and search_limit("24h") == 86_400
 

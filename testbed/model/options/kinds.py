@@ -1,18 +1,20 @@
 """Every kind of number that an option takes: its unit, its bounds and the words that refuse any other, all in this one place.
 
-A kind is the ``type`` of an option: called with the text of the command line it gives the number, or raises
-``argparse.ArgumentTypeError`` with what to give instead. Numbers are finite and bounded without exception: "nan", "inf", and
-whole numbers of a thousand digits are refused while the command line is read, before anything is built. What depends on the
-network or on another option is checked where both are known.
+A kind called with a text (of the command line) gives the number; ``checked`` takes a number as it is (of the library, of a file). Both
+raise ``InputError`` with what to give instead. Numbers are finite and bounded without exception: "nan", "inf", and whole numbers
+of a thousand digits are refused before anything is built. What depends on the network or on another option is checked where both
+are known.
 """
 
 from __future__ import annotations
 
-import argparse
 import itertools
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
+
+from testbed.errors import InputError, require
 
 _THOUSANDS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
 _BYTES = _THOUSANDS | {"ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
@@ -47,12 +49,20 @@ class Kind:
     hint: str = ""
 
     def __call__(self, text: str) -> int | float:
-        """The number of a text of the command line. Raises argparse.ArgumentTypeError for what is none of the kind."""
+        """The number of a text of the command line. Raises InputError for what is none of the kind."""
         value = self._read(text)
         if not self._allows(value):
             shown = text if len(text) <= _SHOWN else text[:_SHOWN] + "..."
-            raise argparse.ArgumentTypeError(f"{shown!r}: give {self.says}")
+            raise InputError(f"{shown!r}: give {self.says}")
         return round(value) if self.whole else float(value)
+
+    def checked(self, value: object, name: str) -> int | float:
+        """The number itself. Raises UsageError for what is no number, InputError for one of another kind."""
+        require(value, int if self.whole else (int, float), name, "a whole number" if self.whole else "a number")
+        number: Any = value
+        if not self._allows(number):
+            raise InputError(f"{name} {str(number)[:_SHOWN]}: give {self.says}")
+        return int(number) if self.whole else float(number)
 
     @property
     def says(self) -> str:
@@ -166,14 +176,14 @@ times_zero_load = Kind("a number", 0, 1e6, above=True)
 
 
 def rates(text: str) -> tuple[float, ...]:
-    """``A:B:STEP`` to the rates from A to B, for argparse; 200 at most. Raises argparse.ArgumentTypeError for anything else."""
+    """``A:B:STEP`` to the rates from A to B; 200 at most. Raises InputError for anything else."""
     parts = [sending_rate._read(word) for word in text.split(":")]
     if len(parts) != 3 or not all(sending_rate._allows(part) for part in parts) or parts[1] < parts[0]:
-        raise argparse.ArgumentTypeError(f"{text[:_SHOWN]!r}: give A:B:STEP, as in 0.1:0.9:0.1")
+        raise InputError(f"{text[:_SHOWN]!r}: give A:B:STEP, as in 0.1:0.9:0.1")
     first, last, step = parts
     count = math.floor((last - first) / step + 1e-9) + 1
     if count > 200:
-        raise argparse.ArgumentTypeError(f"{text[:_SHOWN]!r}: {count:.3g} rates; give 200 at most")
+        raise InputError(f"{text[:_SHOWN]!r}: {count:.3g} rates; give 200 at most")
     return tuple(round(first + k * step, 12) for k in range(count))
 
 

@@ -1,0 +1,74 @@
+"""Options classes on a command line: their fields become arguments of a parser, and its values one of them again."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any, TypeVar
+
+from testbed.commands.parsing import OneLineParser
+from testbed.model.options.option import Option, build, options_of
+
+T = TypeVar("T")
+_TYPES: dict[str, Any] = {"int": int, "float": float, "Path": Path}
+"""Annotation of a field -> what argparse makes of the text; other text stays as it is."""
+
+
+def add_options(parser: OneLineParser, *kinds: type) -> None:
+    """The options of these classes. One that is given twice is refused, unless it is ``many``; so is one without a meaning (``Only``)."""
+    for kind in kinds:
+        for one in options_of(kind):
+            if one.flag is not None:
+                _add(parser, one)
+    parser.set_defaults(declared=(*(parser.get_default("declared") or ()), *kinds))
+
+
+def read_options(args: argparse.Namespace, kind: type[T]) -> T:
+    """What was given on the command line, as an options class. Raises InputError for a value that it refuses."""
+    given = getattr(args, "given", {})
+    listed = [one for one in options_of(kind) if one.flag is not None and one.name in given]
+    return build(kind, {one.name: _value(one, getattr(args, one.name)) for one in listed})
+
+
+def _value(one: Option, value: Any) -> Any:
+    return tuple(value) if one.many else value
+
+
+def _add(parser: OneLineParser, one: Option) -> None:
+    words = _words(one)
+    if one.positional:
+        action = parser.add_argument(one.name, **words)
+        setattr(action, "group", one.group)  # noqa: B010 - read by the help page
+        return
+    words |= {"dest": one.name, "required": one.required}
+    actions = [parser.add_argument(str(one.flag), **words)]
+    for old in one.former:
+        actions.append(parser.add_argument(old, **{**words, "required": False, "help": argparse.SUPPRESS}))
+        setattr(actions[-1], "now", one.flag)  # noqa: B010 - said when it is used
+    for action in actions:
+        setattr(action, "group", one.group)  # noqa: B010
+        setattr(action, "once", not one.many)  # noqa: B010
+
+
+def _words(one: Option) -> dict[str, Any]:
+    """What argparse is told of an option."""
+    words: dict[str, Any] = {"help": one.words.replace("%", "%%") or None}
+    if not one.required:
+        words["default"] = one.default
+    if one.annotation == "bool":
+        return words | {"action": argparse.BooleanOptionalAction if one.default else "store_true"}
+    if one.metavar is not None:
+        words["metavar"] = one.metavar
+    if one.kind is not None:
+        words["type"] = one.kind
+    elif (simple := _TYPES.get(one.annotation.partition(" ")[0])) is not None:
+        words["type"] = simple
+    if one.choices and not callable(one.choices):
+        words["choices"] = tuple(one.choices)
+    if one.many and one.positional:
+        words["nargs"] = "+" if one.required else "*"
+    elif one.many:
+        words |= {"action": "append", "default": list(one.default)}
+    elif one.positional and not one.required:
+        words["nargs"] = "?"
+    return words

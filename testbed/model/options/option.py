@@ -1,0 +1,194 @@
+"""The declaration of an option: one field of an options class, read by the command line, the library and whatever reads files.
+
+    @options
+    class DownloadOptions:
+        network: NetworkLike = option(positional=True, metavar="NETWORK", help="catalogue name or file")
+        file_bytes: int = option(default="4MB", flag="--size", kind=kinds.size_bytes, help="of the file (default {default})")
+
+Values are checked where an options class is built, whoever builds it, by the same kinds and choices.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import MISSING, dataclass, field, fields, replace
+from functools import cache
+from typing import Any, Literal, TypeVar, dataclass_transform
+
+from testbed.errors import InputError, require
+from testbed.model.options.kinds import Kind
+
+T = TypeVar("T")
+Group = Literal["network and end points", "what is sent", "routing and schedule", "code", "faults", "the run"]
+ENDS: Group = "network and end points"
+SENT: Group = "what is sent"
+ROUTED: Group = "routing and schedule"
+CODE: Group = "code"
+FAULTS: Group = "faults"
+RUN: Group = "the run"
+_SIMPLE: Mapping[str, tuple[type | tuple[type, ...], str]] = {
+    "int": (int, "a whole number"),
+    "float": ((int, float), "a number"),
+    "str": (str, "a text"),
+    "bool": (bool, "True or False"),
+}
+"""Annotations that are checked here, and what to give."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Only:
+    """An option has a meaning only where ``when`` holds of the options' values; ``needs`` says so in words: "--access strided"."""
+
+    when: Callable[[Any], bool]
+    needs: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Option:
+    """What a field says of itself.
+
+    ``name``: as the library takes it, with a dot inside nested options ("nac.slack"). ``flag``: as the command does ("" and
+    ``positional``: by its place; None and not ``listed``: not at all). ``former``: spellings of old, still taken. ``shown``: the default as written in
+    its unit. ``choices``: the words that may be given, or a function that lists them. ``only``: when it has a meaning.
+    ``switches_only``: the simulated fabric cannot carry it out. ``many``: it may be given several times, and is a tuple.
+    ``presets``: other options' values that a value of this one stands for, where they are not given themselves.
+    """
+
+    name: str = ""
+    flag: str | None = None
+    positional: bool = False
+    listed: bool = True
+    former: tuple[str, ...] = ()
+    default: Any = MISSING
+    shown: str | None = None
+    kind: Kind | None = None
+    choices: Sequence[str] | Callable[[], Sequence[str]] = ()
+    group: Group | None = None
+    metavar: str | None = None
+    help: str = ""
+    only: tuple[Only, ...] = ()
+    switches_only: bool = False
+    many: bool = False
+    presets: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    annotation: str = ""
+
+    @property
+    def required(self) -> bool:
+        return self.default is MISSING
+
+    @property
+    def words(self) -> str:
+        """The help, with the default in it."""
+        return self.help.replace("{default}", str(self.default if self.shown is None else self.shown))
+
+    def check(self, value: object) -> None:
+        """Raise UsageError for a value of another type than the field's, InputError for one beyond its bounds or choices."""
+        if value is None and (self.default is None or "None" in self.annotation):
+            return
+        for one in value if self.many and isinstance(value, Sequence) else (value,):
+            if self.kind is not None:
+                self.kind.checked(one, self.name)
+            elif (simple := _SIMPLE.get(self.annotation.partition(" ")[0])) is not None:
+                require(one, simple[0], self.name, simple[1])
+            choices = self.choices() if callable(self.choices) else self.choices
+            if choices and one not in choices:
+                from topologies.errors import nearest  # the networks' package: what says --help does without
+
+                raise InputError(f"{self.name} {one!r}: {nearest(str(one), choices, 'choose from ', len(choices))}")
+
+
+def option(*, default: Any = MISSING, kw_only: bool = True, kind: Kind | None = None, **said: Any) -> Any:
+    """A field of an options class; see ``Option``. A default that is text and has a ``kind`` is written in its unit: "4MB".
+
+    ``kw_only`` False: the library takes it by its place as well; ``positional``: the command takes it without a flag.
+    """
+    value, shown = default, None
+    if isinstance(default, str) and kind is not None:
+        value, shown = kind(default), default
+    one = Option(default=value, shown=shown, kind=kind, **said)
+    return field(default=value, kw_only=kw_only, metadata={"option": one})
+
+
+def nested(kind: type[T], *, prefix: str = "") -> Any:
+    """A field that is an options class itself: its options are the command's as well, flags behind ``prefix`` ("--nac-")."""
+    return field(default_factory=kind, kw_only=True, metadata={"nested": (kind, prefix)})
+
+
+@dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(option, nested))
+def options(cls: type[T]) -> type[T]:
+    """A frozen dataclass whose values are checked when it is built, before its own ``__post_init__``."""
+    own: Callable[[T], None] | None = getattr(cls, "__post_init__", None)
+
+    def checked(self: T) -> None:
+        for one in fields(self):  # type: ignore[arg-type]
+            if "option" in one.metadata:
+                declared(one).check(getattr(self, one.name))
+        if own is not None:
+            own(self)
+
+    setattr(cls, "__post_init__", checked)  # noqa: B010 - mypy knows no such name of a type
+    return dataclass(frozen=True, kw_only=True)(cls)
+
+
+def declared(one: dataclasses.Field[Any]) -> Option:
+    """The option of a field, its name and flag filled in."""
+    said: Option = one.metadata["option"]
+    flag = "" if said.positional else said.flag or "--" + one.name.replace("_", "-")
+    return replace(said, name=one.name, flag=flag if said.listed else None, annotation=str(one.type))
+
+
+def options_of(kind: type) -> tuple[Option, ...]:
+    """The options of a class in the order of its fields; those of nested classes in their place, named ``nac.slack``."""
+    return _options_of(kind)
+
+
+@cache
+def _options_of(kind: Any) -> tuple[Option, ...]:
+    found: list[Option] = []
+    for one in fields(kind):
+        if "option" in one.metadata:
+            found.append(declared(one))
+        elif "nested" in one.metadata:
+            inner, prefix = one.metadata["nested"]
+            found += [_within(each, one.name, prefix) for each in options_of(inner)]
+    return tuple(found)
+
+
+def _within(one: Option, field_name: str, prefix: str) -> Option:
+    flag = prefix + one.flag.lstrip("-") if prefix and one.flag else one.flag
+    return replace(one, name=f"{field_name}.{one.name}", flag=flag)
+
+
+def build(kind: type[T], given: Mapping[str, Any]) -> T:
+    """An options class from the values of some of its options, by the names of ``options_of``; presets fill what is not given.
+
+    Raises InputError and UsageError as the class itself does.
+    """
+    values = dict(given)
+    for one in options_of(kind):
+        preset = one.presets.get(values.get(one.name, one.default), {}) if one.presets else {}
+        values = {**preset, **values}
+    return _built(kind, values, "")
+
+
+def _built(kind: type[T], values: Mapping[str, Any], within: str) -> T:
+    own: dict[str, Any] = {}
+    for one in fields(kind):  # type: ignore[arg-type]
+        name = within + one.name
+        if "nested" in one.metadata:
+            own[one.name] = _built(one.metadata["nested"][0], values, f"{name}.")
+        elif name in values:
+            own[one.name] = values[name]
+    return kind(**own)
+
+
+def meaningless(kind: type, given: Mapping[str, str], values: Any) -> Iterator[tuple[str, str]]:
+    """(the option as written, what it is for) of each given that has no meaning beside the others.
+
+    ``given``: name -> the option as it was written; ``values``: has the value of each option under its name.
+    """
+    for one in options_of(kind):
+        for only in one.only if one.name in given else ():
+            if not only.when(values):
+                yield given[one.name], only.needs

@@ -1,0 +1,39 @@
+"""``testbed.NAME_plan`` of an options class: a function of its fields that a type checker knows, without a line of its own."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import fields
+from typing import Any, ParamSpec, TypeVar
+
+from testbed.errors import TestbedError, UsageError
+from testbed.model.options.option import options_of
+
+P = ParamSpec("P")
+O = TypeVar("O")  # noqa: E741 - options
+L = TypeVar("L")
+
+
+def planner(name: str, says: str, options: Callable[P, O], plan: Callable[[O], L]) -> Callable[P, L]:
+    """The function that makes a plan of what the options class takes. ``says``: its docstring, to which the options are added.
+
+    It raises what ``plan`` and the options class raise; UsageError for an argument that is none of theirs or is left out.
+    """
+    kind: Any = options
+
+    def made(*words: P.args, **named: P.kwargs) -> L:
+        known = [one.name for one in fields(kind)]
+        for wrong in set(named) - set(known):
+            raise UsageError(f"{name}: there is no argument {wrong!r}; there are {', '.join(known)}")
+        try:
+            return plan(options(*words, **named))
+        except TestbedError:
+            raise
+        except (TypeError, AttributeError) as error:
+            raise UsageError(f"{name}: an argument is of the wrong kind: {error}") from error
+
+    made.__name__ = made.__qualname__ = name
+    made.__doc__ = "\n".join([says, "", *(f"* ``{o.name}``: {o.words or o.metavar or ''}" for o in options_of(kind))])
+    setattr(made, "__signature__", inspect.signature(options))  # noqa: B010 - mypy knows no such name of a function
+    return made
