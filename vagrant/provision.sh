@@ -88,7 +88,7 @@ find_python() {
 }
 
 fingerprint() {
-    { cat "$root/pyproject.toml" "$root/constraints.txt" "${BASH_SOURCE[0]}" && printf '%s\n' "$root" "$venv"; } | sha256sum
+    { cat "$root/pyproject.toml" "$root"/plugins/*/pyproject.toml "$root/constraints.txt" "${BASH_SOURCE[0]}" && printf '%s\n' "$root" "$venv"; } | sha256sum
 }
 
 environment_is_complete() {
@@ -180,12 +180,14 @@ create_environment() {
 }
 
 provide_environment() {
-    local names=all${extras#base} name
+    local names=all${extras#base} name packages=()
     environment_is_complete && return
     if [ -e "$unfinished" ] || ! "$venv/bin/python" -c 'import pip' 2>/dev/null; then create_environment; fi
     : >"$unfinished" # outlives an interruption: a half-copied package looks installed, so the next run starts anew
     say "installing Python packages into $venv (a minute or two)"
-    if ! "$venv/bin/python" -m pip install -qq --disable-pip-version-check -c "$root/constraints.txt" -e "${root}[$names]" >&2; then
+    packages=(-e "${root}[$names]")
+    if [[ ,$extras, = *,test,* ]]; then for name in "$root"/plugins/*/; do packages+=(-e "${name%/}"); done; fi
+    if ! "$venv/bin/python" -m pip install -qq --disable-pip-version-check -c "$root/constraints.txt" "${packages[@]}" >&2; then
         rm -f "$unfinished" # what fails, other than by interruption, fails before anything is copied: no index, no build
         fail 3 "installing the Python packages failed (is a package index reachable?); what is above says why"
     fi

@@ -8,6 +8,7 @@ from typing import Any
 from testbed.conformance.codes import code_checks
 from testbed.conformance.demand_routings import demand_routing_checks
 from testbed.conformance.families import family_checks, workload_checks
+from testbed.conformance.file_formats import schedule_format_checks, traffic_format_checks
 from testbed.conformance.routings import routing_checks
 from testbed.conformance.schedulers import scheduler_checks
 from testbed.conformance.static_routings import static_routing_checks
@@ -20,6 +21,7 @@ def registries() -> dict[str, Registry[Any]]:
     """Group -> its registry, in the order in which they are listed."""
     from testbed.api.workloads.known import WORKLOADS
     from testbed.download.codes import CODES
+    from testbed.model.file_formats import SCHEDULE_FORMATS, TRAFFIC_FORMATS
     from testbed.routing.demands.methods import DEMAND_ROUTINGS
     from testbed.routing.methods import ROUTINGS
     from testbed.scheduling.methods import SCHEDULERS
@@ -28,6 +30,7 @@ def registries() -> dict[str, Registry[Any]]:
 
     listed: list[Registry[Any]] = [
         ROUTINGS, DEMAND_ROUTINGS, SCHEDULERS, CODES, STATIC_ROUTINGS, FAMILIES, WORKLOADS,
+        SCHEDULE_FORMATS, TRAFFIC_FORMATS,
     ]  # fmt: skip
     return {registry.group: registry for registry in listed}
 
@@ -88,5 +91,9 @@ def _checks(group: str, name: str, thing: Any) -> list[Check]:
             return static_routing_checks(name, thing)
         case "topologies":
             return family_checks(thing)
+        case "schedule_formats":
+            return schedule_format_checks(thing)
+        case "traffic_formats":
+            return traffic_format_checks(name, thing)
         case _:
             return workload_checks(thing)

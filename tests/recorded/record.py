@@ -55,6 +55,8 @@ def twin(name: str) -> dict[str, Any]:
 def masked(name: str, value: Any) -> Any:
     """The value without what no second run repeats."""
     hidden = MASKED - ({"seconds"} if name.startswith(VIRTUAL) else set())
+    if name == "plugins-list":
+        hidden |= {"plugins"}  # what is installed beside the product is this machine's
     if isinstance(value, dict):
         return {key: "MASKED" if key in hidden else masked(name, inner) for key, inner in value.items()}
     if isinstance(value, list):

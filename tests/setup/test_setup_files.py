@@ -101,6 +101,12 @@ def test_first_run_makes_the_environment_and_installs_the_pinned_package(machine
     assert install.endswith(f"-e {ROOT}[all]")
 
 
+def test_tests_come_with_the_plugin_packages(machine: Machine) -> None:
+    machine.provision("--extras", "test")
+    (install,) = machine.calls("pip end")
+    assert install.endswith(f"-e {ROOT}[all,test] -e {ROOT}/plugins/chakra -e {ROOT}/plugins/msccl")
+
+
 def test_second_run_changes_nothing_and_is_quick(machine: Machine) -> None:
     machine.provision()
     before = machine.calls("")
@@ -120,7 +126,7 @@ def test_an_extra_is_installed_once_when_first_asked_for(machine: Machine) -> No
     machine.provision()
     installs = machine.calls("pip end")
     assert len(installs) == 2
-    assert installs[1].endswith(f"-e {ROOT}[all,test,lint]")
+    assert f"-e {ROOT}[all,test,lint] -e {ROOT}/plugins/chakra" in installs[1]
 
 
 def test_interrupted_installation_is_started_anew(machine: Machine) -> None:
@@ -348,7 +354,7 @@ def test_make_lint_fails_where_one_check_fails(machine: Machine, project: Path, 
     linter = machine.venv / "bin" / "lint-imports"
     linter.write_text(linter.read_text().replace('"$*"', '"lint-imports $*"'))
     assert make(machine, project, "lint") == 0
-    assert len(machine.calls("python")) == 3 and len(machine.calls("lint-imports")) == 1
+    assert len(machine.calls("python")) == 4 and len(machine.calls("lint-imports")) == 1
     assert make(machine, project, "lint", FAILING=failing) != 0
 
 

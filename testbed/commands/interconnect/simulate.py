@@ -22,7 +22,6 @@ from testbed.commands.interconnect.simulate_options import (
     split_faults,
     trace_summary,
 )
-from testbed.commands.interconnect.simulate_traces import is_trace, traced_traffic
 from testbed.commands.live import add_live, start_live
 from testbed.commands.runs import show_place
 from testbed.errors import InputError
@@ -33,7 +32,9 @@ from topologies.files.formats import write_whole
 
 if TYPE_CHECKING:
     from testbed.interconnect.experiment import Experiment
+    from testbed.interconnect.parameters import SimulationParameters
     from testbed.model.verdict import Verdict
+    from topologies import Network
 
 DESCRIPTION = (
     "Simulate an interconnection network: virtual cut-through routers with finite buffers and credits, on tori, meshes, rings, fat "
@@ -42,6 +43,8 @@ DESCRIPTION = (
 )
 
 TIMELINE_EVENTS = 100_000
+OF_MESSAGES = ("messages", "transfers", "frames")
+"""Keys of a traffic file; a format of other programs adds its own."""
 
 
 def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
@@ -237,9 +240,11 @@ def _experiment(args: argparse.Namespace, asked_rate: float) -> Experiment:
             f"--duration {duration:g}, --warm-up {warm_up:g}: give a duration up to 18 s, longer than the warm-up"
         )
     faults, trace = split_faults(args)
-    traffic = _read_traffic(args.traffic)
-    if is_trace(args.traffic):
-        traffic, duration, warm_up = traced_traffic(args, network, parameters, failing=bool(faults or trace))
+    traffic, timed = _read_traffic(args.traffic, network, parameters, failing=bool(faults or trace))
+    if traffic is not None and timed:  # all of it is measured unless options say otherwise
+        last = max(message["time_s"] for message in traffic["messages"])
+        duration = args.duration if args.duration is not None else max(1e-6, 1.1 * last)
+        warm_up = 0.0 if args.warm_up is None else args.warm_up
     return Experiment(
         network=network,
         parameters=parameters,
@@ -258,14 +263,23 @@ def _experiment(args: argparse.Namespace, asked_rate: float) -> Experiment:
     )
 
 
-def _read_traffic(path: str | None) -> Mapping[str, Any] | None:
-    if path is None or is_trace(path):
-        return None
+def _read_traffic(
+    path: str | None, network: Network, parameters: SimulationParameters, *, failing: bool
+) -> tuple[Mapping[str, Any] | None, bool]:
+    """The messages; whether they are another program's, whose starts were found on this network."""
+    from testbed.model.file_formats import TRAFFIC_FORMATS, find_format
+
+    if path is None:
+        return None, False
+    if (other := find_format(TRAFFIC_FORMATS, path)) is not None:
+        if failing:
+            raise InputError(f"--traffic {path}: starts are found without failures; leave them out")
+        return other.read(path, network, parameters), True
     document = read_json(path, f"--traffic {path}", mend="give a JSON file")
     if not isinstance(document, dict):
         raise InputError(f'--traffic {path}: give an object with "messages", "transfers" or "frames"')
     refuse_unknown(document, "messages", f"--traffic {path}")
-    return document
+    return document, False
 
 
 def _write_timeline(path: Path, rows: Sequence[dict[str, Any]]) -> None:
@@ -283,8 +297,7 @@ def _document(
     from testbed.interconnect.experiment import simulation_document
 
     named = {} if args.traffic is None else {"pattern": args.traffic}
-    if experiment.traffic is not None and "chakra" in experiment.traffic:
-        named |= {"chakra": experiment.traffic["chakra"]}
+    named |= {name: value for name, value in (experiment.traffic or {}).items() if name not in OF_MESSAGES}
     return simulation_document(experiment, rows, verdict) | named | {"trace": trace_summary(experiment.trace)}
 
 

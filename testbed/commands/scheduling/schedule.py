@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,6 @@ from testbed.commands.scheduling.schedule_extras import (
     show_extras,
     split_traffic,
     wormhole_document,
-    write_msccl,
 )
 from testbed.errors import InputError
 from testbed.model.json_values import read_json
@@ -74,10 +74,8 @@ def run(args: argparse.Namespace) -> int:
         extras["wormhole"] = wormhole_document(traffic, schedule, args.remedy, args.seed)
     if args.draw is not None:
         draw(args.draw, traffic, schedule, None if args.unequal else args.network)
-    if args.output is not None and args.output.suffix == ".xml":
-        extras["msccl"] = write_msccl(args.output, traffic, schedule)
-    elif args.output is not None:
-        _write(args.output, {"transfers": _transfers(traffic), "frames": schedule.frames})
+    if args.output is not None:
+        extras |= _write(args.output, traffic, schedule)
     if args.json:
         print(json.dumps({**schedule_document(traffic, schedule), **extras}))
     else:
@@ -162,7 +160,15 @@ def _show(traffic: Traffic, schedule: Schedule) -> None:
         print(f"seconds            {schedule.seconds:.3f}")
 
 
-def _write(path: Path, document: dict[str, Any]) -> None:
+def _write(path: Path, traffic: Traffic, schedule: Schedule) -> Mapping[str, Any]:
+    """In the format that the name's ending asks for, or as JSON; what the format adds to the JSON object."""
+    from testbed.model.file_formats import SCHEDULE_FORMATS, find_format
     from topologies.files.formats import write_whole
 
-    write_whole(path, json.dumps(document).encode())
+    added: Mapping[str, Any] = {}
+    if (written := find_format(SCHEDULE_FORMATS, str(path))) is None:
+        content = json.dumps({"transfers": _transfers(traffic), "frames": schedule.frames}).encode()
+    else:
+        content, added = written(traffic, schedule)
+    write_whole(path, content)
+    return added

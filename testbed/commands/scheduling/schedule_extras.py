@@ -156,20 +156,6 @@ def draw(path: Path, traffic: Traffic, schedule: Schedule, network: str | None) 
     save_schedule(path, transfers, schedule.frames, found, title=title)
 
 
-def write_msccl(path: Path, traffic: Traffic, schedule: Schedule) -> dict[str, Any]:
-    """Write the schedule as an algorithm of MSCCL, once it has been read again and carried out: every block must arrive."""
-    from testbed.scheduling.interchange.msccl import msccl_algorithm
-    from testbed.scheduling.interchange.msccl_reader import carry_out, check_all_to_all, read_algorithm
-    from topologies.files.formats import write_whole
-
-    text = msccl_algorithm(traffic, schedule, f"testbed-{schedule.method}")
-    algorithm = read_algorithm(text)
-    carried = carry_out(algorithm)
-    check_all_to_all(carried)
-    write_whole(path, text.encode())
-    return {"ranks": algorithm.ranks, "blocks_carried": len(carried.arrivals)}
-
-
 def show_extras(document: Mapping[str, Any]) -> None:
     """Lines for people."""
     if "chunks" in document:

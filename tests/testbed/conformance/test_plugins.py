@@ -157,11 +157,12 @@ def run(site: Path, *words: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The example package, installed into a directory of its own."""
+    """The example package and those in ``plugins/``, installed into a directory of their own."""
     base = tmp_path_factory.mktemp("plugin")
-    shutil.copytree(ROOT / "examples" / "plugin", base / "source")
+    sources = [ROOT / "examples" / "plugin", *(file.parent for file in ROOT.glob("plugins/*/pyproject.toml"))]
+    copies = [str(shutil.copytree(source, base / "source" / source.name)) for source in sources]
     words = ["install", "--no-deps", "--no-build-isolation", "--no-index", "--quiet", "--target", str(base / "site")]
-    pip = [sys.executable, "-m", "pip", *words, str(base / "source")]
+    pip = [sys.executable, "-m", "pip", *words, *copies]
     done = subprocess.run(pip, capture_output=True, text=True, timeout=250, check=False)
     assert done.returncode == 0, done.stderr
     return base / "site"
@@ -178,7 +179,10 @@ def test_installed_routing_and_scheduler_are_methods_of_the_commands(installed: 
 
 
 def test_suites_judge_the_installed_package(installed: Path) -> None:
-    for name, group in (("widest", "testbed.routings"), ("longest-first", "testbed.schedulers")):
+    for name, group in (
+        ("widest", "testbed.routings"), ("longest-first", "testbed.schedulers"),
+        ("xml", "testbed.schedule_formats"), ("et.json", "testbed.traffic_formats"),
+    ):  # fmt: skip
         done = run(installed, "plugins", "check", name, "--json")
         document = json.loads(done.stdout)
         assert done.returncode == 0 and document["group"] == group, done.stdout

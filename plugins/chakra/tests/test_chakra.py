@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from testbed_chakra.starts import trace_starts
+from testbed_chakra.trace_files import TraceNode, read_rank
 
 from testbed.cli import main
 from testbed.errors import InputError
-from testbed.interconnect.dependency_traces.chakra import TraceNode, read_rank
-from testbed.interconnect.dependency_traces.starts import trace_starts
 from testbed.interconnect.network_model import zero_load_ticks
 from testbed.interconnect.parameters import TICKS_PER_S, SimulationParameters
 from topologies import load_network

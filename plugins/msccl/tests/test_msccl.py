@@ -7,12 +7,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from testbed_msccl.reader import carry_out, check_all_to_all, read_algorithm
+from testbed_msccl.writer import msccl_algorithm
 
 from testbed.cli import main
 from testbed.errors import InputError
 from testbed.model.traffic import Traffic
-from testbed.scheduling.interchange.msccl import msccl_algorithm
-from testbed.scheduling.interchange.msccl_reader import carry_out, check_all_to_all, read_algorithm
 from testbed.scheduling.methods import schedule_by_name
 from testbed.scheduling.traffic.patterns import all_to_all, all_to_others
 from topologies import load_network

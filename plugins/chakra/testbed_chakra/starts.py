@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 
 from testbed.errors import InputError
-from testbed.interconnect.dependency_traces.chakra import TraceNode
 from testbed.interconnect.network_model import NetworkModel, build_model
 from testbed.interconnect.parameters import TICKS_PER_S, SimulationParameters
 from testbed.interconnect.simulation import simulate
 from testbed.interconnect.traffic_files import read_messages
+from testbed_chakra.trace_files import TraceNode
 from topologies import Network
 
 Key = tuple[int, int]

@@ -1,0 +1,52 @@
+"""Formats of other programs' files, which plug-in packages read and write: a file's ending is the format's name (``et.json``)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from testbed.errors import CapabilityError, TestbedError
+from testbed.model.schedule import Schedule
+from testbed.model.traffic import Traffic
+from topologies import Network
+from topologies.errors import TopologyError
+from topologies.registry import Registry, function_check
+
+F = TypeVar("F")
+PACKAGES = {"xml": "msccl", "et": "chakra", "et.json": "chakra"}
+"""Ending -> the package in ``plugins/`` that knows such files."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrafficFormat:
+    """``read(file, network, parameters)``: the messages of a simulation (``testbed schema messages``) and, under keys of its own, what
+    ``--json`` adds. ``example(directory)`` writes a small file for a network of two hosts or more and returns its name."""
+
+    read: Callable[[str, Network, Any], Mapping[str, Any]]
+    example: Callable[[Path], str]
+
+
+ScheduleFormat = Callable[[Traffic, Schedule], tuple[bytes, Mapping[str, Any]]]
+"""A file's content, and what ``--json`` adds. InputError for what the format cannot say."""
+
+SCHEDULE_FORMATS: Registry[ScheduleFormat] = Registry(
+    "testbed.schedule_formats", "format", function_check("a traffic and a schedule"), (TestbedError, TopologyError)
+)
+TRAFFIC_FORMATS: Registry[TrafficFormat] = Registry(
+    "testbed.traffic_formats",
+    "format",
+    lambda thing: None if isinstance(thing, TrafficFormat) else f"it is no {__name__}.TrafficFormat",
+)
+
+
+def find_format(formats: Registry[F], file: str) -> F | None:
+    """By the longest ending that has a format; None where none has. CapabilityError where a package of ours is not installed."""
+    parts = Path(file).name.split(".")
+    for ending in (".".join(parts[start:]) for start in range(1, len(parts))):
+        if ending != "json" and (found := formats.find(ending)) is not None:
+            return found
+        if package := PACKAGES.get(ending):
+            raise CapabilityError(f"{file}: pip install ./plugins/{package} in the project folder, for .{ending} files")
+    return None

@@ -1,1 +1,0 @@
-"""Schedules in other programs' formats: MSCCL's XML out, and a reader that carries it out."""
