@@ -9,9 +9,12 @@ from __future__ import annotations
 
 import argparse
 import sys
+from pathlib import Path
 
 from testbed.emulation.machine.time_namespaces import time_namespace_obstacle
-from testbed.machines.clocks.adapters.namespace_trial import TrialConditions, run_trial
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from tests.helpers.clock_trial import TrialConditions, run_trial
 
 TRIALS = (
     TrialConditions(name="a quiet machine"),

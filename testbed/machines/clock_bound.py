@@ -25,7 +25,3 @@ class ClockBound:
         """
         since_ns = theirs_ns - self.at_ns - self.offset_ns
         return self.at_ns + round(since_ns / (1 + self.drift))
-
-    def to_theirs_ns(self, ours_ns: int) -> int:
-        """What their clock shows at that moment of ours."""
-        return ours_ns + self.offset_ns + round((ours_ns - self.at_ns) * self.drift)

@@ -1,4 +1,4 @@
-"""The page's colours, light and dark, and the contrast that they are checked for; chosen to hold for colour-blind readers.
+"""The page's colours, light and dark; chosen to hold for colour-blind readers.
 
 Hues differ in lightness as well as in tint, and no meaning rests on colour alone (marks, numbers, dashes say it too).
 """
@@ -66,18 +66,6 @@ def layer_class(layer: int, layers: int) -> str:
     return f"l-{round((layer - 1) / (layers - 1) * (LAYER_STEPS - 1))}"
 
 
-def contrast(one: str, other: str) -> float:
-    """The ratio of WCAG 2 between two colours "#rrggbb", 1 to 21."""
-    bright, dim = sorted((_luminance(one), _luminance(other)), reverse=True)
-    return (bright + 0.05) / (dim + 0.05)
-
-
 def custom_properties(colours: Mapping[str, str]) -> str:
     """The colours as CSS custom properties."""
     return "".join(f"--{name}:{value};" for name, value in colours.items())
-
-
-def _luminance(colour: str) -> float:
-    parts = (int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5))
-    red, green, blue = (c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in parts)
-    return 0.2126 * red + 0.7152 * green + 0.0722 * blue

@@ -18,10 +18,10 @@ from testbed.emulation.sandbox.process_life import die_with_parent
 from testbed.errors import InvalidRunError
 from testbed.model.progress import Progress, ReportProgress
 from testbed.routers.emulated.cabling import Cabling, lay_cables, mac_of
+from testbed.routers.from_plan import build_router, messages_of
 from testbed.routers.measurements import Log, RouterReport, RouterRun, collect, log_arrivals, report_of
 from testbed.routers.plan import RouterPlan
 from testbed.routers.router import NEVER
-from testbed.routers.simulated import build_router, messages_of
 from testbed.routers.wire import ETHERNET_BYTES, ETHERTYPE
 
 _LEAD_S = 0.3

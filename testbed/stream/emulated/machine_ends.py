@@ -56,13 +56,6 @@ def result_of(machine: Machine, role: str, number: int) -> SenderResult | Receiv
     return found
 
 
-def close_ends(machine: Machine) -> None:
-    """The ends' processes go; the network stays."""
-    ends = machine.kept.pop("ends", None)
-    if ends is not None:
-        ends.close()
-
-
 def _end(machine: Machine, role: str, number: int) -> EndpointProcess:
     process = machine.kept[role, number]
     assert isinstance(process, EndpointProcess)

@@ -23,8 +23,8 @@ def exchanged(how: str, message_bytes: int) -> dict[str, Any]:
     from testbed.bulk.planning import BulkOptions
     from testbed.bulk.session import open_bulk_fabric, plan_sides, run_side
     from testbed.errors import InvalidRunError
-    from testbed.machines.adapters.poor_underlay import delay, lose_towards
     from testbed.machines.asked import MachinesRequest
+    from tests.helpers.poor_underlay import delay, lose_towards
 
     programs = []
 

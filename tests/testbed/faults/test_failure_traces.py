@@ -26,11 +26,11 @@ from testbed.faults.failure_traces import (
     parse_pnnl_table,
 )
 from testbed.faults.shapes import SHAPES, shape_faults, shape_walk
-from testbed.faults.trace_counts import choose_causes, count_causes
 from testbed.faults.trace_generator import KNOWN_STATISTICS, generate_trace
 from testbed.results.trace_files import read_lines, read_trace
 from tests.helpers.failure_samples import measure_statistics, sample_lanl_table, sample_trace, write_lanl_table
 from tests.helpers.paths import SHARED
+from tests.helpers.trace_counts import choose_causes, count_causes
 from topologies import load_network
 
 TRACES = SHARED / "traces"

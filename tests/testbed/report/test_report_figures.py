@@ -12,7 +12,7 @@ import pytest
 
 from testbed.model.run_records import LinkLoad, SessionRun
 from testbed.report.drawing.axes import nice_top, ticks
-from testbed.report.drawing.colours import DARK, LAYER_STEPS, LIGHT, contrast, layer_class
+from testbed.report.drawing.colours import DARK, LAYER_STEPS, LIGHT, layer_class
 from testbed.report.drawing.layout import (
     Box,
     Line,
@@ -30,6 +30,7 @@ from testbed.report.drawing.scatter_svg import loss_scatter, size_scatter
 from testbed.report.drawing.timeline_svg import gathered, timeline_figure
 from testbed.report.quantities import plain
 from tests.helpers import sample_runs
+from tests.helpers.contrast import contrast
 
 RUN = sample_runs.sample_run(wrong=True, most_faults=40)
 EVERY = pytest.mark.parametrize("part", RUN.sessions, ids=lambda part: part.session.title)

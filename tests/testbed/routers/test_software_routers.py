@@ -8,8 +8,8 @@ import pytest
 
 from testbed.errors import InputError
 from testbed.routers.cycles import find_cycle
+from testbed.routers.from_plan import build_router, messages_of
 from testbed.routers.plan import Flow, RouterPlan, ring_plan
-from testbed.routers.simulated import VirtualRouters, build_router, messages_of
 from testbed.routers.two_failures import dependency_cycles, two_failures_plan
 from testbed.routers.wire import (
     CREDIT_FRAME,
@@ -19,6 +19,7 @@ from testbed.routers.wire import (
     WireError,
     decode,
 )
+from tests.helpers.virtual_routers import VirtualRouters
 
 PACKET = DataPacket(source=3, destination=1, number=7, made_ns=5, payload=b"abc", hops=2)
 

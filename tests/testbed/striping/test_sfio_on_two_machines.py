@@ -39,10 +39,10 @@ def striped(how: str) -> dict[str, Any]:
     the disk of the machine that holds it), "loss" (5 % between the machines), "delay" (30 ms more)."""
     from testbed.errors import InvalidRunError
     from testbed.faults.fault import Fault
-    from testbed.machines.adapters.poor_underlay import delay, lose_towards
     from testbed.machines.asked import MachinesRequest
     from testbed.striping.plan import StripingOptions
     from testbed.striping.session import plan_session, run_session
+    from tests.helpers.poor_underlay import delay, lose_towards
 
     devices: dict[str, list[int]] = {}
     programs: list[Any] = []

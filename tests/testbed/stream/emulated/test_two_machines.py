@@ -125,7 +125,7 @@ def test_what_switches_drop_is_counted_by_machine(sandboxed: Callable[..., Any])
 def starved(how: str) -> dict[str, Any]:
     """Why runs are invalid in which the network between the machines loses 5 % of the packets, or takes 30 ms longer, from the middle on."""
     from testbed.errors import InvalidRunError
-    from testbed.machines.adapters.poor_underlay import delay, lose_towards
+    from tests.helpers.poor_underlay import delay, lose_towards
 
     programs = []
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from testbed.emulation.machine.time_namespaces import time_namespace_obstacle
-from testbed.machines.clocks.adapters.namespace_trial import TrialConditions, run_trial
+from tests.helpers.clock_trial import TrialConditions, run_trial
 
 
 @pytest.fixture(scope="module", autouse=True)

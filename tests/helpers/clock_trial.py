@@ -107,7 +107,7 @@ def _judged(conditions: TrialConditions, clock: ForeignClock, asked: int, their_
 
 
 def _other_words(conditions: TrialConditions, key: bytes) -> list[str]:
-    program = [sys.executable, "-P", "-m", __name__, key.hex(), repr(conditions.drift)]
+    program = [sys.executable, "-P", __file__, key.hex(), repr(conditions.drift)]
     return [*time_namespace(conditions.offset_s), *program]
 
 

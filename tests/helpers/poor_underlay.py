@@ -35,7 +35,7 @@ def delay(number: int, seconds: float) -> subprocess.Popen[bytes]:
             f"link set {_DETOUR}-b master {BRIDGE} up",
         ]
     )
-    words = [sys.executable, "-P", "-m", __name__, str(seconds), port_of(number), _DETOUR]
+    words = [sys.executable, "-P", __file__, str(seconds), port_of(number), _DETOUR]
     program = subprocess.Popen(words, stdout=subprocess.PIPE)
     assert program.stdout is not None
     if not program.stdout.readline():

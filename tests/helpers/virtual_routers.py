@@ -1,4 +1,4 @@
-"""The same routers and the same frames in virtual time: every frame takes a time drawn by chance, in order on each cable."""
+"""The software routers and the same frames in virtual time: every frame takes a time drawn by chance, in order on each cable."""
 
 from __future__ import annotations
 
@@ -7,47 +7,11 @@ import itertools
 
 import numpy as np
 
+from testbed.routers.from_plan import build_router, messages_of
 from testbed.routers.measurements import Log, RouterRun, collect, log_arrivals, report_of
-from testbed.routers.nac import Nac
 from testbed.routers.plan import RouterPlan
-from testbed.routers.router import NEVER, Router, RouterSettings
+from testbed.routers.router import NEVER
 from testbed.routers.wire import DataPacket
-
-
-def build_router(plan: RouterPlan, number: int) -> Router:
-    """One router of the plan, empty."""
-    router = Router(
-        RouterSettings(
-            number=number,
-            ports=len(plan.ports[number]),
-            routes=plan.routes_of(number),
-            avoidance=plan.avoidance,
-            slots=plan.slots,
-            packet_s=plan.packet_s,
-            retry_s=plan.retry_s,
-        )
-    )
-    if plan.avoidance == "nac":
-        router.nac = Nac(router)
-    return router
-
-
-def messages_of(plan: RouterPlan, number: int) -> list[tuple[float, DataPacket]]:
-    """What the router's host makes, and when (seconds after the start), in order. The payload tells its message apart."""
-    found = []
-    for flow in plan.flows:
-        if flow.source == number:
-            for count, time_s in enumerate(flow.times_s):
-                seed = (flow.source * 65_537 + flow.destination * 257 + count) % 251
-                packet = DataPacket(
-                    source=flow.source,
-                    destination=flow.destination,
-                    number=count,
-                    made_ns=round(time_s * 1e9),
-                    payload=bytes((seed + k) % 256 for k in range(plan.payload_bytes)),
-                )
-                found.append((time_s, packet))
-    return sorted(found, key=lambda each: each[0])
 
 
 class VirtualRouters:
