@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from testbed.api.workloads.known import workload_of
-from testbed.errors import CapabilityError, InputError
+from testbed.errors import InputError
 from testbed.model.progress import ReportProgress
-from testbed.model.workload import Outcome, Workload
+from testbed.model.workload import How, Outcome, Workload
 
 Fabric = Literal["emulation", "simulator"]
 
@@ -27,11 +27,11 @@ def run(plan: Any, fabric: Fabric | None = None, *, progress: ReportProgress | N
     """
     workload = workload_of(plan)
     chosen = _fabric(workload, fabric)
-    if chosen == "simulator":
-        assert workload.simulate is not None
-        measured = workload.simulate(plan, progress)
-    else:
-        measured = _emulated(workload, plan, progress)
+    measured = (
+        _emulated(workload, plan, progress)
+        if chosen == "emulation"
+        else workload.measured(plan, How(fabric=chosen), progress)
+    )
     judged = workload.judge(plan, measured)
     return Outcome(
         workload=workload.name,
@@ -45,26 +45,21 @@ def run(plan: Any, fabric: Fabric | None = None, *, progress: ReportProgress | N
 
 
 def _fabric(workload: Workload[Any, Any], asked: Fabric | None) -> Fabric:
-    from testbed.stream.session import choose_fabric
+    from testbed.emulation.machine.fabric import choose_fabric
 
     if asked not in (None, "emulation", "simulator"):
         raise InputError(f"fabric {asked!r}; give emulation, simulator or None")
-    if asked is None and (workload.emulate is None or workload.simulate is None):
+    if asked is None and workload.carry is None and (workload.emulate is None or workload.simulate is None):
         asked = "simulator" if workload.emulate is None else "emulation"
-    chosen = choose_fabric(asked, quiet=True)
-    if (workload.emulate if chosen == "emulation" else workload.simulate) is None:
-        where = "on switches only" if chosen == "simulator" else "in virtual time only"
-        raise CapabilityError(f"a plan of the workload {workload.name!r} runs {where}, not on the fabric {chosen!r}")
-    return "emulation" if chosen == "emulation" else "simulator"
+    return "emulation" if choose_fabric(asked, quiet=True) == "emulation" else "simulator"
 
 
 def _emulated(workload: Workload[Any, Any], plan: Any, progress: ReportProgress | None) -> Any:
     """Here where this is a sandbox already, else in a process inside one."""
     from testbed.emulation.sandbox.sandbox import in_sandbox
 
-    assert workload.emulate is not None
-    if in_sandbox():
-        return workload.emulate(plan, progress)
+    if in_sandbox() or (workload.emulate is None and workload.carry is None):
+        return workload.measured(plan, How(fabric="emulation"), progress)
     from testbed.api.emulated.owner import SandboxProcess
 
     with SandboxProcess({"do": "work"}, report_progress=progress) as process:

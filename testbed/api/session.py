@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
-from testbed.api.values import NetworkLike
 from testbed.api.values import network as known_network
 from testbed.errors import InputError, TimeLimitError, UsageError, require
+from testbed.model.naming.networks import NetworkLike
 from topologies.errors import nearest
 
 if TYPE_CHECKING:

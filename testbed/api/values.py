@@ -13,15 +13,14 @@ from os import PathLike
 from typing import TYPE_CHECKING, Literal
 
 from testbed.errors import InputError, require
-from topologies import Network, load_network
+from testbed.model.naming.networks import NetworkLike, known_network
+from topologies import Network
 
 if TYPE_CHECKING:
     from testbed.model.routes import SplitRoute
     from testbed.model.schedule import Schedule
     from testbed.model.traffic import Traffic
 
-NetworkLike = Network | str | PathLike[str]
-"""A network, or what ``testbed topology`` takes for one: a catalogue name or a file."""
 Labels = Literal["random", "stratified"]
 
 
@@ -34,10 +33,7 @@ def network(name: NetworkLike) -> Network:
     >>> len(found.switches), len(found.hosts), len(found.links)
     (8, 64, 160)
     """
-    if isinstance(name, Network):
-        return name
-    require(name, (str, PathLike), "network", 'a catalogue name such as "swiss-t1", a file, or a Network')
-    return load_network(name)
+    return known_network(name)
 
 
 def route(
@@ -56,7 +52,7 @@ def route(
     _require_nodes(source, sink)
     require(method, str, "method", 'the name of a routing method, such as "capillary"')
     require(layers, (int, type(None)), "layers", "a whole number, or None for all")
-    return route_by_name(_known(network), source, sink, method, layers)
+    return route_by_name(known_network(network), source, sink, method, layers)
 
 
 def traffic(network: NetworkLike, pattern: str | Sequence[tuple[str, str]] = "all-to-all") -> Traffic:
@@ -68,7 +64,7 @@ def traffic(network: NetworkLike, pattern: str | Sequence[tuple[str, str]] = "al
     """
     from testbed.scheduling.traffic.patterns import all_to_all, parse_pairs, traffic_of
 
-    found = _known(network)
+    found = known_network(network)
     if isinstance(pattern, str):
         if pattern != "all-to-all":
             raise InputError(f"pattern {pattern!r}: give all-to-all or pairs of nodes")
@@ -131,10 +127,6 @@ def block_size(
     if labels == "random":
         raise InputError("loss: label intervals are for stratified labels; give a fraction of the packets")
     return stratified_block_size([_interval(one) for one in loss], int(source_packets))
-
-
-def _known(name: NetworkLike) -> Network:
-    return network(name)
 
 
 def _require_nodes(*nodes: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,7 @@ from testbed.model.options import kinds
 if TYPE_CHECKING:
     from testbed.model.verdict import Verdict
 
-Row = dict[str, Any]
+Row = Mapping[str, Any]
 
 
 def add_run_options(parser: argparse.ArgumentParser, *, seeded: str = "everything random") -> None:
@@ -50,6 +51,8 @@ def keep_run(
     rows: Sequence[Row],
     verdict: Verdict,
     draw: Callable[[Sequence[Row]], Mapping[str, Any]],
+    *,
+    title: str = "",
 ) -> Path:
     """Keep a run's rows, the figures that ``draw`` makes of them, verdict and page; returns their directory."""
     from testbed.emulation.machine.provenance import describe_run
@@ -57,9 +60,12 @@ def keep_run(
     from testbed.report.drawing.svg_figures import rendered
     from testbed.results.study_store import StudyRun
 
-    with StudyRun.new(args.results, name, describe_run(command=command_line(), seed=args.seed)) as stored:
+    manifest = describe_run(command=command_line(), seed=getattr(args, "seed", 1))
+    if title:
+        manifest = replace(manifest, study={"title": title})
+    with StudyRun.new(args.results, name, manifest) as stored:
         for row in rows:
-            stored.add(row)
+            stored.add(dict(row))
         directory = stored.finish(stored.rows, verdict, rendered(name, lambda: draw(stored.rows)) if rows else {})
     note_page(directory / "page.html")
     return directory

@@ -1,44 +1,110 @@
-"""What a workload is to whoever runs one without knowing which: how its plan is carried out on either fabric, and judged.
+"""What a workload is: a value that says how its plan is made, carried out on either fabric, judged, shown and stored.
 
-A plan is a value of a class of the workload's own; that class says which workload it is. Ours are in ``testbed.api.workloads``; those
-of other packages come in by the entry-point group ``testbed.workloads``.
+A plan is a value of a class of the workload's own; that class says which workload it is. Ours are listed in ``testbed.api.workloads``;
+those of other packages come in by the entry-point group ``testbed.workloads``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Generic, TypeVar
 
+from testbed.errors import CapabilityError
 from testbed.model.progress import ReportProgress
 from testbed.model.verdict import Verdict
 
 P = TypeVar("P")
 M = TypeVar("M")
+Row = Mapping[str, Any]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Judgement:
     """What a run's measurements say. ``document``: the JSON object of the workload's command; ``rows``: the figures that a table has,
-    one row an item (a fault, an operation, a round)."""
+    one row an item (a fault, an operation, a round); ``stored``: the rows that are kept of a run of the command, from which its
+    figures are drawn. ``prediction``: what the measurements were held against, computed once from the plan."""
 
     verdict: Verdict
     document: Mapping[str, Any]
-    rows: tuple[Mapping[str, Any], ...] = ()
+    rows: tuple[Row, ...] = ()
+    stored: tuple[Row, ...] = ()
+    prediction: Any = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class How:
+    """What belongs to a run and not to its plan. ``fabric``: "emulation" or "simulator"; ``options``: a value of the workload's
+    ``run_options`` (None: of the library, the defaults); ``machines``: the request of ``--machines``, or None for this one;
+    ``results``: the folder in which the command keeps runs, or None."""
+
+    fabric: str
+    options: Any = None
+    machines: Any = None
+    results: Path | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Workload(Generic[P, M]):
-    """``simulate`` and ``emulate`` carry out a plan in virtual time and on switches (None: not there); ``emulate`` is called
-    inside the sandbox only. Both give the same kind of measurements, which ``judge`` holds against the plan's predictions. ``example`` makes a small plan that
-    passes on the simulator: what the suite for workloads runs."""
+    """How a workload is run. A plug-in needs ``name``, ``plan``, ``judge`` and one of ``simulate`` and ``emulate``; what follows makes
+    a command of it. All functions get values and return values; none prints, or knows a command line.
+
+    ``simulate`` and ``emulate`` carry out a plan in virtual time and on switches (None: not there); ``emulate`` is called inside the
+    sandbox only. ``carry`` does so instead of both where a run takes more than its plan (``How``). All give the same kind of
+    measurements, which ``judge`` holds against the plan's predictions. ``example`` makes a small plan that passes on the simulator:
+    what the suite for workloads runs.
+    """
 
     name: str
     plan: type[P]
     judge: Callable[[P, M], Judgement]
     simulate: Callable[[P, ReportProgress | None], M] | None = None
     emulate: Callable[[P, ReportProgress | None], M] | None = None
+    carry: Callable[[P, How, ReportProgress | None], M] | None = None
     example: Callable[[], P] | None = None
+
+    # of its command
+    kept_as: str = ""
+    """The name under which runs are kept; "": the command's."""
+    title: str = ""
+    """Heading of the page of a run."""
+    description: str = ""
+    """What its help page says."""
+    command: str = ""
+    """A command to begin with."""
+    options: type | None = None
+    """What its plan is made of (``testbed.model.options``)."""
+    run_options: type | None = None
+    """What belongs to a run of the command alone."""
+    build: Callable[[Any], P] | None = None
+    """From the options to the plan; it may be the plan of another workload. Refuses bad input before anything is built."""
+    fitted: Callable[[Any, P, str], tuple[P, str]] | None = None
+    """From options, plan and fabric to the plan that this machine can carry, and the note that says so in the verdict."""
+    variants: Callable[[Any, P], Sequence[P]] | None = None
+    """The plans that are run after the first, to be compared with it."""
+    together: Callable[[Sequence[Judgement]], Judgement] | None = None
+    """One judgement of the first plan and its variants."""
+    spreads: bool = False
+    """Whether it runs over several machines (``--machines``)."""
+    view: Callable[[P], tuple[str, Callable[[], Any]]] | None = None
+    """The title of a run while it goes on, and what makes its live view."""
+    figures: Callable[[Sequence[Row]], Mapping[str, Any]] | None = None
+    """Name -> figure, from the stored rows."""
+    shown: Callable[[Mapping[str, Any]], Iterable[str]] | None = None
+    """The lines that a terminal is shown of the document, above the checks."""
+
+    def measured(self, plan: P, how: How, report_progress: ReportProgress | None) -> M:
+        """Carry the plan out. Raises CapabilityError where the workload does not run on that fabric."""
+        if self.carry is not None:
+            return self.carry(plan, how, report_progress)
+        carry = self.emulate if how.fabric == "emulation" else self.simulate
+        if carry is None:
+            where = "on switches only" if how.fabric == "simulator" else "in virtual time only"
+            raise CapabilityError(
+                f"a plan of the workload {self.name!r} runs {where}, not on the fabric {how.fabric!r}"
+            )
+        return carry(plan, report_progress)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import itertools
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Unpack
 
-from testbed.errors import CapabilityError
+from testbed.emulation.machine.fabric import choose_fabric as choose_fabric
 from testbed.model.progress import ReportProgress
 from testbed.model.routes import SplitRoute
 from testbed.model.run_records import Record
@@ -99,28 +98,6 @@ def plans_together(requests: Sequence[SessionRequest]) -> list[tuple[StreamPlan,
     plans = [(first, route), *others]
     check_together([plan for plan, _ in plans])
     return plans
-
-
-def choose_fabric(asked: str | None, *networks: str, quiet: bool = False) -> str:
-    """``emulation`` or ``simulator``: as asked, else emulation where this machine can; says so in one line where not.
-
-    ``networks``: what is to be built, by name: a machine whose kernel cannot delay packets can build none that has delays.
-    Raises CapabilityError where emulation was asked for and cannot be had, TopologyError for a name that is none.
-    """
-    from testbed.emulation.machine.capabilities import delay_obstacle, emulation_obstacle
-
-    if asked == "simulator":
-        return "simulator"
-    obstacle = emulation_obstacle()
-    if obstacle is None and any(link.delay_s for name in networks for link in load_network(name).links):
-        obstacle = delay_obstacle()
-    if obstacle is None:
-        return "emulation"
-    if asked == "emulation":
-        raise CapabilityError(f"emulation is not possible here: {obstacle}; --fabric simulator needs nothing of this")
-    if not quiet:
-        print(f"testbed: running on the simulated fabric: {' '.join(obstacle.split())}", file=sys.stderr)
-    return "simulator"
 
 
 def open_fabric(name: str, **options: Unpack[EmulationOptions]) -> StreamFabric:

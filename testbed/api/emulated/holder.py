@@ -58,11 +58,10 @@ def _work() -> dict[str, Handler]:
 
     def run(sock: socket.socket, request: Frame) -> None:
         from testbed.api.workloads.known import workload_of
+        from testbed.model.workload import How
 
         plan = pickle.loads(request.body)
-        emulate = workload_of(plan).emulate
-        assert emulate is not None
-        measured = emulate(plan, progress_to(sock))
+        measured = workload_of(plan).measured(plan, How(fabric="emulation"), progress_to(sock))
         send(sock, {"done": True}, pickle.dumps(measured))
 
     return {"run": run}

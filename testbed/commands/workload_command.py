@@ -1,0 +1,141 @@
+"""One command for every workload: its arguments are the options that the workload declares, its run and its results the same for all."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from contextlib import nullcontext
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from testbed.commands.arguments import add_options, read_options
+from testbed.commands.link_rates import repeated, with_note
+from testbed.commands.live import start_live
+from testbed.commands.meaning import require_switches
+from testbed.commands.runs import keep_run, show_verdict
+from testbed.commands.several_machines import (
+    add_machine_options,
+    enter_unless_elsewhere,
+    machines_request,
+    said_when_lost,
+)
+from testbed.model.naming.printable import printable
+from testbed.model.options import kinds
+from testbed.model.options.option import RUN, option, options, options_of
+from testbed.model.workload import How, Judgement, Workload
+
+Work = Workload[Any, Any]
+
+
+@options
+class FabricOptions:
+    """Where a run goes on, and how often."""
+
+    repeats: int = option(
+        default=1,
+        kind=kinds.whole(0, 20),
+        group=RUN,
+        metavar="N",
+        help="repeat a run that this machine could not carry, at most N times (default {default})",
+    )
+    fabric: str | None = option(
+        default=None,
+        choices=("emulation", "simulator"),
+        group=RUN,
+        help="default: emulation where this machine can, else simulator",
+    )
+
+
+@options
+class KeepOptions:
+    """What is kept and shown of a run."""
+
+    results: Path = option(default=Path("results"), group=RUN, help="where runs are kept (default {default})")
+    json: bool = option(default=False, group=RUN, help="print one JSON object on stdout")
+    live: bool = option(
+        default=False,
+        group=RUN,
+        help="serve a page of the run while it goes on, on loopback; its address is printed on stderr",
+    )
+
+
+def add_parser(subparsers: Any, name: str, summary: str, workload: Work) -> None:
+    """Adds the command of a workload to the parser."""
+    parser = subparsers.add_parser(name, help=summary, description=workload.description)
+    parser.example = workload.command
+    add_options(parser, *_declared(workload))
+    if workload.spreads:
+        add_machine_options(parser)
+    parser.set_defaults(run=partial(run, name, workload))
+
+
+def _declared(workload: Work) -> list[type]:
+    on_switches = workload.emulate is not None or workload.carry is not None
+    every = (workload.options, workload.run_options, FabricOptions if on_switches else None, KeepOptions)
+    return [kind for kind in every if kind is not None]
+
+
+def run(name: str, workload: Work, args: argparse.Namespace) -> int:
+    """Plan, choose the fabric, run, judge, keep; the verdict's exit code. Bad input is refused before anything is built."""
+    from testbed.api.workloads.known import workload_of
+
+    assert workload.options is not None and workload.build is not None
+    asked: Any = read_options(args, workload.options)
+    plan = workload.build(asked)
+    plans = [plan, *(workload.variants(asked, plan) if workload.variants is not None else ())]
+    own = None if workload.run_options is None else read_options(args, workload.run_options)
+    fabric = _fabric(args, workload, plan)
+    machines = machines_request(args, fabric) if workload.spreads else None
+    start_live(args)
+    if fabric == "emulation":
+        enter_unless_elsewhere(machines)
+    note = ""
+    if workload.fitted is not None:
+        fitted = [workload.fitted(asked, one, fabric) for one in plans]
+        plans, note = [one for one, _ in fitted], fitted[0][1]
+    runs = workload if isinstance(plan, workload.plan) else workload_of(plan)
+    how = How(fabric=fabric, options=own, machines=machines, results=args.results)
+    with said_when_lost(as_json=args.json and machines is not None):
+        judged = [_judged(runs, one, how, getattr(args, "repeats", 0)) for one in plans]
+    found = judged[0] if runs.together is None else runs.together(judged)
+    if note:
+        found = replace(found, verdict=with_note(found.verdict, note))
+    return _report(args, runs.kept_as or name, runs, found)
+
+
+def _fabric(args: argparse.Namespace, workload: Work, plan: Any) -> str:
+    """Where the plan is carried out; options that only switches can carry out are refused elsewhere."""
+    from testbed.emulation.machine.fabric import choose_fabric
+
+    networks = [plan.network] if hasattr(plan, "network") else []
+    fabric = choose_fabric(getattr(args, "fabric", "simulator"), *networks, quiet=args.json)
+    require_switches(
+        args, fabric, [one.name for kind in _declared(workload) for one in options_of(kind) if one.switches_only]
+    )
+    return fabric
+
+
+def _judged(workload: Work, plan: Any, how: How, repeats: int) -> Judgement:
+    """Carried out and judged, again while the machine could not keep up."""
+    from testbed.live.adapters.feed import shown
+
+    def once() -> Judgement:
+        with nullcontext() if workload.view is None else shown(*workload.view(plan)) as report_progress:
+            return workload.judge(plan, workload.measured(plan, how, report_progress))
+
+    return repeated(once, lambda judged: judged.verdict, repeats)
+
+
+def _report(args: argparse.Namespace, name: str, workload: Work, found: Judgement) -> int:
+    """Keep the rows, print the document or what a terminal is shown of it."""
+    figures = workload.figures or (lambda _: {})
+    directory = keep_run(args, name, found.stored or found.rows, found.verdict, figures, title=workload.title)
+    if args.json:
+        print(json.dumps({**found.document, "results": str(directory)}))
+    else:
+        for line in workload.shown(found.document) if workload.shown is not None else ():
+            print(printable(line))
+        show_verdict(found.verdict, directory)
+    return found.verdict.exit_code

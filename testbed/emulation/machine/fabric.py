@@ -1,0 +1,29 @@
+"""Which fabric a run goes on: as requested, else real switches where this machine can have them."""
+
+from __future__ import annotations
+
+import sys
+
+from testbed.emulation.machine import capabilities
+from testbed.errors import CapabilityError
+from testbed.model.naming.networks import NetworkLike, known_network
+
+
+def choose_fabric(asked: str | None, *networks: NetworkLike, quiet: bool = False) -> str:
+    """``emulation`` or ``simulator``: as asked, else emulation where this machine can; says so in one line where not.
+
+    ``networks``: what is to be built: a machine whose kernel cannot delay packets can build none that has delays.
+    Raises CapabilityError where emulation was asked for and cannot be had, TopologyError for a name that is none.
+    """
+    if asked == "simulator":
+        return "simulator"
+    obstacle = capabilities.emulation_obstacle()
+    if obstacle is None and any(link.delay_s for one in networks for link in known_network(one).links):
+        obstacle = capabilities.delay_obstacle()
+    if obstacle is None:
+        return "emulation"
+    if asked == "emulation":
+        raise CapabilityError(f"emulation is not possible here: {obstacle}; --fabric simulator needs nothing of this")
+    if not quiet:
+        print(f"testbed: running on the simulated fabric: {' '.join(obstacle.split())}", file=sys.stderr)
+    return "simulator"

@@ -1,0 +1,19 @@
+"""A network as whoever uses the library may give it: itself, or its name."""
+
+from __future__ import annotations
+
+from os import PathLike
+
+from testbed.errors import require
+from topologies import Network, load_network
+
+NetworkLike = Network | str | PathLike[str]
+"""A network, or what ``testbed topology`` takes for one: a catalogue name or a file."""
+
+
+def known_network(network: NetworkLike) -> Network:
+    """The network itself. Raises TopologyError for a name that is none, UsageError for what is neither."""
+    if isinstance(network, Network):
+        return network
+    require(network, (str, PathLike), "network", 'a catalogue name such as "swiss-t1", a file, or a Network')
+    return load_network(network)
