@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from testbed.api.plans import (
         bulk_plan,
         campaign_plan,
-        download_plan,
         metapath_plan,
         mobility_plan,
         simulation_plan,
@@ -30,27 +29,29 @@ if TYPE_CHECKING:
     from testbed.api.runs import run
     from testbed.api.session import Session, session
     from testbed.api.values import block_size, network, route, schedule, traffic
+    from testbed.download.workload import download_plan
 
 _HOMES = {
-    "network": "values",
-    "route": "values",
-    "traffic": "values",
-    "schedule": "values",
-    "block_size": "values",
-    "stream_plan": "plans",
-    "bulk_plan": "plans",
-    "download_plan": "plans",
-    "metapath_plan": "plans",
-    "mobility_plan": "plans",
-    "campaign_plan": "plans",
-    "striping_plan": "plans",
-    "wavelength_plan": "plans",
-    "simulation_plan": "plans",
-    "run": "runs",
-    "session": "session",
-    "Session": "session",
-    "data_frame": "data_frames",
+    "network": "api.values",
+    "route": "api.values",
+    "traffic": "api.values",
+    "schedule": "api.values",
+    "block_size": "api.values",
+    "stream_plan": "api.plans",
+    "bulk_plan": "api.plans",
+    "download_plan": "download.workload",
+    "metapath_plan": "api.plans",
+    "mobility_plan": "api.plans",
+    "campaign_plan": "api.plans",
+    "striping_plan": "api.plans",
+    "wavelength_plan": "api.plans",
+    "simulation_plan": "api.plans",
+    "run": "api.runs",
+    "session": "api.session",
+    "Session": "api.session",
+    "data_frame": "api.data_frames",
 }
+"""Name -> the module below ``testbed`` in which it lies."""
 
 __all__ = [
     "Session",
@@ -78,7 +79,7 @@ def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     import_module("testbed.api.compile_notice").announce_to_people()
-    found = getattr(import_module(f"testbed.api.{_HOMES[name]}"), name)
+    found = getattr(import_module(f"testbed.{_HOMES[name]}"), name)
     if not isinstance(found, type):
         found = import_module("testbed.api.lacks").naming_extras(found)
     globals()[name] = found

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Sequence
 
 from testbed.api.compile_notice import announce_compilation
+from testbed.api.workloads import LISTED, load
 from testbed.commands.heartbeat import heartbeat
 from testbed.commands.interrupts import end_now, hear_interrupts
 from testbed.commands.live import end_live
@@ -28,7 +29,7 @@ COMMANDS = {
     "demands": "routing",
     "stream": "stream",
     "mobility": "stream",
-    "download": "stream",
+    **dict.fromkeys(LISTED, ""),
     "schedule": "scheduling",
     "bulk": "scheduling",
     "demo": "stream",
@@ -48,7 +49,7 @@ COMMANDS = {
     "plugins": "network",
     "doctor": "network",
 }
-"""Each command and the folder of ``testbed.commands`` in which it lies, in the order of --help."""
+"""Each command and the folder of ``testbed.commands`` in which it lies ("": a workload's), in the order of --help."""
 SUMMARIES = {
     "topology": "list, show, draw and export networks",
     "route": "split a flow over a network",
@@ -56,7 +57,7 @@ SUMMARIES = {
     "demands": "route all pairs of a network at once",
     "stream": "stream coded packets over a network while links fail; verdict on every prediction",
     "mobility": "stream while nodes move: each frame is routed anew and passed to the switches without a gap",
-    "download": "a file over many paths, the last kilometre kept full",
+    **{name: listed.summary for name, listed in LISTED.items()},
     "schedule": "schedule transfers in time frames (liquid, exact, baselines)",
     "bulk": "bulk transfers frame by frame over circuits",
     "demo": "coded streams over capillary routes on three networks while links fail (under 2 minutes)",
@@ -83,6 +84,11 @@ def build_parser(chosen: str | None) -> OneLineParser:
     """The parser of the chosen command, whose module alone is imported; None: of all of them."""
     parser, subparsers = _outer_parser()
     for name in COMMANDS if chosen is None else (chosen,):
+        if name in LISTED:
+            from testbed.commands.workload_command import add_parser
+
+            add_parser(subparsers, name, SUMMARIES[name], load(name))
+            continue
         importlib.import_module(f"testbed.commands.{COMMANDS[name]}.{name}").add_parser(subparsers)
     return parser
 

@@ -112,20 +112,6 @@ class BulkPlanOptions(TypedDict, total=False):
     killed: tuple[KilledProcess, ...]
 
 
-class DownloadPlanOptions(TypedDict, total=False):
-    """Of ``download_plan``. ``faults`` left out: the most loaded link is down for the middle half."""
-
-    file_bytes: int
-    last_rate_bps: float
-    method: str
-    code: str
-    symbol_bytes: int
-    block_symbols: int | None
-    seed: int
-    constant_rate: bool
-    faults: Faults
-
-
 class StripingPlanOptions(TypedDict, total=False):
     """Of ``striping_plan``."""
 

@@ -11,15 +11,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
-from testbed.api.values import NetworkLike
-from testbed.api.values import network as known_network
 from testbed.errors import InputError, UsageError, require
+from testbed.model.naming.networks import NetworkLike, known_network
 
 if TYPE_CHECKING:
     from testbed.api.options import (
         BulkPlanOptions,
         CampaignPlanOptions,
-        DownloadPlanOptions,
         MetapathPlanOptions,
         MobilityPlanOptions,
         SimulationPlanOptions,
@@ -28,7 +26,6 @@ if TYPE_CHECKING:
     )
     from testbed.bulk.plan import BulkPlan, Switching
     from testbed.campaigns.description import Campaign
-    from testbed.download.plan import DownloadPlan
     from testbed.interconnect.experiment import SimulationPlan
     from testbed.metapath.plan import MetapathPlan
     from testbed.stream.plan import StreamPlan
@@ -110,20 +107,6 @@ def bulk_plan(network: NetworkLike, *, switching: Switching = "circuit", **given
     if "faults" in options:
         options["faults"] = _faults(options["faults"], found)
     return _built(lambda: build_bulk_plan(found, BulkOptions(**options), switching, now=time.monotonic))
-
-
-def download_plan(network: NetworkLike, source: str, sink: str, **given: Unpack[DownloadPlanOptions]) -> DownloadPlan:
-    """A file in large coded blocks over a last kilometre. ``options``: fields of ``DownloadOptions`` (file_bytes, last_rate_bps,
-    method, code, symbol_bytes, block_symbols, seed, constant_rate), and ``faults``."""
-    options: dict[str, Any] = {**given}
-    from testbed.download.planning import DownloadOptions, build_download
-
-    found = _with_ends(network, source, sink)
-    faults = options.pop("faults", None)
-    asked = None if faults is None else _faults(faults, found)
-    _check_names("download_plan", options, DownloadOptions)
-    options = {"file_bytes": 4_000_000, "last_rate_bps": 8e6, **options}
-    return _built(lambda: build_download(found, source, sink, DownloadOptions(**options), asked))
 
 
 def striping_plan(
@@ -279,8 +262,8 @@ def _with_ends(network: NetworkLike, *nodes: str) -> Network:
 
 def _faults(asked: Any, network: Network) -> Any:
     """Faults as texts or values, to values; a law of random faults is passed on."""
-    from testbed.faults.fault import Fault
-    from testbed.faults.grammar import no_faults, parse_fault, parse_poisson
+    from testbed.faults.grammar import no_faults, parse_poisson
+    from testbed.faults.reading import read_faults
     from testbed.faults.schedules import PoissonFaults
     from testbed.stream.planning import EachLink
 
@@ -290,10 +273,7 @@ def _faults(asked: Any, network: Network) -> Any:
         return parse_poisson(asked)
     if isinstance(asked, str):
         asked = () if no_faults(asked) else [asked]
-    require(asked, (list, tuple), "faults", 'a list of faults such as "s1->s2@0.5-1 down"')
-    for one in asked:
-        require(one, (str, Fault), "fault", 'a text such as "s1->s2@0.5-1 down" or a Fault')
-    return tuple(parse_fault(one, network) if isinstance(one, str) else one for one in asked)
+    return read_faults(asked, network)
 
 
 def _check_names(function: str, options: Mapping[str, Any], *kinds: type) -> None:

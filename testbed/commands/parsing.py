@@ -23,7 +23,6 @@ from testbed.model.options import kinds
 from testbed.report.streams import complain
 
 if TYPE_CHECKING:
-    from testbed.faults.fault import Fault
     from testbed.scheduling.traffic.traffic_file import CarriedSchedule
     from topologies.network import LinkId, Network
 
@@ -200,13 +199,6 @@ def _complain(message: str, code: int) -> int:
     return code
 
 
-def _is_file(text: str | Path) -> bool:
-    """Whether there is a file of that name; what is too long for a name, or for none, is the name of no file."""
-    with contextlib.suppress(OSError, ValueError):
-        return Path(text).exists()
-    return False
-
-
 def read_ends(args: argparse.Namespace, network: Network) -> None:
     """Make ``--from`` and ``--to`` of ``args``, where they are given, nodes of the network; InputError where one is none."""
     from testbed.model.naming.names import read_node
@@ -218,12 +210,12 @@ def read_ends(args: argparse.Namespace, network: Network) -> None:
 
 def read_pattern(file: str, network: Network) -> tuple[tuple[str, str], ...]:
     """The pairs of nodes of a ``--pattern``: a file, or ``A:B,C:D`` itself; InputError or TopologyError names the pair that is none."""
-    from testbed.model.json_values import read_json
+    from testbed.model.json_values import is_file, read_json
     from testbed.model.naming.names import read_pairs
     from testbed.scheduling.traffic.patterns import parse_pairs
 
     where = f"--pattern {file}"
-    if ":" in file and not _is_file(file):
+    if ":" in file and not is_file(file):
         return read_pairs(file, network, "--pattern")
     return tuple(
         parse_pairs(read_json(file, where, mend="give all-to-all, A:B,C:D or a file of pairs"), network, where)
@@ -237,26 +229,6 @@ def read_schedule(file: str, network: Network) -> CarriedSchedule:
 
     where = f"--schedule {file}"
     return parse_carried(read_json(file, where, mend="give what testbed schedule --output wrote"), network, where)
-
-
-FAULT_WORDS = "LINK@START-STOP [MANNER],..."
-"""How faults are written on a command line, wherever a file of them may stand too (``testbed.faults.grammar``)."""
-
-
-def read_faults(file: str | Path, network: Network, *, mend: str = "give a JSON file") -> tuple[Fault, ...]:
-    """The faults of a ``--faults``: a file, ``FAULT_WORDS`` themselves, or ``none``. InputError where the file cannot be read (it ends with
-    ``mend``) or where what is said is no fault."""
-    from testbed.faults.grammar import no_faults, parse_fault_document, parse_fault_list
-    from testbed.model.json_values import read_json
-
-    where = f"--faults {file}"
-    if no_faults(str(file)):
-        return ()
-    if "@" in str(file) and not _is_file(file):
-        return parse_fault_list(str(file), network)
-    return parse_fault_document(
-        read_json(file, where, mend=f"{mend}, or {FAULT_WORDS}, as in s1->s2@1-3"), network, where, Path(file).parent
-    )
 
 
 def parse_captures(words: Sequence[str], network: Network, *, named: bool) -> dict[LinkId, Path]:

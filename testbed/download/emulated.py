@@ -13,7 +13,7 @@ from typing import Any
 from fec.adapters.raw_sockets import DatagramReceiver, FrameSender, socket_drops
 from fec.adapters.scapy_layer import FrameTemplate
 from fec.protocol.wire import STREAM_UDP_PORT
-from testbed.download.judgement import DownloadMeasurements
+from testbed.download.measurements import DownloadMeasurements
 from testbed.download.plan import FRAME_OVERHEAD_BYTES, RETURN_LABELS, DownloadPlan
 from testbed.emulation.control.controller_link import ControllerLink
 from testbed.emulation.control.fault_injection import FaultSchedule

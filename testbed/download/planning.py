@@ -1,89 +1,80 @@
-"""From a command's options to a download's plan: the last kilometre, routes there and back, the faults."""
+"""From options to a download's plan: the last kilometre, routes there and back, the faults."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from fec.errors import FecError
 from fec.protocol.large_blocks import LargeBlockParameters
 from testbed.download.codes import block_code
+from testbed.download.options import DownloadOptions
 from testbed.download.plan import FILL, FRAME_OVERHEAD_BYTES, DownloadPlan
 from testbed.download.prediction import predict
 from testbed.errors import InputError
 from testbed.faults.fault import Fault
+from testbed.faults.reading import read_faults
 from testbed.model.label_split import LabelSplit
+from testbed.model.naming.names import read_node
+from testbed.model.naming.networks import known_network
 from testbed.routing import route_by_name
 from testbed.routing.label_split.spraying import disjoint_return_split, spray
 from topologies.impairments import RateTrace, short_text
 from topologies.network import Link, LinkId, Network, Node, label_of, reverse_of
 
-MAX_BYTES = 1 << 28
 
-
-@dataclass(frozen=True, kw_only=True)
-class DownloadOptions:
-    """What is downloaded, and how. ``last_rate_bps``: of the last kilometre; ``block_symbols`` None: 500 for RaptorQ, 128 for
-    Reed-Solomon; ``constant_rate``: see DownloadPlan. Raises InputError for a file or a code that cannot be."""
-
-    file_bytes: int
-    last_rate_bps: float
-    method: str = "capillary"
-    code: str = "raptorq"
-    symbol_bytes: int = 1024
-    block_symbols: int | None = None
-    seed: int = 1
-    constant_rate: bool = False
-
-    def __post_init__(self) -> None:
-        if not 1 <= self.file_bytes <= MAX_BYTES:
-            raise InputError(f"file of {self.file_bytes} bytes; give 1 to {MAX_BYTES}")
-        block_code(self.code)
-
-    def parameters(self, slowest_bps: float) -> LargeBlockParameters:
-        """Of the sender: paced to fill the last kilometre, and where packets are lost up to what the slowest link carries."""
-        arrival = FILL * self.last_rate_bps / (8 * (FRAME_OVERHEAD_BYTES + self.symbol_bytes))
-        return LargeBlockParameters(
-            symbol_bytes=self.symbol_bytes,
-            block_symbols=self.block_symbols or (500 if self.code == "raptorq" else 128),
-            arrival_pps=arrival,
-            most_pps=arrival * max(1.0, min(10.0, slowest_bps / self.last_rate_bps)),
-        )
-
-
-def build_download(
-    network: Network, source: str, sink: str, options: DownloadOptions, faults: Sequence[Fault] | None = None
-) -> DownloadPlan:
+def build_download(asked: DownloadOptions) -> DownloadPlan:
     """Hang a host behind the last kilometre on the sink, route to it, plan the faults.
 
     ``faults`` None: the most loaded link that is not the last kilometre goes down for the middle half of the download.
     Raises InputError or TopologyError for values that cannot be used.
     """
-    whole, last = with_last_kilometre(network, sink, options.last_rate_bps)
-    plan = DownloadPlan(
+    network = known_network(asked.network)
+    source, sink = read_node(asked.source, network), read_node(asked.sink, network)
+    faults = None if asked.faults is None else read_faults(asked.faults, network)
+    block_code(asked.code)
+    try:
+        plan = _plan(asked, network, source, sink)
+        chosen = faults if faults is not None else _default_faults(plan, predict(plan).seconds)
+        _check_impairments(plan.network, chosen)
+        plan = replace(plan, faults=chosen)
+        _check_rate(plan)
+        seconds = predict(plan).seconds
+        if math.isinf(seconds):
+            raise InputError(
+                "faults: no way is ever left for what the file still needs; let them end, or choose another --method"
+            )
+        plan.sender()  # refuses blocks that the code, or the payload id, cannot have
+    except FecError as error:
+        raise InputError(str(error)) from None
+    return replace(plan, limit_s=2 * seconds + 5)
+
+
+def _plan(asked: DownloadOptions, network: Network, source: str, sink: str) -> DownloadPlan:
+    """The plan without faults, paced to fill the last kilometre, and where packets are lost up to what the slowest link carries."""
+    whole, last = with_last_kilometre(network, sink, asked.last_rate_bps)
+    slowest_bps = min((link.capacity_bps for link in network.links), default=asked.last_rate_bps)
+    arrival_pps = FILL * asked.last_rate_bps / (8 * (FRAME_OVERHEAD_BYTES + asked.symbol_bytes))
+    return DownloadPlan(
         network=whole,
-        method=options.method,
-        code=options.code,
-        forward=_extended(spray(route_by_name(network, source, sink, options.method)), whole, last),
+        method=asked.method,
+        code=asked.code,
+        forward=_extended(spray(route_by_name(network, source, sink, asked.method)), whole, last),
         backward=_begun(disjoint_return_split(network, source, sink), whole, last),
         last_link=last,
-        parameters=options.parameters(min((k.capacity_bps for k in network.links), default=options.last_rate_bps)),
-        file_bytes=options.file_bytes,
+        parameters=LargeBlockParameters(
+            symbol_bytes=asked.symbol_bytes,
+            block_symbols=asked.block_symbols or (500 if asked.code == "raptorq" else 128),
+            arrival_pps=arrival_pps,
+            most_pps=arrival_pps * max(1.0, min(10.0, slowest_bps / asked.last_rate_bps)),
+        ),
+        file_bytes=asked.file_bytes,
         faults=(),
         limit_s=1.0,
-        seed=options.seed,
-        constant_rate=options.constant_rate,
+        seed=asked.seed,
+        constant_rate=asked.constant_rate,
     )
-    chosen = tuple(faults) if faults is not None else _default_faults(plan, predict(plan).seconds)
-    _check_impairments(whole, chosen)
-    plan = replace(plan, faults=chosen)
-    _check_rate(plan)
-    seconds = predict(plan).seconds
-    if math.isinf(seconds):
-        raise InputError(
-            "faults: no way is ever left for what the file still needs; let them end, or choose another --method"
-        )
-    return replace(plan, limit_s=2 * seconds + 5)
 
 
 def _check_rate(plan: DownloadPlan) -> None:

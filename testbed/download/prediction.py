@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
-from fec.protocol.large_blocks import MAX_LOSS, PREAMBLE_BYTES
+from fec.protocol.large_blocks import MAX_LOSS, MEASURED_OVER, PREAMBLE_BYTES
 from testbed.download.plan import FILL, RETURN_LABELS, DownloadPlan
 from testbed.model.label_split import LABELS
 from topologies.network import reverse_of
@@ -49,6 +49,36 @@ class Rivals:
     single_path_s: float
     undisturbed_s: float
     always_highest_sent: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class DownloadPrediction:
+    """All that a run is held against, computed once from its plan. ``needed``: symbols that must arrive; ``rival_s``: the nearest
+    rival of the duration, and in words what it is (None: no failure takes any packet); tolerances in seconds and in packets."""
+
+    expected: Prediction
+    others: Rivals
+    needed: int
+    rival_s: float | None
+    rival_is: str
+    seconds_tolerance: float
+    packets_tolerance: float
+
+
+def predict_download(plan: DownloadPlan) -> DownloadPrediction:
+    """What theory says of the download, of its rivals, and how far off a run may be."""
+    expected, others = predict(plan), rivals(plan)
+    rival_s, rival_is = _rival_of(expected, others)
+    seconds_tolerance, packets_tolerance = tolerances(plan)
+    return DownloadPrediction(
+        expected=expected,
+        others=others,
+        needed=symbols_needed(plan),
+        rival_s=rival_s,
+        rival_is=rival_is,
+        seconds_tolerance=seconds_tolerance,
+        packets_tolerance=packets_tolerance,
+    )
 
 
 def symbols_needed(plan: DownloadPlan) -> int:
@@ -141,3 +171,27 @@ def _walk(plan: DownloadPlan, loss: Callable[[float], float], pace: Callable[[fl
         idle += 0.0 if arriving else until - now
         now = until
     return Prediction(seconds=float("inf"), sent=float("inf"), idle_s=idle)
+
+
+def tolerances(plan: DownloadPlan) -> tuple[float, float]:
+    """Of the duration in seconds and of the packets sent, from how the sender works.
+
+    It hears of a failure after up to two measurements and an acknowledgement, in which what is lost does not come; of the repair
+    as late, in which too many packets are sent; and of the last block's decoding two acknowledgements late at most. What it hears of
+    is a round trip old; the last symbol needed may come by the shortest path or by the longest.
+    """
+    p, propagation = plan.parameters, delays(plan)
+    notice_s = 2 * MEASURED_OVER / p.arrival_pps + p.ack_interval_s + propagation.round_s
+    lost = [loss_at(plan, fault.start_s) for fault in plan.faults]
+    ending_s = 2 * p.ack_interval_s + propagation.spread_s
+    raised = sum(min(p.most_pps, p.arrival_pps / max(1 - share, 1e-9)) - p.arrival_pps for share in lost)
+    return ending_s + notice_s * sum(lost), ending_s * p.most_pps + notice_s * raised
+
+
+def _rival_of(expected: Prediction, others: Rivals) -> tuple[float | None, str]:
+    """The nearest rival of the duration and what it is; None where no failure takes any packet."""
+    if others.constant_rate_s - expected.seconds > 1e-9:
+        return others.constant_rate_s, "a sender that never raises its rate"
+    if expected.seconds - others.undisturbed_s > 1e-9:
+        return others.undisturbed_s, "a download that no failure disturbs"
+    return None, "no rival: no failure takes a packet, so that nothing calls for a higher rate"

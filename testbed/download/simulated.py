@@ -6,7 +6,7 @@ import heapq
 import random
 from collections.abc import Sequence
 
-from testbed.download.judgement import DownloadMeasurements
+from testbed.download.measurements import DownloadMeasurements
 from testbed.download.plan import FRAME_OVERHEAD_BYTES, RETURN_LABELS, DownloadPlan
 from testbed.faults.impaired_link import ImpairedLink, queue_bytes
 from topologies.network import reverse_of

@@ -42,6 +42,13 @@ def read_text(path: str | Path, where: str = "", *, mend: str = "check the name 
         return text_file.read_text(Path(path), mend)
 
 
+def is_file(text: str | Path) -> bool:
+    """Whether there is a file of that name; what is too long for a name, or for none, is the name of no file."""
+    with suppress(OSError, ValueError):
+        return Path(text).exists()
+    return False
+
+
 def parse_json(text: str, where: str, *, mend: str = "") -> Any:
     """The value of a JSON text; InputError begins with ``where`` and ends with ``mend``."""
     with _located(where, mend):

@@ -18,7 +18,6 @@ from testbed.report.wording import counted, state_of, when, why
 TITLES = {
     "bulk": "Bulk transfers",
     "sfio": "A striped file",
-    "download": "A download over many paths",
     "simulate": "Routers with finite buffers",
     "stream-routing": "A stream whose routing answers failures",
 }

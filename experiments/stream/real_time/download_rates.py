@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from testbed.download.judgement import judge_download, tolerances
-from testbed.download.planning import DownloadOptions, build_download
-from testbed.download.prediction import predict, rivals
+from testbed.download.judgement import judge_download
 from testbed.download.simulated import simulate_download
+from testbed.download.workload import download_plan
 from testbed.model.studies.study import Study
 from testbed.model.verdict import Check, Verdict
-from topologies import load_network
 
 Row = Mapping[str, Any]
 PAIRS = {"swiss-t1": ("s1", "s6"), "optical-cloud": ("x1", "x14"), "torus:4x4": ("s0_0", "s2_2")}
@@ -45,7 +43,10 @@ def points(quick: bool, seed: int) -> list[dict[str, Any]]:
 def measure(point: Mapping[str, Any]) -> dict[str, Any]:
     """One download; the most loaded link of its route is down for the middle half of an undisturbed one."""
     method, constant_rate = DOWNLOADS[point["download"]]
-    options = DownloadOptions(
+    network = point["network"]
+    plan = download_plan(
+        network,
+        *PAIRS[network],
         file_bytes=point["bytes"],
         last_rate_bps=LAST_BPS,
         method=method,
@@ -53,21 +54,21 @@ def measure(point: Mapping[str, Any]) -> dict[str, Any]:
         seed=point["seed"],
         constant_rate=constant_rate,
     )
-    plan = build_download(load_network(point["network"]), *PAIRS[point["network"]], options)
     if point["fabric"] == "simulator":
         run = simulate_download(plan)
     else:
         from testbed.download.emulated import emulate_download
 
         run = emulate_download(plan)
-    verdict, others = judge_download(plan, run), rivals(plan)
+    judged = judge_download(plan, run)
+    verdict, prediction = judged.verdict, judged.prediction
     arrived = [0] * (1 + int(max(run.arrivals_s, default=0.0) / BIN_S))
     for at_s in run.arrivals_s:
         arrived[int(at_s / BIN_S)] += 1
     return {
         "seconds": run.seconds,
-        "predicted_s": others.constant_rate_s if constant_rate else predict(plan).seconds,
-        "tolerance_s": tolerances(plan)[0],
+        "predicted_s": prediction.others.constant_rate_s if constant_rate else prediction.expected.seconds,
+        "tolerance_s": prediction.seconds_tolerance,
         "sent": run.sent,
         "verified": run.verified,
         "verdict": "passed" if verdict.passed else "invalid" if verdict.invalid else "failed",

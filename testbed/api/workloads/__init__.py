@@ -1,1 +1,33 @@
-"""Our workloads as ``testbed.run`` knows them, one module each; ``known`` finds the workload of a plan, plug-ins' too."""
+"""The list of our workloads that are commands; ``known`` finds the workload of a plan, plug-ins' too.
+
+A new workload adds one line here. Nothing of it is imported to say which commands there are.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from testbed.model.workload import Workload
+
+
+class Listed(NamedTuple):
+    """``summary``: what ``testbed --help`` says of the command; ``module``, ``value``: where its ``Workload`` is."""
+
+    summary: str
+    module: str
+    value: str
+
+
+LISTED: dict[str, Listed] = {
+    "download": Listed("a file over many paths, the last kilometre kept full", "testbed.download.workload", "DOWNLOAD"),
+}
+"""Command -> its workload, in the order of ``testbed --help``."""
+
+
+def load(command: str) -> Workload[Any, Any]:
+    """The workload of a command of ``LISTED``."""
+    listed = LISTED[command]
+    workload: Workload[Any, Any] = getattr(import_module(listed.module), listed.value)
+    return workload

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from testbed.api.workloads import LISTED, load
 from testbed.api.workloads.campaigns import CAMPAIGN
 from testbed.api.workloads.files_and_light import STRIPING, WAVELENGTHS
 from testbed.api.workloads.routers import SIMULATION
 from testbed.api.workloads.streams import METAPATH, STREAM
-from testbed.api.workloads.transfers import BULK, DOWNLOAD
+from testbed.api.workloads.transfers import BULK
 from testbed.errors import UsageError
 from testbed.model.workload import Workload
 from topologies.registry import Registry
@@ -19,8 +20,19 @@ def _check_workload(thing: object) -> str | None:
 
 
 WORKLOADS: Registry[Workload[Any, Any]] = Registry("testbed.workloads", "workload", _check_workload)
-for _workload in (STREAM, METAPATH, BULK, DOWNLOAD, STRIPING, WAVELENGTHS, SIMULATION, CAMPAIGN):
-    WORKLOADS.register(_workload.name, _workload)
+_ALL: tuple[Workload[Any, Any], ...] = (
+    STREAM,
+    METAPATH,
+    BULK,
+    *map(load, LISTED),
+    STRIPING,
+    WAVELENGTHS,
+    SIMULATION,
+    CAMPAIGN,
+)
+for _workload in _ALL:
+    if _workload.name not in WORKLOADS.own_names():  # two commands may be of one workload
+        WORKLOADS.register(_workload.name, _workload)
 
 
 def workload_of(plan: object) -> Workload[Any, Any]:

@@ -1,4 +1,4 @@
-"""Bulk transfers and downloads as workloads."""
+"""Bulk transfers as a workload."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ from contextlib import ExitStack
 
 from testbed.bulk.measurements import BulkMeasurements
 from testbed.bulk.plan import BulkPlan
-from testbed.download.judgement import DownloadMeasurements
-from testbed.download.plan import DownloadPlan
 from testbed.model.progress import ReportProgress
 from testbed.model.workload import Judgement, Workload
 
@@ -37,36 +35,10 @@ def judge_bulk(plan: BulkPlan, run: BulkMeasurements) -> Judgement:
     return Judgement(verdict=verdict, document={**row, "verdict": dict(verdict.to_json())}, rows=(row,))
 
 
-def _simulate_download(plan: DownloadPlan, _: ReportProgress | None) -> DownloadMeasurements:
-    from testbed.download.simulated import simulate_download
-
-    return simulate_download(plan)
-
-
-def _emulate_download(plan: DownloadPlan, report_progress: ReportProgress | None) -> DownloadMeasurements:
-    from testbed.download.emulated import emulate_download
-
-    return emulate_download(plan, report_progress)
-
-
-def _judge_download(plan: DownloadPlan, run: DownloadMeasurements) -> Judgement:
-    from testbed.download.judgement import download_document, judge_download
-
-    verdict = judge_download(plan, run)
-    document = download_document(plan, run, verdict)
-    return Judgement(verdict=verdict, document=document, rows=tuple(document["faults"]))
-
-
 def _small_bulk() -> BulkPlan:
     from testbed.api.plans import bulk_plan
 
     return bulk_plan("crossbar:3", message_bytes=100_000)
-
-
-def _small_download() -> DownloadPlan:
-    from testbed.api.plans import download_plan
-
-    return download_plan("swiss-t1", "s1", "s6")
 
 
 BULK = Workload(
@@ -76,12 +48,4 @@ BULK = Workload(
     simulate=_simulate_bulk,
     emulate=_emulate_bulk,
     example=_small_bulk,
-)
-DOWNLOAD = Workload(
-    name="download",
-    plan=DownloadPlan,
-    judge=_judge_download,
-    simulate=_simulate_download,
-    emulate=_emulate_download,
-    example=_small_download,
 )

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from testbed.commands.link_rates import add_link_rate, chosen_rate, repeated, with_note
 from testbed.commands.live import start_live
 from testbed.commands.meaning import require_switches
-from testbed.commands.parsing import FAULT_WORDS, read_faults, read_pattern, read_schedule
+from testbed.commands.parsing import read_pattern, read_schedule
 from testbed.commands.runs import add_run_options, keep_run, make_directory, show_verdict
 from testbed.commands.several_machines import (
     add_machine_options,
@@ -23,6 +23,7 @@ from testbed.commands.several_machines import (
     machines_request,
     said_when_lost,
 )
+from testbed.faults.reading import FAULT_WORDS, read_faults
 from testbed.model.options import kinds
 
 if TYPE_CHECKING:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from testbed.commands.parsing import FAULT_WORDS, read_faults
 from testbed.faults.fault import Fault
 from testbed.faults.grammar import parse_poisson
+from testbed.faults.reading import FAULT_WORDS, read_faults
 from testbed.faults.schedules import PoissonFaults
 from testbed.model.options import kinds
 from testbed.stream.plan import LEAST_PLAYBACK_BLOCKS, LEAST_PLAYBACK_S, StreamParameters

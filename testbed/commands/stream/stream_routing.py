@@ -8,10 +8,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from testbed.commands.parsing import read_faults
 from testbed.commands.runs import keep_run, show_verdict
 from testbed.commands.stream.stream_options import NO_FILE
 from testbed.errors import CapabilityError, InputError
+from testbed.faults.reading import read_faults
 from testbed.metapath.metapaths import MetapathOptions
 from testbed.metapath.plan import MetapathPlan, default_duration_s, each_cable_faults
 from testbed.model.naming.printable import printable

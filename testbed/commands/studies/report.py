@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from testbed.api.workloads import LISTED, load
 from testbed.model.naming.printable import printable
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ def _redraw_study(args: argparse.Namespace) -> int:
     from testbed.results.study_store import load_study, write_drawings
 
     place, manifest, rows, verdict = load_study(args.directory)
-    manifest = _with_ror_code(manifest)
+    manifest = _described(manifest)
     draw = _drawer(place, manifest.name, rows, verdict)
     figures = {} if draw is None else rendered(manifest.name, draw)
     write_drawings(place, manifest, rows, verdict, figures)
@@ -82,10 +83,13 @@ def _redraw_study(args: argparse.Namespace) -> int:
     return verdict.exit_code if verdict else InvalidRunError.exit_code
 
 
-def _with_ror_code(manifest: Manifest) -> Manifest:
-    """A run that was stored before studies said which code their ROR belongs to gets it from the study that is installed."""
+def _described(manifest: Manifest) -> Manifest:
+    """A run that was stored before studies said which code their ROR belongs to gets it from the study that is installed, and the run of a
+    command its title."""
     from testbed.commands.studies.experiment import find_experiments
 
+    if manifest.name in LISTED:
+        return replace(manifest, study={"title": load(manifest.name).title, **manifest.study})
     code = getattr(find_experiments().get(manifest.name), "ror_code", "")
     return replace(manifest, study={"ror_code": code, **manifest.study}) if code and manifest.study else manifest
 
@@ -95,7 +99,6 @@ def _drawer(place: Path, name: str, rows: Sequence[Row], verdict: Verdict | None
     from testbed.bulk.figures import bulk_figures
     from testbed.campaigns.figures import campaign_figures
     from testbed.commands.studies.experiment import find_experiments
-    from testbed.download.figures import download_figures
     from testbed.errors import InputError
     from testbed.interconnect.figures import simulation_figures
     from testbed.metapath.figures import metapath_figures
@@ -104,11 +107,12 @@ def _drawer(place: Path, name: str, rows: Sequence[Row], verdict: Verdict | None
 
     of_commands: dict[str, Callable[[Sequence[Row]], Mapping[str, Any]]] = {
         "bulk": bulk_figures,
-        "download": download_figures,
         "simulate": simulation_figures,
         "stream-routing": metapath_figures,
         "sfio": lambda found: striping_figures(found[0]),
     }
+    if name in LISTED and (figures := load(name).figures) is not None:
+        return (lambda: figures(rows)) if rows else None
     if name.startswith("campaign-"):
         return (lambda: campaign_figures(rows)) if verdict else None
     if name in of_commands:

@@ -121,6 +121,11 @@ def times(least: float, most: float, *, above: bool = False) -> Kind:
     return Kind("seconds", least, most, above=above, units=TIMES, hint="2.5 or 250ms")
 
 
+def bytes_up_to(most: int) -> Kind:
+    """Sizes of 1 to ``most`` bytes."""
+    return Kind("bytes", 1, most, whole=True, units=SIZES, hint="1MB, 500kB or 64KiB")
+
+
 any_whole = whole(-MAX_SEED, MAX_SEED)
 """What ``type=int`` stands for where an option says no more."""
 any_number = Kind("a number", -1e300, 1e300)
@@ -146,7 +151,7 @@ job_nodes = whole(1, 32)
 packets_of_slack = whole(0, 8)
 virtual_channels = whole(1, 16)
 
-size_bytes = Kind("bytes", 1, 1e18, whole=True, units=SIZES, hint="1MB, 500kB or 64KiB")
+size_bytes = bytes_up_to(10**18)
 mtu_bytes = Kind("bytes", 576, 9216, whole=True, units=SIZES, hint="1500 or 9000")
 symbol_bytes = Kind("bytes", 4, 8900, whole=True, units=SIZES, hint="256")
 rate_bps = Kind("bits a second", 0, 1e15, above=True, units=RATES, hint="20Mbps")

@@ -206,7 +206,6 @@ def test_typed_options_are_those_that_plans_take() -> None:
 
     from testbed.api import options
     from testbed.bulk.planning import BulkOptions
-    from testbed.download.planning import DownloadOptions
     from testbed.interconnect.experiment import Experiment
     from testbed.interconnect.parameters import SimulationParameters
     from testbed.metapath.plan import MetapathPlan
@@ -218,7 +217,6 @@ def test_typed_options_are_those_that_plans_take() -> None:
         (options.StreamOptions, (PlanOptions, StreamParameters)),
         (options.MetapathPlanOptions, (MetapathPlan,)),
         (options.BulkPlanOptions, (BulkOptions,)),
-        (options.DownloadPlanOptions, (DownloadOptions,)),
         (options.StripingPlanOptions, (StripingOptions,)),
         (options.SimulationPlanOptions, (SimulationParameters, Experiment)),
     ):

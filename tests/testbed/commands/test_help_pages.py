@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from testbed.api.workloads import LISTED, load
 from testbed.cli import COMMANDS, build_parser, main
 from testbed.commands.help_pages import EXAMPLES, SUBJECTS, by_subject
 
@@ -20,8 +21,9 @@ def commands() -> dict[str, argparse.ArgumentParser]:
 
 
 def test_every_command_has_an_example_and_every_example_is_a_command() -> None:
-    assert set(EXAMPLES) == set(COMMANDS)
-    for name, words in EXAMPLES.items():
+    examples = EXAMPLES | {name: load(name).command for name in LISTED}
+    assert set(examples) == set(COMMANDS)
+    for name, words in examples.items():
         first, *rest = shlex.split(words)
         assert first == "testbed" and rest[0] == name
         build_parser(name).parse_args(rest)
@@ -33,9 +35,9 @@ def test_help_lists_every_option_once_under_its_subject(name: str) -> None:
     listed = [action.dest for _, own in by_subject(parser._optionals._group_actions) for action in own]
     assert sorted(listed) == sorted(action.dest for action in parser._optionals._group_actions)
     page = parser.format_help()
-    assert page.endswith(f"example: {EXAMPLES[name]}\n")
+    assert page.endswith(f"example: {EXAMPLES.get(name) or load(name).command}\n")
     for action in parser._actions:
-        for option in action.option_strings:
+        for option in action.option_strings if action.help != argparse.SUPPRESS else ():
             assert option in page
 
 
@@ -89,8 +91,8 @@ def test_a_mistake_is_one_line_that_names_what_to_give(
 def test_a_network_with_delays_falls_back_to_the_simulator_where_the_kernel_has_no_netem(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
+    from testbed.emulation.machine.fabric import choose_fabric
     from testbed.errors import CapabilityError
-    from testbed.stream.session import choose_fabric
 
     monkeypatch.setattr("testbed.emulation.machine.capabilities.emulation_obstacle", lambda: None)
     monkeypatch.setattr("testbed.emulation.machine.capabilities.delay_obstacle", lambda: "no netem")

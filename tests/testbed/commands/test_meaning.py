@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from testbed.api.workloads import LISTED
 from testbed.cli import COMMANDS, build_parser, main
 from testbed.commands.meaning import RULES
 from testbed.faults.coming import came_check
@@ -90,10 +91,6 @@ ALWAYS = {
         "network", "source", "sink", "frame_s", "method", "handover", "faults", "profile", "rate_pps", "m", "tolerance", "der", "labels",
         "symbol_bytes", "playback", "most_overhead", "hold", "repeats", "fabric", "seed", "results", "json",
     },
-    "download": {
-        "network", "source", "sink", "size", "last_rate", "method", "code", "block_symbols", "constant_rate", "faults", "repeats", "fabric", "seed",
-        "results", "json", "live",
-    },
     "schedule": {"network", "traffic", "check", "seed", "unequal", "wormhole", "remedy", "draw", "output", "json"},
     "bulk": {
         "network", "schedule", "message_size", "link_rate", "repeats", "switching", "barrier", "routing", "faults", "kill", "deadlock", "machines",
@@ -123,10 +120,11 @@ ALWAYS = {
 }  # fmt: skip
 """Options that have a meaning beside any other, or whose command itself refuses what they contradict (tested there)."""
 ELSEWHERE = {"simulate", "topology"}
-"""``simulate`` refuses options of FT-DRB, NAC and traces by themselves; the options of ``topology`` belong to its actions."""
+"""``simulate`` refuses options of FT-DRB, NAC and traces by themselves; the options of ``topology`` belong to its actions. A
+workload's options say it themselves (``Only``)."""
 
 
-@pytest.mark.parametrize("command", sorted(set(COMMANDS) - ELSEWHERE))
+@pytest.mark.parametrize("command", sorted(set(COMMANDS) - ELSEWHERE - set(LISTED)))
 def test_every_option_says_when_it_has_a_meaning(command: str) -> None:
     (subparsers,) = (a for a in build_parser(command)._actions if isinstance(a, argparse._SubParsersAction))
     parser = subparsers.choices[command]

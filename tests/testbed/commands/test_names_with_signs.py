@@ -13,8 +13,10 @@ from testbed.cli import main
 from testbed.commands.interconnect.simulate_options import _TRACE as TRACE_OPTIONS
 from testbed.commands.interconnect.simulate_options import split_faults
 from testbed.commands.network.exec import known_host
-from testbed.commands.parsing import parse_captures, read_faults, read_pattern
+from testbed.commands.parsing import parse_captures, read_pattern
+from testbed.download.workload import download_plan
 from testbed.errors import InputError
+from testbed.faults.reading import read_faults
 from topologies import load_network
 
 
@@ -111,7 +113,7 @@ def test_no_faults(words: str) -> None:
     network = load_network("ring:4")
     assert read_faults(words, network) == ()
     assert split_faults(argparse.Namespace(faults=words, **dict.fromkeys(TRACE_OPTIONS))) == (None, None)
-    assert api_plans.download_plan(network, "s0", "s2", faults=words, file_bytes=10_000).faults == ()
+    assert download_plan(network, "s0", "s2", faults=words, file_bytes=10_000).faults == ()
     assert api_plans.bulk_plan("crossbar:3", faults=words).faults == ()
 
 

@@ -84,7 +84,7 @@ def test_the_receiver_takes_packets_of_its_sender_only(own: socket.socket) -> No
 
 def test_the_verdict_of_a_download_tells_of_datagrams_of_others() -> None:
     plan, run = downloaded()
-    assert judge_download(plan, run).notes == ()
+    assert judge_download(plan, run).verdict.notes == ()
     run = replace(run, counters={**run.counters, "foreign": 1, "sent_foreign": 2})
-    (note,) = judge_download(plan, run).notes
+    (note,) = judge_download(plan, run).verdict.notes
     assert note.startswith("3 datagrams came from other addresses")

@@ -10,11 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from testbed.download.judgement import DownloadMeasurements, download_document, judge_download
+from testbed.download.judgement import judge_download
+from testbed.download.measurements import DownloadMeasurements
 from testbed.download.plan import DownloadPlan
-from testbed.download.planning import DownloadOptions, build_download
 from testbed.download.prediction import loss_at, predict, rivals
 from testbed.download.simulated import simulate_download
+from testbed.download.workload import download_plan
 from testbed.errors import InputError
 from testbed.faults.fault import Fault
 from topologies import load_network
@@ -25,13 +26,14 @@ Run = tuple[DownloadPlan, DownloadMeasurements]
 
 @cache
 def downloaded(method: str = "capillary", *, constant_rate: bool = False, size: int = 4_000_000) -> Run:
-    options = DownloadOptions(file_bytes=size, last_rate_bps=8e6, method=method, constant_rate=constant_rate)
-    plan = build_download(load_network("swiss-t1"), "s1", "s6", options)
+    plan = download_plan(
+        "swiss-t1", "s1", "s6", file_bytes=size, last_rate_bps=8e6, method=method, constant_rate=constant_rate
+    )
     return plan, simulate_download(plan)
 
 
 def outcomes(plan: DownloadPlan, run: DownloadMeasurements) -> list[str]:
-    return [check.outcome for check in judge_download(plan, run).checks]
+    return [check.outcome for check in judge_download(plan, run).verdict.checks]
 
 
 def test_a_rate_that_is_raised_passes_and_one_that_never_is_fails() -> None:
@@ -60,12 +62,11 @@ def test_a_single_path_waits_as_predicted_and_is_told_from_one_that_no_failure_d
 def test_a_file_too_small_to_tell_the_rates_apart_does_not_pass() -> None:
     plan, run = downloaded(size=400_000)
     assert outcomes(plan, run)[1] == "cannot-tell"
-    assert judge_download(plan, run).exit_code == 5
+    assert judge_download(plan, run).verdict.exit_code == 5
 
 
 def test_without_failures_there_is_no_rival_and_the_duration_is_judged_all_the_same() -> None:
-    options = DownloadOptions(file_bytes=1_000_000, last_rate_bps=8e6)
-    plan = build_download(load_network("ring:4"), "s0", "s2", options, faults=())
+    plan = download_plan("ring:4", "s0", "s2", file_bytes=1_000_000, last_rate_bps=8e6, faults=())
     run = simulate_download(plan)
     assert outcomes(plan, run) == ["holds"] * 3
     assert run.seconds is not None
@@ -73,9 +74,16 @@ def test_without_failures_there_is_no_rival_and_the_duration_is_judged_all_the_s
 
 
 def test_a_way_that_is_never_there_again_is_refused() -> None:
-    options = DownloadOptions(file_bytes=400_000, last_rate_bps=8e6, method="single")
     with pytest.raises(InputError, match="let them end"):
-        build_download(load_network("ring:4"), "s0", "s2", options, faults=(Fault(link=("s0", "s1", 0)),))
+        download_plan(
+            "ring:4",
+            "s0",
+            "s2",
+            file_bytes=400_000,
+            last_rate_bps=8e6,
+            method="single",
+            faults=(Fault(link=("s0", "s1", 0)),),
+        )
 
 
 def test_a_cut_cable_loses_what_its_other_direction_carries() -> None:
@@ -91,11 +99,10 @@ def test_a_fault_names_its_parallel_link() -> None:
     hosts = tuple(Node(id=name, kind="switch") for name in ("a->b", "c"))
     links = tuple(Link(source=a, target=b, key=k) for a, b in (("a->b", "c"), ("c", "a->b")) for k in (0, 1))
     network = Network(name="two cables", nodes=hosts, links=links)
-    options = DownloadOptions(file_bytes=200_000, last_rate_bps=4e6)
     fault = Fault(link=("a->b", "c", 1), start_s=0.1, stop_s=0.2)
-    plan = build_download(network, "a->b", "c", options, faults=(fault,))
+    plan = download_plan(network, "a->b", "c", file_bytes=200_000, last_rate_bps=4e6, faults=(fault,))
     run = simulate_download(plan)
-    document = download_document(plan, run, judge_download(plan, run))
+    document = judge_download(plan, run).document
     assert [one["link"] for one in document["faults"]] == ['"a->b"->c#1']
 
 
@@ -113,24 +120,23 @@ def test_delays_of_links_are_in_the_prediction(
     delay_of = {frozenset(k.id[:2]): delays_s[n % len(delays_s)] for n, k in enumerate(plain.links)}
     links = tuple(replace(k, delay_s=delay_of[frozenset(k.id[:2])]) for k in plain.links)
     switches = [node.id for node in plain.nodes if node.kind == "switch"]
-    options = DownloadOptions(file_bytes=size, last_rate_bps=last_rate_bps)
-    plan = build_download(replace(plain, links=links), switches[0], switches[-1], options, faults=())
+    plan = download_plan(
+        replace(plain, links=links), switches[0], switches[-1], file_bytes=size, last_rate_bps=last_rate_bps, faults=()
+    )
     assert "fails" not in outcomes(
         plan, simulate_download(plan)
     )  # a file of a few packets may not tell its rivals apart
 
 
 def test_packets_of_a_short_path_do_not_wait_for_those_of_a_long_one() -> None:
-    options = DownloadOptions(file_bytes=20_000, last_rate_bps=8e6)
-    plan = build_download(load_network("ring:3,delay_s=0.3"), "s1", "s2", options, faults=())
+    plan = download_plan("ring:3,delay_s=0.3", "s1", "s2", file_bytes=20_000, last_rate_bps=8e6, faults=())
     run = simulate_download(plan)
     assert run.arrivals_s[0] == pytest.approx(0.3, abs=0.01)
     assert run.counters["queue_drops"] == 0
 
 
 def test_a_failure_on_links_with_delays_is_answered_a_round_trip_later() -> None:
-    options = DownloadOptions(file_bytes=6_000_000, last_rate_bps=8e6)
-    plan = build_download(load_network("torus:3x3,delay_s=0.02"), "s0_0", "s1_1", options)
+    plan = download_plan("torus:3x3,delay_s=0.02", "s0_0", "s1_1", file_bytes=6_000_000, last_rate_bps=8e6)
     assert outcomes(plan, simulate_download(plan)) == ["holds"] * 4
 
 
@@ -139,6 +145,5 @@ def test_a_last_kilometre_that_the_links_cannot_fill_is_refused_with_the_numbers
     last_rate_bps: float, works: bool
 ) -> None:
     network = load_network("ring:4,capacity_bps=10000000")
-    options = DownloadOptions(file_bytes=100_000, last_rate_bps=last_rate_bps)
     with nullcontext() if works else pytest.raises(InputError, match=r"Mbit/s on s0->s\d, which carries 10; lower"):
-        build_download(network, "s0", "s2", options, faults=())
+        download_plan(network, "s0", "s2", file_bytes=100_000, last_rate_bps=last_rate_bps, faults=())

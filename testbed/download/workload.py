@@ -1,0 +1,92 @@
+"""A file over many paths to a host behind a slow last kilometre, which is kept full while links fail."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from testbed.download.measurements import DownloadMeasurements
+from testbed.download.options import DownloadOptions
+from testbed.download.plan import DownloadPlan
+from testbed.model.options.planner import planner
+from testbed.model.progress import ReportProgress
+from testbed.model.workload import Judgement, Workload
+
+DESCRIPTION = (
+    "Send a file in large coded blocks from one node to a host behind a last kilometre of the given rate (Gabrielyan 2007, section "
+    "4.3.3). The sender raises its rate by what the failing links lose, so that the last kilometre stays full wherever a path is "
+    "left. By default the most loaded link is down for the middle half of the download."
+)
+
+
+def _build(asked: DownloadOptions) -> DownloadPlan:
+    from testbed.download.planning import build_download
+
+    return build_download(asked)
+
+
+def _simulate(plan: DownloadPlan, _: ReportProgress | None) -> DownloadMeasurements:
+    from testbed.download.simulated import simulate_download
+
+    return simulate_download(plan)
+
+
+def _emulate(plan: DownloadPlan, report_progress: ReportProgress | None) -> DownloadMeasurements:
+    from testbed.download.emulated import emulate_download
+
+    return emulate_download(plan, report_progress)
+
+
+def _judge(plan: DownloadPlan, run: DownloadMeasurements) -> Judgement:
+    from testbed.download.judgement import judge_download
+
+    return judge_download(plan, run)
+
+
+def _view(plan: DownloadPlan) -> tuple[str, Callable[[], Any]]:
+    from testbed.live.scenes import network_scene
+
+    forward, network = plan.forward, plan.network
+    loads = {network.links[i].id: forward.load(i) for i in forward.loaded}
+    title = f"{network.name}: download from {plan.source} to {plan.sink}"
+    view = partial(network_scene, title, network, loads, plan.faults, source=plan.source, sink=plan.sink)
+    return f"{plan.method}, {plan.code}", view
+
+
+def _figures(rows: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+    from testbed.download.figures import download_figures
+
+    return download_figures(rows)
+
+
+def _shown(document: Mapping[str, Any]) -> Iterator[str]:
+    seconds, sent = document["seconds"], document["packets"]["sent"]
+    measured = "never" if seconds["measured"] is None else f"{seconds['measured']:.2f} s"
+    rate = ", rate never raised" * document["constant_rate"]
+    yield f"{document['bytes']} bytes, {document['code']}, {document['method']}{rate}, {document['fabric']}"
+    for fault in document["faults"]:
+        yield f"  {fault['link']} {fault['kind']} from {fault['start_s']:.2f} to {fault['stop_s']:.2f} s"
+    yield f"there after   {measured} (predicted {seconds['predicted']:.2f} s, {document['idle_s']:.2f} s without a path)"
+    yield f"goodput       {document['goodput_bps'] / 1e6:.2f} Mbit/s, {document['ratio']:.1%} of the last kilometre"
+    needed = document["packets"]["needed"]
+    yield f"packets sent  {sent['measured']} (predicted {sent['predicted']:.0f}, needed {needed})"
+
+
+download_plan = planner("download_plan", "A file in large coded blocks over a last kilometre.", DownloadOptions, _build)
+DOWNLOAD = Workload(
+    name="download",
+    title="A download over many paths",
+    description=DESCRIPTION,
+    command="testbed download swiss-t1 --from s1 --to s6 --size 2MB",
+    plan=DownloadPlan,
+    options=DownloadOptions,
+    build=_build,
+    simulate=_simulate,
+    emulate=_emulate,
+    judge=_judge,
+    view=_view,
+    figures=_figures,
+    shown=_shown,
+    example=lambda: download_plan("swiss-t1", "s1", "s6"),
+)

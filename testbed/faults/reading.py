@@ -1,0 +1,35 @@
+"""Faults as a command line, a file and the library give them: text, a file of them, texts and values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from testbed.errors import require
+from testbed.faults.fault import Fault
+from testbed.faults.grammar import no_faults, parse_fault, parse_fault_document, parse_fault_list
+from testbed.model.json_values import is_file, read_json
+from topologies.network import Network
+
+FAULT_WORDS = "LINK@START-STOP [MANNER],..."
+"""How faults are written on a command line, wherever a file of them may stand too (``testbed.faults.grammar``)."""
+FaultsLike = str | Path | Sequence[str | Fault]
+"""``FAULT_WORDS``, a file, "none", or a sequence of single faults, each as text or as a value."""
+
+
+def read_faults(asked: FaultsLike, network: Network, *, mend: str = "give a JSON file") -> tuple[Fault, ...]:
+    """The faults of the network. InputError where a file cannot be read (it ends with ``mend``) or where what is said is no fault,
+    UsageError for a value of another type."""
+    if not isinstance(asked, (str, Path)):
+        require(asked, (list, tuple), "faults", 'a list of faults such as "s1->s2@0.5-1 down"')
+        for one in asked:
+            require(one, (str, Fault), "fault", 'a text such as "s1->s2@0.5-1 down" or a Fault')
+        return tuple(parse_fault(one, network) if isinstance(one, str) else one for one in asked)
+    where = f"--faults {asked}"
+    if no_faults(str(asked)):
+        return ()
+    if "@" in str(asked) and not is_file(asked):
+        return parse_fault_list(str(asked), network)
+    return parse_fault_document(
+        read_json(asked, where, mend=f"{mend}, or {FAULT_WORDS}, as in s1->s2@1-3"), network, where, Path(asked).parent
+    )
