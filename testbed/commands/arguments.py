@@ -6,7 +6,6 @@ import argparse
 from pathlib import Path
 from typing import Any, TypeVar
 
-from testbed.commands.parsing import OneLineParser
 from testbed.model.options.option import Option, build, options_of
 
 T = TypeVar("T")
@@ -14,7 +13,7 @@ _TYPES: dict[str, Any] = {"int": int, "float": float, "Path": Path}
 """Annotation of a field -> what argparse makes of the text; other text stays as it is."""
 
 
-def add_options(parser: OneLineParser, *kinds: type) -> None:
+def add_options(parser: argparse.ArgumentParser, *kinds: type) -> None:
     """The options of these classes. One that is given twice is refused, unless it is ``many``; so is one without a meaning (``Only``)."""
     for kind in kinds:
         for one in options_of(kind):
@@ -34,7 +33,7 @@ def _value(one: Option, value: Any) -> Any:
     return tuple(value) if one.many else value
 
 
-def _add(parser: OneLineParser, one: Option) -> None:
+def _add(parser: argparse.ArgumentParser, one: Option) -> None:
     words = _words(one)
     if one.positional:
         action = parser.add_argument(one.name, **words)

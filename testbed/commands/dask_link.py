@@ -16,17 +16,19 @@ TLS_OPTIONS = ("tls_ca", "tls_cert", "tls_key", "without_tls")
 _FILES = TLS_OPTIONS[:3]
 
 
+HELP = {
+    "tls_ca": "of a scheduler tls://HOST:PORT: the authority of its certificates (PEM)",
+    "tls_cert": "the certificate to show it (default of all three: Dask's configuration)",
+    "tls_key": "the certificate's key",
+    "without_tls": "use a scheduler tcp://HOST:PORT of another machine: whoever reaches it can run programs there",
+}
+
+
 def add_tls(parser: argparse.ArgumentParser) -> None:
     """--tls-ca, --tls-cert, --tls-key, --without-tls."""
-    add = parser.add_argument
-    add("--tls-ca", metavar="FILE", help="of a scheduler tls://HOST:PORT: the authority of its certificates (PEM)")
-    add("--tls-cert", metavar="FILE", help="the certificate to show it (default of all three: Dask's configuration)")
-    add("--tls-key", metavar="FILE", help="the certificate's key")
-    add(
-        "--without-tls",
-        action="store_true",
-        help="use a scheduler tcp://HOST:PORT of another machine: whoever reaches it can run programs there",
-    )
+    for name in _FILES:
+        parser.add_argument(f"--{name.replace('_', '-')}", metavar="FILE", help=HELP[name])
+    parser.add_argument("--without-tls", action="store_true", help=HELP["without_tls"])
 
 
 def tls_files(args: argparse.Namespace) -> TlsFiles:

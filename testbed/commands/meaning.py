@@ -55,19 +55,12 @@ _CODING = (
     "profile", "m", "tolerance", "der", "labels", "playback", "most_overhead", "hold", "layers", "also", "background_mbps", "queues",
     "pcap", "mtu", "probe_block_size", "one_way", "precision", "fault_loss",
 )  # fmt: skip
-_SPREAD = ("place", "underlay", "encrypt")
 
 
 def _spread(args: Args) -> bool:
     return args.machines is not None
 
 
-_ALONE = Rule(options=_SPREAD, when=_spread, needs="a run over several machines, with --machines")
-_LINKED = Rule(
-    options=TLS_OPTIONS,
-    when=lambda a: "://" in (a.machines or ""),
-    needs="a Dask scheduler elsewhere, with --machines tls://HOST:PORT",
-)
 _FAULTS = ("faults", "fault_kind", "links", "one_way", "precision")
 RULES: dict[str, tuple[Rule, ...]] = {
     "route": (
@@ -88,8 +81,6 @@ RULES: dict[str, tuple[Rule, ...]] = {
         ),
         Rule(options=_CODING, when=_coded, needs="a coded stream (--routing ft-drb and recomputed send none)"),
         Rule(options=_FT_DRB, when=lambda a: a.routing == "ft-drb", needs="--routing ft-drb"),
-        _ALONE,
-        _LINKED,
         Rule(options=("machines",), when=lambda a: _coded(a) and not _probing(a), needs="a coded stream without --probe-block-size"),
         Rule(options=("pcap", "background_mbps"), when=lambda a: not _spread(a), needs="a stream on one machine, without --machines"),
         Rule(options=("blocks", "probe_link"), when=_probing, needs="--probe-block-size"),
@@ -110,8 +101,6 @@ RULES: dict[str, tuple[Rule, ...]] = {
         ),
     ),
     "mobility": (
-        _ALONE,
-        _LINKED,
         Rule(options=("frames",), when=lambda a: len(a.network) == 1, needs="one mobile network, not one file a frame"),
         Rule(options=("layers",), when=lambda a: a.method.partition(":")[0] == "capillary", needs="--method capillary"),
     ),
@@ -124,8 +113,6 @@ RULES: dict[str, tuple[Rule, ...]] = {
         Rule(options=("method", "time_limit"), when=lambda a: a.check is None, needs="a search (--check makes none)"),
     ),
     "bulk": (
-        _ALONE,
-        _LINKED,
         Rule(options=("store",), when=lambda a: not _spread(a), needs="a run on one machine, without --machines"),
         Rule(options=("method", "pattern", "time_limit"), when=lambda a: a.schedule is None, needs="a run without --schedule"),
         Rule(options=("inject",), when=lambda a: not (a.alone and a.switching == "packet"), needs="circuit switching"),
@@ -136,8 +123,6 @@ RULES: dict[str, tuple[Rule, ...]] = {
         ),
     ),
     "sfio": (
-        _ALONE,
-        _LINKED,
         Rule(
             options=("schedule", "switching", "kill", "root", "time_limit"),
             when=lambda a: not _spread(a),
@@ -173,10 +158,7 @@ RULES: dict[str, tuple[Rule, ...]] = {
         Rule(options=("burst",), when=lambda a: a.injection == "burst", needs="--injection burst"),
         Rule(options=("in_phase",), when=lambda a: a.injection != "poisson", needs="--injection periodic or burst"),
     ),
-    "up": (_ALONE, _LINKED),
     "run": (
-        _ALONE,
-        _LINKED,
         Rule(options=("mpi",), when=lambda a: not _spread(a), needs="a program on one machine, without --machines (its launcher starts ranks in hosts of its own machine only)"),
         Rule(options=("results",), when=lambda a: a.root is None, needs="a run without --root, which says where subfiles lie"),
     ),

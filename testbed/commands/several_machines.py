@@ -12,35 +12,56 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from testbed.commands.dask_link import add_tls, tls_files
+from testbed.commands.dask_link import HELP, tls_files
 from testbed.errors import CapabilityError, InputError, InvalidRunError, MachineLostError
 from testbed.model.json_values import read_text
+from testbed.model.options.option import RUN, Only, option, options
 
 if TYPE_CHECKING:
     from testbed.machines.asked import MachinesRequest
 
 
-def add_machine_options(parser: argparse.ArgumentParser) -> None:
-    """--machines, --place, --underlay, --encrypt, and those of the scheduler's link."""
-    add = parser.add_argument
-    add(
-        "--machines",
+_SPREAD = Only(when=lambda args: args.machines is not None, needs="a run over several machines, with --machines")
+_LINKED = Only(
+    when=lambda args: "://" in (args.machines or ""),
+    needs="a Dask scheduler elsewhere, with --machines tls://HOST:PORT",
+)
+
+
+@options
+class MachineOptions:
+    """Of a network that is spread over several machines."""
+
+    machines: str | None = option(
+        default=None,
+        group=RUN,
         metavar="N|SCHEDULER",
         help="spread the network over N machines that are namespaces on this computer, or over the workers of a Dask scheduler, tls://HOST:PORT",
     )
-    add(
-        "--place",
-        type=Path,
+    place: Path | None = option(
+        default=None,
+        group=RUN,
         metavar="FILE",
         help='of --machines: JSON, {"machines": [["s1", "s2"], ["s3"]]}, every switch',
+        only=(_SPREAD,),
     )
-    add("--underlay", metavar="INTERFACE", help="of --machines SCHEDULER: the machines' interface towards each other")
-    add(
-        "--encrypt",
-        action="store_true",
+    underlay: str | None = option(
+        default=None,
+        group=RUN,
+        metavar="INTERFACE",
+        help="of --machines SCHEDULER: the machines' interface towards each other",
+        only=(_SPREAD,),
+    )
+    encrypt: bool = option(
+        default=False,
+        group=RUN,
         help="of --machines: what crosses from one machine to another goes through WireGuard",
+        only=(_SPREAD,),
     )
-    add_tls(parser)
+    tls_ca: str | None = option(default=None, metavar="FILE", help=HELP["tls_ca"], only=(_LINKED,))
+    tls_cert: str | None = option(default=None, metavar="FILE", help=HELP["tls_cert"], only=(_LINKED,))
+    tls_key: str | None = option(default=None, metavar="FILE", help=HELP["tls_key"], only=(_LINKED,))
+    without_tls: bool = option(default=False, help=HELP["without_tls"], only=(_LINKED,))
 
 
 def machines_request(args: argparse.Namespace, fabric: str) -> MachinesRequest | None:

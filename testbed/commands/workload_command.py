@@ -16,7 +16,7 @@ from testbed.commands.live import start_live
 from testbed.commands.meaning import require_switches
 from testbed.commands.runs import keep_run, show_verdict
 from testbed.commands.several_machines import (
-    add_machine_options,
+    MachineOptions,
     enter_unless_elsewhere,
     machines_request,
     said_when_lost,
@@ -66,14 +66,18 @@ def add_parser(subparsers: Any, name: str, summary: str, workload: Work) -> None
     parser = subparsers.add_parser(name, help=summary, description=workload.description)
     parser.example = workload.command
     add_options(parser, *_declared(workload))
-    if workload.spreads:
-        add_machine_options(parser)
     parser.set_defaults(run=partial(run, name, workload))
 
 
 def _declared(workload: Work) -> list[type]:
     on_switches = workload.emulate is not None or workload.carry is not None
-    every = (workload.options, workload.run_options, FabricOptions if on_switches else None, KeepOptions)
+    every = (
+        workload.options,
+        workload.run_options,
+        FabricOptions if on_switches else None,
+        KeepOptions,
+        MachineOptions if workload.spreads else None,
+    )
     return [kind for kind in every if kind is not None]
 
 

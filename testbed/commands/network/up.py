@@ -11,11 +11,12 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from testbed.commands.arguments import add_options
 from testbed.commands.live import add_live, start_live
 from testbed.commands.network.up_over_machines import hold_over_machines
 from testbed.commands.parsing import parse_captures, read_ends
 from testbed.commands.several_machines import (
-    add_machine_options,
+    MachineOptions,
     enter_unless_elsewhere,
     machines_request,
     said_when_lost,
@@ -48,7 +49,7 @@ def add_parser(subparsers: Any) -> None:
     add("--mtu", type=kinds.mtu_bytes, default=1500, help="of every interface, bytes (default 1500)")
     add("--name", help="by which testbed exec and attach reach it (default up-PROCESS)")
     add("--no-shape", action="store_true", help="do not hold links to their capacity and delay")
-    add_machine_options(parser)
+    add_options(parser, MachineOptions)
     add_live(parser)
     parser.set_defaults(run=run)
 

@@ -7,12 +7,13 @@ import json
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from testbed.commands.arguments import add_options
 from testbed.commands.link_rates import add_repeats
 from testbed.commands.live import start_live
 from testbed.commands.parsing import read_ends
 from testbed.commands.runs import add_run_options, command_line
 from testbed.commands.several_machines import (
-    add_machine_options,
+    MachineOptions,
     enter_unless_elsewhere,
     machines_request,
     said_when_lost,
@@ -61,7 +62,7 @@ def add_parser(subparsers: Any) -> None:
         help="random failures in addition (default none)",
     )
     add_stream_options(parser)
-    add_machine_options(parser)
+    add_options(parser, MachineOptions)
     add_repeats(parser)
     add_run_options(parser, seeded="labels, faults and content")
     parser.set_defaults(run=run, rate_pps=50.0, playback=None, hold=2.0)

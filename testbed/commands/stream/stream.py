@@ -7,13 +7,14 @@ import json
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
+from testbed.commands.arguments import add_options
 from testbed.commands.link_rates import add_repeats
 from testbed.commands.live import start_live
 from testbed.commands.meaning import REACTIVE, require_switches
 from testbed.commands.parsing import parse_captures, read_ends
 from testbed.commands.runs import add_run_options, command_line, state_words
 from testbed.commands.several_machines import (
-    add_machine_options,
+    MachineOptions,
     enter_unless_elsewhere,
     machines_request,
     said_when_lost,
@@ -72,7 +73,7 @@ def add_parser(subparsers: Any) -> None:
     add("--blocks", type=kinds.blocks, default=10_000, help="of --probe-block-size, for each N (default 10000)")
     add("--probe-link", metavar="LINK", help="a->b that is down while probing (default: the most loaded one)")
     add_routing_options(parser)
-    add_machine_options(parser)
+    add_options(parser, MachineOptions)
     add_repeats(parser)
     add_run_options(parser, seeded="labels, faults and content")
     parser.set_defaults(run=run)

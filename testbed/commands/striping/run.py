@@ -14,9 +14,10 @@ from pathlib import Path
 from textwrap import shorten
 from typing import TYPE_CHECKING, Any
 
+from testbed.commands.arguments import add_options
 from testbed.commands.live import add_live, start_live
 from testbed.commands.several_machines import (
-    add_machine_options,
+    MachineOptions,
     enter_unless_elsewhere,
     machines_request,
     said_when_lost,
@@ -62,7 +63,7 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         action="store_true",
         help="start the processes as ranks of one MPI program too (MPICH: the extra `mpi`)",
     )
-    add_machine_options(parser)
+    add_options(parser, MachineOptions)
     add("--name", help="by which testbed exec and attach reach the network (default run-PROCESS)")
     add("--results", type=Path, default=Path("results"), help="where runs are kept (default results)")
     add_live(parser)

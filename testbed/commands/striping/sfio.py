@@ -11,13 +11,14 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from testbed.commands.arguments import add_options
 from testbed.commands.link_rates import add_link_rate, chosen_rate, repeated, with_note
 from testbed.commands.live import start_live
 from testbed.commands.meaning import require_switches
 from testbed.commands.parsing import read_schedule
 from testbed.commands.runs import add_run_options, keep_run, make_directory, show_verdict
 from testbed.commands.several_machines import (
-    add_machine_options,
+    MachineOptions,
     enter_unless_elsewhere,
     machines_request,
     said_when_lost,
@@ -108,7 +109,7 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         metavar="S",
         help="of the search for a schedule (default 10)",
     )
-    add_machine_options(parser)
+    add_options(parser, MachineOptions)
     add_run_options(parser)
     parser.set_defaults(run=run)
 

@@ -12,6 +12,7 @@ from testbed.api.workloads import LISTED
 from testbed.cli import COMMANDS, build_parser, main
 from testbed.commands.meaning import RULES
 from testbed.faults.coming import came_check
+from testbed.model.options.option import options_of
 
 SWISS = ("swiss-t1", "--from", "s1", "--to", "s6")
 SFIO = ("swiss-t1", "--compute-nodes", "4", "--io-nodes", "4")
@@ -130,7 +131,8 @@ def test_every_option_says_when_it_has_a_meaning(command: str) -> None:
     parser = subparsers.choices[command]
     there = {a.dest for a in parser._actions if not isinstance(a, (argparse._HelpAction, argparse._SubParsersAction))}
     ruled = {name for rule in RULES.get(command, ()) for name in rule.options}
-    assert there - {"name", "options"} == ruled | ALWAYS.get(command, set())
+    declared = {one.name for kind in parser.get_default("declared") or () for one in options_of(kind)}
+    assert there - {"name", "options"} == ruled | ALWAYS.get(command, set()) | declared
     assert not [a.dest for a in parser._actions if a.dest in ruled and a.dest in ALWAYS.get(command, set())]
 
 
