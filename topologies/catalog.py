@@ -225,157 +225,143 @@ def _manet(frame: int, capacity_bps: float, delay_s: float, range: float | None 
     return manet(Walk(range_units=range, **walk), frame=frame, capacity_bps=capacity_bps, delay_s=delay_s)
 
 
-def _parameter(name: str, kind: ValueKind, default: str | None, description: str) -> Parameter:
-    return Parameter(name=name, kind=kind, default=default, description=description)
+def _family(
+    pattern: str,
+    build: Callable[..., Network],
+    description: str,
+    *parameters: tuple[str, ValueKind, str | None, str],
+    positional: int = 0,
+) -> CatalogueEntry:
+    """The entry whose full name looks like ``pattern``; each parameter by its name, kind, default and description."""
+    return CatalogueEntry(
+        name=pattern.partition(":")[0],
+        pattern=pattern,
+        description=description,
+        parameters=tuple(Parameter(name=n, kind=k, default=d, description=t) for n, k, d, t in parameters),
+        positional=positional,
+        build=build,
+    )
 
 
 _ENTRIES = (
-    CatalogueEntry(
-        name="swiss-t1",
-        pattern="swiss-t1:allocation=4-4-4-4-0-0-0-0",
-        description="Swiss-T1: 8 switches s1..s8, processors t0..t31 and r0..r31, static routing table",
-        parameters=(
-            _parameter("allocation", "allocation", "4-4-4-4-4-4-4-4", "nodes that take part, a count per switch"),
-        ),
-        build=swiss_t1,
+    _family(
+        "swiss-t1:allocation=4-4-4-4-0-0-0-0",
+        swiss_t1,
+        "Swiss-T1: 8 switches s1..s8, processors t0..t31 and r0..r31, static routing table",
+        ("allocation", "allocation", "4-4-4-4-4-4-4-4", "nodes that take part, a count per switch"),
     ),
-    CatalogueEntry(
-        name="two-switch",
-        pattern="two-switch",
-        description="The papers' worked example: t1..t5, r1..r5, s_a, s_b and 12 one-way links",
-        build=two_switch,
+    _family(
+        "two-switch",
+        two_switch,
+        "The papers' worked example: t1..t5, r1..r5, s_a, s_b and 12 one-way links",
     ),
-    CatalogueEntry(
-        name="three-switch",
-        pattern="three-switch",
-        description="The thesis' traffic without a liquid schedule: t1 to r1, t2 to r2, t3 to r3 around s_a, s_b, s_c, one way",
-        build=three_switch,
+    _family(
+        "three-switch",
+        three_switch,
+        "The thesis' traffic without a liquid schedule: t1 to r1, t2 to r2, t3 to r3 around s_a, s_b, s_c, one way",
     ),
-    CatalogueEntry(
-        name="shared-fibre",
-        pattern="shared-fibre",
-        description="Two lightpaths that meet, A to B and C to D, over the one fibre between x1 and x2",
-        build=shared_fibre,
+    _family(
+        "shared-fibre",
+        shared_fibre,
+        "Two lightpaths that meet, A to B and C to D, over the one fibre between x1 and x2",
     ),
-    CatalogueEntry(
-        name="capillary-layers",
-        pattern="capillary-layers:graph=1",
-        description="The thesis' example of capillary layers, s to t: the four graphs of nine links that have its numbers",
-        parameters=(
-            _parameter("graph", "whole", "1", "which of the four: 1, 2 (1 upside down), 3, 4 (3 upside down)"),
-        ),
-        build=capillary_layers,
+    _family(
+        "capillary-layers:graph=1",
+        capillary_layers,
+        "The thesis' example of capillary layers, s to t: the four graphs of nine links that have its numbers",
+        ("graph", "whole", "1", "which of the four: 1, 2 (1 upside down), 3, 4 (3 upside down)"),
     ),
-    CatalogueEntry(
-        name="bottleneck-hunt",
-        pattern="bottleneck-hunt",
-        description="Ours, with the numbers of the thesis' bottleneck hunt: four full links, then three, then the two bottlenecks",
-        build=bottleneck_hunt,
+    _family(
+        "bottleneck-hunt",
+        bottleneck_hunt,
+        "Ours, with the numbers of the thesis' bottleneck hunt: four full links, then three, then the two bottlenecks",
     ),
-    CatalogueEntry(
-        name="crossbar",
-        pattern="crossbar:n",
-        description="One switch s1 between senders t0.. and receivers r0..",
-        parameters=(_parameter("n", "whole", "8", "senders, and receivers"),),
+    _family(
+        "crossbar:n",
+        _crossbar,
+        "One switch s1 between senders t0.. and receivers r0..",
+        ("n", "whole", "8", "senders, and receivers"),
         positional=1,
-        build=_crossbar,
     ),
-    CatalogueEntry(
-        name="optical-cloud",
-        pattern="optical-cloud:graph=FILE_OR_NAME,wavelengths=8,conversion=wsxc",
-        description="Edge routers e<i> with hosts h<i> around optical cross-connects x<i>; by default NSFNET's 14 sites",
-        parameters=(
-            _parameter("graph", "text", "nsfnet", "sites and fibres: nsfnet, a catalogue name or a file"),
-            _parameter("wavelengths", "whole", "8", "wavelengths a fibre"),
-            _parameter("conversion", "text", "wsxc", "wsxc keeps a lightpath's colour, wixc may change it"),
-            _parameter("access", "whole", "2", "parallel fibres between a router and its cross-connect"),
-        ),
-        build=_optical_cloud,
+    _family(
+        "optical-cloud:graph=FILE_OR_NAME,wavelengths=8,conversion=wsxc",
+        _optical_cloud,
+        "Edge routers e<i> with hosts h<i> around optical cross-connects x<i>; by default NSFNET's 14 sites",
+        ("graph", "text", "nsfnet", "sites and fibres: nsfnet, a catalogue name or a file"),
+        ("wavelengths", "whole", "8", "wavelengths a fibre"),
+        ("conversion", "text", "wsxc", "wsxc keeps a lightpath's colour, wixc may change it"),
+        ("access", "whole", "2", "parallel fibres between a router and its cross-connect"),
     ),
-    CatalogueEntry(
-        name="manet",
-        pattern="manet:nodes=115,seed=3,frame=0",
-        description="Random walk on the unit square: switches n0.. with hosts h0.., links between those in range",
-        parameters=(
-            _parameter("nodes", "whole", "115", "mobile nodes"),
-            _parameter("degree", "number", "6.1", "mean number of neighbours, which sets the range"),
-            _parameter("range", "number", None, "range in sides of the square, instead of degree"),
-            _parameter("step", "number", "0.02", "most that a coordinate moves a frame"),
-            _parameter("seed", "whole", "1", "of the walk"),
-            _parameter("frame", "whole", "0", "which frame of the walk"),
-        ),
-        build=_manet,
+    _family(
+        "manet:nodes=115,seed=3,frame=0",
+        _manet,
+        "Random walk on the unit square: switches n0.. with hosts h0.., links between those in range",
+        ("nodes", "whole", "115", "mobile nodes"),
+        ("degree", "number", "6.1", "mean number of neighbours, which sets the range"),
+        ("range", "number", None, "range in sides of the square, instead of degree"),
+        ("step", "number", "0.02", "most that a coordinate moves a frame"),
+        ("seed", "whole", "1", "of the walk"),
+        ("frame", "whole", "0", "which frame of the walk"),
     ),
-    CatalogueEntry(
-        name="torus",
-        pattern="torus:8x8",
-        description="Torus of any dimensions: s<x>_<y> with a host h<x>_<y> each",
-        parameters=(_parameter("shape", "shape", "8x8", "switches in each dimension"),),
+    _family(
+        "torus:8x8",
+        torus,
+        "Torus of any dimensions: s<x>_<y> with a host h<x>_<y> each",
+        ("shape", "shape", "8x8", "switches in each dimension"),
         positional=1,
-        build=torus,
     ),
-    CatalogueEntry(
-        name="mesh",
-        pattern="mesh:8x8",
-        description="Mesh of any dimensions: s<x>_<y> with a host h<x>_<y> each",
-        parameters=(_parameter("shape", "shape", "8x8", "switches in each dimension"),),
+    _family(
+        "mesh:8x8",
+        mesh,
+        "Mesh of any dimensions: s<x>_<y> with a host h<x>_<y> each",
+        ("shape", "shape", "8x8", "switches in each dimension"),
         positional=1,
-        build=mesh,
     ),
-    CatalogueEntry(
-        name="ring",
-        pattern="ring:n",
-        description="Ring of switches s0.. with a host h0.. each",
-        parameters=(_parameter("n", "whole", "8", "switches"),),
+    _family(
+        "ring:n",
+        _ring,
+        "Ring of switches s0.. with a host h0.. each",
+        ("n", "whole", "8", "switches"),
         positional=1,
-        build=_ring,
     ),
-    CatalogueEntry(
-        name="fat-tree",
-        pattern="fat-tree:k,n",
-        description="k-ary n-tree: k^n hosts h0.., switches s<level>_<index>",
-        parameters=(_parameter("k", "whole", "4", "ports down"), _parameter("n", "whole", "3", "levels of switches")),
+    _family(
+        "fat-tree:k,n",
+        fat_tree,
+        "k-ary n-tree: k^n hosts h0.., switches s<level>_<index>",
+        ("k", "whole", "4", "ports down"),
+        ("n", "whole", "3", "levels of switches"),
         positional=2,
-        build=fat_tree,
     ),
-    CatalogueEntry(
-        name="dragonfly",
-        pattern="dragonfly:a,h,p",
-        description="Largest Dragonfly: a h + 1 groups of a switches s<group>_<place>, h cables to other groups and p hosts each",
-        parameters=(
-            _parameter("a", "whole", "4", "switches of a group"),
-            _parameter("h", "whole", "2", "cables of a switch to other groups"),
-            _parameter("p", "whole", "2", "hosts of a switch"),
-        ),
+    _family(
+        "dragonfly:a,h,p",
+        dragonfly,
+        "Largest Dragonfly: a h + 1 groups of a switches s<group>_<place>, h cables to other groups and p hosts each",
+        ("a", "whole", "4", "switches of a group"),
+        ("h", "whole", "2", "cables of a switch to other groups"),
+        ("p", "whole", "2", "hosts of a switch"),
         positional=3,
-        build=dragonfly,
     ),
-    CatalogueEntry(
-        name="hyperx",
-        pattern="hyperx:4x4,1",
-        description="HyperX: grid of switches s<x>_<y> with a cable between any two that differ in one coordinate, p hosts each",
-        parameters=(
-            _parameter("shape", "shape", "4x4", "switches in each dimension"),
-            _parameter("p", "whole", "1", "hosts of a switch"),
-        ),
+    _family(
+        "hyperx:4x4,1",
+        hyperx,
+        "HyperX: grid of switches s<x>_<y> with a cable between any two that differ in one coordinate, p hosts each",
+        ("shape", "shape", "4x4", "switches in each dimension"),
+        ("p", "whole", "1", "hosts of a switch"),
         positional=2,
-        build=hyperx,
     ),
-    CatalogueEntry(
-        name="clos",
-        pattern="clos:k",
-        description="Three-level fat tree of k-port switches: k^3/4 hosts h0.., switches s<level>_<index>",
-        parameters=(_parameter("k", "whole", "4", "ports of a switch, even"),),
+    _family(
+        "clos:k",
+        clos,
+        "Three-level fat tree of k-port switches: k^3/4 hosts h0.., switches s<level>_<index>",
+        ("k", "whole", "4", "ports of a switch, even"),
         positional=1,
-        build=clos,
     ),
-    CatalogueEntry(
-        name="topohub",
-        pattern="topohub:topozoo/Abilene",
-        description="Real and synthetic backbones of the topohub package (topozoo, sndlib, backbone, gabriel, caida)",
-        parameters=(_parameter("key", "text", None, "topohub's key"),),
+    _family(
+        "topohub:topozoo/Abilene",
+        read_topohub,
+        "Real and synthetic backbones of the topohub package (topozoo, sndlib, backbone, gabriel, caida)",
+        ("key", "text", None, "topohub's key"),
         positional=1,
-        build=read_topohub,
     ),
 )
 

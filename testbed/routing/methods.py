@@ -25,10 +25,6 @@ from topologies.network import Network
 from topologies.registry import PluginError
 
 
-def _two_disjoint_paths(network: Network, source: str, sink: str) -> SplitRoute:
-    return disjoint_paths(network, source, sink, 2)
-
-
 def _thesis_loop(network: Network, source: str, sink: str) -> SplitRoute:
     from testbed.routing.capillary.thesis_loop import thesis_route  # scipy's solver takes a third of a second to import
 
@@ -47,12 +43,7 @@ def _numbered(name: str, numbered: Callable[[Network, str, str, int], SplitRoute
     def make(text: str) -> RoutingMethod:
         if not (text.isascii() and text.isdigit()) or int(text) < 1:
             raise InputError(f"routing method '{name}:{text}': {text!r} must be a whole number of at least 1")
-        number = int(text)
-
-        def route(network: Network, source: str, sink: str) -> SplitRoute:
-            return numbered(network, source, sink, number)
-
-        return route
+        return lambda network, source, sink: numbered(network, source, sink, int(text))
 
     return make
 
@@ -79,7 +70,7 @@ def _least_fec(tolerance: str) -> RoutingMethod:
 
 ROUTINGS.register("single", single_path)
 ROUTINGS.register("ecmp", ecmp)
-ROUTINGS.register("disjoint-2", _two_disjoint_paths)
+ROUTINGS.register("disjoint-2", lambda network, source, sink: disjoint_paths(network, source, sink, 2))
 ROUTINGS.register("disjoint-all", all_disjoint_paths)
 ROUTINGS.register("max-flow", max_flow)
 ROUTINGS.register("min-cost", cheapest_max_flow)

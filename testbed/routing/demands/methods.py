@@ -95,49 +95,15 @@ def _pair_by_pair(method: str) -> DemandRouting:
     return route
 
 
-def _with_paths(
-    name: str, make: Callable[[DemandMatrix, int, int, str], RoutedDemands]
-) -> Callable[[str], DemandRouting]:
-    """From the text after the colon, a number of paths, to the routing; ``make`` is given matrix, paths, seed and the whole name."""
+def _with_paths(name: str) -> Callable[[str], DemandRouting]:
+    """From the text after the colon, a number of paths, to the routing."""
 
     def made(number: str) -> DemandRouting:
         if not (number.isascii() and number.isdigit() and len(number) < 5 and 1 <= int(number) <= MAX_PATHS):
             raise InputError(f"method '{name}:{number}': {number!r} must be a whole number of paths, 1 to {MAX_PATHS}")
-
-        def route(matrix: DemandMatrix, *, seed: int = 1) -> RoutedDemands:
-            return make(matrix, int(number), seed, f"{name}:{number}")
-
-        return route
+        return lambda matrix, *, seed=1: _WITH_PATHS[name](matrix, int(number), seed, f"{name}:{number}")
 
     return made
-
-
-def _ksp(matrix: DemandMatrix, paths: int, seed: int, method: str) -> RoutedDemands:
-    return shortest_path_set(matrix, paths).routed(method)
-
-
-def _semi_ksp(matrix: DemandMatrix, paths: int, seed: int, method: str) -> RoutedDemands:
-    return best_rates(shortest_path_set(matrix, paths), method)
-
-
-def _smore(matrix: DemandMatrix, paths: int, seed: int, method: str) -> RoutedDemands:
-    return best_rates(tree_path_set(matrix, seed).heaviest(paths), method)
-
-
-def _raecke(matrix: DemandMatrix, *, seed: int = 1) -> RoutedDemands:
-    return tree_path_set(matrix, seed).routed("raecke")
-
-
-def _optimum(matrix: DemandMatrix, *, seed: int = 1) -> RoutedDemands:
-    return optimal_demands(matrix)
-
-
-def _fair(matrix: DemandMatrix, *, seed: int = 1) -> RoutedDemands:
-    return fair_demands(matrix)
-
-
-def _max_min(matrix: DemandMatrix, *, seed: int = 1) -> RoutedDemands:
-    return water_filling(matrix).routed
 
 
 def _least_ror(number: str) -> DemandRouting:
@@ -164,13 +130,18 @@ def _least_ror(number: str) -> DemandRouting:
 DEMAND_ROUTINGS: Registry[Callable[..., Any]] = Registry(
     "testbed.demand_routings", "routing of demands", function_check("a matrix"), (TestbedError, TopologyError)
 )
-_WITH_PATHS = ("ksp", "semi-ksp", "smore")
-DEMAND_ROUTINGS.register("ksp:K", _with_paths("ksp", _ksp))
-DEMAND_ROUTINGS.register("semi-ksp:K", _with_paths("semi-ksp", _semi_ksp))
-DEMAND_ROUTINGS.register("raecke", _raecke)
-DEMAND_ROUTINGS.register("smore:K", _with_paths("smore", _smore))
-DEMAND_ROUTINGS.register("optimum", _optimum)
-DEMAND_ROUTINGS.register("fair", _fair)
-DEMAND_ROUTINGS.register("max-min", _max_min)
+_WITH_PATHS: dict[str, Callable[[DemandMatrix, int, int, str], RoutedDemands]] = {
+    "ksp": lambda matrix, paths, seed, method: shortest_path_set(matrix, paths).routed(method),
+    "semi-ksp": lambda matrix, paths, seed, method: best_rates(shortest_path_set(matrix, paths), method),
+    "smore": lambda matrix, paths, seed, method: best_rates(tree_path_set(matrix, seed).heaviest(paths), method),
+}
+"""Methods that a number of paths makes: functions of matrix, paths, seed and the whole name."""
+DEMAND_ROUTINGS.register("ksp:K", _with_paths("ksp"))
+DEMAND_ROUTINGS.register("semi-ksp:K", _with_paths("semi-ksp"))
+DEMAND_ROUTINGS.register("raecke", lambda matrix, *, seed=1: tree_path_set(matrix, seed).routed("raecke"))
+DEMAND_ROUTINGS.register("smore:K", _with_paths("smore"))
+DEMAND_ROUTINGS.register("optimum", lambda matrix, *, seed=1: optimal_demands(matrix))
+DEMAND_ROUTINGS.register("fair", lambda matrix, *, seed=1: fair_demands(matrix))
+DEMAND_ROUTINGS.register("max-min", lambda matrix, *, seed=1: water_filling(matrix).routed)
 DEMAND_ROUTINGS.register("least-ror:B", _least_ror)
 JOINT_NAMES = DEMAND_ROUTINGS.own_names()
