@@ -55,17 +55,9 @@ class SessionRecord:
 
 
 @dataclass(frozen=True, kw_only=True)
-class FaultRecord:
-    """One fault, prediction beside measurement: fractions, seconds since the session's start, counts.
+class FaultOutcome:
+    """What a run says of one fault, prediction beside measurement: fractions, seconds since the session's start, counts."""
 
-    ``interval`` is where the true loss lies given the measurement. ``bound_block_size``: what no order of labels can be
-    below. ``skipped`` is the reason why a link did not fail, or
-    None. ``diagnosis``: whom the sender accused (cables, right, certain, certain_after_packets,
-    certain_after_s), where it diagnoses. ``passed`` is what all checks of this fault say together; None: none is about it, or one
-    cannot tell.
-    """
-
-    session: int
     link: str
     kind: str
     start_s: float = 0.0
@@ -73,15 +65,22 @@ class FaultRecord:
     predicted_loss: float
     measured_loss: float | None = None
     interval: tuple[float, float] | None = None
+    """Where the true loss lies given the measurement."""
     packets: int = 0
     predicted_block_size: float | None = None
+    """None where nothing gets by, or where no block size that the sender may choose helps."""
     bound_block_size: float | None = None
+    """What no order of labels can be below: ceil(M / (1 - loss)) or the base (loss: as often as the order takes the labels)."""
     measured_block_size: float | None = None
+    """Where N settled: the median over the blocks of the steady part."""
     mean_block_size: float | None = None
     size_range: tuple[float, float] | None = None
+    """Block sizes that the sender may settle at, given how well a loss can be told from a measurement."""
     reacted: bool = True
     reaction_s: float | None = None
+    """From the failure to the first packet sent under the larger N; None: no larger N was called for, or none came (then not ``reacted``)."""
     transient_blocks: int = 0
+    """Blocks started before the reaction."""
     transient_blocks_lost: int = 0
     steady_blocks: int = 0
     undecodable_blocks: int = 0
@@ -89,7 +88,18 @@ class FaultRecord:
     transient_late_packets: int = 0
     port_status_s: float | None = None
     reaction_uncertainty_s: float = 0.0
+    """How far the clocks of several machines leave the reaction open; 0: one clock."""
     undecided_packets: int = 0
+    """Sent so near to the fault's beginning or end that the clocks of several machines cannot tell on which side."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class FaultRecord(FaultOutcome):
+    """A fault as a run keeps it. ``skipped``: why a link did not fail, or None. ``diagnosis``: whom the sender accused (cables,
+    right, certain, certain_after_packets, certain_after_s), where it diagnoses. ``passed``: what all checks of this fault say
+    together; None: none is about it, or one cannot tell."""
+
+    session: int
     skipped: str | None = None
     passed: bool | None = None
     diagnosis: Mapping[str, Any] | None = None

@@ -18,6 +18,7 @@ from fec.redundancy.label_layout import block_size_bound
 from fec.redundancy.labels import LABELS
 from testbed.faults.fault import Fault
 from testbed.faults.fault_times import FaultTimes
+from testbed.model.run_records import FaultOutcome
 from testbed.stream.judgement.lateness import held_s
 from testbed.stream.measurements import BlockOutcomes, IntArray, SentPackets, StreamMeasurements
 from testbed.stream.plan import StreamPlan
@@ -49,56 +50,26 @@ class FaultDiagnosis:
 
 
 @dataclass(frozen=True, kw_only=True)
-class FaultResult:
-    """One fault, prediction beside measurement. Losses are fractions; ``interval`` is where the predicted loss must lie.
+class FaultResult(FaultOutcome):
+    """A fault of a stream as it is judged; packets at its end that are ``undecided_packets`` are left out of the loss."""
 
-    ``bound_block_size``: what no order of labels can be below, ceil(M / (1 - loss)) or the base (loss: as often as the order takes the labels).
-    ``measured_block_size`` is where N settled: the median over the blocks of the steady part (``mean_block_size``: their mean). ``size_range``: block sizes that the sender may settle at, given how well
-    a loss can be told from a measurement.
-    ``sent_per_source``: coded packets sent per source packet, counted over the whole blocks begun after the answer and sent before
-    the fault's end, but for the ``misled_blocks`` among them (``lateness``); ``sent_per_source_error``: the standard error of that mean;
-    ``sent_per_source_misled``: those counted as well. The transient's cost is beside it: packets sent
-    between failure and answer, and the late parity among them.
-    ``undecided_packets``: sent so near to the fault's beginning or end that the clocks of several machines cannot tell on which side; those
-    at its end are left out of the loss. ``reaction_uncertainty_s``: how far the clocks leave the reaction open (0: one clock).
-    ``predicted_block_size``: None where nothing gets by, or where no block size that the sender may choose helps.
-    ``about``: which of the plan's faults it is, as checks name it ("fault:3").
-    ``reaction_s``: from the failure to the first packet sent under the larger N (None: no larger N was called for, or
-    none came: then ``reacted`` is false). Transient blocks were started before the reaction.
-    """
-
-    link: str
-    kind: str
-    start_s: float
-    stop_s: float
-    predicted_loss: float
-    measured_loss: float | None
     interval: tuple[float, float]
-    packets: int
-    predicted_block_size: int | None
-    bound_block_size: int | None
-    measured_block_size: float | None
-    mean_block_size: float | None
     size_range: tuple[int, int]
-    reacted: bool
-    reaction_s: float | None
-    transient_blocks: int
-    transient_blocks_lost: int
-    steady_blocks: int
-    undecodable_blocks: int
-    late_packets: int
-    transient_late_packets: int
-    port_status_s: float | None
     diagnosis: FaultDiagnosis | None
     sent_per_source: float | None
+    """Coded packets sent per source packet, counted over the whole blocks begun after the answer and sent before the fault's end,
+    but for the ``misled_blocks`` among them (``lateness``)."""
     sent_per_source_error: float
+    """The standard error of that mean."""
     transient_packets: int
+    """Sent between failure and answer."""
     transient_late_parity: int
-    reaction_uncertainty_s: float = 0.0
-    undecided_packets: int = 0
+    """The late parity among them."""
     misled_blocks: int = 0
     sent_per_source_misled: float | None = None
+    """``sent_per_source`` with the misled blocks counted as well."""
     about: str = ""
+    """Which of the plan's faults it is, as checks name it ("fault:3")."""
 
     @property
     def impaired(self) -> bool:
