@@ -16,8 +16,6 @@ from testbed.conformance import registries
 from tests.helpers.paths import ROOT
 
 PAGES = sorted([*(ROOT / "docs").rglob("*.md"), ROOT / "README.md"])
-MISTYPED = {"docs/guide/kept_words.md": {"testbed stream --tolerence"}}
-"""Options that a page shows because there is no such one."""
 PACKAGES = ("testbed", "fec", "sfio_emu", "topologies", "experiments")
 FOLDERS = (*PACKAGES, "benchmarks", "examples", "tests", "vagrant", "docs")
 SOURCES = sorted(path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py"))
@@ -129,7 +127,7 @@ def test_commands_and_their_options_exist(page: Path) -> None:
                 continue  # options of an experiment are its own; behind -- stands another program
             words = re.findall(r"(?<![\w-])--?[a-z][\w-]*", rest.split(" # ")[0])
             wrong += [f"testbed {command} {word}" for word in words if word not in _options(command)]
-    assert not set(wrong) - MISTYPED.get(str(page.relative_to(ROOT)), set())
+    assert not wrong
 
 
 @pytest.mark.parametrize("command", COMMANDS)
