@@ -10,10 +10,10 @@ PYTHON := $(TESTBED_VENV)/bin/python
 # one more than there are processors: many tests wait, for a listener, a network or a time limit
 WORKERS ?= $(shell echo $$(($$(nproc 2>/dev/null || echo 2) + 1)))
 
-.PHONY: help demo test bench lint docs mutants soak setup clean
+.PHONY: help demo test test-next-numba bench lint docs mutants soak setup clean
 
 help:  ## this list
-	@sed -n 's/^\([a-z]*\):.*##  *\(.*\)/make \1\t\2/p' Makefile | expand -t 14
+	@sed -n 's/^\([a-z-]*\):.*##  *\(.*\)/make \1\t\2/p' Makefile | expand -t 24
 
 demo:  ## set up, then a coded stream over capillary routes with links failing (ARGS='--quick')
 	@vagrant/provision.sh
@@ -33,6 +33,15 @@ test:  ## set up, then all tests (ARGS='-k capillary' for some)
 	$(PYTHON) -m pytest -r fEs -m "emulation and not unclocked" $(ARGS) || serial=$$?; \
 	if [ $$parallel -eq 5 ] && [ $$serial -eq 5 ]; then exit 5; fi; \
 	[[ $$parallel =~ ^[05]$$ && $$serial =~ ^[05]$$ ]]
+
+# Beside the environment, which keeps its own version; what the newer one compiles is kept apart, too.
+test-next-numba:  ## set up, then the tests of compiled code with the newest numba (docs/guide/compile.md)
+	@vagrant/provision.sh --extras test
+	@$(PYTHON) -m pip install -q --disable-pip-version-check --no-deps --pre --upgrade --target build/next-numba numba llvmlite
+	@PYTHONPATH=build/next-numba NUMBA_CACHE_DIR=build/next-numba-cache $(PYTHON) -m pytest -r fEs $(ARGS) \
+	    tests/testbed/test_compile.py tests/fec/test_compile_cache.py tests/testbed/interconnect/test_simulator_engines_agree.py \
+	    tests/testbed/interconnect/test_tables_for_the_compiler.py tests/testbed/interconnect/test_exhaustive_nac.py \
+	    tests/testbed/routing/capillary tests/testbed/scheduling/fast
 
 bench:  ## set up, then every benchmark, one table each
 	@vagrant/provision.sh --extras bench,mpi
