@@ -15,6 +15,7 @@ import statistics
 import sys
 import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 Times = tuple[float, float]
@@ -30,13 +31,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--no-mininet", action="store_true", help="time only ours")
     args = parser.parse_args(argv)
     from testbed.emulation.machine.capabilities import emulation_obstacle
-    from testbed.emulation.sandbox.sandbox import in_sandbox, run_in_sandbox
+    from testbed.emulation.sandbox.sandbox import in_sandbox
 
     if not in_sandbox():
         obstacle = emulation_obstacle()
         if obstacle is not None:
             print(f"set-up of emulated networks: not measured, {obstacle}")
             return 0
+        sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+        from tests.helpers.sandboxes import run_in_sandbox
+
         words = [sys.executable, __file__, *(sys.argv[1:] if argv is None else argv)]
         done = run_in_sandbox(words, timeout_s=900)
         print(done.stdout, end="")

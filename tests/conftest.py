@@ -206,8 +206,8 @@ def sandboxed(valid_run: ValidRun) -> Callable[..., Any]:
 
 
 def _called(function: Callable[..., Any], arguments: tuple[Any, ...], timeout_s: float) -> Any:
-    from testbed.emulation.sandbox.sandbox import run_in_sandbox
     from testbed.errors import InvalidRunError
+    from tests.helpers.sandboxes import run_in_sandbox
 
     path = function.__code__.co_filename
     words = [sys.executable, "-c", _CALL, path, function.__name__, json.dumps(arguments)]

@@ -13,9 +13,9 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from testbed.emulation.sandbox.door import VARIABLE, open_door
 from testbed.errors import CapabilityError
@@ -66,36 +66,6 @@ def sandbox_command(
     return [sys.executable, "-I", "-S", str(_ENTRY), options, *command]
 
 
-def run_in_sandbox(
-    command: Sequence[str] | str,
-    *arguments: str,
-    timeout_s: float = 60.0,
-    input_text: str | None = None,
-    environment: Mapping[str, str] | None = None,
-    as_user: int | None = None,
-) -> subprocess.CompletedProcess[str]:
-    """Run a command in a sandbox of its own and return what it wrote; for tests, probes and benches.
-
-    ``command``: the words of a program; or a text: a Python module, or ``module:function`` (called without arguments),
-    with ``arguments`` as its command line. ``as_user``: a user id to run as (root only). Raises
-    subprocess.TimeoutExpired after ``timeout_s`` seconds; nothing is left then either.
-    """
-    words = _python_words(command, arguments) if isinstance(command, str) else [*command, *arguments]
-    outer = sandbox_command(words, die_with_parent=True)
-    identity: dict[str, Any] = {} if as_user is None else {"user": as_user, "group": as_user, "extra_groups": []}
-    return subprocess.run(
-        outer,
-        input=input_text,
-        stdin=subprocess.DEVNULL if input_text is None else None,
-        capture_output=True,
-        text=True,
-        timeout=timeout_s,
-        env={**os.environ, **(environment or {})},
-        check=False,
-        **identity,
-    )
-
-
 def probe_sandbox(timeout_s: float = 10.0) -> str | None:
     """Enter a throw-away sandbox and create a veth pair in it; None where that works, else what refused and the mend."""
     try:
@@ -112,14 +82,6 @@ def probe_sandbox(timeout_s: float = 10.0) -> str | None:
     if done.returncode == 0:
         return None
     return done.stderr.strip().removeprefix("testbed: ") or f"the sandbox ended with exit code {done.returncode}"
-
-
-def _python_words(target: str, arguments: Sequence[str]) -> list[str]:
-    module, colon, function = target.partition(":")
-    if not colon:
-        return [sys.executable, "-m", module, *arguments]
-    call = f"import sys, importlib; sys.exit(importlib.import_module({module!r}).{function}())"
-    return [sys.executable, "-c", call, *arguments]
 
 
 def _replace_by(command: list[str]) -> NoReturn:

@@ -15,9 +15,10 @@ from pathlib import Path
 
 import pytest
 
-from testbed.emulation.sandbox.sandbox import in_sandbox, probe_sandbox, run_in_sandbox, sandbox_command
+from testbed.emulation.sandbox.sandbox import in_sandbox, probe_sandbox, sandbox_command
 from tests.helpers.ordinary_user import as_ordinary_user
 from tests.helpers.paths import ROOT
+from tests.helpers.sandboxes import run_in_sandbox
 from tests.helpers.signals import heed_signals
 
 pytestmark = [pytest.mark.emulation, pytest.mark.unclocked]
