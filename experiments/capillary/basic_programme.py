@@ -11,7 +11,7 @@ from experiments.capillary.panels import panels
 from testbed.errors import InputError
 from testbed.model.samples import half_width
 from testbed.model.studies.study import Study
-from testbed.model.verdict import Check, Verdict
+from testbed.model.verdict import Claim, Verdict
 from testbed.routing import capillary_route
 from testbed.routing.capillary.basic_programme import Rule, basic_layers
 from testbed.routing.capillary.thesis_loop import hunt_layers
@@ -105,46 +105,30 @@ def judge(rows: Sequence[Row]) -> Verdict:
     misjudged = [float(not row["first_layer"]) for row in mobile["full"]]
     naive = float(sum(row["wrong"] for row in mobile["full"]))
     checks = [
-        Check.at_least(
-            "share of mobile networks in which the full links of layer 1 are more than its bottlenecks",
-            0.9,
-            statistics.fmean(misjudged),
-            uncertainty=half_width(misjudged),
-            rival=0.0,
-            rival_is="a link without slack is a bottleneck",
-            stated="bottlenecks have to be hunted for (4.2.3)",
-        )
+        Claim("share of mobile networks in which the full links of layer 1 are more than its bottlenecks")
+        .at_least(0.9, statistics.fmean(misjudged))
+        .cites("bottlenecks have to be hunted for (4.2.3)")
+        .against(0.0, "a link without slack is a bottleneck")
+        .plus_minus(half_width(misjudged))
     ]
     checks += [
-        Check.equal(
-            f"mobile networks, {FORMS[form]}: links with a wrong load",
-            0.0,
-            float(sum(row["wrong"] for row in mobile[form])),
-            rival=naive,
-            rival_is="as where all full links are fixed",
-        )
+        Claim(f"mobile networks, {FORMS[form]}: links with a wrong load")
+        .equal(0.0, float(sum(row["wrong"] for row in mobile[form])))
+        .against(naive, "as where all full links are fixed")
         for form in ("priced", "hunted", "stable")
     ]
     gone, spared = (
         sum(row["failure"] is not None or row["wrong"] > 0 for row in tiny[form]) for form in ("hunted", "stable")
     )
     checks += [
-        Check.equal(
-            "nested networks with loads below 1e-7: basic programmes that end infeasible or with wrong loads",
-            float(len(tiny["hunted"])),
-            float(gone),
-            rival=float(spared),
-            rival_is="as the stable form",
-            stated="errors reach noticeable sizes and, at tiny loads, result in infeasible LP problems (page 69)",
-        ),
-        Check.equal(
-            "nested networks with loads below 1e-7, stable form: links with a wrong load",
-            0.0,
-            float(sum(row["wrong"] for row in tiny["stable"])),
-            rival=float(sum(row["wrong"] for row in tiny["hunted"])),
-            rival_is="as the basic programme",
-            stated="very stable even for very deep layers with tiny loads (page 70)",
-        ),
+        Claim("nested networks with loads below 1e-7: basic programmes that end infeasible or with wrong loads")
+        .equal(float(len(tiny["hunted"])), float(gone))
+        .cites("errors reach noticeable sizes and, at tiny loads, result in infeasible LP problems (page 69)")
+        .against(float(spared), "as the stable form"),
+        Claim("nested networks with loads below 1e-7, stable form: links with a wrong load")
+        .equal(0.0, float(sum(row["wrong"] for row in tiny["stable"])))
+        .cites("very stable even for very deep layers with tiny loads (page 70)")
+        .against(float(sum(row["wrong"] for row in tiny["hunted"])), "as the basic programme"),
     ]
     return Verdict(checks=tuple(checks), notes=tuple(_notes(mobile, tiny)))
 

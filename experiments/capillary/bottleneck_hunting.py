@@ -20,7 +20,7 @@ from testbed.campaigns.rows import drawn_pair
 from testbed.errors import InputError
 from testbed.model.samples import half_width
 from testbed.model.studies.study import Study
-from testbed.model.verdict import Check, Verdict
+from testbed.model.verdict import Check, Claim, Verdict
 from testbed.routing import capillary_route
 from testbed.routing.capillary.thesis_loop import hunt_layers
 from topologies import Network, load_network
@@ -143,52 +143,34 @@ def _loop_checks(kind: str, own: Sequence[Row]) -> list[Check]:
     each = [statistics.fmean(hunt[-1] for hunt in row["suspects"]) for row in own]
     unhunted = statistics.fmean(hunt[0] for row in own for hunt in row["suspects"])
     return [
-        Check.equal(
-            f"{kind}: layers whose bottlenecks and factor are those of the exact recursion",
-            float(layers),
-            float(same),
-            rival=float(_unhunted(own)),
-            rival_is="layers of which the full links of the first solution are the bottlenecks: no hunt",
+        Claim(f"{kind}: layers whose bottlenecks and factor are those of the exact recursion")
+        .equal(float(layers), float(same))
+        .against(
+            float(_unhunted(own)), "layers of which the full links of the first solution are the bottlenecks: no hunt"
         ),
-        Check.equal(
-            f"{kind}: bottlenecks of a layer, mean of the ten layers",
-            statistics.fmean(BOTTLENECKS),
-            statistics.fmean(each),
-            tolerance=(BOTTLENECKS[1] - BOTTLENECKS[0]) / 2,
-            uncertainty=half_width(each),
-            rival=unhunted,
-            rival_is="suspects without the hunt",
-            stated="5.9 to 9.9 (page 72)",
-        ),
-        Check.equal(
-            f"{kind}: layers of which the mean number of bottlenecks lies in 5.9 to 9.9 within its 95 % interval",
-            float(LAYERS),
-            float(inside),
-            rival=0.0,
-            rival_is="none: suspects without the hunt",
-            stated="all ten (page 72)",
-        ),
-        Check.equal(
-            f"{kind}: layers of which the longest hunt takes 14 to 23 iterations",
-            float(LAYERS),
-            float(sum(ITERATIONS[0] <= count <= ITERATIONS[1] for count in longest)),
-            rival=0.0,
-            rival_is="none: an interior-point solver's hunts",
-            stated="all ten (page 72)",
-        ),
+        Claim(f"{kind}: bottlenecks of a layer, mean of the ten layers")
+        .equal(statistics.fmean(BOTTLENECKS), statistics.fmean(each), (BOTTLENECKS[1] - BOTTLENECKS[0]) / 2)
+        .cites("5.9 to 9.9 (page 72)")
+        .against(unhunted, "suspects without the hunt")
+        .plus_minus(half_width(each)),
+        Claim(f"{kind}: layers of which the mean number of bottlenecks lies in 5.9 to 9.9 within its 95 % interval")
+        .equal(float(LAYERS), float(inside))
+        .cites("all ten (page 72)")
+        .against(0.0, "none: suspects without the hunt"),
+        Claim(f"{kind}: layers of which the longest hunt takes 14 to 23 iterations")
+        .equal(float(LAYERS), float(sum(ITERATIONS[0] <= count <= ITERATIONS[1] for count in longest)))
+        .cites("all ten (page 72)")
+        .against(0.0, "none: an interior-point solver's hunts"),
     ]
 
 
 def _interior_check(rows: Sequence[Row]) -> Check:
     hunts = sum(len(row["suspects"]) for row in rows)
-    return Check.equal(
-        "interior: share of layers with nothing to hunt",
-        1.0,
-        _unhunted(rows) / hunts,
-        tolerance=0.1,
-        rival=0.0,
-        rival_is="as with vertices",
-        detail="so the document's solver gave vertices",
+    return (
+        Claim("interior: share of layers with nothing to hunt")
+        .equal(1.0, _unhunted(rows) / hunts, 0.1)
+        .against(0.0, "as with vertices")
+        .noting("so the document's solver gave vertices")
     )
 
 

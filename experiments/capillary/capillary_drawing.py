@@ -11,7 +11,7 @@ from typing import Any
 from experiments.capillary.mobile_pairs import outermost_pair
 from testbed.model.samples import half_width
 from testbed.model.studies.study import Study
-from testbed.model.verdict import Check, Verdict
+from testbed.model.verdict import Claim, Verdict
 from testbed.routing import capillary_route
 from testbed.routing.capillary.certificate import check_certificate
 from topologies import load_network
@@ -100,30 +100,18 @@ def judge(rows: Sequence[Row]) -> Verdict:
     sound = sum(not (row["certified"] and row["agrees"]) for row in rows)
     counts = sorted(row["bottlenecks"] for row in counted)
     checks = (
-        Check.equal(
-            "routes whose layers differ from the certified full route's",
-            0.0,
-            float(sound),
-            rival=float(len(rows)),
-            rival_is="all: layers of another route",
-        ),
-        Check.at_least(
-            "layers beyond the tenth, mean over the counted networks",
-            20.0,
-            statistics.fmean(row["all_layers"] - LAYERS for row in counted),
-            uncertainty=half_width([row["all_layers"] - LAYERS for row in counted]),
-            rival=0.0,
-            rival_is="ten layers are all there are",
-            stated="there could be tens of additional layers (page 68)",
-        ),
-        Check.at_least(
-            f"share of the counted networks with {BOTTLENECKS} bottleneck links in ten layers, or fewer",
-            0.025,
-            sum(count <= BOTTLENECKS for count in counts) / len(counts),
-            rival=0.0,
-            rival_is="a number that no such network has",
-            stated=f"{BOTTLENECKS} (page 68)",
-        ),
+        Claim("routes whose layers differ from the certified full route's")
+        .equal(0.0, float(sound))
+        .against(float(len(rows)), "all: layers of another route"),
+        Claim("layers beyond the tenth, mean over the counted networks")
+        .at_least(20.0, statistics.fmean(row["all_layers"] - LAYERS for row in counted))
+        .cites("there could be tens of additional layers (page 68)")
+        .against(0.0, "ten layers are all there are")
+        .plus_minus(half_width([row["all_layers"] - LAYERS for row in counted])),
+        Claim(f"share of the counted networks with {BOTTLENECKS} bottleneck links in ten layers, or fewer")
+        .at_least(0.025, sum(count <= BOTTLENECKS for count in counts) / len(counts))
+        .cites(f"{BOTTLENECKS} (page 68)")
+        .against(0.0, "a number that no such network has"),
     )
     rest = len(ten["loaded"]) - bottlenecks
     return Verdict(

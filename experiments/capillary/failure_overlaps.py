@@ -10,7 +10,7 @@ from typing import Any
 
 from experiments.capillary.panels import panels
 from testbed.model.studies.study import Study
-from testbed.model.verdict import Check, Verdict
+from testbed.model.verdict import Claim, Verdict
 from testbed.routing.redundancy.failure_rates import (
     failure_weights,
     failure_weights_of_two,
@@ -78,42 +78,36 @@ def judge(rows: Sequence[Row]) -> Verdict:
     """The formulas hold in simulation at every duration; the thesis' example value belongs to two seconds; equation 43's number of links."""
     at = {s: overlap_probability(LINKS, s, BETWEEN_S) for s in (1, 2)}
     checks = (
-        Check.at_most(
-            "overlap probability (equation 39) against simulation, in standard deviations of chance, worst over the durations",
+        Claim(
+            "overlap probability (equation 39) against simulation, in standard deviations of chance, worst over the durations"
+        )
+        .at_most(
             DEVIATIONS,
             max(abs(row["overlaps"] - row["predicted_overlaps"]) / row["overlaps_deviation"] for row in rows),
-            rival=min(
+        )
+        .against(
+            min(
                 abs(overlap_probability(LINKS, 2 * row["failure_s"], BETWEEN_S) - row["predicted_overlaps"])
                 / row["overlaps_deviation"]
                 for row in rows
             ),
-            rival_is="the example of Figure 67, in which 1 s has the probability of 2 s, at the duration that shows it least",
+            "the example of Figure 67, in which 1 s has the probability of 2 s, at the duration that shows it least",
         ),
-        Check.at_most(
-            "k1, the share of time with one link down, against simulation, in standard deviations of chance, worst",
-            DEVIATIONS,
-            max(abs(row["one"] - row["predicted_one"]) / row["one_deviation"] for row in rows),
-            rival=min((1 - row["predicted_one"]) / row["one_deviation"] for row in rows),
-            rival_is="single failures only (k1 = 1), at the duration that shows it least",
+        Claim("k1, the share of time with one link down, against simulation, in standard deviations of chance, worst")
+        .at_most(DEVIATIONS, max(abs(row["one"] - row["predicted_one"]) / row["one_deviation"] for row in rows))
+        .against(
+            min((1 - row["predicted_one"]) / row["one_deviation"] for row in rows),
+            "single failures only (k1 = 1), at the duration that shows it least",
         ),
-        Check.equal(
-            "overlap probability at 2 s",
-            at[2],
-            0.0274,
-            tolerance=5e-5,
-            rival=at[1],
-            rival_is="that of 1 s, for which it is printed",
-            stated="2.74 % for 1 s (appendix G.1)",
-        ),
-        Check.equal("overlap probability at 1 s", 0.0138, at[1], tolerance=5e-5, rival=at[2], rival_is="that of 2 s"),
-        Check.equal(
-            "links up to an overlap probability of 5 %, 5 s once a day",
-            886,
-            int(most_links(0.05, 5, 86400)),
-            rival=int(0.05 * 86400 / 5),
-            rival_is="N t / d itself for the probability",
-            stated="nearly 900 (appendix G.1)",
-        ),
+        Claim("overlap probability at 2 s")
+        .equal(at[2], 0.0274, 5e-5)
+        .cites("2.74 % for 1 s (appendix G.1)")
+        .against(at[1], "that of 1 s, for which it is printed"),
+        Claim("overlap probability at 1 s").equal(0.0138, at[1], 5e-5).against(at[2], "that of 2 s"),
+        Claim("links up to an overlap probability of 5 %, 5 s once a day")
+        .equal(886, int(most_links(0.05, 5, 86400)))
+        .cites("nearly 900 (appendix G.1)")
+        .against(int(0.05 * 86400 / 5), "N t / d itself for the probability"),
     )
     return Verdict(checks=checks)
 

@@ -11,7 +11,7 @@ from typing import Any
 from experiments.capillary.panels import log_ticks, panels
 from fec.redundancy.block_size import decoding_failure_probability, fec_block_size
 from testbed.model.studies.study import Study
-from testbed.model.verdict import Check, Verdict
+from testbed.model.verdict import Check, Claim, Verdict
 
 Row = Mapping[str, Any]
 RATE = 1e-5
@@ -51,12 +51,13 @@ def measure(point: Mapping[str, Any]) -> dict[str, Any]:
 def judge(rows: Sequence[Row]) -> Verdict:
     """The table holds exactly; the curves lie between equations 27 and 28; a greater M needs less."""
     checks = [
-        Check.equal(
-            f"M = {row['m']}: of the block sizes for losses of {', '.join(TABLE_LOSSES)}, those as worked out independently",
-            float(len(TABLE_LOSSES)),
-            float(_agreeing(row["table"], row["m"])),
-            rival=float(_agreeing([math.ceil(row["m"] / (1 - Fraction(p))) for p in TABLE_LOSSES], row["m"])),
-            rival_is="blocks that decode on average: equation 28 rounded up",
+        Claim(
+            f"M = {row['m']}: of the block sizes for losses of {', '.join(TABLE_LOSSES)}, those as worked out independently"
+        )
+        .equal(float(len(TABLE_LOSSES)), float(_agreeing(row["table"], row["m"])))
+        .against(
+            float(_agreeing([math.ceil(row["m"] / (1 - Fraction(p))) for p in TABLE_LOSSES], row["m"])),
+            "blocks that decode on average: equation 28 rounded up",
         )
         for row in rows
         if row["m"] in TABLE
@@ -101,7 +102,7 @@ def _agreeing(sizes: Sequence[int], m: int) -> int:
 
 
 def _none(name: str, count: int, rival: int, rival_is: str) -> Check:
-    return Check.equal(name, 0.0, float(count), rival=float(rival), rival_is=rival_is)
+    return Claim(name).equal(0.0, float(count)).against(float(rival), rival_is)
 
 
 def figures(rows: Sequence[Row]) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from experiments.capillary.mobile_pairs import mobile_pair
 from experiments.capillary.panels import panels
 from testbed.model.samples import half_width
 from testbed.model.studies.study import Study
-from testbed.model.verdict import Check, Verdict
+from testbed.model.verdict import Claim, Verdict
 from testbed.routing import route_by_name
 from testbed.routing.redundancy.coding import Coding, Labels
 from testbed.routing.redundancy.ror_study import route_breakdown
@@ -65,26 +65,18 @@ def judge(rows: Sequence[Row]) -> Verdict:
     """No link asks for more with stratified labels, at rest or in a failure; what ROR makes of it is a note."""
     sizes = [pair for row in rows for pair in zip(row["stratified"]["sizes"], row["random"]["sizes"], strict=True)]
     checks = [
-        Check.equal(
-            "links whose stratified block is the longer one",
-            0,
-            sum(a > b for a, b in sizes),
-            rival=sum(a < b for a, b in sizes),
-            rival_is="as many as have the longer random block",
-        )
+        Claim("links whose stratified block is the longer one")
+        .equal(0, sum(a > b for a, b in sizes))
+        .against(sum(a < b for a, b in sizes), "as many as have the longer random block")
     ]
     for m in BLOCKS:
         own = [row for row in rows if row["m"] == m]
         share = sum(r["stratified"]["extra"] for r in own) / sum(r["random"]["extra"] for r in own)
         checks.append(
-            Check.at_most(
-                f"M = {m}: packets added over all failures, stratified over random",
-                MOST,
-                share,
-                uncertainty=half_width([r["stratified"]["extra"] / r["random"]["extra"] for r in own]),
-                rival=1.0,
-                rival_is="as many as random labels need",
-            )
+            Claim(f"M = {m}: packets added over all failures, stratified over random")
+            .at_most(MOST, share)
+            .against(1.0, "as many as random labels need")
+            .plus_minus(half_width([r["stratified"]["extra"] / r["random"]["extra"] for r in own]))
         )
     notes = [
         f"M = {m}: FEC_t {statistics.fmean(r['stratified']['base'] for r in rows if r['m'] == m):.1f} stratified, "

@@ -22,7 +22,7 @@ from testbed.model.code_words import SHORT_AND_LARGE
 from testbed.model.routes import SplitRoute
 from testbed.model.samples import half_width
 from testbed.model.studies.study import Study
-from testbed.model.verdict import Check, Verdict
+from testbed.model.verdict import Check, Claim, Verdict
 from testbed.routing import capillary_route
 from testbed.routing.redundancy.ror_study import ror_by_tolerance
 from topologies import Network, load_network
@@ -136,14 +136,12 @@ def _checks(name: str, rows: Sequence[Row]) -> list[Check]:
         _over_sets(
             rows,
             lambda part, equation=equation: fall(part, equation),  # type: ignore[misc]
-            lambda value, width, title=title: Check.at_least(  # type: ignore[misc]
-                f"{name}, {title}: fall of the mean ROR from layer 1 to full",
-                MIN_FALL,
-                value,
-                uncertainty=width,
-                rival=0.0,
-                rival_is="no fall",
-                stated="decreases substantially (page 80)",
+            lambda value, width, title=title: (
+                Claim(f"{name}, {title}: fall of the mean ROR from layer 1 to full")
+                .at_least(MIN_FALL, value)
+                .cites("decreases substantially (page 80)")
+                .against(0.0, "no fall")
+                .plus_minus(width)
             ),
         )
         for equation, title in EQUATIONS.items()
@@ -152,14 +150,12 @@ def _checks(name: str, rows: Sequence[Row]) -> list[Check]:
         _over_sets(
             rows,
             falling_share,
-            lambda value, width: Check.at_least(
-                f"{name}: share of frames whose ROR (eq. 23) is less at layer 10 than at layer 1",
-                MOST_CASES,
-                value,
-                uncertainty=width,
-                rival=0.5,
-                rival_is="as often as not",
-                stated="in most cases (page 79)",
+            lambda value, width: (
+                Claim(f"{name}: share of frames whose ROR (eq. 23) is less at layer 10 than at layer 1")
+                .at_least(MOST_CASES, value)
+                .cites("in most cases (page 79)")
+                .against(0.5, "as often as not")
+                .plus_minus(width)
             ),
         )
     )
@@ -167,15 +163,12 @@ def _checks(name: str, rows: Sequence[Row]) -> list[Check]:
         _over_sets(
             rows,
             lambda part: _at_layer(part, "short", 9) / _at_layer(part, "large", 9),
-            lambda value, width: Check.equal(
-                f"{name}: ROR of short blocks over that of large ones at layer 10",
-                2.0,
-                value,
-                tolerance=0.6,
-                uncertainty=width,
-                rival=1.0,
-                rival_is="large blocks save nothing",
-                stated="twice as low (page 78)",
+            lambda value, width: (
+                Claim(f"{name}: ROR of short blocks over that of large ones at layer 10")
+                .equal(2.0, value, 0.6)
+                .cites("twice as low (page 78)")
+                .against(1.0, "large blocks save nothing")
+                .plus_minus(width)
             ),
         )
     )
@@ -183,14 +176,12 @@ def _checks(name: str, rows: Sequence[Row]) -> list[Check]:
         _over_sets(
             rows,
             _gain_of_tolerance,
-            lambda value, width: Check.at_most(
-                f"{name}: ROR of the full route over layer 1's (eq. 23), at 7.8 % over the same at 3.6 %",
-                0.95,
-                value,
-                uncertainty=width,
-                rival=1.0,
-                rival_is="the same gain at every tolerance",
-                stated="tolerance emphasises the gain (page 79)",
+            lambda value, width: (
+                Claim(f"{name}: ROR of the full route over layer 1's (eq. 23), at 7.8 % over the same at 3.6 %")
+                .at_most(0.95, value)
+                .cites("tolerance emphasises the gain (page 79)")
+                .against(1.0, "the same gain at every tolerance")
+                .plus_minus(width)
             ),
         )
     )

@@ -26,7 +26,7 @@ from fec import ror
 from testbed.model.code_words import code_words
 from testbed.model.samples import half_width
 from testbed.model.studies.study import Study
-from testbed.model.verdict import Check, Verdict
+from testbed.model.verdict import Check, Claim, Verdict
 from testbed.routing import route_by_name
 from testbed.routing.redundancy.coding import Coding
 from testbed.routing.redundancy.least_fec import LeastFec, least_fec_route, least_fec_route_small
@@ -189,12 +189,9 @@ def judge(rows: Sequence[Row]) -> Verdict:
             notes.append(f"{name}: optimum not proved in {sum(gap > 1e-3 for gap in gaps)} of {len(gaps)}")
         else:
             checks.append(
-                Check.at_most(
-                    f"{name}: optimum less its proved lower bound, worst",
-                    1e-3,
-                    max(gaps),
-                    rival_is="none: the bound is the solver's proof",
-                )
+                Claim(f"{name}: optimum less its proved lower bound, worst")
+                .at_most(1e-3, max(gaps))
+                .against(None, "none: the bound is the solver's proof")
             )
         total = comparable(rows, kind, equation)
         for method in METHODS:
@@ -210,23 +207,22 @@ def judge(rows: Sequence[Row]) -> Verdict:
 def _distance_check(rows: Sequence[Row], kind: str, equation: str, own: Sequence[float]) -> Check:
     name = f"{KINDS[kind]}, {EQUATIONS[equation]}"
     if kind == "mobile":
-        return Check.at_most(
-            f"{name}: median ROR of capillary over the optimum",
-            MOST,
-            statistics.median(own),
-            uncertainty=half_width(own),
-            rival=statistics.median(ratios(rows, kind, equation, "capillary:1")),
-            rival_is="that of layer 1: further layers gain nothing",
-            detail=f"greatest {max(own):.3f}",
+        return (
+            Claim(f"{name}: median ROR of capillary over the optimum")
+            .at_most(MOST, statistics.median(own))
+            .against(
+                statistics.median(ratios(rows, kind, equation, "capillary:1")),
+                "that of layer 1: further layers gain nothing",
+            )
+            .plus_minus(half_width(own))
+            .noting(f"greatest {max(own):.3f}")
         )
     others = ratios(rows, kind, equation, RIVAL)
-    return Check.at_most(
-        f"{name}: greatest ROR of capillary over the optimum",
-        MOST,
-        max(own),
-        rival=max(others) if others else None,
-        rival_is="the greatest of two disjoint paths",
-        detail=f"{MOST:g} at most; median {statistics.median(own):.3f} of {len(own)}",
+    return (
+        Claim(f"{name}: greatest ROR of capillary over the optimum")
+        .at_most(MOST, max(own))
+        .against(max(others) if others else None, "the greatest of two disjoint paths")
+        .noting(f"{MOST:g} at most; median {statistics.median(own):.3f} of {len(own)}")
     )
 
 

@@ -11,7 +11,7 @@ from experiments.capillary.panels import log_ticks, panels
 from testbed.model.code_words import SHORT_AND_LARGE
 from testbed.model.samples import half_width
 from testbed.model.studies.study import Study
-from testbed.model.verdict import Check, Verdict
+from testbed.model.verdict import Claim, Verdict
 from testbed.routing.methods import route_by_name
 from testbed.routing.redundancy.ror_study import ror_by_tolerance
 
@@ -65,23 +65,15 @@ def judge(rows: Sequence[Row]) -> Verdict:
     small = min(share[t] for t, tolerance in enumerate(TOLERANCES) if tolerance <= SMALL)
     middle = share[TOLERANCES.index(THESIS_MIDDLE)]
     checks = (
-        Check.at_least(
-            f"share of networks whose ROR rises from layer 1 to full at tolerances up to {SMALL:.0%} (least)",
-            0.85,
-            small,
-            uncertainty=_share_width(rows, SMALL),
-            rival=0.5,
-            rival_is="as often as not",
-        ),
-        Check.at_most(
-            f"share of networks whose ROR rises at {THESIS_MIDDLE:.1%}",
-            0.1,
-            middle,
-            uncertainty=_share_width(rows, THESIS_MIDDLE),
-            rival=small,
-            rival_is="as at small tolerances",
-            stated="decreases noticeably in most cases (page 79)",
-        ),
+        Claim(f"share of networks whose ROR rises from layer 1 to full at tolerances up to {SMALL:.0%} (least)")
+        .at_least(0.85, small)
+        .against(0.5, "as often as not")
+        .plus_minus(_share_width(rows, SMALL)),
+        Claim(f"share of networks whose ROR rises at {THESIS_MIDDLE:.1%}")
+        .at_most(0.1, middle)
+        .cites("decreases noticeably in most cases (page 79)")
+        .against(small, "as at small tolerances")
+        .plus_minus(_share_width(rows, THESIS_MIDDLE)),
     )
     ratio = mean_ratio(rows, "short")
     turn = next((t for t, r in zip(TOLERANCES, ratio, strict=True) if r < 1), None)

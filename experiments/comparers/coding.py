@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import Any
 
 from testbed.model.studies.study import Study
-from testbed.model.verdict import Check, Verdict
+from testbed.model.verdict import Claim, Verdict
 
 Row = Mapping[str, Any]
 FLOWS = {
@@ -174,43 +174,31 @@ def judge(rows: Sequence[Row]) -> Verdict:
     light = [row for row in rows if row["share"] < BUDGET]
     heavy = [row for row in rows if row["share"] >= BUDGET and row["network"] != "channel"]
     checks = [
-        Check.equal(
-            "packets decoded to other bytes",
-            0,
-            sum(row[code]["wrong"] for row in rows for code in CODES),
-            rival_is="none: a count of errors",
-            detail=f"{len(rows)} faults and channels",
-        ),
-        Check.at_most(
-            "residual loss of rlc:46 over RS(30,23)'s, sums over losses that the budget could carry",
-            LESS,
-            _total(light, "rlc:46") / max(_total(light, "rs:30,23"), 1e-12),
-            rival=1.0,
-            rival_is="a window loses as much as a block of the same budget",
-            detail=f"{len(light)} faults and channels",
-        ),
-        Check.at_most(
-            "delay of decoded packets, rlc:23 over RS(30,23), median",
+        Claim("packets decoded to other bytes")
+        .equal(0, sum(row[code]["wrong"] for row in rows for code in CODES))
+        .against(None, "none: a count of errors")
+        .noting(f"{len(rows)} faults and channels"),
+        Claim("residual loss of rlc:46 over RS(30,23)'s, sums over losses that the budget could carry")
+        .at_most(LESS, _total(light, "rlc:46") / max(_total(light, "rs:30,23"), 1e-12))
+        .against(1.0, "a window loses as much as a block of the same budget")
+        .noting(f"{len(light)} faults and channels"),
+        Claim("delay of decoded packets, rlc:23 over RS(30,23), median")
+        .at_most(
             SOONER,
             statistics.median(
                 row["rlc:23"]["delay_s"] / row["rs:30,23"]["delay_s"]
                 for row in rows
                 if row["rlc:23"]["delay_s"] and row["rs:30,23"]["delay_s"]
             ),
-            rival=1.0,
-            rival_is="a window decodes no sooner than a block",
-        ),
+        )
+        .against(1.0, "a window decodes no sooner than a block"),
     ]
     if heavy:
         checks.append(
-            Check.at_most(
-                "residual loss of the adaptive code over RS(30,23)'s, sums over failures beyond the budget",
-                ANSWERED,
-                _total(heavy, "adaptive") / max(_total(heavy, "rs:30,23"), 1e-12),
-                rival=1.0,
-                rival_is="a sender that answers nothing",
-                detail=f"{len(heavy)} failures",
-            )
+            Claim("residual loss of the adaptive code over RS(30,23)'s, sums over failures beyond the budget")
+            .at_most(ANSWERED, _total(heavy, "adaptive") / max(_total(heavy, "rs:30,23"), 1e-12))
+            .against(1.0, "a sender that answers nothing")
+            .noting(f"{len(heavy)} failures")
         )
     return Verdict(checks=tuple(checks), notes=tuple(_notes(rows)))
 

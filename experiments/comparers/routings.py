@@ -13,7 +13,7 @@ from typing import Any
 
 from testbed.model.code_words import code_words
 from testbed.model.studies.study import Study
-from testbed.model.verdict import Check, Verdict
+from testbed.model.verdict import Check, Claim, Verdict
 
 Row = Mapping[str, Any]
 NETWORKS = ("swiss-t1", "optical-cloud", "torus:4x4", "fat-tree:4,2", "manet:nodes=30,seed=3", "manet:nodes=30,seed=4")
@@ -185,39 +185,30 @@ def _soundness(rows: Sequence[Row]) -> list[Check]:
         if other is not None
     ]
     return [
-        Check.equal(
-            "violations found by the independent checker",
-            0,
-            sum(len(one["violations"]) for row in rows for one in row["methods"].values()),
-            rival_is="none: a count of errors",
-            detail=f"{sum(len(row['methods']) for row in rows)} routings of {len(rows)} matrices",
-        ),
-        Check.at_most(
-            "optimum over its proved bound, less 1, worst",
-            1e-5,
-            max(row["utilisation"] / max(row["methods"]["optimum"]["bound"], 1e-12) - 1 for row in rows),
-            rival=ecmp - 1,
-            rival_is="a routing that is not optimal (ECMP, median)",
-        ),
-        Check.at_most(
-            "greatest utilisation by GLOP against HiGHS (optimum, SMORE), relative, worst",
-            1e-5,
-            max(again),
-            rival=statistics.median(
+        Claim("violations found by the independent checker")
+        .equal(0, sum(len(one["violations"]) for row in rows for one in row["methods"].values()))
+        .against(None, "none: a count of errors")
+        .noting(f"{sum(len(row['methods']) for row in rows)} routings of {len(rows)} matrices"),
+        Claim("optimum over its proved bound, less 1, worst")
+        .at_most(1e-5, max(row["utilisation"] / max(row["methods"]["optimum"]["bound"], 1e-12) - 1 for row in rows))
+        .against(ecmp - 1, "a routing that is not optimal (ECMP, median)"),
+        Claim("greatest utilisation by GLOP against HiGHS (optimum, SMORE), relative, worst")
+        .at_most(1e-5, max(again))
+        .against(
+            statistics.median(
                 row["methods"]["raecke"]["over_optimum"] / row["methods"]["smore:4"]["over_optimum"] for row in rows
             )
             - 1,
-            rival_is="rates that are not the best for the same trees (median)",
-            detail=f"{len(again)} programmes",
-        ),
-        Check.equal(
-            "objections to the certificates of max-min-fair rates",
-            0,
-            sum(row["filling"]["wrong"] for row in rows),
-            rival=sum(row["filling"]["wrong_of_optimum"] for row in rows),
-            rival_is="the rates that the optimum's routing gives, under the same certificates",
-            detail=f"{sum(row['filling']['levels'] for row in rows)} levels",
-        ),
+            "rates that are not the best for the same trees (median)",
+        )
+        .noting(f"{len(again)} programmes"),
+        Claim("objections to the certificates of max-min-fair rates")
+        .equal(0, sum(row["filling"]["wrong"] for row in rows))
+        .against(
+            sum(row["filling"]["wrong_of_optimum"] for row in rows),
+            "the rates that the optimum's routing gives, under the same certificates",
+        )
+        .noting(f"{sum(row['filling']['levels'] for row in rows)} levels"),
     ]
 
 
@@ -227,28 +218,16 @@ def _quality(rows: Sequence[Row]) -> list[Check]:
 
     flows = {row["network"]: row["flow"] for row in rows}
     return [
-        Check.at_most(
-            "MLU of smore:4 over the optimum, median",
-            NEAR,
-            statistics.median(ratios("smore:4")),
-            rival=statistics.median(ratios("raecke")),
-            rival_is="the same trees with rates that do not know the demands",
-        ),
-        Check.at_least(
-            "least rate of max-min over the optimum's common one, least",
-            1 - LEVEL,
-            min(ratios("max-min", "least_rate")),
-            rival=min(ratios("ecmp", "least_rate")),
-            rival_is="a routing that is not optimal (ECMP)",
-        ),
-        Check.at_most(
-            "loads of one flow: max-min-fair programme against the exact capillary route, worst",
-            LEVEL,
-            max(flow["fair_off"] for flow in flows.values()),
-            rival=statistics.median(flow["ecmp_off"] for flow in flows.values()),
-            rival_is="another routing (ECMP, median)",
-            detail=f"{len(flows)} networks",
-        ),
+        Claim("MLU of smore:4 over the optimum, median")
+        .at_most(NEAR, statistics.median(ratios("smore:4")))
+        .against(statistics.median(ratios("raecke")), "the same trees with rates that do not know the demands"),
+        Claim("least rate of max-min over the optimum's common one, least")
+        .at_least(1 - LEVEL, min(ratios("max-min", "least_rate")))
+        .against(min(ratios("ecmp", "least_rate")), "a routing that is not optimal (ECMP)"),
+        Claim("loads of one flow: max-min-fair programme against the exact capillary route, worst")
+        .at_most(LEVEL, max(flow["fair_off"] for flow in flows.values()))
+        .against(statistics.median(flow["ecmp_off"] for flow in flows.values()), "another routing (ECMP, median)")
+        .noting(f"{len(flows)} networks"),
     ]
 
 

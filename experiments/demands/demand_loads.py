@@ -15,7 +15,7 @@ from typing import Any
 from experiments.demands.planned_pairs import JOINT, PAIRS, planned
 from testbed.model.code_words import code_words
 from testbed.model.studies.study import Study
-from testbed.model.verdict import Check, Verdict
+from testbed.model.verdict import Check, Claim, Verdict
 from topologies.network import label_of
 
 Row = Mapping[str, Any]
@@ -137,13 +137,9 @@ def judge(rows: Sequence[Row]) -> Verdict:
             checks += _cut_checks(name, own) if "down" in own[0] else []
             continue
         checks.append(
-            Check.at_least(
-                f"{name} predicted, {installed} installed: greatest deviation of a link's load",
-                3 * TOLERANCE,
-                min(deviation(row["rest"]) for row in own),
-                rival=TOLERANCE,
-                rival_is="a wrong splitting that is taken for the right one",
-            )
+            Claim(f"{name} predicted, {installed} installed: greatest deviation of a link's load")
+            .at_least(3 * TOLERANCE, min(deviation(row["rest"]) for row in own))
+            .against(TOLERANCE, "a wrong splitting that is taken for the right one")
         )
     invalid = next((row["invalid"] for row in rows if row["invalid"] and row["installed"] == row["predicted"]), None)
     return Verdict(checks=tuple(checks), invalid=invalid, notes=_notes(rows))
@@ -155,52 +151,34 @@ def _rest_checks(name: str, rows: Sequence[Row]) -> list[Check]:
     nearest = min(others, key=lambda method: deviation(rest, row["rivals"][method]))
     top = max(rest["predicted"])
     return [
-        Check.at_most(
-            f"{name}: greatest deviation of a link's load at rest, over the greatest load",
-            TOLERANCE,
-            deviation(rest),
-            uncertainty=None if open_to is None else open_to / top,
-            rival=deviation(rest, row["rivals"][nearest]),
-            rival_is=f"the loads of {nearest}",
-            detail=f"{len(rest['links'])} links, {len(rows)} run{'s' * (len(rows) > 1)}",
-        ),
-        Check.equal(
-            f"{name}: load of the fullest link at rest, packets/s",
-            top,
-            max(rest["measured"]),
-            tolerance=TOLERANCE * top,
-            uncertainty=open_to,
-            rival=max(row["rivals"][nearest]),
-            rival_is=f"the fullest link of {nearest}",
-        ),
+        Claim(f"{name}: greatest deviation of a link's load at rest, over the greatest load")
+        .at_most(TOLERANCE, deviation(rest))
+        .against(deviation(rest, row["rivals"][nearest]), f"the loads of {nearest}")
+        .plus_minus(None if open_to is None else open_to / top)
+        .noting(f"{len(rest['links'])} links, {len(rows)} run{'s' * (len(rows) > 1)}"),
+        Claim(f"{name}: load of the fullest link at rest, packets/s")
+        .equal(top, max(rest["measured"]), TOLERANCE * top)
+        .against(max(row["rivals"][nearest]), f"the fullest link of {nearest}")
+        .plus_minus(open_to),
     ]
 
 
 def _cut_checks(name: str, rows: Sequence[Row]) -> list[Check]:
     row, (down, open_to) = rows[0], pooled([row["down"] for row in rows])
     found = [
-        Check.at_most(
-            f"{name}, {row['cut']} down: greatest deviation of a link's load, over the greatest load",
-            TOLERANCE,
-            deviation(down),
-            uncertainty=None if open_to is None else open_to / max(down["predicted"]),
-            rival=deviation(down, row["rest"]["predicted"]),
-            rival_is="the loads at rest: nobody answers",
-        )
+        Claim(f"{name}, {row['cut']} down: greatest deviation of a link's load, over the greatest load")
+        .at_most(TOLERANCE, deviation(down))
+        .against(deviation(down, row["rest"]["predicted"]), "the loads at rest: nobody answers")
+        .plus_minus(None if open_to is None else open_to / max(down["predicted"]))
     ]
     for k, pair in enumerate(row["pairs"]):
         if pair["ror_predicted"] > 0:
             measured = [one["pairs"][k]["ror_measured"] for one in rows]
             found.append(
-                Check.equal(
-                    f"{name}: ROR of {pair['source']} to {pair['sink']} for {row['cut']}",
-                    pair["ror_predicted"],
-                    sum(measured) / len(measured),
-                    tolerance=pair["ror_tolerance"],
-                    uncertainty=_half_width(measured),
-                    rival=0.0,
-                    rival_is="a sender that answers nothing",
-                )
+                Claim(f"{name}: ROR of {pair['source']} to {pair['sink']} for {row['cut']}")
+                .equal(pair["ror_predicted"], sum(measured) / len(measured), pair["ror_tolerance"])
+                .against(0.0, "a sender that answers nothing")
+                .plus_minus(_half_width(measured))
             )
     return found
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from testbed.model.code_words import SHORT_AND_LARGE
 from testbed.model.studies.study import Study
-from testbed.model.verdict import Check, Verdict
+from testbed.model.verdict import Check, Claim, Verdict
 
 Row = Mapping[str, Any]
 METHODS = ("single", "ecmp", "capillary", "ksp:4", "semi-ksp:4", "raecke", "smore:4", "optimum")
@@ -124,43 +124,27 @@ def judge(rows: Sequence[Row]) -> Verdict:
     exposed = {method: [row["methods"][method]["exposed"] / row["pairs"] for row in rows] for method in METHODS}
     emptier = _share(rows, "capillary", "single")
     checks = [
-        Check.equal(
-            "violations found by the independent checker",
+        Claim("violations found by the independent checker")
+        .equal(
             0,
             sum(len(one["violations"]) for _, _, one in every)
             + sum(len(one.get("violations", ())) for row in rows for one in row["trade"]),
-            rival_is="none: a count of errors",
-            detail=f"{len(every)} routings of {len(rows)} matrices",
-        ),
-        Check.at_most(
-            "optimum over its proved lower bound, less 1, worst",
-            1e-5,
-            max(row["utilisation"] / max(row["bound"], 1e-12) - 1 for row in rows),
-            rival=statistics.median(ratio["ecmp"]) - 1,
-            rival_is="a routing that is not optimal (ECMP, median)",
-        ),
-        Check.at_most(
-            "MLU of smore:4 over the optimum, median",
-            NEAR,
-            statistics.median(ratio["smore:4"]),
-            rival=statistics.median(ratio["raecke"]),
-            rival_is="the same trees with rates that do not know the demands",
-            detail=f"worst {max(ratio['smore:4']):.3f}",
-        ),
-        Check.at_least(
-            "share of matrices in which capillary routing's fullest link is emptier than the single path's",
-            0.9,
-            emptier,
-            rival=CHANCE,
-            rival_is="chance: no difference",
-        ),
-        Check.equal(
-            "pairs that capillary routing exposes, share",
-            0,
-            max(exposed["capillary"]),
-            rival=statistics.median(exposed["optimum"]),
-            rival_is="the optimum's, median",
-        ),
+        )
+        .against(None, "none: a count of errors")
+        .noting(f"{len(every)} routings of {len(rows)} matrices"),
+        Claim("optimum over its proved lower bound, less 1, worst")
+        .at_most(1e-5, max(row["utilisation"] / max(row["bound"], 1e-12) - 1 for row in rows))
+        .against(statistics.median(ratio["ecmp"]) - 1, "a routing that is not optimal (ECMP, median)"),
+        Claim("MLU of smore:4 over the optimum, median")
+        .at_most(NEAR, statistics.median(ratio["smore:4"]))
+        .against(statistics.median(ratio["raecke"]), "the same trees with rates that do not know the demands")
+        .noting(f"worst {max(ratio['smore:4']):.3f}"),
+        Claim("share of matrices in which capillary routing's fullest link is emptier than the single path's")
+        .at_least(0.9, emptier)
+        .against(CHANCE, "chance: no difference"),
+        Claim("pairs that capillary routing exposes, share")
+        .equal(0, max(exposed["capillary"]))
+        .against(statistics.median(exposed["optimum"]), "the optimum's, median"),
     ]
     return Verdict(checks=(*checks, *_trade_checks(rows)), notes=_notes(rows, ratio, exposed))
 
@@ -192,20 +176,15 @@ def _trade_checks(rows: Sequence[Row]) -> list[Check]:
         if one["found"] and one["limit"] != LIMITS[0]
     ]
     return [
-        Check.at_most(
-            "total ROR (equation 29) of the least within 1.05 of the optimum's MLU, over capillary routing's, median",
-            0.95,
-            statistics.median(ratios),
-            rival=1.0,
-            rival_is="capillary routing's own",
-            detail=f"worst {max(ratios):.3f} of {len(ratios)}",
-        ),
-        Check.at_most(
-            "least ROR found over its proved bound, less 1, worst (limits of 1.05 and more)",
-            0.03,
-            max(gaps),
-            rival=statistics.median([1 / ratio for ratio in trade_ratios(rows, None)]) - 1,
-            rival_is="capillary routing's distance to the least",
+        Claim("total ROR (equation 29) of the least within 1.05 of the optimum's MLU, over capillary routing's, median")
+        .at_most(0.95, statistics.median(ratios))
+        .against(1.0, "capillary routing's own")
+        .noting(f"worst {max(ratios):.3f} of {len(ratios)}"),
+        Claim("least ROR found over its proved bound, less 1, worst (limits of 1.05 and more)")
+        .at_most(0.03, max(gaps))
+        .against(
+            statistics.median([1 / ratio for ratio in trade_ratios(rows, None)]) - 1,
+            "capillary routing's distance to the least",
         ),
     ]
 

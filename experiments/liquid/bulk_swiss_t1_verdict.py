@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from testbed.model.verdict import Check, Verdict
+from testbed.model.verdict import Check, Claim, Verdict
 from testbed.scheduling.baselines import Order
 
 Row = Mapping[str, Any]
@@ -128,24 +128,16 @@ def _throughput_checks(patterns: Sequence[Row]) -> list[Check]:
     liquid, liquid_width = _over(patterns, lambda row: row["liquid_ratio"])
     robin, robin_width = _over(patterns, lambda row: row["round_robin_ratio"])
     return [
-        Check.at_least(
-            "liquid schedules over the liquid throughput, median",
-            MIN_LIQUID,
-            liquid,
-            uncertainty=liquid_width,
-            stated="very close to the liquid throughput, Figure 43",
-            rival=robin,
-            rival_is="round robin's median",
-        ),
-        Check.at_most(
-            "round robin over the liquid throughput, median",
-            MAX_ROUND_ROBIN,
-            robin,
-            uncertainty=robin_width,
-            stated="far below the liquid throughput, Figure 42; for many only 50 % (Gabrielyan and Hersch 2002, Figure 11)",
-            rival=liquid,
-            rival_is="liquid schedules' median",
-        ),
+        Claim("liquid schedules over the liquid throughput, median")
+        .at_least(MIN_LIQUID, liquid)
+        .cites("very close to the liquid throughput, Figure 43")
+        .against(robin, "round robin's median")
+        .plus_minus(liquid_width),
+        Claim("round robin over the liquid throughput, median")
+        .at_most(MAX_ROUND_ROBIN, robin)
+        .cites("far below the liquid throughput, Figure 42; for many only 50 % (Gabrielyan and Hersch 2002, Figure 11)")
+        .against(liquid, "liquid schedules' median")
+        .plus_minus(robin_width),
     ]
 
 
@@ -156,23 +148,15 @@ def _gain_checks(patterns: Sequence[Row]) -> list[Check]:
     gain, width = _over(large, _gain)
     usual = sum(USUAL_GAIN[0] <= _gain(row) <= USUAL_GAIN[1] for row in large) / len(large)
     return [
-        Check.at_least(
-            f"median gain of liquid schedules over round robin, patterns of {LARGE} nodes and more",
-            LEAST_GAIN,
-            gain,
-            uncertainty=width,
-            stated="a factor of 1.5 to 2, section 3.9; of two for many, section 3.8.2",
-            rival=1.0,
-            rival_is="no gain",
-        ),
-        Check.at_least(
-            f"share of the patterns of {LARGE} nodes and more with a gain of {USUAL_GAIN[0]:g} to {USUAL_GAIN[1]:g}",
-            0.5,
-            usual,
-            stated="most sub-topologies, section 3.9",
-            rival=0.0,
-            rival_is="gains of another size",
-        ),
+        Claim(f"median gain of liquid schedules over round robin, patterns of {LARGE} nodes and more")
+        .at_least(LEAST_GAIN, gain)
+        .cites("a factor of 1.5 to 2, section 3.9; of two for many, section 3.8.2")
+        .against(1.0, "no gain")
+        .plus_minus(width),
+        Claim(f"share of the patterns of {LARGE} nodes and more with a gain of {USUAL_GAIN[0]:g} to {USUAL_GAIN[1]:g}")
+        .at_least(0.5, usual)
+        .cites("most sub-topologies, section 3.9")
+        .against(0.0, "gains of another size"),
     ]
 
 
@@ -186,15 +170,11 @@ def _order_checks(patterns: Sequence[Row]) -> list[Check]:
     for method, words in (("random", "random"), ("fifo", "FIFO")):
         measured, width = _over(patterns, _quotient(f"{method}_ratio", "round_robin_ratio"))
         checks.append(
-            Check.at_most(
-                f"throughput of {NAMES[method]} over round robin's, median of the patterns",
-                1.0,
-                measured,
-                uncertainty=width,
-                stated=f"{words} order yields no better throughput, section 3.8.2",
-                rival=liquid,
-                rival_is="as good as a liquid schedule",
-            )
+            Claim(f"throughput of {NAMES[method]} over round robin's, median of the patterns")
+            .at_most(1.0, measured)
+            .cites(f"{words} order yields no better throughput, section 3.8.2")
+            .against(liquid, "as good as a liquid schedule")
+            .plus_minus(width)
         )
     return checks
 
@@ -212,15 +192,10 @@ def _prediction_checks(patterns: Sequence[Row]) -> list[Check]:
         measured, width = _over(patterns, _quotient(f"{method}_ratio", f"{method}_predicted_ratio"))
         rival, _ = _over(patterns, _quotient(f"{other}_predicted_ratio", f"{method}_predicted_ratio"))
         checks.append(
-            Check.equal(
-                f"{NAMES[method]}, measured over its own run in virtual time, median of the patterns",
-                1.0,
-                measured,
-                tolerance=NEAR_PREDICTION,
-                uncertainty=width,
-                rival=rival,
-                rival_is=f"{NAMES[other]}, in virtual time",
-            )
+            Claim(f"{NAMES[method]}, measured over its own run in virtual time, median of the patterns")
+            .equal(1.0, measured, NEAR_PREDICTION)
+            .against(rival, f"{NAMES[other]}, in virtual time")
+            .plus_minus(width)
         )
     return checks
 
@@ -232,7 +207,7 @@ def _verified_check(rows: Sequence[Row]) -> Check:
         for method in METHODS
         if f"{method}_messages_verified" in row
     )
-    return Check.equal("messages not verified", 0, missing, rival_is="none: an exact count")
+    return Claim("messages not verified").equal(0, missing).against(None, "none: an exact count")
 
 
 def figures(rows: Sequence[Row]) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from experiments.liquid.swiss_t1_traffic import LIQUID, OTHER, Row, figure_of, pattern_points, traffic_of
 from testbed.model.studies.study import Study
-from testbed.model.verdict import Check, Verdict
+from testbed.model.verdict import Claim, Verdict
 from testbed.scheduling.baselines import dsatur_frames, networkx_dsatur_frames
 from testbed.scheduling.methods import schedule_by_name
 
@@ -44,35 +44,20 @@ def judge(rows: Sequence[Row]) -> Verdict:
     mild = sum(loss <= MILD for loss in losses) / max(1, len(losses))
     return Verdict(
         checks=(
-            Check.equal("patterns with a liquid schedule", len(rows), liquid, rival_is="none: an exact count"),
-            Check.equal(
-                "share of patterns on which DSATUR loses throughput",
-                THESIS_LOSING / THESIS_PATTERNS,
-                share,
-                tolerance=0.05,
-                stated="94 of 362 (26 %), Appendix B",
-                rival=0.0,
-                rival_is="no loss",
-                detail="which allocation stands for a pattern, and how ties are broken, move it",
-            ),
-            Check.equal(
-                f"share of the losing patterns that lose {MILD:g} % or less",
-                THESIS_MILD,
-                mild,
-                tolerance=0.15,
-                stated="66 %, Appendix B",
-                rival=EVEN,
-                rival_is="losses spread evenly",
-            ),
-            Check.equal(
-                "largest loss of throughput by DSATUR, %",
-                THESIS_WORST,
-                max(losses, default=0.0),
-                tolerance=3.0,
-                stated="19 %, Figure 64",
-                rival=MILD,
-                rival_is="all losses mild",
-            ),
+            Claim("patterns with a liquid schedule").equal(len(rows), liquid).against(None, "none: an exact count"),
+            Claim("share of patterns on which DSATUR loses throughput")
+            .equal(THESIS_LOSING / THESIS_PATTERNS, share, 0.05)
+            .cites("94 of 362 (26 %), Appendix B")
+            .against(0.0, "no loss")
+            .noting("which allocation stands for a pattern, and how ties are broken, move it"),
+            Claim(f"share of the losing patterns that lose {MILD:g} % or less")
+            .equal(THESIS_MILD, mild, 0.15)
+            .cites("66 %, Appendix B")
+            .against(EVEN, "losses spread evenly"),
+            Claim("largest loss of throughput by DSATUR, %")
+            .equal(THESIS_WORST, max(losses, default=0.0), 3.0)
+            .cites("19 %, Figure 64")
+            .against(MILD, "all losses mild"),
         ),
         notes=(
             f"networkx' DSATUR loses on {len(networkx)} of {len(rows)} patterns, at most {max(networkx, default=0.0):.1f} %",

@@ -18,7 +18,7 @@ from experiments.liquid.swiss_t1_traffic import (
     traffic_of,
 )
 from testbed.model.studies.study import Study
-from testbed.model.verdict import Check, Verdict
+from testbed.model.verdict import Check, Claim, Verdict
 from testbed.scheduling.baselines import Order, sending_rounds
 from testbed.scheduling.methods import schedule_by_name
 from testbed.scheduling.wormhole import run_wormhole
@@ -76,31 +76,19 @@ def judge(rows: Sequence[Row]) -> Verdict:
     large = [row["liquid"] / row["round-robin"] for row in rows if row["nodes"] >= LARGE]
     usual = sum(USUAL_GAIN[0] <= gain <= USUAL_GAIN[1] for gain in large) / len(large)
     checks = (
-        Check.at_least(
-            "throughput of liquid schedules over the liquid throughput, least",
-            1 - 1e-9,
-            min(row["liquid"] / row["predicted"] for row in rows),
-            stated="very close to 1, Figure 43",
-            rival=shares["round-robin"],
-            rival_is="round robin's median",
-        ),
-        Check.equal("deadlocks", 0, sum(row["deadlocks"] for row in rows), rival_is="none: an exact count"),
-        Check.at_least(
-            f"median gain over round robin, patterns of {LARGE} nodes and more",
-            LEAST_GAIN,
-            statistics.median(large),
-            stated="a factor of 1.5 to 2, section 3.9",
-            rival=1.0,
-            rival_is="no gain",
-        ),
-        Check.at_least(
-            f"share of the patterns of {LARGE} nodes and more with a gain of {USUAL_GAIN[0]:g} to {USUAL_GAIN[1]:g}",
-            0.5,
-            usual,
-            stated="most sub-topologies, section 3.9",
-            rival=0.0,
-            rival_is="gains of another size",
-        ),
+        Claim("throughput of liquid schedules over the liquid throughput, least")
+        .at_least(1 - 1e-9, min(row["liquid"] / row["predicted"] for row in rows))
+        .cites("very close to 1, Figure 43")
+        .against(shares["round-robin"], "round robin's median"),
+        Claim("deadlocks").equal(0, sum(row["deadlocks"] for row in rows)).against(None, "none: an exact count"),
+        Claim(f"median gain over round robin, patterns of {LARGE} nodes and more")
+        .at_least(LEAST_GAIN, statistics.median(large))
+        .cites("a factor of 1.5 to 2, section 3.9")
+        .against(1.0, "no gain"),
+        Claim(f"share of the patterns of {LARGE} nodes and more with a gain of {USUAL_GAIN[0]:g} to {USUAL_GAIN[1]:g}")
+        .at_least(0.5, usual)
+        .cites("most sub-topologies, section 3.9")
+        .against(0.0, "gains of another size"),
         *(
             _no_better(shares, order + phases, "round-robin" + phases, words)
             for phases in ("", PHASES)
@@ -112,13 +100,13 @@ def judge(rows: Sequence[Row]) -> Verdict:
 
 
 def _no_better(shares: Mapping[str, float], order: str, robin: str, words: str) -> Check:
-    return Check.at_most(
-        f"throughput of {LOOKS[order][2]} over that of {LOOKS[robin][2]}, medians of their shares of the liquid throughput",
-        1.0,
-        shares[order] / shares[robin],
-        stated=f"{words} order yields no better throughput, section 3.8.2",
-        rival=shares["liquid"] / shares[robin],
-        rival_is="as good as a liquid schedule",
+    return (
+        Claim(
+            f"throughput of {LOOKS[order][2]} over that of {LOOKS[robin][2]}, medians of their shares of the liquid throughput"
+        )
+        .at_most(1.0, shares[order] / shares[robin])
+        .cites(f"{words} order yields no better throughput, section 3.8.2")
+        .against(shares["liquid"] / shares[robin], "as good as a liquid schedule")
     )
 
 

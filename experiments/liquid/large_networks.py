@@ -9,7 +9,7 @@ from typing import Any
 from experiments.liquid.swiss_t1_traffic import LIQUID, THIRD, figure_of
 from testbed.model.studies.study import Study
 from testbed.model.traffic import Traffic
-from testbed.model.verdict import Check, Verdict
+from testbed.model.verdict import Claim, Verdict
 from testbed.scheduling.methods import schedule_by_name
 from testbed.scheduling.traffic.patterns import all_to_all
 from topologies import load_network
@@ -54,21 +54,14 @@ def judge(rows: Sequence[Row]) -> Verdict:
         worst = max(rows, key=lambda row, m=method: row[f"{m}_s"])  # type: ignore[misc]
         liquid = sum(row[f"{method}_liquid"] for row in rows)
         checks += [
-            Check.at_most(
-                f"longest processor time of {words}, s",
-                FRACTION_S,
-                worst[f"{method}_s"],
-                stated="a fraction of a second, up to a hundred nodes (Gabrielyan 2007, 3.1; 2006, abstract)",
-                rival=LIMIT_S,
-                rival_is="the time at which it is stopped",
-                detail=f"{worst['network']}, {worst['transfers']} transfers",
-            ),
-            Check.at_least(
-                f"networks with a liquid schedule by {words}",
-                len(rows),
-                liquid,
-                rival_is="none: an exact count",
-            ),
+            Claim(f"longest processor time of {words}, s")
+            .at_most(FRACTION_S, worst[f"{method}_s"])
+            .cites("a fraction of a second, up to a hundred nodes (Gabrielyan 2007, 3.1; 2006, abstract)")
+            .against(LIMIT_S, "the time at which it is stopped")
+            .noting(f"{worst['network']}, {worst['transfers']} transfers"),
+            Claim(f"networks with a liquid schedule by {words}")
+            .at_least(len(rows), liquid)
+            .against(None, "none: an exact count"),
         ]
     notes = [
         f"{row['network']}: {row['transfers']} transfers, load {row['bottleneck_load']}: "

@@ -20,7 +20,7 @@ from experiments.liquid.swiss_t1_traffic import (
 )
 from testbed.model.studies.study import Study
 from testbed.model.traffic import Traffic
-from testbed.model.verdict import Check, Verdict
+from testbed.model.verdict import Check, Claim, Verdict
 from testbed.scheduling.methods import schedule_by_name
 
 LIMITS_S = {"liquid": 10.0, "exact": 10.0, "milp": 60.0}
@@ -67,12 +67,9 @@ def judge(rows: Sequence[Row]) -> Verdict:
     """Shares of patterns done soon, and ratios of times pattern by pattern, each a lower bound where a method ran out of time."""
     liquid = sum(row["liquid_liquid"] for row in rows)
     checks = [
-        Check.equal(
-            "patterns with a liquid schedule by the fast method",
-            len(rows),
-            liquid,
-            rival_is="none: an exact count",
-        ),
+        Claim("patterns with a liquid schedule by the fast method")
+        .equal(len(rows), liquid)
+        .against(None, "none: an exact count"),
         *(_soon_check(rows, method) for method in ("exact", "liquid")),
         *(_factor_check(rows, method) for method in ("exact", "liquid")),
     ]
@@ -85,13 +82,11 @@ def _soon_share(rows: Sequence[Row], method: str) -> float:
 
 
 def _soon_check(rows: Sequence[Row], method: str) -> Check:
-    return Check.at_least(
-        f"share of the patterns with a liquid schedule within {SOON_S:g} s, {LOOKS[method][2]}",
-        SOON_SHARE,
-        _soon_share(rows, method),
-        stated="more than 97 %, section 3.8.2 (2002: on an Alpha of 500 MHz)",
-        rival=_soon_share(rows, "milp"),
-        rival_is="integer programming's share",
+    return (
+        Claim(f"share of the patterns with a liquid schedule within {SOON_S:g} s, {LOOKS[method][2]}")
+        .at_least(SOON_SHARE, _soon_share(rows, method))
+        .cites("more than 97 %, section 3.8.2 (2002: on an Alpha of 500 MHz)")
+        .against(_soon_share(rows, "milp"), "integer programming's share")
     )
 
 
@@ -102,14 +97,12 @@ def factor(row: Row, method: str) -> float:
 
 def _factor_check(rows: Sequence[Row], method: str) -> Check:
     censored = sum(not row["milp_liquid"] for row in rows)
-    return Check.at_least(
-        f"time of integer programming over that of {LOOKS[method][2]}, mean of the patterns",
-        FACTOR,
-        statistics.mean(factor(row, method) for row in rows),
-        stated="about 4000 on average (CPLEX of its time), Appendix C",
-        rival=1.0,
-        rival_is="as fast",
-        detail=f"a lower bound on {censored} of {len(rows)} patterns, on which integer programming ran out of time",
+    return (
+        Claim(f"time of integer programming over that of {LOOKS[method][2]}, mean of the patterns")
+        .at_least(FACTOR, statistics.mean(factor(row, method) for row in rows))
+        .cites("about 4000 on average (CPLEX of its time), Appendix C")
+        .against(1.0, "as fast")
+        .noting(f"a lower bound on {censored} of {len(rows)} patterns, on which integer programming ran out of time")
     )
 
 

@@ -16,7 +16,7 @@ from experiments.liquid.swiss_t1_traffic import (
     traffic_of,
 )
 from testbed.model.studies.study import Study
-from testbed.model.verdict import Check, Verdict
+from testbed.model.verdict import Check, Claim, Verdict
 
 FULL_MACHINE_LOAD = 48
 FULL_MACHINE_EDGES = 48_704
@@ -54,23 +54,18 @@ def judge(rows: Sequence[Row]) -> Verdict:
     ]
     if everything:
         checks.append(
-            Check.equal(
-                "mean share of transfers in the skeleton",
-                MEAN_SKELETON,
-                mean,
-                tolerance=0.02,
-                stated="31.5 %, Figure 33",
-                rival=1.0,
-                rival_is="no skeleton smaller than its traffic",
-                detail="which of the allocations with the same nodes and throughput stands for them moves it",
-            )
+            Claim("mean share of transfers in the skeleton")
+            .equal(MEAN_SKELETON, mean, 0.02)
+            .cites("31.5 %, Figure 33")
+            .against(1.0, "no skeleton smaller than its traffic")
+            .noting("which of the allocations with the same nodes and throughput stands for them moves it")
         )
     notes = () if everything else (f"{len(rows)} patterns: mean share of transfers in the skeleton {mean:.3f}",)
     return Verdict(checks=tuple(checks), notes=notes)
 
 
 def _exact(name: str, predicted: int, measured: int) -> Check:
-    return Check.equal(name, predicted, measured, rival_is="none: an exact count")
+    return Claim(name).equal(predicted, measured).against(None, "none: an exact count")
 
 
 def figures(rows: Sequence[Row]) -> dict[str, Any]:

@@ -25,7 +25,7 @@ from experiments.liquid.swiss_t1_traffic import (
     traffic_of,
 )
 from testbed.model.studies.study import Study
-from testbed.model.verdict import Check, Verdict
+from testbed.model.verdict import Check, Claim, Verdict
 from testbed.scheduling.exact.exact_search import ExactOptions, search_exactly
 
 LIMIT_S = 0.5
@@ -109,26 +109,24 @@ def _ratios(rows: Sequence[Row], before: str, after: str, key: str, *, both: boo
 
 def _gain_check(rows: Sequence[Row], before: str, after: str, key: str, word: str) -> Check:
     ratios = _ratios(rows, before, after, key)
-    return Check.at_least(
-        f"{word} by equation {before[2:]} over {word} by equation {after[2:]}, median of the {len(ratios)} patterns that one of them solves",
-        LEAST_GAIN,
-        statistics.median(ratios),
-        stated="sped up considerably, sections 3.7.3 and 3.7.4",
-        rival=1.0,
-        rival_is="nothing gained",
-        detail="a search that ran out of time counts with its limit",
+    return (
+        Claim(
+            f"{word} by equation {before[2:]} over {word} by equation {after[2:]}, median of the {len(ratios)} patterns that one of them solves"
+        )
+        .at_least(LEAST_GAIN, statistics.median(ratios))
+        .cites("sped up considerably, sections 3.7.3 and 3.7.4")
+        .against(1.0, "nothing gained")
+        .noting("a search that ran out of time counts with its limit")
     )
 
 
 def _solved_check(rows: Sequence[Row], before: str, after: str) -> Check:
     fewer, more = _solved(rows, before), _solved(rows, after)
-    return Check.at_least(
-        f"patterns solved by equation {after[2:]} and not by equation {before[2:]}, less the reverse",
-        1,
-        more - fewer,
-        stated="sped up considerably, sections 3.7.3 and 3.7.4",
-        rival=0,
-        rival_is="as many",
+    return (
+        Claim(f"patterns solved by equation {after[2:]} and not by equation {before[2:]}, less the reverse")
+        .at_least(1, more - fewer)
+        .cites("sped up considerably, sections 3.7.3 and 3.7.4")
+        .against(0, "as many")
     )
 
 

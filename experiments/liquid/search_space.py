@@ -14,7 +14,7 @@ from typing import Any
 
 from experiments.liquid.swiss_t1_traffic import INK, OTHER, Row, figure_of, traffic_of
 from testbed.model.studies.study import Study
-from testbed.model.verdict import Check, Verdict
+from testbed.model.verdict import Check, Claim, Verdict
 from testbed.scheduling.exact.full_teams import BLANK, IDLE, NAIVE, SKELETON, search_space
 from testbed.scheduling.traffic.allocation import distinct_allocations
 
@@ -58,24 +58,16 @@ def measure(point: Mapping[str, Any]) -> dict[str, Any]:
 def judge(rows: Sequence[Row]) -> Verdict:
     """Mean share of the naive search space beside the thesis'; the rival of each step is that it saves nothing."""
     checks = [
-        Check.equal(
-            "patterns on which all four searches find as many full teams",
-            len(rows),
-            sum(row["same_teams"] for row in rows),
-            rival_is="none: an exact count",
-        )
+        Claim("patterns on which all four searches find as many full teams")
+        .equal(len(rows), sum(row["same_teams"] for row in rows))
+        .against(None, "none: an exact count")
     ]
     for before, name in pairwise(SEARCHES):
         checks.append(
-            Check.equal(
-                f"search space {LABELS[name]}, % of all categories",
-                THESIS[name],
-                _mean(rows, name),
-                tolerance=TOLERANCE,
-                stated=f"{THESIS[name]:g} %, Figure 34",
-                rival=_mean(rows, before),
-                rival_is="the step before it, nothing saved",
-            )
+            Claim(f"search space {LABELS[name]}, % of all categories")
+            .equal(THESIS[name], _mean(rows, name), TOLERANCE)
+            .cites(f"{THESIS[name]:g} %, Figure 34")
+            .against(_mean(rows, before), "the step before it, nothing saved")
         )
     checks += [_faster_check(rows, "categories", ""), _faster_check(rows, "processor time", "_s")]
     return Verdict(checks=tuple(checks), notes=(f"{len(rows)} patterns of 3 to {rows[-1]['nodes']} nodes",))
@@ -84,14 +76,11 @@ def judge(rows: Sequence[Row]) -> Verdict:
 def _faster_check(rows: Sequence[Row], words: str, suffix: str) -> Check:
     """The document's 9.43 is one over its mean share of 10.6 %: so is ours."""
     share = statistics.mean(row[f"skeleton{suffix}"] / row[f"naive{suffix}"] for row in rows)
-    return Check.equal(
-        f"full teams by the three optimisations, times faster than without, in {words}",
-        FASTER,
-        1 / share,
-        tolerance=FASTER_TOLERANCE,
-        stated="9.43 times, section 3.6.3 (one over 10.6 %)",
-        rival=1.0,
-        rival_is="nothing saved",
+    return (
+        Claim(f"full teams by the three optimisations, times faster than without, in {words}")
+        .equal(FASTER, 1 / share, FASTER_TOLERANCE)
+        .cites("9.43 times, section 3.6.3 (one over 10.6 %)")
+        .against(1.0, "nothing saved")
     )
 
 

@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from testbed.model.studies.study import Study, option
-from testbed.model.verdict import Check, Verdict
+from testbed.model.verdict import Check, Claim, Verdict
 from testbed.wavelengths.burst_switching import STRATEGIES, BurstTraffic, optical_cloud_of, simulate_bursts
 from topologies import load_network
 
@@ -118,13 +118,12 @@ def judge(rows: Sequence[Row]) -> Verdict:
     losses = [r["loss"] for r in kept if r["strategy"].startswith("liquid") and r["load"] <= LOSSLESS_UP_TO]
     high = [load for load in loads if load >= HIGH_LOAD]
     checks = [
-        Check.equal(
-            f"bursts lost by liquid schedules at loads up to {LOSSLESS_UP_TO:g}",
-            0.0,
-            max(losses),
-            stated="buffers are emptied without loss, 3.2.2",
-            rival=min((r["loss"] for r in kept if r["strategy"] == "greedy-drop" and r["load"] in high), default=None),
-            rival_is=f"{NAMES['greedy-drop']}, from load {HIGH_LOAD:g} on",
+        Claim(f"bursts lost by liquid schedules at loads up to {LOSSLESS_UP_TO:g}")
+        .equal(0.0, max(losses))
+        .cites("buffers are emptied without loss, 3.2.2")
+        .against(
+            min((r["loss"] for r in kept if r["strategy"] == "greedy-drop" and r["load"] in high), default=None),
+            f"{NAMES['greedy-drop']}, from load {HIGH_LOAD:g} on",
         ),
         _carried_check(kept, high, "greedy-drop", 1.1),
         _carried_check(kept, high, "greedy-defer", 1.0),
@@ -141,23 +140,25 @@ def _carried_check(rows: Sequence[Row], loads: Sequence[float], other: str, leas
     """What successive liquid schedules carry, as the thesis proposes them, over what first fit carries; half a percent is
     the weight of what is still on its way at the end."""
     ratios = [_of(rows, load, "liquid", "throughput") / _of(rows, load, other, "throughput") for load in loads]
-    return Check.at_least(
-        f"carried by {NAMES['liquid']}, over {NAMES[other]}: least at loads of {HIGH_LOAD:g} and more",
-        least - 0.005,
-        min(ratios),
-        rival=None if other == "greedy-defer" else 1.0,
-        rival_is="none: it is compared with its rival" if other == "greedy-defer" else "as much as that",
+    return (
+        Claim(f"carried by {NAMES['liquid']}, over {NAMES[other]}: least at loads of {HIGH_LOAD:g} and more")
+        .at_least(least - 0.005, min(ratios))
+        .against(
+            None if other == "greedy-defer" else 1.0,
+            "none: it is compared with its rival" if other == "greedy-defer" else "as much as that",
+        )
     )
 
 
 def _delay_check(rows: Sequence[Row], load: float) -> Check:
     ratio = _of(rows, load, "liquid-rolling", "mean_delay_slots") / _of(rows, load, "greedy-defer", "mean_delay_slots")
-    return Check.at_most(
-        f"mean delay, liquid anew in every slot over first fit that waits, at load {load:g}",
-        1.0,
-        ratio,
-        rival=_of(rows, load, "liquid", "mean_delay_slots") / _of(rows, load, "greedy-defer", "mean_delay_slots"),
-        rival_is="schedules one after the other",
+    return (
+        Claim(f"mean delay, liquid anew in every slot over first fit that waits, at load {load:g}")
+        .at_most(1.0, ratio)
+        .against(
+            _of(rows, load, "liquid", "mean_delay_slots") / _of(rows, load, "greedy-defer", "mean_delay_slots"),
+            "schedules one after the other",
+        )
     )
 
 
@@ -169,18 +170,14 @@ def _horizon_checks(rows: Sequence[Row]) -> list[Check]:
     first_fit = [r for r in rows if r["load"] == 0.95 and r["strategy"] == "greedy-defer"]
     over = [_mean(of, slots) / _mean(first_fit, slots) for of in (below,) for slots in (min(HORIZONS), last)]
     return [
-        Check.equal(
-            "bursts neither carried, nor lost, nor in a buffer at the end", 0, astray, rival_is="none: an exact count"
-        ),
+        Claim("bursts neither carried, nor lost, nor in a buffer at the end")
+        .equal(0, astray)
+        .against(None, "none: an exact count"),
         _growth_check(below, "load 0.95", 0.25, "a backlog that stays"),
         _growth_check(critical, "load 1, buffers without limit", 0.85, "slower than time"),
-        Check.at_least(
-            f"carried by {NAMES['liquid']}, over {NAMES['greedy-defer']}: load 0.95, {last} slots",
-            0.995,
-            over[1],
-            rival=over[0],
-            rival_is=f"{min(HORIZONS)} slots, where the backlog weighs most",
-        ),
+        Claim(f"carried by {NAMES['liquid']}, over {NAMES['greedy-defer']}: load 0.95, {last} slots")
+        .at_least(0.995, over[1])
+        .against(over[0], f"{min(HORIZONS)} slots, where the backlog weighs most"),
     ]
 
 
@@ -201,14 +198,12 @@ def growth(rows: Sequence[Row]) -> tuple[float, float]:
 
 def _growth_check(rows: Sequence[Row], where: str, most: float, words: str) -> Check:
     slope, width = growth(rows)
-    return Check.at_most(
-        f"exponent of time with which the bursts left waiting by {NAMES['liquid']} grow, {where}",
-        most,
-        slope,
-        uncertainty=width,
-        rival=1.0,
-        rival_is="capacity missing: they grow as time does",
-        detail=words,
+    return (
+        Claim(f"exponent of time with which the bursts left waiting by {NAMES['liquid']} grow, {where}")
+        .at_most(most, slope)
+        .against(1.0, "capacity missing: they grow as time does")
+        .plus_minus(width)
+        .noting(words)
     )
 
 

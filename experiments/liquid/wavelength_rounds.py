@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from testbed.model.studies.study import Study
-from testbed.model.verdict import Check, Verdict
+from testbed.model.verdict import Check, Claim, Verdict
 from topologies import load_network
 
 Row = Mapping[str, Any]
@@ -101,13 +101,12 @@ def judge(rows: Sequence[Row]) -> Verdict:
         )
         if row["method"] == "liquid":
             checks.append(
-                Check.equal(
-                    f"{name}: rounds against the bound",
-                    float(-(-row["bottleneck_load"] // row["wavelengths"])),
-                    float(row["rounds"]),
-                    stated="the fewest rounds whatever the number of wavelengths, 3.2.2",
-                    rival=first_fit.get(row["wavelengths"]),
-                    rival_is="first fit without conversion"
+                Claim(f"{name}: rounds against the bound")
+                .equal(float(-(-row["bottleneck_load"] // row["wavelengths"])), float(row["rounds"]))
+                .cites("the fewest rounds whatever the number of wavelengths, 3.2.2")
+                .against(
+                    first_fit.get(row["wavelengths"]),
+                    "first fit without conversion"
                     if row["wavelengths"] in first_fit
                     else "none: first fit was not run",
                 )

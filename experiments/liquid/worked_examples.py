@@ -11,7 +11,7 @@ from typing import Any
 
 from testbed.model.studies.study import Study
 from testbed.model.traffic import Traffic
-from testbed.model.verdict import Check, Verdict
+from testbed.model.verdict import Check, Claim, Verdict
 from testbed.scheduling.baselines import sending_rounds, split_rounds
 from testbed.scheduling.methods import schedule_by_name
 from testbed.scheduling.traffic.patterns import all_to_all, traffic_of
@@ -118,7 +118,7 @@ def _mb_s(row: Row, frames: int) -> float:
 
 
 def _exact(name: str, predicted: float, measured: float, stated: str) -> Check:
-    return Check.equal(name, predicted, measured, stated=stated, rival_is="none: an exact count")
+    return Claim(name).equal(predicted, measured).cites(stated).against(None, "none: an exact count")
 
 
 def figures(rows: Sequence[Row]) -> dict[str, Any]:

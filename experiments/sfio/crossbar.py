@@ -9,7 +9,7 @@ from typing import Any
 from experiments.sfio.figures import BLUE, GREEN, GREY, OCHRE, RING, finish_by_nodes, lines_by_nodes
 from experiments.sfio.runs import accessed, judged, transferred
 from testbed.model.studies.study import Study
-from testbed.model.verdict import Check, Verdict
+from testbed.model.verdict import Check, Claim, Verdict
 
 Row = Mapping[str, Any]
 NODES, QUICK_NODES = (2, 4, 8, 10, 12, 14, 16, 18, 24, 31), (2, 4, 8, 12, 16)
@@ -98,23 +98,14 @@ def judge(rows: Sequence[Row]) -> Verdict:
     few, many = min(free), max(free)
     slope = log(free[many] / free[few]) / log(many / few)
     checks = [
-        Check.equal(
-            f"plain messages, nobody waits: exponent of throughput over nodes, {few} to {many}",
-            1.0,
-            slope,
-            tolerance=0.2,
-            stated="linear scaling, Figure 16",
-            rival=0.0,
-            rival_is="a shared medium: no growth",
-        ),
-        Check.at_least(
-            "plain messages, nobody waits: share of all links, worst number of nodes",
-            MIN_FREE,
-            share["halves-free"],
-            stated="each pair contributes a single link capacity, section 2.8.1",
-            rival=1 / (many // 2),
-            rival_is="one link for all",
-        ),
+        Claim(f"plain messages, nobody waits: exponent of throughput over nodes, {few} to {many}")
+        .equal(1.0, slope, 0.2)
+        .cites("linear scaling, Figure 16")
+        .against(0.0, "a shared medium: no growth"),
+        Claim("plain messages, nobody waits: share of all links, worst number of nodes")
+        .at_least(MIN_FREE, share["halves-free"])
+        .cites("each pair contributes a single link capacity, section 2.8.1")
+        .against(1 / (many // 2), "one link for all"),
         *_striped_checks(average, share),
     ]
     return judged(rows, checks, [_note(rows)])
@@ -123,32 +114,20 @@ def judge(rows: Sequence[Row]) -> Verdict:
 def _striped_checks(average: Mapping[int, float], share: Mapping[str, float]) -> list[Check]:
     most = max(average)
     checks = [
-        Check.at_most(
-            f"striped file, all at once: average throughput at {most} nodes over that at {FALL_FROM}",
-            1.0,
-            average[most] / average[FALL_FROM],
-            stated="decreases once nodes exceed 12, Figure 18; MPICH of 2001 suspected",
-            rival=most / FALL_FROM,
-            rival_is="goes on in proportion to the nodes",
-        ),
-        Check.at_least(
-            "striped file in turns: share of all links, worst number of nodes",
-            MIN_SCHEDULED,
-            share["striped-in-turns"],
-            rival=share["striped"],
-            rival_is="all at once, worst number of nodes",
-        ),
+        Claim(f"striped file, all at once: average throughput at {most} nodes over that at {FALL_FROM}")
+        .at_most(1.0, average[most] / average[FALL_FROM])
+        .cites("decreases once nodes exceed 12, Figure 18; MPICH of 2001 suspected")
+        .against(most / FALL_FROM, "goes on in proportion to the nodes"),
+        Claim("striped file in turns: share of all links, worst number of nodes")
+        .at_least(MIN_SCHEDULED, share["striped-in-turns"])
+        .against(share["striped"], "all at once, worst number of nodes"),
     ]
     near = min(average, key=lambda nodes: abs(nodes - 18))
     checks.append(
-        Check.at_least(
-            f"striped file, all at once, {near} nodes: a node's share of its link",
-            1.5 * ALI05,
-            average[near] / near / LINK_RATE_BPS,
-            stated="competitive with 291 Mbit/s of 18 processors, section 2.10 (0.16 of Fast Ethernet's link each)",
-            rival=ALI05,
-            rival_is="as that system",
-        )
+        Claim(f"striped file, all at once, {near} nodes: a node's share of its link")
+        .at_least(1.5 * ALI05, average[near] / near / LINK_RATE_BPS)
+        .cites("competitive with 291 Mbit/s of 18 processors, section 2.10 (0.16 of Fast Ethernet's link each)")
+        .against(ALI05, "as that system")
     )
     return checks
 

@@ -9,7 +9,7 @@ from typing import Any
 from experiments.sfio.figures import finish, lines_by_size
 from experiments.sfio.runs import accessed, judged
 from testbed.model.studies.study import Study
-from testbed.model.verdict import Check, Verdict
+from testbed.model.verdict import Claim, Verdict
 
 Row = Mapping[str, Any]
 UNITS, QUICK_UNITS = (5, 25, 75, 200, 1005, 5000, 20_000, 65_536), (25, 75, 200, 1005, 5000, 65_536)
@@ -74,48 +74,28 @@ def judge(rows: Sequence[Row]) -> Verdict:
     worst = min(fine, key=lambda unit: fine[unit])
     below = [b for a, b in pairwise(sorted(slow)) if slow[b] < slow[a]]
     checks = [
-        Check.at_least(
-            f"optimised write, the slowest stripe unit from {FINE} bytes over the fastest",
-            NEGLIGIBLE,
-            fine[worst] / max(fine.values()),
-            stated="down to 75 bytes with only a negligible loss, section 2.10",
-            rival=slow[worst] / max(slow.values()),
-            rival_is=f"as the non-optimised write depends on it, at {worst} bytes",
-        ),
-        Check.at_least(
-            f"optimised over non-optimised write at {FINE} bytes",
-            10.0,
-            fast[FINE] / slow[FINE],
-            stated="especially valuable for low stripe unit sizes, section 2.6",
-            rival=1.0,
-            rival_is="no gain",
-        ),
-        Check.at_most(
-            f"gain of the optimised write at {COARSE} bytes over its gain at {FINE}",
-            0.5,
-            (fast[COARSE] / slow[COARSE]) / (fast[FINE] / slow[FINE]),
-            stated="especially valuable for low stripe unit sizes, section 2.6",
-            rival=1.0,
-            rival_is="the same gain at all sizes",
-        ),
-        Check.equal(
-            "steps to a larger stripe unit at which the non-optimised write becomes slower",
-            0,
-            len(below),
-            rival=float(len(slow) // 2),
-            rival_is="no relation: every other one",
-        ),
+        Claim(f"optimised write, the slowest stripe unit from {FINE} bytes over the fastest")
+        .at_least(NEGLIGIBLE, fine[worst] / max(fine.values()))
+        .cites("down to 75 bytes with only a negligible loss, section 2.10")
+        .against(slow[worst] / max(slow.values()), f"as the non-optimised write depends on it, at {worst} bytes"),
+        Claim(f"optimised over non-optimised write at {FINE} bytes")
+        .at_least(10.0, fast[FINE] / slow[FINE])
+        .cites("especially valuable for low stripe unit sizes, section 2.6")
+        .against(1.0, "no gain"),
+        Claim(f"gain of the optimised write at {COARSE} bytes over its gain at {FINE}")
+        .at_most(0.5, (fast[COARSE] / slow[COARSE]) / (fast[FINE] / slow[FINE]))
+        .cites("especially valuable for low stripe unit sizes, section 2.6")
+        .against(1.0, "the same gain at all sizes"),
+        Claim("steps to a larger stripe unit at which the non-optimised write becomes slower")
+        .equal(0, len(below))
+        .against(float(len(slow) // 2), "no relation: every other one"),
     ]
     if whole:
         checks.append(
-            Check.at_least(
-                f"a file of {WHOLE_BYTES // 10**6} MB, optimised, {FINE} bytes over {COARSE}",
-                NEGLIGIBLE,
-                whole[FINE] / whole[COARSE],
-                stated="Figure 13's own size; a negligible loss, section 2.10",
-                rival=slow[FINE] / slow[COARSE],
-                rival_is="as the non-optimised write depends on it",
-            )
+            Claim(f"a file of {WHOLE_BYTES // 10**6} MB, optimised, {FINE} bytes over {COARSE}")
+            .at_least(NEGLIGIBLE, whole[FINE] / whole[COARSE])
+            .cites("Figure 13's own size; a negligible loss, section 2.10")
+            .against(slow[FINE] / slow[COARSE], "as the non-optimised write depends on it")
         )
     return judged(
         rows, checks, [f"optimised write, {u} bytes: {v / LINK_RATE_BPS:.3f} of the link" for u, v in fast.items()]

@@ -17,7 +17,7 @@ from experiments.sfio import ior_process
 from experiments.sfio.figures import BLUE, GREEN, GREY, OCHRE, finish
 from experiments.sfio.runs import judged
 from testbed.model.studies.study import Study
-from testbed.model.verdict import Check, Verdict
+from testbed.model.verdict import Claim, Verdict
 
 Row = Mapping[str, Any]
 PATTERNS = ("segmented", "strided", "random", "file per process")
@@ -131,24 +131,20 @@ def judge(rows: Sequence[Row]) -> Verdict:
         for name in ("write", "read"):
             key = f"{name}_mb_cpu_s"
             checks.append(
-                Check.at_least(
-                    f"{name}, {pattern}, blocks of {block} bytes: bytes a second of processor time over those of one request a fragment",
-                    MIN_GAIN,
-                    row[key] / plain[key],
-                    rival=1.0,
-                    rival_is="no gain",
-                    stated="significant gain, Gabrielyan 2007, section 2.6",
+                Claim(
+                    f"{name}, {pattern}, blocks of {block} bytes: bytes a second of processor time over those of one request a fragment"
                 )
+                .at_least(MIN_GAIN, row[key] / plain[key])
+                .cites("significant gain, Gabrielyan 2007, section 2.6")
+                .against(1.0, "no gain")
             )
             if pattern in ("strided", "random"):
                 checks.append(
-                    Check.at_least(
-                        f"{name}, {pattern}, blocks of {block} bytes: bytes a second of processor time over those of segments",
-                        MIN_OF_SEGMENTED,
-                        row[key] / segmented[key],
-                        rival=plain[key] / segmented[key],
-                        rival_is="one request a fragment",
+                    Claim(
+                        f"{name}, {pattern}, blocks of {block} bytes: bytes a second of processor time over those of segments"
                     )
+                    .at_least(MIN_OF_SEGMENTED, row[key] / segmented[key])
+                    .against(plain[key] / segmented[key], "one request a fragment")
                 )
     return judged(rows, checks, notes=("ROMIO works on a local file: a bound without a network.",))
 

@@ -8,7 +8,7 @@ from typing import Any
 from experiments.sfio.figures import GREY, finish, lines_by_size
 from experiments.sfio.runs import accessed, judged
 from testbed.model.studies.study import Study
-from testbed.model.verdict import Check, Verdict
+from testbed.model.verdict import Claim, Verdict
 
 Row = Mapping[str, Any]
 BLOCKS, QUICK_BLOCKS = (64, 256, 1024, 4096, 16_384, 65_536, 262_144, 1_048_576), (64, 512, 4096, 32_768, 262_144)
@@ -72,48 +72,28 @@ def judge(rows: Sequence[Row]) -> Verdict:
     worst, smallest, best = min(multi, key=lambda b: multi[b]), min(multi), max(single.values())
     large = [b for b in single if b >= 4 * STRIPE_UNIT]
     checks = [
-        Check.at_least(
-            f"multi-block write over link rate, slowest block size ({worst} bytes)",
-            MIN_OF_LINK,
-            multi[worst] / LINK_RATE_BPS,
-            stated="Figure 14 (no value in the text)",
-            rival=best / LINK_RATE_BPS,
-            rival_is="the fastest of the single-block writes",
-        ),
-        Check.at_least(
-            f"multi-block over single-block write at {smallest} bytes",
-            MIN_GAIN,
-            multi[smallest] / single[smallest],
-            stated="significant gain, section 2.6",
-            rival=1.0,
-            rival_is="no gain",
-        ),
-        Check.at_least(
-            "the slowest multi-block write over the fastest of all single-block writes",
-            1.5,
-            multi[worst] / best,
-            stated="single blocks stay behind at every block size, Figure 14",
-            rival=1.0,
-            rival_is="large single blocks are as fast",
-        ),
-        Check.at_least(
-            "single-block writes of large blocks: slowest over fastest",
-            MIN_FLAT,
-            min(single[b] for b in large) / max(single[b] for b in large),
-            stated="bounded by the stripe unit, the same for all user block sizes, section 2.6",
-            rival=min(large) / max(large),
-            rival_is="throughput grows with the block",
-        ),
+        Claim(f"multi-block write over link rate, slowest block size ({worst} bytes)")
+        .at_least(MIN_OF_LINK, multi[worst] / LINK_RATE_BPS)
+        .cites("Figure 14 (no value in the text)")
+        .against(best / LINK_RATE_BPS, "the fastest of the single-block writes"),
+        Claim(f"multi-block over single-block write at {smallest} bytes")
+        .at_least(MIN_GAIN, multi[smallest] / single[smallest])
+        .cites("significant gain, section 2.6")
+        .against(1.0, "no gain"),
+        Claim("the slowest multi-block write over the fastest of all single-block writes")
+        .at_least(1.5, multi[worst] / best)
+        .cites("single blocks stay behind at every block size, Figure 14")
+        .against(1.0, "large single blocks are as fast"),
+        Claim("single-block writes of large blocks: slowest over fastest")
+        .at_least(MIN_FLAT, min(single[b] for b in large) / max(single[b] for b in large))
+        .cites("bounded by the stripe unit, the same for all user block sizes, section 2.6")
+        .against(min(large) / max(large), "throughput grows with the block"),
     ]
     checks += [
-        Check.at_least(
-            f"a file of {WHOLE_BYTES // 10**6} MB in blocks of {block} bytes, multi-block, over link rate",
-            MIN_OF_LINK,
-            speed / LINK_RATE_BPS,
-            stated="Figure 14 (no value in the text)",
-            rival=best / LINK_RATE_BPS,
-            rival_is="the fastest of the single-block writes",
-        )
+        Claim(f"a file of {WHOLE_BYTES // 10**6} MB in blocks of {block} bytes, multi-block, over link rate")
+        .at_least(MIN_OF_LINK, speed / LINK_RATE_BPS)
+        .cites("Figure 14 (no value in the text)")
+        .against(best / LINK_RATE_BPS, "the fastest of the single-block writes")
         for block, speed in whole.items()
     ]
     return judged(rows, checks)

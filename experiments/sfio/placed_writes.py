@@ -18,7 +18,7 @@ from experiments.sfio.placements import (
 )
 from experiments.sfio.runs import accessed, judged
 from testbed.model.studies.study import Study, option
-from testbed.model.verdict import Check, Verdict
+from testbed.model.verdict import Check, Claim, Verdict
 
 Row = Mapping[str, Any]
 NODES, QUICK_NODES = (8, 16, 24, 31), (8, 24)
@@ -67,21 +67,18 @@ def _agreement(waiting: Sequence[Row], liquid: Sequence[Row]) -> list[Check]:
     """Measured beside predicted throughput, and beside the liquid one."""
     ratios = sorted(row["throughput_bps"] / row["predicted_bps"] for row in waiting)
     return [
-        Check.equal(
-            "circuits as they come: measured over predicted throughput, median",
-            1.0,
-            statistics.median(ratios),
-            tolerance=ORDER_TOLERANCE,
-            rival=statistics.median(row["liquid_bps"] / row["predicted_bps"] for row in waiting),
-            rival_is="nothing lost by the order: liquid throughput",
-            detail=f"{len(ratios)} runs, {ratios[0]:.2f} to {ratios[-1]:.2f}",
-        ),
-        Check.at_least(
-            "liquid schedule: measured over liquid throughput, worst placement",
-            MIN_LIQUID,
-            min(row["throughput_bps"] / row["liquid_bps"] for row in liquid),
-            rival=statistics.median(row["throughput_bps"] / row["liquid_bps"] for row in waiting),
-            rival_is="circuits as they come, median",
+        Claim("circuits as they come: measured over predicted throughput, median")
+        .equal(1.0, statistics.median(ratios), ORDER_TOLERANCE)
+        .against(
+            statistics.median(row["liquid_bps"] / row["predicted_bps"] for row in waiting),
+            "nothing lost by the order: liquid throughput",
+        )
+        .noting(f"{len(ratios)} runs, {ratios[0]:.2f} to {ratios[-1]:.2f}"),
+        Claim("liquid schedule: measured over liquid throughput, worst placement")
+        .at_least(MIN_LIQUID, min(row["throughput_bps"] / row["liquid_bps"] for row in liquid))
+        .against(
+            statistics.median(row["throughput_bps"] / row["liquid_bps"] for row in waiting),
+            "circuits as they come, median",
         ),
     ]
 
@@ -91,37 +88,25 @@ def _growth(waiting: Sequence[Row], liquid: Sequence[Row]) -> list[Check]:
     unscheduled = {nodes: statistics.median(values) for nodes, values in spread(waiting, "throughput_bps").items()}
     first, last = min(unscheduled), max(unscheduled)
     checks = [
-        Check.at_least(
-            f"circuits as they come: median throughput at {last} nodes over {first}",
-            1.5,
-            unscheduled[last] / unscheduled[first],
-            stated="scales well when increasing the number of nodes, section 2.8.2",
-            rival=1.0,
-            rival_is="throughput does not scale",
-        )
+        Claim(f"circuits as they come: median throughput at {last} nodes over {first}")
+        .at_least(1.5, unscheduled[last] / unscheduled[first])
+        .cites("scales well when increasing the number of nodes, section 2.8.2")
+        .against(1.0, "throughput does not scale")
     ]
     each = {nodes: statistics.median(values) / nodes for nodes, values in spread(liquid, "throughput_bps").items()}
     if {8, 24} <= each.keys():
         checks.append(
-            Check.at_most(
-                "liquid schedule: throughput of a node at 24 nodes over that at 8, medians",
-                MAX_SHARE,
-                each[24] / each[8],
-                stated="a major bottleneck once half of the nodes are allocated, section 2.8.2",
-                rival=1.0,
-                rival_is="no bottleneck in the network",
-            )
+            Claim("liquid schedule: throughput of a node at 24 nodes over that at 8, medians")
+            .at_most(MAX_SHARE, each[24] / each[8])
+            .cites("a major bottleneck once half of the nodes are allocated, section 2.8.2")
+            .against(1.0, "no bottleneck in the network")
         )
     if 31 in unscheduled:
         checks.append(
-            Check.at_least(
-                "31 nodes, circuits as they come: throughput in links, median",
-                DOCUMENT_LINKS[1],
-                unscheduled[31] / LINK_RATE_BPS,
-                stated="150 to 350 MB/s, which are 1.7 to 7 links of 50 to 86 MB/s, section 2.10",
-                rival=DOCUMENT_LINKS[0],
-                rival_is="150 MB/s over links of 86",
-            )
+            Claim("31 nodes, circuits as they come: throughput in links, median")
+            .at_least(DOCUMENT_LINKS[1], unscheduled[31] / LINK_RATE_BPS)
+            .cites("150 to 350 MB/s, which are 1.7 to 7 links of 50 to 86 MB/s, section 2.10")
+            .against(DOCUMENT_LINKS[0], "150 MB/s over links of 86")
         )
     return checks
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from experiments.sfio.figures import BLUE, GREY, OCHRE, finish, finish_by_nodes
 from testbed.model.studies.study import Study
-from testbed.model.verdict import Check, Verdict
+from testbed.model.verdict import Check, Claim, Verdict
 from topologies.swiss_t1 import NODES_PER_SWITCH, SWITCHES, core_users
 
 Row = Mapping[str, Any]
@@ -143,46 +143,26 @@ def judge(rows: Sequence[Row]) -> Verdict:
     first, last = min(liquid), max(liquid)
     in_links = {n: [bps / LINK_RATE_BPS for bps in values] for n, values in waiting.items()}
     checks = [
-        Check.at_least(
-            f"circuits as they come: median throughput at {last} nodes over {first}",
-            1.5,
-            statistics.median(waiting[last]) / statistics.median(waiting[first]),
-            stated="scales well when increasing the number of nodes, section 2.8.2",
-            rival=1.0,
-            rival_is="throughput does not scale",
-        ),
-        Check.at_most(
-            f"liquid throughput of a node, {CROWDED_NODES} over {FREE_NODES} nodes, medians",
-            MAX_CROWDED,
-            a_node[CROWDED_NODES] / a_node[FREE_NODES],
-            stated="a major bottleneck once half of the nodes are allocated, section 2.8.2",
-            rival=1.0,
-            rival_is="no bottleneck in the network",
-        ),
-        Check.at_least(
-            "liquid throughput of a node at 8 nodes, a quarter of the machine, in links, median",
-            0.9,
-            a_node[8],
-            stated="a bottleneck only from half of the nodes on, section 2.8.2",
-            rival=a_node[CROWDED_NODES],
-            rival_is=f"as at {CROWDED_NODES} nodes",
-        ),
-        Check.at_least(
-            "16 nodes: highest over lowest liquid throughput of the placements",
-            1.2,
-            max(liquid[16]) / min(liquid[16]),
-            stated="varies with the node allocation, section 2.8.2",
-            rival=1.0,
-            rival_is="the same for every allocation",
-        ),
-        Check.at_least(
-            "31 nodes, circuits as they come: throughput in links, median",
-            DOCUMENT_LINKS[1],
-            statistics.median(in_links[31]),
-            stated="150 to 350 MB/s, which are 1.7 to 7 links of 50 to 86 MB/s, section 2.10",
-            rival=DOCUMENT_LINKS[0],
-            rival_is="150 MB/s over links of 86",
-        ),
+        Claim(f"circuits as they come: median throughput at {last} nodes over {first}")
+        .at_least(1.5, statistics.median(waiting[last]) / statistics.median(waiting[first]))
+        .cites("scales well when increasing the number of nodes, section 2.8.2")
+        .against(1.0, "throughput does not scale"),
+        Claim(f"liquid throughput of a node, {CROWDED_NODES} over {FREE_NODES} nodes, medians")
+        .at_most(MAX_CROWDED, a_node[CROWDED_NODES] / a_node[FREE_NODES])
+        .cites("a major bottleneck once half of the nodes are allocated, section 2.8.2")
+        .against(1.0, "no bottleneck in the network"),
+        Claim("liquid throughput of a node at 8 nodes, a quarter of the machine, in links, median")
+        .at_least(0.9, a_node[8])
+        .cites("a bottleneck only from half of the nodes on, section 2.8.2")
+        .against(a_node[CROWDED_NODES], f"as at {CROWDED_NODES} nodes"),
+        Claim("16 nodes: highest over lowest liquid throughput of the placements")
+        .at_least(1.2, max(liquid[16]) / min(liquid[16]))
+        .cites("varies with the node allocation, section 2.8.2")
+        .against(1.0, "the same for every allocation"),
+        Claim("31 nodes, circuits as they come: throughput in links, median")
+        .at_least(DOCUMENT_LINKS[1], statistics.median(in_links[31]))
+        .cites("150 to 350 MB/s, which are 1.7 to 7 links of 50 to 86 MB/s, section 2.10")
+        .against(DOCUMENT_LINKS[0], "150 MB/s over links of 86"),
         *_halves_checks(rows),
     ]
     return Verdict(checks=tuple(checks), notes=(_growth_note(liquid), _range_note(in_links)))
@@ -191,13 +171,12 @@ def judge(rows: Sequence[Row]) -> Verdict:
 def _halves_checks(rows: Sequence[Row]) -> list[Check]:
     medians = {row["nodes"]: row["halves_deciles"][4] for row in rows if row["draws"] is not None}
     return [
-        Check.at_most(
-            f"half of random nodes sending to the other half: median throughput at {after} over {before} nodes",
-            1.25,
-            medians[after] / medians[before],
-            stated="a significant increase, section 2.8.2, which does not say which nodes were taken",
-            rival=half_links(*filled_halves(after)) / half_links(*filled_halves(before)),
-            rival_is="the step of switches that are filled two by two",
+        Claim(f"half of random nodes sending to the other half: median throughput at {after} over {before} nodes")
+        .at_most(1.25, medians[after] / medians[before])
+        .cites("a significant increase, section 2.8.2, which does not say which nodes were taken")
+        .against(
+            half_links(*filled_halves(after)) / half_links(*filled_halves(before)),
+            "the step of switches that are filled two by two",
         )
         for before, after in STEPS
         if before in medians and after in medians

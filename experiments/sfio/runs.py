@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from testbed.model.verdict import Check, Verdict
+from testbed.model.verdict import Check, Claim, Verdict
 
 Row = Mapping[str, Any]
 Pairs = Sequence[tuple[str, str]]
@@ -101,8 +101,10 @@ def transferred(network: str, *, free: bool = False, pairs: Pairs = (), **option
 def content_check(rows: Sequence[Row]) -> Check:
     """Every point's content was verified."""
     whole = sum(bool(row["verified"]) for row in rows)
-    check = Check.equal(
-        "runs whose content was verified", len(rows), whole, rival_is="none: an exact count, byte by byte"
+    check = (
+        Claim("runs whose content was verified")
+        .equal(len(rows), whole)
+        .against(None, "none: an exact count, byte by byte")
     )
     return check.of(len(rows), "no run")
 

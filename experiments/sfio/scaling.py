@@ -9,7 +9,7 @@ from typing import Any
 from experiments.sfio.figures import BLUE, GREY, OCHRE, finish, mark_invalid
 from experiments.sfio.runs import accessed, judged
 from testbed.model.studies.study import Study
-from testbed.model.verdict import Check, Verdict
+from testbed.model.verdict import Check, Claim, Verdict
 
 Row = Mapping[str, Any]
 LINK_RATE_BPS = 10e6
@@ -67,26 +67,18 @@ def judge(rows: Sequence[Row]) -> Verdict:
         io = _found(rows, way, "io")
         few, many = min(io), max(io)
         checks.append(
-            Check.at_least(
-                f"{name}: exponent of throughput over I/O nodes, {few} to {many}",
-                MIN_EXPONENT,
-                log(io[many] / io[few]) / log(many / few),
-                stated="scales linearly with I/O nodes, sections 2.3 and 2.8 (exponent 1)",
-                rival=0.0,
-                rival_is="no scaling",
-            )
+            Claim(f"{name}: exponent of throughput over I/O nodes, {few} to {many}")
+            .at_least(MIN_EXPONENT, log(io[many] / io[few]) / log(many / few))
+            .cites("scales linearly with I/O nodes, sections 2.3 and 2.8 (exponent 1)")
+            .against(0.0, "no scaling")
         )
         compute = _found(rows, way, "compute")
         few, many = min(compute), max(compute)
         checks.append(
-            Check.at_least(
-                f"{name}: throughput of {IO} I/O nodes for {many} compute nodes over that for {few}",
-                MIN_KEPT,
-                compute[many] / compute[few],
-                stated="simultaneous concurrent accesses do not slow the I/O layer, section 2.8 and Conclusions",
-                rival=few / many,
-                rival_is="slower in proportion to the compute nodes",
-            )
+            Claim(f"{name}: throughput of {IO} I/O nodes for {many} compute nodes over that for {few}")
+            .at_least(MIN_KEPT, compute[many] / compute[few])
+            .cites("simultaneous concurrent accesses do not slow the I/O layer, section 2.8 and Conclusions")
+            .against(few / many, "slower in proportion to the compute nodes")
         )
     return judged(rows, checks)
 

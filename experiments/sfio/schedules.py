@@ -8,7 +8,7 @@ from typing import Any
 from experiments.sfio.figures import BLUE, OCHRE, finish, finish_by_nodes
 from experiments.sfio.runs import accessed, judged
 from testbed.model.studies.study import Study
-from testbed.model.verdict import Check, Verdict
+from testbed.model.verdict import Claim, Verdict
 
 Row = Mapping[str, Any]
 ALLOCATIONS = {
@@ -80,25 +80,17 @@ def judge(rows: Sequence[Row]) -> Verdict:
         large = {nodes: gain for (kind, nodes), gain in found.items() if kind == operation and nodes >= GAIN_FROM}
         worst = min(large, key=lambda nodes: large[nodes])
         checks.append(
-            Check.at_least(
-                f"{operation}: scheduled over unscheduled throughput, worst from {GAIN_FROM} nodes on ({worst})",
-                MIN_GAIN,
-                large[worst],
-                stated="a major bottleneck if not properly coordinated and scheduled, section 2.8.2 (no value)",
-                rival=1.0,
-                rival_is="no gain",
-            )
+            Claim(f"{operation}: scheduled over unscheduled throughput, worst from {GAIN_FROM} nodes on ({worst})")
+            .at_least(MIN_GAIN, large[worst])
+            .cites("a major bottleneck if not properly coordinated and scheduled, section 2.8.2 (no value)")
+            .against(1.0, "no gain")
         )
         fast = [r for r in rows if (r["operation"], r["schedule"]) == (operation, "liquid")]
         slow = [r for r in rows if (r["operation"], r["schedule"]) == (operation, "none")]
         checks.append(
-            Check.at_least(
-                f"{operation}: scheduled throughput over liquid throughput, worst number of nodes",
-                MIN_RATIO,
-                min(r["throughput_bps"] / r["liquid_bps"] for r in fast),
-                rival=min(r["throughput_bps"] / r["liquid_bps"] for r in slow),
-                rival_is="without a schedule, worst",
-            )
+            Claim(f"{operation}: scheduled throughput over liquid throughput, worst number of nodes")
+            .at_least(MIN_RATIO, min(r["throughput_bps"] / r["liquid_bps"] for r in fast))
+            .against(min(r["throughput_bps"] / r["liquid_bps"] for r in slow), "without a schedule, worst")
         )
     return judged(rows, checks)
 

@@ -14,7 +14,7 @@ from experiments.sfio.figures import BLUE, GREEN, GREY, OCHRE, RING, finish_by_n
 from experiments.sfio.placements import STEPS, filled_in_pairs
 from experiments.sfio.runs import accessed, judged, transferred
 from testbed.model.studies.study import Study
-from testbed.model.verdict import Check, Verdict
+from testbed.model.verdict import Check, Claim, Verdict
 from topologies.swiss_t1 import NODES_PER_SWITCH, SWITCHES
 
 Row = Mapping[str, Any]
@@ -106,12 +106,11 @@ def judge(rows: Sequence[Row]) -> Verdict:
         short = min(found.values(), key=lambda row: row["throughput_bps"] / row["liquid_bps"])
         slowest = [r["throughput_bps"] / r["liquid_bps"] for r in rows if r["series"] in ("halves-free", "striped")]
         checks.append(
-            Check.at_least(
-                f"{name}, liquid schedule: over liquid throughput, worst number of nodes ({short['nodes']})",
-                MIN_RATIO,
-                short["throughput_bps"] / short["liquid_bps"],
-                rival=min(slowest) if slowest else 0.6,
-                rival_is="without a schedule, worst" if slowest else "without a schedule, as sfio_placements computes",
+            Claim(f"{name}, liquid schedule: over liquid throughput, worst number of nodes ({short['nodes']})")
+            .at_least(MIN_RATIO, short["throughput_bps"] / short["liquid_bps"])
+            .against(
+                min(slowest) if slowest else 0.6,
+                "without a schedule, worst" if slowest else "without a schedule, as sfio_placements computes",
             )
         )
     return judged(rows, checks)
@@ -120,15 +119,11 @@ def judge(rows: Sequence[Row]) -> Verdict:
 def _step_checks(name: str, found: Mapping[int, Row]) -> list[Check]:
     """Of one series with a schedule, by nodes."""
     checks = [
-        Check.at_least(
-            f"{name}: throughput at {after} over {before} nodes",
-            MIN_STEP,
-            found[after]["throughput_bps"] / found[before]["throughput_bps"],
-            stated="a significant increase, section 2.8.2",
-            rival=1.0,
-            rival_is="no step",
-            detail=f"liquid throughput: {found[after]['liquid_links'] / found[before]['liquid_links']:.2f}",
-        )
+        Claim(f"{name}: throughput at {after} over {before} nodes")
+        .at_least(MIN_STEP, found[after]["throughput_bps"] / found[before]["throughput_bps"])
+        .cites("a significant increase, section 2.8.2")
+        .against(1.0, "no step")
+        .noting(f"liquid throughput: {found[after]['liquid_links'] / found[before]['liquid_links']:.2f}")
         for before, after in STEPS
     ]
     between = {
@@ -139,13 +134,12 @@ def _step_checks(name: str, found: Mapping[int, Row]) -> list[Check]:
     if between:
         before, after = max(between, key=lambda pair: between[pair])
         checks.append(
-            Check.at_most(
-                f"{name}: greatest growth elsewhere from 8 nodes on, at {after} over {before}",
-                MAX_BETWEEN,
-                between[before, after],
-                stated="no significant increase elsewhere, section 2.8.2",
-                rival=min(found[b]["throughput_bps"] / found[a]["throughput_bps"] for a, b in STEPS),
-                rival_is="the smallest of the three steps",
+            Claim(f"{name}: greatest growth elsewhere from 8 nodes on, at {after} over {before}")
+            .at_most(MAX_BETWEEN, between[before, after])
+            .cites("no significant increase elsewhere, section 2.8.2")
+            .against(
+                min(found[b]["throughput_bps"] / found[a]["throughput_bps"] for a, b in STEPS),
+                "the smallest of the three steps",
             )
         )
     return checks

@@ -9,7 +9,7 @@ from typing import Any
 from experiments.sfio.figures import BLUE, GREEN, OCHRE, finish
 from experiments.sfio.runs import ATTEMPTS, accessed, judged
 from testbed.model.studies.study import Study
-from testbed.model.verdict import Check, Verdict
+from testbed.model.verdict import Claim, Verdict
 
 Row = Mapping[str, Any]
 SIDE, QUICK_SIDE = 960, 720
@@ -102,25 +102,22 @@ def judge(rows: Sequence[Row]) -> Verdict:
         again = (nodes - 1) / nodes  # of what is accessed another process gathers so much
         lists = again * LISTED_BYTES * nodes / (row["side"] * 8)  # a row of the matrix is one block of each process
         checks.append(
-            Check.equal(
-                f"{operation}, {nodes} nodes: bytes to and from the compute nodes for a byte of the file, each counted once, in two phases",
-                1 + again + lists,
-                row["payload_per_byte"],
-                tolerance=PAYLOAD_TOLERANCE,
-                rival=direct["payload_per_byte"],
-                rival_is="what the direct way sends",
-                stated="every byte but the own share goes to the process that gathers it first, with a list of blocks",
-                detail=f"with headers and what TCP sent again {row['crossed_per_byte']:.3f} crossed the links",
+            Claim(
+                f"{operation}, {nodes} nodes: bytes to and from the compute nodes for a byte of the file, each counted once, in two phases"
             )
+            .equal(1 + again + lists, row["payload_per_byte"], PAYLOAD_TOLERANCE)
+            .cites("every byte but the own share goes to the process that gathers it first, with a list of blocks")
+            .against(direct["payload_per_byte"], "what the direct way sends")
+            .noting(f"with headers and what TCP sent again {row['crossed_per_byte']:.3f} crossed the links")
         )
         checks.append(
-            Check.at_most(
-                f"{operation}, {nodes} nodes: throughput in two phases over that of a liquid schedule",
-                1 / (1 + again) * 1.15,
-                row["throughput_bps"] / found[operation, nodes, "liquid"]["throughput_bps"],
-                rival=1.0,
-                rival_is="sending twice costs nothing",
-                detail=f"1/(1 + {nodes - 1}/{nodes}) of it at most, 15 % for a schedule that loses what buffering does not",
+            Claim(f"{operation}, {nodes} nodes: throughput in two phases over that of a liquid schedule")
+            .at_most(
+                1 / (1 + again) * 1.15, row["throughput_bps"] / found[operation, nodes, "liquid"]["throughput_bps"]
+            )
+            .against(1.0, "sending twice costs nothing")
+            .noting(
+                f"1/(1 + {nodes - 1}/{nodes}) of it at most, 15 % for a schedule that loses what buffering does not"
             )
         )
     return judged(rows, checks)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from itertools import count
 from typing import Any, Literal, TypedDict, Unpack
@@ -11,6 +11,7 @@ from typing import Any, Literal, TypedDict, Unpack
 from testbed.errors import InputError
 
 Outcome = Literal["holds", "fails", "cannot-tell"]
+Relation = Literal["states", "equals", "at-least", "at-most"]
 
 
 class Evidence(TypedDict, total=False):
@@ -46,7 +47,7 @@ class Check:
     tolerance: float | None
     passed: bool
     detail: str = ""
-    relation: Literal["states", "equals", "at-least", "at-most"] = "states"
+    relation: Relation = "states"
     document: float | str | None = None
     rival: float | None = None
     rival_note: str = ""
@@ -64,22 +65,65 @@ class Check:
         cls, name: str, predicted: float, measured: float, *, tolerance: float = 0, **evidence: Unpack[Evidence]
     ) -> Check:
         """Holds where the two differ by ``tolerance`` at most."""
-        known = cls(
-            name=name, predicted=predicted, measured=measured, tolerance=tolerance, passed=False, relation="equals"
-        )
-        return _judged(known, lambda low, high: max(low - predicted, predicted - high, 0.0) <= tolerance, evidence)
+        return Claim(name).equal(predicted, measured, tolerance)._with(evidence)
 
     @classmethod
     def at_least(cls, name: str, least: float, measured: float, **evidence: Unpack[Evidence]) -> Check:
         """Holds where ``measured`` is ``least`` or more."""
-        known = cls(name=name, predicted=least, measured=measured, tolerance=None, passed=False, relation="at-least")
-        return _judged(known, lambda _, high: high >= least, evidence)
+        return Claim(name).at_least(least, measured)._with(evidence)
 
     @classmethod
     def at_most(cls, name: str, most: float, measured: float, **evidence: Unpack[Evidence]) -> Check:
         """Holds where ``measured`` is ``most`` or less."""
-        known = cls(name=name, predicted=most, measured=measured, tolerance=None, passed=False, relation="at-most")
-        return _judged(known, lambda low, _: low <= most, evidence)
+        return Claim(name).at_most(most, measured)._with(evidence)
+
+    def _with(self, evidence: Evidence) -> Check:
+        said = replace(self, key=evidence.get("key", ""), about=evidence.get("about", ""))
+        judged = said.against(evidence.get("rival"), evidence.get("rival_is", ""))
+        return (
+            judged.plus_minus(evidence.get("uncertainty"))
+            .cites(evidence.get("stated"))
+            .noting(evidence.get("detail", ""))
+        )
+
+    def cites(self, stated: float | str | None) -> Check:
+        """This check, with what the document says, and its page or section."""
+        return replace(self, document=stated)
+
+    def against(self, rival: float | None, rival_is: str = "") -> Check:
+        """This check, told apart from ``rival``: the value that would be measured if the claim were false. ``rival_is``: what that is, in words
+        ("no gain"), or, where the value is None, why there is none."""
+        return replace(self, rival=rival, rival_note=rival_is)._judged()
+
+    def plus_minus(self, half_width: float | None) -> Check:
+        """This check, with half the width of the measurement's 95 % interval."""
+        assert self.measured is not None
+        interval = None if half_width is None else (self.measured - half_width, self.measured + half_width)
+        return replace(self, interval=interval)._judged()
+
+    def noting(self, detail: str) -> Check:
+        """This check, with a detail for its reader."""
+        return replace(self, detail=detail)
+
+    def _judged(self) -> Check:
+        """With its outcome. The rival makes the run unable to tell where it would pass as well, or where the measurement's interval holds
+        both."""
+        measured, rival = self.measured, self.rival
+        assert measured is not None
+        low, high = self.interval or (measured, measured)
+        passes = self._reached(measured, measured)
+        unsure = rival is not None and (
+            (passes and self._reached(rival, rival)) or (low <= rival <= high and self._reached(low, high))
+        )
+        return replace(self, passed=passes and not unsure, unsure=unsure)
+
+    def _reached(self, low: float, high: float) -> bool:
+        """Whether some value of that range is as the check demands."""
+        bound, tolerance = self.predicted, self.tolerance or 0.0
+        assert bound is not None
+        if self.relation == "equals":
+            return bool(max(low - bound, bound - high, 0.0) <= tolerance)
+        return bool(high >= bound if self.relation == "at-least" else low <= bound)
 
     def of(self, events: float, why: str = "nothing was there to be compared") -> Check:
         """This check, where it compares so many events (packets, blocks, seconds); of none it cannot tell, and says ``why``."""
@@ -93,30 +137,37 @@ class Check:
         return {k: v for k, v in asdict(self).items() if k not in left_out} | {"outcome": self.outcome}
 
 
-def _judged(check: Check, reached: Callable[[float, float], bool], evidence: Evidence) -> Check:
-    """``check`` with its outcome. ``reached(low, high)``: whether some value of that range is as the check demands.
+@dataclass(frozen=True)
+class Claim:
+    """What is claimed, in words; ``key`` and ``about`` as of ``Check``. It becomes a check with the measurement, and the check says more:
 
-    The rival makes the run unable to tell where it would pass as well, or where the measurement's interval holds both.
+    >>> gain = Claim("median gain over round robin").at_least(1.5, 1.8).cites("1.5 to 2, section 3.9").against(1.0, "no gain")
+    >>> gain.outcome, gain.plus_minus(0.9).outcome
+    ('holds', 'cannot-tell')
     """
-    measured, rival, width = check.measured, evidence.get("rival"), evidence.get("uncertainty")
-    assert measured is not None
-    low, high = (measured, measured) if width is None else (measured - width, measured + width)
-    passes = bool(reached(measured, measured))
-    unsure = rival is not None and bool(
-        (passes and reached(rival, rival)) or (low <= rival <= high and reached(low, high))
-    )
-    return replace(
-        check,
-        passed=passes and not unsure,
-        unsure=unsure,
-        rival=rival,
-        rival_note=evidence.get("rival_is", ""),
-        interval=None if width is None else (low, high),
-        document=evidence.get("stated"),
-        detail=evidence.get("detail", ""),
-        key=evidence.get("key", ""),
-        about=evidence.get("about", ""),
-    )
+
+    name: str
+    key: str = ""
+    about: str = ""
+
+    def equal(self, predicted: float, measured: float, tolerance: float = 0) -> Check:
+        """Holds where the two differ by ``tolerance`` at most."""
+        return self._check("equals", predicted, measured, tolerance)
+
+    def at_least(self, least: float, measured: float) -> Check:
+        """Holds where ``measured`` is ``least`` or more."""
+        return self._check("at-least", least, measured, None)
+
+    def at_most(self, most: float, measured: float) -> Check:
+        """Holds where ``measured`` is ``most`` or less."""
+        return self._check("at-most", most, measured, None)
+
+    def _check(self, relation: Relation, bound: float, measured: float, tolerance: float | None) -> Check:
+        known = Check(
+            name=self.name, predicted=bound, measured=measured, tolerance=tolerance, passed=False, relation=relation,
+            key=self.key, about=self.about,
+        )  # fmt: skip
+        return known._judged()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from testbed.model.studies.study import Study
-from testbed.model.verdict import Check, Verdict
+from testbed.model.verdict import Claim, Verdict
 
 Row = Mapping[str, Any]
 NETWORKS = ("swiss-t1", "optical-cloud", "torus:4x4", "torus:8x8", "fat-tree:4,2", "manet:nodes=30,seed=3")
@@ -140,41 +140,31 @@ def judge(rows: Sequence[Row]) -> Verdict:
     ]
     least = [min(row["static"][method]["frames"] for method in METHODS[1:]) for row in rows]
     checks = [
-        Check.equal(
-            "schedules to which the independent checker objects",
-            0,
-            sum(bool(one["objection"]) for _, _, _, one in every),
-            rival_is="none: a count of errors",
-            detail=f"{len(every)} schedules",
-        ),
-        Check.at_most(
-            "frames of liquid over the best comparer's on the same routes, worst network",
-            1.0,
-            max(row["static"]["liquid"]["frames"] / frames for row, frames in zip(rows, least, strict=True)),
-            rival=statistics.median(
+        Claim("schedules to which the independent checker objects")
+        .equal(0, sum(bool(one["objection"]) for _, _, _, one in every))
+        .against(None, "none: a count of errors")
+        .noting(f"{len(every)} schedules"),
+        Claim("frames of liquid over the best comparer's on the same routes, worst network")
+        .at_most(1.0, max(row["static"]["liquid"]["frames"] / frames for row, frames in zip(rows, least, strict=True)))
+        .against(
+            statistics.median(
                 row["static"]["round-robin"]["frames"] / row["static"]["liquid"]["frames"] for row in rows
             ),
-            rival_is="no method that minds the network (round robin, median)",
+            "no method that minds the network (round robin, median)",
         ),
-        Check.at_least(
-            "frames over free routes over the proved least of any routes, least",
-            1.0,
-            min(one["frames"] / math.ceil(row["bound"] - 1e-6) for row, kind, _, one in every if kind == "flow"),
-            rival=0.9,
-            rival_is="a bound that is none: a schedule below it by a tenth",
-        ),
+        Claim("frames over free routes over the proved least of any routes, least")
+        .at_least(
+            1.0, min(one["frames"] / math.ceil(row["bound"] - 1e-6) for row, kind, _, one in every if kind == "flow")
+        )
+        .against(0.9, "a bound that is none: a schedule below it by a tenth"),
     ]
     torus = next((row for row in rows if row["network"] == "torus:8x8"), None)
     if torus is not None:
         checks.append(
-            Check.at_most(
-                "8x8 torus: frames over the flow's routes, over liquid ones on the static routes",
-                GAIN,
-                torus["flow"]["liquid"]["frames"] / torus["static"]["liquid"]["frames"],
-                rival=1.0,
-                rival_is="free routes gain nothing",
-                detail=f"bound {torus['bound']:.2f} frames, static bottleneck load {torus['bottleneck_load']}",
-            )
+            Claim("8x8 torus: frames over the flow's routes, over liquid ones on the static routes")
+            .at_most(GAIN, torus["flow"]["liquid"]["frames"] / torus["static"]["liquid"]["frames"])
+            .against(1.0, "free routes gain nothing")
+            .noting(f"bound {torus['bound']:.2f} frames, static bottleneck load {torus['bottleneck_load']}")
         )
     return Verdict(checks=tuple(checks), notes=tuple(_notes(rows)))
 

@@ -8,7 +8,7 @@ from typing import Any
 from experiments.sfio.figures import BLUE, OCHRE
 from experiments.sfio.runs import accessed, judged
 from testbed.model.studies.study import Study
-from testbed.model.verdict import Check, Verdict
+from testbed.model.verdict import Check, Claim, Verdict
 
 Row = Mapping[str, Any]
 ALL, NONE = "all", "none"
@@ -62,14 +62,10 @@ def judge(rows: Sequence[Row]) -> Verdict:
         found = {row["way"]: row for row in rows if row["operation"] == operation}
         checks += _counts(operation, found)
         checks += [
-            Check.at_least(
-                f"{operation}: throughput with all optimisations over that with {way}",
-                WORTH,
-                found[ALL]["throughput_bps"] / found[way]["throughput_bps"],
-                stated="optimisations of network and disk accesses, section 2.6 (no value for each)",
-                rival=1.0,
-                rival_is="worth nothing",
-            )
+            Claim(f"{operation}: throughput with all optimisations over that with {way}")
+            .at_least(WORTH, found[ALL]["throughput_bps"] / found[way]["throughput_bps"])
+            .cites("optimisations of network and disk accesses, section 2.6 (no value for each)")
+            .against(1.0, "worth nothing")
             for way in WITHOUT
             if way != ALL
         ]
@@ -78,13 +74,11 @@ def judge(rows: Sequence[Row]) -> Verdict:
 
 def _counts(operation: str, found: Mapping[str, Row]) -> list[Check]:
     def saved(way: str, key: str, least: float, what: str) -> Check:
-        return Check.at_least(
-            f"{operation}: {what} with {way} over those with all optimisations",
-            least,
-            found[way][key] / found[ALL][key],
-            stated="requests are sorted and combined, one transmission to each I/O node, section 2.6",
-            rival=1.0,
-            rival_is="it saves none",
+        return (
+            Claim(f"{operation}: {what} with {way} over those with all optimisations")
+            .at_least(least, found[way][key] / found[ALL][key])
+            .cites("requests are sorted and combined, one transmission to each I/O node, section 2.6")
+            .against(1.0, "it saves none")
         )
 
     return [

@@ -8,7 +8,7 @@ from typing import Any
 from experiments.sfio.figures import BLUE, GREEN, GREY, OCHRE, finish, mark_invalid
 from experiments.sfio.runs import accessed, judged
 from testbed.model.studies.study import Study
-from testbed.model.verdict import Check, Verdict
+from testbed.model.verdict import Claim, Verdict
 
 Row = Mapping[str, Any]
 LINK_RATE_BPS = 10e6
@@ -61,23 +61,15 @@ def judge(rows: Sequence[Row]) -> Verdict:
     checks = []
     for operation in ("write", "read"):
         checks.append(
-            Check.at_least(
-                f"{operation}, {SMALL} x {SMALL}: one call over a message a fragment",
-                MIN_GAIN,
-                found[operation, "one call", SMALL] / found[operation, "fragments", SMALL],
-                stated="a large number of small requests, optimised together, section 2.9 (no value)",
-                rival=1.0,
-                rival_is="no gain",
-            )
+            Claim(f"{operation}, {SMALL} x {SMALL}: one call over a message a fragment")
+            .at_least(MIN_GAIN, found[operation, "one call", SMALL] / found[operation, "fragments", SMALL])
+            .cites("a large number of small requests, optimised together, section 2.9 (no value)")
+            .against(1.0, "no gain")
         )
         checks.append(
-            Check.at_least(
-                f"{operation}, {largest} x {largest}: one call in turns, share of all links",
-                MIN_OF_LINKS,
-                found[operation, "liquid", largest] / (NODES * LINK_RATE_BPS),
-                rival=found[operation, "fragments", SMALL] / (NODES * LINK_RATE_BPS),
-                rival_is="a message a fragment",
-            )
+            Claim(f"{operation}, {largest} x {largest}: one call in turns, share of all links")
+            .at_least(MIN_OF_LINKS, found[operation, "liquid", largest] / (NODES * LINK_RATE_BPS))
+            .against(found[operation, "fragments", SMALL] / (NODES * LINK_RATE_BPS), "a message a fragment")
         )
     return judged(rows, checks)
 

@@ -9,7 +9,7 @@ from typing import Any
 from experiments.sfio.figures import BLUE, GREEN, GREY, OCHRE, RED, finish
 from experiments.sfio.runs import ATTEMPTS, judged
 from testbed.model.studies.study import Study
-from testbed.model.verdict import Check, Verdict
+from testbed.model.verdict import Check, Claim, Verdict
 
 Row = Mapping[str, Any]
 NODES, STRIPE_UNIT, LINK_RATE_BPS, REPEAT = 4, 200, 5e6, 3
@@ -99,14 +99,10 @@ def judge(rows: Sequence[Row]) -> Verdict:
                 continue
             alone = speed[operation, name, SMALL, False]
             checks.append(
-                Check.at_least(
-                    f"{operation}, {words}, pieces of {SMALL} bytes in one call, over contiguous in both",
-                    KEPT,
-                    speed[operation, name, SMALL, True] / whole,
-                    stated="efficient for all four scenarios, section 2.9, Figure 22 (no value)",
-                    rival=alone / whole,
-                    rival_is="a call for each piece",
-                )
+                Claim(f"{operation}, {words}, pieces of {SMALL} bytes in one call, over contiguous in both")
+                .at_least(KEPT, speed[operation, name, SMALL, True] / whole)
+                .cites("efficient for all four scenarios, section 2.9, Figure 22 (no value)")
+                .against(alone / whole, "a call for each piece")
             )
     return judged(rows, checks, [_note(rows)])
 

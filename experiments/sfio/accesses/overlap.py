@@ -10,7 +10,7 @@ from typing import Any
 from experiments.sfio.figures import BLUE, GREEN, GREY, OCHRE, finish
 from experiments.sfio.runs import accessed, judged
 from testbed.model.studies.study import Study
-from testbed.model.verdict import Check, Verdict
+from testbed.model.verdict import Claim, Verdict
 
 Row = Mapping[str, Any]
 RATE_BPS, FAST_BPS = 20e6, 400e6
@@ -73,29 +73,19 @@ def judge(rows: Sequence[Row]) -> Verdict:
     s = {row["slow"]: row["seconds"] for row in rows if row["pipelined"]}
     size = rows[0]["file_bytes"] * 8
     checks = (
-        Check.at_least(
-            "share of the shorter of network and disk that cost no time, pipelined",
-            MIN_OVERLAP,
-            overlapped(rows, True),
-            stated="disk and network are overlapped, resulting in additional performance gain, section 2.3 (no value)",
-            rival=0.0,
-            rival_is="one after the other",
-        ),
-        Check.at_least(
-            "share that cost no time, pipelined, less that of one message at a time",
-            0.25,
-            overlapped(rows, True) - overlapped(rows, False),
-            stated="accesses to the network and disks are made asynchronously, section 2.3",
-            rival=0.0,
-            rival_is="the window of messages is worth nothing",
-        ),
-        Check.equal(
-            "slow disk alone: rate over the one it was given",
-            1.0,
-            size / s["disk"] / RATE_BPS,
-            tolerance=0.15,
-            rival=size / s["network"] / RATE_BPS * FAST_BPS / RATE_BPS,
-            rival_is="a disk that was not slowed down: the fast link's rate",
+        Claim("share of the shorter of network and disk that cost no time, pipelined")
+        .at_least(MIN_OVERLAP, overlapped(rows, True))
+        .cites("disk and network are overlapped, resulting in additional performance gain, section 2.3 (no value)")
+        .against(0.0, "one after the other"),
+        Claim("share that cost no time, pipelined, less that of one message at a time")
+        .at_least(0.25, overlapped(rows, True) - overlapped(rows, False))
+        .cites("accesses to the network and disks are made asynchronously, section 2.3")
+        .against(0.0, "the window of messages is worth nothing"),
+        Claim("slow disk alone: rate over the one it was given")
+        .equal(1.0, size / s["disk"] / RATE_BPS, 0.15)
+        .against(
+            size / s["network"] / RATE_BPS * FAST_BPS / RATE_BPS,
+            "a disk that was not slowed down: the fast link's rate",
         ),
     )
     notes = [f"{WINDOWS[way]}: {overlapped(rows, way):.2f} of the shorter part cost no time" for way in WINDOWS]
