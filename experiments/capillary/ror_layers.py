@@ -136,7 +136,7 @@ def _checks(name: str, rows: Sequence[Row]) -> list[Check]:
         _over_sets(
             rows,
             lambda part, equation=equation: fall(part, equation),  # type: ignore[misc]
-            lambda value, width, title=title: (
+            lambda value, width, title=title: (  # type: ignore[misc]
                 Claim(f"{name}, {title}: fall of the mean ROR from layer 1 to full")
                 .at_least(MIN_FALL, value)
                 .cites("decreases substantially (page 80)")

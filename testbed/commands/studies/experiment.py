@@ -1,4 +1,4 @@
-"""``testbed experiment list | run NAME``: our studies, found by walking the package, and those of others, found as entry points."""
+"""``testbed experiment list | run NAME | new NAME``: our studies, found by walking the package, and those of others, found as entry points."""
 
 from __future__ import annotations
 
@@ -37,6 +37,10 @@ def add_parser(subparsers: Any) -> None:
         "options", nargs=argparse.REMAINDER, metavar="OPTIONS", help="--quick, --fabric, --seed, --json"
     )
     running.set_defaults(run=_run)
+    new = actions.add_parser("new", help="write the skeleton of a study, its test and its sentence; it runs at once")
+    new.add_argument("name", metavar="NAME")
+    new.add_argument("--folder", required=True, help="of experiments, into which it goes: liquid, stream/failures, ...")
+    new.set_defaults(run=_new)
 
 
 def find_experiments() -> dict[str, Any]:
@@ -62,13 +66,13 @@ def chapters() -> dict[str, int]:
 
 
 def pages_of_studies() -> dict[str, str]:
-    """Name -> page of docs/replication, of our own studies: that of its own chapter, else the ``PAGE`` of the nearest folder that has
-    one, else that of its folder's chapter."""
-    of = chapters()
-    return {
-        study.name: f"chapter_{of[study.name]}" if study.chapter else _said(module, "PAGE", f"chapter_{of[study.name]}")
-        for study, module in _with_modules()
-    }
+    """Name -> page of docs/replication, of our own studies."""
+    return {study.name: _page(module, study.chapter) for study, module in _with_modules()}
+
+
+def _page(module: str, chapter: int | None) -> str:
+    """That of its own chapter, else the ``PAGE`` of the nearest folder that has one, else that of its folder's chapter."""
+    return f"chapter_{chapter}" if chapter else str(_said(module, "PAGE", f"chapter_{_said(module, 'CHAPTER', 0)}"))
 
 
 def known_experiment(name: str) -> Any:
@@ -122,3 +126,12 @@ def _run(args: argparse.Namespace) -> int:
     from testbed.commands.studies.session_study_runner import run_session_study
 
     return run_session_study(chosen, args.options, program)
+
+
+def _new(args: argparse.Namespace) -> int:
+    from testbed.commands.studies.new_study import write_study
+
+    for path in write_study(args.name, args.folder, find_experiments(), lambda module: _page(module, None)):
+        print(f"wrote {path}")
+    print(f"run:  testbed experiment run {args.name} --quick")
+    return 0
