@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping
 
 from experiments.capillary.mobile_pairs import mobile_pair
 from experiments.capillary.panels import panels
 from testbed.errors import InputError
 from testbed.model.samples import half_width
-from testbed.model.studies.study import Study
+from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study
 from testbed.model.verdict import Claim, Verdict
 from testbed.routing import capillary_route
 from testbed.routing.capillary.basic_programme import Rule, basic_layers
@@ -18,7 +17,6 @@ from testbed.routing.capillary.thesis_loop import hunt_layers
 from topologies import Network
 from topologies.network import Link, Node
 
-Row = Mapping[str, Any]
 RULES: tuple[Rule, ...] = ("full", "priced", "hunted")
 FORMS = {
     "full": "basic, all full links fixed",
@@ -33,7 +31,7 @@ WRONG = 1e-6
 """A load is wrong that is off by more than this share of the exact one."""
 
 
-def points(quick: bool, seed: int) -> list[dict[str, Any]]:
+def points(quick: bool, seed: int) -> Points:
     """Mobile networks of 115 nodes, then the example nested into itself 1 to 12 times; each by every rule."""
     networks = [f"mobile {seed + k}" for k in range(3 if quick else 36)]
     networks += [f"nested {depth}" for depth in DEPTHS]
@@ -61,7 +59,7 @@ def _copies(depth: int) -> Iterator[tuple[str, str, int]]:
         yield f"b{level}", f"c{level}", level + 1
 
 
-def measure(point: Mapping[str, Any]) -> dict[str, Any]:
+def measure(point: Row) -> Results:
     """How many of the exact route's links got a wrong load or none, each layer's load and greatest relative error, why it ended."""
     kind, number = point["network"].split()
     if kind == "mobile":
@@ -98,7 +96,7 @@ def measure(point: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def judge(rows: Sequence[Row]) -> Verdict:
+def judge(rows: Rows) -> Verdict:
     """Full links are not bottlenecks; the other two rules are right while loads are large; only the stable form is where they are tiny."""
     mobile = {form: [r for r in rows if r["form"] == form and r["network"].startswith("mobile")] for form in FORMS}
     tiny = {form: [r for r in rows if r["form"] == form and r["least_load"] < TINY] for form in FORMS}
@@ -133,7 +131,7 @@ def judge(rows: Sequence[Row]) -> Verdict:
     return Verdict(checks=tuple(checks), notes=tuple(_notes(mobile, tiny)))
 
 
-def _notes(mobile: Mapping[str, Sequence[Row]], tiny: Mapping[str, Sequence[Row]]) -> Iterator[str]:
+def _notes(mobile: Mapping[str, Rows], tiny: Mapping[str, Rows]) -> Iterator[str]:
     for form, title in FORMS.items():
         own = mobile[form]
         links = sum(row["links"] for row in own)
@@ -149,7 +147,7 @@ def _notes(mobile: Mapping[str, Sequence[Row]], tiny: Mapping[str, Sequence[Row]
             )
 
 
-def figures(rows: Sequence[Row]) -> dict[str, Any]:
+def figures(rows: Rows) -> Figures:
     """Links with a wrong load by form; error of each layer against its load on the deepest nested network."""
     figure, (left, right) = panels(11, 4.6, columns=2)
     colours = dict(zip(FORMS, ("#d55e00", "#e69f00", "#0072b2", "#009e73"), strict=True))

@@ -11,22 +11,19 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Mapping, Sequence
-from typing import Any
 
 from experiments.capillary.mobile_pairs import other_pairs, outermost_pair
 from experiments.capillary.panels import panels
 from testbed.campaigns.rows import drawn_pair
 from testbed.errors import InputError
 from testbed.model.samples import half_width
-from testbed.model.studies.study import Study
+from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study
 from testbed.model.verdict import Check, Claim, Verdict
 from testbed.routing import capillary_route
 from testbed.routing.capillary.thesis_loop import hunt_layers
 from topologies import Network, load_network
 from topologies.errors import NoPathError
 
-Row = Mapping[str, Any]
 LAYERS = 10
 NODES, DEGREE = 300, 8.519
 """Nodes, and links over nodes: 2555.7 / 300."""
@@ -42,7 +39,7 @@ COUNTED = ("first to last", "left to right", "farthest apart", "middle to farthe
 """Readings of the ends of which bottlenecks are counted without a hunt."""
 
 
-def points(quick: bool, seed: int) -> list[dict[str, Any]]:
+def points(quick: bool, seed: int) -> Points:
     """Each network once for every reading of the ends; a few more solved by an interior-point method."""
     counts = (
         {"random ends": 6, "top to bottom": 6, "interior": 2} | dict.fromkeys(COUNTED, 6)
@@ -52,7 +49,7 @@ def points(quick: bool, seed: int) -> list[dict[str, Any]]:
     return [{"kind": kind, "seed": seed + k} for kind, count in counts.items() for k in range(count)]
 
 
-def measure(point: Mapping[str, Any]) -> dict[str, Any]:
+def measure(point: Row) -> Results:
     """Suspects at the start and after each iteration, a list a layer; is every layer the recursion's?"""
     network = load_network(f"manet:nodes={NODES},degree={DEGREE},seed={point['seed']},frame=0")
     if point["kind"] in COUNTED:
@@ -80,7 +77,7 @@ def measure(point: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _counted(network: Network, pair: tuple[str, str]) -> dict[str, Any]:
+def _counted(network: Network, pair: tuple[str, str]) -> Results:
     """A row without a hunt: ``bottlenecks`` of the first layers; none where the ends are not connected."""
     try:
         layers = capillary_route(network, *pair).layers[:LAYERS]
@@ -99,7 +96,7 @@ def _counted(network: Network, pair: tuple[str, str]) -> dict[str, Any]:
     }
 
 
-def _reading_note(kind: str, rows: Sequence[Row]) -> str:
+def _reading_note(kind: str, rows: Rows) -> str:
     own = [row["bottlenecks"] for row in rows if row["kind"] == kind and row["bottlenecks"]]
     columns = [[one[k] for one in own if len(one) > k] for k in range(LAYERS)]
     means = [(statistics.fmean(column), half_width(column)) for column in columns if len(column) > 1]
@@ -110,7 +107,7 @@ def _reading_note(kind: str, rows: Sequence[Row]) -> str:
     )
 
 
-def judge(rows: Sequence[Row]) -> Verdict:
+def judge(rows: Rows) -> Verdict:
     """The loop ends at the true bottlenecks, as few as the document counts and after as many iterations; an interior-point method
     has nothing to hunt."""
     checks, notes = [], []
@@ -136,7 +133,7 @@ def judge(rows: Sequence[Row]) -> Verdict:
     return Verdict(checks=tuple(checks), notes=tuple(notes))
 
 
-def _loop_checks(kind: str, own: Sequence[Row]) -> list[Check]:
+def _loop_checks(kind: str, own: Rows) -> list[Check]:
     same, layers = sum(row["same"] for row in own), sum(row["layers"] for row in own)
     means, longest = _mean_bottlenecks(own), _longest_hunts(own)
     inside = sum(mean + width >= BOTTLENECKS[0] and mean - width <= BOTTLENECKS[1] for mean, width in means)
@@ -164,7 +161,7 @@ def _loop_checks(kind: str, own: Sequence[Row]) -> list[Check]:
     ]
 
 
-def _interior_check(rows: Sequence[Row]) -> Check:
+def _interior_check(rows: Rows) -> Check:
     hunts = sum(len(row["suspects"]) for row in rows)
     return (
         Claim("interior: share of layers with nothing to hunt")
@@ -174,25 +171,25 @@ def _interior_check(rows: Sequence[Row]) -> Check:
     )
 
 
-def _unhunted(rows: Sequence[Row]) -> int:
+def _unhunted(rows: Rows) -> int:
     """Layers of which the suspects before the hunt are those after it."""
     return sum(hunt[0] == hunt[-1] for row in rows for hunt in row["suspects"])
 
 
-def _mean_bottlenecks(rows: Sequence[Row]) -> list[tuple[float, float]]:
+def _mean_bottlenecks(rows: Rows) -> list[tuple[float, float]]:
     """(mean, half width of its interval), a layer each."""
     ends = [[row["suspects"][k][-1] for row in rows if len(row["suspects"]) > k] for k in range(LAYERS)]
     return [(statistics.fmean(values), half_width(values)) for values in ends if values]
 
 
-def _longest_hunts(rows: Sequence[Row]) -> list[int]:
+def _longest_hunts(rows: Rows) -> list[int]:
     """Iterations, a layer each: all networks are hunted side by side, until the last of them has nothing to remove."""
     return [
         max((len(row["suspects"][k]) - 1 for row in rows if len(row["suspects"]) > k), default=0) for k in range(LAYERS)
     ]
 
 
-def figures(rows: Sequence[Row]) -> dict[str, Any]:
+def figures(rows: Rows) -> Figures:
     """Mean number of suspected links against the iteration, a curve a layer, a panel a reading."""
     from matplotlib import colormaps
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 import random
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from experiments.capillary.mobile_pairs import outermost_pair
 from testbed.model.samples import half_width
-from testbed.model.studies.study import Study
+from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study
 from testbed.model.verdict import Claim, Verdict
 from testbed.routing import capillary_route
 from testbed.routing.capillary.certificate import check_certificate
@@ -18,13 +18,12 @@ from topologies import load_network
 from topologies.errors import NoPathError
 from topologies.network import Link, Network, Node
 
-Row = Mapping[str, Any]
 NODES, LINKS, LAYERS = 180, 1374, 10
 BOTTLENECKS = 55
 """Of the document's network in ten layers (page 68)."""
 
 
-def points(quick: bool, seed: int) -> list[dict[str, Any]]:
+def points(quick: bool, seed: int) -> Points:
     """One network of 180 nodes and 1374 links, drawn with ten layers and with fewer; mobile networks of that size, topmost node to
     bottommost, whose bottlenecks are counted."""
     drawn = [
@@ -34,7 +33,7 @@ def points(quick: bool, seed: int) -> list[dict[str, Any]]:
     return [*drawn, *({"kind": "counted", "seed": seed + k} for k in range(20 if quick else 60))]
 
 
-def measure(point: Mapping[str, Any]) -> dict[str, Any]:
+def measure(point: Row) -> Results:
     """Places of the nodes and every loaded link: its ends, load and layer (0: the rest). Or bottlenecks of ten layers."""
     if point["kind"] == "counted":
         return _counted(point["seed"])
@@ -82,7 +81,7 @@ def geometric_network(nodes: int, links: int, seed: int) -> Network:
         return network
 
 
-def _counted(seed: int) -> dict[str, Any]:
+def _counted(seed: int) -> Results:
     network = load_network(f"manet:nodes={NODES},degree={LINKS / NODES:.4f},seed={seed},frame=0")
     pair = outermost_pair(network)
     if pair is None:
@@ -91,7 +90,7 @@ def _counted(seed: int) -> dict[str, Any]:
     return {"bottlenecks": sum(len(layer.bottlenecks) for layer in layers[:LAYERS]), "all_layers": len(layers)}
 
 
-def judge(rows: Sequence[Row]) -> Verdict:
+def judge(rows: Rows) -> Verdict:
     """The ten layers are those of the certified full route, which has many more; the document's 55 bottlenecks are nothing unusual."""
     counted = [row for row in rows if row["kind"] == "counted"]
     rows = [row for row in rows if row["kind"] == "drawn"]
@@ -123,7 +122,7 @@ def judge(rows: Sequence[Row]) -> Verdict:
     )
 
 
-def figures(rows: Sequence[Row]) -> dict[str, Any]:
+def figures(rows: Rows) -> Figures:
     """A drawing a number of layers."""
     return {f"figure-47-layers-{row['layers']}": _drawing(row) for row in rows if row["kind"] == "drawn"}
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any
 
 from experiments.capillary.panels import panels
-from testbed.model.studies.study import Study
+from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study
 from testbed.model.verdict import Claim, Verdict
 from testbed.routing.redundancy.failure_rates import (
     failure_weights,
@@ -18,19 +17,18 @@ from testbed.routing.redundancy.failure_rates import (
     overlap_probability,
 )
 
-Row = Mapping[str, Any]
 LINKS, BETWEEN_S = 50, 3600.0
 DURATIONS_S = (0.5, 1.0, 2.0, 3.0, 5.0, 8.0, 12.0, 20.0, 30.0, 45.0, 60.0)
 DEVIATIONS = 4.0
 """Standard deviations of chance that any of the durations may be off."""
 
 
-def points(quick: bool, seed: int) -> list[dict[str, Any]]:
+def points(quick: bool, seed: int) -> Points:
     """A simulated stretch of failures for each duration of one failure."""
     return [{"failure_s": s, "failures": 5_000 if quick else 50_000, "seed": seed} for s in DURATIONS_S]
 
 
-def measure(point: Mapping[str, Any]) -> dict[str, Any]:
+def measure(point: Row) -> Results:
     """Measured: consecutive failures that overlap; of the time with any link down, the share with exactly one; and the standard
     deviation of either by chance."""
     generator = random.Random(f"overlaps/{point['seed']}/{point['failure_s']}")
@@ -74,7 +72,7 @@ def _share_of_one(begins: Sequence[float], failure_s: float) -> tuple[float, flo
     return share, math.sqrt(sum((alone - share * busy) ** 2 for alone, busy in spells)) / total
 
 
-def judge(rows: Sequence[Row]) -> Verdict:
+def judge(rows: Rows) -> Verdict:
     """The formulas hold in simulation at every duration; the thesis' example value belongs to two seconds; equation 43's number of links."""
     at = {s: overlap_probability(LINKS, s, BETWEEN_S) for s in (1, 2)}
     checks = (
@@ -112,7 +110,7 @@ def judge(rows: Sequence[Row]) -> Verdict:
     return Verdict(checks=checks)
 
 
-def figures(rows: Sequence[Row]) -> dict[str, Any]:
+def figures(rows: Rows) -> Figures:
     """Overlap probability against the duration of a failure, and k1 beside it; dots are simulated."""
     figure, (left, right) = panels(10, 4.6, columns=2)
     fine = [0.25 * k for k in range(1, 241)]

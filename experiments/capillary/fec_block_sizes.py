@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from fractions import Fraction
 from itertools import pairwise
-from typing import Any
 
 from experiments.capillary.panels import log_ticks, panels
 from fec.redundancy.block_size import decoding_failure_probability, fec_block_size
-from testbed.model.studies.study import Study
+from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study
 from testbed.model.verdict import Check, Claim, Verdict
 
-Row = Mapping[str, Any]
 RATE = 1e-5
 BLOCKS = (1, 2, 3, 5, 7, 10, 20, 50)
 TABLE = {
@@ -26,12 +24,12 @@ TABLE = {
 TABLE_LOSSES = ("0.01", "0.036", "0.05", "0.1", "0.2", "0.25", "1/3", "0.5")
 
 
-def points(quick: bool, seed: int) -> list[dict[str, Any]]:
+def points(quick: bool, seed: int) -> Points:
     """A curve (losses from 1 % to 60 %) an M; exact, so the seed plays no part."""
     return [{"m": m, "losses": 12 if quick else 60} for m in BLOCKS]
 
 
-def measure(point: Mapping[str, Any]) -> dict[str, Any]:
+def measure(point: Row) -> Results:
     """FEC_p along the curve, FEC_p of the table's losses, and whether one packet fewer would fail too often."""
     m, count = point["m"], point["losses"]
     losses = [round(0.6 * (k + 1) / count, 4) for k in range(count)]
@@ -48,7 +46,7 @@ def measure(point: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def judge(rows: Sequence[Row]) -> Verdict:
+def judge(rows: Rows) -> Verdict:
     """The table holds exactly; the curves lie between equations 27 and 28; a greater M needs less."""
     checks = [
         Claim(
@@ -105,7 +103,7 @@ def _none(name: str, count: int, rival: int, rival_is: str) -> Check:
     return Claim(name).equal(0.0, float(count)).against(float(rival), rival_is)
 
 
-def figures(rows: Sequence[Row]) -> dict[str, Any]:
+def figures(rows: Rows) -> Figures:
     """FEC_p / M against the loss, a staircase an M, with both bounds."""
     from matplotlib import colormaps
 

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Mapping, Sequence
-from typing import Any
 
 from experiments.capillary.mobile_pairs import mobile_pair
 from experiments.capillary.panels import panels
 from testbed.model.samples import half_width
-from testbed.model.studies.study import Study
+from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study
 from testbed.model.verdict import Claim, Verdict
 from testbed.routing import route_by_name
 from testbed.routing.redundancy.coding import Coding, Labels
 from testbed.routing.redundancy.ror_study import route_breakdown
 from topologies import load_network
 
-Row = Mapping[str, Any]
 BLOCKS = (5, 10, 20, 50)
 TOLERANCE = 0.05
 MOST = 0.9
@@ -24,13 +21,13 @@ MOST = 0.9
 FIXED = {"swiss-t1": ("s1", "s6"), "optical-cloud": ("x1", "x14")}
 
 
-def points(quick: bool, seed: int) -> list[dict[str, Any]]:
+def points(quick: bool, seed: int) -> Points:
     """Two fixed networks and some mobile ones of 40 nodes, for several M."""
     networks = [*FIXED, *(f"mobile {seed + k}" for k in range(1 if quick else 6))]
     return [{"network": name, "m": m} for name in networks for m in BLOCKS]
 
 
-def measure(point: Mapping[str, Any]) -> dict[str, Any]:
+def measure(point: Row) -> Results:
     """Block sizes of every link that counts with both kinds of labels, and what they add up to."""
     name = point["network"]
     if name in FIXED:
@@ -44,7 +41,7 @@ def measure(point: Mapping[str, Any]) -> dict[str, Any]:
         for labels in kinds
     }
     counted = [i for i, term in enumerate(terms["random"].per_load) if term.block_size is not None]
-    found: dict[str, Any] = {
+    found: Results = {
         "source": source,
         "sink": sink,
         "load": [float(terms["random"].per_load[i].load) for i in counted],
@@ -61,7 +58,7 @@ def measure(point: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def judge(rows: Sequence[Row]) -> Verdict:
+def judge(rows: Rows) -> Verdict:
     """No link asks for more with stratified labels, at rest or in a failure; what ROR makes of it is a note."""
     sizes = [pair for row in rows for pair in zip(row["stratified"]["sizes"], row["random"]["sizes"], strict=True)]
     checks = [
@@ -87,7 +84,7 @@ def judge(rows: Sequence[Row]) -> Verdict:
     return Verdict(checks=tuple(checks), notes=tuple(notes))
 
 
-def figures(rows: Sequence[Row]) -> dict[str, Any]:
+def figures(rows: Rows) -> Figures:
     """Block size over M against the load of the failed link, a panel an M."""
     figure, all_axes = panels(11, 7, rows=2, columns=2, sharex=True, sharey=True)
     for axes, m in zip(all_axes, BLOCKS, strict=True):

@@ -12,7 +12,7 @@ through a link that is not critical. Equation 23 leaves the critical links thems
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from experiments.capillary.mobile_pairs import TOLERANCES
@@ -21,14 +21,13 @@ from testbed.campaigns.rows import drawn_pair
 from testbed.model.code_words import SHORT_AND_LARGE
 from testbed.model.routes import SplitRoute
 from testbed.model.samples import half_width
-from testbed.model.studies.study import Study
+from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study
 from testbed.model.verdict import Check, Claim, Verdict
 from testbed.routing import capillary_route
 from testbed.routing.redundancy.ror_study import ror_by_tolerance
 from topologies import Network, load_network
 from topologies.errors import NoPathError
 
-Row = Mapping[str, Any]
 LAYERS = (1, 2, 3, 4, 5, 6, 7, 8, 9, 10)
 ROUTES = len(LAYERS) + 1
 """Those of the layers, and the full one."""
@@ -42,7 +41,7 @@ MOST_CASES = 0.75
 """Share of the frames that counts as "most cases" (page 79)."""
 
 
-def points(quick: bool, seed: int) -> list[dict[str, Any]]:
+def points(quick: bool, seed: int) -> Points:
     """One set of consecutive frames a point; ``quick``: the first four frames of each set, a held pair only."""
     found = []
     for kind in ("held",) if quick else KINDS:
@@ -56,7 +55,7 @@ def points(quick: bool, seed: int) -> list[dict[str, Any]]:
     return found
 
 
-def measure(point: Mapping[str, Any]) -> dict[str, Any]:
+def measure(point: Row) -> Results:
     """Mean ROR over the set's frames by layer (1 to 10, then all) and tolerance, for both equations; each frame's mean over the
     tolerances; how many frames had no path (left out) and how many a critical link."""
     each: dict[str, list[list[list[float]]]] = {equation: [] for equation in EQUATIONS}
@@ -74,7 +73,7 @@ def measure(point: Mapping[str, Any]) -> dict[str, Any]:
             each[equation].append(
                 [ror_by_tolerance(route, TOLERANCES, 20, 1e-5, large_blocks=large) for route in routes]
             )
-    found: dict[str, Any] = {"without_path": without_path, "critical": critical, "links": statistics.fmean(links)}
+    found: Results = {"without_path": without_path, "critical": critical, "links": statistics.fmean(links)}
     for equation, frames in each.items():
         found[equation] = _mean_tables(frames)
         found[f"{equation}_frames"] = [[round(statistics.fmean(layer), 4) for layer in frame] for frame in frames]
@@ -88,7 +87,7 @@ def layered_routes(network: Network, source: str, sink: str) -> list[SplitRoute]
     return [*(capillary_route(network, source, sink, layers=k + first - 1) for k in LAYERS), full]
 
 
-def _frames(point: Mapping[str, Any]) -> Iterator[tuple[Network, tuple[str, str]]]:
+def _frames(point: Row) -> Iterator[tuple[Network, tuple[str, str]]]:
     """Each frame of the set, with its pair of ends."""
     pair = None
     for frame in range(point["first"], point["first"] + point["frames"]):
@@ -107,7 +106,7 @@ def _mean_tables(frames: Sequence[Sequence[Sequence[float]]]) -> list[list[float
     ]
 
 
-def mean_ror(rows: Sequence[Row], equation: str) -> list[list[float]]:
+def mean_ror(rows: Rows, equation: str) -> list[list[float]]:
     """Mean over the sets' frames: one list a layer, one value a tolerance."""
     counts = [row["frames"] - row["without_path"] for row in rows]
     return [
@@ -119,7 +118,7 @@ def mean_ror(rows: Sequence[Row], equation: str) -> list[list[float]]:
     ]
 
 
-def judge(rows: Sequence[Row]) -> Verdict:
+def judge(rows: Rows) -> Verdict:
     """The thesis' claims: ROR falls with the layers, in most cases, large blocks need half, tolerance makes the gain stronger."""
     checks, notes = [], []
     for kind in KINDS:
@@ -131,7 +130,7 @@ def judge(rows: Sequence[Row]) -> Verdict:
     return Verdict(checks=tuple(checks), notes=tuple(notes))
 
 
-def _checks(name: str, rows: Sequence[Row]) -> list[Check]:
+def _checks(name: str, rows: Rows) -> list[Check]:
     found = [
         _over_sets(
             rows,
@@ -188,34 +187,32 @@ def _checks(name: str, rows: Sequence[Row]) -> list[Check]:
     return found
 
 
-def _over_sets(
-    rows: Sequence[Row], figure: Callable[[Sequence[Row]], float], check: Callable[[float, float], Check]
-) -> Check:
+def _over_sets(rows: Rows, figure: Callable[[Rows], float], check: Callable[[float, float], Check]) -> Check:
     """The check of a figure of all frames together; its uncertainty is that of the sets' own figures."""
     return check(figure(rows), half_width([figure([row]) for row in rows]))
 
 
-def fall(rows: Sequence[Row], equation: str) -> float:
+def fall(rows: Rows, equation: str) -> float:
     """By how much the mean over frames and tolerances is less on the full route than at layer 1: a share of it."""
     return 1 - _at_layer(rows, equation, -1) / _at_layer(rows, equation, 0)
 
 
-def _at_layer(rows: Sequence[Row], equation: str, layer: int) -> float:
+def _at_layer(rows: Rows, equation: str, layer: int) -> float:
     return statistics.fmean(frame[layer] for row in rows for frame in row[f"{equation}_frames"])
 
 
-def falling_share(rows: Sequence[Row]) -> float:
+def falling_share(rows: Rows) -> float:
     """Share of the frames whose mean ROR over the tolerances, by eq. 23, is less at layer 10 than at layer 1."""
     return statistics.fmean(frame[9] < frame[0] for row in rows for frame in row["short_frames"])
 
 
-def _gain_of_tolerance(rows: Sequence[Row]) -> float:
+def _gain_of_tolerance(rows: Rows) -> float:
     means = mean_ror(rows, "short")
     least, greatest = (means[-1][t] / means[0][t] for t in (0, -1))
     return greatest / least
 
 
-def _notes(name: str, rows: Sequence[Row]) -> list[str]:
+def _notes(name: str, rows: Rows) -> list[str]:
     frames, lost, critical = (sum(row[key] for row in rows) for key in ("frames", "without_path", "critical"))
     found = [
         f"{name}: {frames} frames, {lost} of them without a path, {critical} with a critical link; "
@@ -229,7 +226,7 @@ def _notes(name: str, rows: Sequence[Row]) -> list[str]:
     return found
 
 
-def figures(rows: Sequence[Row]) -> dict[str, Any]:
+def figures(rows: Rows) -> Figures:
     """Figure 60 (115 nodes, short blocks) and Figure 61 (120 nodes, both): mean ROR by layer, a panel a set, one curve a tolerance."""
     found = {}
     for number, nodes, equations in ((60, 115, ("short",)), (61, 120, ("short", "large"))):
@@ -240,7 +237,7 @@ def figures(rows: Sequence[Row]) -> dict[str, Any]:
     return found
 
 
-def _figure(rows: Sequence[Row], equations: Sequence[str]) -> Any:
+def _figure(rows: Rows, equations: Sequence[str]) -> Any:
     from matplotlib import colormaps
     from matplotlib.cm import ScalarMappable
     from matplotlib.colors import Normalize

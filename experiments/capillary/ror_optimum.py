@@ -16,23 +16,21 @@ import os
 import random
 import statistics
 import sys
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Sequence, Set
 from contextlib import contextmanager
-from typing import Any
 
 from experiments.capillary.mobile_pairs import mobile_pair
 from experiments.capillary.panels import log_ticks, panels
 from fec import ror
 from testbed.model.code_words import code_words
 from testbed.model.samples import half_width
-from testbed.model.studies.study import Study
+from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study
 from testbed.model.verdict import Check, Claim, Verdict
 from testbed.routing import route_by_name
 from testbed.routing.redundancy.coding import Coding
 from testbed.routing.redundancy.least_fec import LeastFec, least_fec_route, least_fec_route_small
 from topologies.network import Link, Network, Node
 
-Row = Mapping[str, Any]
 METHODS = ("ecmp", "disjoint-2", "disjoint-all", "max-flow", "capillary:1", "capillary:3", "capillary")
 TOLERANCE = 0.05
 CODING = Coding(tolerance=TOLERANCE, source_packets=20, decoding_error_rate=1e-5)
@@ -55,7 +53,7 @@ PANELS = (
 EQUATIONS = {"short": "blocks of M = 20 (eq. 23)", "large": "large blocks (eq. 29)"}
 
 
-def points(quick: bool, seed: int) -> list[dict[str, Any]]:
+def points(quick: bool, seed: int) -> Points:
     """20 small random graphs (seeds 0 to 19 whatever ``seed``), more of them, sparse ones, then mobile networks of 115 nodes."""
     ranges = {
         "small": range(6 if quick else 20),
@@ -106,7 +104,7 @@ def _both_ways(name: str, nodes: int, edges: Set[tuple[int, int]]) -> Network:
     )
 
 
-def measure(point: Mapping[str, Any]) -> dict[str, Any]:
+def measure(point: Row) -> Results:
     """ROR of each method and of the optimum; links that every route must load fully count for none."""
     if point["kind"] != "mobile":
         network = (sparse_graph if point["kind"] == "sparse" else random_graph)(point["graph"])
@@ -119,7 +117,7 @@ def measure(point: Mapping[str, Any]) -> dict[str, Any]:
         network, *pair = mobile_pair(115, point["graph"])
         ends = (pair[0], pair[1])
         least = {"large": least_fec_route(network, *ends, TOLERANCE)}
-    found: dict[str, Any] = {"nodes": len(network.nodes), "links": len(network.links)}
+    found: Results = {"nodes": len(network.nodes), "links": len(network.links)}
     for equation, optimum in least.items():
         found[equation] = _rated(network, ends, equation == "large", optimum)
     return found
@@ -155,19 +153,19 @@ def _rated(network: Network, ends: tuple[str, str], large: bool, least: LeastFec
     return figures
 
 
-def ratios(rows: Sequence[Row], kind: str, equation: str, method: str) -> list[float]:
+def ratios(rows: Rows, kind: str, equation: str, method: str) -> list[float]:
     """ROR over the optimum's, where both are finite and the optimum is above none."""
     found = [row[equation] for row in rows if row["kind"] == kind and equation in row]
     return [each[method] / each["optimum"] for each in found if each[method] is not None and each["optimum"] > 1e-9]
 
 
-def comparable(rows: Sequence[Row], kind: str, equation: str) -> int:
+def comparable(rows: Rows, kind: str, equation: str) -> int:
     """Networks of which the best route has any ROR at all; where every link it loads is one that every route must, none has."""
     found = [row[equation] for row in rows if row["kind"] == kind and equation in row]
     return sum(each["optimum"] > 1e-9 for each in found)
 
 
-def judge(rows: Sequence[Row]) -> Verdict:
+def judge(rows: Rows) -> Verdict:
     """On small graphs capillary routing should never be above one and a half times the optimum, which is to be proved; on mobile networks
     it should be nearer to it than layer 1."""
     checks, notes = [], []
@@ -204,7 +202,7 @@ def judge(rows: Sequence[Row]) -> Verdict:
     return Verdict(checks=tuple(checks), notes=tuple(notes))
 
 
-def _distance_check(rows: Sequence[Row], kind: str, equation: str, own: Sequence[float]) -> Check:
+def _distance_check(rows: Rows, kind: str, equation: str, own: Sequence[float]) -> Check:
     name = f"{KINDS[kind]}, {EQUATIONS[equation]}"
     if kind == "mobile":
         return (
@@ -226,7 +224,7 @@ def _distance_check(rows: Sequence[Row], kind: str, equation: str, own: Sequence
     )
 
 
-def figures(rows: Sequence[Row]) -> dict[str, Any]:
+def figures(rows: Rows) -> Figures:
     """ROR over the optimum's by method: every network a dot, the median a bar."""
     figure, all_axes = panels(14, 9, rows=2, columns=4, sharey=True)
     for axes, (kind, equation) in zip(all_axes, PANELS, strict=False):

@@ -3,33 +3,30 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Mapping, Sequence
-from typing import Any
 
 from experiments.capillary.mobile_pairs import mobile_pair
 from experiments.capillary.panels import log_ticks, panels
 from testbed.model.code_words import SHORT_AND_LARGE
 from testbed.model.samples import half_width
-from testbed.model.studies.study import Study
+from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study
 from testbed.model.verdict import Claim, Verdict
 from testbed.routing.methods import route_by_name
 from testbed.routing.redundancy.ror_study import ror_by_tolerance
 
-Row = Mapping[str, Any]
 TOLERANCES = (0.0, 0.0025, 0.005, 0.01, 0.015, 0.02, 0.025, 0.03, 0.036, 0.042, 0.05, 0.057, 0.065, 0.078)
 SMALL, THESIS_MIDDLE = 0.01, 0.057
 LOOKS = {"short": ("#0072b2", "o", "blocks of M = 20 (eq. 23)"), "large": ("#d55e00", "s", "large blocks (eq. 29)")}
 
 
-def points(quick: bool, seed: int) -> list[dict[str, Any]]:
+def points(quick: bool, seed: int) -> Points:
     """Mobile networks of 115 nodes."""
     return [{"nodes": 115, "seed": seed + k} for k in range(8 if quick else 36)]
 
 
-def measure(point: Mapping[str, Any]) -> dict[str, Any]:
+def measure(point: Row) -> Results:
     """ROR of layer 1 and of the full route, a tolerance each, for both equations."""
     network, source, sink = mobile_pair(point["nodes"], point["seed"])
-    found: dict[str, Any] = {"source": source, "sink": sink}
+    found: Results = {"source": source, "sink": sink}
     for key, method in (("first", "capillary:1"), ("full", "capillary")):
         route = route_by_name(network, source, sink, method)
         for equation, large in (("short", False), ("large", True)):
@@ -37,7 +34,7 @@ def measure(point: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def rising_share(rows: Sequence[Row], equation: str) -> list[float]:
+def rising_share(rows: Rows, equation: str) -> list[float]:
     """Share of networks in which the full route needs more than layer 1, a tolerance each."""
     return [
         statistics.fmean(row[f"{equation}_full"][t] > row[f"{equation}_first"][t] for row in rows)
@@ -45,12 +42,12 @@ def rising_share(rows: Sequence[Row], equation: str) -> list[float]:
     ]
 
 
-def _share_width(rows: Sequence[Row], tolerance: float) -> float:
+def _share_width(rows: Rows, tolerance: float) -> float:
     t = TOLERANCES.index(tolerance)
     return half_width([float(row["short_full"][t] > row["short_first"][t]) for row in rows])
 
 
-def mean_ratio(rows: Sequence[Row], equation: str) -> list[float]:
+def mean_ratio(rows: Rows, equation: str) -> list[float]:
     """Mean ROR of the full route over that of layer 1, a tolerance each."""
     return [
         statistics.fmean(row[f"{equation}_full"][t] for row in rows)
@@ -59,7 +56,7 @@ def mean_ratio(rows: Sequence[Row], equation: str) -> list[float]:
     ]
 
 
-def judge(rows: Sequence[Row]) -> Verdict:
+def judge(rows: Rows) -> Verdict:
     """At a tolerance of 1 % or less more layers cost more; at the middle of the thesis' range they seldom do."""
     share = rising_share(rows, "short")
     small = min(share[t] for t, tolerance in enumerate(TOLERANCES) if tolerance <= SMALL)
@@ -85,7 +82,7 @@ def judge(rows: Sequence[Row]) -> Verdict:
     return Verdict(checks=checks, notes=notes)
 
 
-def figures(rows: Sequence[Row]) -> dict[str, Any]:
+def figures(rows: Rows) -> Figures:
     """Ratio of the means, and the share of networks in which ROR rises, against the tolerance."""
     figure, (left, right) = panels(10, 4.6, columns=2)
     percent = [100 * t for t in TOLERANCES]

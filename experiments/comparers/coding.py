@@ -13,10 +13,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-from testbed.model.studies.study import Study
+from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study
 from testbed.model.verdict import Claim, Verdict
 
-Row = Mapping[str, Any]
 FLOWS = {
     "swiss-t1": ("s1", "s6"),
     "optical-cloud": ("x1", "x14"),
@@ -39,9 +38,9 @@ Sent = Iterator[tuple[float, int, bytes | None, Mapping[int, bytes]]]
 """Time, source packet or -1, and what the receiver has by it."""
 
 
-def points(quick: bool, seed: int) -> list[dict[str, Any]]:
+def points(quick: bool, seed: int) -> Points:
     """One a network and share of a failed link (the first link of each share), and the even channels (quick: one network)."""
-    found: list[dict[str, Any]] = []
+    found: Points = []
     for name in list(FLOWS)[: 1 if quick else None]:
         split = _split(name)
         shares: dict[float, str] = {}
@@ -64,7 +63,7 @@ def _split(name: str) -> Any:
     return spray(capillary_route(load_network(name), *FLOWS[name]))
 
 
-def measure(point: Mapping[str, Any]) -> dict[str, Any]:
+def measure(point: Row) -> Results:
     """By code: source packets that were never had, of all; mean and greatest delay of those that were lost and decoded; redundancy."""
     chance = random.Random(f"{point['network']} {point['link']} {point['seed']}")
     data = [chance.randbytes(BYTES) for _ in range(PACKETS)]
@@ -72,7 +71,7 @@ def measure(point: Mapping[str, Any]) -> dict[str, Any]:
     return {code: _measured(code, data, lost, _answer(point)) for code in CODES}
 
 
-def _lost(point: Mapping[str, Any]) -> Lost:
+def _lost(point: Row) -> Lost:
     from fec.redundancy.labels import WEYL_MULTIPLIER, stratified_labels
 
     if point["network"] == "channel":
@@ -88,7 +87,7 @@ def _lost(point: Mapping[str, Any]) -> Lost:
     return failed
 
 
-def _measured(code: str, data: Sequence[bytes], lost: Lost, answer: Callable[[float], int]) -> dict[str, Any]:
+def _measured(code: str, data: Sequence[bytes], lost: Lost, answer: Callable[[float], int]) -> Results:
     kind, _, number = code.partition(":")
     if kind == "rlc":
         run = _window(data, int(number), lost)
@@ -117,7 +116,7 @@ def _measured(code: str, data: Sequence[bytes], lost: Lost, answer: Callable[[fl
     }  # fmt: skip
 
 
-def _answer(point: Mapping[str, Any]) -> Callable[[float], int]:
+def _answer(point: Row) -> Callable[[float], int]:
     """Packets of the block that begins at a time: the base, or what equation 25 asks for from a report after the loss began on."""
     from fec.redundancy.block_size import fec_block_size
 
@@ -169,7 +168,7 @@ def _window(data: Sequence[bytes], window: int, lost: Lost) -> Sent:
             number += 1
 
 
-def judge(rows: Sequence[Row]) -> Verdict:
+def judge(rows: Rows) -> Verdict:
     """Right bytes; at one budget windows lose less and decode sooner than blocks; who answers a failure loses little."""
     light = [row for row in rows if row["share"] < BUDGET]
     heavy = [row for row in rows if row["share"] >= BUDGET and row["network"] != "channel"]
@@ -203,11 +202,11 @@ def judge(rows: Sequence[Row]) -> Verdict:
     return Verdict(checks=tuple(checks), notes=tuple(_notes(rows)))
 
 
-def _total(rows: Sequence[Row], code: str) -> float:
+def _total(rows: Rows, code: str) -> float:
     return float(sum(row[code]["residual"] for row in rows))
 
 
-def _notes(rows: Sequence[Row]) -> list[str]:
+def _notes(rows: Rows) -> list[str]:
     found = []
     groups = {
         "failures within the budget": [r for r in rows if r["network"] != "channel" and r["share"] < BUDGET],
@@ -228,7 +227,7 @@ def _notes(rows: Sequence[Row]) -> list[str]:
     return found
 
 
-def figures(rows: Sequence[Row]) -> Mapping[str, Any]:
+def figures(rows: Rows) -> Figures:
     """Residual loss over the share of the failed link, by code."""
     from matplotlib.figure import Figure
 

@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 from testbed.model.code_words import code_words
-from testbed.model.studies.study import Study
+from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study
 from testbed.model.verdict import Check, Claim, Verdict
 
-Row = Mapping[str, Any]
 NETWORKS = ("swiss-t1", "optical-cloud", "torus:4x4", "fat-tree:4,2", "manet:nodes=30,seed=3", "manet:nodes=30,seed=4")
 FLOWS = {
     "swiss-t1": ("s1", "s6"),
@@ -34,7 +32,7 @@ MOST_VARIABLES = 20_000
 NEAR, LEVEL = 1.1, 1e-4
 
 
-def points(quick: bool, seed: int) -> list[dict[str, Any]]:
+def points(quick: bool, seed: int) -> Points:
     """Two matrices a network (quick: three networks, one matrix)."""
     networks, matrices = (
         (NETWORKS[0], *NETWORKS[2:4]) if quick else NETWORKS,
@@ -43,7 +41,7 @@ def points(quick: bool, seed: int) -> list[dict[str, Any]]:
     return [{"network": name, "matrix": matrix, "seed": seed} for name in networks for matrix in matrices]
 
 
-def measure(point: Mapping[str, Any]) -> dict[str, Any]:
+def measure(point: Row) -> Results:
     """Every routing of one matrix and of one flow, rated and checked; two programmes solved again by GLOP."""
     from testbed.routing.demands.methods import route_demands, timed_routings
     from testbed.routing.demands.redundancy import forced_links
@@ -66,7 +64,7 @@ def measure(point: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _matrix(point: Mapping[str, Any]) -> Any:
+def _matrix(point: Row) -> Any:
     from testbed.routing.demands.matrix import gravity_matrix, uniform_matrix
     from topologies import load_network
 
@@ -75,7 +73,7 @@ def _matrix(point: Mapping[str, Any]) -> Any:
     return (gravity_matrix if point["matrix"] == "gravity" else uniform_matrix)(network, [node.id for node in nodes])
 
 
-def _rated(routed: Any, best: float, forced: Any) -> dict[str, Any]:
+def _rated(routed: Any, best: float, forced: Any) -> Results:
     """MLU over the optimum's; rates, in units of what the optimum carries with no pair stopped; ROR (eq. 23); what the checker found."""
     from testbed.routing.demands.redundancy import total_ror
     from testbed.routing.demands.splits import checked
@@ -95,7 +93,7 @@ def _rated(routed: Any, best: float, forced: Any) -> dict[str, Any]:
     }
 
 
-def _filling(matrix: Any) -> dict[str, Any]:
+def _filling(matrix: Any) -> Results:
     """Whether the max-min-fair rates are proved, and whether those of the optimum's routing would be."""
     import numpy as np
 
@@ -136,7 +134,7 @@ def _demands(matrix: Any) -> list[tuple[str, str, float]]:
     return [(*pair, rate) for pair, rate in zip(matrix.pairs, matrix.rates_bps, strict=True)]
 
 
-def _one_flow(name: str) -> dict[str, Any]:
+def _one_flow(name: str) -> Results:
     """Greatest load and ROR of one flow by each routing; how far the programme for fair loads is from the exact capillary route."""
     import numpy as np
 
@@ -151,7 +149,7 @@ def _one_flow(name: str) -> dict[str, Any]:
     network, (source, sink) = load_network(name), FLOWS[name]
     matrix = given_matrix(network, "one flow", {(source, sink): 1e6})
     forced = forced_links(route_demands(matrix, "capillary"))
-    found: dict[str, Any] = {}
+    found: Results = {}
     exact = {}
     for method in FLOW_METHODS:
         began = time.process_time()
@@ -171,12 +169,12 @@ def _one_flow(name: str) -> dict[str, Any]:
     }
 
 
-def judge(rows: Sequence[Row]) -> Verdict:
+def judge(rows: Rows) -> Verdict:
     """Sound, proved, the same by another solver; who is near the optimum; the programmes' loads of one flow are capillary routing's."""
     return Verdict(checks=(*_soundness(rows), *_quality(rows)), notes=tuple(_notes(rows)))
 
 
-def _soundness(rows: Sequence[Row]) -> list[Check]:
+def _soundness(rows: Rows) -> list[Check]:
     ecmp = statistics.median(row["methods"]["ecmp"]["over_optimum"] for row in rows)
     again = [
         abs(row["methods"][method]["over_optimum"] * row["utilisation"] / other - 1)
@@ -212,7 +210,7 @@ def _soundness(rows: Sequence[Row]) -> list[Check]:
     ]
 
 
-def _quality(rows: Sequence[Row]) -> list[Check]:
+def _quality(rows: Rows) -> list[Check]:
     def ratios(method: str, key: str = "over_optimum") -> list[float]:
         return [row["methods"][method][key] for row in rows]
 
@@ -231,7 +229,7 @@ def _quality(rows: Sequence[Row]) -> list[Check]:
     ]
 
 
-def _notes(rows: Sequence[Row]) -> list[str]:
+def _notes(rows: Rows) -> list[str]:
     """The table: medians over the matrices; seconds over those of capillary routing."""
     found = []
     for method in METHODS:
@@ -256,7 +254,7 @@ def _notes(rows: Sequence[Row]) -> list[str]:
     return found
 
 
-def figures(rows: Sequence[Row]) -> Mapping[str, Any]:
+def figures(rows: Rows) -> Figures:
     """MLU over the optimum's against processor seconds: a dot a matrix."""
     from matplotlib.figure import Figure
 

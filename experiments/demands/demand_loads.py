@@ -14,11 +14,10 @@ from typing import Any
 
 from experiments.demands.planned_pairs import JOINT, PAIRS, planned
 from testbed.model.code_words import code_words
-from testbed.model.studies.study import Study
+from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study
 from testbed.model.verdict import Check, Claim, Verdict
 from topologies.network import label_of
 
-Row = Mapping[str, Any]
 REPETITIONS = 3
 """Of capillary routing with a cable cut, so that its loads and ROR have an interval."""
 CUT = ("capillary", "least-ror:1.2")
@@ -30,7 +29,7 @@ TOLERANCE = 0.03
 """Of the greatest predicted load: what sampling the counters leaves open."""
 
 
-def points(quick: bool, seed: int) -> list[dict[str, Any]]:
+def points(quick: bool, seed: int) -> Points:
     """Capillary routing with a cable cut, three times, the control, the routings it is compared with at rest, and those that know all
     demands, one of them with a cable cut (quick: one network, two runs)."""
     networks = list(PAIRS)[:1] if quick else list(PAIRS)
@@ -44,7 +43,7 @@ def points(quick: bool, seed: int) -> list[dict[str, Any]]:
     ]
 
 
-def measure(point: Mapping[str, Any]) -> dict[str, Any]:
+def measure(point: Row) -> Results:
     """One run of all pairs at once; a run that the machine could not keep up with is repeated twice at most."""
     from testbed.routing.label_split.spraying import spray
     from testbed.routing.methods import route_by_name
@@ -96,7 +95,7 @@ def _rival(plans: Sequence[Any], method: str, base: Sequence[int]) -> Mapping[An
     return link_rates(others, base)
 
 
-def _loads(predicted: Mapping[Any, float], measured: Mapping[Any, float]) -> dict[str, Any]:
+def _loads(predicted: Mapping[Any, float], measured: Mapping[Any, float]) -> Results:
     return {
         "links": [label_of(link) for link in predicted],
         "predicted": [round(rate, 3) for rate in predicted.values()],
@@ -104,7 +103,7 @@ def _loads(predicted: Mapping[Any, float], measured: Mapping[Any, float]) -> dic
     }
 
 
-def _pair(session: Any) -> dict[str, Any]:
+def _pair(session: Any) -> Results:
     analysis, plan = session.analysis, session.plan
     return {
         "source": plan.source,
@@ -118,13 +117,13 @@ def _pair(session: Any) -> dict[str, Any]:
     }
 
 
-def deviation(loads: Mapping[str, Any], against: Sequence[float] | None = None) -> float:
+def deviation(loads: Row, against: Sequence[float] | None = None) -> float:
     """Greatest difference of a link's measured load (or ``against``) from the predicted one, over the greatest predicted load."""
     other = loads["measured"] if against is None else against
     return float(max(abs(a - b) for a, b in zip(loads["predicted"], other, strict=True)) / max(loads["predicted"]))
 
 
-def judge(rows: Sequence[Row]) -> Verdict:
+def judge(rows: Rows) -> Verdict:
     """Loads at rest and with the cable cut; the control found out; ROR of each pair. Repeated runs are judged by their mean."""
     groups: dict[tuple[str, str, str], list[Row]] = {}
     for row in rows:
@@ -145,7 +144,7 @@ def judge(rows: Sequence[Row]) -> Verdict:
     return Verdict(checks=tuple(checks), invalid=invalid, notes=_notes(rows))
 
 
-def _rest_checks(name: str, rows: Sequence[Row]) -> list[Check]:
+def _rest_checks(name: str, rows: Rows) -> list[Check]:
     row, (rest, open_to) = rows[0], pooled([row["rest"] for row in rows])
     others = ("ecmp", "single") if row["predicted"] == "capillary" else ("capillary",)
     nearest = min(others, key=lambda method: deviation(rest, row["rivals"][method]))
@@ -163,7 +162,7 @@ def _rest_checks(name: str, rows: Sequence[Row]) -> list[Check]:
     ]
 
 
-def _cut_checks(name: str, rows: Sequence[Row]) -> list[Check]:
+def _cut_checks(name: str, rows: Rows) -> list[Check]:
     row, (down, open_to) = rows[0], pooled([row["down"] for row in rows])
     found = [
         Claim(f"{name}, {row['cut']} down: greatest deviation of a link's load, over the greatest load")
@@ -183,7 +182,7 @@ def _cut_checks(name: str, rows: Sequence[Row]) -> list[Check]:
     return found
 
 
-def pooled(loads: Sequence[Mapping[str, Any]]) -> tuple[dict[str, Any], float | None]:
+def pooled(loads: Rows) -> tuple[Results, float | None]:
     """The mean of several runs' loads, and the widest half of a link's 95 % interval (None for a single run)."""
     by_link = list(zip(*(one["measured"] for one in loads), strict=True))
     widths = [width for own in by_link if (width := _half_width(own)) is not None]
@@ -200,7 +199,7 @@ def _half_width(values: Sequence[float]) -> float | None:
     return float(t.ppf(0.975, len(values) - 1)) * statistics.stdev(values) / math.sqrt(len(values))
 
 
-def _notes(rows: Sequence[Row]) -> tuple[str, ...]:
+def _notes(rows: Rows) -> tuple[str, ...]:
     notes = []
     for row in rows:
         failed = [f"{pair['source']} to {pair['sink']}: {name}" for pair in row["pairs"] for name in pair["failed"]]
@@ -216,7 +215,7 @@ def _notes(rows: Sequence[Row]) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def figures(rows: Sequence[Row]) -> dict[str, Any]:
+def figures(rows: Rows) -> Figures:
     """Measured against predicted load of every link, one panel a run; grey: what ECMP would have put there."""
     from matplotlib.figure import Figure
 

@@ -12,10 +12,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from testbed.model.code_words import SHORT_AND_LARGE
-from testbed.model.studies.study import Study
+from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study
 from testbed.model.verdict import Check, Claim, Verdict
 
-Row = Mapping[str, Any]
 METHODS = ("single", "ecmp", "capillary", "ksp:4", "semi-ksp:4", "raecke", "smore:4", "optimum")
 SMALL = ("abilene", "polska", "nobel-us", "atlanta", "nobel-germany")
 """On these the least redundancy within a limit is sought, and stratified labels are laid out for every pair."""
@@ -28,7 +27,7 @@ NEAR = 1.05
 CHANCE = 0.5
 
 
-def points(quick: bool, seed: int) -> list[dict[str, Any]]:
+def points(quick: bool, seed: int) -> Points:
     """Eleven networks of SNDlib, three matrices each, and a mobile network, two (quick: two networks, their own demands)."""
     networks = SMALL[:2] if quick else (*SMALL, *LARGE)
     matrices = ("own",) if quick else ("own", "gravity", "uniform")
@@ -41,7 +40,7 @@ def points(quick: bool, seed: int) -> list[dict[str, Any]]:
     return listed + mobile
 
 
-def measure(point: Mapping[str, Any]) -> dict[str, Any]:
+def measure(point: Row) -> Results:
     """Every routing of one matrix, rated and checked; on small networks the trade as well."""
     from testbed.routing.demands.matrix import given_matrix, gravity_matrix, uniform_matrix
     from testbed.routing.demands.methods import route_demands, timed_routings
@@ -75,7 +74,7 @@ def measure(point: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _rated(routed: Any, best: float, forced: Any, *, stratified: bool) -> dict[str, Any]:
+def _rated(routed: Any, best: float, forced: Any, *, stratified: bool) -> Results:
     from testbed.routing.demands.redundancy import total_ror
     from testbed.routing.demands.throughput import fair_rates
     from testbed.routing.redundancy.coding import Coding
@@ -100,7 +99,7 @@ def _checked(routed: Any) -> Any:
     return checked(routed)
 
 
-def _trade(matrix: Any, best: float, forced: Any) -> list[dict[str, Any]]:
+def _trade(matrix: Any, best: float, forced: Any) -> Points:
     """The least redundancy at each limit, what it needs by equation 23, and its proved bound by equation 29."""
     from testbed.routing.demands.trade import least_redundancy
 
@@ -117,7 +116,7 @@ def _trade(matrix: Any, best: float, forced: Any) -> list[dict[str, Any]]:
     return rows
 
 
-def judge(rows: Sequence[Row]) -> Verdict:
+def judge(rows: Rows) -> Verdict:
     """Sound and proved; who is near the optimum; what capillary routing saves and costs."""
     every = [(row, method, one) for row in rows for method, one in row["methods"].items()]
     ratio = {method: [row["methods"][method]["over_optimum"] for row in rows] for method in METHODS}
@@ -149,13 +148,13 @@ def judge(rows: Sequence[Row]) -> Verdict:
     return Verdict(checks=(*checks, *_trade_checks(rows)), notes=_notes(rows, ratio, exposed))
 
 
-def _share(rows: Sequence[Row], method: str, other: str) -> float:
+def _share(rows: Rows, method: str, other: str) -> float:
     """Of the matrices: MLU of the one below that of the other."""
     pairs = [(row["methods"][method]["over_optimum"], row["methods"][other]["over_optimum"]) for row in rows]
     return float(sum(own < others for own, others in pairs) / len(rows))
 
 
-def trade_ratios(rows: Sequence[Row], limit: float | None) -> list[float]:
+def trade_ratios(rows: Rows, limit: float | None) -> list[float]:
     """Total ROR (equation 29) of the least within the limit over capillary routing's."""
     return [
         one["ror_large"] / row["methods"]["capillary"]["ror_large"]
@@ -165,7 +164,7 @@ def trade_ratios(rows: Sequence[Row], limit: float | None) -> list[float]:
     ]
 
 
-def _trade_checks(rows: Sequence[Row]) -> list[Check]:
+def _trade_checks(rows: Rows) -> list[Check]:
     ratios = trade_ratios(rows, NEAR)
     if not ratios:
         return []
@@ -189,9 +188,7 @@ def _trade_checks(rows: Sequence[Row]) -> list[Check]:
     ]
 
 
-def _notes(
-    rows: Sequence[Row], ratio: Mapping[str, Sequence[float]], exposed: Mapping[str, Sequence[float]]
-) -> tuple[str, ...]:
+def _notes(rows: Rows, ratio: Mapping[str, Sequence[float]], exposed: Mapping[str, Sequence[float]]) -> tuple[str, ...]:
     notes = [
         f"{method}: MLU over the optimum median {statistics.median(ratio[method]):.3f}, worst {max(ratio[method]):.3f}; pairs exposed "
         f"{statistics.median(exposed[method]):.0%} (median); max-min-fair throughput "
@@ -212,7 +209,7 @@ def _notes(
     return tuple(notes)
 
 
-def figures(rows: Sequence[Row]) -> dict[str, Any]:
+def figures(rows: Rows) -> Figures:
     """MLU over the optimum by method; and redundancy against MLU, with the least there is as a line."""
     drawings = {"utilisation": _utilisation_figure(rows)}
     if any(row["trade"] for row in rows):
@@ -220,7 +217,7 @@ def figures(rows: Sequence[Row]) -> dict[str, Any]:
     return drawings
 
 
-def _utilisation_figure(rows: Sequence[Row]) -> Any:
+def _utilisation_figure(rows: Rows) -> Any:
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(9, 4.6), layout="constrained")
@@ -241,7 +238,7 @@ def _utilisation_figure(rows: Sequence[Row]) -> Any:
     return figure
 
 
-def _trade_figure(rows: Sequence[Row]) -> Any:
+def _trade_figure(rows: Rows) -> Any:
     from matplotlib.figure import Figure
 
     columns = 3

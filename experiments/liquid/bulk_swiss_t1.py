@@ -8,7 +8,6 @@ of the study says something of the whole, and a later run adds to it.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
@@ -16,9 +15,8 @@ from typing import Any
 from experiments.liquid import bulk_swiss_t1_verdict as verdict
 from experiments.liquid.bulk_swiss_t1_verdict import METHODS
 from testbed.errors import InvalidRunError
-from testbed.model.studies.study import Study, option
+from testbed.model.studies.study import Points, Results, Row, Study, option
 
-Row = Mapping[str, Any]
 PATTERNS, REPETITIONS = 362, 20
 QUICK_PATTERNS = slice(1, 3)
 """Of those spread over the 362: the second and third, of 16 and 20 nodes; the whole machine takes minutes by itself."""
@@ -58,7 +56,7 @@ def spread(count: int) -> list[int]:
     return order
 
 
-def points(quick: bool, seed: int, options: Options = Options()) -> list[dict[str, Any]]:
+def points(quick: bool, seed: int, options: Options = Options()) -> Points:
     """Repetition by repetition; the whole machine is always among the patterns, but with ``quick``."""
     from testbed.scheduling.traffic.allocation import distinct_allocations
 
@@ -82,11 +80,11 @@ def points(quick: bool, seed: int, options: Options = Options()) -> list[dict[st
     ]
 
 
-def measure(point: Row) -> dict[str, Any]:
+def measure(point: Row) -> Results:
     """Every order of this repetition over circuits, one after the other, on one network."""
     from testbed.bulk.session import open_bulk_fabric
 
-    found: dict[str, Any] = {}
+    found: Results = {}
     with ExitStack() as stack:
         fabric = open_bulk_fabric("emulation", stack)
         for method in METHODS:
@@ -99,7 +97,7 @@ def measure(point: Row) -> dict[str, Any]:
     return found
 
 
-def measured_order(point: Row, method: str, fabric: Any) -> dict[str, Any]:
+def measured_order(point: Row, method: str, fabric: Any) -> Results:
     """One order on a fabric. Raises InvalidRunError where the machine could not keep up in any of three attempts."""
     from testbed.bulk.planning import BulkOptions
     from testbed.bulk.session import plan_sides, run_side

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import statistics
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from testbed.model.studies.study import Figures, Points, Row, Rows
 from testbed.model.verdict import Check, Claim, Verdict
 from testbed.scheduling.baselines import Order
 
-Row = Mapping[str, Any]
 METHODS: Mapping[str, tuple[Order | str, bool]] = {
     "liquid": ("liquid", True),
     "round_robin": ("round-robin", False),
@@ -41,7 +41,7 @@ NEAR_PREDICTION = 0.1
 MAX_INVALID = 0.1
 
 
-def by_pattern(rows: Sequence[Row]) -> list[dict[str, Any]]:
+def by_pattern(rows: Rows) -> Points:
     """One row a pattern, in the order of Figure 41: medians over the valid repetitions of each order's ratio, prediction and throughput.
 
     Patterns of which some order has no valid repetition are left out.
@@ -66,7 +66,7 @@ def _median(values: Iterator[float]) -> float | None:
     return statistics.median(known) if known else None
 
 
-def judge(rows: Sequence[Row]) -> Verdict:
+def judge(rows: Rows) -> Verdict:
     """Medians over the patterns, gains pattern by pattern, and every byte verified."""
     patterns, runs = by_pattern(rows), [(row, method) for row in rows for method in METHODS]
     invalid = [row[f"{method}_invalid"] for row, method in runs if f"{method}_invalid" in row]
@@ -88,7 +88,7 @@ def judge(rows: Sequence[Row]) -> Verdict:
     )
 
 
-def _repetitions(rows: Sequence[Row]) -> str:
+def _repetitions(rows: Rows) -> str:
     counts = [
         sum(f"{method}_ratio" in row for row in rows if row["pattern"] == number)
         for number in sorted({row["pattern"] for row in rows})
@@ -97,13 +97,13 @@ def _repetitions(rows: Sequence[Row]) -> str:
     return f"{min(counts)} to {max(counts)} repetitions each"
 
 
-def _repeated(rows: Sequence[Row]) -> list[str]:
+def _repeated(rows: Rows) -> list[str]:
     """How many runs failed a check of their own, by its name."""
     counts = Counter(name for row in rows for method in METHODS for name in row.get(f"{method}_failed", ()))
     return [f"{count} runs by themselves failed: {name}" for name, count in counts.items()]
 
 
-def _shares(patterns: Sequence[Row]) -> list[str]:
+def _shares(patterns: Rows) -> list[str]:
     return [
         f"{NAMES[method]}: {statistics.median(row[f'{method}_ratio'] for row in patterns):.3f} of the liquid throughput (median), "
         f"in virtual time {statistics.median(row[f'{method}_predicted_ratio'] for row in patterns):.3f}"
@@ -111,7 +111,7 @@ def _shares(patterns: Sequence[Row]) -> list[str]:
     ]
 
 
-def _over(patterns: Sequence[Row], of: Callable[[Row], float]) -> tuple[float, float]:
+def _over(patterns: Rows, of: Callable[[Row], float]) -> tuple[float, float]:
     """(median, half width of its 95 % interval: 1.57 interquartile ranges over the root of the number, McGill et al. 1978)."""
     values = [of(row) for row in patterns]
     if len(values) < 4:
@@ -124,7 +124,7 @@ def _quotient(over: str, under: str) -> Callable[[Row], float]:
     return lambda row: float(row[over] / row[under])
 
 
-def _throughput_checks(patterns: Sequence[Row]) -> list[Check]:
+def _throughput_checks(patterns: Rows) -> list[Check]:
     liquid, liquid_width = _over(patterns, lambda row: row["liquid_ratio"])
     robin, robin_width = _over(patterns, lambda row: row["round_robin_ratio"])
     return [
@@ -141,7 +141,7 @@ def _throughput_checks(patterns: Sequence[Row]) -> list[Check]:
     ]
 
 
-def _gain_checks(patterns: Sequence[Row]) -> list[Check]:
+def _gain_checks(patterns: Rows) -> list[Check]:
     large = [row for row in patterns if row["nodes"] >= LARGE]
     if not large:
         return []
@@ -164,7 +164,7 @@ def _gain(row: Row) -> float:
     return float(row["liquid_ratio"] / row["round_robin_ratio"])
 
 
-def _order_checks(patterns: Sequence[Row]) -> list[Check]:
+def _order_checks(patterns: Rows) -> list[Check]:
     liquid, _ = _over(patterns, _gain)
     checks = []
     for method, words in (("random", "random"), ("fifo", "FIFO")):
@@ -179,7 +179,7 @@ def _order_checks(patterns: Sequence[Row]) -> list[Check]:
     return checks
 
 
-def _prediction_checks(patterns: Sequence[Row]) -> list[Check]:
+def _prediction_checks(patterns: Rows) -> list[Check]:
     """Each order against its own virtual time; the rival is the prediction of the order next to it."""
     rivals = {
         "round_robin": "fifo",
@@ -200,7 +200,7 @@ def _prediction_checks(patterns: Sequence[Row]) -> list[Check]:
     return checks
 
 
-def _verified_check(rows: Sequence[Row]) -> Check:
+def _verified_check(rows: Rows) -> Check:
     missing = sum(
         row["transfers"] - row[f"{method}_messages_verified"]
         for row in rows
@@ -210,7 +210,7 @@ def _verified_check(rows: Sequence[Row]) -> Check:
     return Claim("messages not verified").equal(0, missing).against(None, "none: an exact count")
 
 
-def figures(rows: Sequence[Row]) -> dict[str, Any]:
+def figures(rows: Rows) -> Figures:
     """Figures 42 and 43 of the thesis, all orders' shares, and the gain over the patterns."""
     patterns = by_pattern(rows)
     if not patterns:
@@ -224,7 +224,7 @@ def figures(rows: Sequence[Row]) -> dict[str, Any]:
     }
 
 
-def _axes(patterns: Sequence[Row]) -> tuple[Any, Any]:
+def _axes(patterns: Rows) -> tuple[Any, Any]:
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(9, 4.4), layout="constrained")
@@ -240,7 +240,7 @@ def _axes(patterns: Sequence[Row]) -> tuple[Any, Any]:
     return figure, axes
 
 
-def _throughput(patterns: Sequence[Row], method: str, message_bytes: int) -> Any:
+def _throughput(patterns: Rows, method: str, message_bytes: int) -> Any:
     """Over the patterns, sorted as in Figure 41: the prediction as a line, measurements as dots."""
     figure, axes = _axes(patterns)
     places = [row["pattern"] for row in patterns]
@@ -258,7 +258,7 @@ def _throughput(patterns: Sequence[Row], method: str, message_bytes: int) -> Any
     return figure
 
 
-def _orders(patterns: Sequence[Row]) -> Any:
+def _orders(patterns: Rows) -> Any:
     figure, axes = _axes(patterns)
     for method, (colour, mark) in LOOKS.items():
         middle = statistics.median(row[f"{method}_ratio"] for row in patterns)
@@ -280,7 +280,7 @@ def _orders(patterns: Sequence[Row]) -> Any:
     return figure
 
 
-def _gains(patterns: Sequence[Row]) -> Any:
+def _gains(patterns: Rows) -> Any:
     figure, axes = _axes(patterns)
     low, high = USUAL_GAIN
     axes.axhspan(low, high, color="#0072b2", alpha=0.1, label="the document: 1.5 to 2 for most")

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
-
-from experiments.liquid.swiss_t1_traffic import LIQUID, OTHER, Row, figure_of, pattern_points, traffic_of
-from testbed.model.studies.study import Study
+from experiments.liquid.swiss_t1_traffic import LIQUID, OTHER, figure_of, pattern_points, traffic_of
+from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study
 from testbed.model.verdict import Claim, Verdict
 from testbed.scheduling.baselines import dsatur_frames, networkx_dsatur_frames
 from testbed.scheduling.methods import schedule_by_name
@@ -18,12 +15,12 @@ EVEN = (MILD - 2) / (THESIS_WORST - 2)
 """Share of the losing patterns below that split if losses were spread evenly from 2 to 19 %."""
 
 
-def points(quick: bool, seed: int) -> list[dict[str, Any]]:
+def points(quick: bool, seed: int) -> Points:
     """One a pattern."""
     return pattern_points(quick, seed=seed)
 
 
-def measure(point: Mapping[str, Any]) -> dict[str, Any]:
+def measure(point: Row) -> Results:
     """Frames by the fast method and by DSATUR, ours (ties as in Table 3) and networkx'."""
     traffic = traffic_of(point["allocation"])
     paths = traffic.paths()
@@ -35,7 +32,7 @@ def measure(point: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def judge(rows: Sequence[Row]) -> Verdict:
+def judge(rows: Rows) -> Verdict:
     """Every pattern has a liquid schedule, and DSATUR loses about as often and as much as in the thesis."""
     liquid = sum(row["liquid"] == row["bottleneck_load"] for row in rows)
     losses = _losses(rows, "dsatur")
@@ -65,13 +62,13 @@ def judge(rows: Sequence[Row]) -> Verdict:
     )
 
 
-def _losses(rows: Sequence[Row], method: str) -> list[float]:
+def _losses(rows: Rows, method: str) -> list[float]:
     """Loss of throughput in %, where there is one, largest first."""
     found = [100.0 * (1 - row["bottleneck_load"] / row[method]) for row in rows]
     return sorted((loss for loss in found if loss > 0), reverse=True)
 
 
-def figures(rows: Sequence[Row]) -> dict[str, Any]:
+def figures(rows: Rows) -> Figures:
     """Losses of the patterns affected, largest first."""
     figure, axes = figure_of()
     for method, label, colour, mark in (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from experiments.liquid.swiss_t1_traffic import (
@@ -11,13 +11,12 @@ from experiments.liquid.swiss_t1_traffic import (
     LIQUID,
     OTHER,
     THIRD,
-    Row,
     figure_of,
     node_axis,
     pattern_points,
     traffic_of,
 )
-from testbed.model.studies.study import Study
+from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study
 from testbed.model.verdict import Check, Claim, Verdict
 from testbed.scheduling.baselines import Order, sending_rounds
 from testbed.scheduling.methods import schedule_by_name
@@ -41,12 +40,12 @@ PHASES = "-phases"
 LEAST_GAIN, USUAL_GAIN = 1.5, (1.5, 2.0)
 
 
-def points(quick: bool, seed: int) -> list[dict[str, Any]]:
+def points(quick: bool, seed: int) -> Points:
     """One a pattern."""
     return pattern_points(quick, seed=seed)
 
 
-def measure(point: Mapping[str, Any]) -> dict[str, Any]:
+def measure(point: Row) -> Results:
     """Throughput in links of each order; links are taken hop by hop and kept while waiting.
 
     Each order is carried out freely, and again phase by phase: a round begins when the one before is through.
@@ -70,7 +69,7 @@ def measure(point: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def judge(rows: Sequence[Row]) -> Verdict:
+def judge(rows: Rows) -> Verdict:
     """Liquid schedules reach the liquid throughput and gain over orders that know nothing of the network, as the thesis says."""
     shares = {name: statistics.median(row[name] / row["predicted"] for row in rows) for name in LOOKS}
     large = [row["liquid"] / row["round-robin"] for row in rows if row["nodes"] >= LARGE]
@@ -110,7 +109,7 @@ def _no_better(shares: Mapping[str, float], order: str, robin: str, words: str) 
     )
 
 
-def _better(rows: Sequence[Row], phases: str) -> str:
+def _better(rows: Rows, phases: str) -> str:
     random, robin = "random" + phases, "round-robin" + phases
     better = sum(row[random] > row[robin] * (1 + 1e-9) for row in rows)
     small, large = (
@@ -123,7 +122,7 @@ def _better(rows: Sequence[Row], phases: str) -> str:
     )
 
 
-def figures(rows: Sequence[Row]) -> dict[str, Any]:
+def figures(rows: Rows) -> Figures:
     """Throughput of every pattern, and the share of the liquid throughput sorted."""
     figure, axes = figure_of()
     axes.step(
@@ -145,7 +144,7 @@ def figures(rows: Sequence[Row]) -> dict[str, Any]:
     return {"throughput": figure, "shares": _shares(rows)}
 
 
-def _shares(rows: Sequence[Row]) -> Any:
+def _shares(rows: Rows) -> Any:
     figure, axes = figure_of()
     for name, (colour, mark, label) in LOOKS.items():
         shares = sorted((row[name] / row["predicted"] for row in rows), reverse=True)

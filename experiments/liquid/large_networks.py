@@ -3,36 +3,33 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
-from typing import Any
 
 from experiments.liquid.swiss_t1_traffic import LIQUID, THIRD, figure_of
-from testbed.model.studies.study import Study
+from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study
 from testbed.model.traffic import Traffic
 from testbed.model.verdict import Claim, Verdict
 from testbed.scheduling.methods import schedule_by_name
 from testbed.scheduling.traffic.patterns import all_to_all
 from topologies import load_network
 
-Row = Mapping[str, Any]
 NETWORKS = ("swiss-t1", "crossbar:100", "torus:8x8", "fat-tree:10,2")
 METHODS = {"liquid": ("fast method", LIQUID), "exact": ("the thesis' search, on sets of bits", THIRD)}
 LIMIT_S, FRACTION_S = 5.0, 1.0
 """Processor seconds after which a search is stopped; and what "a fraction of a second" is less than."""
 
 
-def points(quick: bool, seed: int) -> list[dict[str, Any]]:
+def points(quick: bool, seed: int) -> Points:
     """One a network; the smaller ones with ``quick``."""
     return [{"network": name, "seed": seed} for name in (NETWORKS[:3] if quick else NETWORKS)]
 
 
-def measure(point: Mapping[str, Any]) -> dict[str, Any]:
+def measure(point: Row) -> Results:
     """Processor seconds, frames and whether the schedule is liquid, by each method; compiled code is warm."""
     network = load_network(point["network"])
     traffic = all_to_all(network)
     schedule_by_name(Traffic.from_transfers([["a", "b"], ["a", "c"]]), "liquid")
     schedule_by_name(traffic, "liquid", seed=point["seed"], time_limit_s=LIMIT_S)
-    found: dict[str, Any] = {
+    found: Results = {
         "nodes": len(network.hosts),
         "transfers": len(traffic),
         "bottleneck_load": traffic.bottleneck_load,
@@ -47,7 +44,7 @@ def measure(point: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def judge(rows: Sequence[Row]) -> Verdict:
+def judge(rows: Rows) -> Verdict:
     """Each method within a second on every network, and liquid."""
     checks = []
     for method, (words, _) in METHODS.items():
@@ -71,7 +68,7 @@ def judge(rows: Sequence[Row]) -> Verdict:
     return Verdict(checks=tuple(checks), notes=tuple(notes))
 
 
-def figures(rows: Sequence[Row]) -> dict[str, Any]:
+def figures(rows: Rows) -> Figures:
     """Time against the number of transfers; hollow where the schedule is not liquid."""
     figure, axes = figure_of()
     for method, (words, colour) in METHODS.items():

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Mapping, Sequence
-from typing import Any
 
 from experiments.liquid.swiss_t1_traffic import (
     LIQUID,
     OTHER,
     THIRD,
-    Row,
     draw_times,
     figure_of,
     node_axis,
     pattern_points,
     traffic_of,
 )
-from testbed.model.studies.study import Study
+from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study
 from testbed.model.traffic import Traffic
 from testbed.model.verdict import Check, Claim, Verdict
 from testbed.scheduling.methods import schedule_by_name
@@ -37,12 +34,12 @@ FACTOR = 4000.0
 SOON_S, SOON_SHARE = 0.1, 0.97
 
 
-def points(quick: bool, seed: int) -> list[dict[str, Any]]:
+def points(quick: bool, seed: int) -> Points:
     """One a pattern."""
     return pattern_points(quick, limits_s=dict.fromkeys(METHODS, QUICK_LIMIT_S) if quick else LIMITS_S, seed=seed)
 
 
-def measure(point: Mapping[str, Any]) -> dict[str, Any]:
+def measure(point: Row) -> Results:
     """Seconds of processor and length by each method, in the same process, compiled code warm; the least of three for the fast one.
 
     ``.._liquid``: whether a liquid schedule came within the limit; where not, the seconds are a lower bound.
@@ -50,7 +47,7 @@ def measure(point: Mapping[str, Any]) -> dict[str, Any]:
     traffic = traffic_of(point["allocation"])
     schedule_by_name(Traffic.from_transfers([["a", "b"], ["a", "c"]]), "liquid")
     schedule_by_name(traffic, "liquid")
-    results: dict[str, Any] = {"bottleneck_load": traffic.bottleneck_load, "transfers": len(traffic)}
+    results: Results = {"bottleneck_load": traffic.bottleneck_load, "transfers": len(traffic)}
     for method in METHODS:
         times = []
         for _ in range(REPEATS[method]):
@@ -63,7 +60,7 @@ def measure(point: Mapping[str, Any]) -> dict[str, Any]:
     return results
 
 
-def judge(rows: Sequence[Row]) -> Verdict:
+def judge(rows: Rows) -> Verdict:
     """Shares of patterns done soon, and ratios of times pattern by pattern, each a lower bound where a method ran out of time."""
     liquid = sum(row["liquid_liquid"] for row in rows)
     checks = [
@@ -76,12 +73,12 @@ def judge(rows: Sequence[Row]) -> Verdict:
     return Verdict(checks=tuple(checks), notes=tuple(_note(rows, method) for method in METHODS))
 
 
-def _soon_share(rows: Sequence[Row], method: str) -> float:
+def _soon_share(rows: Rows, method: str) -> float:
     soon = [row for row in rows if row[f"{method}_liquid"] and row[f"{method}_s"] <= SOON_S]
     return len(soon) / len(rows)
 
 
-def _soon_check(rows: Sequence[Row], method: str) -> Check:
+def _soon_check(rows: Rows, method: str) -> Check:
     return (
         Claim(f"share of the patterns with a liquid schedule within {SOON_S:g} s, {LOOKS[method][2]}")
         .at_least(SOON_SHARE, _soon_share(rows, method))
@@ -95,7 +92,7 @@ def factor(row: Row, method: str) -> float:
     return float(row["milp_s"] / row[f"{method}_s"]) if row[f"{method}_liquid"] else 0.0
 
 
-def _factor_check(rows: Sequence[Row], method: str) -> Check:
+def _factor_check(rows: Rows, method: str) -> Check:
     censored = sum(not row["milp_liquid"] for row in rows)
     return (
         Claim(f"time of integer programming over that of {LOOKS[method][2]}, mean of the patterns")
@@ -106,7 +103,7 @@ def _factor_check(rows: Sequence[Row], method: str) -> Check:
     )
 
 
-def _note(rows: Sequence[Row], method: str) -> str:
+def _note(rows: Rows, method: str) -> str:
     times = [row[f"{method}_s"] for row in rows]
     text = (
         f"{LOOKS[method][2]}: {sum(row[f'{method}_liquid'] for row in rows)} of {len(rows)} liquid within "
@@ -118,7 +115,7 @@ def _note(rows: Sequence[Row], method: str) -> str:
     return f"{text}; integer programming takes {statistics.median(factor(row, method) for row in rows):.3g} times as long (median)"
 
 
-def figures(rows: Sequence[Row]) -> dict[str, Any]:
+def figures(rows: Rows) -> Figures:
     """Time against pattern; hollow where no liquid schedule came within the limit."""
     figure, axes = figure_of()
     for method in METHODS:

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 from experiments.liquid.swiss_t1_traffic import (
     INK,
     LIQUID,
     OTHER,
-    Row,
     figure_of,
     node_axis,
     pattern_points,
     traffic_of,
 )
-from testbed.model.studies.study import Study
+from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study
 from testbed.model.verdict import Check, Claim, Verdict
 
 FULL_MACHINE_LOAD = 48
@@ -24,12 +22,12 @@ PATTERNS = 362
 MEAN_SKELETON = 0.315
 
 
-def points(quick: bool, seed: int) -> list[dict[str, Any]]:
+def points(quick: bool, seed: int) -> Points:
     """One a pattern."""
     return pattern_points(quick)
 
 
-def measure(point: Mapping[str, Any]) -> dict[str, Any]:
+def measure(point: Row) -> Results:
     """What follows from the traffic alone."""
     traffic = traffic_of(point["allocation"])
     return {
@@ -41,7 +39,7 @@ def measure(point: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def judge(rows: Sequence[Row]) -> Verdict:
+def judge(rows: Rows) -> Verdict:
     """The whole machine's figures exactly; the skeletons' mean where all patterns were taken."""
     whole = rows[-1]
     mean = sum(row["skeleton"] / row["transfers"] for row in rows) / len(rows)
@@ -68,7 +66,7 @@ def _exact(name: str, predicted: int, measured: int) -> Check:
     return Claim(name).equal(predicted, measured).against(None, "none: an exact count")
 
 
-def figures(rows: Sequence[Row]) -> dict[str, Any]:
+def figures(rows: Rows) -> Figures:
     """Figures 33, 40, 41 and 63 of the thesis."""
     return {
         "skeletons": _skeletons(rows),
@@ -78,7 +76,7 @@ def figures(rows: Sequence[Row]) -> dict[str, Any]:
     }
 
 
-def _skeletons(rows: Sequence[Row]) -> Any:
+def _skeletons(rows: Rows) -> Any:
     figure, axes = figure_of()
     shares = [100 * row["skeleton"] / row["transfers"] for row in rows]
     mean = sum(shares) / len(shares)
@@ -93,7 +91,7 @@ def _skeletons(rows: Sequence[Row]) -> Any:
     return figure
 
 
-def _by_nodes(rows: Sequence[Row]) -> Any:
+def _by_nodes(rows: Rows) -> Any:
     figure, axes = figure_of()
     nodes = [row["nodes"] for row in rows]
     axes.plot([0, 32], [0, 32], color=INK, linewidth=0.8, linestyle="--", label="as many links as nodes: no congestion")
@@ -108,7 +106,7 @@ def _by_nodes(rows: Sequence[Row]) -> Any:
     return figure
 
 
-def _in_order(rows: Sequence[Row]) -> Any:
+def _in_order(rows: Rows) -> Any:
     figure, axes = figure_of()
     axes.step(
         range(len(rows)),
@@ -134,7 +132,7 @@ def _in_order(rows: Sequence[Row]) -> Any:
     return figure
 
 
-def _edges(rows: Sequence[Row]) -> Any:
+def _edges(rows: Rows) -> Any:
     figure, axes = figure_of()
     axes.plot(
         range(len(rows)),

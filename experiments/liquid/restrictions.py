@@ -8,23 +8,21 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
-from typing import Any
 
 from experiments.liquid.swiss_t1_traffic import (
     LIQUID,
     OTHER,
     THIRD,
-    Row,
     draw_times,
     figure_of,
     node_axis,
     pattern_points,
     traffic_of,
 )
-from testbed.model.studies.study import Study
+from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study
 from testbed.model.verdict import Check, Claim, Verdict
 from testbed.scheduling.exact.exact_search import ExactOptions, search_exactly
 
@@ -41,16 +39,16 @@ LEAST_GAIN = 2.0
 """What "considerably" is taken to be."""
 
 
-def points(quick: bool, seed: int) -> list[dict[str, Any]]:
+def points(quick: bool, seed: int) -> Points:
     """One a pattern."""
     return pattern_points(quick, limit_s=LIMIT_S, seed=seed)
 
 
-def measure(point: Mapping[str, Any]) -> dict[str, Any]:
+def measure(point: Row) -> Results:
     """Processor seconds, categories traversed and whether a liquid schedule was found, for each choice, without
     what this search has beside the document's."""
     paths = traffic_of(point["allocation"]).paths()
-    found: dict[str, Any] = {}
+    found: Results = {}
     for choice, (reduced, full) in CHOICES.items():
         began = time.process_time()
         result = search_exactly(
@@ -69,7 +67,7 @@ def _expiry(until_s: float) -> Callable[[], bool]:
     return lambda: time.process_time() >= until_s
 
 
-def judge(rows: Sequence[Row]) -> Verdict:
+def judge(rows: Rows) -> Verdict:
     """Time and search space of each choice over those of the next, on the patterns that one of the two solves."""
     checks = [
         check
@@ -93,11 +91,11 @@ def judge(rows: Sequence[Row]) -> Verdict:
     return Verdict(checks=tuple(checks), notes=tuple(notes))
 
 
-def _solved(rows: Sequence[Row], choice: str) -> int:
+def _solved(rows: Rows, choice: str) -> int:
     return sum(row[f"{choice}_liquid"] for row in rows)
 
 
-def _ratios(rows: Sequence[Row], before: str, after: str, key: str, *, both: bool = False) -> list[float]:
+def _ratios(rows: Rows, before: str, after: str, key: str, *, both: bool = False) -> list[float]:
     """Of the patterns that one of the two solved (``both``: each of them); one that ran out of time counts with its limit."""
     enough = all if both else any
     return [
@@ -107,7 +105,7 @@ def _ratios(rows: Sequence[Row], before: str, after: str, key: str, *, both: boo
     ]
 
 
-def _gain_check(rows: Sequence[Row], before: str, after: str, key: str, word: str) -> Check:
+def _gain_check(rows: Rows, before: str, after: str, key: str, word: str) -> Check:
     ratios = _ratios(rows, before, after, key)
     return (
         Claim(
@@ -120,7 +118,7 @@ def _gain_check(rows: Sequence[Row], before: str, after: str, key: str, word: st
     )
 
 
-def _solved_check(rows: Sequence[Row], before: str, after: str) -> Check:
+def _solved_check(rows: Rows, before: str, after: str) -> Check:
     fewer, more = _solved(rows, before), _solved(rows, after)
     return (
         Claim(f"patterns solved by equation {after[2:]} and not by equation {before[2:]}, less the reverse")
@@ -130,7 +128,7 @@ def _solved_check(rows: Sequence[Row], before: str, after: str) -> Check:
     )
 
 
-def figures(rows: Sequence[Row]) -> dict[str, Any]:
+def figures(rows: Rows) -> Figures:
     """Time against pattern; hollow where none was found within the limit."""
     figure, axes = figure_of()
     for choice, (colour, mark, label) in LOOKS.items():

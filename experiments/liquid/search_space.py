@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from typing import Any
 
-from experiments.liquid.swiss_t1_traffic import INK, OTHER, Row, figure_of, traffic_of
-from testbed.model.studies.study import Study
+from experiments.liquid.swiss_t1_traffic import INK, OTHER, figure_of, traffic_of
+from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study
 from testbed.model.verdict import Check, Claim, Verdict
 from testbed.scheduling.exact.full_teams import BLANK, IDLE, NAIVE, SKELETON, search_space
 from testbed.scheduling.traffic.allocation import distinct_allocations
@@ -31,13 +29,13 @@ FASTER, FASTER_TOLERANCE = 9.43, 3.0
 REPEATS = 3
 
 
-def points(quick: bool, seed: int) -> list[dict[str, Any]]:
+def points(quick: bool, seed: int) -> Points:
     """Patterns of 3 to 8 nodes, to 7 for a quick look."""
     most = 7 if quick else 8
     return [{"allocation": a.name, "nodes": a.nodes} for a in distinct_allocations() if 3 <= a.nodes <= most]
 
 
-def measure(point: Mapping[str, Any]) -> dict[str, Any]:
+def measure(point: Row) -> Results:
     """Categories traversed by each search until all full teams are known, and its processor time, the least of three."""
     paths = traffic_of(point["allocation"]).paths()
     found, times = {}, {}
@@ -55,7 +53,7 @@ def measure(point: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def judge(rows: Sequence[Row]) -> Verdict:
+def judge(rows: Rows) -> Verdict:
     """Mean share of the naive search space beside the thesis'; the rival of each step is that it saves nothing."""
     checks = [
         Claim("patterns on which all four searches find as many full teams")
@@ -73,7 +71,7 @@ def judge(rows: Sequence[Row]) -> Verdict:
     return Verdict(checks=tuple(checks), notes=(f"{len(rows)} patterns of 3 to {rows[-1]['nodes']} nodes",))
 
 
-def _faster_check(rows: Sequence[Row], words: str, suffix: str) -> Check:
+def _faster_check(rows: Rows, words: str, suffix: str) -> Check:
     """The document's 9.43 is one over its mean share of 10.6 %: so is ours."""
     share = statistics.mean(row[f"skeleton{suffix}"] / row[f"naive{suffix}"] for row in rows)
     return (
@@ -84,11 +82,11 @@ def _faster_check(rows: Sequence[Row], words: str, suffix: str) -> Check:
     )
 
 
-def _mean(rows: Sequence[Row], name: str) -> float:
+def _mean(rows: Rows, name: str) -> float:
     return float(sum(100.0 * row[name] / row["naive"] for row in rows) / len(rows))
 
 
-def figures(rows: Sequence[Row]) -> dict[str, Any]:
+def figures(rows: Rows) -> Figures:
     """Mean reductions beside the thesis', and each pattern's."""
     figure, axes = figure_of()
     names = list(SEARCHES)

@@ -5,15 +5,14 @@ Source: Gabrielyan 2007, subsection 3.8.1, Figure 41.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import Any
 
+from testbed.model.studies.study import Points, Rows
 from testbed.model.traffic import Traffic
 from testbed.scheduling.traffic.allocation import RatedAllocation, distinct_allocations
 from testbed.scheduling.traffic.patterns import all_to_all
 from topologies.swiss_t1 import swiss_t1
 
-Row = Mapping[str, Any]
 QUICK_PATTERNS = 20
 INK, LIQUID, OTHER, THIRD = "#16191d", "#0072b2", "#d55e00", "#009e73"
 
@@ -27,7 +26,7 @@ def patterns(quick: bool) -> tuple[RatedAllocation, ...]:
     return tuple(every[last - last * k // QUICK_PATTERNS] for k in range(QUICK_PATTERNS - 1, -1, -1))
 
 
-def pattern_points(quick: bool, **others: Any) -> list[dict[str, Any]]:
+def pattern_points(quick: bool, **others: Any) -> Points:
     """One point a pattern: its name, nodes and place on the axis of Figure 41."""
     return [{"allocation": a.name, "nodes": a.nodes, "place": at, **others} for at, a in enumerate(patterns(quick))]
 
@@ -37,7 +36,7 @@ def traffic_of(allocation: str) -> Traffic:
     return all_to_all(swiss_t1(allocation=tuple(map(int, allocation.split("-")))))
 
 
-def node_axis(axes: Any, rows: Sequence[Row]) -> None:
+def node_axis(axes: Any, rows: Rows) -> None:
     """Name the axis on which patterns stand side by side: ticks where the number of nodes changes."""
     starts = [at for at, row in enumerate(rows) if at == 0 or row["nodes"] != rows[at - 1]["nodes"]]
     while len(starts) > 14:
@@ -47,7 +46,7 @@ def node_axis(axes: Any, rows: Sequence[Row]) -> None:
     axes.set_xlim(-1, len(rows))
 
 
-def draw_times(axes: Any, rows: Sequence[Row], name: str, look: tuple[str, str, str]) -> None:
+def draw_times(axes: Any, rows: Rows, name: str, look: tuple[str, str, str]) -> None:
     """Times (rows' ``name_s``, s) against pattern, in a look of colour, mark and label; hollow where ``name_liquid`` is False."""
     colour, mark, label = look
     for solved in (True, False):

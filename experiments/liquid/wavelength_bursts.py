@@ -10,16 +10,15 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from testbed.model.studies.study import Study, option
+from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, option
 from testbed.model.verdict import Check, Claim, Verdict
 from testbed.wavelengths.burst_switching import STRATEGIES, BurstTraffic, optical_cloud_of, simulate_bursts
 from topologies import load_network
 
-Row = Mapping[str, Any]
 LOADS = (0.2, 0.4, 0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95, 1.0)
 QUICK_LOADS = (0.3, 0.6, 0.8, 0.95)
 HIGH_LOAD, LOSSLESS_UP_TO = 0.8, 0.9
@@ -49,7 +48,7 @@ class Options:
     no_conversion: bool = option(False, "leave out the loads with wavelength conversion")
 
 
-def points(quick: bool, seed: int, options: Options = Options()) -> list[dict[str, Any]]:
+def points(quick: bool, seed: int, options: Options = Options()) -> Points:
     """Every strategy at every load, without conversion and with it; in full the horizons too."""
     if quick:
         return _over_loads(("wsxc",), QUICK_LOADS, 400, seed)
@@ -57,7 +56,7 @@ def points(quick: bool, seed: int, options: Options = Options()) -> list[dict[st
     return kept + _over_horizons(seed) + ([] if options.no_conversion else converted)
 
 
-def _over_loads(switchings: Sequence[str], loads: Sequence[float], slots: int, seed: int) -> list[dict[str, Any]]:
+def _over_loads(switchings: Sequence[str], loads: Sequence[float], slots: int, seed: int) -> Points:
     return [
         {
             "network": "optical-cloud",
@@ -74,7 +73,7 @@ def _over_loads(switchings: Sequence[str], loads: Sequence[float], slots: int, s
     ]
 
 
-def _over_horizons(seed: int) -> list[dict[str, Any]]:
+def _over_horizons(seed: int) -> Points:
     return [
         {
             "network": "optical-cloud",
@@ -94,7 +93,7 @@ def _over_horizons(seed: int) -> list[dict[str, Any]]:
     ]
 
 
-def measure(point: Mapping[str, Any]) -> dict[str, Any]:
+def measure(point: Row) -> Results:
     """One strategy under one load; of a horizon everything counts, from the first slot on."""
     network = load_network(point["network"])
     cloud = optical_cloud_of(network, wavelengths=point["wavelengths"], switching=point["switching"])
@@ -109,7 +108,7 @@ def measure(point: Mapping[str, Any]) -> dict[str, Any]:
     return asdict(simulate_bursts(cloud, traffic, point["strategy"]))
 
 
-def judge(rows: Sequence[Row]) -> Verdict:
+def judge(rows: Rows) -> Verdict:
     """What of the proposal holds, without conversion; delays of its plain form, and what conversion changes, are notes."""
     horizons = [row for row in rows if "buffer_bursts" in row]
     rows = [row for row in rows if "buffer_bursts" not in row]
@@ -136,7 +135,7 @@ def judge(rows: Sequence[Row]) -> Verdict:
     return Verdict(checks=tuple(checks), notes=tuple(notes))
 
 
-def _carried_check(rows: Sequence[Row], loads: Sequence[float], other: str, least: float) -> Check:
+def _carried_check(rows: Rows, loads: Sequence[float], other: str, least: float) -> Check:
     """What successive liquid schedules carry, as the thesis proposes them, over what first fit carries; half a percent is
     the weight of what is still on its way at the end."""
     ratios = [_of(rows, load, "liquid", "throughput") / _of(rows, load, other, "throughput") for load in loads]
@@ -150,7 +149,7 @@ def _carried_check(rows: Sequence[Row], loads: Sequence[float], other: str, leas
     )
 
 
-def _delay_check(rows: Sequence[Row], load: float) -> Check:
+def _delay_check(rows: Rows, load: float) -> Check:
     ratio = _of(rows, load, "liquid-rolling", "mean_delay_slots") / _of(rows, load, "greedy-defer", "mean_delay_slots")
     return (
         Claim(f"mean delay, liquid anew in every slot over first fit that waits, at load {load:g}")
@@ -162,7 +161,7 @@ def _delay_check(rows: Sequence[Row], load: float) -> Check:
     )
 
 
-def _horizon_checks(rows: Sequence[Row]) -> list[Check]:
+def _horizon_checks(rows: Rows) -> list[Check]:
     """Whether what liquid schedules did not carry is lost capacity, or bursts that wait; and what it is that they wait for."""
     astray = sum(r["offered"] - r["carried"] - r["blocked"] - r["overflowed"] - r["backlog"] for r in rows)
     below, critical = ([r for r in rows if r["load"] == load and r["strategy"] == "liquid"] for load in (0.95, 1.0))
@@ -181,11 +180,11 @@ def _horizon_checks(rows: Sequence[Row]) -> list[Check]:
     ]
 
 
-def _mean(rows: Sequence[Row], slots: int) -> float:
+def _mean(rows: Rows, slots: int) -> float:
     return float(statistics.mean(row["throughput"] for row in rows if row["slots"] == slots))
 
 
-def growth(rows: Sequence[Row]) -> tuple[float, float]:
+def growth(rows: Rows) -> tuple[float, float]:
     """(exponent of the time with which the backlog at the end grows, half width of its 95 % interval over the seeds)."""
     slopes = []
     for seed in sorted({row["seed"] for row in rows}):
@@ -196,7 +195,7 @@ def growth(rows: Sequence[Row]) -> tuple[float, float]:
     return statistics.mean(slopes), T_95.get(len(slopes), 2.0) * spread / len(slopes) ** 0.5
 
 
-def _growth_check(rows: Sequence[Row], where: str, most: float, words: str) -> Check:
+def _growth_check(rows: Rows, where: str, most: float, words: str) -> Check:
     slope, width = growth(rows)
     return (
         Claim(f"exponent of time with which the bursts left waiting by {NAMES['liquid']} grow, {where}")
@@ -207,7 +206,7 @@ def _growth_check(rows: Sequence[Row], where: str, most: float, words: str) -> C
     )
 
 
-def _slower(rows: Sequence[Row], load: float, strategy: str) -> str:
+def _slower(rows: Rows, load: float, strategy: str) -> str:
     ratio = _of(rows, load, strategy, "mean_delay_slots") / _of(rows, load, "greedy-defer", "mean_delay_slots")
     carried = _of(rows, load, strategy, "throughput"), _of(rows, load, "greedy-defer", "throughput")
     return (
@@ -216,11 +215,11 @@ def _slower(rows: Sequence[Row], load: float, strategy: str) -> str:
     )
 
 
-def _of(rows: Sequence[Row], load: float, strategy: str, name: str) -> float:
+def _of(rows: Rows, load: float, strategy: str, name: str) -> float:
     return float(next(r[name] for r in rows if r["load"] == load and r["strategy"] == strategy))
 
 
-def figures(rows: Sequence[Row]) -> dict[str, Any]:
+def figures(rows: Rows) -> Figures:
     """Delay, share lost and bursts waiting, against the load; one figure a kind of switch."""
     kinds = {"wsxc": "without conversion (WSXC)", "wixc": "with conversion (WIXC)"}
     horizons = [row for row in rows if "buffer_bursts" in row]
@@ -233,7 +232,7 @@ def figures(rows: Sequence[Row]) -> dict[str, Any]:
     return drawn | ({"horizons": _horizon_figure(horizons)} if horizons else {})
 
 
-def _horizon_figure(rows: Sequence[Row]) -> Any:
+def _horizon_figure(rows: Rows) -> Any:
     """Bursts left in the buffers against the time that the run took, both logarithmic."""
     from matplotlib.figure import Figure
 
@@ -254,7 +253,7 @@ def _horizon_figure(rows: Sequence[Row]) -> Any:
     return figure
 
 
-def _figure(rows: Sequence[Row], title: str) -> Any:
+def _figure(rows: Rows, title: str) -> Any:
     from matplotlib.figure import Figure
     from matplotlib.ticker import LogLocator, NullFormatter, ScalarFormatter
 

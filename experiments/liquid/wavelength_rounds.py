@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import Any
 
-from testbed.model.studies.study import Study
+from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study
 from testbed.model.verdict import Check, Claim, Verdict
 from topologies import load_network
 
-Row = Mapping[str, Any]
 NAMES = {
     ("liquid", "wsxc"): "liquid, one wavelength end to end (WSXC)",
     ("liquid", "wixc"): "liquid, conversion (WIXC)",
@@ -26,7 +24,7 @@ SHOWN_WAVELENGTHS = 8
 PACKETS, WRONG = 20, 2
 
 
-def points(quick: bool, seed: int) -> list[dict[str, Any]]:
+def points(quick: bool, seed: int) -> Points:
     """All pairs of the 14 edge routers of NSFNET: wavelengths, switches, method."""
     return [
         {"network": "optical-cloud", "wavelengths": count, "switching": switching, "method": method, "seed": seed}
@@ -37,7 +35,7 @@ def points(quick: bool, seed: int) -> list[dict[str, Any]]:
     ]
 
 
-def measure(point: Mapping[str, Any]) -> dict[str, Any]:
+def measure(point: Row) -> Results:
     """The plan, and what became of the packets of its rounds."""
     from testbed.wavelengths.assignment import Effort, all_to_all, assign_wavelengths, lightpaths_between
     from testbed.wavelengths.emulated import run_wavelengths
@@ -77,7 +75,7 @@ def measure(point: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def judge(rows: Sequence[Row]) -> Verdict:
+def judge(rows: Rows) -> Verdict:
     """Every run as computed; liquid plans as short as the bottleneck allows; conversion makes no liquid plan shorter here."""
     checks = []
     first_fit = {
@@ -114,7 +112,7 @@ def judge(rows: Sequence[Row]) -> Verdict:
     return Verdict(checks=tuple(checks))
 
 
-def figures(rows: Sequence[Row]) -> dict[str, Any]:
+def figures(rows: Rows) -> Figures:
     """Rounds against wavelengths; and which wavelength of which fibre is lit when, for liquid and first fit."""
     drawn = {"rounds": _rounds_figure(rows)}
     shown = {r["method"]: r for r in rows if (r["wavelengths"], r["switching"]) == (SHOWN_WAVELENGTHS, "wsxc")}
@@ -123,7 +121,7 @@ def figures(rows: Sequence[Row]) -> dict[str, Any]:
     return drawn
 
 
-def _rounds_figure(rows: Sequence[Row]) -> Any:
+def _rounds_figure(rows: Rows) -> Any:
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(7.5, 4.6), layout="constrained")
@@ -162,7 +160,7 @@ def _rounds_figure(rows: Sequence[Row]) -> Any:
     return figure
 
 
-def _colours_figure(rows: Sequence[Row]) -> Any:
+def _colours_figure(rows: Rows) -> Any:
     """Fibres by load from above, wavelengths of successive rounds from the left; a mark where there is light."""
     from collections import Counter
 

@@ -6,10 +6,8 @@ Everything is an exact count: loads, frames, the edges of the congestion graph b
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any
 
-from testbed.model.studies.study import Study
+from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study
 from testbed.model.traffic import Traffic
 from testbed.model.verdict import Check, Claim, Verdict
 from testbed.scheduling.baselines import sending_rounds, split_rounds
@@ -18,7 +16,6 @@ from testbed.scheduling.traffic.patterns import all_to_all, traffic_of
 from testbed.wavelengths.assignment import assign_wavelengths, lightpaths_between
 from topologies import load_network
 
-Row = Mapping[str, Any]
 PAIRS = {
     "two-switch": None,
     "three-switch": (("t1", "r1"), ("t2", "r2"), ("t3", "r3")),
@@ -28,18 +25,18 @@ LINK_MB_S = 100.0
 """Of a link in the example of Gabrielyan and Hersch 2002; packets of 1 MB."""
 
 
-def points(quick: bool, seed: int) -> list[dict[str, Any]]:
+def points(quick: bool, seed: int) -> Points:
     """One a network."""
     return [{"network": name, "seed": seed} for name in PAIRS]
 
 
-def measure(point: Mapping[str, Any]) -> dict[str, Any]:
+def measure(point: Row) -> Results:
     """Loads, schedules, and each edge of the congestion graph with the links that its two transfers share; rounds by wavelengths."""
     name = point["network"]
     network, pairs = load_network(name), PAIRS[name]
     traffic = all_to_all(network) if pairs is None else traffic_of(network, pairs)
     paths, exact = traffic.paths(), schedule_by_name(traffic, "exact", seed=point["seed"])
-    found: dict[str, Any] = {
+    found: Results = {
         "transfers": len(traffic),
         "bottleneck_load": traffic.bottleneck_load,
         "bottlenecks": sorted(traffic.links[k] for k in traffic.bottlenecks),
@@ -70,7 +67,7 @@ def bold(row: Row, link: str) -> int:
     return sum(link in shared for _, _, shared in row["edges"])
 
 
-def judge(rows: Sequence[Row]) -> Verdict:
+def judge(rows: Rows) -> Verdict:
     """Each number as the documents print it."""
     two, three, fibre = (next(row for row in rows if row["network"] == name) for name in PAIRS)
     checks = [
@@ -121,7 +118,7 @@ def _exact(name: str, predicted: float, measured: float, stated: str) -> Check:
     return Claim(name).equal(predicted, measured).cites(stated).against(None, "none: an exact count")
 
 
-def figures(rows: Sequence[Row]) -> dict[str, Any]:
+def figures(rows: Rows) -> Figures:
     """Figure 62: the transfers of the two switches in a circle, edges by bottlenecks in bold."""
     from matplotlib.figure import Figure
 

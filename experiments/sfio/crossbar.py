@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from math import log
 from typing import Any
 
 from experiments.sfio.figures import BLUE, GREEN, GREY, OCHRE, RING, finish_by_nodes, lines_by_nodes
 from experiments.sfio.runs import accessed, judged, transferred
-from testbed.model.studies.study import Study
+from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study
 from testbed.model.verdict import Check, Claim, Verdict
 
-Row = Mapping[str, Any]
 NODES, QUICK_NODES = (2, 4, 8, 10, 12, 14, 16, 18, 24, 31), (2, 4, 8, 12, 16)
 HALVES, QUICK_HALVES = (2, 4, 8, 12, 16, 24, 32), (4, 8, 16)
 REPEAT, QUICK_REPEAT = 5, 3
@@ -33,7 +32,7 @@ STRIPED = {
 }
 
 
-def points(quick: bool, seed: int) -> list[dict[str, Any]]:
+def points(quick: bool, seed: int) -> Points:
     """Plain messages between halves of the nodes, as Figure 16; a striped file that each node writes and keeps, as Figure 18."""
     message, pair = (QUICK_MESSAGE_BYTES, QUICK_PAIR_BYTES) if quick else (MESSAGE_BYTES, PAIR_BYTES)
     messages = [
@@ -59,7 +58,7 @@ def repeats(nodes: int, quick: bool) -> int:
     return QUICK_REPEAT if quick or nodes > 24 else REPEAT
 
 
-def measure(point: Row) -> dict[str, Any]:
+def measure(point: Row) -> Results:
     """One all-to-all exchange."""
     nodes, seed = point["nodes"], point["seed"]
     if point["series"] in MESSAGES:
@@ -87,7 +86,7 @@ def links_of(row: Row) -> float:
     return nodes / (2 if row["series"] in MESSAGES else 1)
 
 
-def judge(rows: Sequence[Row]) -> Verdict:
+def judge(rows: Rows) -> Verdict:
     """A crossbar has no bottleneck but its hosts' links: throughput grows with the nodes; and whether a striped file's falls."""
     free = {row["nodes"]: row["throughput_bps"] for row in rows if row["series"] == "halves-free"}
     average = {row["nodes"]: row["mean_bps"] for row in rows if row["series"] == "striped"}
@@ -132,18 +131,18 @@ def _striped_checks(average: Mapping[int, float], share: Mapping[str, float]) ->
     return checks
 
 
-def _note(rows: Sequence[Row]) -> str:
+def _note(rows: Rows) -> str:
     striped = [row for row in rows if row["series"] == "striped"]
     told = [f"{r['nodes']}: {r['mean_bps'] / 1e6:.1f} and {r['peak_bps'] / 1e6:.1f}" for r in striped]
     return f"striped file, all at once: average and peak in Mbit/s by nodes: {', '.join(told)}"
 
 
-def figures(rows: Sequence[Row]) -> dict[str, Any]:
+def figures(rows: Rows) -> Figures:
     """Throughput over the number of nodes: Figure 16, and Figure 18 with average and peak."""
     return {"messages": _messages_figure(rows), "striped": _striped_figure(rows)}
 
 
-def _messages_figure(rows: Sequence[Row]) -> Any:
+def _messages_figure(rows: Rows) -> Any:
     from matplotlib import pyplot as plt
 
     chosen = [row for row in rows if row["series"] in MESSAGES]
@@ -160,7 +159,7 @@ def _messages_figure(rows: Sequence[Row]) -> Any:
     return figure
 
 
-def _striped_figure(rows: Sequence[Row]) -> Any:
+def _striped_figure(rows: Rows) -> Any:
     from matplotlib import pyplot as plt
 
     chosen = [row for row in rows if row["series"] in STRIPED]

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
-Row = Mapping[str, Any]
+from testbed.model.studies.study import Row, Rows
+
 BLUE, OCHRE, GREEN, GREY, RED = "#3b6ea5", "#c98b2b", "#4f8a4b", "#777777", "#b3362b"
 RING = {"markersize": 12, "markerfacecolor": "none", "zorder": 4}
 """The style of points that are seen round those of another series at the same place."""
 
 
 def lines_by_size(
-    rows: Sequence[Row], size: str, way: str, names: tuple[str, str], share: float, link_rate_bps: float
+    rows: Rows, size: str, way: str, names: tuple[str, str], share: float, link_rate_bps: float
 ) -> tuple[Any, Any]:
     """(figure, axes): throughput over the size in bytes that rows have under the key ``size``, a line for the rows whose flag
     ``way`` is true and one for the others, ``names`` in that order; and ``share`` of the compute node's link, which is claimed."""
@@ -33,9 +34,9 @@ def lines_by_size(
 
 def lines_by_nodes(
     axes: Any,
-    rows: Sequence[Row],
+    rows: Rows,
     series: Mapping[str, tuple[str, str, str]],
-    styles: Mapping[str, Mapping[str, Any]],
+    styles: Mapping[str, Row],
 ) -> None:
     """Throughput over the number of nodes, a line a series: its (name, colour, marker), and its style where it has one."""
     for key, (name, colour, marker) in series.items():
@@ -43,7 +44,7 @@ def lines_by_nodes(
         axes.plot(*zip(*chosen, strict=True), marker=marker, color=colour, label=name, **styles.get(key, {}))
 
 
-def finish_by_nodes(axes: Any, rows: Sequence[Row], *, x: str, title: str) -> None:
+def finish_by_nodes(axes: Any, rows: Rows, *, x: str, title: str) -> None:
     """``finish`` for axes of throughput over the number of nodes: a tick each, and invalid points marked."""
     mark_invalid(axes, rows, "nodes")
     axes.set_xticks(sorted({row["nodes"] for row in rows}))
@@ -51,7 +52,7 @@ def finish_by_nodes(axes: Any, rows: Sequence[Row], *, x: str, title: str) -> No
     finish(axes, x=x, y="throughput of all together, Mbit/s", title=title)
 
 
-def mark_invalid(axes: Any, rows: Sequence[Row], key: str) -> None:
+def mark_invalid(axes: Any, rows: Rows, key: str) -> None:
     """A cross over every point (``key``, Mbit/s) of which the machine did not keep up."""
     places = [(row[key], row["throughput_bps"] / 1e6) for row in rows if row.get("invalid")]
     if places:

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from typing import Any
 
 from experiments.sfio.figures import finish, lines_by_size
 from experiments.sfio.runs import accessed, judged
-from testbed.model.studies.study import Study
+from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study
 from testbed.model.verdict import Claim, Verdict
 
-Row = Mapping[str, Any]
 UNITS, QUICK_UNITS = (5, 25, 75, 200, 1005, 5000, 20_000, 65_536), (25, 75, 200, 1005, 5000, 65_536)
 REPEAT = 3
 LINK_RATE_BPS = 100e6
@@ -25,7 +22,7 @@ NEGLIGIBLE = 0.97
 """A loss of 3 % is the most that we call negligible; the document puts no number to it."""
 
 
-def points(quick: bool, seed: int) -> list[dict[str, Any]]:
+def points(quick: bool, seed: int) -> Points:
     """Both ways of writing at every stripe unit; non-optimised files have as many fragments each. Then the whole file."""
     size = QUICK_OPTIMISED_BYTES if quick else OPTIMISED_BYTES
     found = [
@@ -45,7 +42,7 @@ def points(quick: bool, seed: int) -> list[dict[str, Any]]:
     ]
 
 
-def measure(point: Row) -> dict[str, Any]:
+def measure(point: Row) -> Results:
     """One write."""
     return accessed(
         "crossbar:4",
@@ -60,12 +57,12 @@ def measure(point: Row) -> dict[str, Any]:
     )
 
 
-def reduced(rows: Sequence[Row]) -> list[Row]:
+def reduced(rows: Rows) -> list[Row]:
     """The rows that are not of the whole file."""
     return [row for row in rows if row["file_bytes"] != WHOLE_BYTES]
 
 
-def judge(rows: Sequence[Row]) -> Verdict:
+def judge(rows: Rows) -> Verdict:
     """The optimised write does not depend on the stripe unit; the other does."""
     fast = {row["stripe_unit"]: row["throughput_bps"] for row in reduced(rows) if row["optimised"]}
     slow = {row["stripe_unit"]: row["throughput_bps"] for row in rows if not row["optimised"]}
@@ -102,7 +99,7 @@ def judge(rows: Sequence[Row]) -> Verdict:
     )
 
 
-def figures(rows: Sequence[Row]) -> dict[str, Any]:
+def figures(rows: Rows) -> Figures:
     """Throughput over the stripe unit, as Figure 13; stars: the whole file."""
     names = ("optimised (mwritec)", "non-optimised (mwrite)")
     figure, axes = lines_by_size(reduced(rows), "stripe_unit", "optimised", names, NEGLIGIBLE, LINK_RATE_BPS)

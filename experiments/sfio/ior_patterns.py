@@ -8,18 +8,16 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
 
 from experiments.sfio import ior_process
 from experiments.sfio.figures import BLUE, GREEN, GREY, OCHRE, finish
 from experiments.sfio.runs import judged
-from testbed.model.studies.study import Study
+from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study
 from testbed.model.verdict import Claim, Verdict
 
-Row = Mapping[str, Any]
 PATTERNS = ("segmented", "strided", "random", "file per process")
 WAYS = {
     "SFIO": BLUE,
@@ -35,7 +33,7 @@ REPEAT = 3
 MIN_GAIN, MIN_OF_SEGMENTED = 5.0, 0.1
 
 
-def points(quick: bool, seed: int) -> list[dict[str, Any]]:
+def points(quick: bool, seed: int) -> Points:
     """Every pattern by every way, in blocks of some sizes."""
     return [
         {"pattern": pattern, "way": way, "block_bytes": block, "bytes_each": QUICK_BYTES_EACH if quick else BYTES_EACH, "seed": seed}
@@ -45,7 +43,7 @@ def points(quick: bool, seed: int) -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
-def measure(point: Row) -> dict[str, Any]:
+def measure(point: Row) -> Results:
     """Medians of some runs: MB that are moved in a second, and in a second of processor time of all that take part."""
     from testbed.striping.emulated.scratch_folders import scratch_folder
 
@@ -60,7 +58,7 @@ def measure(point: Row) -> dict[str, Any]:
             task = {"pattern": point["pattern"], "way": point["way"], "block_bytes": point["block_bytes"],
                     "blocks": blocks, "file": f"{root}/romio"}  # fmt: skip
             runs.append(_by_romio(task) if point["way"].startswith("ROMIO") else _by_sfio(task, root))
-    row: dict[str, Any] = {"bytes": size, "verified": all(run["verified"] for run in runs), "invalid": None}
+    row: Results = {"bytes": size, "verified": all(run["verified"] for run in runs), "invalid": None}
     for name in ("write", "read"):
         row[f"{name}_mb_s"] = size / 1e6 / statistics.median(run[f"{name}_s"] for run in runs)
         row[f"{name}_mb_cpu_s"] = size / 1e6 / statistics.median(run[f"{name}_cpu_s"] for run in runs)
@@ -93,7 +91,7 @@ def listener_processes(root: Path) -> Iterator[tuple[str, list[int]]]:
         yield ",".join(addresses), ids
 
 
-def _by_sfio(task: Mapping[str, Any], root: Path) -> dict[str, Any]:
+def _by_sfio(task: Row, root: Path) -> Results:
     from sfio_emu.adapters.process_group import GroupServer
 
     with listener_processes(root) as (addresses, ids), GroupServer(f"unix:{root}/group", PROCESSES) as server:
@@ -112,7 +110,7 @@ def _by_sfio(task: Mapping[str, Any], root: Path) -> dict[str, Any]:
     return dict(json.loads(outputs[0]))
 
 
-def _by_romio(task: Mapping[str, Any]) -> dict[str, Any]:
+def _by_romio(task: Row) -> Results:
     from testbed.striping.emulated.mpi_launcher import find_mpiexec
 
     words = [str(find_mpiexec()), "-n", str(PROCESSES), sys.executable, str(ior_process.__file__), json.dumps(task)]
@@ -120,7 +118,7 @@ def _by_romio(task: Mapping[str, Any]) -> dict[str, Any]:
     return dict(json.loads(done.stdout))
 
 
-def judge(rows: Sequence[Row]) -> Verdict:
+def judge(rows: Rows) -> Verdict:
     """What aggregation gains in each pattern, and what blocks that do not adjoin cost. ROMIO is shown, and not judged."""
     found = {(row["block_bytes"], row["pattern"], row["way"]): row for row in rows}
     checks = []
@@ -149,7 +147,7 @@ def judge(rows: Sequence[Row]) -> Verdict:
     return judged(rows, checks, notes=("ROMIO works on a local file: a bound without a network.",))
 
 
-def figures(rows: Sequence[Row]) -> dict[str, Any]:
+def figures(rows: Rows) -> Figures:
     """Bars: a group for each pattern, a bar for each way, of the middle block size."""
     from matplotlib import pyplot as plt
 

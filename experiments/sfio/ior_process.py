@@ -11,10 +11,11 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
+from testbed.model.studies.study import Results
 
 Offsets = npt.NDArray[np.int64]
 
@@ -65,7 +66,7 @@ def content(rank: int, size: int) -> npt.NDArray[np.uint8]:
     return np.random.default_rng(rank).integers(0, 256, size, dtype=np.uint8)
 
 
-def by_sfio(task: dict[str, Any]) -> dict[str, Any] | None:
+def by_sfio(task: Results) -> Results | None:
     """What rank 0 found; None elsewhere."""
     import struct
 
@@ -111,7 +112,7 @@ def by_sfio(task: dict[str, Any]) -> dict[str, Any] | None:
     return None if group.rank else document(found, wrong, messages=messages / 3)
 
 
-def by_romio(task: dict[str, Any]) -> dict[str, Any] | None:
+def by_romio(task: Results) -> Results | None:
     """The same through MPI on one local file: nothing crosses a network."""
     from mpi4py import MPI
 
@@ -146,7 +147,7 @@ def by_romio(task: dict[str, Any]) -> dict[str, Any] | None:
     return None if world.rank else document(found, wrong)
 
 
-def document(found: Sequence[tuple[float, float]], wrong: float, **more: float) -> dict[str, Any]:
+def document(found: Sequence[tuple[float, float]], wrong: float, **more: float) -> Results:
     (write_s, write_cpu_s), (read_s, read_cpu_s) = found
     return {
         "write_s": write_s, "read_s": read_s, "write_cpu_s": write_cpu_s, "read_cpu_s": read_cpu_s, "verified": not wrong, **more,

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
-
 from experiments.sfio.figures import GREY, finish, lines_by_size
 from experiments.sfio.runs import accessed, judged
-from testbed.model.studies.study import Study
+from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study
 from testbed.model.verdict import Claim, Verdict
 
-Row = Mapping[str, Any]
 BLOCKS, QUICK_BLOCKS = (64, 256, 1024, 4096, 16_384, 65_536, 262_144, 1_048_576), (64, 512, 4096, 32_768, 262_144)
 REPEAT = 3
 LINK_RATE_BPS = 100e6
@@ -22,7 +18,7 @@ FRAGMENTS = 800
 MIN_OF_LINK, MIN_GAIN, MIN_FLAT = 0.8, 5.0, 0.6
 
 
-def points(quick: bool, seed: int) -> list[dict[str, Any]]:
+def points(quick: bool, seed: int) -> Points:
     """Both ways at every block size; single-block files are so small that they take a second or so. Then the whole file."""
     size = QUICK_MULTI_BYTES if quick else MULTI_BYTES
     found = [
@@ -42,7 +38,7 @@ def points(quick: bool, seed: int) -> list[dict[str, Any]]:
     ]
 
 
-def measure(point: Row) -> dict[str, Any]:
+def measure(point: Row) -> Results:
     """One write of all blocks: in one call, or each fragment of each block by itself."""
     return accessed(
         "crossbar:8",
@@ -59,12 +55,12 @@ def measure(point: Row) -> dict[str, Any]:
     )
 
 
-def reduced(rows: Sequence[Row]) -> list[Row]:
+def reduced(rows: Rows) -> list[Row]:
     """The rows that are not of the whole file."""
     return [row for row in rows if row["file_bytes"] != WHOLE_BYTES]
 
 
-def judge(rows: Sequence[Row]) -> Verdict:
+def judge(rows: Rows) -> Verdict:
     """The multi-block write fills the link whatever the block size; single blocks are bounded by the stripe unit."""
     multi = {row["block_bytes"]: row["throughput_bps"] for row in reduced(rows) if row["multi_block"]}
     single = {row["block_bytes"]: row["throughput_bps"] for row in rows if not row["multi_block"]}
@@ -99,7 +95,7 @@ def judge(rows: Sequence[Row]) -> Verdict:
     return judged(rows, checks)
 
 
-def figures(rows: Sequence[Row]) -> dict[str, Any]:
+def figures(rows: Rows) -> Figures:
     """Throughput over the block size, as Figure 14; stars: the whole file."""
     names = ("one multi-block call (mwriteb)", "single-block calls (mwrite)")
     figure, axes = lines_by_size(reduced(rows), "block_bytes", "multi_block", names, MIN_OF_LINK, LINK_RATE_BPS)

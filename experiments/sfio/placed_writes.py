@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from experiments.sfio.placements import (
     DOCUMENT_LINKS,
@@ -17,10 +15,9 @@ from experiments.sfio.placements import (
     spread,
 )
 from experiments.sfio.runs import accessed, judged
-from testbed.model.studies.study import Study, option
+from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, option
 from testbed.model.verdict import Check, Claim, Verdict
 
-Row = Mapping[str, Any]
 NODES, QUICK_NODES = (8, 16, 24, 31), (8, 24)
 QUICK_PLACEMENTS = 2
 WAYS = {"liquid": "liquid schedule", "none": "circuits as they come"}
@@ -39,7 +36,7 @@ class Options:
     )
 
 
-def points(quick: bool, seed: int, options: Options = Options()) -> list[dict[str, Any]]:
+def points(quick: bool, seed: int, options: Options = Options()) -> Points:
     """One placement of all sizes after another, so that what is measured of a part is spread over the sizes."""
     measured = options.placements or (QUICK_PLACEMENTS if quick else PLACEMENTS)
     return [
@@ -50,12 +47,12 @@ def points(quick: bool, seed: int, options: Options = Options()) -> list[dict[st
     ]
 
 
-def measure(point: Row) -> dict[str, Any]:
+def measure(point: Row) -> Results:
     """One collective write of the placement."""
     return accessed(f"swiss-t1:allocation={point['allocation']}", **placed_options(point, point["schedule"]))
 
 
-def judge(rows: Sequence[Row]) -> Verdict:
+def judge(rows: Rows) -> Verdict:
     """How measured placements agree with what was predicted of them, and what the medians over them say."""
     waiting, liquid = ([row for row in rows if row["schedule"] == way] for way in ("none", "liquid"))
     counts = ", ".join(f"{count} of {nodes} nodes" for nodes, count in counts_of(waiting).items())
@@ -63,7 +60,7 @@ def judge(rows: Sequence[Row]) -> Verdict:
     return judged(rows, checks, [f"placements written of {PLACEMENTS}: {counts}"])
 
 
-def _agreement(waiting: Sequence[Row], liquid: Sequence[Row]) -> list[Check]:
+def _agreement(waiting: Rows, liquid: Rows) -> list[Check]:
     """Measured beside predicted throughput, and beside the liquid one."""
     ratios = sorted(row["throughput_bps"] / row["predicted_bps"] for row in waiting)
     return [
@@ -83,7 +80,7 @@ def _agreement(waiting: Sequence[Row], liquid: Sequence[Row]) -> list[Check]:
     ]
 
 
-def _growth(waiting: Sequence[Row], liquid: Sequence[Row]) -> list[Check]:
+def _growth(waiting: Rows, liquid: Rows) -> list[Check]:
     """What more nodes bring to all together, and what each is left with."""
     unscheduled = {nodes: statistics.median(values) for nodes, values in spread(waiting, "throughput_bps").items()}
     first, last = min(unscheduled), max(unscheduled)
@@ -111,12 +108,12 @@ def _growth(waiting: Sequence[Row], liquid: Sequence[Row]) -> list[Check]:
     return checks
 
 
-def counts_of(rows: Sequence[Row]) -> dict[int, int]:
+def counts_of(rows: Rows) -> dict[int, int]:
     """Nodes -> placements written."""
     return {nodes: len(values) for nodes, values in spread(rows, "throughput_bps").items()}
 
 
-def figures(rows: Sequence[Row]) -> dict[str, Any]:
+def figures(rows: Rows) -> Figures:
     """Figure 21: every placement a point, medians as lines."""
     title = "All to all on Swiss-T1, random placements of each number of nodes, 5 Mbit/s links"
     measured = {name: [r for r in rows if r["schedule"] == way] for way, name in WAYS.items()}

@@ -12,11 +12,10 @@ from itertools import pairwise
 from typing import Any
 
 from experiments.sfio.figures import BLUE, GREY, OCHRE, finish, finish_by_nodes
-from testbed.model.studies.study import Study
+from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study
 from testbed.model.verdict import Check, Claim, Verdict
 from topologies.swiss_t1 import NODES_PER_SWITCH, SWITCHES, core_users
 
-Row = Mapping[str, Any]
 PLACEMENTS = 53
 """Measurements of each number of nodes in Figure 21."""
 NODES = (*range(2, 31, 2), 31, 32)
@@ -42,7 +41,7 @@ def random_allocation(nodes: int, placement: int, seed: int) -> str:
     return "-".join(str(taken.count(switch)) for switch in range(SWITCHES))
 
 
-def points(quick: bool, seed: int) -> list[dict[str, Any]]:
+def points(quick: bool, seed: int) -> Points:
     """Every placement of every number of nodes, and the halves of each even number."""
     sizes = QUICK_NODES if quick else NODES
     placed = [{**placed_point(nodes, k, seed), "draws": None} for k in range(PLACEMENTS) for nodes in sizes]
@@ -50,7 +49,7 @@ def points(quick: bool, seed: int) -> list[dict[str, Any]]:
     return placed + [{"nodes": nodes, "draws": draws, "seed": seed} for nodes in sizes if nodes % 2 == 0]
 
 
-def placed_point(nodes: int, placement: int, seed: int) -> dict[str, Any]:
+def placed_point(nodes: int, placement: int, seed: int) -> Results:
     """What names one placement, and what is written."""
     allocation = random_allocation(nodes, placement, seed)
     return {
@@ -62,7 +61,7 @@ def placed_point(nodes: int, placement: int, seed: int) -> dict[str, Any]:
     }
 
 
-def placed_options(point: Row, schedule: str) -> dict[str, Any]:
+def placed_options(point: Row, schedule: str) -> Results:
     """Of a collective write of the placement."""
     return {
         "compute_nodes": point["nodes"],
@@ -77,7 +76,7 @@ def placed_options(point: Row, schedule: str) -> dict[str, Any]:
     }
 
 
-def measure(point: Row) -> dict[str, Any]:
+def measure(point: Row) -> Results:
     """Of circuits asked for as they come, in virtual time; and the liquid throughput, which no order exceeds."""
     if point["draws"] is not None:
         found = half_throughputs(point["nodes"], point["draws"], point["seed"])
@@ -136,7 +135,7 @@ def half_links(senders: Sequence[int], receivers: Sequence[int]) -> float:
     return len(senders) * len(receivers) / max(*loads, len(senders), len(receivers))
 
 
-def judge(rows: Sequence[Row]) -> Verdict:
+def judge(rows: Rows) -> Verdict:
     """Throughput scales with the nodes, the network binds from half of the machine on, and it depends on the placement."""
     liquid, waiting = spread(rows, "liquid_links"), spread(rows, "predicted_bps")
     a_node = {nodes: statistics.median(values) / nodes for nodes, values in liquid.items()}
@@ -168,7 +167,7 @@ def judge(rows: Sequence[Row]) -> Verdict:
     return Verdict(checks=tuple(checks), notes=(_growth_note(liquid), _range_note(in_links)))
 
 
-def _halves_checks(rows: Sequence[Row]) -> list[Check]:
+def _halves_checks(rows: Rows) -> list[Check]:
     medians = {row["nodes"]: row["halves_deciles"][4] for row in rows if row["draws"] is not None}
     return [
         Claim(f"half of random nodes sending to the other half: median throughput at {after} over {before} nodes")
@@ -183,7 +182,7 @@ def _halves_checks(rows: Sequence[Row]) -> list[Check]:
     ]
 
 
-def spread(rows: Sequence[Row], key: str) -> dict[int, list[float]]:
+def spread(rows: Rows, key: str) -> dict[int, list[float]]:
     """Nodes -> values of the placements."""
     found: dict[int, list[float]] = {}
     for row in rows:
@@ -203,14 +202,14 @@ def _range_note(in_links: Mapping[int, Sequence[float]]) -> str:
     return f"circuits as they come, links by nodes: {', '.join(ranges)}"
 
 
-def figures(rows: Sequence[Row]) -> dict[str, Any]:
+def figures(rows: Rows) -> Figures:
     """Figure 21: every placement a point, medians as lines; and halves of random nodes, as Figure 19."""
     title = f"All to all on Swiss-T1, {PLACEMENTS} random placements of each number of nodes, 5 Mbit/s links"
     placed = [row for row in rows if row["draws"] is None]
     return {"placements": placement_figure(placed, {}, title=title), "halves": _halves_figure(rows)}
 
 
-def placement_figure(rows: Sequence[Row], measured: Mapping[str, Sequence[Row]], *, title: str) -> Any:
+def placement_figure(rows: Rows, measured: Mapping[str, Rows], *, title: str) -> Any:
     """Every placement a point, medians as lines: liquid throughput, circuits as they come, and ``measured``: name -> rows."""
     from matplotlib import pyplot as plt
 
@@ -241,7 +240,7 @@ def draw_spread(
     axes.plot(*zip(*middle, strict=True), color=colour, marker=marker, markersize=5, linewidth=1.3, label=label)
 
 
-def _halves_figure(rows: Sequence[Row]) -> Any:
+def _halves_figure(rows: Rows) -> Any:
     from matplotlib import pyplot as plt
 
     figure, axes = plt.subplots(figsize=(7.4, 4.6))

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from testbed.model.studies.study import Results, Rows
 from testbed.model.verdict import Check, Claim, Verdict
 
-Row = Mapping[str, Any]
 Pairs = Sequence[tuple[str, str]]
 ATTEMPTS = 3
 
 
-def accessed(network: str, *, place: Path | None = None, **options: Any) -> dict[str, Any]:
+def accessed(network: str, *, place: Path | None = None, **options: Any) -> Results:
     """Write, or read: the median throughput of the repetitions beside the prediction. ``place``: where the subfiles lie (by
     default in the page cache of the working directory); ``options``: of StripingOptions."""
     from testbed.striping.emulated.scratch_folders import scratch_folder
@@ -60,7 +60,7 @@ def accessed(network: str, *, place: Path | None = None, **options: Any) -> dict
     }
 
 
-def transferred(network: str, *, free: bool = False, pairs: Pairs = (), **options: Any) -> dict[str, Any]:
+def transferred(network: str, *, free: bool = False, pairs: Pairs = (), **options: Any) -> Results:
     """Plain messages from all to all, or between ``pairs``: what the network itself carries. In the time frames of a liquid
     schedule over circuits; or ``free``, each sender's one after another, with nobody waiting for others. ``options``: of
     BulkOptions."""
@@ -98,7 +98,7 @@ def transferred(network: str, *, free: bool = False, pairs: Pairs = (), **option
     }
 
 
-def content_check(rows: Sequence[Row]) -> Check:
+def content_check(rows: Rows) -> Check:
     """Every point's content was verified."""
     whole = sum(bool(row["verified"]) for row in rows)
     check = (
@@ -109,7 +109,7 @@ def content_check(rows: Sequence[Row]) -> Check:
     return check.of(len(rows), "no run")
 
 
-def judged(rows: Sequence[Row], checks: Sequence[Check], notes: Sequence[str] = ()) -> Verdict:
+def judged(rows: Rows, checks: Sequence[Check], notes: Sequence[str] = ()) -> Verdict:
     """The verdict of a study: invalid where the machine did not keep up with some of its points, however often they were tried."""
     reasons = [row["invalid"] for row in rows if row.get("invalid")]
     invalid = f"{len(reasons)} of {len(rows)} points: {reasons[0]}" if reasons else None

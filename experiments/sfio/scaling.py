@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from math import log
 from typing import Any
 
 from experiments.sfio.figures import BLUE, GREY, OCHRE, finish, mark_invalid
 from experiments.sfio.runs import accessed, judged
-from testbed.model.studies.study import Study
+from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study
 from testbed.model.verdict import Check, Claim, Verdict
 
-Row = Mapping[str, Any]
 LINK_RATE_BPS = 10e6
 IO_NODES, QUICK_IO_NODES, COMPUTE = (1, 2, 4, 8, 16), (1, 2, 4), 16
 COMPUTE_NODES, QUICK_COMPUTE_NODES, IO = (2, 4, 8, 16), (2, 4, 8), 2
@@ -23,7 +21,7 @@ WAYS = {"liquid": ("in turns over circuits", BLUE, "o"), "none": ("all at once",
 MIN_EXPONENT, MIN_KEPT = 0.8, 0.8
 
 
-def points(quick: bool, seed: int) -> list[dict[str, Any]]:
+def points(quick: bool, seed: int) -> Points:
     """I/O nodes alone are varied, then compute nodes alone."""
     size = QUICK_BYTES_A_LINK if quick else BYTES_A_LINK
     compute = max(QUICK_IO_NODES) if quick else COMPUTE
@@ -43,7 +41,7 @@ def points(quick: bool, seed: int) -> list[dict[str, Any]]:
     ]
 
 
-def measure(point: Row) -> dict[str, Any]:
+def measure(point: Row) -> Results:
     """One write of all compute nodes to all I/O nodes."""
     compute, io = point["compute_nodes"], point["io_nodes"]
     return accessed(
@@ -60,7 +58,7 @@ def measure(point: Row) -> dict[str, Any]:
     )
 
 
-def judge(rows: Sequence[Row]) -> Verdict:
+def judge(rows: Rows) -> Verdict:
     """Throughput grows with the I/O nodes, and more compute nodes do not slow them."""
     checks: list[Check] = []
     for way, (name, _, _) in WAYS.items():
@@ -83,18 +81,18 @@ def judge(rows: Sequence[Row]) -> Verdict:
     return judged(rows, checks)
 
 
-def _found(rows: Sequence[Row], way: str, varied: str) -> dict[int, float]:
+def _found(rows: Rows, way: str, varied: str) -> dict[int, float]:
     """Varied number of nodes -> bit/s."""
     chosen = [row for row in rows if (row["schedule"], row["varied"]) == (way, varied)]
     return {row[f"{varied}_nodes"]: row["throughput_bps"] for row in chosen}
 
 
-def figures(rows: Sequence[Row]) -> dict[str, Any]:
+def figures(rows: Rows) -> Figures:
     """Throughput over the number that is varied, a figure each."""
     return {varied: _figure(rows, varied) for varied in ("io", "compute")}
 
 
-def _figure(rows: Sequence[Row], varied: str) -> Any:
+def _figure(rows: Rows, varied: str) -> Any:
     from matplotlib import pyplot as plt
 
     figure, axes = plt.subplots(figsize=(6.8, 4.2))

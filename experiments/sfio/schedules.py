@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 from experiments.sfio.figures import BLUE, OCHRE, finish, finish_by_nodes
 from experiments.sfio.runs import accessed, judged
-from testbed.model.studies.study import Study
+from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study
 from testbed.model.verdict import Claim, Verdict
 
-Row = Mapping[str, Any]
 ALLOCATIONS = {
     8: "4-4-0-0-0-0-0-0",
     12: "3-3-2-2-1-1-0-0",
@@ -28,7 +26,7 @@ MIN_GAIN, GAIN_FROM, MIN_RATIO = 1.3, 16, 0.85
 WAYS = {"liquid": ("liquid schedule", BLUE), "none": ("circuits asked for as they come", OCHRE)}
 
 
-def points(quick: bool, seed: int) -> list[dict[str, Any]]:
+def points(quick: bool, seed: int) -> Points:
     """Both orders, written and read."""
     return [
         {
@@ -45,7 +43,7 @@ def points(quick: bool, seed: int) -> list[dict[str, Any]]:
     ]
 
 
-def measure(point: Row) -> dict[str, Any]:
+def measure(point: Row) -> Results:
     """One collective operation over circuits."""
     return accessed(
         f"swiss-t1:allocation={point['allocation']}",
@@ -62,7 +60,7 @@ def measure(point: Row) -> dict[str, Any]:
     )
 
 
-def gains(rows: Sequence[Row]) -> dict[tuple[str, int], float]:
+def gains(rows: Rows) -> dict[tuple[str, int], float]:
     """(operation, nodes) -> scheduled over unscheduled throughput."""
     found = {(r["operation"], r["nodes"], r["schedule"]): r["throughput_bps"] for r in rows}
     return {
@@ -72,7 +70,7 @@ def gains(rows: Sequence[Row]) -> dict[tuple[str, int], float]:
     }
 
 
-def judge(rows: Sequence[Row]) -> Verdict:
+def judge(rows: Rows) -> Verdict:
     """The gain from 16 nodes on, for writes and reads apart."""
     found = gains(rows)
     checks = []
@@ -95,7 +93,7 @@ def judge(rows: Sequence[Row]) -> Verdict:
     return judged(rows, checks)
 
 
-def figures(rows: Sequence[Row]) -> dict[str, Any]:
+def figures(rows: Rows) -> Figures:
     """Throughput of both orders over the number of nodes, and the gain."""
     from matplotlib import pyplot as plt
 
@@ -117,7 +115,7 @@ def figures(rows: Sequence[Row]) -> dict[str, Any]:
     return {"schedules": figure, "gain": _gain_figure(rows)}
 
 
-def _gain_figure(rows: Sequence[Row]) -> Any:
+def _gain_figure(rows: Rows) -> Any:
     from matplotlib import pyplot as plt
 
     figure, axes = plt.subplots(figsize=(7, 4))

@@ -7,17 +7,16 @@ Where nodes are taken at random it does not (sfio_placements).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from experiments.sfio.figures import BLUE, GREEN, GREY, OCHRE, RING, finish_by_nodes, lines_by_nodes
 from experiments.sfio.placements import STEPS, filled_in_pairs
 from experiments.sfio.runs import accessed, judged, transferred
-from testbed.model.studies.study import Study
+from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study
 from testbed.model.verdict import Check, Claim, Verdict
 from topologies.swiss_t1 import NODES_PER_SWITCH, SWITCHES
 
-Row = Mapping[str, Any]
 NODES, QUICK_NODES = (2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30, 32), (8, 10, 16, 18, 24, 26)
 FREE_NODES = (8, 10, 16, 18, 24, 26, 32)
 """Numbers of nodes that are measured without a schedule as well."""
@@ -46,7 +45,7 @@ def allocation(nodes: int) -> str:
     return "-".join(str(switches.count(k)) for k in range(SWITCHES))
 
 
-def points(quick: bool, seed: int) -> list[dict[str, Any]]:
+def points(quick: bool, seed: int) -> Points:
     """Two ways with a schedule at every number of nodes, and some without; steps first."""
     every = QUICK_NODES if quick else sorted(NODES, key=lambda nodes: (nodes not in QUICK_NODES, nodes))
     found = [(nodes, series) for series in ("halves", "striped-liquid") for nodes in every]
@@ -71,7 +70,7 @@ def halves(nodes: int) -> list[tuple[str, str]]:
     return [(f"t{a}", f"r{b}") for a in taken[: nodes // 2] for b in taken[nodes // 2 :]]
 
 
-def measure(point: Row) -> dict[str, Any]:
+def measure(point: Row) -> Results:
     """One exchange of the allocated nodes."""
     network = f"swiss-t1:allocation={point['allocation']}"
     if point["series"] in HALVES:
@@ -97,7 +96,7 @@ def measure(point: Row) -> dict[str, Any]:
     )
 
 
-def judge(rows: Sequence[Row]) -> Verdict:
+def judge(rows: Rows) -> Verdict:
     """The three steps, nothing like them in between, and the liquid throughput reached."""
     checks: list[Check] = []
     for series, name in (("halves", "half sends to half"), ("striped-liquid", "striped file, all to all")):
@@ -145,7 +144,7 @@ def _step_checks(name: str, found: Mapping[int, Row]) -> list[Check]:
     return checks
 
 
-def figures(rows: Sequence[Row]) -> dict[str, Any]:
+def figures(rows: Rows) -> Figures:
     """Throughput over the number of nodes: Figure 19, and of a striped file; the steps marked."""
     x = "nodes, the first half of which send to the other half"
     keeps = "nodes, each of which computes and keeps a subfile"
@@ -157,7 +156,7 @@ def figures(rows: Sequence[Row]) -> dict[str, Any]:
     }
 
 
-def _step_figure(rows: Sequence[Row], series: Mapping[str, tuple[str, str, str]], x: str, title: str) -> Any:
+def _step_figure(rows: Rows, series: Mapping[str, tuple[str, str, str]], x: str, title: str) -> Any:
     from matplotlib import pyplot as plt
 
     rows = [row for row in rows if row["series"] in series]

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Mapping, Sequence
-from typing import Any
 
 from experiments.sfio.figures import BLUE, GREEN, OCHRE, finish
 from experiments.sfio.runs import ATTEMPTS, accessed, judged
-from testbed.model.studies.study import Study
+from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study
 from testbed.model.verdict import Claim, Verdict
 
-Row = Mapping[str, Any]
 SIDE, QUICK_SIDE = 960, 720
 STRIPE_UNIT = 200
 LINK_RATE_BPS = 5e6
@@ -28,7 +25,7 @@ PAYLOAD_TOLERANCE = 0.02
 """Heads, answers and agreements of some hundred bytes for megabytes of data."""
 
 
-def points(quick: bool, seed: int) -> list[dict[str, Any]]:
+def points(quick: bool, seed: int) -> Points:
     """Every way, written and read; as many processes as I/O nodes."""
     return [
         {
@@ -44,7 +41,7 @@ def points(quick: bool, seed: int) -> list[dict[str, Any]]:
     ]
 
 
-def measure(point: Row) -> dict[str, Any]:
+def measure(point: Row) -> Results:
     """The columns of a matrix on a crossbar: throughput, and bytes over the compute nodes' links for a byte of the file."""
     from testbed.bulk.planning import at_rate
     from testbed.striping.emulated.collective_run import CollectiveAccess, run_collective
@@ -91,7 +88,7 @@ def measure(point: Row) -> dict[str, Any]:
     }
 
 
-def judge(rows: Sequence[Row]) -> Verdict:
+def judge(rows: Rows) -> Verdict:
     """What two phases send beside the file itself, and what they lose by it."""
     found = {(row["operation"], row["nodes"], row["way"]): row for row in rows}
     checks = []
@@ -123,7 +120,7 @@ def judge(rows: Sequence[Row]) -> Verdict:
     return judged(rows, checks)
 
 
-def figures(rows: Sequence[Row]) -> dict[str, Any]:
+def figures(rows: Rows) -> Figures:
     """Throughput of the three ways over the number of nodes."""
     from matplotlib import pyplot as plt
 

@@ -10,13 +10,12 @@ from __future__ import annotations
 import math
 import statistics
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
-from testbed.model.studies.study import Study
+from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study
 from testbed.model.verdict import Claim, Verdict
 
-Row = Mapping[str, Any]
 NETWORKS = ("swiss-t1", "optical-cloud", "torus:4x4", "torus:8x8", "fat-tree:4,2", "manet:nodes=30,seed=3")
 METHODS = ("liquid", "flow-frames", "two-level", "round-robin", "dsatur")
 LIMIT_S = 10.0
@@ -24,12 +23,12 @@ GAIN = 0.9
 """Frames over free routes, over those of static ones, on the 8x8 torus: its longest dimension carries 80 of 64 that are needed."""
 
 
-def points(quick: bool, seed: int) -> list[dict[str, Any]]:
+def points(quick: bool, seed: int) -> Points:
     """One a network (quick: without the large torus and the mobile network)."""
     return [{"network": name, "seed": seed} for name in NETWORKS if not quick or name not in (NETWORKS[3], NETWORKS[5])]
 
 
-def measure(point: Mapping[str, Any]) -> dict[str, Any]:
+def measure(point: Row) -> Results:
     """Every method on the static routes; the liquid method and the flow's own frames on those of the flow."""
     from testbed.scheduling.methods import schedule_by_name
     from testbed.scheduling.traffic.patterns import all_to_all
@@ -54,7 +53,7 @@ def measure(point: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _scheduled(traffic: Any, method: str, seed: int) -> dict[str, Any]:
+def _scheduled(traffic: Any, method: str, seed: int) -> Results:
     from testbed.errors import InputError
     from testbed.scheduling.checker import check_frames
     from testbed.scheduling.methods import schedule_by_name
@@ -133,7 +132,7 @@ def _stripped(network: Any, source: str, sink: str, shares: dict[int, float]) ->
         found.append((tuple(path), width))
 
 
-def judge(rows: Sequence[Row]) -> Verdict:
+def judge(rows: Rows) -> Verdict:
     """Sound; liquid needs no more frames than the others; free routes need fewer where the static ones are no optimum."""
     every = [
         (row, kind, method, one) for row in rows for kind in ("static", "flow") for method, one in row[kind].items()
@@ -169,7 +168,7 @@ def judge(rows: Sequence[Row]) -> Verdict:
     return Verdict(checks=tuple(checks), notes=tuple(_notes(rows)))
 
 
-def _notes(rows: Sequence[Row]) -> list[str]:
+def _notes(rows: Rows) -> list[str]:
     found = []
     for row in rows:
         cells = [f"{method} {one['frames']} frames, {one['seconds']:.3f} s" for method, one in row["static"].items()]
@@ -181,7 +180,7 @@ def _notes(rows: Sequence[Row]) -> list[str]:
     return found
 
 
-def figures(rows: Sequence[Row]) -> Mapping[str, Any]:
+def figures(rows: Rows) -> Figures:
     """Frames over the bottleneck load of the static routes, by network and method."""
     from matplotlib.figure import Figure
 

@@ -11,8 +11,8 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from experiments.liquid.swiss_t1_traffic import INK, Row, figure_of, node_axis, pattern_points, traffic_of
-from testbed.model.studies.study import Study
+from experiments.liquid.swiss_t1_traffic import INK, figure_of, node_axis, pattern_points, traffic_of
+from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study
 from testbed.model.verdict import Check, Verdict
 from testbed.scheduling.baselines import sending_rounds
 from testbed.scheduling.methods import schedule_by_name
@@ -37,12 +37,12 @@ LOOKS = {
 }
 
 
-def points(quick: bool, seed: int) -> list[dict[str, Any]]:
+def points(quick: bool, seed: int) -> Points:
     """One a pattern."""
     return pattern_points(quick, seed=seed)
 
 
-def measure(point: Mapping[str, Any]) -> dict[str, Any]:
+def measure(point: Row) -> Results:
     """Share of the liquid throughput by each discipline, round robin but for the liquid schedule; and that of messages in blocks.
 
     ``wormhole-blocks`` and ``cut-through-blocks``: one value for each number of ``BLOCKS``, None where the traffic is too large;
@@ -81,7 +81,7 @@ def with_overhead(shares: Sequence[float], overhead: float = OVERHEAD) -> list[f
     return [share / (1 + number * overhead) for number, share in zip(BLOCKS, shares, strict=True)]
 
 
-def judge(rows: Sequence[Row]) -> Verdict:
+def judge(rows: Rows) -> Verdict:
     """Each remedy gains, none solves the contention, the liquid schedule does; blocks help until their overhead weighs more."""
     middle = {name: statistics.median(row[name] for row in rows) for name in LOOKS}
     checks = [
@@ -118,7 +118,7 @@ def judge(rows: Sequence[Row]) -> Verdict:
     return Verdict(checks=(*checks, *_block_checks(rows)), notes=_notes(rows, middle))
 
 
-def _block_checks(rows: Sequence[Row]) -> list[Check]:
+def _block_checks(rows: Rows) -> list[Check]:
     cut = [row for row in rows if row["wormhole-blocks"] is not None]
     mean = {
         kind: [statistics.mean(row[f"{kind}-blocks"][k] for row in cut) for k in range(len(BLOCKS))]
@@ -155,7 +155,7 @@ def _block_checks(rows: Sequence[Row]) -> list[Check]:
     ]
 
 
-def _notes(rows: Sequence[Row], middle: Mapping[str, float]) -> tuple[str, ...]:
+def _notes(rows: Rows, middle: Mapping[str, float]) -> tuple[str, ...]:
     better = {name: sum(row[name] > row["wormhole"] for row in rows) for name in LOOKS}
     return tuple(
         f"{label}: {middle[name]:.3f} of the liquid throughput (median), more than the plain wormhole network on {better[name]} of "
@@ -164,7 +164,7 @@ def _notes(rows: Sequence[Row], middle: Mapping[str, float]) -> tuple[str, ...]:
     )
 
 
-def figures(rows: Sequence[Row]) -> dict[str, Any]:
+def figures(rows: Rows) -> Figures:
     """Shares of the liquid throughput over the patterns, and over the number of blocks."""
     figure, axes = figure_of()
     for name, (colour, mark, label) in LOOKS.items():
@@ -185,7 +185,7 @@ def figures(rows: Sequence[Row]) -> dict[str, Any]:
     return {"disciplines": figure, "blocks": _blocks_figure(rows)}
 
 
-def _blocks_figure(rows: Sequence[Row]) -> Any:
+def _blocks_figure(rows: Rows) -> Any:
     figure, axes = figure_of()
     cut = [row for row in rows if row["wormhole-blocks"] is not None]
     for kind in ("cut-through", "wormhole"):

@@ -7,18 +7,17 @@ routing the message is on all links at once and the distance hardly matters.
 from __future__ import annotations
 
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any
 
 from testbed.errors import InvalidRunError
-from testbed.model.studies.study import Study
+from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study
 from testbed.model.verdict import Check, Verdict
 from topologies.assembly import two_way
 from topologies.network import Network, Node
 
-Row = Mapping[str, Any]
 STOPS = (1, 2, 3, 4, 5, 6)
 MESSAGE_BYTES, LINK_BPS = 250_000, 10e6
 WAYS = ("streamed", "stored")
@@ -30,7 +29,7 @@ ATTEMPTS = 3
 INSENSITIVE, TOLERANCE = 0.1, 0.1
 
 
-def points(quick: bool, seed: int) -> list[dict[str, Any]]:
+def points(quick: bool, seed: int) -> Points:
     """Every distance, five times; once with ``quick``, at fewer distances."""
     distances = STOPS[::2] if quick else STOPS
     return [{"stops": n, "repetition": k, "seed": seed} for k in range(1 if quick else 5) for n in distances]
@@ -48,13 +47,13 @@ def line(switches: int) -> Network:
     )
 
 
-def measure(point: Row) -> dict[str, Any]:
+def measure(point: Row) -> Results:
     """Seconds of one message from the first host to that many stops on, by each way."""
     from testbed.bulk.session import open_bulk_fabric
 
     stops = point["stops"]
     hops = {"streamed": [(0, stops)], "stored": [(k, k + 1) for k in range(stops)]}
-    found: dict[str, Any] = {"invalid": None}
+    found: Results = {"invalid": None}
     with ExitStack() as stack:
         fabric = open_bulk_fabric("emulation", stack, calibrate=False)
         for way, pairs in hops.items():
@@ -65,7 +64,7 @@ def measure(point: Row) -> dict[str, Any]:
     return found
 
 
-def _carried(point: Row, way: str, hops: Sequence[tuple[int, int]], fabric: Any) -> dict[str, Any]:
+def _carried(point: Row, way: str, hops: Sequence[tuple[int, int]], fabric: Any) -> Results:
     from testbed.bulk.planning import BulkOptions, build_bulk_plan
     from testbed.bulk.session import run_side
 
@@ -90,7 +89,7 @@ def _carried(point: Row, way: str, hops: Sequence[tuple[int, int]], fabric: Any)
     return {f"{way}_s": done - began, f"{way}_verified": session.analysis.verified}
 
 
-def judge(rows: Sequence[Row]) -> Verdict:
+def judge(rows: Rows) -> Verdict:
     """The time that each further stop adds, in the time over one stop."""
     good = [row for row in rows if row["invalid"] is None]
     if len(good) < 0.9 * len(rows):
@@ -123,7 +122,7 @@ def judge(rows: Sequence[Row]) -> Verdict:
     )
 
 
-def growth(rows: Sequence[Row], way: str) -> tuple[float, float]:
+def growth(rows: Rows, way: str) -> tuple[float, float]:
     """(what each stop adds to the time over one stop, in times that; half width of its 95 % interval): a straight line through all."""
     single = statistics.median(row[f"{way}_s"] for row in rows if row["stops"] == 1)
     x = [float(row["stops"]) for row in rows]
@@ -134,7 +133,7 @@ def growth(rows: Sequence[Row], way: str) -> tuple[float, float]:
     return fit.slope, 1.96 * (spread / sum((a - middle) ** 2 for a in x)) ** 0.5
 
 
-def figures(rows: Sequence[Row]) -> dict[str, Any]:
+def figures(rows: Rows) -> Figures:
     """Time against the number of stops."""
     from matplotlib.figure import Figure
 

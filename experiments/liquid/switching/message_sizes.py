@@ -7,15 +7,13 @@ However, smaller messages allow a more progressive utilization of network links.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from typing import Any
 
 from testbed.errors import InvalidRunError
-from testbed.model.studies.study import Study
+from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study
 from testbed.model.verdict import Check, Verdict
 
-Row = Mapping[str, Any]
 ALLOCATION = "0-0-1-3-3-2-3-4"
 SIZES, QUICK_SIZES = (25_000, 50_000, 100_000, 200_000, 400_000), (25_000, 200_000)
 RUNS = {
@@ -33,7 +31,7 @@ COST, GAIN = 0.97, 1.1
 """The smallest messages carry less than this share of what the largest do; packets carry so many times what whole messages do."""
 
 
-def points(quick: bool, seed: int) -> list[dict[str, Any]]:
+def points(quick: bool, seed: int) -> Points:
     """One a size, twice; once with ``quick``."""
     return [
         {"allocation": ALLOCATION, "message_bytes": size, "repetition": k, "seed": seed}
@@ -42,11 +40,11 @@ def points(quick: bool, seed: int) -> list[dict[str, Any]]:
     ]
 
 
-def measure(point: Row) -> dict[str, Any]:
+def measure(point: Row) -> Results:
     """Share of the liquid throughput by each way, on one network."""
     from testbed.bulk.session import open_bulk_fabric
 
-    found: dict[str, Any] = {"invalid": None}
+    found: Results = {"invalid": None}
     with ExitStack() as stack:
         fabric = open_bulk_fabric("emulation", stack)
         for name in RUNS:
@@ -57,7 +55,7 @@ def measure(point: Row) -> dict[str, Any]:
     return found
 
 
-def _carried(point: Row, name: str, fabric: Any) -> dict[str, Any]:
+def _carried(point: Row, name: str, fabric: Any) -> Results:
     from testbed.bulk.planning import BulkOptions
     from testbed.bulk.session import plan_sides, run_side
 
@@ -78,7 +76,7 @@ def _carried(point: Row, name: str, fabric: Any) -> dict[str, Any]:
     return {**kept, f"{name}_share": share, "transfers": row["transfers"]}
 
 
-def judge(rows: Sequence[Row]) -> Verdict:
+def judge(rows: Rows) -> Verdict:
     """Small messages cost, and small pieces use the links better."""
     good = [row for row in rows if row["invalid"] is None]
     if len(good) < 0.75 * len(rows):
@@ -116,13 +114,13 @@ def judge(rows: Sequence[Row]) -> Verdict:
     )
 
 
-def share(rows: Sequence[Row], name: str, size: int) -> float:
+def share(rows: Rows, name: str, size: int) -> float:
     """Mean over the repetitions."""
     own = [row[f"{name}_share"] for row in rows if row["message_bytes"] == size]
     return float(sum(own) / len(own))
 
 
-def figures(rows: Sequence[Row]) -> dict[str, Any]:
+def figures(rows: Rows) -> Figures:
     """Share of the liquid throughput against the size of the messages."""
     from matplotlib.figure import Figure
 

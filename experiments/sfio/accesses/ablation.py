@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping
 
 from experiments.sfio.figures import BLUE, OCHRE
 from experiments.sfio.runs import accessed, judged
-from testbed.model.studies.study import Study
+from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study
 from testbed.model.verdict import Check, Claim, Verdict
 
-Row = Mapping[str, Any]
 ALL, NONE = "all", "none"
 WITHOUT: dict[str, tuple[str, ...]] = {
     ALL: (),
@@ -28,7 +26,7 @@ WORTH = 1.1
 """What an optimisation must be worth in throughput to be called valuable: a tenth."""
 
 
-def points(quick: bool, seed: int) -> list[dict[str, Any]]:
+def points(quick: bool, seed: int) -> Points:
     """Written and read."""
     return [
         {"way": way, "operation": operation, "file_bytes": QUICK_FILE_BYTES if quick else FILE_BYTES, "seed": seed}
@@ -37,7 +35,7 @@ def points(quick: bool, seed: int) -> list[dict[str, Any]]:
     ]
 
 
-def measure(point: Row) -> dict[str, Any]:
+def measure(point: Row) -> Results:
     """One operation: each of two processes has every other block of the file, in random order."""
     return accessed(
         f"crossbar:{IO_NODES + PROCESSES}",
@@ -55,7 +53,7 @@ def measure(point: Row) -> dict[str, Any]:
     )
 
 
-def judge(rows: Sequence[Row]) -> Verdict:
+def judge(rows: Rows) -> Verdict:
     """What each optimisation saves, in the count that it is for, and in time."""
     checks: list[Check] = []
     for operation in ("write", "read"):
@@ -89,7 +87,7 @@ def _counts(operation: str, found: Mapping[str, Row]) -> list[Check]:
     ]
 
 
-def figures(rows: Sequence[Row]) -> dict[str, Any]:
+def figures(rows: Rows) -> Figures:
     """Throughput, messages and disk accesses of each way, beside one another."""
     from matplotlib import pyplot as plt
 

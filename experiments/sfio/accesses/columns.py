@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
-
 from experiments.sfio.figures import BLUE, GREEN, GREY, OCHRE, finish, mark_invalid
 from experiments.sfio.runs import accessed, judged
-from testbed.model.studies.study import Study
+from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study
 from testbed.model.verdict import Claim, Verdict
 
-Row = Mapping[str, Any]
 LINK_RATE_BPS = 10e6
 NODES, STRIPE_UNIT = 4, 200
 SIDES, QUICK_SIDES, SMALL = (128, 256, 512, 1024), (128, 512), 128
@@ -24,7 +20,7 @@ WAYS = {
 MIN_GAIN, MIN_OF_LINKS = 5.0, 0.5
 
 
-def points(quick: bool, seed: int) -> list[dict[str, Any]]:
+def points(quick: bool, seed: int) -> Points:
     """Each process has a band of a quarter of the columns, written and read."""
     return [
         {"side": side, "operation": operation, "way": way, "seed": seed}
@@ -35,7 +31,7 @@ def points(quick: bool, seed: int) -> list[dict[str, Any]]:
     ]
 
 
-def measure(point: Row) -> dict[str, Any]:
+def measure(point: Row) -> Results:
     """One operation on all columns."""
     return accessed(
         f"crossbar:{NODES}",
@@ -54,7 +50,7 @@ def measure(point: Row) -> dict[str, Any]:
     )
 
 
-def judge(rows: Sequence[Row]) -> Verdict:
+def judge(rows: Rows) -> Verdict:
     """What one call for all rows of a band is worth, and what of the links it fills."""
     found = {(row["operation"], row["way"], row["side"]): row["throughput_bps"] for row in rows}
     largest = max(row["side"] for row in rows)
@@ -74,7 +70,7 @@ def judge(rows: Sequence[Row]) -> Verdict:
     return judged(rows, checks)
 
 
-def figures(rows: Sequence[Row]) -> dict[str, Any]:
+def figures(rows: Rows) -> Figures:
     """Throughput over the size of the matrix."""
     from matplotlib import pyplot as plt
 

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 from experiments.sfio.figures import BLUE, GREEN, GREY, OCHRE, RED, finish
 from experiments.sfio.runs import ATTEMPTS, judged
-from testbed.model.studies.study import Study
+from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study
 from testbed.model.verdict import Check, Claim, Verdict
 
-Row = Mapping[str, Any]
 NODES, STRIPE_UNIT, LINK_RATE_BPS, REPEAT = 4, 200, 5e6, 3
 PIECES, QUICK_PIECES, SMALL = (50, 200, 1000), (200,), 200
 """Bytes of a piece; calls for each piece are made of SMALL ones."""
@@ -26,7 +24,7 @@ KEPT = 0.8
 """Of the contiguous throughput, what a fragmented access must keep; the document puts no number to it."""
 
 
-def points(quick: bool, seed: int) -> list[dict[str, Any]]:
+def points(quick: bool, seed: int) -> Points:
     """Every scenario written and read in one call; fragmented ones in a call a piece as well."""
     size = QUICK_BYTES_EACH if quick else BYTES_EACH
     found = [
@@ -58,7 +56,7 @@ def points(quick: bool, seed: int) -> list[dict[str, Any]]:
     ]
 
 
-def measure(point: Row) -> dict[str, Any]:
+def measure(point: Row) -> Results:
     """One operation of four processes. Where every piece is a call, round trips and processors set the pace, and are what is
     measured: such a point is judged by its content alone."""
     from testbed.striping.emulated.fragmented_access import FragmentedAccess, run_fragmented
@@ -88,7 +86,7 @@ def measure(point: Row) -> dict[str, Any]:
     }
 
 
-def judge(rows: Sequence[Row]) -> Verdict:
+def judge(rows: Rows) -> Verdict:
     """What a fragmented access keeps of the contiguous one's throughput, and what one call is worth."""
     speed = {(r["operation"], r["scenario"], r["piece_bytes"], r["at_once"]): r["throughput_bps"] for r in rows}
     checks: list[Check] = []
@@ -107,7 +105,7 @@ def judge(rows: Sequence[Row]) -> Verdict:
     return judged(rows, checks, [_note(rows)])
 
 
-def _note(rows: Sequence[Row]) -> str:
+def _note(rows: Rows) -> str:
     told = [
         f"{r['operation']} {r['scenario']} {r['piece_bytes']} B {r['throughput_bps'] / 1e6:.1f}"
         for r in rows
@@ -116,12 +114,12 @@ def _note(rows: Sequence[Row]) -> str:
     return f"one call, Mbit/s: {'; '.join(told)}"
 
 
-def figures(rows: Sequence[Row]) -> dict[str, Any]:
+def figures(rows: Rows) -> Figures:
     """Throughput of each scenario and size of piece, written and read."""
     return {operation: _figure(rows, operation) for operation in ("write", "read")}
 
 
-def _figure(rows: Sequence[Row], operation: str) -> Any:
+def _figure(rows: Rows, operation: str) -> Any:
     from matplotlib import pyplot as plt
 
     figure, axes = plt.subplots(figsize=(6.8, 4.2))

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from experiments.sfio.figures import BLUE, GREEN, GREY, OCHRE, finish
 from experiments.sfio.runs import accessed, judged
-from testbed.model.studies.study import Study
+from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study
 from testbed.model.verdict import Claim, Verdict
 
-Row = Mapping[str, Any]
 RATE_BPS, FAST_BPS = 20e6, 400e6
 """Of what is slow: the link, or the disk, the same; and of a link that is not."""
 FILE_BYTES, QUICK_FILE_BYTES = 10_000_000, 5_000_000
@@ -27,7 +24,7 @@ WINDOWS = {True: "pipelined", False: "one message at a time"}
 MIN_OVERLAP = 0.5
 
 
-def points(quick: bool, seed: int) -> list[dict[str, Any]]:
+def points(quick: bool, seed: int) -> Points:
     """Network slow, disk slow, both; with the window of messages and without."""
     size = QUICK_FILE_BYTES if quick else FILE_BYTES
     return [
@@ -37,7 +34,7 @@ def points(quick: bool, seed: int) -> list[dict[str, Any]]:
     ]
 
 
-def measure(point: Row) -> dict[str, Any]:
+def measure(point: Row) -> Results:
     """One process writes random blocks to one I/O node, whose subfile lies on a disk of its own."""
     from testbed.emulation.machine.paced_disk import PacedDisk
 
@@ -61,14 +58,14 @@ def measure(point: Row) -> dict[str, Any]:
             )
 
 
-def overlapped(rows: Sequence[Row], pipelined: bool) -> float:
+def overlapped(rows: Rows, pipelined: bool) -> float:
     """The share of the shorter part that cost no time: 0 one after the other, 1 all at once."""
     s = {row["slow"]: row["seconds"] for row in rows if row["pipelined"] is pipelined}
     shorter: float = min(s["network"], s["disk"])
     return float(s["network"] + s["disk"] - s["both"]) / shorter
 
 
-def judge(rows: Sequence[Row]) -> Verdict:
+def judge(rows: Rows) -> Verdict:
     """Network and disk work at the same time; and both were slow."""
     s = {row["slow"]: row["seconds"] for row in rows if row["pipelined"]}
     size = rows[0]["file_bytes"] * 8
@@ -92,7 +89,7 @@ def judge(rows: Sequence[Row]) -> Verdict:
     return judged(rows, checks, notes)
 
 
-def figures(rows: Sequence[Row]) -> dict[str, Any]:
+def figures(rows: Rows) -> Figures:
     """Seconds of each, and what the sum of both would be."""
     from matplotlib import pyplot as plt
 

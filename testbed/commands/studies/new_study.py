@@ -14,35 +14,31 @@ STUDY = Template('''"""What do rings of switches have for links? (Say here what 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
-
-from testbed.model.studies.study import Study
+from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study
 from testbed.model.verdict import Claim, Verdict
 from topologies import load_network
 
-Row = Mapping[str, Any]
 SIZES, QUICK_SIZES = (4, 8, 16, 32), (4, 8)
 
 
-def points(quick: bool, seed: int) -> list[dict[str, Any]]:
+def points(quick: bool, seed: int) -> Points:
     """The parameters of every point."""
     return [{"switches": size, "seed": seed} for size in (QUICK_SIZES if quick else SIZES)]
 
 
-def measure(point: Row) -> dict[str, Any]:
+def measure(point: Row) -> Results:
     """What is measured at a point; a row is both together."""
     return {"links": len(load_network(f"ring:{point['switches']}").links)}
 
 
-def judge(rows: Sequence[Row]) -> Verdict:
+def judge(rows: Rows) -> Verdict:
     """What the document claims, each told apart from what would be measured if it were false."""
     least = min(row["links"] / row["switches"] for row in rows)
     claim = Claim("links a switch, least").at_least(2.0, least).cites("page of the document").against(1.0, "a tree")
     return Verdict(checks=(claim,))
 
 
-def figures(rows: Sequence[Row]) -> dict[str, Any]:
+def figures(rows: Rows) -> Figures:
     """Links over switches."""
     from matplotlib.figure import Figure
 

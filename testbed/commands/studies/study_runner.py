@@ -25,7 +25,7 @@ from testbed.live.adapters.studies import points_shown
 from testbed.live.events import Findings
 from testbed.model.json_values import json_ready
 from testbed.model.options import kinds
-from testbed.model.studies.study import Measure, Study
+from testbed.model.studies.study import Study
 from testbed.model.verdict import Verdict
 from testbed.report.drawing.svg_figures import rendered
 from testbed.results.study_store import Row, StudyRun, load_study
@@ -203,12 +203,12 @@ def _by_point(rows: Sequence[Row], points: Sequence[Row]) -> dict[str, Row]:
     return found
 
 
-def _one_by_one(measure: Measure, points: Sequence[Row]) -> Iterator[tuple[Row, Mapping[str, Any]]]:
+def _one_by_one(measure: Callable[[Row], Any], points: Sequence[Row]) -> Iterator[tuple[Row, Mapping[str, Any]]]:
     yield from ((point, measure(point)) for point in points)
 
 
 def _shared(
-    measure: Measure, points: Sequence[Row], args: argparse.Namespace
+    measure: Callable[[Row], Any], points: Sequence[Row], args: argparse.Namespace
 ) -> Iterator[tuple[Row, Mapping[str, Any]]]:
     """As they come, from Dask workers where more than one is asked for."""
     if args.scheduler is None and (args.workers == 1 or len(points) < 2):

@@ -13,9 +13,15 @@ from typing import Any, Self
 from testbed.errors import InputError
 from testbed.model.verdict import Verdict
 
-Row = dict[str, Any]
-Points = Sequence[Mapping[str, Any]]
-Measure = Callable[[Mapping[str, Any]], Mapping[str, Any]]
+Row = Mapping[str, Any]
+"""A point's parameters and results by name, JSON-ready."""
+Rows = Sequence[Row]
+Points = list[dict[str, Any]]
+"""What ``points`` gives: the parameters of each."""
+Results = dict[str, Any]
+"""What ``measure`` gives: what was measured at a point."""
+Figures = Mapping[str, Any]
+"""What ``figures`` gives: matplotlib figures by name."""
 
 
 def option(default: Any, text: str, *, reads: type | tuple[int, int] | None = None, metavar: str | None = None) -> Any:
@@ -58,10 +64,10 @@ class Study(Subject):
     argument of ``points``, by default those of ``options()``. Rows keep the order of ``points``.
     """
 
-    points: Callable[..., Points]
-    measure: Measure
-    judge: Callable[[Sequence[Row]], Verdict]
-    figures: Callable[[Sequence[Row]], Mapping[str, Any]]
+    points: Callable[..., Rows]
+    measure: Callable[[Row], Row]
+    judge: Callable[[Rows], Verdict]
+    figures: Callable[[Rows], Figures]
     emulation: bool = False
     timed: bool = False
     options: type | None = None
@@ -81,7 +87,7 @@ class Study(Subject):
         """Whether several processes may share the points."""
         return not (self.emulation or self.timed)
 
-    def judged(self, rows: Sequence[Row]) -> Verdict:
+    def judged(self, rows: Rows) -> Verdict:
         """The verdict on these points, with a key for each check. Where there is no point, or ``judge`` does not find in them what it
         compares (a mean of nothing, a ratio to nought, no valid run of a kind), it has no check, and a note says why: it cannot tell."""
         if not rows:
