@@ -9,7 +9,7 @@ from experiments.capillary.mobile_pairs import mobile_pair
 from experiments.capillary.panels import panels
 from testbed.errors import InputError
 from testbed.model.samples import half_width
-from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study
+from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, where
 from testbed.model.verdict import Claim, Verdict
 from testbed.routing import capillary_route
 from testbed.routing.capillary.basic_programme import Rule, basic_layers
@@ -98,8 +98,8 @@ def measure(point: Row) -> Results:
 
 def judge(rows: Rows) -> Verdict:
     """Full links are not bottlenecks; the other two rules are right while loads are large; only the stable form is where they are tiny."""
-    mobile = {form: [r for r in rows if r["form"] == form and r["network"].startswith("mobile")] for form in FORMS}
-    tiny = {form: [r for r in rows if r["form"] == form and r["least_load"] < TINY] for form in FORMS}
+    mobile = {form: [r for r in where(rows, form=form) if r["network"].startswith("mobile")] for form in FORMS}
+    tiny = {form: [r for r in where(rows, form=form) if r["least_load"] < TINY] for form in FORMS}
     misjudged = [float(not row["first_layer"]) for row in mobile["full"]]
     naive = float(sum(row["wrong"] for row in mobile["full"]))
     checks = [
@@ -152,7 +152,7 @@ def figures(rows: Rows) -> Figures:
     figure, (left, right) = panels(11, 4.6, columns=2)
     colours = dict(zip(FORMS, ("#d55e00", "#e69f00", "#0072b2", "#009e73"), strict=True))
     for at, form in enumerate(FORMS):
-        own = [row for row in rows if row["form"] == form and row["network"].startswith("mobile")]
+        own = [row for row in where(rows, form=form) if row["network"].startswith("mobile")]
         shares = sorted(100 * row["wrong"] / row["links"] for row in own)
         left.plot(
             [at + 0.3 * (k / max(1, len(shares) - 1) - 0.5) for k in range(len(shares))],
@@ -160,7 +160,7 @@ def figures(rows: Rows) -> Figures:
             ".",
             color=colours[form],
         )
-        deepest = [row for row in rows if row["form"] == form and row["network"] == f"nested {DEPTHS[-1]}"]
+        deepest = where(rows, form=form, network=f"nested {DEPTHS[-1]}")
         for row in deepest:
             dots = [(load, max(error, 1e-17)) for load, error in row["errors"] if load > 0]
             right.loglog(

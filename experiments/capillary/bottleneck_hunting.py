@@ -17,7 +17,7 @@ from experiments.capillary.panels import panels
 from testbed.campaigns.rows import drawn_pair
 from testbed.errors import InputError
 from testbed.model.samples import half_width
-from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study
+from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, where
 from testbed.model.verdict import Check, Claim, Verdict
 from testbed.routing import capillary_route
 from testbed.routing.capillary.thesis_loop import hunt_layers
@@ -97,7 +97,7 @@ def _counted(network: Network, pair: tuple[str, str]) -> Results:
 
 
 def _reading_note(kind: str, rows: Rows) -> str:
-    own = [row["bottlenecks"] for row in rows if row["kind"] == kind and row["bottlenecks"]]
+    own = [row["bottlenecks"] for row in where(rows, kind=kind) if row["bottlenecks"]]
     columns = [[one[k] for one in own if len(one) > k] for k in range(LAYERS)]
     means = [(statistics.fmean(column), half_width(column)) for column in columns if len(column) > 1]
     inside = sum(mean + width >= BOTTLENECKS[0] and mean - width <= BOTTLENECKS[1] for mean, width in means)
@@ -112,7 +112,7 @@ def judge(rows: Rows) -> Verdict:
     has nothing to hunt."""
     checks, notes = [], []
     for kind in VERTICES:
-        own = [row for row in rows if row["kind"] == kind and row["suspects"]]
+        own = [row for row in where(rows, kind=kind) if row["suspects"]]
         checks += _loop_checks(kind, own)
         means, longest = _mean_bottlenecks(own), _longest_hunts(own)
         first, last = (statistics.fmean(hunt[at] for row in own for hunt in row["suspects"]) for at in (0, -1))
@@ -122,15 +122,15 @@ def judge(rows: Rows) -> Verdict:
             f"{kind}: suspects before the hunt {first:.0f} on average, after it {last:.1f}",
         ]
     notes += [_reading_note(kind, rows) for kind in COUNTED if any(row["kind"] == kind for row in rows)]
-    inside = [row for row in rows if row["kind"] == "interior"]
+    inside = where(rows, kind="interior")
     checks.append(_interior_check(inside))
     unsolved = sum("unsolved" in row for row in rows)
     notes.append(f"routes that the solver gave up, left out: {unsolved} of {len(rows)}")
-    links = [row["links"] for row in rows if row["kind"] == VERTICES[0]]
+    links = [row["links"] for row in where(rows, kind=VERTICES[0])]
     notes.append(
         f"links: {statistics.fmean(links):.1f} on average, {min(links)} to {max(links)} (document: 2,555.7 on average)"
     )
-    return Verdict(checks=tuple(checks), notes=tuple(notes))
+    return Verdict.of(checks, notes)
 
 
 def _loop_checks(kind: str, own: Rows) -> list[Check]:
@@ -196,7 +196,7 @@ def figures(rows: Rows) -> Figures:
     figure, all_axes = panels(15, 5.2, columns=3, sharey=True)
     colours = colormaps["viridis"]
     for axes, (kind, title) in zip(all_axes, KINDS.items(), strict=True):
-        own = [row for row in rows if row["kind"] == kind]
+        own = where(rows, kind=kind)
         for k in range(LAYERS):
             hunts = [row["suspects"][k] for row in own if len(row["suspects"]) > k]
             if not hunts:

@@ -10,7 +10,7 @@ from typing import Any
 
 from experiments.capillary.mobile_pairs import outermost_pair
 from testbed.model.samples import half_width
-from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study
+from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, where
 from testbed.model.verdict import Claim, Verdict
 from testbed.routing import capillary_route
 from testbed.routing.capillary.certificate import check_certificate
@@ -92,9 +92,9 @@ def _counted(seed: int) -> Results:
 
 def judge(rows: Rows) -> Verdict:
     """The ten layers are those of the certified full route, which has many more; the document's 55 bottlenecks are nothing unusual."""
-    counted = [row for row in rows if row["kind"] == "counted"]
-    rows = [row for row in rows if row["kind"] == "drawn"]
-    ten = next(row for row in rows if row["layers"] == LAYERS)
+    counted = where(rows, kind="counted")
+    rows = where(rows, kind="drawn")
+    ten = where(rows, layers=LAYERS)[0]
     bottlenecks = sum(layer > 0 for *_, layer in ten["loaded"])
     sound = sum(not (row["certified"] and row["agrees"]) for row in rows)
     counts = sorted(row["bottlenecks"] for row in counted)
@@ -124,7 +124,7 @@ def judge(rows: Rows) -> Verdict:
 
 def figures(rows: Rows) -> Figures:
     """A drawing a number of layers."""
-    return {f"figure-47-layers-{row['layers']}": _drawing(row) for row in rows if row["kind"] == "drawn"}
+    return {f"figure-47-layers-{row['layers']}": _drawing(row) for row in where(rows, kind="drawn")}
 
 
 def _drawing(row: Row) -> Any:

@@ -92,7 +92,7 @@ def judge(rows: Rows) -> Verdict:
             "as many as need a smaller one",
         ),
     ]
-    return Verdict(checks=tuple(checks))
+    return Verdict.of(checks)
 
 
 def _agreeing(sizes: Sequence[int], m: int) -> int:

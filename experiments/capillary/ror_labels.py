@@ -7,7 +7,7 @@ import statistics
 from experiments.capillary.mobile_pairs import mobile_pair
 from experiments.capillary.panels import panels
 from testbed.model.samples import half_width
-from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study
+from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, where
 from testbed.model.verdict import Claim, Verdict
 from testbed.routing import route_by_name
 from testbed.routing.redundancy.coding import Coding, Labels
@@ -67,7 +67,7 @@ def judge(rows: Rows) -> Verdict:
         .against(sum(a < b for a, b in sizes), "as many as have the longer random block")
     ]
     for m in BLOCKS:
-        own = [row for row in rows if row["m"] == m]
+        own = where(rows, m=m)
         share = sum(r["stratified"]["extra"] for r in own) / sum(r["random"]["extra"] for r in own)
         checks.append(
             Claim(f"M = {m}: packets added over all failures, stratified over random")
@@ -76,12 +76,12 @@ def judge(rows: Rows) -> Verdict:
             .plus_minus(half_width([r["stratified"]["extra"] / r["random"]["extra"] for r in own]))
         )
     notes = [
-        f"M = {m}: FEC_t {statistics.fmean(r['stratified']['base'] for r in rows if r['m'] == m):.1f} stratified, "
-        f"{statistics.fmean(r['random']['base'] for r in rows if r['m'] == m):.1f} random; ROR (relative to FEC_t) "
-        f"{statistics.fmean(r['stratified']['ror'] / r['random']['ror'] for r in rows if r['m'] == m):.2f} times that of random labels"
+        f"M = {m}: FEC_t {statistics.fmean(r['stratified']['base'] for r in where(rows, m=m)):.1f} stratified, "
+        f"{statistics.fmean(r['random']['base'] for r in where(rows, m=m)):.1f} random; ROR (relative to FEC_t) "
+        f"{statistics.fmean(r['stratified']['ror'] / r['random']['ror'] for r in where(rows, m=m)):.2f} times that of random labels"
         for m in BLOCKS
     ]
-    return Verdict(checks=tuple(checks), notes=tuple(notes))
+    return Verdict.of(checks, notes)
 
 
 def figures(rows: Rows) -> Figures:

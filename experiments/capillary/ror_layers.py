@@ -21,7 +21,7 @@ from testbed.campaigns.rows import drawn_pair
 from testbed.model.code_words import SHORT_AND_LARGE
 from testbed.model.routes import SplitRoute
 from testbed.model.samples import half_width
-from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study
+from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, where
 from testbed.model.verdict import Check, Claim, Verdict
 from testbed.routing import capillary_route
 from testbed.routing.redundancy.ror_study import ror_by_tolerance
@@ -123,11 +123,11 @@ def judge(rows: Rows) -> Verdict:
     checks, notes = [], []
     for kind in KINDS:
         for nodes in SETS:
-            own = [row for row in rows if row["kind"] == kind and row["nodes"] == nodes]
+            own = where(rows, kind=kind, nodes=nodes)
             if own:
                 checks += _checks(f"{nodes} nodes, {KINDS[kind]}", own)
                 notes += _notes(f"{nodes} nodes, {KINDS[kind]}", own)
-    return Verdict(checks=tuple(checks), notes=tuple(notes))
+    return Verdict.of(checks, notes)
 
 
 def _checks(name: str, rows: Rows) -> list[Check]:
@@ -231,7 +231,7 @@ def figures(rows: Rows) -> Figures:
     found = {}
     for number, nodes, equations in ((60, 115, ("short",)), (61, 120, ("short", "large"))):
         for kind in KINDS:
-            own = [row for row in rows if row["kind"] == kind and row["nodes"] == nodes]
+            own = where(rows, kind=kind, nodes=nodes)
             if own:
                 found[f"figure-{number}-{kind}"] = _figure(own, equations)
     return found

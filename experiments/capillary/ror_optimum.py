@@ -24,7 +24,7 @@ from experiments.capillary.panels import log_ticks, panels
 from fec import ror
 from testbed.model.code_words import code_words
 from testbed.model.samples import half_width
-from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study
+from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, where
 from testbed.model.verdict import Check, Claim, Verdict
 from testbed.routing import route_by_name
 from testbed.routing.redundancy.coding import Coding
@@ -155,13 +155,13 @@ def _rated(network: Network, ends: tuple[str, str], large: bool, least: LeastFec
 
 def ratios(rows: Rows, kind: str, equation: str, method: str) -> list[float]:
     """ROR over the optimum's, where both are finite and the optimum is above none."""
-    found = [row[equation] for row in rows if row["kind"] == kind and equation in row]
+    found = [row[equation] for row in where(rows, kind=kind) if equation in row]
     return [each[method] / each["optimum"] for each in found if each[method] is not None and each["optimum"] > 1e-9]
 
 
 def comparable(rows: Rows, kind: str, equation: str) -> int:
     """Networks of which the best route has any ROR at all; where every link it loads is one that every route must, none has."""
-    found = [row[equation] for row in rows if row["kind"] == kind and equation in row]
+    found = [row[equation] for row in where(rows, kind=kind) if equation in row]
     return sum(each["optimum"] > 1e-9 for each in found)
 
 
@@ -180,9 +180,7 @@ def judge(rows: Rows) -> Verdict:
             f"{name}: capillary is at most {max(own):.3f} times the optimum, median {statistics.median(own):.3f}; "
             f"above {MOST:g} times in {sum(ratio > MOST for ratio in own)} of {len(own)}"
         )
-        gaps = [
-            row[equation]["optimum"] - row[equation]["bound"] for row in rows if row["kind"] == kind and equation in row
-        ]
+        gaps = [row[equation]["optimum"] - row[equation]["bound"] for row in where(rows, kind=kind) if equation in row]
         if kind in ("more", "sparse"):  # reported only: a busy machine's time limit must not decide the verdict
             notes.append(f"{name}: optimum not proved in {sum(gap > 1e-3 for gap in gaps)} of {len(gaps)}")
         else:
@@ -199,7 +197,7 @@ def judge(rows: Rows) -> Verdict:
                     f"{name}, {method}: median {statistics.median(others):.2f} times the optimum, infinite in "
                     f"{total - len(others)} of {total}"
                 )
-    return Verdict(checks=tuple(checks), notes=tuple(notes))
+    return Verdict.of(checks, notes)
 
 
 def _distance_check(rows: Rows, kind: str, equation: str, own: Sequence[float]) -> Check:

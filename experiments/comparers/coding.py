@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study
+from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, where
 from testbed.model.verdict import Claim, Verdict
 
 FLOWS = {
@@ -211,7 +211,7 @@ def _notes(rows: Rows) -> list[str]:
     groups = {
         "failures within the budget": [r for r in rows if r["network"] != "channel" and r["share"] < BUDGET],
         "failures beyond it": [r for r in rows if r["network"] != "channel" and r["share"] >= BUDGET],
-    } | {f"even loss of {r['share']:g}": [r] for r in rows if r["network"] == "channel"}
+    } | {f"even loss of {r['share']:g}": [r] for r in where(rows, network="channel")}
     for name, own in groups.items():
         if not own:
             continue

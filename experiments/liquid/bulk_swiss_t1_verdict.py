@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from testbed.model.studies.study import Figures, Points, Row, Rows
+from testbed.model.studies.study import Figures, Points, Row, Rows, where
 from testbed.model.verdict import Check, Claim, Verdict
 from testbed.scheduling.baselines import Order
 
@@ -48,7 +48,7 @@ def by_pattern(rows: Rows) -> Points:
     """
     found = []
     for number in sorted({row["pattern"] for row in rows}):
-        own = [row for row in rows if row["pattern"] == number]
+        own = where(rows, pattern=number)
         values = {
             f"{method}_{key}": _median(row[f"{method}_{key}"] for row in own if f"{method}_{key}" in row)
             for method in METHODS
@@ -90,7 +90,7 @@ def judge(rows: Rows) -> Verdict:
 
 def _repetitions(rows: Rows) -> str:
     counts = [
-        sum(f"{method}_ratio" in row for row in rows if row["pattern"] == number)
+        sum(f"{method}_ratio" in row for row in where(rows, pattern=number))
         for number in sorted({row["pattern"] for row in rows})
         for method in ("liquid", "round_robin")
     ]

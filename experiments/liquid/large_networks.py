@@ -65,7 +65,7 @@ def judge(rows: Rows) -> Verdict:
         + "; ".join(f"{METHODS[m][0]} {row[f'{m}_s']:.3g} s, {row[f'{m}_frames']} frames" for m in METHODS)
         for row in rows
     ]
-    return Verdict(checks=tuple(checks), notes=tuple(notes))
+    return Verdict.of(checks, notes)
 
 
 def figures(rows: Rows) -> Figures:

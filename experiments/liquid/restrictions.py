@@ -88,7 +88,7 @@ def judge(rows: Rows) -> Verdict:
         f"more than {LEAST_GAIN:g} on {sum(ratio > LEAST_GAIN for ratio in _ratios(rows, before, after, 's'))} patterns"
         for before, after in pairwise(CHOICES)
     ]
-    return Verdict(checks=tuple(checks), notes=tuple(notes))
+    return Verdict.of(checks, notes)
 
 
 def _solved(rows: Rows, choice: str) -> int:

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, option
+from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, option, where
 from testbed.model.verdict import Check, Claim, Verdict
 from testbed.wavelengths.burst_switching import STRATEGIES, BurstTraffic, optical_cloud_of, simulate_bursts
 from topologies import load_network
@@ -112,7 +112,7 @@ def judge(rows: Rows) -> Verdict:
     """What of the proposal holds, without conversion; delays of its plain form, and what conversion changes, are notes."""
     horizons = [row for row in rows if "buffer_bursts" in row]
     rows = [row for row in rows if "buffer_bursts" not in row]
-    kept = [row for row in rows if row["switching"] == "wsxc"]
+    kept = where(rows, switching="wsxc")
     loads = sorted({row["load"] for row in kept})
     losses = [r["loss"] for r in kept if r["strategy"].startswith("liquid") and r["load"] <= LOSSLESS_UP_TO]
     high = [load for load in loads if load >= HIGH_LOAD]
@@ -121,7 +121,7 @@ def judge(rows: Rows) -> Verdict:
         .equal(0.0, max(losses))
         .cites("buffers are emptied without loss, 3.2.2")
         .against(
-            min((r["loss"] for r in kept if r["strategy"] == "greedy-drop" and r["load"] in high), default=None),
+            min((r["loss"] for r in where(kept, strategy="greedy-drop") if r["load"] in high), default=None),
             f"{NAMES['greedy-drop']}, from load {HIGH_LOAD:g} on",
         ),
         _carried_check(kept, high, "greedy-drop", 1.1),
@@ -130,9 +130,9 @@ def judge(rows: Rows) -> Verdict:
     checks += [_delay_check(kept, load) for load in high]
     checks += _horizon_checks(horizons) if horizons else []
     notes = [_slower(kept, load, "liquid") for load in dict.fromkeys((high[0], high[-1]))]
-    converted = [row for row in rows if row["switching"] == "wixc"]
+    converted = where(rows, switching="wixc")
     notes += [_slower(converted, load, "liquid-rolling") for load in high[-1:] if converted]
-    return Verdict(checks=tuple(checks), notes=tuple(notes))
+    return Verdict.of(checks, notes)
 
 
 def _carried_check(rows: Rows, loads: Sequence[float], other: str, least: float) -> Check:
@@ -164,9 +164,9 @@ def _delay_check(rows: Rows, load: float) -> Check:
 def _horizon_checks(rows: Rows) -> list[Check]:
     """Whether what liquid schedules did not carry is lost capacity, or bursts that wait; and what it is that they wait for."""
     astray = sum(r["offered"] - r["carried"] - r["blocked"] - r["overflowed"] - r["backlog"] for r in rows)
-    below, critical = ([r for r in rows if r["load"] == load and r["strategy"] == "liquid"] for load in (0.95, 1.0))
+    below, critical = (where(rows, load=load, strategy="liquid") for load in (0.95, 1.0))
     last = max(r["slots"] for r in rows)
-    first_fit = [r for r in rows if r["load"] == 0.95 and r["strategy"] == "greedy-defer"]
+    first_fit = where(rows, load=0.95, strategy="greedy-defer")
     over = [_mean(of, slots) / _mean(first_fit, slots) for of in (below,) for slots in (min(HORIZONS), last)]
     return [
         Claim("bursts neither carried, nor lost, nor in a buffer at the end")
@@ -181,14 +181,14 @@ def _horizon_checks(rows: Rows) -> list[Check]:
 
 
 def _mean(rows: Rows, slots: int) -> float:
-    return float(statistics.mean(row["throughput"] for row in rows if row["slots"] == slots))
+    return float(statistics.mean(row["throughput"] for row in where(rows, slots=slots)))
 
 
 def growth(rows: Rows) -> tuple[float, float]:
     """(exponent of the time with which the backlog at the end grows, half width of its 95 % interval over the seeds)."""
     slopes = []
     for seed in sorted({row["seed"] for row in rows}):
-        own = sorted((row["slots"], max(row["backlog"], 1)) for row in rows if row["seed"] == seed)
+        own = sorted((row["slots"], max(row["backlog"], 1)) for row in where(rows, seed=seed))
         times, backlogs = ([math.log(value) for value in values] for values in zip(*own, strict=True))
         slopes.append(statistics.linear_regression(times, backlogs).slope)
     spread = statistics.stdev(slopes) if len(slopes) > 1 else 0.0
@@ -216,7 +216,7 @@ def _slower(rows: Rows, load: float, strategy: str) -> str:
 
 
 def _of(rows: Rows, load: float, strategy: str, name: str) -> float:
-    return float(next(r[name] for r in rows if r["load"] == load and r["strategy"] == strategy))
+    return float(next(r[name] for r in where(rows, load=load, strategy=strategy)))
 
 
 def figures(rows: Rows) -> Figures:
@@ -225,7 +225,7 @@ def figures(rows: Rows) -> Figures:
     horizons = [row for row in rows if "buffer_bursts" in row]
     rows = [row for row in rows if "buffer_bursts" not in row]
     drawn = {
-        f"bursts-{kind}": _figure([row for row in rows if row["switching"] == kind], title)
+        f"bursts-{kind}": _figure(where(rows, switching=kind), title)
         for kind, title in kinds.items()
         if any(row["switching"] == kind for row in rows)
     }
@@ -240,9 +240,9 @@ def _horizon_figure(rows: Rows) -> Any:
     axes = figure.add_subplot()
     for load, colour in ((0.95, "#0072b2"), (1.0, "#d55e00")):
         for strategy, line in (("liquid", "-"), ("greedy-defer", "--")):
-            own = [r for r in rows if (r["load"], r["strategy"]) == (load, strategy)]
+            own = where(rows, load=load, strategy=strategy)
             times = sorted({r["slots"] for r in own})
-            means = [statistics.mean(max(r["backlog"], 1) for r in own if r["slots"] == slots) for slots in times]
+            means = [statistics.mean(max(r["backlog"], 1) for r in where(own, slots=slots)) for slots in times]
             axes.loglog(times, means, line, marker=LOOKS[strategy][1], color=colour,
                         label=f"{NAMES[strategy]}, load {load:g}: exponent {growth(own)[0]:.2f}")  # fmt: skip
     axes.set_xlabel("slots from empty buffers on")
@@ -268,9 +268,7 @@ def _figure(rows: Rows, title: str) -> Any:
     )
     for axes, (name, label, scale, kind) in zip(figure.subplots(2, 2).flat, panels, strict=True):
         for strategy in STRATEGIES:
-            own = sorted(
-                (r["load"], r[name] * scale) for r in rows if r["strategy"] == strategy and r[name] is not None
-            )
+            own = sorted((r["load"], r[name] * scale) for r in where(rows, strategy=strategy) if r[name] is not None)
             colour, marker, line = LOOKS[strategy]
             axes.plot(*zip(*own, strict=True), color=colour, marker=marker, linestyle=line, label=NAMES[strategy])
         axes.set_yscale(kind)

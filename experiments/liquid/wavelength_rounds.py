@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study
+from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, where
 from testbed.model.verdict import Check, Claim, Verdict
 from topologies import load_network
 
@@ -78,11 +78,7 @@ def measure(point: Row) -> Results:
 def judge(rows: Rows) -> Verdict:
     """Every run as computed; liquid plans as short as the bottleneck allows; conversion makes no liquid plan shorter here."""
     checks = []
-    first_fit = {
-        row["wavelengths"]: float(row["rounds"])
-        for row in rows
-        if (row["method"], row["switching"]) == ("first-fit", "wsxc")
-    }
+    first_fit = {row["wavelengths"]: float(row["rounds"]) for row in where(rows, method="first-fit", switching="wsxc")}
     for row in rows:
         name = f"{row['method']}, {row['switching']}, {row['wavelengths']} wavelengths"
         checks.append(
@@ -109,13 +105,13 @@ def judge(rows: Rows) -> Verdict:
                     else "none: first fit was not run",
                 )
             )
-    return Verdict(checks=tuple(checks))
+    return Verdict.of(checks)
 
 
 def figures(rows: Rows) -> Figures:
     """Rounds against wavelengths; and which wavelength of which fibre is lit when, for liquid and first fit."""
     drawn = {"rounds": _rounds_figure(rows)}
-    shown = {r["method"]: r for r in rows if (r["wavelengths"], r["switching"]) == (SHOWN_WAVELENGTHS, "wsxc")}
+    shown = {r["method"]: r for r in where(rows, wavelengths=SHOWN_WAVELENGTHS, switching="wsxc")}
     if {"liquid", "first-fit"} <= shown.keys():
         drawn["colours"] = _colours_figure([shown["liquid"], shown["first-fit"]])
     return drawn

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 
-from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study
+from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, where
 from testbed.model.traffic import Traffic
 from testbed.model.verdict import Check, Claim, Verdict
 from testbed.scheduling.baselines import sending_rounds, split_rounds
@@ -69,7 +69,7 @@ def bold(row: Row, link: str) -> int:
 
 def judge(rows: Rows) -> Verdict:
     """Each number as the documents print it."""
-    two, three, fibre = (next(row for row in rows if row["network"] == name) for name in PAIRS)
+    two, three, fibre = (where(rows, network=name)[0] for name in PAIRS)
     checks = [
         _exact(
             "two switches: liquid throughput, MB/s",
@@ -122,7 +122,7 @@ def figures(rows: Rows) -> Figures:
     """Figure 62: the transfers of the two switches in a circle, edges by bottlenecks in bold."""
     from matplotlib.figure import Figure
 
-    two = next(row for row in rows if row["network"] == "two-switch")
+    two = where(rows, network="two-switch")[0]
     names = list(dict.fromkeys(name for edge in two["edges"] for name in edge[:2]))
     ab = {name for *both, shared in two["edges"] for name in both if "s_a->s_b" in shared}
     ba = {name for *both, shared in two["edges"] for name in both if "s_b->s_a" in shared}

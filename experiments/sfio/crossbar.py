@@ -8,7 +8,7 @@ from typing import Any
 
 from experiments.sfio.figures import BLUE, GREEN, GREY, OCHRE, RING, finish_by_nodes, lines_by_nodes
 from experiments.sfio.runs import accessed, judged, transferred
-from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study
+from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, where
 from testbed.model.verdict import Check, Claim, Verdict
 
 NODES, QUICK_NODES = (2, 4, 8, 10, 12, 14, 16, 18, 24, 31), (2, 4, 8, 12, 16)
@@ -88,10 +88,10 @@ def links_of(row: Row) -> float:
 
 def judge(rows: Rows) -> Verdict:
     """A crossbar has no bottleneck but its hosts' links: throughput grows with the nodes; and whether a striped file's falls."""
-    free = {row["nodes"]: row["throughput_bps"] for row in rows if row["series"] == "halves-free"}
-    average = {row["nodes"]: row["mean_bps"] for row in rows if row["series"] == "striped"}
+    free = {row["nodes"]: row["throughput_bps"] for row in where(rows, series="halves-free")}
+    average = {row["nodes"]: row["mean_bps"] for row in where(rows, series="striped")}
     share = {
-        series: min(row["throughput_bps"] / (links_of(row) * LINK_RATE_BPS) for row in rows if row["series"] == series)
+        series: min(row["throughput_bps"] / (links_of(row) * LINK_RATE_BPS) for row in where(rows, series=series))
         for series in (*MESSAGES, *STRIPED)
     }
     few, many = min(free), max(free)
@@ -132,7 +132,7 @@ def _striped_checks(average: Mapping[int, float], share: Mapping[str, float]) ->
 
 
 def _note(rows: Rows) -> str:
-    striped = [row for row in rows if row["series"] == "striped"]
+    striped = where(rows, series="striped")
     told = [f"{r['nodes']}: {r['mean_bps'] / 1e6:.1f} and {r['peak_bps'] / 1e6:.1f}" for r in striped]
     return f"striped file, all at once: average and peak in Mbit/s by nodes: {', '.join(told)}"
 
@@ -166,7 +166,7 @@ def _striped_figure(rows: Rows) -> Any:
     figure, axes = plt.subplots(figsize=(7, 4.6))
     averages = [{**row, "throughput_bps": row["mean_bps"]} for row in chosen]
     lines_by_nodes(axes, averages, STRIPED, {})
-    peaks = sorted((row["nodes"], row["peak_bps"] / 1e6) for row in chosen if row["series"] == "striped")
+    peaks = sorted((row["nodes"], row["peak_bps"] / 1e6) for row in where(chosen, series="striped"))
     axes.plot(*zip(*peaks, strict=True), color=OCHRE, marker="s", linestyle=":", markerfacecolor="none", label="peak")
     nodes = sorted({row["nodes"] for row in chosen})
     axes.plot(nodes, [LINK_RATE_BPS * n / 1e6 for n in nodes], color="black", linewidth=1, label="all links together")

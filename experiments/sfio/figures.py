@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from testbed.model.studies.study import Row, Rows
+from testbed.model.studies.study import Row, Rows, where
 
 BLUE, OCHRE, GREEN, GREY, RED = "#3b6ea5", "#c98b2b", "#4f8a4b", "#777777", "#b3362b"
 RING = {"markersize": 12, "markerfacecolor": "none", "zorder": 4}
@@ -40,7 +40,7 @@ def lines_by_nodes(
 ) -> None:
     """Throughput over the number of nodes, a line a series: its (name, colour, marker), and its style where it has one."""
     for key, (name, colour, marker) in series.items():
-        chosen = sorted((r["nodes"], r["throughput_bps"] / 1e6) for r in rows if r["series"] == key)
+        chosen = sorted((r["nodes"], r["throughput_bps"] / 1e6) for r in where(rows, series=key))
         axes.plot(*zip(*chosen, strict=True), marker=marker, color=colour, label=name, **styles.get(key, {}))
 
 

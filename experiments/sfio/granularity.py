@@ -6,7 +6,7 @@ from itertools import pairwise
 
 from experiments.sfio.figures import finish, lines_by_size
 from experiments.sfio.runs import accessed, judged
-from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study
+from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, where
 from testbed.model.verdict import Claim, Verdict
 
 UNITS, QUICK_UNITS = (5, 25, 75, 200, 1005, 5000, 20_000, 65_536), (25, 75, 200, 1005, 5000, 65_536)
@@ -66,7 +66,7 @@ def judge(rows: Rows) -> Verdict:
     """The optimised write does not depend on the stripe unit; the other does."""
     fast = {row["stripe_unit"]: row["throughput_bps"] for row in reduced(rows) if row["optimised"]}
     slow = {row["stripe_unit"]: row["throughput_bps"] for row in rows if not row["optimised"]}
-    whole = {row["stripe_unit"]: row["throughput_bps"] for row in rows if row["file_bytes"] == WHOLE_BYTES}
+    whole = {row["stripe_unit"]: row["throughput_bps"] for row in where(rows, file_bytes=WHOLE_BYTES)}
     fine = {unit: fast[unit] for unit in fast if unit >= FINE}
     worst = min(fine, key=lambda unit: fine[unit])
     below = [b for a, b in pairwise(sorted(slow)) if slow[b] < slow[a]]
@@ -103,7 +103,7 @@ def figures(rows: Rows) -> Figures:
     """Throughput over the stripe unit, as Figure 13; stars: the whole file."""
     names = ("optimised (mwritec)", "non-optimised (mwrite)")
     figure, axes = lines_by_size(reduced(rows), "stripe_unit", "optimised", names, NEGLIGIBLE, LINK_RATE_BPS)
-    whole = [(r["stripe_unit"], r["throughput_bps"] / 1e6) for r in rows if r["file_bytes"] == WHOLE_BYTES]
+    whole = [(r["stripe_unit"], r["throughput_bps"] / 1e6) for r in where(rows, file_bytes=WHOLE_BYTES)]
     if whole:
         axes.scatter(*zip(*whole, strict=True), marker="*", s=120, color="black", zorder=5, label="optimised, 660 MB")
     finish(

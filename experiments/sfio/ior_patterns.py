@@ -15,7 +15,7 @@ from pathlib import Path
 from experiments.sfio import ior_process
 from experiments.sfio.figures import BLUE, GREEN, GREY, OCHRE, finish
 from experiments.sfio.runs import judged
-from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study
+from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, where
 from testbed.model.verdict import Claim, Verdict
 
 PATTERNS = ("segmented", "strided", "random", "file per process")
@@ -156,7 +156,7 @@ def figures(rows: Rows) -> Figures:
     figure, both = plt.subplots(1, 2, figsize=(11, 4.6), sharey=True)
     for axes, name in zip(both, ("write", "read"), strict=True):
         for place, (way, colour) in enumerate(WAYS.items()):
-            chosen = {r["pattern"]: r[f"{name}_mb_cpu_s"] for r in rows if (r["way"], r["block_bytes"]) == (way, block)}
+            chosen = {r["pattern"]: r[f"{name}_mb_cpu_s"] for r in where(rows, way=way, block_bytes=block)}
             label = f"{way} (local file)" if way.startswith("ROMIO") else way
             axes.bar(
                 [n + 0.2 * (place - 1.5) for n in range(len(PATTERNS))],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from experiments.sfio.figures import GREY, finish, lines_by_size
 from experiments.sfio.runs import accessed, judged
-from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study
+from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, where
 from testbed.model.verdict import Claim, Verdict
 
 BLOCKS, QUICK_BLOCKS = (64, 256, 1024, 4096, 16_384, 65_536, 262_144, 1_048_576), (64, 512, 4096, 32_768, 262_144)
@@ -64,7 +64,7 @@ def judge(rows: Rows) -> Verdict:
     """The multi-block write fills the link whatever the block size; single blocks are bounded by the stripe unit."""
     multi = {row["block_bytes"]: row["throughput_bps"] for row in reduced(rows) if row["multi_block"]}
     single = {row["block_bytes"]: row["throughput_bps"] for row in rows if not row["multi_block"]}
-    whole = {row["block_bytes"]: row["throughput_bps"] for row in rows if row["file_bytes"] == WHOLE_BYTES}
+    whole = {row["block_bytes"]: row["throughput_bps"] for row in where(rows, file_bytes=WHOLE_BYTES)}
     worst, smallest, best = min(multi, key=lambda b: multi[b]), min(multi), max(single.values())
     large = [b for b in single if b >= 4 * STRIPE_UNIT]
     checks = [
@@ -99,7 +99,7 @@ def figures(rows: Rows) -> Figures:
     """Throughput over the block size, as Figure 14; stars: the whole file."""
     names = ("one multi-block call (mwriteb)", "single-block calls (mwrite)")
     figure, axes = lines_by_size(reduced(rows), "block_bytes", "multi_block", names, MIN_OF_LINK, LINK_RATE_BPS)
-    whole = [(r["block_bytes"], r["throughput_bps"] / 1e6) for r in rows if r["file_bytes"] == WHOLE_BYTES]
+    whole = [(r["block_bytes"], r["throughput_bps"] / 1e6) for r in where(rows, file_bytes=WHOLE_BYTES)]
     if whole:
         axes.scatter(*zip(*whole, strict=True), marker="*", s=120, color="black", zorder=5, label="multi-block, 300 MB")
     axes.axvline(STRIPE_UNIT, color=GREY, linewidth=1, linestyle="--", label=f"stripe unit, {STRIPE_UNIT} bytes")

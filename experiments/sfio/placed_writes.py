@@ -15,7 +15,7 @@ from experiments.sfio.placements import (
     spread,
 )
 from experiments.sfio.runs import accessed, judged
-from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, option
+from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, option, where
 from testbed.model.verdict import Check, Claim, Verdict
 
 NODES, QUICK_NODES = (8, 16, 24, 31), (8, 24)
@@ -54,7 +54,7 @@ def measure(point: Row) -> Results:
 
 def judge(rows: Rows) -> Verdict:
     """How measured placements agree with what was predicted of them, and what the medians over them say."""
-    waiting, liquid = ([row for row in rows if row["schedule"] == way] for way in ("none", "liquid"))
+    waiting, liquid = (where(rows, schedule=way) for way in ("none", "liquid"))
     counts = ", ".join(f"{count} of {nodes} nodes" for nodes, count in counts_of(waiting).items())
     checks = [*_agreement(waiting, liquid), *_growth(waiting, liquid)]
     return judged(rows, checks, [f"placements written of {PLACEMENTS}: {counts}"])
@@ -116,8 +116,8 @@ def counts_of(rows: Rows) -> dict[int, int]:
 def figures(rows: Rows) -> Figures:
     """Figure 21: every placement a point, medians as lines."""
     title = "All to all on Swiss-T1, random placements of each number of nodes, 5 Mbit/s links"
-    measured = {name: [r for r in rows if r["schedule"] == way] for way, name in WAYS.items()}
-    predicted = [{**row, "invalid": None} for row in rows if row["schedule"] == "none"]
+    measured = {name: where(rows, schedule=way) for way, name in WAYS.items()}
+    predicted = [{**row, "invalid": None} for row in where(rows, schedule="none")]
     return {"placed-writes": placement_figure(predicted, measured, title=title)}
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from experiments.sfio.figures import BLUE, GREY, OCHRE, finish, mark_invalid
 from experiments.sfio.runs import accessed, judged
-from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study
+from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, where
 from testbed.model.verdict import Check, Claim, Verdict
 
 LINK_RATE_BPS = 10e6
@@ -83,7 +83,7 @@ def judge(rows: Rows) -> Verdict:
 
 def _found(rows: Rows, way: str, varied: str) -> dict[int, float]:
     """Varied number of nodes -> bit/s."""
-    chosen = [row for row in rows if (row["schedule"], row["varied"]) == (way, varied)]
+    chosen = where(rows, schedule=way, varied=varied)
     return {row[f"{varied}_nodes"]: row["throughput_bps"] for row in chosen}
 
 
@@ -99,7 +99,7 @@ def _figure(rows: Rows, varied: str) -> Any:
     for way, (name, colour, marker) in WAYS.items():
         found = sorted(_found(rows, way, varied).items())
         axes.plot(*zip(*[(n, bps / 1e6) for n, bps in found], strict=True), color=colour, marker=marker, label=name)
-    chosen = [row for row in rows if row["varied"] == varied]
+    chosen = where(rows, varied=varied)
     links = sorted({(row[f"{varied}_nodes"], row["io_nodes"] * LINK_RATE_BPS / 1e6) for row in chosen})
     axes.plot(*zip(*links, strict=True), color=GREY, linewidth=1, label="links of the I/O nodes together")
     mark_invalid(axes, chosen, f"{varied}_nodes")

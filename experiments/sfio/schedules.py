@@ -6,7 +6,7 @@ from typing import Any
 
 from experiments.sfio.figures import BLUE, OCHRE, finish, finish_by_nodes
 from experiments.sfio.runs import accessed, judged
-from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study
+from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, where
 from testbed.model.verdict import Claim, Verdict
 
 ALLOCATIONS = {
@@ -83,8 +83,8 @@ def judge(rows: Rows) -> Verdict:
             .cites("a major bottleneck if not properly coordinated and scheduled, section 2.8.2 (no value)")
             .against(1.0, "no gain")
         )
-        fast = [r for r in rows if (r["operation"], r["schedule"]) == (operation, "liquid")]
-        slow = [r for r in rows if (r["operation"], r["schedule"]) == (operation, "none")]
+        fast = where(rows, operation=operation, schedule="liquid")
+        slow = where(rows, operation=operation, schedule="none")
         checks.append(
             Claim(f"{operation}: scheduled throughput over liquid throughput, worst number of nodes")
             .at_least(MIN_RATIO, min(r["throughput_bps"] / r["liquid_bps"] for r in fast))
@@ -103,9 +103,7 @@ def figures(rows: Rows) -> Figures:
     for operation, line in (("write", "-"), ("read", "--")):
         for schedule, (name, colour) in WAYS.items():
             chosen = sorted(
-                (r["nodes"], r["throughput_bps"] / 1e6)
-                for r in rows
-                if (r["operation"], r["schedule"]) == (operation, schedule)
+                (r["nodes"], r["throughput_bps"] / 1e6) for r in where(rows, operation=operation, schedule=schedule)
             )
             axes.plot(
                 *zip(*chosen, strict=True), marker="o", linestyle=line, color=colour, label=f"{operation}, {name}"

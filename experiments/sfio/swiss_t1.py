@@ -13,7 +13,7 @@ from typing import Any
 from experiments.sfio.figures import BLUE, GREEN, GREY, OCHRE, RING, finish_by_nodes, lines_by_nodes
 from experiments.sfio.placements import STEPS, filled_in_pairs
 from experiments.sfio.runs import accessed, judged, transferred
-from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study
+from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, where
 from testbed.model.verdict import Check, Claim, Verdict
 from topologies.swiss_t1 import NODES_PER_SWITCH, SWITCHES
 
@@ -100,7 +100,7 @@ def judge(rows: Rows) -> Verdict:
     """The three steps, nothing like them in between, and the liquid throughput reached."""
     checks: list[Check] = []
     for series, name in (("halves", "half sends to half"), ("striped-liquid", "striped file, all to all")):
-        found = {row["nodes"]: row for row in rows if row["series"] == series}
+        found = {row["nodes"]: row for row in where(rows, series=series)}
         checks += _step_checks(name, found)
         short = min(found.values(), key=lambda row: row["throughput_bps"] / row["liquid_bps"])
         slowest = [r["throughput_bps"] / r["liquid_bps"] for r in rows if r["series"] in ("halves-free", "striped")]

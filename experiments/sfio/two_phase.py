@@ -6,7 +6,7 @@ import statistics
 
 from experiments.sfio.figures import BLUE, GREEN, OCHRE, finish
 from experiments.sfio.runs import ATTEMPTS, accessed, judged
-from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study
+from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, where
 from testbed.model.verdict import Claim, Verdict
 
 SIDE, QUICK_SIDE = 960, 720
@@ -127,9 +127,7 @@ def figures(rows: Rows) -> Figures:
     figure, axes = plt.subplots(figsize=(7.4, 4.6))
     for way, (name, colour) in WAYS.items():
         for operation, line, marker in (("write", "-", "o"), ("read", "--", "s")):
-            chosen = sorted(
-                (r["nodes"], r["throughput_bps"] / 1e6) for r in rows if (r["way"], r["operation"]) == (way, operation)
-            )
+            chosen = sorted((r["nodes"], r["throughput_bps"] / 1e6) for r in where(rows, way=way, operation=operation))
             axes.plot(
                 *zip(*chosen, strict=True), marker=marker, linestyle=line, color=colour, label=f"{operation}, {name}"
             )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from itertools import count
 from typing import Any, Literal, TypedDict, Unpack
@@ -180,6 +180,11 @@ class Verdict:
     checks: tuple[Check, ...]
     invalid: str | None = None
     notes: tuple[str, ...] = field(default=())
+
+    @classmethod
+    def of(cls, checks: Iterable[Check], notes: Iterable[str] = ()) -> Verdict:
+        """That of a run which is valid."""
+        return cls(checks=tuple(checks), notes=tuple(notes))
 
     def __post_init__(self) -> None:
         named = [(check.key, check.about) for check in self.checks if check.key]

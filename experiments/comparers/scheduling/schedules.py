@@ -13,7 +13,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study
+from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, where
 from testbed.model.verdict import Claim, Verdict
 
 NETWORKS = ("swiss-t1", "optical-cloud", "torus:4x4", "torus:8x8", "fat-tree:4,2", "manet:nodes=30,seed=3")
@@ -157,7 +157,7 @@ def judge(rows: Rows) -> Verdict:
         )
         .against(0.9, "a bound that is none: a schedule below it by a tenth"),
     ]
-    torus = next((row for row in rows if row["network"] == "torus:8x8"), None)
+    torus = next(iter(where(rows, network="torus:8x8")), None)
     if torus is not None:
         checks.append(
             Claim("8x8 torus: frames over the flow's routes, over liquid ones on the static routes")

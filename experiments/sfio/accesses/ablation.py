@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from experiments.sfio.figures import BLUE, OCHRE
 from experiments.sfio.runs import accessed, judged
-from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study
+from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, where
 from testbed.model.verdict import Check, Claim, Verdict
 
 ALL, NONE = "all", "none"
@@ -57,7 +57,7 @@ def judge(rows: Rows) -> Verdict:
     """What each optimisation saves, in the count that it is for, and in time."""
     checks: list[Check] = []
     for operation in ("write", "read"):
-        found = {row["way"]: row for row in rows if row["operation"] == operation}
+        found = {row["way"]: row for row in where(rows, operation=operation)}
         checks += _counts(operation, found)
         checks += [
             Claim(f"{operation}: throughput with all optimisations over that with {way}")
@@ -99,9 +99,7 @@ def figures(rows: Rows) -> Figures:
     )
     for place, (key, label, unit) in zip(axes, shown, strict=True):
         for number, (operation, colour) in enumerate((("write", BLUE), ("read", OCHRE))):
-            values = [
-                next(r[key] for r in rows if (r["way"], r["operation"]) == (way, operation)) / unit for way in WITHOUT
-            ]
+            values = [next(r[key] for r in where(rows, way=way, operation=operation)) / unit for way in WITHOUT]
             at = [k + 0.4 * number - 0.2 for k in range(len(WITHOUT))]
             place.bar(at, values, width=0.38, color=colour, label=operation)
         place.set_xticks(range(len(WITHOUT)), list(WITHOUT), rotation=40, ha="right", fontsize=8)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from experiments.sfio.figures import BLUE, GREEN, GREY, OCHRE, finish, mark_invalid
 from experiments.sfio.runs import accessed, judged
-from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study
+from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, where
 from testbed.model.verdict import Claim, Verdict
 
 LINK_RATE_BPS = 10e6
@@ -78,9 +78,7 @@ def figures(rows: Rows) -> Figures:
     for way, (name, colour, marker) in WAYS.items():
         for operation, line in (("write", "-"), ("read", "--")):
             chosen = sorted(
-                (row["side"], row["throughput_bps"] / 1e6)
-                for row in rows
-                if (row["way"], row["operation"]) == (way, operation)
+                (row["side"], row["throughput_bps"] / 1e6) for row in where(rows, way=way, operation=operation)
             )
             axes.plot(
                 *zip(*chosen, strict=True), color=colour, marker=marker, linestyle=line, label=f"{operation}, {name}"

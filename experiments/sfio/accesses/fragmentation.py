@@ -7,7 +7,7 @@ from typing import Any
 
 from experiments.sfio.figures import BLUE, GREEN, GREY, OCHRE, RED, finish
 from experiments.sfio.runs import ATTEMPTS, judged
-from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study
+from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, where
 from testbed.model.verdict import Check, Claim, Verdict
 
 NODES, STRIPE_UNIT, LINK_RATE_BPS, REPEAT = 4, 200, 5e6, 3
@@ -123,13 +123,11 @@ def _figure(rows: Rows, operation: str) -> Any:
     from matplotlib import pyplot as plt
 
     figure, axes = plt.subplots(figsize=(6.8, 4.2))
-    own = [row for row in rows if row["operation"] == operation]
+    own = where(rows, operation=operation)
     for name, (_, _, words, colour) in SCENARIOS.items():
         for at_once, style in ((True, "-"), (False, ":")):
             chosen = sorted(
-                (r["piece_bytes"], r["throughput_bps"] / 1e6)
-                for r in own
-                if (r["scenario"], r["at_once"]) == (name, at_once)
+                (r["piece_bytes"], r["throughput_bps"] / 1e6) for r in where(own, scenario=name, at_once=at_once)
             )
             if chosen:
                 label = words if at_once else f"{words}, a call a piece"
