@@ -8,18 +8,28 @@ from testbed.model.json_values import from_json
 from testbed.model.record_json import manifest_from_json
 from testbed.model.stored_runs import StoredRun
 from testbed.model.verdict import Verdict
-from testbed.results.packed_files import MEASUREMENTS, POINTS, drawings_of, is_there, read_packed
-from testbed.results.result_store import MANIFEST, VERDICT
-from testbed.results.run_folder import is_there as is_plainly_there
-from testbed.results.run_folder import read_json_below, refuse_link
+from testbed.results.packed_files import (
+    MANIFEST,
+    MEASUREMENTS,
+    POINTS,
+    VERDICT,
+    drawings_of,
+    is_there,
+    read_json,
+    read_packed,
+    runs_in,
+)
+from testbed.results.run_folder import refuse_link
 
+KEPT = Path("data/replication")
+"""Where the runs are that are committed, below the root of the repository."""
 MEND = "the stored run is damaged; remove its folder and run the study again"
 
 
 def stored_runs(root: Path, name: str | None = None) -> list[StoredRun]:
     """Every run ``root/NAME/RUN``, or those of one study, by names and times. Raises InputError, naming the file, for a damaged one."""
-    below = root if name is None else root / name
-    return [_stored(file.parent) for file in sorted(below.glob(f"{'*/' if name is None else ''}*/{MANIFEST}"))]
+    folders = [root / name] if name is not None else sorted(path for path in root.glob("*") if path.is_dir())
+    return [_stored(place) for folder in folders for place in runs_in(folder)]
 
 
 def _stored(place: Path) -> StoredRun:
@@ -28,9 +38,9 @@ def _stored(place: Path) -> StoredRun:
     file = place / VERDICT
     return StoredRun(
         place=place,
-        manifest=manifest_from_json(read_json_below(place / MANIFEST, MEND), str(place / MANIFEST)),
+        manifest=manifest_from_json(read_json(place / MANIFEST, MEND), str(place / MANIFEST)),
         points=_lines(place / POINTS) if is_there(place / POINTS) else _sessions(place / MEASUREMENTS),
-        verdict=from_json(Verdict, read_json_below(file, MEND), str(file)) if is_plainly_there(file) else None,
+        verdict=from_json(Verdict, read_json(file, MEND), str(file)) if is_there(file) else None,
         drawings=drawings_of(place),
     )
 

@@ -31,11 +31,20 @@ from testbed.model.json_values import from_json, parse_json
 from testbed.model.record_json import manifest_from_json, record_from_json, record_to_json
 from testbed.model.run_records import LoadedRun, Manifest, Record, combined_verdict, group_sessions
 from testbed.model.verdict import Verdict
-from testbed.results.packed_files import MEASUREMENTS, read_lines
-from testbed.results.run_folder import is_there, open_plain, read_json_below, refuse_link, write_below
+from testbed.results.packed_files import (
+    MANIFEST,
+    MEASUREMENTS,
+    PAGE,
+    VERDICT,
+    is_there,
+    named_run,
+    read_json,
+    read_lines,
+    runs_in,
+)
+from testbed.results.run_folder import open_plain, refuse_link, write_below
 
 UNFINISHED = ".unfinished"
-MANIFEST, VERDICT, PAGE = "manifest.json", "verdict.json", "page.html"
 MAX_TRIES = 10_000
 DAMAGED = "the run is damaged, run it again"
 
@@ -90,7 +99,9 @@ class ResultStore:
                 draft.mkdir()
             except FileExistsError:
                 continue
-            if not (parent / run).exists():  # looked at after the claim: a finished run never loses its name
+            if not (
+                (parent / run).exists() or is_there(parent / run / MANIFEST)
+            ):  # looked at after the claim: a finished run never loses its name
                 return run
             draft.rmdir()
         raise InputError(f"results in {parent}: {MAX_TRIES} runs named {stem}; remove some")
@@ -171,14 +182,12 @@ def load_run(directory: Path) -> LoadedRun:
     """
     place = _find(directory)
     unfinished = _why_unfinished(place)
-    manifest = manifest_from_json(read_json_below(place / MANIFEST, DAMAGED), str(place / MANIFEST))
+    manifest = manifest_from_json(read_json(place / MANIFEST, DAMAGED), str(place / MANIFEST))
     if unfinished is not None and manifest.interrupted is not None:
         unfinished = f"the run was interrupted ({manifest.interrupted})"
     records = _read_records(place / MEASUREMENTS, cut_short_allowed=unfinished is not None)
     verdict = (
-        from_json(Verdict, read_json_below(place / VERDICT, DAMAGED), str(place / VERDICT))
-        if unfinished is None
-        else None
+        from_json(Verdict, read_json(place / VERDICT, DAMAGED), str(place / VERDICT)) if unfinished is None else None
     )
     try:
         sessions = group_sessions(records)
@@ -198,6 +207,7 @@ def redraw(directory: Path) -> tuple[LoadedRun, Path]:
 
 
 def _find(directory: Path) -> Path:
+    directory = named_run(directory)
     for place in (directory, directory.with_name(directory.name + UNFINISHED) if directory.name else directory):
         if is_there(place / MANIFEST):
             return place
@@ -205,8 +215,8 @@ def _find(directory: Path) -> Path:
         raise InputError(f"{directory}: no such directory; give one of results/<name>/<run>")
     if not directory.is_dir():
         raise InputError(f"{directory}: not a directory; give one of results/<name>/<run>")
-    inside = sorted(p.parent.name for p in directory.glob(f"*/{MANIFEST}"))
-    hint = f"; it holds runs, give one of them, the last is {directory / inside[-1]}" if inside else ""
+    inside = runs_in(directory)
+    hint = f"; it holds runs, give one of them, the last is {inside[-1]}" if inside else ""
     raise InputError(f"{directory}: no {MANIFEST} in it{hint or '; give one of results/<name>/<run>'}")
 
 

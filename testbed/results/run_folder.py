@@ -14,10 +14,9 @@ import stat
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, Any, BinaryIO
+from typing import IO, BinaryIO
 
 from testbed.errors import InputError
-from testbed.model.json_values import parse_json
 from topologies.files.formats import shortened
 from topologies.text.text_file import read_at_most, reason, replace_file
 
@@ -80,25 +79,15 @@ def open_to_append(path: Path) -> IO[str]:
     return os.fdopen(handle, "a+", encoding="utf-8")
 
 
-def read_json_below(path: Path, mend: str) -> Any:
-    """The JSON value of the file in the folder. InputError, which ends with ``mend``, where there is none."""
-    try:
-        content = read_plain(path)
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read ({reason(error)}); {mend}") from None
-    try:
-        return parse_json(content.decode("utf-8-sig"), str(path), mend=mend)
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path}: not text in UTF-8 (byte {error.start}); {mend}") from None
-
-
 def write_below(place: Path, name: str, content: bytes) -> None:
-    """Write ``place/name``, whole or not at all. Folders in the name ("figures/loss.svg") are made where they are missing.
+    """Write ``place/name``, whole or not at all. The place and folders in the name ("figures/loss.svg") are made where missing.
 
     InputError where it cannot be written, or a folder in the name is a link.
     """
     try:
         with contextlib.ExitStack() as stack:
+            with contextlib.suppress(FileExistsError):
+                place.mkdir()
             folder = stack.enter_context(_opened(place))
             *between, last = name.split("/")
             for part in between:
@@ -156,7 +145,7 @@ def _what_it_is(folder: int, name: str) -> str:
     return ""
 
 
-def bounded(file: BinaryIO | gzip.GzipFile, path: Path) -> bytes:
+def bounded(file: IO[bytes] | gzip.GzipFile, path: Path) -> bytes:
     """All that the open file gives, MOST_BYTES at most; InputError names ``path``."""
     content = read_at_most(file, MOST_BYTES)
     if content is None:

@@ -20,10 +20,9 @@ from testbed.model.json_values import from_json, json_ready, parse_json
 from testbed.model.record_json import manifest_from_json
 from testbed.model.run_records import Manifest
 from testbed.model.verdict import Verdict
-from testbed.results.packed_files import POINTS, forget_packed, is_there, read_lines
-from testbed.results.result_store import MANIFEST, PAGE, UNFINISHED, VERDICT, ResultStore, write_json
-from testbed.results.run_folder import is_there as is_plainly_there
-from testbed.results.run_folder import open_to_append, read_json_below, write_below
+from testbed.results.packed_files import MANIFEST, PAGE, POINTS, VERDICT, is_there, named_run, read_json, read_lines
+from testbed.results.result_store import UNFINISHED, ResultStore, write_json
+from testbed.results.run_folder import open_to_append, write_below
 
 DAMAGED = "the study is damaged, run it again"
 Row = dict[str, Any]
@@ -69,7 +68,7 @@ class StudyRun:
         """Go on with an unfinished run of the same study and seed."""
         bare = directory.with_name(directory.name.removesuffix(UNFINISHED))
         draft = _draft_of(bare)
-        if bare.is_dir():
+        if bare.is_dir() or is_there(bare / MANIFEST):
             raise InputError(f"{bare}: this run is finished; start a new one without --resume")
         if not (draft / POINTS).is_file():
             raise InputError(f"{directory}: no unfinished study there; give one of results/{name}/*{UNFINISHED}")
@@ -146,9 +145,7 @@ def write_drawings(
     from testbed.report.study_page import build_study_page
 
     for name, drawing in figures.items():
-        path = directory / f"figure-{name}.svg"
-        write_below(directory, path.name, drawing.encode())
-        forget_packed(path)
+        write_below(directory, f"figure-{name}.svg", drawing.encode())
     write_below(directory, PAGE, build_study_page(manifest, rows, verdict, figures).encode())
 
 
@@ -158,17 +155,18 @@ def load_study(directory: Path) -> tuple[Path, Manifest, list[Row], Verdict | No
     if place is None:
         raise InputError(f"{directory}: no {POINTS} in it; give the directory of a study")
     file = place / VERDICT
-    verdict = from_json(Verdict, read_json_below(file, DAMAGED), str(file)) if is_plainly_there(file) else None
+    verdict = from_json(Verdict, read_json(file, DAMAGED), str(file)) if is_there(file) else None
     return place, _manifest(place), _read_points(place / POINTS), verdict
 
 
 def _manifest(place: Path) -> Manifest:
-    return manifest_from_json(read_json_below(place / MANIFEST, DAMAGED), str(place / MANIFEST))
+    return manifest_from_json(read_json(place / MANIFEST, DAMAGED), str(place / MANIFEST))
 
 
 def _existing(directory: Path) -> Path | None:
+    directory = named_run(directory)
     for place in (directory, _draft_of(directory) if directory.name else directory):
-        if is_there(place / POINTS) and is_plainly_there(place / MANIFEST):
+        if is_there(place / POINTS) and is_there(place / MANIFEST):
             return place
     return None
 

@@ -8,9 +8,8 @@ from collections import Counter
 import pytest
 
 from testbed.commands.studies.experiment import find_experiments
-from testbed.model.stored_runs import spokesman
-from testbed.results.replication import stored_runs
 from tests.helpers.paths import ROOT
+from tests.helpers.study_rows import published_run
 
 PAGE = (ROOT / "docs" / "replication" / "rows.md").read_text()
 STATES = ("full", "reduced", "computed", "missing")
@@ -41,5 +40,5 @@ def test_every_row_that_is_not_full_has_its_reason() -> None:
 def test_a_row_in_full_that_names_a_study_has_a_valid_run_of_full_size(row: list[str]) -> None:
     named = [name for name in re.findall(r"`(\w+)`", row[3]) if name in find_experiments()]
     for name in named if row[2].startswith("full") else ():
-        run = spokesman(stored_runs(ROOT / "replication", name))
+        run = published_run(name)
         assert run is not None and run.state not in ("invalid", "unfinished") and run.size != "quick", name

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
+from testbed.model.stored_runs import StoredRun, spokesman
 from testbed.model.verdict import Verdict
+from testbed.results.replication import KEPT, stored_runs
 from testbed.results.study_store import load_study
 from tests.helpers.paths import ROOT
 
@@ -14,10 +17,15 @@ Change = Callable[[dict[str, Any]], dict[str, Any]]
 
 
 def published(name: str) -> Rows:
-    """The points of the newest whole run of a study in ``replication/``, of its full size where there is one."""
-    whole = [path for path in (ROOT / "replication" / name).iterdir() if not path.name.endswith(".unfinished")]
-    newest = max(whole, key=lambda path: ('"quick"' not in (path / "manifest.json").read_text(), path.name))
-    return load_study(newest)[2]
+    """The points of the committed run that speaks for a study: of its full size where there is one."""
+    run = published_run(name)
+    assert run is not None, name
+    return load_study(Path(run.place))[2]
+
+
+def published_run(name: str) -> StoredRun | None:
+    """The committed run that speaks for a study; None where there is none."""
+    return spokesman(stored_runs(ROOT / KEPT, name))
 
 
 def failed(verdict: Verdict) -> str:

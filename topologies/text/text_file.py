@@ -12,7 +12,7 @@ import select
 import stat
 import zlib
 from pathlib import Path
-from typing import BinaryIO
+from typing import IO
 
 from topologies.errors import TopologyError
 
@@ -58,7 +58,7 @@ def read_bytes(path: Path, mend: str = _CHECK, *, most: int, below: Path | None 
     return first + rest
 
 
-def read_at_most(file: BinaryIO | gzip.GzipFile, most: int) -> bytes | None:
+def read_at_most(file: IO[bytes] | gzip.GzipFile, most: int) -> bytes | None:
     """All that the open file gives; None where that is more than ``most`` bytes. Memory grows with what comes."""
     content = bytearray()
     while part := file.read(_PART_BYTES):

@@ -28,7 +28,7 @@ from testbed.model.progress import Progress
 from testbed.model.stored_runs import StoredRun, spokesman
 from testbed.report.progress_bar import progress_bar
 from testbed.report.quantities import seconds_in_words
-from testbed.results.replication import stored_runs
+from testbed.results.replication import KEPT, stored_runs
 
 DESCRIPTION = (
     "Run every study that is not stored yet, those that are computed over all workers first, then those on the clock one at a time, "
@@ -37,8 +37,6 @@ DESCRIPTION = (
 )
 ATTEMPTS = {"full": 3, "quick": 2}
 """How often a study is run whose run is invalid."""
-KEPT = Path("replication")
-"""Where committed runs are, which tell what a study takes."""
 GRACE_S = 30.0
 
 
@@ -93,13 +91,13 @@ def add_parser(subparsers: Any) -> None:
     )
     add("--scheduler", metavar="ADDRESS", help="a Dask scheduler whose workers share them instead")
     add_tls(parser)
-    add("--results", type=Path, help="where runs are kept (default: replication, with --quick results/replication)")
+    add("--results", type=Path, help=f"where runs are kept (default: {KEPT}, with --quick results/replication)")
     add("--book", action="store_true", help="run nothing, only write the book of what is stored")
     add("--pages", type=Path, metavar="DIR", help="write the tables into the pages chapter_N.md of DIR as well")
     add(
         "--pack",
         action="store_true",
-        help="with --book: keep points and drawings of whole runs compressed, but what DIR's pages show",
+        help="with --book: keep each whole run as one archive, RUN.zip, but for the drawings that DIR's pages show",
     )
     add("--json", action="store_true", help="print one JSON object on stdout")
     add_live(parser)
@@ -110,8 +108,8 @@ def _run(args: argparse.Namespace) -> int:
     from testbed.commands.studies.book import pack_runs, write_book
 
     if args.pack and not args.book:
-        raise InputError("--pack compresses what is stored, and runs nothing; give --book with it")
-    root = args.results or Path("results/replication" if args.quick else "replication")
+        raise InputError("--pack packs what is stored, and runs nothing; give --book with it")
+    root = args.results or (Path("results/replication") if args.quick else KEPT)
     replication = Replication(_chosen(args), "quick" if args.quick else "full", root, args.seed, _shared_words(args))
     start_live(args)
     if not args.book:
@@ -180,7 +178,7 @@ def _order(replication: Replication, name: str) -> tuple[bool, float, str]:
 
 
 def expected_seconds(replication: Replication, name: str, *, scaled: bool = True) -> float | None:
-    """What the newest whole run of this size took, here or in ``replication/``; None: there is none.
+    """What the newest whole run of this size took, here or in ``KEPT``; None: there is none.
 
     ``scaled``: where there is none, that of another size by its number of points; too much for a quick run, whose points are smaller.
     """

@@ -16,8 +16,7 @@ from experiments.sfio.accesses import ablation, columns, fragmentation, overlap
 from experiments.sfio.runs import accessed
 from testbed.commands.studies.study_runner import run_study
 from testbed.striping.placement import place
-from tests.helpers.paths import ROOT
-from tests.helpers.study_rows import Change, Rows, failed, published, spoilt
+from tests.helpers.study_rows import Change, Rows, failed, published, published_run, spoilt
 from topologies import load_network
 
 EVERY = (
@@ -42,8 +41,8 @@ def named(value: Any) -> Any:
 
 
 def whole_run(study: Any) -> bool:
-    folder = ROOT / "replication" / study.STUDY.name
-    return folder.is_dir() and any(not run.name.endswith(".unfinished") for run in folder.iterdir())
+    run = published_run(study.STUDY.name)
+    return run is not None and run.state != "unfinished"
 
 
 PUBLISHED = tuple(study for study in EVERY if whole_run(study))

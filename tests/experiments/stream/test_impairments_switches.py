@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from testbed.model.verdict import Check
-from testbed.results.result_store import load_run
-from tests.helpers.paths import ROOT
+from tests.helpers.study_rows import published_run
 
 
 def _checks() -> tuple[Check, ...]:
-    verdict = load_run(max((ROOT / "replication" / "impairments_switches").iterdir())).verdict
+    run = published_run("impairments_switches")
+    verdict = run and run.verdict
     assert verdict is not None and verdict.invalid is None and verdict.passed
     return verdict.checks
 

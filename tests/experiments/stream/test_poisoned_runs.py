@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,15 +16,15 @@ from testbed.results.result_store import load_run
 from testbed.stream.judgement.fault_results import FaultResult
 from testbed.stream.judgement.verdict import fault_checks
 from tests.helpers.other_packets import OtherPackets
-from tests.helpers.paths import ROOT
-from tests.helpers.study_rows import Rows, failed, published, spoilt
+from tests.helpers.study_rows import Rows, failed, published, published_run, spoilt
 
 Row = dict[str, Any]
 
 
 def published_sessions() -> LoadedRun:
-    runs = [p for p in (ROOT / "replication" / "fault_injection_streaming").iterdir() if (p / "verdict.json").is_file()]
-    return load_run(max(runs))
+    run = published_run("fault_injection_streaming")
+    assert run is not None
+    return load_run(Path(run.place))
 
 
 def judged(spoil: Callable[[FaultRecord, float], FaultRecord]) -> Verdict:

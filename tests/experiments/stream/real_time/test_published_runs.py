@@ -1,4 +1,4 @@
-"""The runs of replication/ are judged as they were when they were made, and spoilt as a check's rival they no longer pass it."""
+"""The committed runs are judged as they were when they were made, and spoilt as a check's rival they no longer pass it."""
 
 from __future__ import annotations
 
@@ -10,12 +10,10 @@ from typing import Any
 import pytest
 
 from testbed.commands.studies.study_runner import drawn
-from testbed.model.stored_runs import spokesman
 from testbed.model.studies.study import Study
 from testbed.model.verdict import Verdict
-from testbed.results.replication import stored_runs
 from testbed.results.study_store import load_study
-from tests.helpers.paths import ROOT
+from tests.helpers.study_rows import published_run
 
 Row = dict[str, Any]
 Spoil = Callable[[Row], Row]
@@ -28,7 +26,7 @@ def study(name: str) -> Study:
 
 def published(name: str) -> tuple[list[Row], dict[str, Any]]:
     """Rows and verdict of the run that speaks for the study: that of full size."""
-    run = spokesman(stored_runs(ROOT / "replication", name))
+    run = published_run(name)
     assert run is not None and run.verdict is not None
     return load_study(Path(run.place))[2], dict(run.verdict.to_json())
 
