@@ -27,7 +27,7 @@ test:  ## set up, then all tests (ARGS='-k capillary' for some)
 	@vagrant/provision.sh --extras test,mpi,docs --programs chromium,shellcheck,tshark
 	@$(TESTBED_VENV)/bin/testbed doctor --compile > /dev/null || true  # as part of the set-up: otherwise every worker compiles
 	@parallel=0; serial=0; \
-	$(PYTHON) -m pytest -r fEs -n $(WORKERS) --dist worksteal -m "not emulation or unclocked" $(ARGS) || parallel=$$?; \
+	$(PYTHON) -m pytest -r fEs -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m "not emulation or unclocked" $(ARGS) || parallel=$$?; \
 	if [ $$parallel -eq 1 ]; then echo "What failed beside others runs once more, alone; this counts:"; \
 	    $(PYTHON) -m pytest -r fEs --last-failed -m "not emulation or unclocked" $(ARGS) && parallel=0; fi; \
 	$(PYTHON) -m pytest -r fEs -m "emulation and not unclocked" $(ARGS) || serial=$$?; \
@@ -69,18 +69,9 @@ mutants:  ## set up, then mutation tests: does a mistake in the code break a tes
 
 soak:  ## set up, then 1 000 drawn simulator runs (SOAK_FIRST=700: from there on); poor networks between machines; striped files by a model, by histories, and by an hour of mutated messages (SOAK_S=60: a minute)
 	@vagrant/provision.sh --extras test,clusters
-	@SIMULATOR_FIRST=$(or $(SOAK_FIRST),0) SIMULATOR_CONFIGURATIONS=$(or $(SOAK_RUNS),1000) SIMULATOR_MESSAGES=4000 $(PYTHON) -m pytest -n $(WORKERS) --timeout 0 \
-	    tests/testbed/interconnect/test_simulator_engines_agree.py tests/testbed/interconnect/test_engines_under_load.py
-	@SFIO_MODEL_STEPS=100000 SFIO_HISTORY_CALLS=20000 $(PYTHON) -m pytest --timeout 0 \
-	    tests/sfio_emu/test_model.py tests/sfio_emu/test_linearizability.py
-	@TESTBED_SOAK=1 $(PYTHON) -m pytest --timeout 0 \
-	    tests/testbed/bulk/test_bulk_on_two_machines.py tests/testbed/striping/test_sfio_on_two_machines.py tests/testbed/machines/test_uplink.py \
-	    tests/testbed/machines/test_ssh_cluster.py \
-	    tests/testbed/commands/test_live_over_machines.py tests/testbed/commands/test_held_over_machines.py tests/testbed/commands/test_several_machines.py \
-	    tests/testbed/stream/emulated/test_two_machines.py tests/testbed/stream/emulated/test_stream_as_ordinary_user.py \
-	    tests/testbed/stream/test_fabrics_agree.py tests/testbed/stream/emulated/test_impaired_streams_on_switches.py
-	@SFIO_SOAK_S=$(or $(SOAK_S),3600) SFIO_FUZZ_MESSAGES=250000 $(PYTHON) -m pytest -s --timeout 0 \
-	    tests/sfio_emu/adapters/test_listener_soak.py tests/sfio_emu/listener/test_sfio_fuzz.py
+	@export TESTBED_SOAK=1 SIMULATOR_FIRST=$(or $(SOAK_FIRST),0) SIMULATOR_CONFIGURATIONS=$(or $(SOAK_RUNS),1000) SIMULATOR_MESSAGES=4000 \
+	    SFIO_MODEL_STEPS=100000 SFIO_HISTORY_CALLS=20000 SFIO_SOAK_S=$(or $(SOAK_S),3600) SFIO_FUZZ_MESSAGES=250000; \
+	$(PYTHON) -m pytest -n $(WORKERS) --timeout 0 -m "scaled and not soak" && $(PYTHON) -m pytest -s --timeout 0 -m soak
 
 setup:  ## only set up, and compile ahead what is compiled at first use
 	@vagrant/provision.sh

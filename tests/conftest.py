@@ -70,10 +70,10 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave what is marked ``soak`` to `make soak`, which sets TESTBED_SOAK."""
+    """Leave what is marked ``soak`` to `make soak`, which sets TESTBED_SOAK, but for what is a short test at its usual size."""
     if os.environ.get("TESTBED_SOAK") == "1":
         return
-    long = [item for item in items if item.get_closest_marker("soak")]
+    long = [item for item in items if item.get_closest_marker("soak") and not item.get_closest_marker("scaled")]
     config.hook.pytest_deselected(items=long)
     items[:] = [item for item in items if item not in long]
 

@@ -20,6 +20,7 @@ from tests.helpers.linearizability import Operation, linearizable
 from tests.helpers.listeners import session_of
 from tests.helpers.striped_nodes import Nodes
 
+pytestmark = pytest.mark.scaled
 CALLS = int(os.environ.get("SFIO_HISTORY_CALLS", "300"))
 CLIENTS = 4
 REGISTERS = 3

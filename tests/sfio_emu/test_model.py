@@ -9,6 +9,7 @@ import tempfile
 from contextlib import suppress
 from pathlib import Path
 
+import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
@@ -18,6 +19,7 @@ from sfio_emu.adapters.sockets import TcpConnections
 from sfio_emu.layout.requests import StridedBlocks
 from tests.helpers.striped_nodes import Nodes
 
+pytestmark = pytest.mark.scaled
 STEPS = int(os.environ.get("SFIO_MODEL_STEPS", "400"))
 STEPS_EACH = 50
 HOSTS = ("p1", "p2", "p3")

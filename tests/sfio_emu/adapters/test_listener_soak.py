@@ -16,11 +16,14 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
+import pytest
+
 from sfio_emu import StripedFile, bodies, wire
 from sfio_emu.wire import Kind
 from tests.helpers.listeners import attacked, session_of
 from tests.helpers.mutated_messages import corpus, mutated, valid_message
 
+pytestmark = [pytest.mark.scaled, pytest.mark.soak]
 SECONDS = float(os.environ.get("SFIO_SOAK_S", "2"))
 SEED = int(os.environ.get("SFIO_SOAK_SEED", "30"))
 CLIENTS = 20

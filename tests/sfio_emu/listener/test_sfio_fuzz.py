@@ -9,6 +9,8 @@ import random
 import tracemalloc
 from pathlib import Path
 
+import pytest
+
 from sfio_emu import bodies, wire
 from sfio_emu.listener.connection import ServerConnection
 from sfio_emu.listener.operations import Rejections
@@ -24,6 +26,7 @@ from tests.helpers.mutated_messages import (
     valid_message,
 )
 
+pytestmark = [pytest.mark.scaled, pytest.mark.soak]
 MESSAGES = int(os.environ.get("SFIO_FUZZ_MESSAGES", "4000"))
 TRACED_MESSAGES = 1000
 

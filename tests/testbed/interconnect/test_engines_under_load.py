@@ -18,6 +18,7 @@ from tests.oracles.interconnect import simulate
 from tests.oracles.interconnect.nac import Nac
 from topologies import load_network
 
+pytestmark = pytest.mark.scaled
 SOAK = "SIMULATOR_CONFIGURATIONS" in os.environ
 """``make soak`` runs every case; elsewhere the slow ones would take a minute of two processors."""
 THESIS = SimulationParameters(model="thesis", routing="ft-drb", deadlock="nac")
