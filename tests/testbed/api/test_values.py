@@ -19,6 +19,7 @@ import testbed
 from testbed.errors import InputError, TestbedError, UsageError
 from testbed.routing import capillary_route, route_by_name, single_path
 from testbed.scheduling import Traffic, check_schedule, liquid_schedule
+from tests.helpers.commands import in_process
 from tests.helpers.paths import ROOT
 from topologies import load_network
 from topologies.errors import TopologyError
@@ -121,7 +122,7 @@ def test_stratified_blocks_of_an_interval_are_no_longer_than_random_ones() -> No
     assert testbed.block_size(20, Fraction(1, 10), labels="stratified") < testbed.block_size(20, 0.1) == 32
 
 
-def test_script_of_twenty_lines_gives_the_commands_json() -> None:
+def test_script_of_twenty_lines_gives_the_commands_json(tmp_path: Path) -> None:
     script = ROOT / "examples" / "one_stream.py"
     assert len(script.read_text().splitlines()) <= 20
     ours = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=True, cwd=ROOT)
@@ -139,11 +140,7 @@ def test_script_of_twenty_lines_gives_the_commands_json() -> None:
         "--json",
         "--results",
     ]
-    command = [sys.executable, "-m", "testbed.cli", *words]
-    import tempfile
-
-    with tempfile.TemporaryDirectory() as results:
-        theirs = subprocess.run([*command, results], capture_output=True, text=True, check=False, cwd=ROOT)
+    theirs = in_process(*words, str(tmp_path))
     document = json.loads(theirs.stdout)
     del document["results"]  # where the command kept the run
     assert json.loads(ours.stdout) == document
@@ -177,8 +174,7 @@ def test_simulation_gives_the_commands_json(tmp_path: Path) -> None:
         "2",
         "--json",
     ]
-    command = [sys.executable, "-m", "testbed.cli", *words, "--results", str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
+    done = in_process(*words, "--results", str(tmp_path))
     document = json.loads(done.stdout)
     del document["results"]  # where the command kept the run
     assert json.loads(json.dumps(testbed.run(plan).document)) == document
@@ -234,8 +230,7 @@ def test_campaign_in_this_process_has_the_rows_of_the_command(tmp_path: Path) ->
     outcome = testbed.run(testbed.campaign_plan(**keys), "simulator")
     file = tmp_path / "mine.json"
     file.write_text(json.dumps(keys))
-    words = [sys.executable, "-m", "testbed.cli", "campaign", str(file), "--results", str(tmp_path), "--json"]
-    done = subprocess.run(words, capture_output=True, text=True, check=True, cwd=ROOT)
+    done = in_process("campaign", str(file), "--results", str(tmp_path), "--json")
     theirs = json.loads(done.stdout)
     assert outcome.workload == "campaign" and outcome.document["rows"] == len(outcome.rows) == 4
     assert {name: theirs[name] for name in outcome.document} == json.loads(json.dumps(outcome.document))

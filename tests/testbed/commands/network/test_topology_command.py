@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from testbed.cli import main
+from tests.helpers.commands import in_process
 from topologies import catalogue, load_network
 from topologies.files.node_link import parse_document
 
@@ -60,7 +59,6 @@ def test_export_writes_a_file_that_show_reads(tmp_path: Path, ending: str, capsy
     ],
 )
 def test_a_mistake_is_one_line_on_stderr_and_exit_code_2(words: list[str], says: str) -> None:
-    command = [sys.executable, "-m", "testbed.cli", "topology", *words]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    done = in_process("topology", *words)
     assert done.returncode == 2 and done.stdout == ""
     assert done.stderr.count("\n") == 1 and says in done.stderr

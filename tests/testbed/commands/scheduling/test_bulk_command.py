@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from tests.helpers.commands import in_process
+
 NETWORK = "swiss-t1:allocation=1-1-0-0-1-0-0-0"
 
 
@@ -23,7 +25,7 @@ testbed.__test__ = False  # type: ignore[attr-defined]
 
 
 def simulated(tmp_path: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    return testbed(tmp_path, *words, "--fabric", "simulator")
+    return in_process("bulk", *words, "--results", str(tmp_path / "results"), "--fabric", "simulator")
 
 
 def test_json_is_one_object_with_both_switchings_and_the_page_is_drawn_anew(tmp_path: Path) -> None:
@@ -40,8 +42,7 @@ def test_json_is_one_object_with_both_switchings_and_the_page_is_drawn_anew(tmp_
     assert {"page.html", "points.jsonl", "figure-time-frames.svg"} <= {p.name for p in stored.iterdir()}
     drawing = (stored / "figure-time-frames.svg").read_bytes()
     (stored / "figure-time-frames.svg").unlink()
-    command = [sys.executable, "-P", "-m", "testbed.cli", "report", str(stored)]
-    again = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    again = in_process("report", str(stored))
     assert again.returncode == 0, again.stderr
     assert (stored / "figure-time-frames.svg").read_bytes() == drawing
 

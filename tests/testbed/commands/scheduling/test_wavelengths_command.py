@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.helpers.commands import in_process
 from topologies import load_network
 from topologies.files.formats import write_network_file
 
 
 def wavelengths(*words: str, code: int = 0) -> subprocess.CompletedProcess[str]:
-    done = subprocess.run(
-        [sys.executable, "-m", "testbed.cli", "wavelengths", *words], capture_output=True, text=True, timeout=60
-    )
+    done = in_process("wavelengths", *words)
     assert done.returncode == code, done.stderr
     return done
 

@@ -3,24 +3,16 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-
-def testbed(*words: str, cwd: Path, timeout_s: float = 60) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "testbed.cli", *words]
-    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=timeout_s, check=False)
-
-
-testbed.__test__ = False  # type: ignore[attr-defined]
+from tests.helpers.commands import in_process
 
 
 def test_the_simulated_fabric_gives_one_document_with_verified_content(tmp_path: Path) -> None:
     words = "sfio swiss-t1 --compute-nodes 3 --io-nodes 2 --file-size 300kB --operation both --fabric simulator --json"
-    done = testbed(*words.split(), "--stripe-unit", "75", "--root", str(tmp_path / "kept"), cwd=tmp_path)
+    done = in_process(*words.split(), "--stripe-unit", "75", "--root", str(tmp_path / "kept"), cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     assert found["bytes"] == 600_000 and found["verified"] is True and found["verdict"]["passed"] is True
@@ -35,7 +27,7 @@ def test_the_simulated_fabric_gives_one_document_with_verified_content(tmp_path:
 @pytest.mark.parametrize("words", ["none", "[]"])
 def test_no_faults_need_no_switches(words: str, tmp_path: Path) -> None:
     command = "sfio crossbar:4 --compute-nodes 1 --io-nodes 2 --schedule liquid --fabric simulator --json --faults"
-    done = testbed(*command.split(), words, cwd=tmp_path)
+    done = in_process(*command.split(), words, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
 
 
@@ -71,7 +63,7 @@ def test_no_faults_need_no_switches(words: str, tmp_path: Path) -> None:
     ],
 )
 def test_bad_input_is_one_line_and_exit_code_2(words: str, named: str, tmp_path: Path) -> None:
-    done = testbed(*words.split(), cwd=tmp_path)
+    done = in_process(*words.split(), cwd=tmp_path)
     assert done.returncode == 2
     assert named in done.stderr and len(done.stderr.strip().splitlines()) == 1
     assert done.stdout == ""
