@@ -147,7 +147,7 @@ def measure(point: Mapping[str, Any]) -> dict[str, Any]:
         input_slots=point["input_slots"], output_slots=point["output_slots"], late=point["late"], **point["off"]
     )
     network = NETWORKS[point["network"]]()
-    found = explore(NacSteps(network, rules), most_states=point.get("most_states", MOST_STATES), compiled=True)
+    found = explore(NacSteps(network, rules), most_states=point.get("most_states", MOST_STATES))
     return {
         "links": [list(ends) for ends in network.links],
         "states": found.states,

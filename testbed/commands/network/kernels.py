@@ -71,7 +71,7 @@ def _states_of_nac() -> None:
     from testbed.interconnect.exhaustive.nac_steps import NacSteps, Rules
     from testbed.interconnect.exhaustive.small_networks import one_way_ring
 
-    explore(NacSteps(one_way_ring(3, (2,)), Rules()), most_states=100, compiled=True)
+    explore(NacSteps(one_way_ring(3, (2,)), Rules()), most_states=100)
 
 
 def _striped_files() -> None:

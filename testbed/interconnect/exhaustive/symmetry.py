@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from testbed.interconnect.exhaustive.nac_steps import HERE, NacSteps
 from testbed.interconnect.exhaustive.small_networks import SmallNetwork
 
+Canonical = Callable[[bytes], bytes]
 MOST_ROUTERS = 6
 """Their orders are tried one by one."""
 
@@ -17,7 +18,7 @@ MOST_ROUTERS = 6
 class Representatives:
     """``canonical``: a state to the least of those symmetric to it; ``images``: the symmetries, the first of which moves nothing."""
 
-    canonical: Callable[[bytes], bytes]
+    canonical: Canonical
     images: list[Image]
 
     @property

@@ -14,8 +14,8 @@ from testbed.interconnect.engine_inputs import Recording, build_inputs
 from testbed.interconnect.exhaustive.compiled.breadth_first import CompiledSearch
 from testbed.interconnect.exhaustive.compiled.model_tables import MOST_SIGNALS
 from testbed.interconnect.exhaustive.compiled.state_steps import add_signal, drop_signal
-from testbed.interconnect.exhaustive.exploration import Search, explore
-from testbed.interconnect.exhaustive.nac_steps import LAGGING, NacSteps, Rules
+from testbed.interconnect.exhaustive.exploration import explore
+from testbed.interconnect.exhaustive.nac_steps import LAGGING, Rules
 from testbed.interconnect.exhaustive.small_networks import one_way_ring, small_network, two_rings
 from testbed.interconnect.exhaustive.symmetry import representatives, symmetries
 from testbed.interconnect.injection import InjectionProcess, Injections, build_injections
@@ -23,6 +23,8 @@ from testbed.interconnect.network_model import build_model
 from testbed.interconnect.parameters import SimulationParameters
 from testbed.interconnect.patterns import build_pattern
 from tests.helpers.study_rows import published
+from tests.oracles.exhaustive.exploration import Search, explore_readably
+from tests.oracles.exhaustive.nac_steps import ReadableSteps
 from tests.oracles.interconnect import simulate
 from tests.oracles.interconnect.nac import Nac
 from tests.oracles.interconnect.reference_engine import ReferenceEngine
@@ -34,14 +36,14 @@ from topologies import load_network
 @pytest.mark.parametrize("late", [False, True])
 def test_nac_never_sticks_on_a_ring_of_three_where_no_avoidance_does(slots: int, outputs: int, late: bool) -> None:
     ring = one_way_ring(3, (1, 2) if outputs == 0 else (2,))
-    bare = explore(NacSteps(ring, Rules(nac=False, input_slots=slots, output_slots=outputs)))
-    treated = explore(NacSteps(ring, Rules(late=late, input_slots=slots, output_slots=outputs)))
+    bare = explore(ReadableSteps(ring, Rules(nac=False, input_slots=slots, output_slots=outputs)))
+    treated = explore(ReadableSteps(ring, Rules(late=late, input_slots=slots, output_slots=outputs)))
     assert bare.whole and bare.stuck > 0
     assert treated.whole and treated.stuck == 0 and treated.states > bare.states
 
 
 def test_a_full_ring_is_the_shortest_deadlock_without_nac() -> None:
-    found = explore(NacSteps(one_way_ring(4, (2,)), Rules(nac=False)))
+    found = explore(ReadableSteps(one_way_ring(4, (2,)), Rules(nac=False)))
     assert (found.stuck, len(found.trace)) == (1, 4)
     assert {name for name, _ in found.trace} == {f"host {r} sends to {(r + 2) % 4}" for r in range(4)}
 
@@ -57,15 +59,15 @@ def test_a_full_ring_is_the_shortest_deadlock_without_nac() -> None:
     ids=["throttle", "request of its own", "repeating", "keeps its output"],
 )
 def test_nac_without_one_of_its_parts_sticks(network: Any, rules: Rules) -> None:
-    found = explore(NacSteps(network, rules))
+    found = explore(ReadableSteps(network, rules))
     assert found.stuck > 0 and found.trace
-    state, model = NacSteps(network, rules).empty, NacSteps(network, rules)
+    state, model = ReadableSteps(network, rules).empty, ReadableSteps(network, rules)
     for name, link in found.trace:
         state = next(s.state for s in model.following(state) if (s.name, s.link) == (name, link))
     assert _cannot_drain(model, state)
 
 
-def _cannot_drain(model: NacSteps, state: bytes) -> bool:
+def _cannot_drain(model: ReadableSteps, state: bytes) -> bool:
     """By a search of its own, forward from the state."""
     seen, waiting = {state}, [state]
     for at in waiting:
@@ -80,11 +82,11 @@ def _cannot_drain(model: NacSteps, state: bytes) -> bool:
 def test_heads_that_keep_asking_after_a_repair_deadlock_and_asking_anew_cures_that() -> None:
     """The deadlock that a burst on an 8x8 torus with transient failures met in 26 of 600 runs, in 13 steps on four routers."""
     ring = small_network("ring:4", [(0, 2), (3, 1)], [(0, 1)], 1)
-    model = NacSteps(ring, Rules(output_slots=1, recall=False))
+    model = ReadableSteps(ring, Rules(output_slots=1, recall=False))
     found = explore(model, most_states=40_000)
     assert found.stuck and _cannot_drain(model, found.stuck_state)
     assert "works again" in " ".join(name for name, _ in found.trace)
-    cured = NacSteps(ring, Rules(output_slots=1))
+    cured = ReadableSteps(ring, Rules(output_slots=1))
     assert not _cannot_drain(cured, _after(cured, found.trace))
 
 
@@ -94,12 +96,12 @@ def test_routers_whose_knowledge_is_old_can_deadlock_where_a_cable_of_a_mesh_fai
     Where conditions are judged in the present state this does not happen on the same network.
     """
     mesh = small_network("mesh:2x3", [(1, 2), (5, 0)], [(0, 1), (4, 5)], 2)
-    old, prompt = NacSteps(mesh, Rules(late=True)), NacSteps(mesh, Rules())
-    found = explore(old, compiled=True)
+    old, prompt = ReadableSteps(mesh, Rules(late=True)), ReadableSteps(mesh, Rules())
+    found = explore(old)
     assert found.whole and found.stuck == 640 and _cannot_drain(old, found.stuck_state)
     held = [mesh.links[i] for i in range(len(mesh.links)) if found.stuck_state[old.avoidance_at + i]]
     assert held == [(1, 4), (4, 1)]
-    judged = explore(prompt, compiled=True)
+    judged = explore(prompt)
     assert judged.whole and judged.stuck == 0
 
 
@@ -110,8 +112,8 @@ TORUS = small_network("torus:2x3", [(0, 1), (2, 1)], [(0, 1), (1, 2)], 2)
 def test_it_is_the_priority_of_avoidance_buffers_that_old_knowledge_must_not_touch() -> None:
     """By the throttle, identifications and signals of any age, together, nothing is stuck on the mesh; by the priority alone all 640 states are."""
     others = tuple(part for part in LAGGING if part != "priority")
-    alone = explore(NacSteps(MESH, Rules(late=True, prompt=others)), compiled=True)
-    rest = explore(NacSteps(MESH, Rules(late=True, prompt=("priority",))), compiled=True)
+    alone = explore(ReadableSteps(MESH, Rules(late=True, prompt=others)))
+    rest = explore(ReadableSteps(MESH, Rules(late=True, prompt=("priority",))))
     assert (alone.whole, alone.stuck, rest.whole, rest.stuck) == (True, 640, True, 0)
     assert rest.states > alone.states
     with pytest.raises(InputError, match="'credits' does not lag"):
@@ -147,7 +149,7 @@ def test_nac_deadlocks_where_two_cables_of_a_torus_fail_again_and_again_whatever
     which the inputs wait that these buffers are to free. The whole exploration takes 45 million states and is the study's."""
     row = next(row for row in published("interconnect_nac_exhaustive") if row.get("most_states"))
     assert row["whole"] and row["stuck"] == 257_956 and row["states"] == 44_767_896
-    model = NacSteps(TORUS, Rules())
+    model = ReadableSteps(TORUS, Rules())
     state = model.empty
     for name, link in row["trace"]:
         state = next(step.state for step in model.following(state) if [step.name, step.link] == [name, link])
@@ -158,11 +160,11 @@ def test_nac_deadlocks_where_two_cables_of_a_torus_fail_again_and_again_whatever
 
 @pytest.mark.parametrize(("network", "late"), [(TORUS, False), (MESH, False), (MESH, True)])
 def test_nothing_is_stuck_where_heads_ask_anew_after_each_failure_and_repair(network: Any, late: bool) -> None:
-    found = explore(NacSteps(network, Rules(late=late, ask_anew=True)), compiled=True)
+    found = explore(ReadableSteps(network, Rules(late=late, ask_anew=True)))
     assert found.whole and found.stuck == 0 and found.states > 2000
 
 
-def _after(model: NacSteps, trace: Any) -> bytes:
+def _after(model: ReadableSteps, trace: Any) -> bytes:
     """The same steps as far as they can be taken (heads that were asked anew go elsewhere)."""
     state = model.empty
     for name, link in trace:
@@ -173,9 +175,9 @@ def _after(model: NacSteps, trace: Any) -> bytes:
 def test_symmetric_states_are_counted_once_and_nothing_is_lost_by_it(monkeypatch: pytest.MonkeyPatch) -> None:
     ring = one_way_ring(4, (1, 2, 3))
     assert len(symmetries(ring)) == 4 and len(symmetries(two_rings())) == 1
-    reduced = explore(NacSteps(ring, Rules()))
+    reduced = explore(ReadableSteps(ring, Rules()))
     monkeypatch.setattr("testbed.interconnect.exhaustive.symmetry.symmetries", lambda network: [(0, 1, 2, 3)])
-    whole = explore(NacSteps(ring, Rules()))
+    whole = explore(ReadableSteps(ring, Rules()))
     assert reduced.stuck == whole.stuck == 0 and reduced.deepest == whole.deepest
     assert whole.states / 4 <= reduced.states < whole.states / 3
 
@@ -202,14 +204,14 @@ COMPARED = (
 @pytest.mark.parametrize("case", range(len(COMPARED)))
 def test_compiled_steps_find_the_same_states_in_the_same_order(case: int) -> None:
     """Counts, the depth, how many are stuck, the trace to the first of them, and what is left out where it stops early."""
-    model = NacSteps(*COMPARED[case])
-    compiled = explore(model, most_states=1500, compiled=True)
-    assert compiled == explore(model, most_states=1500)
+    model = ReadableSteps(*COMPARED[case])
+    compiled = explore(model, most_states=1500)
+    assert compiled == explore_readably(model, most_states=1500)
     assert compiled.states > 10
 
 
 def test_compiled_steps_lead_from_the_same_states_to_the_same_and_are_as_sure() -> None:
-    model = NacSteps(small_network("ring:4", [(0, 2), (3, 1)], [(0, 1)], 1), Rules())
+    model = ReadableSteps(small_network("ring:4", [(0, 2), (3, 1)], [(0, 1)], 1), Rules())
     symmetries = representatives(model)
     compiled = CompiledSearch(model, symmetries.images, 10_000)
     reference = Search(model, symmetries.canonical, 10_000)
@@ -229,7 +231,7 @@ def test_signals_are_kept_in_order_and_too_many_are_told() -> None:
 
 
 def test_too_many_states_are_said_and_nothing_is_concluded_of_those_left_out() -> None:
-    found = explore(NacSteps(one_way_ring(4, (1, 2, 3)), Rules()), most_states=100)
+    found = explore(ReadableSteps(one_way_ring(4, (1, 2, 3)), Rules()), most_states=100)
     assert not found.whole and found.stuck == 0
 
 
@@ -245,7 +247,7 @@ def test_what_cannot_be_explored_is_an_input_error() -> None:
 class Watched:
     """The reference engine's run, seen as the explored system sees it: every change must be one of the steps that may follow."""
 
-    def __init__(self, engine: ReferenceEngine, nac: Nac, model: NacSteps) -> None:
+    def __init__(self, engine: ReferenceEngine, nac: Nac, model: ReadableSteps) -> None:
         self.engine, self.nac, self.model = engine, nac, model
         ends = list(zip(engine.links.start.tolist(), engine.links.end.tolist(), strict=True))
         self.old = [ends.index(pair) for pair in model.network.links]
@@ -278,7 +280,7 @@ class Watched:
         return bytes(s) + bytes(v for pair in pairs for v in pair)
 
 
-def model_put(model: NacSteps, s: bytearray, link: int, buffer: Buffer, first: int, which: str) -> None:
+def model_put(model: ReadableSteps, s: bytearray, link: int, buffer: Buffer, first: int, which: str) -> None:
     """The buffer's packets, by destination, and what the head asks for."""
     for slot, packet in enumerate((*buffer.here, *buffer.coming)):
         s[first + slot] = packet.destination + 1
@@ -292,7 +294,7 @@ def watched_run(
     network, hops = load_network(f"ring:{routers}"), (routers - 1) // 2
     rules = Rules(input_slots=slots, output_slots=slots if hop_model == "thesis" else 0, late=True)
     flows = [(r, (r + hops) % routers) for r in range(routers)]
-    explored = NacSteps(small_network(f"ring:{routers}", flows), rules)
+    explored = ReadableSteps(small_network(f"ring:{routers}", flows), rules)
     parameters = SimulationParameters(model=hop_model, deadlock="nac", buffer_bytes=2048 * slots)
     source = np.arange(600, dtype=np.int32) % routers
     injections = Injections(

@@ -12,7 +12,7 @@ from testbed.compile import by_reference, compiled_entry
 from testbed.errors import InputError
 from testbed.interconnect.exhaustive.compiled import following as following_steps
 from testbed.interconnect.exhaustive.compiled import state_steps, visited
-from testbed.interconnect.exhaustive.compiled.following import FoundSteps, following
+from testbed.interconnect.exhaustive.compiled.following import FoundSteps, following, step_name
 from testbed.interconnect.exhaustive.compiled.model_tables import (
     MOST_SIGNALS,
     model_tables,
@@ -22,7 +22,7 @@ from testbed.interconnect.exhaustive.compiled.model_tables import (
 )
 from testbed.interconnect.exhaustive.compiled.visited import Visited, canonical, number_of, visited_states
 from testbed.interconnect.exhaustive.nac_steps import NacSteps
-from testbed.interconnect.exhaustive.symmetry import Image
+from testbed.interconnect.exhaustive.symmetry import Canonical, Image
 
 BATCH = 4096
 """States looked at in one call: between two the interpreter has its turn."""
@@ -36,9 +36,10 @@ class CompiledSearch:
 
     def __init__(self, model: NacSteps, images: list[Image], most_states: int) -> None:
         self.model = model
-        tables, width, most = model_tables(model, images), row_bytes(model), most_steps(model)
+        self._tables = tables = model_tables(model, images)
+        width, most = row_bytes(model), most_steps(model)
         self.seen: Visited = visited_states(most_states + most + 1, width)
-        found = FoundSteps(np.zeros((most, width), np.uint8), np.zeros(most, np.bool_), np.zeros(1, np.bool_))
+        found = found_steps(most, width)
         work = np.zeros((2, width), np.uint8)
         sure, targets = np.zeros(BATCH, np.int16), np.zeros(BATCH * most, np.int32)
         sure_parts, target_parts = [], []
@@ -77,6 +78,19 @@ class CompiledSearch:
             number = int(self.seen.parents[number])
         return way[::-1]
 
+    def trace(self, number: int, canonical: Canonical) -> tuple[tuple[tuple[str, int], ...], bytes]:
+        """The steps (name, link) by which a state was reached first, in the numbers of one and the same network, and the state at
+        their end. ``canonical``: a state to the least of those symmetric to it. The steps run in Python: they are few."""
+        found = found_steps(most_steps(self.model), self.seen.rows.shape[1])
+        row, steps = np.zeros(self.seen.rows.shape[1], np.uint8), []
+        for wanted in self.way_to(number)[1:]:
+            count = following(self._tables, row, found)
+            nth = next(i for i in range(count) if canonical(state_of(self.model, found.rows[i])) == wanted)
+            what = found.what[nth].tolist()
+            steps.append((step_name(self.model, row.tobytes(), what), what[1]))
+            row = found.rows[nth].copy()
+        return tuple(steps), state_of(self.model, row)
+
     def stuck(self) -> NDArray[np.intp]:
         """States from which no sure steps lead to a drained state, or to one not looked at."""
         drains = ~self.seen.rows[: self.known, : self.model.reserved_at].any(axis=1)
@@ -86,6 +100,14 @@ class CompiledSearch:
         while sweep(first, self.sure_targets, drains):
             pass
         return np.nonzero(~drains)[0]
+
+
+def found_steps(most: int, width: int) -> FoundSteps:
+    """Room for so many steps that lead to rows of ``width`` bytes."""
+    return FoundSteps(
+        rows=np.zeros((most, width), np.uint8), sure=np.zeros(most, np.bool_), what=np.zeros((most, 3), np.int16),
+        overflow=np.zeros(1, np.bool_),
+    )  # fmt: skip
 
 
 def look_at(tables: Any, seen: Any, found: Any, work: Any, edges: Any) -> int:

@@ -1,10 +1,11 @@
-"""What may come next, of one row: ``NacSteps.following`` compiled, step for step in the same order.
+"""What may come next, of one row, in any order of events; held against ``tests/oracles/exhaustive``, step for step.
 
 ``found`` is a ``FoundSteps``; each function is handed how many are in it and says how many then are.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from testbed.interconnect.exhaustive.compiled.model_tables import MOST_SIGNALS
@@ -30,22 +31,29 @@ from testbed.interconnect.exhaustive.compiled.state_steps import (
     take,
     wanted,
 )
-from testbed.interconnect.exhaustive.nac_steps import HERE
+from testbed.interconnect.exhaustive.nac_steps import HERE, NacSteps
 from testbed.interconnect.static_paths import NONE
 
 
 class FoundSteps(NamedTuple):
-    """Rows that may come next, whether each step is sure (``nac_steps.Step``), and whether signals found no room in a row."""
+    """Rows that may come next, whether each step is sure (it happens for certain if nothing else does: hosts that send, cables and
+    lagging knowledge are not), ``what`` it is (kind, link, detail; see ``step_name``), and whether signals found no room in a row."""
 
     rows: Any
     sure: Any
+    what: Any
     overflow: Any
 
 
-def begin(s: Any, found: Any, n: int, sure: bool) -> None:
-    """The n-th row found becomes a copy of ``s``, to be changed."""
+SENT, INPUT_LEFT, AVOIDANCE_LEFT, OVER_LINK, IDENTIFIED, SIGNALLED, CABLE = range(7)
+"""Kinds of steps. Their details: the destination; for the next three what the head asked for; the number of the cycle; whether the
+slot is kept (1) and a packet moves (2); the number of the cable."""
+
+
+def begin(s: Any, found: Any, n: int, what: Any) -> None:
+    """The n-th row found becomes a copy of ``s``, to be changed; ``what``: (whether it is sure, kind, link, detail)."""
     copy(s, found.rows[n])
-    found.sure[n] = sure
+    found.sure[n], found.what[n, 0], found.what[n, 1], found.what[n, 2] = what
 
 
 def following(t: Any, s: Any, found: Any) -> int:
@@ -79,7 +87,7 @@ def injections(t: Any, s: Any, found: Any, n: int) -> int:
             continue
         if t.nac and (is_throttled(t, s, source) or (not t.late_priority and goes_first(t, s, out))):
             continue
-        begin(s, found, n, False)
+        begin(s, found, n, (False, SENT, out, goal))
         enter(t, found.rows[n], out, goal + 1, NONE)
         n += 1
     return n
@@ -94,7 +102,7 @@ def from_buffer(t: Any, s: Any, found: Any, n: int, link: int, which: int) -> in
         return n
     if asked != HERE and which == INPUT and not t.late_priority and goes_first(t, s, asked - 1):
         return n
-    begin(s, found, n, True)
+    begin(s, found, n, (True, INPUT_LEFT if which == INPUT else AVOIDANCE_LEFT, link, asked))
     row = found.rows[n]
     packet = take(t, row, link, which)
     if asked != HERE:
@@ -112,7 +120,7 @@ def over_link(t: Any, s: Any, found: Any, n: int, link: int) -> int:
         return n
     if not own and asked != HERE and not may_enter(t, s, asked - 1, NONE):
         return n
-    begin(s, found, n, True)
+    begin(s, found, n, (True, OVER_LINK, link, asked))
     row = found.rows[n]
     packet = take(t, row, link, OUTPUT)
     if own:
@@ -133,7 +141,7 @@ def closings(t: Any, s: Any, found: Any, n: int, link: int) -> int:
         number = int(t.paired[k])
         real = blocked and is_closed(t, s, number)
         if real or t.late_identification:
-            begin(s, found, n, real)
+            begin(s, found, n, (real, IDENTIFIED, link, number))
             if not move(t, found.rows[n], number, 0):
                 found.overflow[0] = True
             n += 1
@@ -158,7 +166,7 @@ def signal(t: Any, s: Any, found: Any, n: int, k: int) -> int:
     first = int(t.cycle_first[number])
     length = int(t.cycle_first[number + 1]) - first
     out, link = int(t.cycle[first + place - 1]), int(t.cycle[first + place % length])
-    begin(s, found, n, False)
+    begin(s, found, n, (False, SIGNALLED, link, 0))
     left = found.rows[n]  # the row of the last outcome, made anew below
     drop_signal(t, left, k)
     asks = wanted(t, left, link) == out or (not t.check_output and left[t.input_asks_at + link] != 0)
@@ -183,13 +191,14 @@ def outcome(t: Any, s: Any, found: Any, n: int, what: Any) -> int:
     first = int(t.cycle_first[number])
     length = int(t.cycle_first[number + 1]) - first
     out, link = int(t.cycle[first + place - 1]), int(t.cycle[first + place % length])
-    begin(s, found, n, sure)
+    begin(s, found, n, (sure, SIGNALLED, link, 0))
     row = found.rows[n]
     drop_signal(t, row, k)
     kept = int(row[t.reserved_at + out])
     avoided = int(row[t.avoidance_asks_at + link]) == out + 1
     if t.reserve and (wanting or avoided) and kept in (0, link + 1):
         row[t.reserved_at + out] = link + 1
+    found.what[n, 2] = 2 if moving else int(wanting or avoided)
     if moving and not move(t, row, number, place):
         found.overflow[0] = True
     return n + 1
@@ -202,7 +211,7 @@ def cable_change(t: Any, s: Any, found: Any, n: int, cable: int) -> int:
         count += down >> k & 1
     if not down & bit and count >= t.most_down:
         return n
-    begin(s, found, n, False)
+    begin(s, found, n, (False, CABLE, int(t.cable[t.cable_first[cable]]), cable))
     row = found.rows[n]
     row[t.down_at] = down ^ bit
     for k in range(t.cable_first[cable], t.cable_first[cable + 1]):
@@ -229,6 +238,22 @@ def ask_all_anew(t: Any, s: Any) -> None:
             and int(s[t.avoidance_asks_at + holder]) != out + 1
         ):
             s[t.reserved_at + out] = 0
+
+
+def step_name(model: NacSteps, state: bytes, what: Sequence[int]) -> str:
+    """A step from that state in words; ``what``: its row of ``FoundSteps.what``."""
+    kind, link, detail = what
+    goal = "its host" if detail == HERE else f"link {detail - 1}"
+    works = state[model.down_at] >> detail & 1 if kind == CABLE else 0
+    return (
+        f"host {model.start[link]} sends to {detail}",
+        f"input to {goal}",
+        f"avoidance to {goal}",
+        "over the link" if detail - 1 == link else f"rerouted to link {detail - 1}",
+        f"cycle {model.cycles[detail]} identified" if kind == IDENTIFIED else "",
+        f"signal: {('normal again', 'slot kept', 'moved on')[detail]}" if kind == SIGNALLED else "",
+        f"cable {detail} {'works again' if works else 'fails'}",
+    )[kind]
 
 
 STEPS = (

@@ -1,6 +1,6 @@
-"""What a step reads in a row and changes there: ``NacSteps``' own looking and changing, compiled.
+"""What a step reads in a row and changes there.
 
-``t`` is a ``ModelTables``, ``s`` a row. Numbers of conditions and in brackets are those of ``nac_steps.py``.
+``t`` is a ``ModelTables``, ``s`` a row. Numbers of conditions and in brackets are those of Zarza 2011 as ``tests/oracles/exhaustive/nac_steps.py`` has them.
 """
 
 from __future__ import annotations
