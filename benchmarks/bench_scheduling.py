@@ -10,21 +10,22 @@ from __future__ import annotations
 import argparse
 import resource
 import statistics
+import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
-from testbed.scheduling.exact.theory_methods import dsatur, exact, milp
 
 from testbed.model.traffic import Traffic
 from testbed.scheduling import check_schedule, liquid_schedule
 from testbed.scheduling.baselines import networkx_dsatur_frames
 from testbed.scheduling.fast.portfolio import cp_sat_schedule
+from testbed.scheduling.theory_methods import dsatur, exact, milp
 from testbed.scheduling.traffic.all_pairs import AllPairs
 from testbed.scheduling.traffic.allocation import distinct_allocations
 from testbed.scheduling.traffic.fat_tree_traffic import clos_traffic
 from testbed.scheduling.traffic.patterns import all_to_all, processors
-from testbed.scheduling.traffic.swiss_t1_sweep import sweep
 from topologies.catalog import load_network
 from topologies.swiss_t1 import routing_table
 
@@ -107,6 +108,9 @@ def everything() -> None:
     table = routing_table()
     names = [f"s{i}" for i in range(1, 9)]
     via = np.array([[int(table.get(a, {}).get(b, "s0")[1:]) - 1 for b in names] for a in names], dtype=np.int64)
+    sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+    from tests.helpers.swiss_t1_sweep import sweep
+
     sweep(1, 2, via)
     began = time.perf_counter()
     found = sweep(1, 5**8, via)

@@ -23,7 +23,7 @@ from testbed.scheduling.methods import SCHEDULING_METHODS, schedule_by_name
 from testbed.scheduling.traffic.all_pairs import AllPairs
 from testbed.scheduling.traffic.fat_tree_traffic import clos_traffic
 from testbed.scheduling.traffic.patterns import all_to_all, processors, traffic_of
-from testbed.scheduling.traffic.swiss_t1_sweep import sweep
+from tests.helpers.swiss_t1_sweep import sweep
 from topologies.catalog import load_network
 from topologies.network import label_of
 from topologies.routing_tables import static_routing
