@@ -33,14 +33,8 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
-import numpy as np
-from numpy.typing import NDArray
-
-from fec.errors import FecError
-from fec.redundancy.adaptation import BlockSizeController
-from fec.redundancy.block_size import Interval
 from fec.redundancy.block_size_control import PacketFate
-from fec.redundancy.labels import LABELS
+from fec.redundancy.suspects import SuspectTable
 
 _MAX_AT_ONCE = 3
 """Suspects in one explanation of what was lost since the last change; settled ones come on top."""
@@ -51,82 +45,10 @@ _WELL_EXPLAINED = 5
 _MANY = 25
 """Losses that are too many for a switch that stalls: so many need not be spread over time before one is certain."""
 _BAFFLING = 3
-_FIRST_LOOK = 64
-"""Packets under new paths before the diagnosis speaks again."""
 _MOST_UNIONS = 1000
 """Choices of explanations, one for each failure, that are gone through."""
 _MAX_SIZED = 4
 """So many of the widest sets are asked for their block size while several are possible."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Suspect:
-    """Something that may break, and the label intervals that are lost while it is broken. ``cables``: how many cables that takes
-    down; explanations by fewer are preferred."""
-
-    name: str
-    intervals: tuple[Interval, ...]
-    cables: int = 1
-
-
-class SuspectTable:
-    """Label -> suspects, as bit sets over the elementary intervals of labels (all that no suspect tells apart). FecError for none.
-
-    >>> table = SuspectTable([Suspect(name="a-b", intervals=((0, 100),)), Suspect(name="b-c", intervals=((50, 100),))])
-    >>> table.bit_of(70) in (table.masks[0] & table.masks[1], 0), table.labels_in(table.masks[1])
-    (True, 50)
-    """
-
-    def __init__(self, suspects: Sequence[Suspect]) -> None:
-        if not suspects:
-            raise FecError("no suspects: give one for each cable that carries labels")
-        self.suspects = tuple(suspects)
-        edges = {0, LABELS} | {edge for one in suspects for interval in one.intervals for edge in interval}
-        self._edges = np.array(sorted(edges), dtype=np.int64)
-        if self._edges[0] != 0 or self._edges[-1] != LABELS:
-            raise FecError(
-                f"suspects: label intervals reach from {self._edges[0]} to {self._edges[-1]}; give 0 to {LABELS}"
-            )
-        self._interval_of = np.repeat(np.arange(len(edges) - 1, dtype=np.int32), np.diff(self._edges))
-        self.masks = tuple(self._mask(one.intervals) for one in suspects)
-        self._holding: dict[int, tuple[int, ...]] = {}
-        self._labels_in: dict[int, int] = {}
-        self._intervals_in: dict[int, tuple[Interval, ...]] = {}
-
-    def bit_of(self, label: int) -> int:
-        """The elementary interval of a label, as a bit set of one."""
-        return 1 << int(self._interval_of[label])
-
-    def holding(self, bit: int) -> tuple[int, ...]:
-        """Indices of the suspects that lose that elementary interval."""
-        if bit not in self._holding:
-            self._holding[bit] = tuple(i for i, mask in enumerate(self.masks) if mask & bit)
-        return self._holding[bit]
-
-    def intervals_in(self, mask: int) -> tuple[Interval, ...]:
-        """A bit set as label intervals, adjacent ones merged."""
-        if mask in self._intervals_in:
-            return self._intervals_in[mask]
-        found: list[Interval] = []
-        for number, (start, stop) in enumerate(itertools.pairwise(self._edges.tolist())):
-            if mask >> number & 1:
-                joined = bool(found) and found[-1][1] == start
-                found[-1:] = [(found[-1][0], stop)] if joined else [*found[-1:], (start, stop)]
-        self._intervals_in[mask] = tuple(found)
-        return self._intervals_in[mask]
-
-    def labels_in(self, mask: int) -> int:
-        """How many labels a bit set stands for."""
-        if mask not in self._labels_in:
-            self._labels_in[mask] = sum(stop - start for start, stop in self.intervals_in(mask))
-        return self._labels_in[mask]
-
-    def _mask(self, intervals: Sequence[Interval]) -> int:
-        inside: NDArray[np.bool_] = np.zeros(len(self._edges) - 1, dtype=np.bool_)
-        for start, stop in intervals:
-            first, last = np.searchsorted(self._edges, (start, stop))
-            inside[first:last] = True
-        return sum(1 << int(number) for number in np.flatnonzero(inside))
 
 
 @dataclass(frozen=True)
@@ -430,123 +352,3 @@ class Diagnoser:
 
         extend((), 0)
         return [Explanation(taken, mask) for taken, mask in found.items()]
-
-
-@dataclass(frozen=True, kw_only=True)
-class DiagnosisEvent:
-    """What the sender believed from ``at_s`` on: ``names`` of what is broken (all that is possible where not ``certain``), the
-    fraction of labels lost, the block size, and who spoke: "diagnosis", or "estimate" where labels explain nothing."""
-
-    at_s: float
-    names: tuple[str, ...]
-    certain: bool
-    lost_fraction: float
-    block_size: int
-    speaker: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class NewPaths:
-    """From ``from_s`` on labels may take other paths, from ``until_s`` on they take those of ``diagnoser`` (seconds of stream time).
-
-    What was sent in between went by the old or the new paths: nobody is accused or cleared by it, nor believed until so much was seen of
-    the new ones that a failure would show.
-    """
-
-    from_s: float
-    until_s: float
-    diagnoser: Diagnoser
-
-
-@dataclass
-class DiagnosingControl:
-    """N from what is broken, at once and without a margin, up and down; from the estimator where nothing explains the losses.
-
-    ``size_of`` maps lost label intervals to N, None where no N helps (N then stays as it is). ``late_parity`` and ``largest`` are
-    the estimator's. ``changes``: of the paths that labels take, in order; the estimator speaks until one is over. ``events``: what was
-    believed, in order, for whoever wants to judge it.
-    """
-
-    diagnoser: Diagnoser
-    size_of: Callable[[tuple[Interval, ...]], int | None]
-    estimator: BlockSizeController
-    changes: Sequence[NewPaths] = ()
-    events: list[DiagnosisEvent] = field(default_factory=list)
-    late_parity: bool = True
-    _sizes: dict[tuple[Interval, ...], int | None] = field(default_factory=dict)
-    _block_size: int = 0
-    _changing: bool = False
-    _unseen: int = 0
-
-    def __post_init__(self) -> None:
-        self._base = self._block_size = self.estimator.block_size
-        self._coming = deque(self.changes)
-
-    def prepare(self) -> None:
-        """Reckon the block size of every single suspect now, so that none is in mid-stream."""
-        for diagnoser in (self.diagnoser, *(change.diagnoser for change in self.changes)):
-            for mask in diagnoser.table.masks:
-                self._size(diagnoser.table.intervals_in(mask))
-
-    @property
-    def largest(self) -> int:
-        return self.estimator.largest
-
-    @property
-    def loss(self) -> float:
-        """The fraction of labels that is lost now, or the estimate where the estimator speaks."""
-        if self._estimating:
-            return self.estimator.loss
-        return self.diagnoser.table.labels_in(self.diagnoser.dead[0]) / LABELS
-
-    def block_size_at(self, begins_s: float) -> int:
-        """N as it is now, whenever the block begins."""
-        return self._block_size
-
-    def learn(self, fates: Sequence[PacketFate], now_s: float) -> None:
-        """One report's news, to both; the diagnosis has the last word where it explains what happened."""
-        for fate in fates:
-            while self._coming and fate.sent_s >= self._coming[0].until_s:
-                self.diagnoser, self._unseen = self._coming.popleft().diagnoser, _FIRST_LOOK
-            self._changing = bool(self._coming) and fate.sent_s >= self._coming[0].from_s
-            if not self._changing:
-                self.diagnoser.add(fate)
-                self._unseen -= self._unseen > 0
-        self.estimator.learn(fates, now_s)
-        self._decide(now_s)
-
-    def restart_estimate(self) -> None:
-        """Losses that were reported were none."""
-        self.diagnoser.restart()
-        self.estimator.restart_estimate()
-
-    @property
-    def _estimating(self) -> bool:
-        return self._changing or self._unseen > 0 or self.diagnoser.baffled
-
-    def _decide(self, now_s: float) -> None:
-        estimating = self._estimating
-        if estimating:
-            self._block_size = self.estimator.block_size
-        else:
-            table = self.diagnoser.table
-            sizes = [self._size(table.intervals_in(mask)) for mask in self.diagnoser.dead]
-            known = [size for size in sizes if size is not None]
-            if known:
-                self._block_size = min(self.largest, max(self._base, *known))
-        event = DiagnosisEvent(
-            at_s=now_s,
-            names=() if estimating else self.diagnoser.names(),
-            certain=not estimating and self.diagnoser.certain,
-            lost_fraction=self.loss,
-            block_size=self._block_size,
-            speaker="estimate" if estimating else "diagnosis",
-        )
-        last = self.events[-1] if self.events else None
-        if last is None or (event.names, event.certain, event.speaker) != (last.names, last.certain, last.speaker):
-            self.events.append(event)
-
-    def _size(self, lost: tuple[Interval, ...]) -> int | None:
-        if lost not in self._sizes:
-            self._sizes[lost] = self.size_of(lost) if lost else self._base
-        return self._sizes[lost]

@@ -13,7 +13,8 @@ from fec.protocol.receiver import Event, ReceiverParameters, SourceDelivered, St
 from fec.protocol.sender import SenderParameters, StreamSender
 from fec.redundancy.adaptation import AdaptationParameters, BlockSizeController
 from fec.redundancy.block_size_control import BlockSizeControl, PlannedBlockSize, fixed_block_size
-from fec.redundancy.diagnosis import Diagnoser, DiagnosingControl, NewPaths
+from fec.redundancy.diagnosis import Diagnoser
+from fec.redundancy.diagnosis_control import DiagnosingControl, NewPaths
 from fec.redundancy.labels import LabelOrder, RandomLabels, stratified_labels
 from testbed.model.label_split import LabelSplit
 from testbed.stream.payload import payload_source

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from fec.redundancy.block_size import Interval, fec_block_size, stratified_block_size
-from fec.redundancy.diagnosis import Suspect, SuspectTable
+from fec.redundancy.suspects import Suspect, SuspectTable
 from testbed.model.label_split import LABELS, LabelSplit
 from testbed.stream.plan import StreamPlan
 from testbed.stream.prediction.active_faults import lost_intervals

@@ -14,8 +14,10 @@ from fec.errors import FecError
 from fec.redundancy.adaptation import AdaptationParameters, BlockSizeController
 from fec.redundancy.block_size import stratified_block_size
 from fec.redundancy.block_size_control import PacketFate
-from fec.redundancy.diagnosis import Diagnoser, DiagnosingControl, Suspect, SuspectTable
+from fec.redundancy.diagnosis import Diagnoser
+from fec.redundancy.diagnosis_control import DiagnosingControl
 from fec.redundancy.labels import LABELS, StratifiedLabels
+from fec.redundancy.suspects import Suspect, SuspectTable
 
 ORDER = StratifiedLabels()
 CABLES = {

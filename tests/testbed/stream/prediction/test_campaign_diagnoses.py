@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from fec.protocol.sender import StreamSender
-from fec.redundancy.diagnosis import DiagnosingControl
+from fec.redundancy.diagnosis_control import DiagnosingControl
 from testbed.faults.fault import Fault
 from testbed.stream.endpoints import build_sender
 from testbed.stream.judgement.analysis import analyse

@@ -10,7 +10,7 @@ import pytest
 
 from fec.protocol.sender import StreamSender
 from fec.redundancy.block_size_control import BlockSizeControl, PlannedBlockSize
-from fec.redundancy.diagnosis import DiagnosingControl
+from fec.redundancy.diagnosis_control import DiagnosingControl
 from testbed.faults.fault import Fault
 from testbed.model.verdict import Verdict
 from testbed.stream.endpoints import block_size_control, build_sender

@@ -8,8 +8,9 @@ from functools import cache
 import pytest
 
 from fec.redundancy.block_size_control import PacketFate
-from fec.redundancy.diagnosis import Diagnoser, SuspectTable
+from fec.redundancy.diagnosis import Diagnoser
 from fec.redundancy.labels import LABELS, LabelOrder, LabelRule, RandomLabels, stratified_labels
+from fec.redundancy.suspects import SuspectTable
 from testbed.stream.planning import PlanOptions, build_plan
 from testbed.stream.prediction.suspects import suspect_table
 from topologies import load_network
