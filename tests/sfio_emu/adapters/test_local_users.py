@@ -77,9 +77,9 @@ JOIN = (
     "SocketGroup.join(sys.argv[1], 1, 2, 5).all_gather(b'foreign')"
 )
 SERVE = (
-    "from sfio_emu.adapters import process_group; import sys\n"
-    "process_group.is_foreign_user = lambda _: False\n"
-    "with process_group.GroupServer('tcp:127.0.0.1:0', 1) as server: print(server.address, flush=True); sys.stdin.read()"
+    "from sfio_emu.adapters.peers import group_server; import sys\n"
+    "group_server.is_foreign_user = lambda _: False\n"
+    "with group_server.GroupServer('tcp:127.0.0.1:0', 1) as server: print(server.address, flush=True); sys.stdin.read()"
 )
 
 
