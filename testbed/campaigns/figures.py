@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
+from testbed.campaigns.summary import Row
 from testbed.model.code_words import code_words
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 MARKS = "osD^vP*Xh<>d"
 
 
-def campaign_figures(summary: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def campaign_figures(summary: Sequence[Row]) -> dict[str, Figure]:
     """Name -> matplotlib figure, one for each M, DER and equation; methods that are never finite are named in the legend."""
     import matplotlib.pyplot as plt
 
-    groups: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
+    groups: dict[tuple[Any, ...], list[Row]] = {}
     for row in summary:
         groups.setdefault((row["m"], row["der"], row["large_blocks"]), []).append(row)
     figures = {}

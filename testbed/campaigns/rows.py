@@ -6,11 +6,11 @@ import bisect
 import itertools
 import math
 import random
-from typing import Any
 
 from fec.redundancy.block_size import as_fraction, fec_block_size
 from testbed.campaigns.description import Campaign, Unit
 from testbed.errors import InputError
+from testbed.model.json_values import JsonObject
 from testbed.model.routes import SplitRoute
 from testbed.routing.baselines import disjoint_paths
 from testbed.routing.methods import route_by_name
@@ -18,7 +18,7 @@ from topologies.catalog import load_network
 from topologies.errors import NoPathError
 from topologies.network import Network
 
-Row = dict[str, Any]
+Row = JsonObject
 MAX_DRAWS = 10_000
 
 COLUMNS = {

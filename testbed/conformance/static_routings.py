@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 
@@ -12,6 +11,7 @@ from testbed.conformance.findings import finding
 from testbed.interconnect.injection import Injections
 from testbed.interconnect.parameters import SimulationParameters
 from testbed.interconnect.simulation import simulate
+from testbed.model.json_values import JsonObject
 from testbed.model.verdict import Check
 from topologies import Network, load_network
 from topologies.errors import TopologyError
@@ -125,7 +125,7 @@ def _undelivered(network: Network, name: str, paths: Paths, cyclic: bool) -> str
         source=np.array([hosts[a] for a, _ in pairs], dtype=np.int32),
         destination=np.array([hosts[b] for _, b in pairs], dtype=np.int32),
     )
-    options: dict[str, Any] = {"deadlock": "nac"} if cyclic else {}
+    options: JsonObject = {"deadlock": "nac"} if cyclic else {}
     parameters = SimulationParameters(model="thesis", routing=_SIMULATORS_NAME.get(name, name), **options)
     run = simulate(network, injections, parameters)
     if run.deadlocked:

@@ -35,6 +35,7 @@ from testbed.faults.cable_faults import cable_fault, check_faults, intermittent_
 from testbed.faults.fault import Fault
 from testbed.faults.schedules import PoissonFaults, flapping_faults, node_faults
 from testbed.faults.shapes import SHAPES, shape_faults
+from testbed.model.json_values import JsonObject
 from testbed.model.naming.names import (
     Found,
     link_text,
@@ -182,7 +183,7 @@ def parse_cable_faults(text: str | None, network: Network, *, seed: int, duratio
 
 def parse_poisson(text: str) -> PoissonFaults:
     """``poisson:rate=0.01,lasts=1`` with the other settings; InputError names the wrong word."""
-    values: dict[str, Any] = {}
+    values: JsonObject = {}
     for word in text.partition(":")[2].split(","):
         name, _, value = word.partition("=")
         if name not in _SETTINGS:
@@ -283,7 +284,7 @@ def _times(text: str, times: str) -> tuple[float, float]:
     return float(said[1] or 0), float(said[2]) if said[2] else math.inf
 
 
-def _manner(text: str, words: list[str]) -> dict[str, Any]:
+def _manner(text: str, words: list[str]) -> JsonObject:
     """The fields of ``Fault`` that the words after a link stand for."""
     rest = [word for word in words if word != "one-way"]
     if rest and ":" in rest[0]:
@@ -300,7 +301,7 @@ def _manner(text: str, words: list[str]) -> dict[str, Any]:
     return {"kind": kind, "loss_fraction": fraction, "direction": "forward" if "one-way" in words else "both"}
 
 
-def _impaired(text: str, words: str, folder: str | Path = "") -> dict[str, Any]:
+def _impaired(text: str, words: str, folder: str | Path = "") -> JsonObject:
     """The fields of ``Fault`` that impairments stand for, their traces read."""
     try:
         return {"kind": "impaired", "impairments": impairment_text(parse_impairments(words, folder))}
@@ -366,7 +367,7 @@ def _drawn_faults(what: str, times: str, network: Network, chance: list[int], du
     return (replace(fault, start_s=start, stop_s=stop) for fault in drawn)
 
 
-def _entry(entry: dict[str, Any], network: Network, folder: Path) -> tuple[Fault, ...]:
+def _entry(entry: JsonObject, network: Network, folder: Path) -> tuple[Fault, ...]:
     sort = next((name for name in ("node", "flapping") if name in entry), "link")
     needed = {sort, "start_s", "stop_s"} | ({"period_s", "down_s"} if sort == "flapping" else set())
     missing = sorted(needed - set(entry))

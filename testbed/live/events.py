@@ -11,9 +11,10 @@ import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any, Literal
+from typing import Literal
 
 from testbed.errors import UsageError
+from testbed.model.json_values import Json, JsonObject
 from testbed.model.progress import Reading
 from testbed.model.run_records import FaultRecord, LinkLoad
 from topologies.network import LinkId
@@ -28,7 +29,7 @@ class Scene:
     ``source``, ``sink``: of a stream, else empty; ``source_packets``: M of its code; ``stores``: I/O nodes whose bytes are shown."""
 
     title: str
-    network: Mapping[str, Any]
+    network: Json
     links: tuple[LinkLoad, ...] = ()
     faults: tuple[FaultRecord, ...] = ()
     source: str = ""
@@ -38,7 +39,7 @@ class Scene:
     duration_s: float = 0.0
     source_packets: int | None = None
     stores: tuple[str, ...] = ()
-    parameters: Mapping[str, Any] = field(default_factory=dict)
+    parameters: Json = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,7 +102,7 @@ def decode(message: bytes) -> Event:
     raise UsageError(f"a message of {len(message)} bytes is no event of a live page: {kind!r} is none")
 
 
-def _plain(event: Event) -> dict[str, Any]:
+def _plain(event: Event) -> JsonObject:
     """The event's fields as JSON takes them."""
     if isinstance(event, Ended):
         return {"outcome": event.outcome, "page": event.page}
@@ -117,14 +118,14 @@ def _plain(event: Event) -> dict[str, Any]:
     return vars(event) | {"links": links, "faults": faults}
 
 
-def _plain_reading(reading: Reading) -> dict[str, Any]:
+def _plain_reading(reading: Reading) -> JsonObject:
     told = {name: value for name, value in vars(reading).items() if value not in (None, {})}
     if reading.link_bytes:
         told["link_bytes"] = [[*link, octets] for link, octets in reading.link_bytes.items()]
     return told
 
 
-def _reading(told: Mapping[str, Any]) -> Reading:
+def _reading(told: Json) -> Reading:
     counted = {_link(a, b, key): octets for a, b, key, octets in told.get("link_bytes", ())}
     down = None if "down" not in told else tuple(_link(*link) for link in told["down"])
     faults = None if "faults" not in told else tuple(told["faults"])
@@ -135,6 +136,6 @@ def _link(source: str, target: str, key: int) -> LinkId:
     return (source, target, key)
 
 
-def _link_load(told: Mapping[str, Any]) -> LinkLoad:
+def _link_load(told: Json) -> LinkLoad:
     intervals = tuple((start, stop) for start, stop in told["intervals"])
     return LinkLoad(**{**told, "load": Fraction(told["load"]), "intervals": intervals})

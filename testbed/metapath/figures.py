@@ -6,6 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from testbed.model.json_values import Json
 
 NAMES = {
     "ft-drb": "FT-DRB",
@@ -23,12 +26,12 @@ COLOURS = {
 MAX_LOST_S = 0.05
 
 
-def metapath_figures(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def metapath_figures(rows: Sequence[Json]) -> dict[str, Figure]:
     """Name -> matplotlib figure: one a fault."""
     return {f"{row['link']}-{row['kind']}": fault_figure([row], [NAMES[row["routing"]]]) for row in rows}
 
 
-def fault_figure(rows: Sequence[Mapping[str, Any]], names: Sequence[str], title: str | None = None) -> Any:
+def fault_figure(rows: Sequence[Json], names: Sequence[str], title: str | None = None) -> Any:
     """Packets lost (sum since the fault) and, below, the 95th percentile of latency in each 20 ms; left the first 0.3 s, right all of it."""
     import matplotlib.pyplot as plt
 
@@ -57,7 +60,7 @@ def fault_figure(rows: Sequence[Mapping[str, Any]], names: Sequence[str], title:
     return figure
 
 
-def _draw(above: Axes, below: Axes, row: Mapping[str, Any], name: str, colour: str) -> None:
+def _draw(above: Axes, below: Axes, row: Json, name: str, colour: str) -> None:
     line = row["timeline"]
     above.step([t + 0.02 for t in line["t_s"]], _running(line["lost"]), where="post", color=colour, label=name)
     latency = [float("nan") if value is None else value for value in line["slow_ms"]]
@@ -67,7 +70,7 @@ def _draw(above: Axes, below: Axes, row: Mapping[str, Any], name: str, colour: s
         above.plot([at_s], [_reached(line, at_s)], "o", color=colour)
 
 
-def _finish(above: Axes, below: Axes, row: Mapping[str, Any], lasts_s: float) -> None:
+def _finish(above: Axes, below: Axes, row: Json, lasts_s: float) -> None:
     rate = sum(row["timeline"]["sent"]) / (0.02 * len(row["timeline"]["sent"]))
     above.axhline(MAX_LOST_S * rate, color="k", linestyle="--", linewidth=1, label="50 ms of packets")
     above.plot([], [], "o", color="grey", label="reconfigured")

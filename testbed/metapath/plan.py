@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from testbed.faults.fault_times import FaultTimes
 from testbed.faults.schedules import overlapping
 from testbed.metapath.metapaths import MetapathOptions, SourceEvent
 from testbed.metapath.wire import PACKET_BYTES
+from testbed.model.json_values import Json
 from testbed.stream.measurements import FloatArray, IntArray, RunHealth
 from topologies.network import Network, label_of
 from topologies.routing_tables import static_routing
@@ -168,7 +169,7 @@ class MetapathRun:
     rerouted: tuple[Rerouting, ...] = ()
     zero_load_s: float | None = None
     health: RunHealth
-    counters: Mapping[str, Any] = field(default_factory=dict)
+    counters: Json = field(default_factory=dict)
 
     def arrival_s(self) -> FloatArray:
         """Shape (sent,): when each datagram first arrived, nan where it never did."""

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from testbed.metapath.analysis import MessageFates, MetapathAnalysis, latency_of, message_fates
 from testbed.metapath.plan import MetapathPlan, MetapathRun
+from testbed.model.json_values import JsonObject
 from testbed.model.verdict import Verdict
 
 BIN_S = 0.02
@@ -18,7 +17,7 @@ BEFORE_S, AFTER_S = 0.3, 0.5
 Timeline = dict[str, list[float | int | None]]
 
 
-def fault_rows(plan: MetapathPlan, run: MetapathRun, analysis: MetapathAnalysis) -> list[dict[str, Any]]:
+def fault_rows(plan: MetapathPlan, run: MetapathRun, analysis: MetapathAnalysis) -> list[JsonObject]:
     """One row a fault: routing, outcome, timeline."""
     fates = message_fates(run)
     return [
@@ -54,7 +53,7 @@ def fault_timeline(fates: MessageFates, start_s: float, end_s: float) -> Timelin
 
 def metapath_document(
     plan: MetapathPlan, run: MetapathRun, analysis: MetapathAnalysis, verdict: Verdict
-) -> dict[str, Any]:
+) -> JsonObject:
     """The JSON object of one run."""
     return {
         "fabric": "emulation",

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from testbed.model.json_values import Json
 
 
 def code_words(*, labels: str, m: int, tolerance: float | None, der: float, large_blocks: bool = False) -> str:
@@ -25,7 +24,7 @@ SHORT_AND_LARGE = "random labels, M 20, DER 1e-05 (equation 25), and large block
 BOTH_LABELS = "stratified labels, and random ones where it is said; M 20, tolerance 5 %, DER 1e-05"
 
 
-def stream_code_words(parameters: Mapping[str, Any]) -> str:
+def stream_code_words(parameters: Json) -> str:
     """Of a stored stream's parameters; empty where it has none."""
     if not {"labels", "source_packets", "tolerance", "decoding_error_rate"} <= parameters.keys():
         return ""

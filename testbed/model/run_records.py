@@ -11,7 +11,7 @@ from fractions import Fraction
 from typing import Any
 
 from testbed.errors import InputError
-from testbed.model.json_values import json_ready
+from testbed.model.json_values import Json, JsonObject, json_ready
 from testbed.model.routes import SplitRoute
 from testbed.model.verdict import Check, Verdict
 from topologies.network import Network, label_of
@@ -43,14 +43,14 @@ class SessionRecord:
 
     session: int
     title: str
-    network: Mapping[str, Any]
+    network: Json
     """Node-link document; a node may carry ``position`` [x, y]."""
     source: str
     sink: str
     method: str
     fabric: str
     links: tuple[LinkLoad, ...]
-    parameters: Mapping[str, Any] = field(default_factory=dict)
+    parameters: Json = field(default_factory=dict)
     duration_s: float = 0.0
 
 
@@ -102,7 +102,7 @@ class FaultRecord(FaultOutcome):
     session: int
     skipped: str | None = None
     passed: bool | None = None
-    diagnosis: Mapping[str, Any] | None = None
+    diagnosis: Json | None = None
 
     @property
     def loss_agrees(self) -> bool:
@@ -146,7 +146,7 @@ class SummaryRecord:
     ror_measured: float | None = None
     infinite_links: tuple[str, ...] = ()
     base_block_size: float | None = None
-    figures: Mapping[str, Any] = field(default_factory=dict)
+    figures: Json = field(default_factory=dict)
     """Further named figures for the reader: packets sent, blocks, lag of the sender."""
 
 
@@ -176,13 +176,13 @@ class Manifest:
     command: str
     seed: int = 1
     versions: Mapping[str, str] = field(default_factory=dict)
-    machine: Mapping[str, Any] = field(default_factory=dict)
-    capabilities: Mapping[str, Any] = field(default_factory=dict)
-    plans: tuple[Mapping[str, Any], ...] = ()
+    machine: Json = field(default_factory=dict)
+    capabilities: Json = field(default_factory=dict)
+    plans: tuple[Json, ...] = ()
     interrupted: str | None = None
-    study: Mapping[str, Any] = field(default_factory=dict)
+    study: Json = field(default_factory=dict)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         return {"format": FORMAT} | {f.name: json_ready(getattr(self, f.name)) for f in fields(self)}
 
 
@@ -223,7 +223,7 @@ def session_record(
         )
         for i in route.loaded
     )
-    values: dict[str, Any] = {"title": network.name, "network": network_document(network)} | more
+    values: JsonObject = {"title": network.name, "network": network_document(network)} | more
     return SessionRecord(
         session=session,
         source=route.source,
@@ -235,7 +235,7 @@ def session_record(
     )
 
 
-def network_document(network: Network) -> dict[str, Any]:
+def network_document(network: Network) -> JsonObject:
     """What a drawing needs of a network, as a node-link document: ids, kinds, positions, link ends."""
     nodes = [
         {"id": n.id, "kind": n.kind} | ({"position": list(n.position)} if n.position else {}) for n in network.nodes

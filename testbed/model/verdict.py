@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field, replace
 from itertools import count
-from typing import Any, Literal, TypedDict, Unpack
+from typing import Literal, TypedDict, Unpack
 
 from testbed.errors import InputError
+from testbed.model.json_values import Json
 
 Outcome = Literal["holds", "fails", "cannot-tell"]
 Relation = Literal["states", "equals", "at-least", "at-most"]
@@ -131,7 +132,7 @@ class Check:
             return self
         return replace(self, passed=False, unsure=True, detail="; ".join(filter(None, (self.detail, why))))
 
-    def to_json(self) -> Mapping[str, Any]:
+    def to_json(self) -> Json:
         """The fields, ``key`` and ``about`` only where they say something, and ``outcome``."""
         left_out = [name for name in ("key", "about") if not getattr(self, name)]
         return {k: v for k, v in asdict(self).items() if k not in left_out} | {"outcome": self.outcome}
@@ -229,7 +230,7 @@ class Verdict:
         """0 passed, 1 failed, 4 invalid, 5 cannot tell."""
         return 4 if self.invalid is not None else {"holds": 0, "fails": 1, "cannot-tell": 5}[self.outcome]
 
-    def to_json(self) -> Mapping[str, Any]:
+    def to_json(self) -> Json:
         return {
             "passed": self.passed,
             "invalid": self.invalid,

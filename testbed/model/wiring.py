@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
-from typing import Any
 
+from testbed.model.json_values import JsonObject
 from testbed.model.naming.device_names import device_names, end_point_name, interface_name
 from topologies.network import LinkId, Network, reverse_of
 
@@ -157,10 +157,10 @@ def wire(network: Network, end_points: Sequence[str] = ()) -> Wiring:
     )
 
 
-def wiring_document(wiring: Wiring, *, cables: bool = False) -> dict[str, Any]:
+def wiring_document(wiring: Wiring, *, cables: bool = False) -> JsonObject:
     """What of a wiring others than its process need to know, as JSON has it: ``network``, ``hosts``, ``switches`` and, where asked,
     ``cables`` (``link``: one that the cable carries, None outside the model) and the ids of ``links``."""
-    document: dict[str, Any] = {
+    document: JsonObject = {
         "network": wiring.network.name,
         "hosts": [asdict(host) for host in wiring.hosts],
         "switches": [asdict(switch) for switch in wiring.switches],

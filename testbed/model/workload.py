@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from testbed.errors import CapabilityError
+from testbed.model.json_values import Json
 from testbed.model.progress import ReportProgress
 from testbed.model.verdict import Verdict
 
@@ -27,9 +28,9 @@ class Judgement:
     figures are drawn. ``prediction``: what the measurements were held against, computed once from the plan."""
 
     verdict: Verdict
-    document: Mapping[str, Any]
-    rows: tuple[Row, ...] = ()
-    stored: tuple[Row, ...] = ()
+    document: Json
+    rows: tuple[Json, ...] = ()
+    stored: tuple[Json, ...] = ()
     prediction: Any = None
 
 
@@ -116,8 +117,8 @@ class Outcome(Generic[P, M]):
     plan: P
     measurements: M
     verdict: Verdict
-    document: Mapping[str, Any] = field(repr=False)
-    rows: tuple[Mapping[str, Any], ...] = field(repr=False, default=())
+    document: Json = field(repr=False)
+    rows: tuple[Json, ...] = field(repr=False, default=())
 
     @property
     def passed(self) -> bool:

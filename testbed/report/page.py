@@ -10,7 +10,7 @@ from importlib.resources import files
 from typing import Any
 
 from testbed.model.code_words import stream_code_words
-from testbed.model.json_values import json_ready
+from testbed.model.json_values import Json, JsonObject, json_ready
 from testbed.model.record_json import record_to_json
 from testbed.model.run_records import LoadedRun, SessionRun
 from testbed.report.drawing.colours import DARK, LIGHT, custom_properties
@@ -165,7 +165,7 @@ def _closing(run: LoadedRun) -> Markup:
     )
 
 
-def _machine(machine: Mapping[str, Any]) -> dict[str, Any]:
+def _machine(machine: Json) -> JsonObject:
     shown = dict(machine)
     memory = shown.pop("memory_bytes", None)
     if isinstance(memory, (int, float)):
@@ -173,7 +173,7 @@ def _machine(machine: Mapping[str, Any]) -> dict[str, Any]:
     return shown
 
 
-def fact_list(facts: Mapping[str, Any]) -> Markup:
+def fact_list(facts: Json) -> Markup:
     """Names and values as a definition list."""
     if not facts:
         return tag("p", "Not recorded.", class_="soft")
@@ -196,7 +196,7 @@ def _value(value: Any) -> str:
     return NOTHING if value is None else str(value)
 
 
-def _capabilities(capabilities: Mapping[str, Any]) -> Markup | None:
+def _capabilities(capabilities: Json) -> Markup | None:
     if not capabilities:
         return None
     rows = []

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from testbed.model.code_words import stream_code_words
+from testbed.model.json_values import Json
 from testbed.model.run_records import FaultRecord, SessionRun
 from testbed.model.stored_runs import RunState
 from testbed.model.verdict import Check, Verdict
@@ -323,7 +323,7 @@ def _link_table(part: SessionRun) -> Markup | None:
 
 def _path_table(part: SessionRun) -> Markup | None:
     """Prediction, packet logs and loss reports by path, where the summary has them (``per_path``)."""
-    paths: Sequence[Mapping[str, Any]] = (part.summary.figures if part.summary else {}).get(PER_PATH, ())
+    paths: Sequence[Json] = (part.summary.figures if part.summary else {}).get(PER_PATH, ())
     if not paths:
         return None
     columns = (

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
 
+from testbed.model.json_values import Json
 from testbed.model.run_records import Manifest
 from testbed.model.verdict import Verdict
 from testbed.report.drawing.svg_figures import caption_in
@@ -29,7 +29,7 @@ MAX_ROWS = 500
 
 
 def build_study_page(
-    manifest: Manifest, rows: Sequence[Mapping[str, Any]], verdict: Verdict | None, figures: Mapping[str, str]
+    manifest: Manifest, rows: Sequence[Json], verdict: Verdict | None, figures: Mapping[str, str]
 ) -> str:
     """The whole page as text. ``figures``: name -> SVG document. Deterministic: the same records give the same page."""
     state = state_of(verdict)
@@ -78,7 +78,7 @@ def study_title(manifest: Manifest) -> str:
     return str(manifest.study.get("title") or TITLES.get(name) or name or "Study")
 
 
-def _what_it_is(study: Mapping[str, Any]) -> Markup | None:
+def _what_it_is(study: Json) -> Markup | None:
     """What was run, and where that differs from the document."""
     if not study:
         return None
@@ -87,7 +87,7 @@ def _what_it_is(study: Mapping[str, Any]) -> Markup | None:
     return join([measured, code, differences(study.get("deviations", ()))])
 
 
-def _point_table(rows: Sequence[Mapping[str, Any]]) -> Markup:
+def _point_table(rows: Sequence[Json]) -> Markup:
     if not rows:
         return tag("p", "No point was measured.", class_="soft")
     shown = rows[:MAX_ROWS]
@@ -115,7 +115,7 @@ def _point_table(rows: Sequence[Mapping[str, Any]]) -> Markup:
     return join(parts)
 
 
-def _row_by_row(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, tuple[str, float]]) -> Markup:
+def _row_by_row(rows: Sequence[Json], columns: Mapping[str, tuple[str, float]]) -> Markup:
     """A row a point."""
     numeric = {name: all(isinstance(row.get(name), (int, float, type(None))) for row in rows) for name in columns}
     head = [tag("th", words, class_="n" if numeric[n] else None, scope="col") for n, (words, _) in columns.items()]
@@ -129,7 +129,7 @@ def _row_by_row(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, tuple[s
     return scrolling(tag("table", tag("thead", tag("tr", head)), tag("tbody", body)), "Points")
 
 
-def _side_by_side(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, tuple[str, float]]) -> Markup:
+def _side_by_side(rows: Sequence[Json], columns: Mapping[str, tuple[str, float]]) -> Markup:
     """A column a point, where there are few: nothing is cut off at the right."""
     body = [
         tag("tr", tag("th", words, scope="row"), [tag("td", cell(row.get(n), by), class_="n") for row in rows])

@@ -19,15 +19,15 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any, Self
+from typing import IO, Self
 
 from testbed.errors import InputError
-from testbed.model.json_values import from_json, parse_json
+from testbed.model.json_values import Json, from_json, parse_json
 from testbed.model.record_json import manifest_from_json, record_from_json, record_to_json
 from testbed.model.run_records import LoadedRun, Manifest, Record, combined_verdict, group_sessions
 from testbed.model.verdict import Verdict
@@ -249,6 +249,6 @@ def _read_records(path: Path, *, cut_short_allowed: bool) -> list[Record]:
     return [record_from_json(parse_json(line, where, mend=DAMAGED), where) for line, where in numbered]
 
 
-def write_json(path: Path, document: Mapping[str, Any]) -> None:
+def write_json(path: Path, document: Json) -> None:
     """Write a document of a run, whole or not at all."""
     write_below(path.parent, path.name, (json.dumps(document, indent=1, allow_nan=False) + "\n").encode())

@@ -9,15 +9,15 @@ from contextlib import ExitStack, suppress
 from functools import partial
 from queue import SimpleQueue
 from threading import Lock
-from typing import Any
 
 from testbed.emulation.sandbox.process_life import children_without_interrupts, interrupts_after
 from testbed.interconnect.experiment import Experiment, run_seed
+from testbed.model.json_values import JsonObject
 
 FEW_MESSAGES = 200_000
 
 
-def run_seeds(experiment: Experiment, seeds: Sequence[int], *, processes: int) -> list[dict[str, Any]]:
+def run_seeds(experiment: Experiment, seeds: Sequence[int], *, processes: int) -> list[JsonObject]:
     """The rows of all seeds. The first runs here (it fills the cache of compiled code); small runs all do."""
     first, rest = seeds[0], seeds[1:]
     rows = [run_seed(experiment, first)]
@@ -28,11 +28,11 @@ def run_seeds(experiment: Experiment, seeds: Sequence[int], *, processes: int) -
     return rows + _shared(experiment, rest, min(processes, len(rest)))
 
 
-def _shared(experiment: Experiment, seeds: Sequence[int], processes: int) -> list[dict[str, Any]]:
+def _shared(experiment: Experiment, seeds: Sequence[int], processes: int) -> list[JsonObject]:
     """The rows of the seeds, each taken by whoever is idle: this process, or one of the others, whose start takes a second each."""
     waiting = deque(enumerate(seeds))
-    ended: SimpleQueue[tuple[int, dict[str, Any] | BaseException]] = SimpleQueue()
-    rows: dict[int, dict[str, Any]] = {}
+    ended: SimpleQueue[tuple[int, JsonObject | BaseException]] = SimpleQueue()
+    rows: dict[int, JsonObject] = {}
     handing_out = Lock()
     with children_without_interrupts(), ExitStack() as until_done:
         with interrupts_after():
@@ -44,7 +44,7 @@ def _shared(experiment: Experiment, seeds: Sequence[int], processes: int) -> lis
                 end = partial(end_at, place)
                 pool.apply_async(run_seed, (experiment, seed), callback=end, error_callback=end)
 
-        def end_at(place: int, result: dict[str, Any] | BaseException) -> None:
+        def end_at(place: int, result: JsonObject | BaseException) -> None:
             if isinstance(result, BaseException):
                 hand_out_no_more()
             hand_out()

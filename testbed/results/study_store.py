@@ -13,10 +13,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any, Self
+from typing import IO, Self
 
 from testbed.errors import InputError
-from testbed.model.json_values import from_json, json_ready, parse_json
+from testbed.model.json_values import JsonObject, from_json, json_ready, parse_json
 from testbed.model.record_json import manifest_from_json
 from testbed.model.run_records import Manifest
 from testbed.model.verdict import Verdict
@@ -25,7 +25,7 @@ from testbed.results.result_store import UNFINISHED, ResultStore, write_json
 from testbed.results.run_folder import open_to_append, write_below
 
 DAMAGED = "the study is damaged, run it again"
-Row = dict[str, Any]
+Row = JsonObject
 
 
 def is_study(directory: Path) -> bool:

@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any, Literal
+from typing import Literal
 
 from testbed.errors import InputError
+from testbed.model.json_values import JsonObject
 from topologies.network import LinkId, Network, label_of
 
 Switching = Literal["wsxc", "wixc"]
@@ -85,7 +86,7 @@ class WavelengthPlan:
                 lit.setdefault(link, set()).add(wavelength)
         return lit
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         """JSON-ready: rounds as lists of lightpaths with their wavelengths."""
         return {
             "network": self.network.name,
@@ -102,7 +103,7 @@ class WavelengthPlan:
             "plan": [[self._lit_json(lit) for lit in lit_paths] for lit_paths in self.rounds],
         }
 
-    def _lit_json(self, lit: LitPath) -> dict[str, Any]:
+    def _lit_json(self, lit: LitPath) -> JsonObject:
         path = self.lightpaths[lit.lightpath]
         links = [self.network.link(*link).label for link in path.links]
         return {"source": path.source, "target": path.target, "links": links, "wavelengths": list(lit.wavelengths)}
@@ -125,7 +126,7 @@ class RoundMeasurements:
     setup_s: float = 0.0
     incomplete: Sequence[str] = ()
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         return {
             "lightpaths": self.lightpaths,
             "sent": self.sent,

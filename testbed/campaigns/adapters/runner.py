@@ -5,14 +5,15 @@ Whatever order workers finish in, and however often they or this process are kil
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from testbed.campaigns.adapters.workers import LOST_WORKERS, dask_client
 from testbed.campaigns.description import Campaign, Unit, units
 from testbed.campaigns.rows import COLUMNS, unit_rows
 from testbed.errors import CapabilityError, InputError, TestbedError
+from testbed.model.json_values import Json, JsonObject
 from testbed.results.run_folder import write_below
 from testbed.results.study_store import StudyRun
 from topologies.errors import TopologyError
@@ -31,7 +32,7 @@ def run_campaign(
     scheduler: str | None = None,
     security: Security | None = None,
     report_progress: Callable[[int, int], None] = lambda done, total: None,
-) -> list[dict[str, Any]]:
+) -> list[JsonObject]:
     """Compute what is missing of the run, then return all rows in the campaign's order.
 
     Raises InputError where a unit's network, end points or method are wrong (the first found), CapabilityError where the
@@ -50,7 +51,7 @@ def run_campaign(
     return [row for unit in todo for row in done[unit.index]]
 
 
-def write_rows(rows: Sequence[Mapping[str, Any]], path: Path) -> None:
+def write_rows(rows: Sequence[Json], path: Path) -> None:
     """All rows as one Parquet file (columns of ``testbed.campaigns.rows.COLUMNS``), whole or not at all."""
     import pyarrow as pa
     from pyarrow import parquet
@@ -63,9 +64,7 @@ def write_rows(rows: Sequence[Mapping[str, Any]], path: Path) -> None:
     write_below(path.parent, path.name, content.getvalue().to_pybytes())
 
 
-def _computed(
-    client: Client, campaign: Campaign, missing: Sequence[Unit]
-) -> Iterator[tuple[int, list[dict[str, Any]]]]:
+def _computed(client: Client, campaign: Campaign, missing: Sequence[Unit]) -> Iterator[tuple[int, list[JsonObject]]]:
     from distributed import KilledWorker, as_completed
 
     shared = client.scatter(campaign, broadcast=True)
@@ -88,7 +87,7 @@ def _computed(
         client.cancel(futures)
 
 
-def _guarded(campaign: Campaign, unit: Unit) -> tuple[str | None, list[dict[str, Any]]]:
+def _guarded(campaign: Campaign, unit: Unit) -> tuple[str | None, list[JsonObject]]:
     """On a worker: the rows, or the words of an error that is the user's (Dask would log a traceback for it)."""
     try:
         return None, unit_rows(campaign, unit)

@@ -21,15 +21,19 @@ from os_ken import flags as _flags  # noqa: F401 - registers the options that th
 from os_ken.base.app_manager import AppManager, OSKenApp
 from os_ken.controller import controller as os_ken_controller
 from os_ken.controller import ofp_event
+from os_ken.controller.controller import Datapath
+from os_ken.controller.event import EventBase
 from os_ken.controller.handler import DEAD_DISPATCHER, MAIN_DISPATCHER, set_ev_cls
 from os_ken.lib import hub
 from os_ken.ofproto import ofproto_v1_3
+from os_ken.ofproto.ofproto_parser import MsgBase
 
 from testbed.errors import TestbedError
 from testbed.openflow.failover import FailoverGroup, groups_from_json
 from testbed.openflow.rules import DROP, FlowRule
 from testbed.openflow.session import PlanBook, SwitchStep, rules_from_json
 
+JsonObject = dict[str, Any]
 _ANSWER_S = 20.0
 _MAX_ERRORS = 5
 
@@ -43,19 +47,19 @@ class TestbedController(OSKenApp):  # type: ignore[misc]
         super().__init__(*args, **kwargs)
         self._book = PlanBook()
         self._changed = threading.Condition()
-        self._switches: dict[int, Any] = {}
+        self._switches: dict[int, Datapath] = {}
         self._waiting: set[tuple[int, int]] = set()
         self._sent: dict[tuple[int, int], str] = {}
         self._errors: list[str] = []
-        self._ports: list[dict[str, Any]] = []
-        self._stats: dict[int, list[Any]] = {}
+        self._ports: list[JsonObject] = []
+        self._stats: dict[int, list[JsonObject]] = {}
 
     def start(self) -> Any:
         threading.Thread(target=self._serve, name="requests", daemon=True).start()
         return super().start()
 
     @set_ev_cls(ofp_event.EventOFPStateChange, [MAIN_DISPATCHER, DEAD_DISPATCHER])  # type: ignore[untyped-decorator]
-    def _state_changed(self, event: Any) -> None:
+    def _state_changed(self, event: EventBase) -> None:
         datapath, number = event.datapath, event.datapath.id
         with self._changed:
             if event.state == MAIN_DISPATCHER:
@@ -65,13 +69,13 @@ class TestbedController(OSKenApp):  # type: ignore[misc]
             self._changed.notify_all()
 
     @set_ev_cls(ofp_event.EventOFPBarrierReply, MAIN_DISPATCHER)  # type: ignore[untyped-decorator]
-    def _barrier_answered(self, event: Any) -> None:
+    def _barrier_answered(self, event: EventBase) -> None:
         with self._changed:
             self._waiting.discard((event.msg.datapath.id, event.msg.xid))
             self._changed.notify_all()
 
     @set_ev_cls(ofp_event.EventOFPErrorMsg, MAIN_DISPATCHER)  # type: ignore[untyped-decorator]
-    def _refused(self, event: Any) -> None:
+    def _refused(self, event: EventBase) -> None:
         message = event.msg
         with self._changed:
             rule = self._sent.get((message.datapath.id, message.xid), "a message that no plan sent")
@@ -80,7 +84,7 @@ class TestbedController(OSKenApp):  # type: ignore[misc]
             )
 
     @set_ev_cls(ofp_event.EventOFPPortStatus, MAIN_DISPATCHER)  # type: ignore[untyped-decorator]
-    def _port_changed(self, event: Any) -> None:
+    def _port_changed(self, event: EventBase) -> None:
         at_s, port = time.monotonic(), event.msg.desc
         down = bool(port.state & ofproto_v1_3.OFPPS_LINK_DOWN or port.config & ofproto_v1_3.OFPPC_PORT_DOWN)
         with self._changed:
@@ -88,7 +92,7 @@ class TestbedController(OSKenApp):  # type: ignore[misc]
             self._changed.notify_all()
 
     @set_ev_cls(ofp_event.EventOFPFlowStatsReply, MAIN_DISPATCHER)  # type: ignore[untyped-decorator]
-    def _flow_stats(self, event: Any) -> None:
+    def _flow_stats(self, event: EventBase) -> None:
         dpid = event.msg.datapath.id
         listed = [
             {
@@ -121,7 +125,7 @@ class TestbedController(OSKenApp):  # type: ignore[misc]
             _say({"id": request["id"], **answer})
         os._exit(0)
 
-    def _do_wait(self, request: dict[str, Any]) -> dict[str, Any]:
+    def _do_wait(self, request: JsonObject) -> JsonObject:
         wanted, until = set(request["dpids"]), time.monotonic() + request["timeout_s"]
         with self._changed:
             while missing := wanted - self._switches.keys():
@@ -131,10 +135,10 @@ class TestbedController(OSKenApp):  # type: ignore[misc]
                 self._changed.wait(left)
         return {"missing": []}
 
-    def _do_install(self, request: dict[str, Any]) -> dict[str, Any]:
+    def _do_install(self, request: JsonObject) -> JsonObject:
         return self._carry_out(self._book.install(request["plan"], rules_from_json(request["rules"])))
 
-    def _do_groups(self, request: dict[str, Any]) -> dict[str, Any]:
+    def _do_groups(self, request: JsonObject) -> JsonObject:
         with self._changed:
             self._errors.clear()
             self._sent.clear()
@@ -149,19 +153,19 @@ class TestbedController(OSKenApp):  # type: ignore[misc]
             self._await_answers()
             return {"error": "; ".join(self._errors[:_MAX_ERRORS])} if self._errors else {}
 
-    def _do_remove(self, request: dict[str, Any]) -> dict[str, Any]:
+    def _do_remove(self, request: JsonObject) -> JsonObject:
         return self._carry_out(self._book.remove(request["plan"]))
 
-    def _do_ports(self, request: dict[str, Any]) -> dict[str, Any]:
+    def _do_ports(self, request: JsonObject) -> JsonObject:
         with self._changed:
             return {"events": list(self._ports)}
 
-    def _do_ports_after(self, request: dict[str, Any]) -> dict[str, Any]:
+    def _do_ports_after(self, request: JsonObject) -> JsonObject:
         with self._changed:
             self._changed.wait_for(lambda: len(self._ports) > request["known"], request["timeout_s"])
             return {"events": self._ports[request["known"] :]}
 
-    def _do_flows(self, request: dict[str, Any]) -> dict[str, Any]:
+    def _do_flows(self, request: JsonObject) -> JsonObject:
         with self._changed:
             self._stats.clear()
             for dpid, switch in self._switches.items():
@@ -169,7 +173,7 @@ class TestbedController(OSKenApp):  # type: ignore[misc]
             self._await_answers()
             return {"flows": [flow for dpid in sorted(self._stats) for flow in self._stats[dpid]]}
 
-    def _carry_out(self, steps: tuple[SwitchStep, ...]) -> dict[str, Any]:
+    def _carry_out(self, steps: tuple[SwitchStep, ...]) -> JsonObject:
         began = time.monotonic()
         with self._changed:
             self._errors.clear()
@@ -195,7 +199,7 @@ class TestbedController(OSKenApp):  # type: ignore[misc]
             self._send(step.dpid, _add_message(switch, rule, step.cookie), f"{rule}")
         self._send(step.dpid, parser.OFPBarrierRequest(switch), answered=True)
 
-    def _send(self, dpid: int, message: Any, what: str = "", *, answered: bool = False) -> None:
+    def _send(self, dpid: int, message: MsgBase, what: str = "", *, answered: bool = False) -> None:
         switch = self._switches[dpid]
         switch.set_xid(message)
         key = (dpid, message.xid)
@@ -217,7 +221,7 @@ class TestbedController(OSKenApp):  # type: ignore[misc]
             self._changed.wait(left)
 
 
-def _add_message(switch: Any, rule: FlowRule, cookie: int) -> Any:
+def _add_message(switch: Datapath, rule: FlowRule, cookie: int) -> MsgBase:
     parser, protocol = switch.ofproto_parser, switch.ofproto
     actions = [parser.OFPActionSetField(**{name: value}) for name, value in rule.set_fields]
     if rule.dec_ttl:
@@ -232,7 +236,7 @@ def _add_message(switch: Any, rule: FlowRule, cookie: int) -> Any:
     )
 
 
-def _group_message(switch: Any, group: FailoverGroup) -> Any:
+def _group_message(switch: Datapath, group: FailoverGroup) -> MsgBase:
     parser, protocol = switch.ofproto_parser, switch.ofproto
     buckets = [
         parser.OFPBucket(
@@ -248,7 +252,7 @@ def _group_message(switch: Any, group: FailoverGroup) -> Any:
     return parser.OFPGroupMod(switch, protocol.OFPGC_ADD, protocol.OFPGT_FF, group.number, buckets)
 
 
-def _delete_message(switch: Any, cookie: int) -> Any:
+def _delete_message(switch: Datapath, cookie: int) -> MsgBase:
     parser, protocol = switch.ofproto_parser, switch.ofproto
     return parser.OFPFlowMod(
         switch,
@@ -260,7 +264,7 @@ def _delete_message(switch: Any, cookie: int) -> Any:
     )
 
 
-def _say(document: dict[str, Any]) -> None:
+def _say(document: JsonObject) -> None:
     sys.stdout.write(json.dumps(document) + "\n")
     sys.stdout.flush()
 

@@ -9,11 +9,11 @@ import signal
 import socket
 import subprocess
 from contextlib import suppress
-from typing import Any
 
 from testbed.emulation.held.channel import Frame, receive, send
 from testbed.emulation.network.emulated_network import EmulatedNetwork
 from testbed.errors import InputError, SessionError
+from testbed.model.json_values import JsonObject
 
 _SIGNALS = range(1, 65)
 
@@ -53,7 +53,7 @@ def words_in_host(net: EmulatedNetwork, name: str, argv: list[str], *, end_point
 
 
 def _start(net: EmulatedNetwork, request: Frame) -> subprocess.Popen[bytes]:
-    asked: dict[str, Any] = request.header
+    asked: JsonObject = request.header
     argv = list(asked.get("argv", ()))
     words = words_in_host(net, str(asked.get("host")), argv, end_point=bool(asked.get("end_point")))
     stdin, stdout, stderr = request.descriptors

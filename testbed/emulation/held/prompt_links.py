@@ -6,21 +6,21 @@ Links are given back as texts that name one link (``label_of``); a word that is 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Any
 
 from testbed.emulation.held.prompt_words import Words
 from testbed.errors import InputError
 from testbed.faults.grammar import standing_fault
+from testbed.model.json_values import Json
 from testbed.model.naming.names import Found, link_text, links_at, lists_of, one_list_of, one_of
 from topologies.network import Link, LinkId, Network, Node, label_of
 
 _COMMENT = re.compile(r"(?:^|\s)#.*", re.DOTALL)
 
 
-def described_network(described: Mapping[str, Any]) -> Network:
+def described_network(described: Json) -> Network:
     """The nodes and links of a description with cables (``testbed.model.wiring.wiring_document``), without capacities."""
     links = tuple(Link(source=source, target=target, key=key) for source, target, key in described["links"])
     nodes = dict.fromkeys(end for link in links for end in (link.source, link.target))

@@ -6,11 +6,11 @@ import os
 import platform
 import shutil
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
 
+from testbed.model.json_values import Json, JsonObject
 from testbed.model.run_records import Manifest
 
 PACKAGES = ("parallel-communications-testbed", "mininet", "networkx", "numba", "numpy", "os-ken", "scapy", "scipy")
@@ -20,8 +20,8 @@ def describe_run(
     *,
     command: str,
     seed: int = 1,
-    plans: Sequence[Mapping[str, Any]] = (),
-    capabilities: Mapping[str, Any] | None = None,
+    plans: Sequence[Json] = (),
+    capabilities: Json | None = None,
 ) -> Manifest:
     """The manifest of a run that starts now on this machine; the result store adds name, run id and times."""
     return Manifest(
@@ -46,7 +46,7 @@ def software_versions() -> dict[str, str]:
     return found | ({"openvswitch": switch} if switch else {})
 
 
-def describe_machine() -> dict[str, Any]:
+def describe_machine() -> JsonObject:
     """Cores this process may use, memory in bytes, kernel, architecture, Python."""
     pages, page_bytes = os.sysconf("SC_PHYS_PAGES"), os.sysconf("SC_PAGE_SIZE")
     return {

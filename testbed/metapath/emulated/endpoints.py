@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from testbed.metapath.known_paths import KnownPaths, dead_link_of, path_label
 from testbed.metapath.metapaths import MetapathSource, SourceEvent
 from testbed.metapath.plan import MetapathPlan, ReceivedDatagrams, SentDatagrams
 from testbed.metapath.wire import Acknowledger, decode_packet, decode_report, encode_packet
+from testbed.model.json_values import JsonObject
 from testbed.model.wiring import Wiring
 from testbed.stream.emulated.endpoints import (
     EndpointProcess,
@@ -126,7 +127,7 @@ def steering_of(plan: MetapathPlan, known: KnownPaths | None) -> Steering:
 @contextmanager
 def source_process(
     net: EmulatedNetwork, wiring: Wiring, plan: MetapathPlan, known: KnownPaths | None, warm: Sequence[int]
-) -> Iterator[tuple[EndpointProcess, Callable[[dict[str, Any]], None]]]:
+) -> Iterator[tuple[EndpointProcess, Callable[[JsonObject], None]]]:
     """The source's end, and the call that notifies it of a port (a JSON object). ``warm``: labels to send under before the start."""
     source, sink = wiring.host_at(plan.source), wiring.host_at(plan.sink)
     raw, reports = raw_socket(net, source), datagram_socket(net, source)

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 from fec.protocol.wire import STREAM_UDP_PORT
 from testbed.emulation.control.controller_link import ControllerLink, PortEvent
@@ -26,6 +25,7 @@ from testbed.metapath.escape_rules import EscapeRules, escape_rules, groups_of
 from testbed.metapath.escape_walks import check_overlaps
 from testbed.metapath.known_paths import KnownPaths, cable_number, known_paths, path_label
 from testbed.metapath.plan import BACKGROUND_AFTER_S, MetapathPlan, MetapathRun, Rerouting
+from testbed.model.json_values import JsonObject
 from testbed.model.progress import Progress, Reading, ReportProgress
 from testbed.model.wiring import Wiring, wire
 from testbed.openflow.rules import stream_rules
@@ -181,7 +181,7 @@ def _stream(running: _Running) -> MetapathRun:
     return _run_of(sent, received, faults, rerouted, busy, {"datapath": net.datapath, **carried})
 
 
-def _port_listener(running: _Running, notify: Callable[[dict[str, Any]], None]) -> Callable[[PortEvent], None]:
+def _port_listener(running: _Running, notify: Callable[[JsonObject], None]) -> Callable[[PortEvent], None]:
     """What happens when a switch reports a port: the route is computed anew, or FT-DRB's source is notified of the cable."""
     cables = CableStates(running.wiring)
 
@@ -197,7 +197,7 @@ def _port_listener(running: _Running, notify: Callable[[dict[str, Any]], None]) 
 
 def _while_it_runs(
     running: _Running, start: float, ends: Sequence[EndpointProcess], schedule: FaultSchedule
-) -> dict[str, Any]:
+) -> JsonObject:
     """Wait for the stream's end, TCP beside it if asked for; what that carried."""
     plan = running.plan
     if plan.background_bps:
@@ -220,7 +220,7 @@ def _run_of(
     faults: tuple[FaultTimes, ...],
     rerouted: tuple[Rerouting, ...],
     busy: float,
-    counters: dict[str, Any],
+    counters: JsonObject,
 ) -> MetapathRun:
     return MetapathRun(
         sent=sent.log,

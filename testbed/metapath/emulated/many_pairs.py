@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from typing import Any
 
 from fec.protocol.wire import STREAM_UDP_PORT
 from testbed.emulation.control.controller_link import ControllerLink
@@ -22,6 +21,7 @@ from testbed.metapath.escape_rules import EscapeRules, escape_rules, groups_of
 from testbed.metapath.known_paths import cable_number, known_paths, path_label
 from testbed.metapath.many_pairs import KNOWN_PATHS, ManyPairsPlan, ManyPairsRun
 from testbed.metapath.plan import MetapathRun
+from testbed.model.json_values import JsonObject
 from testbed.model.progress import Progress, ReportProgress
 from testbed.model.wiring import Wiring, wire
 from testbed.openflow.rules import FlowRule, stream_rules
@@ -35,7 +35,7 @@ from topologies.network import LinkId, Network
 _LEAD_S, _QUIET_S = 1.0, 0.03
 """Between ready and time zero; port changes that follow each other so closely are routed round together."""
 _WARM_EVERY = 4096
-Notify = Callable[[dict[str, Any]], None]
+Notify = Callable[[JsonObject], None]
 
 
 @dataclass

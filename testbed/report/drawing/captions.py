@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import TYPE_CHECKING
 
 from testbed.model.naming.printable import printable
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 MAX_NAMED = 8
 """So many panels or lines are named; of more only the number is told."""
 
 
-def caption_of(figure: Any, name: str) -> str:
+def caption_of(figure: Figure, name: str) -> str:
     """One or two sentences. A figure that has a caption of its own carries it as its label (``figure.set_label``).
 
     ``name``: of the figure, as its file is called; its words stand for a title where there is none.
@@ -49,12 +53,12 @@ def name_in_words(name: str) -> str:
     return name.replace("_", " ").replace("-", " ")
 
 
-def _against(axes: Any) -> str:
+def _against(axes: Axes) -> str:
     down, across = _plain(axes.get_ylabel()), _plain(axes.get_xlabel())
     return f"{down} against {across}" if down and across else down or across
 
 
-def _legend_words(axes: Any) -> list[str]:
+def _legend_words(axes: Axes) -> list[str]:
     return [_plain(word) for word in axes.get_legend_handles_labels()[1] if word and not word.startswith("_")]
 
 

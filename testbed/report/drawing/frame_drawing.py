@@ -17,6 +17,9 @@ from testbed.report.drawing.node_places import place_network
 from topologies.files.formats import write_whole
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
     from testbed.report.drawing.node_places import Point
     from topologies.network import Network
 
@@ -32,7 +35,7 @@ def draw_schedule(
     network: Network | None = None,
     *,
     title: str = "",
-) -> Any:
+) -> Figure:
     """A matplotlib figure: pictograms where the network is given (the first 24 frames), and the busy links of every frame.
 
     ``transfers``: the links of each transfer by label (``a->b``); ``frames``: transfer numbers a frame.
@@ -45,8 +48,8 @@ def draw_schedule(
     strip = 0.9 + 0.16 * min(len(loads), MAX_ROWS)
     figure = Figure(figsize=(11, 2.0 * rows + strip + (0.0 if rows else 0.6)))
     figure.suptitle(title or f"{len(transfers)} transfers in {len(frames)} time frames", y=0.995, fontsize=11)
-    upper: Any = None
-    lower: Any = figure
+    upper: Figure | None = None
+    lower: Figure = figure
     if rows:
         parts: Any = figure.subfigures(2, 1, height_ratios=(2.0 * rows, strip))
         upper, lower = parts
@@ -116,7 +119,7 @@ def draw_busy_links(axes: Any, transfers: Sequence[Sequence[str]], frames: Seque
 
 
 def _draw_pictograms(
-    figure: Any,
+    figure: Figure,
     network: Network,
     transfers: Sequence[Sequence[str]],
     frames: Sequence[Sequence[int]],
@@ -158,7 +161,7 @@ Lane = tuple[tuple[float, float], tuple[float, float]]
 
 
 def draw_pictogram(
-    axes: Any, lanes: Mapping[str, Lane], busy: Iterable[str], bottlenecks: Iterable[str], used: Iterable[str]
+    axes: Axes, lanes: Mapping[str, Lane], busy: Iterable[str], bottlenecks: Iterable[str], used: Iterable[str]
 ) -> None:
     """One frame: ``used`` links of the traffic in grey, those ``busy`` in this frame in colour with an arrow head."""
     from matplotlib.collections import LineCollection

@@ -6,7 +6,7 @@ import io
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from testbed.errors import InputError
 from testbed.model.naming.printable import printable
@@ -14,6 +14,10 @@ from testbed.report.drawing.colours import LIGHT
 from testbed.report.drawing.node_places import Point, close_distance, place_network
 from topologies.files.formats import write_whole
 from topologies.network import Link, Network, Node, reverse_of
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 PLOT_FORMATS = (".svg", ".png", ".pdf")
 MAX_NODES = 20_000
@@ -95,7 +99,7 @@ def _sides(
     return {"switch": max(2.5, switch), "host": max(2.0, host)}
 
 
-def _draw_links(axes: Any, network: Network, places: Mapping[str, Point], dot: float) -> None:
+def _draw_links(axes: Axes, network: Network, places: Mapping[str, Point], dot: float) -> None:
     from matplotlib.collections import LineCollection
     from matplotlib.patches import FancyArrowPatch
 
@@ -174,7 +178,7 @@ def _arc(start: Point, end: Point, bend: float) -> Sequence[Point]:
     ]
 
 
-def _draw_nodes(axes: Any, network: Network, places: Mapping[str, Point], sides: Mapping[str, float]) -> None:
+def _draw_nodes(axes: Axes, network: Network, places: Mapping[str, Point], sides: Mapping[str, float]) -> None:
     for nodes, marker, fill, edge, order in (
         (network.hosts, "o", LIGHT["paper"], LIGHT["soft"], 2),
         (network.switches, "s", LIGHT["measured"], LIGHT["paper"], 3),
@@ -189,7 +193,7 @@ def _draw_nodes(axes: Any, network: Network, places: Mapping[str, Point], sides:
             _write_label(axes, node, places[node.id], sides[node.kind], crowded=len(network.nodes) > MAX_OUTSIDE_LABELS)
 
 
-def _write_label(axes: Any, node: Node, place: Point, side: float, *, crowded: bool) -> None:
+def _write_label(axes: Axes, node: Node, place: Point, side: float, *, crowded: bool) -> None:
     """The id inside its mark where it is legible there, else above it, else (a host, or a crowd) not at all; below a
     switch what its file calls it besides (Topology Zoo, topohub)."""
     inside = min(9.0, side * 0.62, side * 0.95 / (0.62 * len(node.id)))
@@ -204,7 +208,7 @@ def _write_label(axes: Any, node: Node, place: Point, side: float, *, crowded: b
         _write(axes, str(other)[:24], place, -side * 0.6, 5.5, LIGHT["soft"])
 
 
-def _write(axes: Any, text: str, place: Point, offset: float, size: float, colour: str) -> None:
+def _write(axes: Axes, text: str, place: Point, offset: float, size: float, colour: str) -> None:
     """Text in the middle of a place, or points above (below) it."""
     axes.annotate(
         printable(text),
@@ -220,7 +224,7 @@ def _write(axes: Any, text: str, place: Point, offset: float, size: float, colou
     )
 
 
-def _write_title(figure: Any, network: Network, size: tuple[float, float]) -> None:
+def _write_title(figure: Figure, network: Network, size: tuple[float, float]) -> None:
     inset = 0.25 / size[0]
     most = int(size[0] * 8.5)
     name = printable(network.name)

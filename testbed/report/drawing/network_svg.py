@@ -6,8 +6,8 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
 
+from testbed.model.json_values import Json
 from testbed.model.naming.printable import printable
 from testbed.model.run_records import FaultRecord, LinkLoad, SessionRun
 from testbed.report.drawing.colours import layer_class
@@ -130,7 +130,7 @@ def link_title(load: LinkLoad, faults: Sequence[tuple[int, FaultRecord]], layers
     return words
 
 
-def shape_words(link: Mapping[str, Any]) -> tuple[str, str]:
+def shape_words(link: Json) -> tuple[str, str]:
     """Capacity and delay of a link as a network's document has it, and behind the delay what impairs it."""
     capacity, delay_s = link.get("capacity_bps"), link.get("delay_s")
     heading, factor = column("capacity_bps", [capacity])
@@ -140,7 +140,7 @@ def shape_words(link: Mapping[str, Any]) -> tuple[str, str]:
     return written, f"{delay}; {short_text(known_impairments(impaired))}" if impaired else delay
 
 
-def shaped_links(network: Mapping[str, Any]) -> dict[tuple[str, str, int], Mapping[str, Any]]:
+def shaped_links(network: Json) -> dict[tuple[str, str, int], Json]:
     """(source, target, key) -> the link of a network's document; in an undirected one each stands for both directions."""
     found = {(li["source"], li["target"], li.get("key", 0)): li for li in network.get("links", ())}
     if network.get("directed", True):
@@ -148,7 +148,7 @@ def shaped_links(network: Mapping[str, Any]) -> dict[tuple[str, str, int], Mappi
     return {(b, a, key): link for (a, b, key), link in found.items()} | found
 
 
-def link_words(network: Mapping[str, Any]) -> str:
+def link_words(network: Json) -> str:
     """Capacities and delays of all links in one sentence: what they share, or from what to what they go.
 
     >>> link_words({"links": [{"capacity_bps": 1e7, "delay_s": 0.0}, {"capacity_bps": 2e7, "delay_s": 0.0}]})

@@ -9,14 +9,14 @@ from __future__ import annotations
 import html
 import io
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 from testbed.extras import installed, pip_command
+from testbed.model.json_values import Json
 from testbed.report.drawing.captions import caption_of, name_in_words
 
-Draw = Callable[[], Mapping[str, Any]]
+Draw = Callable[[], Json]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,9 +53,7 @@ def caption_in(drawing: str, name: str) -> str:
     return html.unescape(found[1]) if found else name_in_words(name)
 
 
-def _saved(
-    salt: str, draw: Draw, settings: Mapping[str, Any], formats: tuple[str, ...]
-) -> dict[str, tuple[str, dict[str, bytes]]]:
+def _saved(salt: str, draw: Draw, settings: Json, formats: tuple[str, ...]) -> dict[str, tuple[str, dict[str, bytes]]]:
     import matplotlib
     import matplotlib.pyplot as plt
 

@@ -5,9 +5,6 @@ Kept apart so that a streaming run, which never opens the prompt, does not load 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from testbed.emulation.network.mininet_objects.late_shell import WordsAt
 from testbed.emulation.network.mininet_objects.nodes import (
     BuiltHost,
@@ -17,9 +14,10 @@ from testbed.emulation.network.mininet_objects.nodes import (
     BuiltSwitch,
     SetCables,
 )
+from testbed.model.json_values import Json
 
 
-def mininet_view(described: Mapping[str, Any], words_at: WordsAt, set_cables: SetCables) -> BuiltMininet:
+def mininet_view(described: Json, words_at: WordsAt, set_cables: SetCables) -> BuiltMininet:
     """Hosts, switches and cables as Mininet objects, called as the network calls them.
 
     ``described``: as of ``testbed.model.wiring.wiring_document`` with its cables; ``words_at(name, argv)``: the words that run a program

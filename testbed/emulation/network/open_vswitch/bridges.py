@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from testbed.model.json_values import JsonObject
 from testbed.model.parts import Part
 from testbed.model.wiring import WiredSwitch, Wiring
 
@@ -54,19 +55,19 @@ def shares_of(ports: PortsOfBridges, most_ports: int, share_ports: int) -> tuple
 
 def bridge_operations(
     switches: Sequence[WiredSwitch], ports: PortsOfBridges, datapath_type: str, controller_port: int | None
-) -> list[dict[str, Any]]:
+) -> list[JsonObject]:
     """RFC 7047 operations that create these bridges with their ports.
 
     Bridges speak OpenFlow 1.3, keep their rules without a controller (fail mode secure), and forward nothing unasked.
     """
-    operations: list[dict[str, Any]] = []
+    operations: list[JsonObject] = []
     bridges = []
     for number, switch in enumerate(switches):
         made = [_port(f"b{number}", switch.device, None)]
         made += [_port(f"b{number}p{port}", name, port) for name, port in ports[switch.name]]
         for operation_pair, _ in made:
             operations += operation_pair
-        row: dict[str, Any] = {
+        row: JsonObject = {
             "name": switch.device,
             "ports": _set(reference for _, reference in made),
             "datapath_type": datapath_type,
@@ -84,16 +85,16 @@ def bridge_operations(
     return operations
 
 
-def _port(key: str, name: str, number: int | None) -> tuple[list[dict[str, Any]], list[str]]:
+def _port(key: str, name: str, number: int | None) -> tuple[list[JsonObject], list[str]]:
     """The two rows of one port, and the reference to it; ``number`` None: the bridge's own internal port."""
-    interface: dict[str, Any] = {"name": name, "type": "internal"} if number is None else {"name": name, "type": ""}
+    interface: JsonObject = {"name": name, "type": "internal"} if number is None else {"name": name, "type": ""}
     if number is not None:
         interface["ofport_request"] = number
     port = {"name": name, "interfaces": ["named-uuid", f"i{key}"]}
     return [_insert("Interface", f"i{key}", interface), _insert("Port", f"p{key}", port)], ["named-uuid", f"p{key}"]
 
 
-def _controller(port: int) -> dict[str, Any]:
+def _controller(port: int) -> JsonObject:
     return {
         "target": f"tcp:127.0.0.1:{port}",
         "max_backoff": _MAX_BACKOFF_MS,
@@ -102,7 +103,7 @@ def _controller(port: int) -> dict[str, Any]:
     }
 
 
-def _insert(table: str, name: str, row: dict[str, Any]) -> dict[str, Any]:
+def _insert(table: str, name: str, row: JsonObject) -> JsonObject:
     return {"op": "insert", "table": table, "uuid-name": name, "row": row}
 
 

@@ -16,9 +16,10 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from testbed.errors import CapabilityError
+from testbed.model.json_values import JsonObject
 
 Datapath = Literal["kernel", "user"]
 _SCHEMA_PLACES = ("/usr/share/openvswitch", "/usr/local/share/openvswitch")
@@ -72,12 +73,12 @@ class SwitchDaemon:
         with contextlib.suppress(PermissionError):  # an ordinary user's switches wait their turn like everything else
             os.setpriority(os.PRIO_PROCESS, self._processes[-1].pid, _NICENESS)
 
-    def transact(self, operations: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    def transact(self, operations: Sequence[JsonObject]) -> list[JsonObject]:
         """Carry out one transaction and have the daemon apply it (``is_applied``).
 
         Raises CapabilityError with the database's words where an operation is refused.
         """
-        root: dict[str, Any] = {"table": "Open_vSwitch", "where": []}
+        root: JsonObject = {"table": "Open_vSwitch", "where": []}
         bump = [
             {"op": "mutate", **root, "mutations": [["next_cfg", "+=", 1]]},
             {"op": "select", **root, "columns": ["next_cfg"]},
@@ -101,19 +102,19 @@ class SwitchDaemon:
         rows = self._request([query])[0]["rows"]
         return [f"{row['name']}: {row['error']}" for row in rows if isinstance(row["error"], str) and row["error"]]
 
-    def _request(self, operations: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    def _request(self, operations: Sequence[JsonObject]) -> list[JsonObject]:
         assert self._connection is not None
         self._requests += 1
         message = {"method": "transact", "params": ["Open_vSwitch", *operations], "id": self._requests}
         self._connection.sendall(json.dumps(message).encode())
         answer = self._answer(self._requests)
-        results: list[dict[str, Any]] = answer.get("result") or []
+        results: list[JsonObject] = answer.get("result") or []
         wrong = [r for r in results if r and r.get("error")]
         if answer.get("error") or wrong:
             raise CapabilityError(f"Open vSwitch refused a setting: {json.dumps(wrong or answer.get('error'))}")
         return results
 
-    def _answer(self, request: int) -> dict[str, Any]:
+    def _answer(self, request: int) -> JsonObject:
         assert self._connection is not None
         decoder = json.JSONDecoder()
         while True:

@@ -12,7 +12,6 @@ import subprocess
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 from testbed.emulation.network.open_vswitch.switch_daemon import (
     Datapath,
@@ -22,6 +21,7 @@ from testbed.emulation.network.open_vswitch.switch_daemon import (
 )
 from testbed.emulation.sandbox.sandbox import require_sandbox
 from testbed.errors import CapabilityError, InvalidRunError
+from testbed.model.json_values import JsonObject
 
 _FORGET_S = 10.0
 _BRIDGES_LIMIT_S, _OPERATION_LIMIT_S = 60.0, 0.01
@@ -57,7 +57,7 @@ class PrivateSwitches:
             if len(self._daemons) > 1:
                 daemon.pause()
 
-    def set_up(self, operations: Callable[[Sequence[str], str], Sequence[dict[str, Any]]]) -> None:
+    def set_up(self, operations: Callable[[Sequence[str], str], Sequence[JsonObject]]) -> None:
         """Have each daemon carry out ``operations(its bridges, Open vSwitch's datapath type)``; return when all have.
 
         CapabilityError where an operation is refused or a port cannot be set up; InvalidRunError where the daemons do not finish in
