@@ -1,7 +1,7 @@
 """The steps of an algorithm compiled by numba into one entry: what all compiled code of the testbed is made by.
 
-Steps are plain functions that tests can run as they are. An entry, and the steps that it calls, directly or not, are compiled
-together when the entry is first called, which takes seconds; the result is kept (see fec.compile) until one of them changes.
+Steps are plain functions that tests can run as they are. An entry, and the steps that it calls, directly or not (it finds them by
+their names in the code), are compiled together when the entry is first called, which takes seconds; the result is kept (see fec.compile) until one of them changes.
 
 A step that is handed a named tuple of arrays is handed seven words an array in every call, and its code would have to be put into
 its callers. ``by_reference(tables)`` in the entry hands tables on as one pointer. Where an array lies never changes, which the
@@ -12,20 +12,35 @@ from __future__ import annotations
 
 import functools
 import hashlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from types import FunctionType
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from fec.compile import compiled
+from testbed.arrays import Records
 
-Step = Callable[..., Any]
+if TYPE_CHECKING:  # numba takes long to import
+    from llvmlite.ir import IRBuilder, Value
+    from numba.core.base import BaseContext
+    from numba.core.datamodel.manager import DataModelManager
+    from numba.core.types import Type
+    from numba.core.typing.templates import Signature
+
+Step = TypeVar("Step", bound=Callable[..., Any])
 Table = TypeVar("Table")
-_registered: set[Step] = set()
+_registered: set[Callable[..., Any]] = set()
+_inline: set[Callable[..., Any]] = set()
 
 
-def compiled_entry(entry: Step, steps: Iterable[Step], *, inline: Iterable[Step] = (), **options: Any) -> Any:
-    """The entry compiled with the steps that it may call; code of the ``inline`` ones is put where they are called.
+def inline(step: Step) -> Step:
+    """Put the code of a step where it is called, since its tables cost much to hand over."""
+    _inline.add(step)
+    return step
+
+
+def compiled_entry(entry: Step, **options: Any) -> Step:
+    """The entry compiled with the steps that it calls.
 
     ``options``: numba's, of the entry and of the steps.
     """
@@ -34,17 +49,28 @@ def compiled_entry(entry: Step, steps: Iterable[Step], *, inline: Iterable[Step]
     register_references()
     register_prefetch()
     register_first_bit()
-    inline, steps = tuple(inline), tuple(steps)
-    for step in (*inline, *steps):
+    steps = steps_of(entry)
+    for step in steps[1:]:
         if step not in _registered:  # without an entry for C, which only Python would call
-            register_jitable(no_cfunc_wrapper=True, forceinline=step in inline, **options)(step)
+            register_jitable(no_cfunc_wrapper=True, forceinline=step in _inline, **options)(step)
             _registered.add(step)
     named = FunctionType(entry.__code__, entry.__globals__, entry.__name__)
-    named.__qualname__ = f"{entry.__name__}_{fingerprint((entry, *inline, *steps))}"
-    return compiled(named, **options)
+    named.__qualname__ = f"{entry.__name__}_{fingerprint(steps)}"
+    return cast(Step, compiled(named, **options))
 
 
-def fingerprint(steps: Iterable[Step]) -> str:
+def steps_of(entry: Callable[..., Any]) -> list[FunctionType]:
+    """The entry, and the functions that its code names, directly or not; without those of this module, which numba is taught."""
+    steps = [cast(FunctionType, entry)]
+    for step in steps:
+        called = (step.__globals__.get(name) for name in step.__code__.co_names)
+        for found in called:
+            if isinstance(found, FunctionType) and found.__module__ != __name__ and found not in steps:
+                steps.append(found)
+    return steps
+
+
+def fingerprint(steps: Iterable[FunctionType]) -> str:
     """Changes with the code of any step, with the numbers and the fields of named tuples that one refers to, and with this module.
 
     numba itself looks at the file of the entry alone, so the entry is kept under a name with this in it.
@@ -65,7 +91,7 @@ def by_reference(tables: Table) -> Table:
     return tables
 
 
-def prefetch(records: Any, place: int) -> None:
+def prefetch(records: Records[object], place: int) -> None:
     """Fetch a record of an array into the processor's cache, since it is needed soon. In Python nothing happens."""
 
 
@@ -98,15 +124,15 @@ def register_references() -> None:
 
     @register_model(Reference)
     class ReferenceModel(models.PrimitiveModel):  # type: ignore[misc]
-        def __init__(self, manager: Any, kind: Any) -> None:
+        def __init__(self, manager: DataModelManager, kind: Reference) -> None:
             super().__init__(manager, kind, manager.lookup(kind.to).get_value_type().as_pointer())
 
     @type_callable(by_reference)  # type: ignore[untyped-decorator]
-    def type_reference(context: Any) -> Any:
+    def type_reference(context: BaseContext) -> Callable[[Type], Type]:
         return lambda tables: tables if tables == types.none else Reference(tables)
 
     @lower_builtin(by_reference, types.Any)  # type: ignore[untyped-decorator]
-    def make_reference(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    def make_reference(context: BaseContext, builder: IRBuilder, signature: Signature, arguments: Sequence[Value]) -> Value:
         if signature.return_type == types.none:
             return context.get_dummy_value()
         return opaque(builder, cgutils.alloca_once_value(builder, arguments[0]))
@@ -115,7 +141,7 @@ def register_references() -> None:
     class ReferenceFields(AttributeTemplate):  # type: ignore[misc]
         key = Reference
 
-        def generic_resolve(self, kind: Any, name: str) -> Any:
+        def generic_resolve(self, kind: Reference, name: str) -> Type | None:
             if name not in kind.to.fields:
                 return None
             field = kind.to.types[kind.to.fields.index(name)]
@@ -124,17 +150,17 @@ def register_references() -> None:
             return Reference(field) if hasattr(field, "fields") else field
 
     @lower_getattr_generic(Reference)  # type: ignore[untyped-decorator]
-    def read_field(context: Any, builder: Any, kind: Any, pointer: Any, name: str) -> Any:
+    def read_field(context: BaseContext, builder: IRBuilder, kind: Reference, pointer: Value, name: str) -> Value:
         place = kind.to.fields.index(name)
         field = cgutils.gep_inbounds(builder, pointer, 0, place)
         whole = kind.to.types[place]
         return field if hasattr(whole, "fields") or is_whole(whole) else read_parts(builder, field)
 
-    def is_whole(field: Any) -> bool:
+    def is_whole(field: Type) -> bool:
         return isinstance(field, types.Array) and field.layout == "C"
 
 
-def opaque(builder: Any, pointer: Any) -> Any:
+def opaque(builder: IRBuilder, pointer: Value) -> Value:
     """The same pointer; the compiler does not know what it points to, so what is read through it cannot be read before."""
     from llvmlite import ir
 
@@ -142,13 +168,13 @@ def opaque(builder: Any, pointer: Any) -> Any:
     return builder.asm(kind, "", "=r,0,~{memory}", [pointer], True)
 
 
-def constant(builder: Any, loaded: Any) -> Any:
+def constant(builder: IRBuilder, loaded: Value) -> Value:
     """What was read through a reference never changes: it need not be read again after code has written elsewhere."""
     loaded.set_metadata("invariant.load", builder.module.add_metadata([]))
     return loaded
 
 
-def read_parts(builder: Any, pointer: Any) -> Any:
+def read_parts(builder: IRBuilder, pointer: Value) -> Value:
     """What lies there, part by part: parts that nobody looks at are not read in the end."""
     from numba.core import cgutils
 
@@ -162,7 +188,7 @@ def read_parts(builder: Any, pointer: Any) -> Any:
 
 
 @functools.cache
-def register_rows() -> Any:
+def register_rows() -> type[Type]:
     """Teach numba the arrays that a reference names: a pointer to what numba knows of the array. Indices are not looked at: they
     must not be negative. Returns the type's class.
     """
@@ -176,11 +202,11 @@ def register_rows() -> Any:
     from numba.np.arrayobj import load_item, store_item
 
     class Rows(types.Type):  # type: ignore[misc]
-        def __init__(self, of: Any) -> None:
+        def __init__(self, of: types.Array[Type]) -> None:
             self.of = of
             super().__init__(name=f"Rows_{hashlib.sha256(repr(of).encode()).hexdigest()[:16]}")
 
-        def at(self, place: Any) -> Any:
+        def at(self, place: Type) -> Type | None:
             """The type of what is there, None: that is no place."""
             count = 1 if isinstance(place, types.Integer) else getattr(place, "count", 0)
             if count == self.of.ndim:
@@ -189,18 +215,18 @@ def register_rows() -> Any:
 
     @register_model(Rows)
     class RowsModel(models.PrimitiveModel):  # type: ignore[misc]
-        def __init__(self, manager: Any, kind: Any) -> None:
+        def __init__(self, manager: DataModelManager, kind: Rows) -> None:
             super().__init__(manager, kind, manager.lookup(kind.of).get_value_type().as_pointer())
 
     @infer_global(operator.getitem)
     class GetRow(AbstractTemplate):  # type: ignore[misc]
-        def generic(self, arguments: Any, keywords: Any) -> Any:
+        def generic(self, arguments: tuple[Type, ...], keywords: dict[str, Type]) -> Signature | None:
             found = arguments[0].at(arguments[1]) if isinstance(arguments[0], Rows) else None
             return None if found is None else signature(found, *arguments)
 
     @infer_global(operator.setitem)
     class SetRow(AbstractTemplate):  # type: ignore[misc]
-        def generic(self, arguments: Any, keywords: Any) -> Any:
+        def generic(self, arguments: tuple[Type, ...], keywords: dict[str, Type]) -> Signature | None:
             rows, place, _ = arguments
             if isinstance(rows, Rows) and rows.at(place) is rows.of.dtype:
                 return signature(types.none, rows, place, rows.of.dtype)
@@ -208,27 +234,27 @@ def register_rows() -> Any:
 
     @infer_global(len)
     class CountRows(AbstractTemplate):  # type: ignore[misc]
-        def generic(self, arguments: Any, keywords: Any) -> Any:
+        def generic(self, arguments: tuple[Type, ...], keywords: dict[str, Type]) -> Signature | None:
             return signature(types.intp, *arguments) if isinstance(arguments[0], Rows) else None
 
     @infer_getattr
     class RowsFields(AttributeTemplate):  # type: ignore[misc]
         key = Rows
 
-        def resolve_shape(self, rows: Any) -> Any:
+        def resolve_shape(self, rows: Rows) -> Any:
             return UniTuple(types.intp, rows.of.ndim)
 
     @lower_getattr(Rows, "shape")  # type: ignore[untyped-decorator]
-    def read_shape(context: Any, builder: Any, kind: Any, rows: Any) -> Any:
+    def read_shape(context: BaseContext, builder: IRBuilder, kind: Type, rows: Value) -> Value:
         return read_parts(builder, cgutils.gep_inbounds(builder, rows, 0, SHAPE))
 
     @lower_builtin(len, Rows)  # type: ignore[untyped-decorator]
-    def count_rows(context: Any, builder: Any, signed: Any, arguments: Any) -> Any:
+    def count_rows(context: BaseContext, builder: IRBuilder, signed: Signature, arguments: Sequence[Value]) -> Value:
         return array_field(builder, arguments[0], SHAPE, 0)
 
     @lower_builtin(operator.getitem, Rows, types.Integer)  # type: ignore[untyped-decorator]
     @lower_builtin(operator.getitem, Rows, BaseTuple)  # type: ignore[untyped-decorator]
-    def get_row(context: Any, builder: Any, signed: Any, arguments: Any) -> Any:
+    def get_row(context: BaseContext, builder: IRBuilder, signed: Signature, arguments: Sequence[Value]) -> Value:
         rows = signed.args[0].of
         if signed.return_type != rows.dtype:
             of_array = context.get_function(operator.getitem, signature(signed.return_type, rows, signed.args[1]))
@@ -237,7 +263,7 @@ def register_rows() -> Any:
 
     @lower_builtin(operator.setitem, Rows, types.Integer, types.Any)  # type: ignore[untyped-decorator]
     @lower_builtin(operator.setitem, Rows, BaseTuple, types.Any)  # type: ignore[untyped-decorator]
-    def set_row(context: Any, builder: Any, signed: Any, arguments: Any) -> Any:
+    def set_row(context: BaseContext, builder: IRBuilder, signed: Signature, arguments: Sequence[Value]) -> Value:
         row = row_pointer(context, builder, signed, arguments)
         store_item(context, builder, signed.args[0].of, arguments[2], row)
         return context.get_dummy_value()
@@ -249,14 +275,14 @@ DATA, SHAPE = 4, 5
 """Fields of what numba knows of an array."""
 
 
-def array_field(builder: Any, array: Any, *place: int) -> Any:
+def array_field(builder: IRBuilder, array: Value, *place: int) -> Value:
     """A field of what a pointer to an array points to."""
     from numba.core import cgutils
 
     return constant(builder, builder.load(cgutils.gep_inbounds(builder, array, 0, *place)))
 
 
-def row_pointer(context: Any, builder: Any, signed: Any, arguments: Any) -> Any:
+def row_pointer(context: BaseContext, builder: IRBuilder, signed: Signature, arguments: Sequence[Value]) -> Value:
     """Where that is which code asks for: (rows, its place, ...)."""
     from numba.core import cgutils, types
 
@@ -279,11 +305,11 @@ def register_prefetch() -> None:
     from numba.extending import lower_builtin, type_callable
 
     @type_callable(prefetch)  # type: ignore[untyped-decorator]
-    def type_prefetch(context: Any) -> Any:
+    def type_prefetch(context: BaseContext) -> Callable[[Type, Type], Type]:
         return lambda records, place: types.none
 
     @lower_builtin(prefetch, register_rows(), types.Integer)  # type: ignore[untyped-decorator]
-    def make_prefetch(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    def make_prefetch(context: BaseContext, builder: IRBuilder, signature: Signature, arguments: Sequence[Value]) -> Value:
         address = builder.bitcast(row_pointer(context, builder, signature, arguments), cgutils.voidptr_t)
         word = ir.IntType(32)
         fetch = ir.FunctionType(ir.VoidType(), [cgutils.voidptr_t, word, word, word])
@@ -300,10 +326,10 @@ def register_first_bit() -> None:
     from numba.extending import lower_builtin, type_callable
 
     @type_callable(first_bit)  # type: ignore[untyped-decorator]
-    def type_first_bit(context: Any) -> Any:
+    def type_first_bit(context: BaseContext) -> Callable[[Type], Type]:
         return lambda word: types.int64
 
     @lower_builtin(first_bit, types.Integer)  # type: ignore[untyped-decorator]
-    def make_first_bit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    def make_first_bit(context: BaseContext, builder: IRBuilder, signature: Signature, arguments: Sequence[Value]) -> Value:
         word = context.cast(builder, arguments[0], signature.args[0], types.int64)
         return builder.cttz(word, ir.IntType(1)(1))

@@ -6,13 +6,14 @@ meet in the network's tables (``network_model.py``, ``static_paths.py``) and in 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import inspect
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from testbed.arrays import IntArray
 from testbed.faults.fault import Fault
 from testbed.interconnect.injection import Injections
 from testbed.interconnect.network_model import NetworkModel, zero_load_ticks
@@ -20,6 +21,7 @@ from testbed.interconnect.parameters import MAX_S, PS_PER_TICK, SimulationParame
 from testbed.interconnect.relation_tables import FIRST, NO_DETOUR, UNDECIDED, VALIANT
 from testbed.interconnect.static_paths import NONE
 
+Copy = TypeVar("Copy")
 FORGOTTEN_S = 20.0
 """Failures and repairs later than this that come after the end of the run are left out."""
 
@@ -108,29 +110,29 @@ class FtDrbSettings(NamedTuple):
 class Messages(NamedTuple):
     """One entry a message, in order of ``born``; its number is its place."""
 
-    born: NDArray[np.int64]
+    born: IntArray
     """The tick at which it is made."""
-    source: NDArray[np.int32]
-    destination: NDArray[np.int32]
-    ticks: NDArray[np.int64]
+    source: IntArray
+    destination: IntArray
+    ticks: IntArray
     """From its head to its tail."""
-    variant: NDArray[np.uint8]
+    variant: IntArray
     """Which of the routing tables it follows: which way round where both are as long; under a relation: which part of its way
     it is on (``relation_tables``)."""
-    first: NDArray[np.int32]
+    first: IntArray
     """The router that its detour leads over; NONE: no detour."""
 
 
 class CableEvents(NamedTuple):
     """When which cable fails or works again, in order of time; and the links that each cable is made of."""
 
-    tick: NDArray[np.int64]
-    cable: NDArray[np.int32]
-    down: NDArray[np.uint8]
+    tick: IntArray
+    cable: IntArray
+    down: IntArray
     """1: it fails; 0: it works again."""
-    first: NDArray[np.int32]
+    first: IntArray
     """Where a cable's part of ``links`` begins."""
-    links: NDArray[np.int32]
+    links: IntArray
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -172,6 +174,12 @@ def build_inputs(
     )
 
 
+def copied(kind: Callable[..., Copy], source: object, **given: object) -> Copy:
+    """A named tuple whose fields are as given, or else as those of the same name in ``source``."""
+    names = inspect.signature(kind).parameters.keys() - given.keys()
+    return kind(**given, **{name: getattr(source, name) for name in names})
+
+
 def _options(model: NetworkModel, parameters: SimulationParameters, injections: Injections) -> EngineOptions:
     nac = parameters.nac
     last = int(injections.time_ps[-1]) // PS_PER_TICK if len(injections) else 0
@@ -190,20 +198,8 @@ def _options(model: NetworkModel, parameters: SimulationParameters, injections: 
         timeout=ticks(parameters.timeout_s) if parameters.deadlock == "disha" else 0,
         bubble=parameters.deadlock == "bubble",
         hop_cap=parameters.ft_drb.hop_cap_diameters * max(model.paths.diameter, 1),
-        nac=NacSettings(
-            enabled=parameters.deadlock == "nac",
-            control=ticks(nac.control_s),
-            retry=ticks(retry_s),
-            repeat_when_full=nac.repeat_when_full,
-            own_request=nac.own_request,
-            reserve=nac.reserve,
-            stop_local=nac.stop_local,
-            recovery_run=nac.recovery_run,
-            slack=nac.slack,
-            strict_slot=nac.strict_slot,
-            stop_output=nac.stop_output,
-            identify_anew=nac.identify_anew,
-            ask_anew=nac.ask_anew,
+        nac=copied(
+            NacSettings, nac, enabled=parameters.deadlock == "nac", control=ticks(nac.control_s), retry=ticks(retry_s)
         ),
     )
 
@@ -214,27 +210,20 @@ def build_settings(parameters: SimulationParameters) -> FtDrbSettings:
     one, two = (
         zero_load_ticks(parameters, routers, parameters.packet_bytes + parameters.header_bytes) for routers in (1, 2)
     )
-    return FtDrbSettings(
-        paths=drb.paths,
-        first_paths=drb.first_paths,
-        notifications=drb.notifications,
+    return copied(
+        FtDrbSettings,
+        drb,
         mark_by_count=drb.marking != "clock",
         mark_by_clock=drb.marking != "ack",
         marking_ticks=ticks(drb.marking_s),
         probe_by_count=drb.probing != "clock",
         probe_by_clock=drb.probing != "request",
-        probe_every=drb.probe_every,
         probe_ticks=ticks(drb.probe_s),
-        always=drb.always,
         threshold=float(drb.threshold),
         tolerance=float(drb.tolerance),
-        averaging=drb.averaging,
-        hysteresis=drb.hysteresis,
         base_ticks=one,
         hop_ticks=two - one,
         notify_by_router=drb.notifier == "router",
-        notify_queued=drb.notify_queued,
-        reuse_notifications=drb.reuse_notifications,
         link_up_by_router=drb.link_up == "router",
         synthetic_probes=drb.probes == "synthetic",
         ack_ticks=parameters.serialization_ticks(drb.ack_bytes),

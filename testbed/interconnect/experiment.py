@@ -6,8 +6,8 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,7 @@ from testbed.interconnect.patterns import build_pattern
 from testbed.interconnect.results import NAC_EVENTS, Simulation, summarize
 from testbed.interconnect.simulation import simulate
 from testbed.interconnect.traffic_files import read_messages
+from testbed.model.json_values import Json, JsonObject
 from testbed.model.samples import half_width
 from testbed.model.verdict import Check, Verdict
 from topologies import Network
@@ -43,7 +44,7 @@ class Experiment:
     network: Network
     parameters: SimulationParameters
     pattern: str = "uniform"
-    traffic: Mapping[str, Any] | None = None
+    traffic: Json | None = None
     """A traffic file's document of messages, instead of a pattern."""
     rate_per_s: float
     """Messages a second of every sender."""
@@ -69,7 +70,7 @@ def own_routing(network: Network) -> str:
     return known.get(named, "shortest-path") if isinstance(named, str) else "shortest-path"
 
 
-def run_seed(experiment: Experiment, seed: int) -> dict[str, Any]:
+def run_seed(experiment: Experiment, seed: int) -> JsonObject:
     """One run's row: figures of the measured messages, and the counts of all."""
     parameters = replace(experiment.parameters, seed=seed)
     injections = _messages(experiment, parameters, seed)
@@ -87,12 +88,7 @@ def run_seed(experiment: Experiment, seed: int) -> dict[str, Any]:
     return {
         "seed": seed,
         "load": experiment.rate_per_s / parameters.packets_per_s(1.0),
-        "mean_latency_s": summary.mean_latency_s,
-        "network_latency_s": summary.network_latency_s,
-        "destination_mean_latency_s": summary.destination_mean_latency_s,
-        "throughput": summary.throughput,
-        "accepted_packets_per_s": summary.accepted_packets_per_s,
-        "measured": summary.measured,
+        **asdict(summary),
         "sent": run.sent,
         "received": run.received,
         "conserved": run.conserved,
@@ -191,7 +187,7 @@ class SimulationPlan:
             raise InputError(f"seeds {self.seeds}: give one or more, 0 or more each")
 
 
-def simulation_document(experiment: Experiment, rows: Sequence[Mapping[str, Any]], verdict: Verdict) -> dict[str, Any]:
+def simulation_document(experiment: Experiment, rows: Sequence[Json], verdict: Verdict) -> JsonObject:
     """What ``testbed simulate --json`` prints, but for what its files are called: means over the seeds with half their 95 %
     confidence intervals, and every seed's row."""
     latency, latency_half = _mean(rows, "mean_latency_s")
@@ -222,7 +218,7 @@ def simulation_document(experiment: Experiment, rows: Sequence[Mapping[str, Any]
     }
 
 
-def _mean(rows: Sequence[Mapping[str, Any]], name: str) -> tuple[float | None, float | None]:
+def _mean(rows: Sequence[Json], name: str) -> tuple[float | None, float | None]:
     """Mean over seeds and half its 95 % confidence interval (None where there is none)."""
     values = [row[name] for row in rows if row[name] is not None]
     if not values:
@@ -230,7 +226,7 @@ def _mean(rows: Sequence[Mapping[str, Any]], name: str) -> tuple[float | None, f
     return statistics.fmean(values), half_width(values) if len(values) > 1 else None
 
 
-def judge_runs(rows: Sequence[Mapping[str, Any]]) -> Verdict:
+def judge_runs(rows: Sequence[Json]) -> Verdict:
     """Every message made is delivered (conservation), nothing deadlocks, no packet circles; of no message, or, at some load,
     none that was measured between warm-up and end, a run cannot tell."""
     sent, received = sum(row["sent"] for row in rows), sum(row["received"] for row in rows)

@@ -7,9 +7,13 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from testbed.model.samples import half_width, whiskers
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 Row = Mapping[str, Any]
 ENOUGH_SEEDS = 3
@@ -19,9 +23,9 @@ SATURATED = 3.0
 _COLOUR, _OTHER = "#3b6ea5", "#c98b2b"
 
 
-def simulation_figures(rows: Sequence[Row]) -> dict[str, Any]:
+def simulation_figures(rows: Sequence[Row]) -> dict[str, Figure]:
     """Figure name -> matplotlib figure, for the rows of one run (one a rate and seed)."""
-    drawn: dict[str, Any] = {}
+    drawn: dict[str, Figure] = {}
     if any(row["mean_latency_s"] is not None and not row["deadlocked"] for row in rows):
         drawn["latency-over-load"] = _over_load(rows, "mean_latency_s", 1e6, "mean latency, µs, source queue included")
         drawn["throughput-over-load"] = _over_load(
@@ -97,7 +101,7 @@ def saturation_load(rows: Sequence[Row]) -> float | None:
     return next((load for load, mean in means.items() if mean > SATURATED * lowest), None)
 
 
-def _mark_saturation(axes: Any, rows: Sequence[Row], *, ideal: bool) -> None:
+def _mark_saturation(axes: Axes, rows: Sequence[Row], *, ideal: bool) -> None:
     """An upright where latency says so; ``ideal``: also the line on which everything that is offered is delivered."""
     loads = sorted({row["load"] for row in rows})
     if ideal and len(loads) > 1:

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from testbed.arrays import FloatArray, IntArray
 from testbed.errors import InputError
 from testbed.interconnect.patterns import DestinationPattern
 
@@ -25,10 +25,10 @@ class Injections:
     ``destination`` (int32, node numbers), ``size_bytes`` (int64; None: each as long as a packet).
     """
 
-    time_ps: NDArray[np.int64]
-    source: NDArray[np.int32]
-    destination: NDArray[np.int32]
-    size_bytes: NDArray[np.int64] | None = None
+    time_ps: IntArray
+    source: IntArray
+    destination: IntArray
+    size_bytes: IntArray | None = None
 
     def __post_init__(self) -> None:
         if not self.time_ps.shape == self.source.shape == self.destination.shape:
@@ -118,7 +118,7 @@ def burst_at(pattern: DestinationPattern, *, time_s: float, messages: int) -> In
     return merge([Injections(time_ps=time, source=source, destination=np.asarray(there, dtype=np.int32))])
 
 
-def _times(process: InjectionProcess, duration_s: float, chance: Any, phase: float) -> NDArray[np.int64]:
+def _times(process: InjectionProcess, duration_s: float, chance: Any, phase: float) -> IntArray:
     """Picoseconds, sorted, all below the duration; ``phase`` in 0..1 is the sender's share of a period."""
     end = round(duration_s * PS_PER_S)
     if process.rate_per_s == 0:
@@ -136,7 +136,7 @@ def _times(process: InjectionProcess, duration_s: float, chance: Any, phase: flo
     return whole[whole < end]
 
 
-def _poisson(gap: float, end: int, chance: Any) -> NDArray[np.float64]:
+def _poisson(gap: float, end: int, chance: Any) -> FloatArray:
     drawn = np.empty(0)
     last = 0.0
     while last < end:

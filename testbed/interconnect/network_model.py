@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from testbed.arrays import IntArray
 from testbed.errors import InputError
 from testbed.interconnect.parameters import MAX_CYCLE, SimulationParameters, ticks
 from testbed.interconnect.relation_tables import (
@@ -37,7 +38,7 @@ from topologies import Network
 MAX_QUEUES = 1 << 18
 """The numbers of what an event concerns have 18 bits."""
 
-Numbers = NDArray[np.int32]
+Numbers = IntArray
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,12 +99,10 @@ class LinkTable:
 class ChannelTable:
     """One entry a channel."""
 
-    delay: NDArray[np.int64]
+    delay: IntArray
     """Ticks that a head takes over it."""
     ranks: Numbers
     """How many queues may ask for it."""
-    wait_first: Numbers
-    """Where its list of asking queues begins (one entry more: where the last ends)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,20 +113,8 @@ class QueueTable:
     """Packets that it holds; 0: no limit."""
     router: Numbers
     """The router where its packets wait; NONE: a host."""
-    reader: Numbers
-    """What takes packets out of it."""
     rank: Numbers
     """Its place among the queues of its router or host, for arbitration."""
-    lane: Numbers
-    """The lane of its packets."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class ReaderTable:
-    """One entry a reader: its queues are ``count`` from ``first`` on."""
-
-    first: Numbers
-    count: Numbers
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -161,7 +148,6 @@ class NetworkModel:
     links: LinkTable
     channels: ChannelTable
     queues: QueueTable
-    readers: ReaderTable
     hosts: HostTable
     routers: RouterTable
     routes: RouteTable
@@ -229,7 +215,6 @@ def build_model(
         links=links,
         channels=_channels(layout, links, parameters, seen),
         queues=_queues(layout, links, parameters, queue_router, rank),
-        readers=_readers(layout),
         hosts=hosts,
         routers=_routers(layout, links, paths),
         routes=routes,
@@ -299,44 +284,19 @@ def _channels(
     if layout.output_buffers:
         delay = np.concatenate([delay, np.full(layout.links, router, np.int64)])
         ranks = np.concatenate([ranks, ranks])
-    return ChannelTable(delay=delay, ranks=ranks, wait_first=_starts(ranks))
+    return ChannelTable(delay=delay, ranks=ranks)
 
 
 def _queues(
     layout: Layout, links: LinkTable, parameters: SimulationParameters, router: Numbers, rank: Numbers
 ) -> QueueTable:
     lanes, buffers = layout.lanes, layout.source_queue
-    ack_lane = lanes - 1 if lanes > layout.data_lanes else 0
-    slots, lane = np.zeros(layout.queues, dtype=np.int32), np.zeros(layout.queues, dtype=np.int32)
-    lane[:buffers] = np.arange(buffers) % lanes
-    lane[buffers + 1 : layout.notice_queue : 2] = ack_lane
-    lane[layout.notice_queue : layout.avoidance_queue] = ack_lane
-    slots[:buffers] = np.where(lane[:buffers] < layout.data_lanes, parameters.slots, parameters.last_lane_slots)
-    slots[: layout.links * lanes][np.repeat(links.end < 0, lanes)] = 0
-    readers = [
-        np.repeat(np.arange(layout.channels), lanes),
-        layout.channels + np.repeat(np.arange(layout.hosts), 2),
-        layout.channels + layout.hosts + np.arange(layout.routers + layout.links),
-    ]
-    return QueueTable(
-        slots=slots,
-        router=router,
-        reader=np.concatenate(readers).astype(np.int32),
-        rank=rank,
-        lane=lane,
+    slots = np.zeros(layout.queues, dtype=np.int32)
+    slots[:buffers] = np.where(
+        np.arange(buffers) % lanes < layout.data_lanes, parameters.slots, parameters.last_lane_slots
     )
-
-
-def _readers(layout: Layout) -> ReaderTable:
-    """One a channel (all lanes of the buffer that it fills), one a host, one each for notices and avoidance buffers."""
-    single = layout.routers + layout.links
-    first = [
-        np.arange(layout.channels) * layout.lanes,
-        layout.source_queue + 2 * np.arange(layout.hosts),
-        layout.notice_queue + np.arange(single),
-    ]
-    count = [np.full(layout.channels, layout.lanes), np.full(layout.hosts, 2), np.ones(single)]
-    return ReaderTable(first=np.concatenate(first).astype(np.int32), count=np.concatenate(count).astype(np.int32))
+    slots[: layout.links * lanes][np.repeat(links.end < 0, lanes)] = 0
+    return QueueTable(slots=slots, router=router, rank=rank)
 
 
 def _routers(layout: Layout, links: LinkTable, paths: Paths) -> RouterTable:
@@ -353,9 +313,5 @@ def _by_router(routers: int, items: Iterable[tuple[int, int]]) -> tuple[Numbers,
     found: list[list[int]] = [[] for _ in range(routers)]
     for router, item in items:
         found[router].append(item)
-    return _starts([len(part) for part in found]), np.array([i for part in found for i in part], dtype=np.int32)
-
-
-def _starts(counts: Any) -> Numbers:
-    """Where each of several lists begins when they are put one behind another, and where the last ends."""
-    return np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
+    first = np.cumsum([0, *map(len, found)], dtype=np.int32)
+    return first, np.array([i for part in found for i in part], dtype=np.int32)

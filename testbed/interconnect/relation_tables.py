@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from testbed.arrays import IntArray
 from testbed.errors import InputError
 from testbed.interconnect.parameters import SimulationParameters
 from topologies import Network, TopologyError
@@ -41,13 +41,13 @@ class RelationTables(NamedTuple):
     all_lanes: int
     detour: int
     """NO_DETOUR, VALIANT or UGAL."""
-    choices: Any
+    choices: IntArray
     """[row, router]: link * 16 + lane of each channel that leads nearer, NONE behind the last; lane ANY_LANE: any."""
-    hops: Any
+    hops: IntArray
     """[row, router]: links still to cross."""
-    row: Any
+    row: IntArray
     """[link * lanes + lane]: the row of a channel; NONE: a host's link, or a dead one."""
-    start_row: Any
+    start_row: IntArray
     """[router]: the row of a packet that starts there."""
 
 
@@ -120,7 +120,7 @@ def build_relation_tables(network: Network, relation: RoutingRelation, *, spread
     )
 
 
-def _padded(lists: list[tuple[int, ...]]) -> NDArray[np.int32]:
+def _padded(lists: list[tuple[int, ...]]) -> IntArray:
     """Lists as rows of one length, filled up by -1."""
     table = np.full((len(lists), max(1, *map(len, lists))), NONE, dtype=np.int32)
     for i, items in enumerate(lists):
@@ -128,7 +128,7 @@ def _padded(lists: list[tuple[int, ...]]) -> NDArray[np.int32]:
     return table
 
 
-def _hops(following: NDArray[np.int32], end: NDArray[np.int32], routers: int) -> NDArray[np.int16]:
+def _hops(following: IntArray, end: IntArray, routers: int) -> IntArray:
     """[channel, router]: the fewest links after the channel, FAR where the relation never leads there."""
     hops = np.full((len(end) + 1, routers), FAR, dtype=np.int16)
     hops[np.arange(len(end)), end] = 0
@@ -141,9 +141,7 @@ def _hops(following: NDArray[np.int32], end: NDArray[np.int32], routers: int) ->
         hops[:-1] = nearer
 
 
-def _choices(
-    following: NDArray[np.int32], farther: NDArray[np.int16], whole: NDArray[np.int16], codes: NDArray[np.int32]
-) -> NDArray[np.int32]:
+def _choices(following: IntArray, farther: IntArray, whole: IntArray, codes: IntArray) -> IntArray:
     """[row, router, k]: the channels, as codes, after which a packet of this row is one link nearer."""
     nearer = [(farther[column] + 1 == whole) & (whole < FAR) & (column >= 0)[:, None] for column in following.T]
     most = max(1, int(sum(chosen.astype(np.int64) for chosen in nearer).max()))
@@ -156,9 +154,7 @@ def _choices(
     return choices
 
 
-def _check_joined(
-    network: Network, relation: RoutingRelation, routers: dict[str, int], hops: NDArray[np.int16]
-) -> None:
+def _check_joined(network: Network, relation: RoutingRelation, routers: dict[str, int], hops: IntArray) -> None:
     """InputError where the relation has no way between two routers that have hosts."""
     with_hosts = sorted(
         {routers[network.links[i].target] for host in network.hosts for i in network.out_links(host.id)}

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from testbed.arrays import BoolArray, FloatArray, IntArray
 from testbed.interconnect.parameters import TICKS_PER_S
 
 NAC_EVENTS = ("identified", "moved", "recovery-moved", "reserved", "normal", "blocked")
@@ -35,17 +35,17 @@ class Stuck:
 class Outcome:
     """What an engine measured. The first arrays have one entry a message, by number."""
 
-    entered: NDArray[np.int64]
+    entered: IntArray
     """Tick at which its head left the source; -1: never."""
-    delivered: NDArray[np.int64]
+    delivered: IntArray
     """Tick at which its tail arrived; -1: never."""
-    hops: NDArray[np.int32]
+    hops: IntArray
     """Routers that it crossed."""
     deliveries: int
     """Arrivals of messages at their hosts, as they were counted when they happened."""
     made: int
     """Messages that had been made at the end: those with numbers below."""
-    held: NDArray[np.int64]
+    held: IntArray
     """Numbers of the messages that lay in queues and buffers, or were on links, at the end, each as often as it was found."""
     stopped: str
     stopped_tick: int
@@ -56,19 +56,19 @@ class Outcome:
     livelocked: int
     acks: int
     stuck: Stuck
-    carried: NDArray[np.int64]
+    carried: IntArray
     """Packets over each link, ACKs included."""
     nac_counters: Mapping[str, int]
-    nac_timeline: NDArray[np.int64]
+    nac_timeline: IntArray
     """Rows (tick, place in NAC_EVENTS, router, input link)."""
     recovered: int
     """Packets that took the token of recovery ("disha")."""
     drb_counters: Mapping[str, int]
-    trace: NDArray[np.int64]
+    trace: IntArray
     """Rows (tick, channel, packet) of the first grants."""
-    escapes: NDArray[np.int32]
+    escapes: IntArray
     """Escape paths that each message was given; none where packets do not move by FT-DRB."""
-    diverted: NDArray[np.bool_]
+    diverted: BoolArray
     """Messages that their source sent over intermediate routers."""
 
 
@@ -76,9 +76,9 @@ class Outcome:
 class Simulation(Outcome):
     """An outcome beside the messages that it is about: when each was born (ticks), from which host to which."""
 
-    born: NDArray[np.int64]
-    source: NDArray[np.int32]
-    destination: NDArray[np.int32]
+    born: IntArray
+    source: IntArray
+    destination: IntArray
 
     @property
     def ticks_per_s(self) -> int:
@@ -109,7 +109,7 @@ class Simulation(Outcome):
         """Since when the first packet that never moved again waits; None: nothing is stuck."""
         return self.stuck.since_tick / self.ticks_per_s if self.deadlocked and self.stuck.since_tick >= 0 else None
 
-    def latencies_s(self) -> NDArray[np.float64]:
+    def latencies_s(self) -> FloatArray:
         """From making to the tail's arrival, source queue included; nan: never delivered."""
         return np.where(self.delivered >= 0, (self.delivered - self.born) / self.ticks_per_s, np.nan)
 
@@ -124,7 +124,6 @@ class Summary:
     throughput: float
     accepted_packets_per_s: float
     measured: int
-    undelivered: int
 
 
 def summarize(run: Simulation, *, start_s: float, end_s: float) -> Summary:
@@ -146,11 +145,10 @@ def summarize(run: Simulation, *, start_s: float, end_s: float) -> Summary:
         throughput=arrived / offered if offered else 0.0,
         accepted_packets_per_s=arrived / (end_s - start_s) if end_s > start_s else 0.0,
         measured=offered,
-        undelivered=offered - int(done.sum()),
     )
 
 
-def _by_destination(latency: NDArray[np.float64], destination: NDArray[np.int32]) -> float | None:
+def _by_destination(latency: FloatArray, destination: IntArray) -> float | None:
     if not len(latency):
         return None
     counts = np.bincount(destination)

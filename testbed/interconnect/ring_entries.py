@@ -7,8 +7,8 @@ are never all taken, and what is in it can always move on.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from testbed.arrays import IntArray
 from testbed.errors import InputError
 from testbed.interconnect.parameters import SimulationParameters
 from topologies import Network
@@ -25,7 +25,7 @@ def check_rings(network: Network, parameters: SimulationParameters) -> None:
         raise InputError("--deadlock disha: it recovers --routing minimal-adaptive")
 
 
-def axes(network: Network) -> NDArray[np.int32]:
+def axes(network: Network) -> IntArray:
     """By link of a grid: twice its dimension, and one more where it leads towards -; -1: a host's link, or no grid."""
     found = np.full(len(network.links), -1, dtype=np.int32)
     shape = network.attributes.get("shape")

@@ -10,8 +10,8 @@ import math
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from testbed.arrays import IntArray
 from testbed.errors import InputError
 from testbed.interconnect.parameters import SimulationParameters
 from testbed.interconnect.static_paths import (
@@ -37,11 +37,11 @@ class RouteTable:
     """Where packets go. Each packet draws one of the variants v: of both ways round a ring where they are as long, or of the
     ways up a fat tree."""
 
-    next_link: NDArray[np.int32]
+    next_link: IntArray
     """(v, router, target): the link that leaves the router; NONE at the target's own router."""
     compact: CompactRoutes
     """The same for compiled steps."""
-    lane_class: NDArray[np.uint8]
+    lane_class: IntArray
     """(v, router, target): 1 where the packet has still to cross a dateline; 1 x 1 x 1 where there are no classes."""
 
     @property
@@ -82,9 +82,7 @@ def _check_ways_up(network: Network) -> None:
         raise InputError(f"--routing nca: {network.name} has {ways} ways up; {MAX_WAYS} are the most: use d-mod-k")
 
 
-def build_routes(
-    network: Network, parameters: SimulationParameters, paths: Paths
-) -> tuple[RouteTable, NDArray[np.int32]]:
+def build_routes(network: Network, parameters: SimulationParameters, paths: Paths) -> tuple[RouteTable, IntArray]:
     """The routing tables, and the target in them that stands for each host."""
     if parameters.routing in ("dor", "ft-drb") and is_grid(network):
         plus = np.ascontiguousarray(paths.next_link[:, : paths.routers])
@@ -97,7 +95,7 @@ def build_routes(
         if parameters.routing == "nca":
             tables = ways_up(paths)
         target = np.arange(paths.routers, paths.routers + len(paths.host_router), dtype=np.int32)
-    classes = np.zeros((1, 1, 1), dtype=np.uint8)
+    classes: IntArray = np.zeros((1, 1, 1), dtype=np.uint8)
     if parameters.deadlock == "virtual-channels" and is_grid(network) and network.attributes["wraps"]:
         classes = dateline_classes(network, tables, paths)
     shape = network.attributes["shape"] if is_grid(network) and tables.shape[2] == paths.routers else None
@@ -105,7 +103,7 @@ def build_routes(
     return RouteTable(next_link=tables, compact=compact, lane_class=classes), target
 
 
-def either_way_round(network: Network, plus: NDArray[np.int32], paths: Paths) -> NDArray[np.int32]:
+def either_way_round(network: Network, plus: IntArray, paths: Paths) -> IntArray:
     """V x R x R: dimension order, where bit k of the variant's number says which way is taken round a ring of the k-th even side, if
     both are as long; a packet draws each by itself. In large networks several sides share a bit (``MOST_ENTRIES``).
     """
@@ -121,7 +119,7 @@ def either_way_round(network: Network, plus: NDArray[np.int32], paths: Paths) ->
     return np.where(towards_minus == 1, minus, plus).astype(np.int32)
 
 
-def ways_up(paths: Paths) -> NDArray[np.int32]:
+def ways_up(paths: Paths) -> IntArray:
     """k^(n-1) x R x (R + H): d-mod-k's tables, but up by the ports that are the digits of the variant's number.
 
     So a packet that draws its variant draws every port up to the nearest common ancestor, each by itself.
@@ -140,7 +138,7 @@ def ways_up(paths: Paths) -> NDArray[np.int32]:
     return np.where(climbs, chosen[:, :, None], table).astype(np.int32)
 
 
-def dateline_classes(network: Network, tables: NDArray[np.int32], paths: Paths) -> NDArray[np.uint8]:
+def dateline_classes(network: Network, tables: IntArray, paths: Paths) -> IntArray:
     """V x R x T: 1 where the way from router r to target t has still to cross the dateline of the ring that it is in."""
     shape = [int(size) for size in network.attributes["shape"]]
     place = np.array(np.unravel_index(np.arange(paths.routers), shape))

@@ -8,11 +8,12 @@ intermediate routers (Zarza 2011, section 3.2).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from testbed.arrays import IntArray
+from testbed.compile import inline
 from testbed.errors import InputError
 from topologies import Network
 from topologies.routing_tables import static_routing
@@ -28,17 +29,17 @@ class CompactRoutes(NamedTuple):
 
     dimensions: int
     """D; 0: the table is to be read."""
-    table: Any
+    table: IntArray
     """(v, r, t): the link that leaves router r for target t; NONE at the target's own router."""
-    place: Any
+    place: IntArray
     """(t, D): coordinates of routers and other targets."""
-    turn: Any
+    turn: IntArray
     """(v, D, here, there): which of its router's links leads from the one coordinate to the other."""
-    links: Any
+    links: IntArray
     """(r, k): link k of a router."""
-    length: Any
+    length: IntArray
     """(r, t): links between routers from one to the other."""
-    distance: Any
+    distance: IntArray
     """(D, here, there): the same between coordinates."""
 
 
@@ -51,25 +52,25 @@ class Paths(NamedTuple):
 
     routers: int
     """How many routers: R."""
-    next_link: Any
+    next_link: IntArray
     """R x (R + H): the link that leaves router r for target t; NONE at the target's own router."""
-    link_source: Any
+    link_source: IntArray
     """The router where a link begins; NONE: a host."""
-    link_target: Any
+    link_target: IntArray
     """The router where a link ends; NONE: a host."""
-    cable: Any
+    cable: IntArray
     """The cable of a link: both directions of a pair of switches are one; NONE: a host's link."""
-    host_router: Any
+    host_router: IntArray
     """The router of each host."""
-    out_first: Any
+    out_first: IntArray
     """Where a router's part of ``out_link`` begins."""
-    out_link: Any
+    out_link: IntArray
     """Links from a router to other routers, in order."""
-    near_first: Any
+    near_first: IntArray
     """Where a router's part of ``near`` begins."""
-    near: Any
+    near: IntArray
     """The supernode around a router: the routers one hop away in the order of its links, then those of two."""
-    near_hops: Any
+    near_hops: IntArray
     """How far each of ``near`` is: 1 or 2 hops."""
     radix: int
     """k of a k-ary n-tree, whose router of level l and place w is l * ``width`` + w; 0: no tree."""
@@ -77,7 +78,7 @@ class Paths(NamedTuple):
     """Switches on a level of a k-ary n-tree; 0: no tree."""
     diameter: int
     """The longest static path between routers, in links."""
-    length: Any
+    length: IntArray
     """R x (R + H): links between routers on the static path from router r to target t."""
     routes: CompactRoutes
     """``next_link`` and ``length`` once more, in as few numbers as there may be: for compiled steps."""
@@ -131,9 +132,7 @@ def is_grid(network: Network) -> bool:
     return isinstance(network.attributes.get("shape"), list) and isinstance(network.attributes.get("wraps"), bool)
 
 
-def grid_table(
-    network: Network, source: NDArray[np.int32], target: NDArray[np.int32], *, ties_to_plus: bool = True
-) -> NDArray[np.int32]:
+def grid_table(network: Network, source: IntArray, target: IntArray, *, ties_to_plus: bool = True) -> IntArray:
     """R x R: the first link of the dimension-order path, the shorter way round; where both are as long, + or else -."""
     shape, wraps = list(network.attributes["shape"]), bool(network.attributes["wraps"])
     count = int(np.prod(shape))
@@ -159,7 +158,7 @@ def grid_table(
     return table
 
 
-def _searched_table(network: Network, routers: Mapping[str, int]) -> NDArray[np.int32]:
+def _searched_table(network: Network, routers: Mapping[str, int]) -> IntArray:
     """R x (R + H): the first link of the path that the network's static routing finds from each router."""
     routing = static_routing(network)
     targets = [switch.id for switch in network.switches] + [host.id for host in network.hosts]
@@ -172,7 +171,7 @@ def _searched_table(network: Network, routers: Mapping[str, int]) -> NDArray[np.
     return table
 
 
-def _host_routers(network: Network, routers: Mapping[str, int], hosts: Mapping[str, int]) -> NDArray[np.int32]:
+def _host_routers(network: Network, routers: Mapping[str, int], hosts: Mapping[str, int]) -> IntArray:
     """The one router of each host; InputError where a host has none, or several."""
     found = np.full(len(hosts), NONE, dtype=np.int32)
     for host, number in hosts.items():
@@ -183,7 +182,7 @@ def _host_routers(network: Network, routers: Mapping[str, int], hosts: Mapping[s
     return found
 
 
-def _cables(source: NDArray[np.int32], target: NDArray[np.int32]) -> NDArray[np.int32]:
+def _cables(source: IntArray, target: IntArray) -> IntArray:
     """One number a pair of switches, in the order of the links; parallel links share their cable's fate."""
     numbers: dict[tuple[int, int], int] = {}
     found = np.full(len(source), NONE, dtype=np.int32)
@@ -193,9 +192,7 @@ def _cables(source: NDArray[np.int32], target: NDArray[np.int32]) -> NDArray[np.
     return found
 
 
-def _out_links(
-    routers: int, source: NDArray[np.int32], target: NDArray[np.int32]
-) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+def _out_links(routers: int, source: IntArray, target: IntArray) -> tuple[IntArray, IntArray]:
     """Links between routers by the router where they begin: (first, links)."""
     inner = [i for i in range(len(source)) if source[i] >= 0 and target[i] >= 0]
     inner.sort(key=lambda i: (int(source[i]), i))
@@ -204,8 +201,8 @@ def _out_links(
 
 
 def _supernodes(
-    routers: int, out_first: NDArray[np.int32], out_link: NDArray[np.int32], target: NDArray[np.int32]
-) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32]]:
+    routers: int, out_first: IntArray, out_link: IntArray, target: IntArray
+) -> tuple[IntArray, IntArray, IntArray]:
     """Around every router: those of 1 hop in the order of its links, then those of 2."""
 
     def neighbours(router: int) -> list[int]:
@@ -222,7 +219,7 @@ def _supernodes(
     return np.array(first, dtype=np.int32), np.array(near, dtype=np.int32), np.array(hops, dtype=np.int32)
 
 
-def _grid_lengths(network: Network) -> NDArray[np.int16]:
+def _grid_lengths(network: Network) -> IntArray:
     """R x R: links of the dimension-order paths, the shorter way round each ring."""
     shape, wraps = list(network.attributes["shape"]), bool(network.attributes["wraps"])
     place = np.array(np.unravel_index(np.arange(int(np.prod(shape))), shape)).astype(np.int16)
@@ -233,11 +230,11 @@ def _grid_lengths(network: Network) -> NDArray[np.int16]:
     return length
 
 
-def _lengths(table: NDArray[np.int32], target: NDArray[np.int32]) -> NDArray[np.int16]:
+def _lengths(table: IntArray, target: IntArray) -> IntArray:
     """By router and target: links until the table names none; all paths are followed at once."""
     length = np.zeros(table.shape, dtype=np.int16)
     router, goal = np.nonzero(table != NONE)
-    at: Any = router
+    at: IntArray = router
     for _ in range(len(table)):
         if not len(at):
             break
@@ -248,7 +245,7 @@ def _lengths(table: NDArray[np.int32], target: NDArray[np.int32]) -> NDArray[np.
     return length
 
 
-def _diameter(network: Network, table: NDArray[np.int32], target: NDArray[np.int32]) -> int:
+def _diameter(network: Network, table: IntArray, target: IntArray) -> int:
     """The longest static path between routers, in links; also a bound where routing is no shortest path."""
     if is_grid(network):
         shape, wraps = network.attributes["shape"], network.attributes["wraps"]
@@ -267,7 +264,7 @@ def _diameter(network: Network, table: NDArray[np.int32], target: NDArray[np.int
     return longest
 
 
-def next_link(routes: Any, variant: int, router: int, target: int) -> int:
+def next_link(routes: CompactRoutes, variant: int, router: int, target: int) -> int:
     """The link that leaves the router for the target; NONE at the target's own router."""
     if routes.dimensions == 0:
         return int(routes.table[variant, router, target])
@@ -278,7 +275,8 @@ def next_link(routes: Any, variant: int, router: int, target: int) -> int:
     return NONE
 
 
-def links_between(routes: Any, router: int, target: int) -> int:
+@inline
+def links_between(routes: CompactRoutes, router: int, target: int) -> int:
     """Links between routers on the path from the router to the target."""
     if routes.dimensions == 0:
         return int(routes.length[router, target])
@@ -289,7 +287,7 @@ def links_between(routes: Any, router: int, target: int) -> int:
 
 
 def compact_routes(
-    tables: NDArray[np.int32], length: NDArray[np.int16] | None, at: NDArray[np.int32], shape: Sequence[int] | None
+    tables: IntArray, length: IntArray | None, at: IntArray, shape: Sequence[int] | None
 ) -> CompactRoutes:
     """The tables (v, r, t), by coordinates where they are large and that gives the same: a grid in dimension order.
 
@@ -312,7 +310,7 @@ def compact_routes(
     return made if _gives_the_same(made, place, length is not None) else whole
 
 
-def _links_by_direction(table: NDArray[np.int32], place: Any, shape: Sequence[int]) -> NDArray[np.int32]:
+def _links_by_direction(table: IntArray, place: IntArray, shape: Sequence[int]) -> IntArray:
     """(r, 2 k and 2 k + 1): the links of a router towards its neighbours ahead and behind in dimension k."""
     found = []
     for k in range(len(shape)):
@@ -324,8 +322,8 @@ def _links_by_direction(table: NDArray[np.int32], place: Any, shape: Sequence[in
 
 
 def _by_coordinates(
-    tables: NDArray[np.int32], lengths: Any, links: NDArray[np.int32], shape: Sequence[int]
-) -> tuple[NDArray[np.int16], NDArray[np.int16]]:
+    tables: IntArray, lengths: IntArray, links: IntArray, shape: Sequence[int]
+) -> tuple[IntArray, IntArray]:
     """(turn, distance), read off the routers that share all other coordinates with router 0."""
     sides = (len(shape), max(shape), max(shape))
     turn, distance = np.zeros((len(tables), *sides), dtype=np.int16), np.zeros(sides, dtype=np.int16)
@@ -339,7 +337,7 @@ def _by_coordinates(
     return turn, distance
 
 
-def _gives_the_same(routes: CompactRoutes, place: Any, with_length: bool) -> bool:
+def _gives_the_same(routes: CompactRoutes, place: IntArray, with_length: bool) -> bool:
     """Whether coordinates tell what the tables do, everywhere."""
     rows = np.arange(len(place))[:, None]
     found = np.full(routes.table.shape, NONE, dtype=np.int32)
@@ -351,9 +349,3 @@ def _gives_the_same(routes: CompactRoutes, place: Any, with_length: bool) -> boo
             ahead = routes.links[rows, routes.turn[variant, k, here, there]]
             found[variant] = np.where(here != there, ahead, found[variant])
     return np.array_equal(found, routes.table) and (not with_length or np.array_equal(length, routes.length))
-
-
-INLINE = (links_between,)
-"""For the compiled engine to put into their callers."""
-STEPS = (next_link,)
-"""Compiled as a function of its own: in its many callers it would double the time of compilation."""

@@ -5,13 +5,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from testbed.compile import compiled_entry
 from testbed.scheduling.fast.class_steps import SwitchPairs, search_classes
 from testbed.scheduling.fast.steps import Ints, LinkSets
 
@@ -42,10 +43,8 @@ def sweep(first: int, last: int, via: npt.NDArray[np.int64]) -> Sweep:
 
 
 @cache
-def _compiled() -> Any:
-    from testbed.scheduling.fast.kernel import compiled_function
-
-    return compiled_function(sweep_counts, (search_classes, build, least_frames, holds))
+def _compiled() -> Callable[[Ints, Ints, Ints, Ints], None]:
+    return compiled_entry(sweep_counts)
 
 
 def build(counts: Ints, via: Ints) -> tuple[LinkSets, SwitchPairs]:

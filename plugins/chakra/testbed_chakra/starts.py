@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -20,6 +19,7 @@ from testbed.interconnect.network_model import NetworkModel, build_model
 from testbed.interconnect.parameters import TICKS_PER_S, SimulationParameters
 from testbed.interconnect.simulation import simulate
 from testbed.interconnect.traffic_files import read_messages
+from testbed.model.json_values import Json
 from testbed_chakra.trace_files import TraceNode
 from topologies import Network
 
@@ -32,7 +32,7 @@ TURNS = 10_000
 class TracedRun:
     """``document``: the messages with their starts, as a traffic file has them. ``finished_s``: when the last node is done."""
 
-    document: Mapping[str, Any]
+    document: Json
     starts_s: Mapping[Key, float]
     finished_s: float
     turns: int
@@ -140,7 +140,7 @@ def _times(
 
 
 def _arrivals(
-    messages: Sequence[Mapping[str, Any]], model: NetworkModel, parameters: SimulationParameters
+    messages: Sequence[Json], model: NetworkModel, parameters: SimulationParameters
 ) -> list[int]:
     """The tick at which the last packet of each message has arrived."""
     injections = read_messages({"messages": list(messages)}, model.network, parameters)

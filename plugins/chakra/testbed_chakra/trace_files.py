@@ -7,11 +7,11 @@ itself, so that no protobuf package is needed; unknown fields are skipped. JSON:
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from testbed.errors import InputError
+from testbed.model.json_values import Json, JsonObject
 
 KINDS = ("INVALID", "METADATA", "MEM_LOAD", "MEM_STORE", "COMP", "COMM_SEND", "COMM_RECV", "COMM_COLL")
 _ID, _KIND, _CTRL, _DATA, _DURATION, _ATTRIBUTE = 1, 3, 4, 5, 7, 10
@@ -47,7 +47,7 @@ def read_rank(content: bytes, rank: int, where: str) -> tuple[TraceNode, ...]:
     return found
 
 
-def _node(fields: Mapping[str, Any], rank: int, where: str) -> TraceNode:
+def _node(fields: Json, rank: int, where: str) -> TraceNode:
     number, kind, attributes = fields["id"], fields["kind"], fields["attributes"]
     base = TraceNode(
         id=number, kind=kind, after=tuple(dict.fromkeys(fields["after"])), duration_s=fields["duration"] / 1e6
@@ -72,7 +72,7 @@ def _node(fields: Mapping[str, Any], rank: int, where: str) -> TraceNode:
     )
 
 
-def _json_nodes(content: bytes, where: str) -> Iterator[Mapping[str, Any]]:
+def _json_nodes(content: bytes, where: str) -> Iterator[Json]:
     decoder = json.JSONDecoder()
     try:
         text = content.decode()
@@ -103,7 +103,7 @@ def _json_nodes(content: bytes, where: str) -> Iterator[Mapping[str, Any]]:
         raise InputError(f"{where}: no Chakra trace in JSON ({error}); give its objects one after another") from None
 
 
-def _wire_nodes(content: bytes, where: str) -> Iterator[Mapping[str, Any]]:
+def _wire_nodes(content: bytes, where: str) -> Iterator[Json]:
     at, first = 0, True
     while at < len(content):
         length, at = _varint(content, at, where)
@@ -114,8 +114,8 @@ def _wire_nodes(content: bytes, where: str) -> Iterator[Mapping[str, Any]]:
         at, first = at + length, False
 
 
-def _wire_node(message: bytes, where: str) -> Mapping[str, Any]:
-    node: dict[str, Any] = {"id": 0, "kind": "INVALID", "after": [], "duration": 0, "attributes": {}}
+def _wire_node(message: bytes, where: str) -> Json:
+    node: JsonObject = {"id": 0, "kind": "INVALID", "after": [], "duration": 0, "attributes": {}}
     for field, value in _fields(message, where):
         if field in (_CTRL, _DATA):
             node["after"] += [value] if isinstance(value, int) else list(_packed(value, where))

@@ -35,7 +35,7 @@ def _routes() -> None:
     from topologies import load_network
 
     capillary_loads(load_network("torus:4x4"), [("s0_0", "s2_2")])
-    final_loads(LinkArrays(nodes=3, tail=[0, 0, 1], head=[1, 2, 2], weight=[1, 1, 1]), 0, 2, compiled=True)
+    final_loads(LinkArrays(nodes=3, tail=[0, 0, 1], head=[1, 2, 2], weight=[1, 1, 1]), 0, 2)
 
 
 def _schedules() -> None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from testbed.compile import prefetch
+from testbed.compile import inline, prefetch
 from testbed.interconnect.compiled.ft_drb_hooks import route_packet
 from testbed.interconnect.compiled.kernel_events import (
     first_of_reader,
@@ -20,23 +18,27 @@ from testbed.interconnect.compiled.kernel_records import (
     NEVER,
     TIMEOUT,
 )
+from testbed.interconnect.compiled.kernel_state import Hook, State, Tables
 from testbed.interconnect.compiled.relation_steps import route_by_relation
+from testbed.interconnect.engine_inputs import EngineOptions
 from testbed.interconnect.static_paths import NONE, next_link
 
 
-def slots_waited_for(net: Any, o: Any) -> int:
+@inline
+def slots_waited_for(net: Tables, o: EngineOptions) -> int:
     """How many free slots behind a channel its askers wait for: one may be reserved, and the slack counts them; or (with output
     buffers, where neither is about the slots behind the crossbar) one."""
     return int(o.nac.slack + 2 if o.nac.enabled and not net.output_buffers else 1)
 
 
-def wake_for_credits(net: Any, o: Any, s: Any, out: int, now: int) -> None:
+@inline
+def wake_for_credits(net: Tables, o: EngineOptions, s: State, out: int, now: int) -> None:
     """Let the output be arbitrated, and looked at, at the ticks, already known, at which slots in the input behind it are free."""
     if net.output_buffers:
         wake_for_slots(net, s, out, 1, o.nac.slack + 2, now)
 
 
-def request_channel(net: Any, o: Any, s: Any, hook: Any, queue: int, now: int) -> None:
+def request_channel(net: Tables, o: EngineOptions, s: State, hook: Hook, queue: int, now: int) -> None:
     """The head of the queue asks for its channel, and is woken when that, its reader or a slot frees."""
     packet = s.queues[queue].head
     router = s.queues[queue].router
@@ -77,7 +79,7 @@ def request_channel(net: Any, o: Any, s: Any, hook: Any, queue: int, now: int) -
         wake_for_bubble(net, s, channel, now)
 
 
-def wake_for_bubble(net: Any, s: Any, channel: int, now: int) -> None:
+def wake_for_bubble(net: Tables, s: State, channel: int, now: int) -> None:
     """Let the channel be arbitrated when any slot behind it is known to be free."""
     behind = channel * net.lanes
     place = s.queues[behind].returning_at
@@ -87,7 +89,8 @@ def wake_for_bubble(net: Any, s: Any, channel: int, now: int) -> None:
         place = slot_after(s, behind, place)
 
 
-def withdraw_request(net: Any, s: Any, queue: int) -> None:
+@inline
+def withdraw_request(net: Tables, s: State, queue: int) -> None:
     """The head of the queue asks no more."""
     channel = s.queues[queue].want
     before, at = NONE, s.channels[channel].first_asker
@@ -98,9 +101,3 @@ def withdraw_request(net: Any, s: Any, queue: int) -> None:
     else:
         s.queues[before].next_asker = s.queues[queue].next_asker
     s.queues[queue].want = NONE
-
-
-INLINE = (slots_waited_for, wake_for_credits, withdraw_request)
-"""For the compiled engine to put into their callers."""
-STEPS = (wake_for_bubble, request_channel)
-"""Called from many places: compiled as functions of their own."""

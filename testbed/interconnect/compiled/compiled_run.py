@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from testbed.arrays import IntArray
 from testbed.interconnect.compiled.compiled_kernel import compiled_loop
 from testbed.interconnect.compiled.kernel_records import (
     DATA,
@@ -15,6 +14,8 @@ from testbed.interconnect.compiled.kernel_records import (
     OUT_OF_TIME,
     POOL_FULL,
     RING_FULL,
+    NacCounters,
+    Run,
 )
 from testbed.interconnect.compiled.kernel_state import FtDrbHook, Scratch, State, build_state, build_tables
 from testbed.interconnect.compiled.stretches import run_in_stretches
@@ -56,7 +57,7 @@ def run_compiled(inputs: EngineInputs) -> Outcome:
 
 def read_outcome(inputs: EngineInputs, state: State, sources: SourceState | None) -> Outcome:
     """What the tables say at the end of a run."""
-    run = {name: int(state.run[name][0]) for name in state.run.dtype.names}
+    run = {name: int(state.run[name][0]) for name in Run.__annotations__}
     nac = inputs.options.nac.enabled
     held = _held_messages(state)
     numbers = state.packets["number"][held]
@@ -76,7 +77,7 @@ def read_outcome(inputs: EngineInputs, state: State, sources: SourceState | None
         acks=run["acks"],
         stuck=_stuck(inputs, state),
         carried=np.asarray(state.channels["carried"][: inputs.model.layout.links]),
-        nac_counters={name: int(state.counters[name][0]) for name in state.counters.dtype.names} if nac else {},
+        nac_counters={name: int(state.counters[name][0]) for name in NacCounters.__annotations__} if nac else {},
         nac_timeline=np.asarray(state.log[: run["logged"]]) if nac else np.zeros((0, 4), np.int64),
         recovered=int(state.counters["moved"][0]) if inputs.options.timeout else 0,
         drb_counters={} if sources is None else dict(count_events(sources)),
@@ -86,7 +87,7 @@ def read_outcome(inputs: EngineInputs, state: State, sources: SourceState | None
     )
 
 
-def _held_messages(state: State) -> Any:
+def _held_messages(state: State) -> IntArray:
     """Packets of the messages in all queues, found by walking the queues from head to tail."""
     found = []
     for queue in np.nonzero(state.queues["held"] > 0)[0].tolist():

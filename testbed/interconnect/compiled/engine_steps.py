@@ -6,9 +6,7 @@ code behind it out. The package's docstring tells how the engine works.
 
 from __future__ import annotations
 
-from typing import Any
-
-from testbed.compile import prefetch
+from testbed.compile import inline, prefetch
 from testbed.interconnect.compiled.channel_requests import request_channel, slots_waited_for, withdraw_request
 from testbed.interconnect.compiled.ft_drb_hooks import target_of
 from testbed.interconnect.compiled.kernel_events import (
@@ -35,9 +33,11 @@ from testbed.interconnect.compiled.kernel_records import (
     NO_PROGRESS,
     TIMEOUT,
 )
+from testbed.interconnect.compiled.kernel_state import Hook, State, Tables
 from testbed.interconnect.compiled.nac.detection import look_at_reader
 from testbed.interconnect.compiled.nac.throttle import counts_credits, may_request, use_reserved_slot, watch_if_full
 from testbed.interconnect.compiled.relation_steps import lacks_bubble
+from testbed.interconnect.engine_inputs import EngineOptions
 from testbed.interconnect.relation_tables import RECOVERY as RECOVERY_LANE
 from testbed.interconnect.static_paths import NONE
 
@@ -45,7 +45,8 @@ AVOIDANCE_GRADE, DATA_GRADE = 1 << 57, 1 << 58
 """Added to a data packet's place in arbitration, as its queue is NAC's avoidance buffer or not; ACKs go before both."""
 
 
-def open_lane(net: Any, o: Any, s: Any, hook: Any, channel: int, queue: int, now: int) -> int:
+@inline
+def open_lane(net: Tables, o: EngineOptions, s: State, hook: Hook, channel: int, queue: int, now: int) -> int:
     """The first lane behind the channel that the queue's head may use and that has room; NONE: there is none.
 
     Where packets take lanes in turn, the first from the one after that which the last out of the queue took.
@@ -98,7 +99,8 @@ def open_lane(net: Any, o: Any, s: Any, hook: Any, channel: int, queue: int, now
     return NONE
 
 
-def arbitrate(net: Any, o: Any, s: Any, hook: Any, channel: int, now: int) -> None:
+@inline
+def arbitrate(net: Tables, o: EngineOptions, s: State, hook: Hook, channel: int, now: int) -> None:
     """Give an idle channel to one of the queues that ask: ACKs first, then avoidance buffers, then round robin or FIFO."""
     behind = s.channels[channel].first_asker
     if behind < 0 or s.channels[channel].busy > now:
@@ -133,7 +135,8 @@ def arbitrate(net: Any, o: Any, s: Any, hook: Any, channel: int, now: int) -> No
         grant(net, o, s, hook, channel, chosen, chosen_lane, now)
 
 
-def grant(net: Any, o: Any, s: Any, hook: Any, channel: int, queue: int, lane: int, now: int) -> None:
+@inline
+def grant(net: Tables, o: EngineOptions, s: State, hook: Hook, channel: int, queue: int, lane: int, now: int) -> None:
     """The queue's head goes over the channel: what it leaves frees, where it goes fills, others are woken."""
     withdraw_request(net, s, queue)
     if o.nac.enabled:
@@ -173,7 +176,10 @@ def grant(net: Any, o: Any, s: Any, hook: Any, channel: int, queue: int, lane: i
         use_reserved_slot(net, s, channel, queue, now)
 
 
-def send_over(net: Any, o: Any, s: Any, hook: Any, channel: int, packet: int, lane: int, now: int) -> None:
+@inline
+def send_over(
+    net: Tables, o: EngineOptions, s: State, hook: Hook, channel: int, packet: int, lane: int, now: int
+) -> None:
     """The packet is on its way over the channel: to the next buffer, or to its host."""
     head = now + s.channels[channel].delay
     s.packets[packet].tail = head + s.packets[packet].ticks
@@ -206,7 +212,7 @@ def send_over(net: Any, o: Any, s: Any, hook: Any, channel: int, packet: int, la
     push(s, head, ARRIVAL, behind)
 
 
-def recover(net: Any, o: Any, s: Any, queue: int, messages: int, now: int) -> int:
+def recover(net: Tables, o: EngineOptions, s: State, queue: int, messages: int, now: int) -> int:
     """A head has waited so long that it may be deadlocked (Disha): it takes the token, where that is free, and goes by the lane of
     recovery. The queue, where its head is to ask anew, else NONE. Where nothing has moved for long the run stops.
     """
@@ -229,7 +235,8 @@ def recover(net: Any, o: Any, s: Any, queue: int, messages: int, now: int) -> in
     return queue
 
 
-def free_slot(net: Any, o: Any, s: Any, queue: int, gone: int, now: int) -> None:
+@inline
+def free_slot(net: Tables, o: EngineOptions, s: State, queue: int, gone: int, now: int) -> None:
     """The slot of the packet that leaves the queue now is free when it has gone and the credit is back."""
     if s.queues[queue].slots == 0:
         return
@@ -239,15 +246,3 @@ def free_slot(net: Any, o: Any, s: Any, queue: int, gone: int, now: int) -> None
     asked = s.channels[feeder].first_asker >= 0
     if asked or (o.nac.enabled and feeder < net.links and counts_credits(s, feeder)):
         wake(s, feeder, free)
-
-
-INLINE = (
-    open_lane,
-    free_slot,
-    send_over,
-    grant,
-    arbitrate,
-)
-"""For the compiled engine to put into their callers."""
-STEPS = (recover,)
-"""Called from many places, or rarely: compiled as functions of their own."""

@@ -6,8 +6,6 @@ What sources and routers decide is in ``testbed/interconnect/ft_drb``, whose doc
 
 from __future__ import annotations
 
-from typing import Any
-
 from testbed.interconnect.compiled.kernel_events import drop_packet, link_of, new_packet, push, record_delivery
 from testbed.interconnect.compiled.kernel_records import (
     DATA,
@@ -19,12 +17,14 @@ from testbed.interconnect.compiled.kernel_records import (
     PROBE,
     RING_FULL,
 )
+from testbed.interconnect.compiled.kernel_state import FtDrbHook, State, Tables
+from testbed.interconnect.engine_inputs import EngineOptions
 from testbed.interconnect.ft_drb.escape_steps import escape_path
 from testbed.interconnect.ft_drb.source_steps import clear_failure, record_failure, record_latency, select_path
 from testbed.interconnect.static_paths import NONE, next_link
 
 
-def target_of(net: Any, s: Any, packet: int) -> int:
+def target_of(net: Tables, s: State, packet: int) -> int:
     """Where the packet is bound next by its header id: an intermediate router, or what stands for its host."""
     if s.packets[packet].header == 0 and s.packets[packet].first >= 0:
         return int(s.packets[packet].first)
@@ -33,7 +33,7 @@ def target_of(net: Any, s: Any, packet: int) -> int:
     return int(net.host[s.packets[packet].destination].target)
 
 
-def advance_target(net: Any, s: Any, packet: int, router: int) -> int:
+def advance_target(net: Tables, s: State, packet: int, router: int) -> int:
     """Where the packet is bound next from this router: its header id goes on past intermediates that are here or left out."""
     while s.packets[packet].header < 2:
         middle = s.packets[packet].first if s.packets[packet].header == 0 else s.packets[packet].second
@@ -43,7 +43,7 @@ def advance_target(net: Any, s: Any, packet: int, router: int) -> int:
     return target_of(net, s, packet)
 
 
-def choose_path(s: Any, hook: Any, packet: int, message: int, now: int) -> None:
+def choose_path(s: State, hook: FtDrbHook, packet: int, message: int, now: int) -> None:
     """A message is made: its source chooses a path."""
     source, destination = s.packets[packet].source, s.packets[packet].destination
     first, second = select_path(hook.paths, hook.state, hook.settings, source, destination, message, now)
@@ -56,13 +56,15 @@ def choose_path(s: Any, hook: Any, packet: int, message: int, now: int) -> None:
         send_later(s, take_packet(s, hook, PROBE, source, destination), now)
 
 
-def link_towards(net: Any, s: Any, packet: int, router: int) -> int:
+def link_towards(net: Tables, s: State, packet: int, router: int) -> int:
     """The link by which the packet leaves the router."""
     link = next_link(net.routes, 0, router, advance_target(net, s, packet, router))
     return link if link >= 0 else int(net.host[s.packets[packet].destination].downlink)
 
 
-def route_packet(net: Any, o: Any, s: Any, hook: Any, queue: int, packet: int, router: int, now: int) -> int:
+def route_packet(
+    net: Tables, o: EngineOptions, s: State, hook: FtDrbHook, queue: int, packet: int, router: int, now: int
+) -> int:
     """The channel that the packet asks for; round a dead link by an escape path, its source notified (Zarza 2011, alg. 3.1)."""
     down = s.down
     own = NONE
@@ -93,12 +95,12 @@ def route_packet(net: Any, o: Any, s: Any, hook: Any, queue: int, packet: int, r
     return int(net.link[link].entry)
 
 
-def tells_of_failures(s: Any, packet: int) -> bool:
+def tells_of_failures(s: State, packet: int) -> bool:
     """Whether the packet's source is notified of dead links that it meets: of a message, or a synthetic probe."""
     return bool(s.packets[packet].kind == DATA or s.packets[packet].kind == PROBE)
 
 
-def notify_source(net: Any, s: Any, hook: Any, packet: int, link: int, now: int) -> None:
+def notify_source(net: Tables, s: State, hook: FtDrbHook, packet: int, link: int, now: int) -> None:
     """The router at the start of a dead link notifies the source of a message that meets it (once a message and cable)."""
     cable = net.link[link].cable
     if not hook.settings.notify_by_router or not tells_of_failures(s, packet) or s.reports[packet].notified == cable:
@@ -109,7 +111,7 @@ def notify_source(net: Any, s: Any, hook: Any, packet: int, link: int, now: int)
     send_notice(s, hook, FAILURE_ACK, net.link[link].start, s.packets[packet].source, cable, now)
 
 
-def send_notice(s: Any, hook: Any, kind: int, router: int, host: int, cable: int, now: int) -> None:
+def send_notice(s: State, hook: FtDrbHook, kind: int, router: int, host: int, cable: int, now: int) -> None:
     """A notice from a router to a host."""
     packet = take_packet(s, hook, kind, router, host)
     if packet >= 0:
@@ -117,7 +119,7 @@ def send_notice(s: Any, hook: Any, kind: int, router: int, host: int, cable: int
     send_later(s, packet, now)
 
 
-def send_later(s: Any, packet: int, now: int) -> None:
+def send_later(s: State, packet: int, now: int) -> None:
     """A notice or probe (NONE: there is none) sets off at once, as an event, after all that happens at this tick.
 
     The run stops where it would take the place of another."""
@@ -130,7 +132,7 @@ def send_later(s: Any, packet: int, now: int) -> None:
         push(s, now, NOTICE, number)
 
 
-def take_packet(s: Any, hook: Any, kind: int, source: int, destination: int) -> int:
+def take_packet(s: State, hook: FtDrbHook, kind: int, source: int, destination: int) -> int:
     """An ACK out of the pool; NONE, and the run stops, where it is empty."""
     number = len(s.delivered) + s.run[0].acks
     packet = new_packet(s, kind, number, source, destination, hook.settings.ack_ticks)
@@ -140,7 +142,7 @@ def take_packet(s: Any, hook: Any, kind: int, source: int, destination: int) -> 
     return packet
 
 
-def reuse_notification(net: Any, s: Any, hook: Any, packet: int, router: int, now: int) -> None:
+def reuse_notification(net: Tables, s: State, hook: FtDrbHook, packet: int, router: int, now: int) -> None:
     """Hosts of a router that a failure notification passes learn from it (the first improvement of Zarza 2011, 3.6.1)."""
     for i in range(net.router[router].host_first, net.router[router + 1].host_first):
         host = net.hosts_of[i]
@@ -148,7 +150,7 @@ def reuse_notification(net: Any, s: Any, hook: Any, packet: int, router: int, no
             record_failure(hook.state, hook.settings, host, s.packets[packet].failed_cable, now)
 
 
-def deliver(s: Any, hook: Any, packet: int, now: int) -> int:
+def deliver(s: State, hook: FtDrbHook, packet: int, now: int) -> int:
     """A packet is whole at its host: a message is answered by an ACK (its packet is returned, else NONE), an ACK is read."""
     paths, state, settings = hook.paths, hook.state, hook.settings
     kind = s.packets[packet].kind
@@ -178,7 +180,7 @@ def deliver(s: Any, hook: Any, packet: int, now: int) -> int:
     return NONE
 
 
-def acknowledge(s: Any, hook: Any, packet: int, now: int) -> int:
+def acknowledge(s: State, hook: FtDrbHook, packet: int, now: int) -> int:
     """A latency ACK for a message that did not escape; a failure ACK for one that did, where destinations notify; or NONE."""
     if s.packets[packet].escaped != 0 and hook.settings.notify_by_router:
         return NONE
@@ -192,7 +194,7 @@ def acknowledge(s: Any, hook: Any, packet: int, now: int) -> int:
     return ack
 
 
-def notify_queued(net: Any, s: Any, hook: Any, link: int, queue: int, now: int) -> None:
+def notify_queued(net: Tables, s: State, hook: FtDrbHook, link: int, queue: int, now: int) -> None:
     """Notify the sources of all packets in the queue that wait for the link (the second improvement of Zarza 2011, 3.6.1)."""
     packet = s.queues[queue].head
     router = net.link[link].start
@@ -206,29 +208,9 @@ def notify_queued(net: Any, s: Any, hook: Any, link: int, queue: int, now: int) 
         packet = s.packets[packet].next
 
 
-def notify_link_up(net: Any, s: Any, hook: Any, link: int, now: int) -> None:
+def notify_link_up(net: Tables, s: State, hook: FtDrbHook, link: int, now: int) -> None:
     """A link works again: its router notifies the hosts that it had notified of the failure (Zarza 2011, 3.6.2)."""
     for host in range(net.hosts):
         if s.notified_host[link, host] != 0:
             s.notified_host[link, host] = 0
             send_notice(s, hook, LINK_UP_ACK, net.link[link].start, host, net.link[link].cable, now)
-
-
-STEPS = (
-    target_of,
-    advance_target,
-    link_towards,
-    take_packet,
-    send_later,
-    choose_path,
-    tells_of_failures,
-    send_notice,
-    notify_source,
-    route_packet,
-    reuse_notification,
-    acknowledge,
-    deliver,
-    notify_queued,
-    notify_link_up,
-)
-"""For the compiled engine to register."""

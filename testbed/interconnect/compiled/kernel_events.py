@@ -9,9 +9,8 @@ were sent: they have a ring of their own.
 
 from __future__ import annotations
 
-from typing import Any
-
-from testbed.compile import first_bit, prefetch
+from testbed.arrays import IntArray
+from testbed.compile import first_bit, inline, prefetch
 from testbed.interconnect.compiled.kernel_records import (
     ARRIVAL,
     FEW,
@@ -25,10 +24,11 @@ from testbed.interconnect.compiled.kernel_records import (
     POOL_FULL,
     WAKE,
 )
+from testbed.interconnect.compiled.kernel_state import State, Tables
 from testbed.interconnect.static_paths import NONE
 
 
-def push(s: Any, tick: int, kind: int, number: int) -> None:
+def push(s: State, tick: int, kind: int, number: int) -> None:
     """Let an event happen at the tick."""
     run = s.run[0]
     if tick == run.now:
@@ -54,7 +54,8 @@ def push(s: Any, tick: int, kind: int, number: int) -> None:
         run.heap_size += 1
 
 
-def push_now(s: Any, event: int) -> None:
+@inline
+def push_now(s: State, event: int) -> None:
     """Let the event, its kind and number, happen at the tick that it is: its bit is 1, and those that lead to it."""
     s.present[event >> 6] |= 1 << (event & 63)
     s.present_words[event >> 12] |= 1 << ((event >> 6) & 63)
@@ -62,7 +63,8 @@ def push_now(s: Any, event: int) -> None:
     s.run[0].present |= 1 << (event >> 18)
 
 
-def first_now(s: Any) -> int:
+@inline
+def first_now(s: State) -> int:
     """The first event of the tick that it is, of which there must be one."""
     at = first_bit(s.run[0].present)
     at = (at << 6) | first_bit(s.present_kinds[at])
@@ -70,7 +72,8 @@ def first_now(s: Any) -> int:
     return (at << 6) | first_bit(s.present[at])
 
 
-def take_now(s: Any, event: int) -> None:
+@inline
+def take_now(s: State, event: int) -> None:
     """The first event of the tick happens."""
     s.present[event >> 6] &= s.present[event >> 6] - 1
     if s.present[event >> 6] == 0:
@@ -81,7 +84,7 @@ def take_now(s: Any, event: int) -> None:
                 s.run[0].present &= s.run[0].present - 1
 
 
-def into_wheel(s: Any, place: int, key: int) -> None:
+def into_wheel(s: State, place: int, key: int) -> None:
     """Keep the key in that bucket of the wheel."""
     run = s.run[0]
     node = run.free_node
@@ -102,7 +105,7 @@ def into_wheel(s: Any, place: int, key: int) -> None:
     run.wheel_size += 1
 
 
-def turn_wheel(s: Any) -> None:
+def turn_wheel(s: State) -> None:
     """The wheel goes on to the next bucket that holds an event, or that the heap has one for: they are ``soon``."""
     run = s.run[0]
     upto = NO_EVENT
@@ -141,7 +144,8 @@ def turn_wheel(s: Any) -> None:
         sink(s.heap, run.heap_size)
 
 
-def distance_to_events(s: Any, place: int) -> int:
+@inline
+def distance_to_events(s: State, place: int) -> int:
     """How many buckets of the wheel, which holds events, are empty from this one on."""
     word = place >> 5
     bits = int(s.occupied[word]) >> (place & 31)
@@ -157,7 +161,8 @@ def distance_to_events(s: Any, place: int) -> int:
     return skipped + first_bit(bits)
 
 
-def rise(heap: Any, at: int, key: int) -> None:
+@inline
+def rise(heap: IntArray, at: int, key: int) -> None:
     """Put the key into a heap of ``at`` keys."""
     while at > 0:
         above = (at - 1) >> 1
@@ -168,7 +173,8 @@ def rise(heap: Any, at: int, key: int) -> None:
     heap[at] = key
 
 
-def sink(heap: Any, count: int) -> None:
+@inline
+def sink(heap: IntArray, count: int) -> None:
     """Take the first key out of a heap, of which ``count`` are left."""
     key = heap[count]
     at = 0
@@ -184,7 +190,8 @@ def sink(heap: Any, count: int) -> None:
     heap[at] = key
 
 
-def next_identification(s: Any) -> int:
+@inline
+def next_identification(s: State) -> int:
     """The key of the identification packet that arrives next; NO_EVENT: none is under way."""
     first = s.run[0].arrived_identifications
     if first == s.run[0].identifications:
@@ -193,7 +200,8 @@ def next_identification(s: Any) -> int:
     return int((s.identifications[number].tick << KEY_SHIFT) | (IDENTIFICATION << ID_BITS) | number)
 
 
-def next_event(s: Any) -> int:
+@inline
+def next_event(s: State) -> int:
     """The key of the event that happens next, identification packets aside; NO_EVENT: there is none."""
     if s.run[0].present != 0:
         key = (s.run[0].now << KEY_SHIFT) | first_now(s)
@@ -205,7 +213,8 @@ def next_event(s: Any) -> int:
     return int(s.soon[0])
 
 
-def take_event(s: Any, key: int) -> None:
+@inline
+def take_event(s: State, key: int) -> None:
     """Take the next event out of where it is kept; what the one after it needs is fetched into the cache meanwhile."""
     if s.run[0].soon_size == 0 or s.soon[0] != key:
         take_now(s, key & ((1 << KEY_SHIFT) - 1))
@@ -220,14 +229,15 @@ def take_event(s: Any, key: int) -> None:
             prefetch(s.queues, s.channels[number].first_asker)
 
 
-def wake(s: Any, channel: int, tick: int) -> None:
+@inline
+def wake(s: State, channel: int, tick: int) -> None:
     """Arbitrate the channel at that tick."""
     if s.channels[channel].woken != tick:
         s.channels[channel].woken = tick
         push(s, tick, WAKE, channel)
 
 
-def wake_for_slots(net: Any, s: Any, channel: int, lanes: int, slots: int, now: int) -> None:
+def wake_for_slots(net: Tables, s: State, channel: int, lanes: int, slots: int, now: int) -> None:
     """Let the channel be arbitrated at the ticks, already known, at which one slot to so many are free behind it, on the first lanes."""
     for lane in range(lanes):
         behind = channel * net.lanes + lane
@@ -241,7 +251,8 @@ def wake_for_slots(net: Any, s: Any, channel: int, lanes: int, slots: int, now: 
                 place = slot_after(s, behind, place)
 
 
-def new_packet(s: Any, kind: int, number: int, source: int, destination: int, ticks: int) -> int:
+@inline
+def new_packet(s: State, kind: int, number: int, source: int, destination: int, ticks: int) -> int:
     """A packet out of the pool, the one that was used last; NONE, and the run stops, where all are in use."""
     if s.run[0].free_packets > 0:
         s.run[0].free_packets -= 1
@@ -260,13 +271,15 @@ def new_packet(s: Any, kind: int, number: int, source: int, destination: int, ti
     return packet
 
 
-def drop_packet(s: Any, packet: int) -> None:
+@inline
+def drop_packet(s: State, packet: int) -> None:
     """The packet is nowhere any more."""
     s.free[s.run[0].free_packets] = packet
     s.run[0].free_packets += 1
 
 
-def record_delivery(s: Any, packet: int, tick: int) -> None:
+@inline
+def record_delivery(s: State, packet: int, tick: int) -> None:
     """A message is whole at its host at that tick."""
     done = s.packets[packet]
     s.delivered[done.number] = tick
@@ -275,7 +288,8 @@ def record_delivery(s: Any, packet: int, tick: int) -> None:
     s.run[0].deliveries += 1
 
 
-def append(s: Any, queue: int, packet: int) -> None:
+@inline
+def append(s: State, queue: int, packet: int) -> None:
     """Behind the last of the queue; whether it has arrived is another matter."""
     s.packets[packet].next = NONE
     if s.queues[queue].held == 0:
@@ -286,7 +300,8 @@ def append(s: Any, queue: int, packet: int) -> None:
     s.queues[queue].held += 1
 
 
-def take_head(s: Any, queue: int) -> int:
+@inline
+def take_head(s: State, queue: int) -> int:
     """Remove the head, which has arrived."""
     packet = s.queues[queue].head
     s.queues[queue].head = s.packets[packet].next
@@ -295,26 +310,30 @@ def take_head(s: Any, queue: int) -> int:
     return int(packet)
 
 
-def never_used(s: Any, queue: int) -> int:
+@inline
+def never_used(s: State, queue: int) -> int:
     """Slots of the queue that are free, those aside that packets have left."""
     return int(s.queues[queue].slots - s.queues[queue].held - s.queues[queue].returning)
 
 
-def has_room(s: Any, queue: int, now: int) -> bool:
+@inline
+def has_room(s: State, queue: int, now: int) -> bool:
     """Whether a slot of the queue is free now, in the order in which they are left."""
     if never_used(s, queue) > 0:
         return True
     return bool(s.queues[queue].returning > 0 and s.release[s.queues[queue].returning_at] <= now)
 
 
-def take_slot(s: Any, queue: int) -> None:
+@inline
+def take_slot(s: State, queue: int) -> None:
     """A packet is under way into the queue, where it counts already: it takes a slot, which must be free."""
     if s.queues[queue].slots > 0 and never_used(s, queue) < 0:
         s.queues[queue].returning_at = slot_after(s, queue, s.queues[queue].returning_at)
         s.queues[queue].returning -= 1
 
 
-def leave_slot(s: Any, queue: int, now: int) -> int:
+@inline
+def leave_slot(s: State, queue: int, now: int) -> int:
     """A packet leaves the queue: where the release of its slot is to be written. Those that are free by now are forgotten."""
     while s.queues[queue].returning > 0 and s.release[s.queues[queue].returning_at] <= now:
         s.queues[queue].returning_at = slot_after(s, queue, s.queues[queue].returning_at)
@@ -327,17 +346,20 @@ def leave_slot(s: Any, queue: int, now: int) -> int:
     return int(place if place < queue + room else place - room)
 
 
-def link_of(net: Any, queue: int) -> int:
+@inline
+def link_of(net: Tables, queue: int) -> int:
     """The link, or channel, whose lane the queue is: a division by the lanes, done by a multiplication."""
     return int((int(queue) * int(net.lane_share)) >> 32)
 
 
-def lane_of(net: Any, queue: int) -> int:
+@inline
+def lane_of(net: Tables, queue: int) -> int:
     """Which lane the queue is."""
     return int(queue - link_of(net, queue) * net.lanes)
 
 
-def first_of_reader(net: Any, queue: int) -> int:
+@inline
+def first_of_reader(net: Tables, queue: int) -> int:
     """The first queue of what takes packets out of this one: all lanes of a buffer, both queues of a host, or it alone."""
     if queue < net.source_queue:
         return int(queue - lane_of(net, queue))
@@ -346,44 +368,16 @@ def first_of_reader(net: Any, queue: int) -> int:
     return queue
 
 
-def queues_of_reader(net: Any, queue: int) -> int:
+@inline
+def queues_of_reader(net: Tables, queue: int) -> int:
     """How many they are."""
     if queue < net.source_queue:
         return int(net.lanes)
     return 2 if queue < net.notice_queue else 1
 
 
-def slot_after(s: Any, queue: int, place: int) -> int:
+@inline
+def slot_after(s: State, queue: int, place: int) -> int:
     """The slot that is used after this one."""
     after = place + len(s.queues)
     return int(after if after < queue + s.queues[queue].slots * len(s.queues) else queue)
-
-
-INLINE = (
-    distance_to_events,
-    link_of,
-    lane_of,
-    first_of_reader,
-    queues_of_reader,
-    slot_after,
-    never_used,
-    has_room,
-    rise,
-    sink,
-    push_now,
-    first_now,
-    take_now,
-    next_identification,
-    next_event,
-    take_event,
-    wake,
-    new_packet,
-    drop_packet,
-    record_delivery,
-    append,
-    take_head,
-    take_slot,
-    leave_slot,
-)
-"""For the compiled engine to register, put into their callers."""
-STEPS = (into_wheel, push, turn_wheel, wake_for_slots)

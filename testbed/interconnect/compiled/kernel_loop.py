@@ -5,9 +5,8 @@ Events of one tick happen by kind, then by number (kernel_state.py); a message i
 
 from __future__ import annotations
 
-from typing import Any
-
-from testbed.compile import by_reference
+from testbed.arrays import IntArray
+from testbed.compile import by_reference, inline
 from testbed.interconnect.compiled.channel_requests import request_channel, withdraw_request
 from testbed.interconnect.compiled.engine_steps import arbitrate, recover
 from testbed.interconnect.compiled.ft_drb_hooks import (
@@ -49,6 +48,7 @@ from testbed.interconnect.compiled.kernel_records import (
     TIMEOUT,
     WAKE,
 )
+from testbed.interconnect.compiled.kernel_state import FtDrbHook, Hook, State, Tables
 from testbed.interconnect.compiled.nac.asking_anew import ask_all_anew
 from testbed.interconnect.compiled.nac.detection import (
     detect_blocked_inputs,
@@ -59,10 +59,13 @@ from testbed.interconnect.compiled.nac.detection import (
 from testbed.interconnect.compiled.nac.identification import pass_identifications
 from testbed.interconnect.compiled.nac.recovery import give_slot_up, receive_recovery_signal
 from testbed.interconnect.compiled.nac.throttle import watch_if_full
+from testbed.interconnect.engine_inputs import CableEvents, EngineOptions
 from testbed.interconnect.static_paths import NONE
 
 
-def run_events(tables: Any, options: Any, state: Any, sources: Any, born: Any, cables: Any) -> None:
+def run_events(
+    tables: Tables, options: EngineOptions, state: State, sources: Hook, born: IntArray, cables: CableEvents
+) -> None:
     """Handle events until nothing happens any more; ``state.run[0].status`` says why it stopped.
 
     ``born``: ticks at which the messages are made; ``cables``: ``engine_inputs.CableEvents``.
@@ -93,7 +96,10 @@ def run_events(tables: Any, options: Any, state: Any, sources: Any, born: Any, c
         serve(net, o, s, hook, queue, channel, router, looks, s.run[0].now)
 
 
-def happen(net: Any, o: Any, s: Any, hook: Any, messages: int, cables: Any, key: int) -> tuple[int, int, int, bool]:
+@inline
+def happen(
+    net: Tables, o: EngineOptions, s: State, hook: Hook, messages: int, cables: CableEvents, key: int
+) -> tuple[int, int, int, bool]:
     """An event of the heaps: what is to be served for it, a queue with a new head, a channel, a router (each or NONE).
 
     Last, whether NAC looks at the router's inputs even where the full ones are those that were blocked: room may have come back
@@ -121,7 +127,8 @@ def happen(net: Any, o: Any, s: Any, hook: Any, messages: int, cables: Any, key:
     return queue, channel, router, looks
 
 
-def make_message(net: Any, s: Any, hook: Any, message: int, now: int) -> int:
+@inline
+def make_message(net: Tables, s: State, hook: Hook, message: int, now: int) -> int:
     """The next message is made, and its source chooses a path: its queue, where it is the first there, else NONE."""
     sent = s.messages
     packet = new_packet(s, DATA, message, sent.source[message], sent.destination[message], sent.ticks[message])
@@ -135,7 +142,10 @@ def make_message(net: Any, s: Any, hook: Any, message: int, now: int) -> int:
     return join(net, s, net.source_queue + 2 * sent.source[message], packet)
 
 
-def serve(net: Any, o: Any, s: Any, hook: Any, queue: int, channel: int, router: int, looks: bool, now: int) -> None:
+@inline
+def serve(
+    net: Tables, o: EngineOptions, s: State, hook: Hook, queue: int, channel: int, router: int, looks: bool, now: int
+) -> None:
     """After an event: a queue with a new head asks, its channel is arbitrated, NAC's detection is due at the router if it ``looks``
     or some input may have changed. A reservation counts slots behind the link, so what asks for the way into it is arbitrated, too.
     """
@@ -152,7 +162,10 @@ def serve(net: Any, o: Any, s: Any, hook: Any, queue: int, channel: int, router:
         detect_later(s, router, now)
 
 
-def avoid_deadlock(net: Any, o: Any, s: Any, hook: Any, messages: int, kind: int, number: int, now: int) -> int:
+@inline
+def avoid_deadlock(
+    net: Tables, o: EngineOptions, s: State, hook: Hook, messages: int, kind: int, number: int, now: int
+) -> int:
     """NAC's control packets and timers; the router concerned."""
     if kind == DETECTION:
         s.routers[number].detection_at = -1
@@ -171,14 +184,16 @@ def avoid_deadlock(net: Any, o: Any, s: Any, hook: Any, messages: int, kind: int
     return NONE
 
 
-def join(net: Any, s: Any, queue: int, packet: int) -> int:
+@inline
+def join(net: Tables, s: State, queue: int, packet: int) -> int:
     """A packet begins in this queue; the queue, if the packet is its head."""
     append(s, queue, packet)
     s.queues[queue].arrived += 1
     return queue if s.queues[queue].arrived == 1 else NONE
 
 
-def arrive(net: Any, o: Any, s: Any, hook: Any, queue: int, now: int) -> tuple[int, int]:
+@inline
+def arrive(net: Tables, o: EngineOptions, s: State, hook: Hook, queue: int, now: int) -> tuple[int, int]:
     """The head of a packet reaches a buffer: (the queue, if it is at its head; the router where that is)."""
     s.queues[queue].arrived += 1
     router = s.queues[queue].router
@@ -194,7 +209,7 @@ def arrive(net: Any, o: Any, s: Any, hook: Any, queue: int, now: int) -> tuple[i
     return (queue if s.queues[queue].arrived == 1 else NONE), int(router)
 
 
-def deliver_or_notify(net: Any, s: Any, hook: Any, kind: int, number: int, now: int) -> tuple[int, int]:
+def deliver_or_notify(net: Tables, s: State, hook: FtDrbHook, kind: int, number: int, now: int) -> tuple[int, int]:
     """A packet is whole at its host and its ACK sets off; or a notice or probe sets off: (queue with a new head, its router)."""
     if kind == NOTICE:
         packet = s.notices[number]
@@ -210,7 +225,9 @@ def deliver_or_notify(net: Any, s: Any, hook: Any, kind: int, number: int, now: 
     return NONE, NONE
 
 
-def change_cable(net: Any, o: Any, s: Any, hook: Any, cables: Any, event: int, now: int) -> None:
+def change_cable(
+    net: Tables, o: EngineOptions, s: State, hook: Hook, cables: CableEvents, event: int, now: int
+) -> None:
     """A cable fails or works again: what waits for its links is rerouted (with FT-DRB), or woken."""
     cable, down = cables.cable[event], cables.down[event]
     s.down[cable] = down
@@ -242,7 +259,7 @@ def change_cable(net: Any, o: Any, s: Any, hook: Any, cables: Any, event: int, n
             detect_later(s, net.link[cables.links[i]].start, now)
 
 
-def reroute_waiting(net: Any, o: Any, s: Any, hook: Any, channel: int, now: int) -> None:
+def reroute_waiting(net: Tables, o: EngineOptions, s: State, hook: Hook, channel: int, now: int) -> None:
     """Heads that ask for a channel that leads nowhere are routed anew, in the order of their ranks."""
     for place in range(s.channels[channel].ranks):
         queue = s.channels[channel].first_asker
@@ -254,7 +271,7 @@ def reroute_waiting(net: Any, o: Any, s: Any, hook: Any, channel: int, now: int)
             wake(s, s.queues[queue].want, now)
 
 
-def return_to_link(net: Any, o: Any, s: Any, hook: Any, link: int, now: int) -> None:
+def return_to_link(net: Tables, o: EngineOptions, s: State, hook: Hook, link: int, now: int) -> None:
     """Heads in the output buffer of a link that works again, which asked for other outputs meanwhile, ask for the link anew.
 
     Where they went on asking for another output, they would close cycles that NAC does not look for: it watches inputs.
@@ -266,7 +283,7 @@ def return_to_link(net: Any, o: Any, s: Any, hook: Any, link: int, now: int) -> 
             request_channel(net, o, s, hook, queue, now)
 
 
-def notify_waiting(net: Any, s: Any, hook: Any, link: int, now: int) -> None:
+def notify_waiting(net: Tables, s: State, hook: FtDrbHook, link: int, now: int) -> None:
     """Notify the sources of all packets that wait for the dead link, in all data queues of the router before it."""
     router = net.link[link].start
     for i in range(net.router[router].input_first, net.router[router + 1].input_first):
@@ -278,8 +295,3 @@ def notify_waiting(net: Any, s: Any, hook: Any, link: int, now: int) -> None:
     if net.output_buffers:
         for lane in range(net.data_lanes):
             notify_queued(net, s, hook, link, (net.links + link) * net.lanes + lane, now)
-
-
-INLINE = (happen, make_message, join, arrive, serve, avoid_deadlock)
-STEPS = (deliver_or_notify, reroute_waiting, return_to_link, notify_waiting, change_cable)
-"""For the compiled engine to register."""

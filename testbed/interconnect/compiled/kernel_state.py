@@ -6,34 +6,37 @@ change in a run, ``State`` does. ``kernel_records.py`` has the records.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
+import numpy.typing as npt
+from numpy.typing import NDArray
 
+from testbed.arrays import IntArray, Record, Records, record_dtype
 from testbed.errors import InputError
 from testbed.interconnect.compiled.kernel_records import (
-    CHANNEL,
-    HOST,
-    IDENTIFICATION_PACKET,
     IDENTIFICATIONS,
     KEY_SHIFT,
     KIND_BITS,
-    LINK,
     MAX_RANK,
-    NAC_COUNTERS,
-    NAC_LINK,
-    NAC_ROUTER,
-    NODE,
-    PACKET,
-    QUEUE,
-    RECOVERY_SIGNAL,
-    REPORT,
-    ROUTER,
-    RUN,
     SIGNALS,
-    TURN,
+    Channel,
+    Host,
+    IdentificationPacket,
+    Link,
+    NacCounters,
+    NacLink,
+    NacRouter,
+    Node,
+    Packet,
+    Queue,
+    RecoverySignal,
+    Report,
+    Router,
+    Run,
+    Turn,
 )
-from testbed.interconnect.engine_inputs import EngineInputs, Messages
+from testbed.interconnect.engine_inputs import EngineInputs, FtDrbSettings, Messages, copied
 from testbed.interconnect.ft_drb.source_state import SourceState
 from testbed.interconnect.network_model import NetworkModel
 from testbed.interconnect.parameters import MAX_CYCLE
@@ -57,88 +60,85 @@ class Tables(NamedTuple):
     notice_queue: int
     avoidance_queue: int
     classes: int
-    link: Any
-    host: Any
-    router: Any
-    inputs: Any
-    hosts_of: Any
+    link: Records[Link]
+    host: Records[Host]
+    router: Records[Router]
+    inputs: IntArray
+    hosts_of: IntArray
     routes: CompactRoutes
-    lane_class: Any
+    lane_class: IntArray
     adaptive: bool
     base_lanes: int
     detour: int
-    choices: Any
-    hops: Any
-    row: Any
-    start_row: Any
-    axis: Any
+    choices: IntArray
+    hops: IntArray
+    row: IntArray
+    start_row: IntArray
+    axis: IntArray
 
 
 class State(NamedTuple):
     """Everything that changes, but for FT-DRB's sources."""
 
-    run: Any
-    """One RUN record."""
-    counters: Any
-    """One NAC_COUNTERS record."""
-    heap: Any
+    run: Records[Run]
+    """One record."""
+    counters: Records[NacCounters]
+    """One record."""
+    heap: IntArray
     """Keys of events beyond the wheel's reach."""
-    soon: Any
+    soon: IntArray
     """Keys of events that come first."""
-    wheel: Any
+    wheel: IntArray
     """By bucket, modulo their number: the first of its nodes plus 1; 0: none."""
-    occupied: Any
+    occupied: IntArray
     """A bit a bucket: 1 where it has nodes; 32 a word."""
-    nodes: Any
-    """NODE records."""
-    present: Any
+    nodes: Records[Node]
+    present: IntArray
     """Events of this tick by kind and number, a bit each, 64 a word."""
-    present_words: Any
+    present_words: IntArray
     """A bit a word of ``present``: 1 where it is not 0."""
-    present_kinds: Any
+    present_kinds: IntArray
     """A bit a word of ``present_words``, one word a kind of event."""
-    packets: Any
+    packets: Records[Packet]
     """The pool of packets: as many as ever are somewhere at once. Where a message goes, few are, which stay in the cache."""
-    reports: Any
+    reports: Records[Report]
     """By packet, with FT-DRB."""
-    messages: Any
-    """``engine_inputs.Messages``, read when a message is made."""
-    entered: Any
+    messages: Messages
+    """Read when a message is made."""
+    entered: IntArray
     """By message: the tick at which its head left the source; -1: not yet."""
-    delivered: Any
+    delivered: IntArray
     """By message: the tick at which its tail arrived; -1: not yet."""
-    hops: Any
+    hops: IntArray
     """By message that was delivered: routers crossed."""
-    escapes: Any
+    escapes: IntArray
     """By message that was delivered: the escape paths that it was given."""
-    diverted: Any
+    diverted: IntArray
     """By message: 1 where its source sent it over intermediate routers."""
-    queues: Any
-    turns: Any
+    queues: Records[Queue]
+    turns: Records[Turn]
     """By queue, where the options ask for any of it."""
-    channels: Any
-    links: Any
-    """NAC_LINK records."""
-    routers: Any
-    """NAC_ROUTER records."""
-    identifications: Any
-    signals: Any
-    path: Any
+    channels: Records[Channel]
+    links: Records[NacLink]
+    routers: Records[NacRouter]
+    identifications: Records[IdentificationPacket]
+    signals: Records[RecoverySignal]
+    path: IntArray
     """By signal: the inputs on its cycle."""
-    release: Any
+    release: IntArray
     """By slot k and queue q (at k Q + q of Q queues), for slots that a packet has left: from when it is free. First slots lie side by
     side, since a queue that runs empty begins with its first again: where few packets are in the network, no others are looked at."""
-    down: Any
+    down: IntArray
     """By cable: 1 while it has failed."""
-    free: Any
+    free: IntArray
     """Packets of the pool that are free again; the last is taken first."""
-    notices: Any
+    notices: IntArray
     """Notices about to set off; NONE: no such."""
-    notified_host: Any
+    notified_host: IntArray
     """[link, host]: 1 where the router at the link's start has notified the host of its failure."""
-    log: Any
+    log: IntArray
     """NAC's timeline: tick, event, router, input."""
-    trace: Any
+    trace: IntArray
     """The first grants: tick, channel, packet."""
 
 
@@ -147,46 +147,40 @@ class FtDrbHook(NamedTuple):
 
     paths: Paths
     state: SourceState
-    settings: Any
+    settings: FtDrbSettings
 
 
-def records(kind: np.dtype[Any], count: int, /, **values: Any) -> Any:
-    """So many records of a kind, the fields as given, else 0; the first where a line of the processor's cache begins."""
-    size = max(count, 1) * kind.itemsize
+Hook = FtDrbHook | None
+"""FT-DRB for the engine's steps, or None."""
+
+
+def words(kind: npt.DTypeLike, count: int) -> NDArray[Any]:
+    """So many items of a kind, all 0; the first where a line of the processor's cache begins."""
+    size = max(count, 1) * np.dtype(kind).itemsize
     room = np.zeros(size + CACHE_LINE, dtype=np.uint8)
     start = -room.ctypes.data % CACHE_LINE
-    made = room[start : start + size].view(kind)
+    return room[start : start + size].view(kind)
+
+
+def records(kind: type[Record], count: int, /, **values: int | IntArray) -> Records[Record]:
+    """So many records of a kind, the fields as given, else 0; laid out as ``words``."""
+    made = words(record_dtype(kind), count)
     for name, value in values.items():
         made[name][: len(made)] = value
-    return made
+    return cast(Records[Record], made)
 
 
 def build_tables(model: NetworkModel) -> Tables:
     """The network's tables in records."""
     layout, links, hosts, routers = model.layout, model.links, model.hosts, model.routers
-    return Tables(
-        links=layout.links,
-        lanes=layout.lanes,
+    return copied(
+        Tables,
+        layout,
         lane_share=-(-(1 << 32) // layout.lanes),
-        data_lanes=layout.data_lanes,
-        hosts=layout.hosts,
-        output_buffers=layout.output_buffers,
-        source_queue=layout.source_queue,
-        notice_queue=layout.notice_queue,
-        avoidance_queue=layout.avoidance_queue,
         classes=model.routes.classes,
-        link=records(
-            LINK,
-            layout.links,
-            entry=links.entry,
-            start=links.start,
-            end=links.end,
-            host=links.host,
-            cable=links.cable,
-            place=_places(model),
-        ),
-        host=records(HOST, layout.hosts, uplink=hosts.uplink, downlink=hosts.downlink, target=hosts.target),
-        router=records(ROUTER, layout.routers + 1, input_first=routers.input_first, host_first=routers.host_first),
+        link=records(Link, layout.links, place=_places(model), **vars(links)),
+        host=records(Host, layout.hosts, **vars(hosts)),
+        router=records(Router, layout.routers + 1, input_first=routers.input_first, host_first=routers.host_first),
         inputs=routers.inputs,
         hosts_of=routers.hosts,
         routes=model.routes.compact,
@@ -202,7 +196,7 @@ def build_tables(model: NetworkModel) -> Tables:
     )
 
 
-def _places(model: NetworkModel) -> Any:
+def _places(model: NetworkModel) -> IntArray:
     """By link: its place among the inputs from other routers of the router where it ends; 0 where it ends at a host, or begins there."""
     place = np.zeros(model.layout.links, dtype=np.int32)
     first = model.routers.input_first
@@ -214,13 +208,17 @@ class Scratch:
     """Large tables that need no first values: a process keeps those of its last run, since fresh memory costs time."""
 
     def __init__(self) -> None:
-        self._kept: dict[str, Any] = {}
+        self._kept: dict[str, NDArray[Any]] = {}
 
-    def records(self, name: str, kind: Any, count: int) -> Any:
-        """At least so many records of a kind, whatever is in them."""
+    def words(self, name: str, kind: npt.DTypeLike, count: int) -> NDArray[Any]:
+        """At least so many items of a kind, whatever is in them."""
         if name not in self._kept or len(self._kept[name]) < count:
-            self._kept[name] = records(np.dtype(kind), count)
+            self._kept[name] = words(kind, count)
         return self._kept[name]
+
+    def records(self, name: str, kind: type[Record], count: int) -> Records[Record]:
+        """At least so many records of a kind, whatever is in them."""
+        return cast(Records[Record], self.words(name, record_dtype(kind), count))
 
 
 def build_state(inputs: EngineInputs, *, ack_pool: int, heap: int, scratch: Scratch | None = None) -> State:
@@ -232,22 +230,22 @@ def build_state(inputs: EngineInputs, *, ack_pool: int, heap: int, scratch: Scra
     signals = SIGNALS if nac else 1
     buckets = 1 << min(max((layout.channels * 4).bit_length(), 10), 16)
     reach = max(int(inputs.messages.ticks.max()) if messages else 1, inputs.options.nac.retry if nac else 1)
-    run = records(RUN, 1, token=NONE, free_node=NONE, wheel_shift=max((2 * reach // buckets).bit_length() - 1, 0))
+    run = records(Run, 1, token=NONE, free_node=NONE, wheel_shift=max((2 * reach // buckets).bit_length() - 1, 0))
     log = inputs.recording.nac_events if nac else 0
     notified = (layout.links, layout.hosts) if drb is not None and drb.link_up_by_router else (1, 1)
     return State(
         run=run,
-        counters=records(NAC_COUNTERS, 1),
-        heap=scratch.records("heap", np.int64, heap),
-        soon=scratch.records("soon", np.int64, heap),
+        counters=records(NacCounters, 1),
+        heap=scratch.words("heap", np.int64, heap),
+        soon=scratch.words("soon", np.int64, heap),
         wheel=np.zeros(buckets, dtype=np.int32),
         occupied=np.zeros(buckets // 32, dtype=np.int64),
-        nodes=scratch.records("nodes", NODE, heap),
+        nodes=scratch.records("nodes", Node, heap),
         present=np.zeros(1 << (KEY_SHIFT - 6), dtype=np.int64),
         present_words=np.zeros(1 << (KEY_SHIFT - 12), dtype=np.int64),
         present_kinds=np.zeros(1 << KIND_BITS, dtype=np.int64),
-        packets=scratch.records("packets", PACKET, messages + ack_pool),
-        reports=scratch.records("reports", REPORT, messages + ack_pool if drb is not None else 1),
+        packets=scratch.records("packets", Packet, messages + ack_pool),
+        reports=scratch.records("reports", Report, messages + ack_pool if drb is not None else 1),
         messages=_same_types(inputs.messages),
         entered=np.full(messages, -1, dtype=np.int64),
         delivered=np.full(messages, -1, dtype=np.int64),
@@ -255,16 +253,16 @@ def build_state(inputs: EngineInputs, *, ack_pool: int, heap: int, scratch: Scra
         escapes=np.zeros(messages, dtype=np.int32),
         diverted=np.zeros(messages, dtype=np.uint8),
         queues=_queues(model),
-        turns=records(TURN, layout.queues if _takes_turns(inputs) else 1, last=NONE),
+        turns=records(Turn, layout.queues if _takes_turns(inputs) else 1, last=NONE),
         channels=_channels(model),
-        links=records(NAC_LINK, layout.links, waits_for=NONE, reserved_for=NONE, first_asker=NONE, next_asker=NONE),
-        routers=records(NAC_ROUTER, layout.routers, detection_at=-1),
-        identifications=scratch.records("identifications", IDENTIFICATION_PACKET, IDENTIFICATIONS if nac else 1),
-        signals=scratch.records("signals", RECOVERY_SIGNAL, signals),
-        path=scratch.records("path", np.int32, signals * MAX_CYCLE).reshape(-1, MAX_CYCLE),
+        links=records(NacLink, layout.links, waits_for=NONE, reserved_for=NONE, first_asker=NONE, next_asker=NONE),
+        routers=records(NacRouter, layout.routers, detection_at=-1),
+        identifications=scratch.records("identifications", IdentificationPacket, IDENTIFICATIONS if nac else 1),
+        signals=scratch.records("signals", RecoverySignal, signals),
+        path=scratch.words("path", np.int32, signals * MAX_CYCLE).reshape(-1, MAX_CYCLE),
         release=np.zeros(max(layout.queues * int(np.max(model.queues.slots, initial=1)), 1), dtype=np.int64),
         down=np.zeros(max(model.cables, 1), dtype=np.uint8),
-        free=scratch.records("free", np.int32, messages + ack_pool),
+        free=scratch.words("free", np.int32, messages + ack_pool),
         notices=np.full(IDENTIFICATIONS if drb is not None else 1, NONE, dtype=np.int32),
         notified_host=np.zeros(notified, dtype=np.uint8),
         log=np.zeros((max(log, 1), 4), dtype=np.int64),
@@ -282,21 +280,21 @@ def _same_types(messages: Messages) -> Messages:
     return Messages(*columns)
 
 
-def _channels(model: NetworkModel) -> Any:
+def _channels(model: NetworkModel) -> Records[Channel]:
     layout, links, ways = model.layout, model.links, model.channels
     none = np.full(layout.channels - layout.links, NONE)
     router = np.concatenate([links.start, links.start[: layout.channels - layout.links]])
     return records(
-        CHANNEL, layout.channels, woken=-1, last=-1, first_asker=NONE, delay=ways.delay, ranks=ways.ranks, router=router,
+        Channel, layout.channels, woken=-1, last=-1, first_asker=NONE, delay=ways.delay, ranks=ways.ranks, router=router,
         cable=np.concatenate([links.cable, none]),
     )  # fmt: skip
 
 
-def _queues(model: NetworkModel) -> Any:
+def _queues(model: NetworkModel) -> Records[Queue]:
     table, count = model.queues, model.layout.queues
     if int(np.max(table.rank, initial=0)) > MAX_RANK:
         raise InputError(f"{model.network.name}: a switch with more than {MAX_RANK} buffers; take a smaller one")
     return records(
-        QUEUE, count, head=NONE, tail=NONE, want=NONE, next_asker=NONE, lane_wanted=NONE, slots=table.slots,
+        Queue, count, head=NONE, tail=NONE, want=NONE, next_asker=NONE, lane_wanted=NONE, slots=table.slots,
         returning_at=np.arange(count), router=table.router, rank=table.rank,
     )  # fmt: skip

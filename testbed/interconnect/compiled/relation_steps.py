@@ -5,9 +5,9 @@ Also bubble flow control, which asks for two free slots where a packet enters a 
 
 from __future__ import annotations
 
-from typing import Any
-
+from testbed.compile import inline
 from testbed.interconnect.compiled.kernel_events import lane_of, link_of, never_used, slot_after
+from testbed.interconnect.compiled.kernel_state import State, Tables
 from testbed.interconnect.relation_tables import (
     ANY_LANE,
     FINAL,
@@ -20,7 +20,8 @@ from testbed.interconnect.relation_tables import (
 from testbed.interconnect.static_paths import NONE
 
 
-def free_slots(s: Any, queue: int, now: int) -> int:
+@inline
+def free_slots(s: State, queue: int, now: int) -> int:
     """Slots of a queue that are free where it is filled from."""
     free, place = never_used(s, queue), s.queues[queue].returning_at
     for _ in range(s.queues[queue].returning):
@@ -30,7 +31,7 @@ def free_slots(s: Any, queue: int, now: int) -> int:
     return free
 
 
-def room_towards(net: Any, s: Any, code: int, shift: int, now: int) -> int:
+def room_towards(net: Tables, s: State, code: int, shift: int, now: int) -> int:
     """Free slots behind a choice: of the output buffer, where there is one, and of the input after the link."""
     link, lane = code >> LANE_BITS, code & ANY_LANE
     low, high = (0, net.data_lanes) if lane == ANY_LANE else (lane + shift, lane + shift + 1)
@@ -42,7 +43,7 @@ def room_towards(net: Any, s: Any, code: int, shift: int, now: int) -> int:
     return room
 
 
-def best_choice(net: Any, s: Any, row: int, target: int, shift: int, number: int, now: int) -> tuple[int, int]:
+def best_choice(net: Tables, s: State, row: int, target: int, shift: int, number: int, now: int) -> tuple[int, int]:
     """(the choice with most room, how much): of equals the first from one on that differs by packet."""
     most, best = NONE, NONE
     count = 0
@@ -56,7 +57,7 @@ def best_choice(net: Any, s: Any, row: int, target: int, shift: int, number: int
     return int(best), int(most)
 
 
-def row_of(net: Any, s: Any, queue: int, packet: int, router: int) -> int:
+def row_of(net: Tables, s: State, queue: int, packet: int, router: int) -> int:
     """What the packet has come over, as a row; behind the end of a detour it starts anew."""
     link = queue - net.avoidance_queue if queue >= net.avoidance_queue else link_of(net, queue)
     lane = 0 if queue >= net.avoidance_queue else lane_of(net, queue)
@@ -67,7 +68,7 @@ def row_of(net: Any, s: Any, queue: int, packet: int, router: int) -> int:
     return int(net.row[link * net.base_lanes + lane % net.base_lanes])
 
 
-def decide_detour(net: Any, s: Any, packet: int, router: int, target: int, now: int) -> None:
+def decide_detour(net: Tables, s: State, packet: int, router: int, target: int, now: int) -> None:
     """UGAL-L at the source's router: straight where queue times hops is no more than over the router of the detour.
 
     The queue is that of the whole link, all of its lanes; of the lane where both begin with the same link (UGAL-L VCH, Kim 2008).
@@ -90,7 +91,7 @@ def decide_detour(net: Any, s: Any, packet: int, router: int, target: int, now: 
         s.packets[packet].variant = FIRST
 
 
-def route_by_relation(net: Any, s: Any, queue: int, packet: int, router: int, now: int) -> int:
+def route_by_relation(net: Tables, s: State, queue: int, packet: int, router: int, now: int) -> int:
     """The link that the head of a router's queue asks for; the lane behind it goes into ``lane_wanted`` (NONE: any)."""
     goal = net.host[s.packets[packet].destination].target
     s.queues[queue].lane_wanted = NONE
@@ -118,7 +119,7 @@ def route_by_relation(net: Any, s: Any, queue: int, packet: int, router: int, no
     return int(code >> LANE_BITS)
 
 
-def lacks_bubble(net: Any, s: Any, channel: int, queue: int, behind: int, now: int) -> bool:
+def lacks_bubble(net: Tables, s: State, channel: int, queue: int, behind: int, now: int) -> bool:
     """Whether the packet enters a ring (from a host, or another dimension or direction) and would take the last free slot there."""
     link = channel if channel < net.links else channel - net.links
     if s.queues[queue].router < 0 or net.link[link].end < 0 or queue >= net.links * net.lanes:
@@ -126,8 +127,3 @@ def lacks_bubble(net: Any, s: Any, channel: int, queue: int, behind: int, now: i
     if net.axis[link_of(net, queue)] == net.axis[link]:
         return False
     return free_slots(s, behind, now) < 2
-
-
-INLINE = (free_slots,)
-STEPS = (room_towards, best_choice, row_of, decide_detour, route_by_relation, lacks_bubble)
-"""For the compiled engine to register."""

@@ -6,7 +6,6 @@ Between two stretches every tick that is kept is put back by the length of one. 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import numpy as np
 
@@ -18,7 +17,7 @@ from testbed.interconnect.compiled.kernel_records import (
     OUT_OF_TIME,
     RUNNING,
 )
-from testbed.interconnect.compiled.kernel_state import FtDrbHook, State
+from testbed.interconnect.compiled.kernel_state import Hook, State, Tables
 from testbed.interconnect.engine_inputs import CableEvents, EngineInputs
 
 STRETCH = 1 << 39
@@ -29,7 +28,7 @@ LAST = (1 << (63 - KEY_SHIFT)) - 1
 """The last tick that a key has room for."""
 
 
-def run_in_stretches(loop: Callable[..., None], tables: Any, inputs: EngineInputs, state: State, hook: Any) -> None:
+def run_in_stretches(loop: Callable[..., None], tables: Tables, inputs: EngineInputs, state: State, hook: Hook) -> None:
     """Run to the end, as one call of the loop would if its keys had room; ``state`` then tells all times since the run's beginning."""
     length = _length(state)
     if inputs.options.end < 2 * length:
@@ -41,7 +40,7 @@ def run_in_stretches(loop: Callable[..., None], tables: Any, inputs: EngineInput
         first, behind = int(state.run["next_message"][0]), int(np.searchsorted(inputs.messages.born, end, side="right"))
         born[first:behind] = inputs.messages.born[first:behind] - begin
         born[behind : behind + 1] = end - begin + 1  # the next is made in a later stretch
-        state.run["status"] = RUNNING
+        state.run["status"][:] = RUNNING
         loop(tables, options, state, hook, born, _part_of(inputs.cables, begin, end, LAST if last else 0))
         kept.note(begin)
         done = state.run["status"][0] == FINISHED and not np.any(inputs.cables.tick > end)
@@ -49,7 +48,7 @@ def run_in_stretches(loop: Callable[..., None], tables: Any, inputs: EngineInput
             _put_back(state, hook, -begin)
             kept.tell()
             return
-        state.run["now"] = end - begin
+        state.run["now"][:] = end - begin
         kept.put_back(length)
         _put_back(state, hook, length)
         _put_back_events(state, length)
@@ -112,7 +111,7 @@ class _History:
         self.state.entered[:], self.state.delivered[:] = self.entered, self.delivered
 
 
-def _put_back(state: State, hook: FtDrbHook | None, length: int) -> None:
+def _put_back(state: State, hook: Hook | None, length: int) -> None:
     """Count all ticks of the state but those of its events from so many later on."""
     for name in ("now", "last_move"):
         state.run[name] -= length

@@ -5,11 +5,9 @@ Functions of flat arrays, run in Python and compiled, as those of source_steps.p
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
+from testbed.arrays import IntArray
 from testbed.interconnect.ft_drb.source_state import ESCAPES, NO_WAY
-from testbed.interconnect.static_paths import NONE, next_link
+from testbed.interconnect.static_paths import NONE, Paths, next_link
 
 TOO_LONG = 1 << 30
 """The length of a path that cannot be taken."""
@@ -31,7 +29,7 @@ def mixed(first: int, second: int) -> int:
 
 
 def measure_path(
-    paths: Any, bad: Any, around: int, start: int, came: int, first: int, second: int, target: int
+    paths: Paths, bad: IntArray, around: int, start: int, came: int, first: int, second: int, target: int
 ) -> tuple[int, int]:
     """(links, signature) of the multistep path start, first, second, target (Zarza 2011, eqs. 3.1, 3.2); NONE: left out.
 
@@ -65,7 +63,7 @@ def measure_path(
 
 
 def escape_path(
-    paths: Any, counters: Any, down: Any, router: int, came: int, target: int, packet: int, escapes: int
+    paths: Paths, counters: IntArray, down: IntArray, router: int, came: int, target: int, packet: int, escapes: int
 ) -> tuple[int, int]:
     """Intermediates that lead a packet round this router's dead links (Zarza 2011, section 3.2); both NONE if all are dead.
 
@@ -88,7 +86,7 @@ def escape_path(
 
 
 def best_escape(
-    paths: Any, down: Any, router: int, came: int, target: int, turn: int, escapes: int, reach: int, back: int
+    paths: Paths, down: IntArray, router: int, came: int, target: int, turn: int, escapes: int, reach: int, back: int
 ) -> tuple[int, int]:
     """The best pair of intermediates whose first is a live neighbour: ahead, or (``back`` 1) where the packet came from.
 
@@ -122,7 +120,7 @@ def best_escape(
     return first, second
 
 
-def far_router(paths: Any, target: int, turn: int, drawn: int) -> int:
+def far_router(paths: Paths, target: int, turn: int, drawn: int) -> int:
     """A router by chance: every other time one of those around the target, where dead ends are met most."""
     chance = mixed(turn, drawn)
     if drawn % 2 == 0:
@@ -132,7 +130,7 @@ def far_router(paths: Any, target: int, turn: int, drawn: int) -> int:
     return int(paths.near[low + chance % (high - low)])
 
 
-def any_neighbour(paths: Any, down: Any, router: int, turn: int) -> int:
+def any_neighbour(paths: Paths, down: IntArray, router: int, turn: int) -> int:
     """A neighbour over a live link, the first from a drawn one on; NONE where every link is dead."""
     low, high = paths.out_first[router], paths.out_first[router + 1]
     for i in range(high - low):
@@ -140,7 +138,3 @@ def any_neighbour(paths: Any, down: Any, router: int, turn: int) -> int:
         if down[paths.cable[link]] == 0:
             return int(paths.link_target[link])
     return NONE
-
-
-STEPS: tuple[Callable[..., Any], ...] = (mixed, measure_path, far_router, any_neighbour, best_escape, escape_path)
-"""The functions for the compiled engine to register, those that others call first."""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from testbed.arrays import IntArray
 from testbed.interconnect.engine_inputs import FtDrbSettings
 from testbed.interconnect.static_paths import Paths
 
@@ -46,44 +47,44 @@ COUNTER_NAMES = (
 class SourceState(NamedTuple):
     """Indexed by source s, by source and cable (s, c), by pair s * H + d of source and destination, or by pair and path."""
 
-    notified: Any
+    notified: IntArray
     """(s, c): failure notifications in a row, at most 255; 0: the cable is not in the link faults list."""
-    permanent: Any
+    permanent: IntArray
     """(s, c): 1 where the failure counts as permanent."""
-    notified_at: Any
+    notified_at: IntArray
     """(s, c): tick of the first notification in the list; 1 x 1 where marking needs no clock."""
-    permanents: Any
+    permanents: IntArray
     """(s): how many failures count as permanent."""
-    listed: Any
+    listed: IntArray
     """(s): how many cables are in the list."""
-    version: Any
+    version: IntArray
     """(s): how often its permanent failures have changed."""
-    since_probe: Any
+    since_probe: IntArray
     """(s): messages since the last probe that a permanent failure turned off the minimal path."""
-    probed_at: Any
+    probed_at: IntArray
     """(s): tick of the last probe."""
-    probe_due: Any
+    probe_due: IntArray
     """(s): 1 where a synthetic probe is to follow the message whose path was chosen last."""
-    configured: Any
+    configured: IntArray
     """(pair): the source's version when the metapath was configured, plus 1; 0: never."""
-    known: Any
+    known: IntArray
     """(pair): how many paths its metapath has."""
-    active: Any
+    active: IntArray
     """(pair): how many of them are in use, the first ones."""
-    first_middle: Any
+    first_middle: IntArray
     """(pair, path): the first intermediate router, or NONE."""
-    second_middle: Any
+    second_middle: IntArray
     """(pair, path): the second intermediate router, or NONE."""
-    latency: Any
+    latency: IntArray
     """(pair, path): the mean of its latencies, ticks; the zero-load latency until an ACK tells. A pair whose metapath was never
     configured keeps that of its minimal path at 0."""
-    measured: Any
+    measured: IntArray
     """(pair): bit k is 1 where an ACK has told the latency of path k."""
-    signature: Any
+    signature: IntArray
     """(path): what tells apart the paths of the metapath that is being configured."""
-    fresh: Any
+    fresh: IntArray
     """(pair): bit k is 1 where one has since the metapath last changed its size."""
-    counters: Any
+    counters: IntArray
     """What happened, by the places above."""
 
 

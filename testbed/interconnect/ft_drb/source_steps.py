@@ -1,14 +1,12 @@
 """What sources decide under FT-DRB (Zarza 2011, sections 3.3 and 3.4): the failures they know, and the path of each message.
 
-Functions of flat arrays, run in Python and compiled (``STEPS``, inner first); what routers decide is in escape_steps.py. The
+Functions of flat arrays, run in Python and compiled; what routers decide is in escape_steps.py. The
 package's docstring tells the whole algorithm.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
+from testbed.interconnect.engine_inputs import FtDrbSettings
 from testbed.interconnect.ft_drb.escape_steps import TOO_LONG, measure_path, mixed
 from testbed.interconnect.ft_drb.source_state import (
     ALTERNATIVE,
@@ -22,12 +20,13 @@ from testbed.interconnect.ft_drb.source_state import (
     NOTIFICATIONS,
     PROBES,
     SHRUNK,
+    SourceState,
 )
-from testbed.interconnect.static_paths import NONE, links_between, next_link
+from testbed.interconnect.static_paths import NONE, Paths, links_between, next_link
 
 
 def select_path(
-    paths: Any, state: Any, settings: Any, source: int, destination: int, message: int, now: int
+    paths: Paths, state: SourceState, settings: FtDrbSettings, source: int, destination: int, message: int, now: int
 ) -> tuple[int, int]:
     """The two intermediates of the next message from host to host (Zarza 2011, Figure 3.11); both NONE: its minimal path.
 
@@ -59,7 +58,7 @@ def select_path(
     return first, second
 
 
-def draw_path(state: Any, pair: int, draw: int) -> int:
+def draw_path(state: SourceState, pair: int, draw: int) -> int:
     """A path of the metapath, with probability bandwidth / sum of bandwidths (Zarza 2011, eqs. 3.6 to 3.8)."""
     active = state.active[pair]
     total = 0.0
@@ -73,7 +72,7 @@ def draw_path(state: Any, pair: int, draw: int) -> int:
     return int(active - 1)
 
 
-def is_probe(state: Any, settings: Any, source: int, now: int) -> bool:
+def is_probe(state: SourceState, settings: FtDrbSettings, source: int, now: int) -> bool:
     """Whether this message is to try its minimal path, which has a permanent failure (Zarza 2011, Table 3.1)."""
     state.since_probe[source] += 1
     by_request = settings.probe_by_count and state.since_probe[source] >= settings.probe_every
@@ -85,7 +84,7 @@ def is_probe(state: Any, settings: Any, source: int, now: int) -> bool:
     return False
 
 
-def meets_permanent(paths: Any, state: Any, source: int, destination: int) -> bool:
+def meets_permanent(paths: Paths, state: SourceState, source: int, destination: int) -> bool:
     """Whether the minimal path takes a cable whose failure the source counts as permanent."""
     at, target = paths.host_router[source], paths.routers + destination
     link = next_link(paths.routes, 0, at, target)
@@ -96,7 +95,9 @@ def meets_permanent(paths: Any, state: Any, source: int, destination: int) -> bo
     return False
 
 
-def mark_by_clock(paths: Any, state: Any, settings: Any, source: int, destination: int, now: int) -> None:
+def mark_by_clock(
+    paths: Paths, state: SourceState, settings: FtDrbSettings, source: int, destination: int, now: int
+) -> None:
     """Mark cables of the minimal path that have been listed for too long without a latency ACK (Zarza 2011, Table 3.2)."""
     target = paths.routers + destination
     link = next_link(paths.routes, 0, paths.host_router[source], target)
@@ -111,7 +112,7 @@ def mark_by_clock(paths: Any, state: Any, settings: Any, source: int, destinatio
         link = next_link(paths.routes, 0, paths.link_target[link], target)
 
 
-def mark_permanent(state: Any, source: int, cable: int, now: int) -> None:
+def mark_permanent(state: SourceState, source: int, cable: int, now: int) -> None:
     """The failure counts as permanent from now on; the source's first one starts the count of messages until a probe."""
     if state.permanents[source] == 0:
         state.since_probe[source] = 0
@@ -122,7 +123,7 @@ def mark_permanent(state: Any, source: int, cable: int, now: int) -> None:
     state.counters[MARKED] += 1
 
 
-def record_failure(state: Any, settings: Any, source: int, cable: int, now: int) -> None:
+def record_failure(state: SourceState, settings: FtDrbSettings, source: int, cable: int, now: int) -> None:
     """A failure notification has reached the source (Zarza 2011, Figure 3.10): so many in a row make it permanent."""
     state.counters[NOTIFICATIONS] += 1
     if state.notified[source, cable] == 0:
@@ -136,7 +137,7 @@ def record_failure(state: Any, settings: Any, source: int, cable: int, now: int)
         mark_permanent(state, source, cable, now)
 
 
-def clear_failure(state: Any, source: int, cable: int) -> None:
+def clear_failure(state: SourceState, source: int, cable: int) -> None:
     """The cable works (a latency ACK over it, or the router says so): its entry leaves the list."""
     if state.notified[source, cable] == 0:
         return
@@ -150,7 +151,14 @@ def clear_failure(state: Any, source: int, cable: int) -> None:
 
 
 def record_latency(
-    paths: Any, state: Any, settings: Any, source: int, destination: int, first: int, second: int, latency: int
+    paths: Paths,
+    state: SourceState,
+    settings: FtDrbSettings,
+    source: int,
+    destination: int,
+    first: int,
+    second: int,
+    latency: int,
 ) -> None:
     """A latency ACK has reached the source: its path works; the metapath grows or shrinks (Zarza 2011, Algorithm 3.3).
 
@@ -174,7 +182,7 @@ def record_latency(
             return
 
 
-def average_latency(state: Any, settings: Any, pair: int, k: int, latency: int) -> None:
+def average_latency(state: SourceState, settings: FtDrbSettings, pair: int, k: int, latency: int) -> None:
     """Path k of the pair took so long: its mean moves by one part in ``averaging`` of the difference; the first tells it."""
     bit = 1 << k
     if state.measured[pair] & bit != 0:
@@ -185,7 +193,7 @@ def average_latency(state: Any, settings: Any, pair: int, k: int, latency: int) 
     state.fresh[pair] |= bit
 
 
-def open_metapath(paths: Any, state: Any, settings: Any, source: int, destination: int) -> None:
+def open_metapath(paths: Paths, state: SourceState, settings: FtDrbSettings, source: int, destination: int) -> None:
     """A pair without failures that is above Thl + Tol on its minimal path gets a metapath, and one path more in use.
 
     Before that its metapath is the minimal path alone; the others are looked for when they are needed.
@@ -207,7 +215,7 @@ def open_metapath(paths: Any, state: Any, settings: Any, source: int, destinatio
         state.counters[GROWN] += 1
 
 
-def clear_along(paths: Any, state: Any, source: int, destination: int, first: int, second: int) -> None:
+def clear_along(paths: Paths, state: SourceState, source: int, destination: int, first: int, second: int) -> None:
     """Clear the failures of every cable on the multistep path."""
     at, target = paths.host_router[source], paths.routers + destination
     for step in range(3):
@@ -222,7 +230,7 @@ def clear_along(paths: Any, state: Any, source: int, destination: int, first: in
             at = paths.link_target[link]
 
 
-def size_metapath(paths: Any, state: Any, settings: Any, source: int, destination: int) -> None:
+def size_metapath(paths: Paths, state: SourceState, settings: FtDrbSettings, source: int, destination: int) -> None:
     """Use one path more above Thl + Tol, one less below Thl - Tol, by the metapath's latency (Zarza 2011, eq. 3.5).
 
     With hysteresis, once all paths in use have told their latency since the last change; and one less only where the paths
@@ -249,13 +257,13 @@ def size_metapath(paths: Any, state: Any, settings: Any, source: int, destinatio
         state.counters[SHRUNK] += 1
 
 
-def threshold_ticks(paths: Any, settings: Any, source: int, destination: int) -> float:
+def threshold_ticks(paths: Paths, settings: FtDrbSettings, source: int, destination: int) -> float:
     """Thl: so many times the zero-load latency of the pair's minimal path."""
     links = links_between(paths.routes, paths.host_router[source], paths.routers + destination)
     return float(settings.threshold * zero_load(paths, settings, links))
 
 
-def links_over(paths: Any, start: int, first: int, second: int, target: int) -> int:
+def links_over(paths: Paths, start: int, first: int, second: int, target: int) -> int:
     """Links between routers on a multistep path, whether it can be taken or not."""
     links, at = 0, start
     if first != NONE:
@@ -267,12 +275,14 @@ def links_over(paths: Any, start: int, first: int, second: int, target: int) -> 
     return int(links + links_between(paths.routes, at, target))
 
 
-def zero_load(paths: Any, settings: Any, links: int) -> int:
+def zero_load(paths: Paths, settings: FtDrbSettings, links: int) -> int:
     """Ticks that a packet takes over so many links between routers where no other is in its way."""
     return int(settings.base_ticks + settings.hop_ticks * links)
 
 
-def configure_metapath(paths: Any, state: Any, settings: Any, source: int, destination: int) -> None:
+def configure_metapath(
+    paths: Paths, state: SourceState, settings: FtDrbSettings, source: int, destination: int
+) -> None:
     """Choose the pair's alternative paths: none over a listed cable; by distance of the intermediates, then length."""
     pair = source * len(paths.host_router) + destination
     start, end = int(paths.host_router[source]), int(paths.host_router[destination])
@@ -289,7 +299,9 @@ def configure_metapath(paths: Any, state: Any, settings: Any, source: int, desti
     state.active[pair] = min(settings.first_paths, state.known[pair])
 
 
-def add_ancestors(paths: Any, state: Any, settings: Any, source: int, destination: int, start: int, end: int) -> None:
+def add_ancestors(
+    paths: Paths, state: SourceState, settings: FtDrbSettings, source: int, destination: int, start: int, end: int
+) -> None:
     """On a k-ary n-tree: each nearest common ancestor, from one that depends on the pair."""
     spread = 1
     level = 0
@@ -303,7 +315,9 @@ def add_ancestors(paths: Any, state: Any, settings: Any, source: int, destinatio
             add_path(paths, state, settings, source, destination, ancestor, NONE)
 
 
-def add_supernodes(paths: Any, state: Any, settings: Any, source: int, destination: int, start: int, end: int) -> None:
+def add_supernodes(
+    paths: Paths, state: SourceState, settings: FtDrbSettings, source: int, destination: int, start: int, end: int
+) -> None:
     """Intermediates near the source, near the destination, or one of each: those of 1 hop, then those of 2."""
     pair = source * len(paths.host_router) + destination
     first_low, first_high = paths.near_first[start], paths.near_first[start + 1]
@@ -322,7 +336,9 @@ def add_supernodes(paths: Any, state: Any, settings: Any, source: int, destinati
                 add_path(paths, state, settings, source, destination, first, second)
 
 
-def add_path(paths: Any, state: Any, settings: Any, source: int, destination: int, first: int, second: int) -> None:
+def add_path(
+    paths: Paths, state: SourceState, settings: FtDrbSettings, source: int, destination: int, first: int, second: int
+) -> None:
     """Keep the path among the pair's best where it is whole, new, and short enough (sorted by length, first come first)."""
     start, target = int(paths.host_router[source]), int(paths.routers + destination)
     pair = source * len(paths.host_router) + destination
@@ -355,28 +371,3 @@ def add_path(paths: Any, state: Any, settings: Any, source: int, destination: in
     state.second_middle[pair, k] = second
     state.latency[pair, k] = estimate
     state.signature[k] = signature
-
-
-STEPS: tuple[Callable[..., Any], ...] = (
-    draw_path,
-    is_probe,
-    meets_permanent,
-    mark_permanent,
-    mark_by_clock,
-    record_failure,
-    clear_failure,
-    clear_along,
-    links_over,
-    zero_load,
-    threshold_ticks,
-    average_latency,
-    size_metapath,
-    add_path,
-    add_ancestors,
-    add_supernodes,
-    configure_metapath,
-    open_metapath,
-    record_latency,
-    select_path,
-)
-"""The functions for the compiled engine to register, those that others call first."""

@@ -9,12 +9,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
+from testbed.arrays import BoolArray, IntArray
 from testbed.errors import InputError
 from topologies.network import Network
 
@@ -128,7 +128,7 @@ def _relievable(network: Network, source: str, sink: str, ranks: Sequence[int]) 
     head = np.array([index[link.target] for link in network.links], dtype=np.int64)
     rank = np.array(ranks, dtype=np.int64)
     alive = ~np.array(_barred_links(network, source, sink), dtype=bool)
-    component = np.zeros(count, dtype=np.int64)
+    component: IntArray = np.zeros(count, dtype=np.int64)
     found: list[int] = []
     while bool(np.any(rank[alive])):
         top = np.zeros(count, dtype=np.int64)  # one a component: the highest level inside it
@@ -142,9 +142,11 @@ def _relievable(network: Network, source: str, sink: str, ranks: Sequence[int]) 
     return sorted(found)
 
 
-def _changeable_components(tail: Any, head: Any, forward: Any, backward: Any, count: int) -> Any:
+def _changeable_components(
+    tail: IntArray, head: IntArray, forward: BoolArray, backward: BoolArray, count: int
+) -> IntArray:
     """Component of each node (int array of length ``count``) in the graph of links that can take more or give back."""
     rows = np.concatenate([tail[forward], head[backward]])
     columns = np.concatenate([head[forward], tail[backward]])
     graph = csr_array((np.ones(len(rows), dtype=np.int8), (rows, columns)), shape=(count, count))
-    return connected_components(graph, directed=True, connection="strong")[1]
+    return np.asarray(connected_components(graph, directed=True, connection="strong")[1])

@@ -7,17 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from testbed.compile import compiled_entry
 from testbed.routing.capillary.pieces import Piece, Split
-from testbed.routing.flows import flow_steps
 from testbed.routing.flows.flow_steps import (
     MET,
     PUSHABLE,
+    Numbers,
     Residual,
     build_residual,
     cut_share,
@@ -38,26 +38,8 @@ VANISHING = (
     1e-12  # of the level of the piece above: a demand below this is rounding (where the recursion keeps to floats)
 )
 
-STEPS: tuple[Callable[..., Any], ...] = (
-    flow_steps.is_open,
-    flow_steps.push_path,
-    flow_steps.close_component,
-    flow_steps.forget_visits,
-    flow_steps.add_arc,
-    drop_final_arcs,
-    first_share,
-    cut_share,
-    spread_levels,
-    flow_steps.raised_level,
-    flow_steps.drain_rising,
-    push_rising,
-    label_components,
-    list_crossing,
-)
-"""The steps that compiled code calls, inner ones first."""
 
-
-def keep_flow(graph: Residual, low: Any, high: Any, load: Any) -> None:
+def keep_flow(graph: Residual, low: int, high: int, load: float) -> None:
     """Start from the flow that the wave before left, cut to the capacities of this load; what that leaves unmet is need."""
     for at in range(low, high):
         node = graph.order[at]
@@ -73,7 +55,7 @@ def keep_flow(graph: Residual, low: Any, high: Any, load: Any) -> None:
                 graph.need[graph.arc_node[arc]] += graph.flow[link]
 
 
-def solve_piece(graph: Residual, low: Any, high: Any) -> Any:
+def solve_piece(graph: Residual, low: int, high: int) -> tuple[int, float]:
     """Least greatest load of the piece by cuts (Dinkelbach) and augmentation: (components or DISCONNECTED, load)."""
     drop_final_arcs(graph, low, high)
     demand, weight = first_share(graph, low, high)
@@ -96,7 +78,7 @@ def solve_piece(graph: Residual, low: Any, high: Any) -> Any:
     return label_components(graph, low, high, FINAL_TOLERANCE), load
 
 
-def freeze_crossing(graph: Residual, low: Any, high: Any, level: Any, loads: Any) -> None:
+def freeze_crossing(graph: Residual, low: int, high: int, level: float, loads: Numbers) -> None:
     """Links between components are final: their loads are noted, their flow leaves the demands of their ends."""
     for at in range(low, high):
         node = graph.order[at]
@@ -112,7 +94,7 @@ def freeze_crossing(graph: Residual, low: Any, high: Any, level: Any, loads: Any
                 graph.weight[link] = 0.0
 
 
-def gather_components(graph: Residual, low: Any, high: Any, count: Any, bounds: Any) -> None:
+def gather_components(graph: Residual, low: int, high: int, count: int, bounds: Numbers) -> None:
     """Sort the piece's nodes by component; component c is then ``order[bounds[c]:bounds[c + 1]]``."""
     for part in range(count + 1):
         bounds[part] = 0
@@ -131,7 +113,7 @@ def gather_components(graph: Residual, low: Any, high: Any, count: Any, bounds: 
     bounds[0] = low
 
 
-def balance_demand(graph: Residual, low: Any, high: Any, level: Any) -> Any:
+def balance_demand(graph: Residual, low: int, high: int, level: float) -> bool:
     """Is anything left to move among these nodes? Rounding is mended: what is next to nothing is nothing, and the
     largest demand takes up what the others do not sum to."""
     total, largest = 0.0, low
@@ -145,10 +127,10 @@ def balance_demand(graph: Residual, low: Any, high: Any, level: Any) -> Any:
     if graph.demand[graph.order[largest]] == 0.0:
         return False
     graph.demand[graph.order[largest]] -= total
-    return abs(graph.demand[graph.order[largest]]) >= VANISHING * level
+    return bool(abs(graph.demand[graph.order[largest]]) >= VANISHING * level)
 
 
-def solve_all(graph: Residual, loads: Any, stack: Any, bounds: Any) -> Any:
+def solve_all(graph: Residual, loads: Numbers, stack: Numbers, bounds: Numbers) -> bool:
     """The whole recursion in floats: fills ``loads`` (relative to the largest weight); False where the sink is cut off.
 
     ``stack`` of shape (2 * nodes + 2,) holds the pieces that wait, ``bounds`` (nodes + 1,) the components of one.
@@ -175,7 +157,9 @@ def solve_all(graph: Residual, loads: Any, stack: Any, bounds: Any) -> Any:
     return True
 
 
-def solve_wave(graph: Residual, bounds: Any, counts: Any, crossing: Any, full: Any, crossing_bounds: Any) -> None:
+def solve_wave(
+    graph: Residual, bounds: Numbers, counts: Numbers, crossing: Numbers, full: Numbers, crossing_bounds: Numbers
+) -> None:
     """Solve every piece: piece i is ``order[bounds[i]:bounds[i + 1]]``, its crossing links likewise in ``crossing``."""
     found = 0
     for piece in range(len(counts)):
@@ -196,15 +180,7 @@ class CompiledSteps(NamedTuple):
 @cache
 def compiled_steps() -> CompiledSteps:
     """The kernel's entries, compiled when first called: read from the cache, or made (some seconds) and kept there."""
-    steps: tuple[Callable[..., Any], ...] = (
-        *STEPS,
-        keep_flow,
-        solve_piece,
-        freeze_crossing,
-        gather_components,
-        balance_demand,
-    )
-    return CompiledSteps(*(compiled_entry(entry, steps) for entry in (solve_wave, solve_all, index_arcs)))
+    return CompiledSteps(compiled_entry(solve_wave), compiled_entry(solve_all), compiled_entry(index_arcs))
 
 
 def _empty_residual(nodes: int, links: int) -> Residual:

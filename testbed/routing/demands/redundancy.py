@@ -7,7 +7,6 @@ pair whose flow is all on a link that it could have avoided is *exposed*: its RO
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -58,7 +57,7 @@ class TotalRor:
         return float((self.per_pair * self.rates).sum() / self.rates.sum())
 
 
-def forced_links(capillary: RoutedDemands) -> Any:
+def forced_links(capillary: RoutedDemands) -> csr_array:
     """1 where a pair's every route loads the link fully, else nothing: sparse, shape (pairs, links). Of capillary routes, which load
     no link fully that they need not."""
     forced = capillary.shares.copy()
@@ -67,7 +66,7 @@ def forced_links(capillary: RoutedDemands) -> Any:
     return forced
 
 
-def total_ror(routed: RoutedDemands, coding: Coding, forced: Any | None = None) -> TotalRor:
+def total_ror(routed: RoutedDemands, coding: Coding, forced: csr_array | None = None) -> TotalRor:
     """ROR of each pair by its split, links that are ``forced`` left out (computed where not given).
 
     Random labels: block sizes by eq. 25; large blocks: eq. 29; stratified: exact, over the label intervals that switches would get, which
@@ -104,7 +103,7 @@ def _overheads(load: Floats, coding: Coding) -> Floats:
     return np.asarray(np.maximum(found / fec_block_size(m, coding.tolerance, der) - 1, 0.0))
 
 
-def _stratified(routed: RoutedDemands, forced: Any, coding: Coding) -> Floats:
+def _stratified(routed: RoutedDemands, forced: csr_array, coding: Coding) -> Floats:
     network, found = routed.matrix.network, []
     for pair, (source, sink) in enumerate(routed.matrix.pairs):
         row = routed.pair_shares(pair)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +23,7 @@ class RoutedDemands:
 
     matrix: DemandMatrix
     method: str
-    shares: Any = field(repr=False)
+    shares: csr_array = field(repr=False)
     prices: Floats | None = field(default=None, repr=False)
 
     @property
@@ -60,7 +59,7 @@ def checked(routed: RoutedDemands) -> DemandCheck:
     )
 
 
-def sparse_shares(rows: list[Floats], least: float = 1e-12) -> Any:
+def sparse_shares(rows: list[Floats], least: float = 1e-12) -> csr_array:
     """Rows of shape (links,) as one sparse array; what is below ``least`` is left out."""
     bounds, columns, values = [0], [], []
     for row in rows:

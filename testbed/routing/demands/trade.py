@@ -9,7 +9,6 @@ value is a lower bound of the redundancy of every routing that keeps the limit, 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,7 +40,7 @@ class LeastRedundancy:
 
 
 def least_redundancy(
-    matrix: DemandMatrix, forced: Any, most_utilisation: float = np.inf, tolerance: float = 0.05
+    matrix: DemandMatrix, forced: csr_array, most_utilisation: float = np.inf, tolerance: float = 0.05
 ) -> LeastRedundancy | None:
     """The routing of least total ROR (eq. 29) of which no link is fuller than ``most_utilisation``; None where none keeps that.
 

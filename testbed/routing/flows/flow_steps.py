@@ -9,6 +9,8 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 UNMET, PUSHABLE, MET = 1, 2, 0
+Numbers = Any
+"""A list of whole numbers, or in compiled code an array."""
 
 
 class Residual(NamedTuple):
@@ -20,32 +22,32 @@ class Residual(NamedTuple):
     (negative). The fields are lists or arrays; one entry a link: weight, capacity, flow; one a node: the others.
     """
 
-    order: Any
-    first: Any
-    last: Any
-    arc_link: Any
-    arc_node: Any
-    arc_out: Any
-    weight: Any
-    capacity: Any
-    flow: Any
-    demand: Any
-    need: Any
-    component: Any
-    level: Any
-    lowest: Any
-    cursor: Any
-    queue: Any
-    path_arc: Any
-    path_node: Any
+    order: Numbers
+    first: Numbers
+    last: Numbers
+    arc_link: Numbers
+    arc_node: Numbers
+    arc_out: Numbers
+    weight: Numbers
+    capacity: Numbers
+    flow: Numbers
+    demand: Numbers
+    need: Numbers
+    component: Numbers
+    level: Numbers
+    lowest: Numbers
+    cursor: Numbers
+    queue: Numbers
+    path_arc: Numbers
+    path_node: Numbers
 
 
 def build_residual(
     nodes: int,
     links: int,
-    number: Callable[[int], Any],
-    amount: Callable[[int], Any],
-    index: Callable[[int], Any] | None = None,
+    number: Callable[[int], Numbers],
+    amount: Callable[[int], Numbers],
+    index: Callable[[int], Numbers] | None = None,
 ) -> Residual:
     """An empty one: ``number(n)`` gives n integer zeros, ``amount(n)`` n zeros of the flow's arithmetic.
 
@@ -79,7 +81,7 @@ def integer_zeros(count: int) -> list[int]:
     return [0] * count
 
 
-def index_arcs(graph: Residual, tail: Any, head: Any) -> None:
+def index_arcs(graph: Residual, tail: Numbers, head: Numbers) -> None:
     """Fill ``first``, ``last`` (zeros before) and the arcs, each node's in the order of the links."""
     for link in range(len(tail)):
         graph.cursor[tail[link]] += 1
@@ -93,14 +95,14 @@ def index_arcs(graph: Residual, tail: Any, head: Any) -> None:
         add_arc(graph, head[link], tail[link], link, 0)
 
 
-def add_arc(graph: Residual, node: Any, other: Any, link: Any, outward: Any) -> None:
+def add_arc(graph: Residual, node: int, other: int, link: int, outward: int) -> None:
     """One more arc at the node."""
     at = graph.last[node]
     graph.arc_link[at], graph.arc_node[at], graph.arc_out[at] = link, other, outward
     graph.last[node] = at + 1
 
 
-def drop_final_arcs(graph: Residual, low: Any, high: Any) -> None:
+def drop_final_arcs(graph: Residual, low: int, high: int) -> None:
     """Forget the arcs of links whose load is final (weight 0); the others keep their order."""
     for at in range(low, high):
         node = graph.order[at]
@@ -114,13 +116,13 @@ def drop_final_arcs(graph: Residual, low: Any, high: Any) -> None:
         graph.last[node] = kept
 
 
-def is_open(capacity: Any, flow: Any, along: Any, tolerance: Any) -> Any:
+def is_open(capacity: float, flow: float, along: bool, tolerance: float) -> bool:
     """Can more be sent along the link (or against it), beyond that fraction of its capacity?"""
     # Numbers, not the graph: compiled code would hand on its eighteen arrays at every call.
     return (capacity - flow if along else flow) > tolerance * capacity
 
 
-def first_share(graph: Residual, low: Any, high: Any) -> Any:
+def first_share(graph: Residual, low: int, high: int) -> tuple[Any, Any]:
     """(demand, weight) of the node whose links must be loaded most: a first lower bound demand / weight of the load."""
     best, best_weight = 0 * graph.demand[graph.order[low]], 0 * graph.demand[graph.order[low]] + 1
     for at in range(low, high):
@@ -138,7 +140,7 @@ def first_share(graph: Residual, low: Any, high: Any) -> Any:
     return best, best_weight
 
 
-def cut_share(graph: Residual, low: Any, high: Any) -> Any:
+def cut_share(graph: Residual, low: int, high: int) -> tuple[Any, Any]:
     """(demand, weight) of the cut around the nodes that ``spread_levels`` left out: a lower bound demand / weight."""
     demand, weight = 0 * graph.demand[graph.order[low]], 0 * graph.demand[graph.order[low]]
     for at in range(low, high):
@@ -152,7 +154,7 @@ def cut_share(graph: Residual, low: Any, high: Any) -> Any:
     return demand, weight
 
 
-def spread_levels(graph: Residual, low: Any, high: Any, tolerance: Any, least: Any) -> Any:
+def spread_levels(graph: Residual, low: int, high: int, tolerance: float, least: float) -> int:
     """Levels: the distance over open arcs to the nearest node that still receives, -1 where there is no way to one.
 
     MET where no node has anything left to send, PUSHABLE where one that has is within reach of a receiver, else UNMET.
@@ -185,7 +187,7 @@ def spread_levels(graph: Residual, low: Any, high: Any, tolerance: Any, least: A
     return PUSHABLE if within > 0 else UNMET
 
 
-def push_path(graph: Residual, root: Any, end: Any, depth: Any, low: Any) -> Any:
+def push_path(graph: Residual, root: int, end: int, depth: int, low: int) -> int:
     """Send what the path of ``depth`` arcs bears from ``root`` to ``end``; the depth of the first link it fills."""
     amount = min(graph.need[root], -graph.need[end])
     for step in range(depth):
@@ -210,7 +212,7 @@ def push_path(graph: Residual, root: Any, end: Any, depth: Any, low: Any) -> Any
     return keep if keep < depth else 0
 
 
-def drain_node(graph: Residual, root: Any, low: Any, tolerance: Any, least: Any) -> None:
+def drain_node(graph: Residual, root: int, low: int, tolerance: float, least: float) -> None:
     """Depth-first along falling levels: send what ``root`` still has until it has none or no way is left."""
     depth = 0
     graph.path_node[low] = root
@@ -237,7 +239,7 @@ def drain_node(graph: Residual, root: Any, low: Any, tolerance: Any, least: Any)
         graph.cursor[graph.path_node[low + depth]] += 1
 
 
-def push_flow(graph: Residual, low: Any, high: Any, tolerance: Any, least: Any) -> None:
+def push_flow(graph: Residual, low: int, high: int, tolerance: float, least: float) -> None:
     """A blocking flow over the levels (one phase of Dinic's algorithm)."""
     for at in range(low, high):
         node = graph.order[at]
@@ -248,7 +250,7 @@ def push_flow(graph: Residual, low: Any, high: Any, tolerance: Any, least: Any) 
             drain_node(graph, node, low, tolerance, least)
 
 
-def raised_level(graph: Residual, node: Any, tolerance: Any, limit: Any) -> Any:
+def raised_level(graph: Residual, node: int, tolerance: float, limit: int) -> int:
     """One more than the lowest level behind an open arc of the node; ``limit + 1``, out of use, where that is too high."""
     lowest = limit + 1
     for arc in range(graph.first[node], graph.last[node]):
@@ -258,7 +260,7 @@ def raised_level(graph: Residual, node: Any, tolerance: Any, limit: Any) -> Any:
     return min(lowest + 1, limit + 1)
 
 
-def drain_rising(graph: Residual, root: Any, low: Any, tolerance: Any, least: Any, limit: Any) -> None:
+def drain_rising(graph: Residual, root: int, low: int, tolerance: float, least: float, limit: int) -> None:
     """``drain_node`` that raises the level of a node without a way on, up to ``limit``, instead of giving it up.
 
     Levels stay lower bounds of the distance, so what is sent goes shortest ways still; fewer searches are needed.
@@ -293,7 +295,7 @@ def drain_rising(graph: Residual, root: Any, low: Any, tolerance: Any, least: An
             return
 
 
-def push_rising(graph: Residual, low: Any, high: Any, tolerance: Any, least: Any) -> None:
+def push_rising(graph: Residual, low: int, high: int, tolerance: float, least: float) -> None:
     """``push_flow`` over levels that may rise as far as the highest that a sender has; a quarter faster on the whole."""
     limit = 0
     for at in range(low, high):
@@ -307,7 +309,7 @@ def push_rising(graph: Residual, low: Any, high: Any, tolerance: Any, least: Any
             drain_rising(graph, node, low, tolerance, least, limit)
 
 
-def label_components(graph: Residual, low: Any, high: Any, tolerance: Any) -> Any:
+def label_components(graph: Residual, low: int, high: int, tolerance: float) -> int:
     """Strongly connected components of the residual graph (Tarjan, without recursion); how many there are.
 
     ``component`` counts from 0 in the order they are closed: open arcs lead from higher to lower numbers only.
@@ -350,14 +352,14 @@ def label_components(graph: Residual, low: Any, high: Any, tolerance: Any) -> An
     return labels
 
 
-def forget_visits(graph: Residual, low: Any, high: Any) -> None:
+def forget_visits(graph: Residual, low: int, high: int) -> None:
     """No node has a component or a number, every node's arcs are still to be looked at."""
     for at in range(low, high):
         node = graph.order[at]
         graph.component[node], graph.level[node], graph.cursor[node] = -1, 0, graph.first[node]
 
 
-def close_component(graph: Residual, node: Any, low: Any, held: Any, label: Any) -> Any:
+def close_component(graph: Residual, node: int, low: int, held: int, label: int) -> int:
     """Take the component of ``node`` off Tarjan's stack; the height left."""
     while True:
         held -= 1
@@ -367,7 +369,7 @@ def close_component(graph: Residual, node: Any, low: Any, held: Any, label: Any)
             return held
 
 
-def list_crossing(graph: Residual, low: Any, high: Any, crossing: Any, full: Any, count: Any) -> Any:
+def list_crossing(graph: Residual, low: int, high: int, crossing: Numbers, full: Numbers, count: int) -> int:
     """Append the links between components, whose load is final, saturated (``full`` 1) or empty; the new count."""
     for at in range(low, high):
         node = graph.order[at]

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +27,7 @@ class UnsolvedError(Exception):
 Ends = Sequence[int] | NDArray[np.int64]
 
 
-def balance_matrix(nodes: int, tail: Ends, head: Ends, columns: int | None = None) -> Any:
+def balance_matrix(nodes: int, tail: Ends, head: Ends, columns: int | None = None) -> csr_array:
     """Sparse (nodes, columns) array: row n times x is what node n sends out less what it takes in.
 
     ``columns`` is at least the number of links; further columns are empty.
@@ -42,9 +41,9 @@ def balance_matrix(nodes: int, tail: Ends, head: Ends, columns: int | None = Non
 
 def solve_lp(
     cost: Vector,
-    equal: tuple[Any, Vector] | None,
+    equal: tuple[csr_array, Vector] | None,
     upper: Vector,
-    at_most: tuple[Any, Vector] | None = None,
+    at_most: tuple[csr_array, Vector] | None = None,
     *,
     interior: bool = False,
 ) -> tuple[Vector, float]:
@@ -59,9 +58,9 @@ def solve_lp(
 
 def solve_priced_lp(
     cost: Vector,
-    equal: tuple[Any, Vector] | None,
+    equal: tuple[csr_array, Vector] | None,
     upper: Vector,
-    at_most: tuple[Any, Vector] | None = None,
+    at_most: tuple[csr_array, Vector] | None = None,
     *,
     interior: bool = False,
 ) -> tuple[Vector, float, Vector]:
@@ -83,7 +82,7 @@ def solve_priced_lp(
 
 def solve_milp(
     cost: Vector,
-    rows: Sequence[tuple[Any, Vector, Vector]],
+    rows: Sequence[tuple[csr_array, Vector, Vector]],
     upper: Vector,
     whole: Vector,
     gap: float,

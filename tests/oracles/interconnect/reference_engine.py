@@ -11,7 +11,15 @@ import heapq
 
 from testbed.interconnect.engine_inputs import EngineInputs
 from testbed.interconnect.static_paths import NONE
-from tests.oracles.interconnect.reference_parts import NEVER, Buffer, Channel, EventKind, Packet
+from tests.oracles.interconnect.reference_parts import (
+    NEVER,
+    Buffer,
+    Channel,
+    EventKind,
+    Packet,
+    lane_of,
+    queues_of_readers,
+)
 
 
 class ReferenceEngine:
@@ -25,13 +33,15 @@ class ReferenceEngine:
             Packet(number, source, destination, ticks, born, variant=variant, middles=(first, NONE))
             for number, (born, source, destination, ticks, variant, first) in enumerate(zip(*columns, strict=True))
         ]
-        numbers = zip(queues.slots, queues.router, queues.rank, queues.lane, queues.reader, strict=True)
+        self.queues_of = queues_of_readers(self.layout)
+        readers = {queue: reader for reader, queues in enumerate(self.queues_of) for queue in queues}
+        numbers = zip(queues.slots.tolist(), queues.router.tolist(), queues.rank.tolist(), strict=True)
         self.buffers = [
-            Buffer(q, int(slots), int(router), int(rank), int(lane), int(reader), free=int(slots))
-            for q, (slots, router, rank, lane, reader) in enumerate(numbers)
+            Buffer(q, slots, router, rank, lane_of(self.layout, q), readers[q], free=slots)
+            for q, (slots, router, rank) in enumerate(numbers)
         ]
         self.channels = [Channel(number=c) for c in range(self.layout.channels)]
-        self.read_until = [0] * len(inputs.model.readers.first)
+        self.read_until = [0] * len(self.queues_of)
         self.down: set[int] = set()
         self.events: list[tuple[int, int, int]] = []
         self.now = self.last_move = self.digest = self.packet_hops = self.livelocked = 0
@@ -225,9 +235,8 @@ class ReferenceEngine:
         self.set_out(channel, packet, there)
         self.read_until[buffer.reader] = done
         self.wake(channel.number, done)
-        first = int(self.model.readers.first[buffer.reader])
-        for other in self.buffers[first : first + int(self.model.readers.count[buffer.reader])]:
-            self.wake(other.wants, done)
+        for queue in self.queues_of[buffer.reader]:
+            self.wake(self.buffers[queue].wants, done)
         if buffer.here:
             self.ask(buffer)
         self.avoidance.granted(channel.number, buffer)

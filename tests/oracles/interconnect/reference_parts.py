@@ -10,6 +10,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from enum import Enum, IntEnum, auto
 
+from testbed.interconnect.network_model import Layout
 from testbed.interconnect.static_paths import NONE
 
 NEVER = 1 << 62
@@ -146,3 +147,20 @@ class Channel:
     last: int = -1
     askers: list[Buffer] = field(default_factory=list)
     carried: int = 0
+
+
+def queues_of_readers(layout: Layout) -> list[range]:
+    """One reader a channel (all lanes of the buffer that it fills), one a host, one each for notices and avoidance buffers."""
+    return [
+        *(range(c * layout.lanes, (c + 1) * layout.lanes) for c in range(layout.channels)),
+        *(range(q, q + 2) for q in range(layout.source_queue, layout.notice_queue, 2)),
+        *(range(q, q + 1) for q in range(layout.notice_queue, layout.queues)),
+    ]
+
+
+def lane_of(layout: Layout, queue: int) -> int:
+    """The lane of a queue's packets: ACKs and notices have one of their own where there are more lanes than those of data."""
+    if queue < layout.source_queue:
+        return queue % layout.lanes
+    acks = (queue - layout.source_queue) % 2 if queue < layout.notice_queue else queue < layout.avoidance_queue
+    return layout.lanes - 1 if acks and layout.lanes > layout.data_lanes else 0

@@ -36,7 +36,7 @@ def slow_to_compile(n):
         total += (i ** 0.5) % 3.7
     return total
 
-step = compiled_entry(slow_to_compile, ())
+step = compiled_entry(slow_to_compile)
 print(step(10) > 0)
 """
 

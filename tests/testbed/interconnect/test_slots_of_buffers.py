@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from testbed.interconnect.compiled.kernel_events import has_room, leave_slot, take_slot
-from testbed.interconnect.compiled.kernel_records import QUEUE
+from testbed.interconnect.compiled.kernel_records import Queue
 from testbed.interconnect.compiled.kernel_state import records
 
 SLOTS = (2, 3)
@@ -25,8 +25,8 @@ CALLS = st.lists(
 
 
 def buffers() -> Any:
-    queues = records(QUEUE, len(SLOTS), slots=SLOTS, returning_at=np.arange(len(SLOTS)))
-    return SimpleNamespace(queues=queues.view(np.recarray), release=np.zeros(len(SLOTS) * max(SLOTS), dtype=np.int64))
+    queues = records(Queue, len(SLOTS), slots=SLOTS, returning_at=np.arange(len(SLOTS)))
+    return SimpleNamespace(queues=np.asarray(queues).view(np.recarray), release=np.zeros(len(SLOTS) * max(SLOTS), dtype=np.int64))
 
 
 @given(CALLS)

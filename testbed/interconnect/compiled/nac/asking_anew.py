@@ -5,19 +5,19 @@ Numbers in brackets are the decisions listed in docs/workloads/interconnect.md.
 
 from __future__ import annotations
 
-from typing import Any
-
 from testbed.interconnect.compiled.channel_requests import request_channel, withdraw_request
 from testbed.interconnect.compiled.kernel_events import wake
 from testbed.interconnect.compiled.kernel_records import DATA
+from testbed.interconnect.compiled.kernel_state import Hook, State, Tables
 from testbed.interconnect.compiled.nac.detection import wanted_link
 from testbed.interconnect.compiled.nac.recovery import put_aside_for
+from testbed.interconnect.engine_inputs import EngineOptions
 
 DIRECT = 2
 """The header of a packet that is bound for its destination, past its intermediates."""
 
 
-def ask_all_anew(net: Any, o: Any, s: Any, hook: Any, now: int) -> None:
+def ask_all_anew(net: Tables, o: EngineOptions, s: State, hook: Hook, now: int) -> None:
     """Escaped messages at the heads of inputs leave out what is left of their escape paths; slots kept for them elsewhere are free (23)."""
     for link in range(net.links):
         queue = link * net.lanes
@@ -37,7 +37,3 @@ def ask_all_anew(net: Any, o: Any, s: Any, hook: Any, now: int) -> None:
             s.links[out].reserved = 0
             wake(s, out, now)
             wake(s, net.link[out].entry, now)
-
-
-STEPS = (ask_all_anew,)
-"""For the compiled engine to register."""

@@ -5,20 +5,20 @@ Numbers in brackets are the decisions listed in docs/workloads/interconnect.md.
 
 from __future__ import annotations
 
-from typing import Any
-
-from testbed.compile import first_bit
+from testbed.compile import first_bit, inline
 from testbed.interconnect.compiled.channel_requests import wake_for_credits
 from testbed.interconnect.compiled.kernel_events import link_of, push, wake
 from testbed.interconnect.compiled.kernel_records import BLOCKED, DETECTION, ID_MASK, RETRY, RING_FULL, WORD
+from testbed.interconnect.compiled.kernel_state import State, Tables
 from testbed.interconnect.compiled.nac.throttle import free_slots_behind, resume_injection, throttle_injection
+from testbed.interconnect.engine_inputs import EngineOptions
 from testbed.interconnect.static_paths import NONE
 
 RECOVERING = -2
 """In place of the identification packet that is repeated: none, after a recovery signal."""
 
 
-def log_event(net: Any, s: Any, kind: int, link: int, now: int) -> None:
+def log_event(net: Tables, s: State, kind: int, link: int, now: int) -> None:
     """One line of the timeline: tick, kind, router, its input."""
     if s.run[0].logged < len(s.log):
         at = s.run[0].logged
@@ -26,7 +26,8 @@ def log_event(net: Any, s: Any, kind: int, link: int, now: int) -> None:
         s.run[0].logged = at + 1
 
 
-def wanted_link(net: Any, s: Any, link: int) -> int:
+@inline
+def wanted_link(net: Tables, s: State, link: int) -> int:
     """The link between routers that the head of this input asks for; NONE: it asks for none, or for a host."""
     channel = s.queues[link * net.lanes].want
     if channel < 0:
@@ -35,7 +36,8 @@ def wanted_link(net: Any, s: Any, link: int) -> int:
     return int(out) if net.link[out].end >= 0 else NONE
 
 
-def is_full(net: Any, s: Any, link: int, now: int) -> bool:
+@inline
+def is_full(net: Tables, s: State, link: int, now: int) -> bool:
     """True when the heads of as many packets as the input has slots have arrived, and none is being transferred (2).
 
     Condition 4.3 of Zarza 2011: size(a) = cap(a).
@@ -46,7 +48,8 @@ def is_full(net: Any, s: Any, link: int, now: int) -> bool:
     return bool(s.queues[queue].read_until <= now)
 
 
-def is_blocked(net: Any, o: Any, s: Any, link: int, now: int) -> bool:
+@inline
+def is_blocked(net: Tables, o: EngineOptions, s: State, link: int, now: int) -> bool:
     """True when the input is full (condition 4.3 of Zarza 2011), its head asks for a link between routers (4.2), and every
     slot behind that output is taken or promised (4.1), as known from the router's own occupancy and credits (3).
     """
@@ -56,7 +59,10 @@ def is_blocked(net: Any, o: Any, s: Any, link: int, now: int) -> bool:
     return out >= 0 and free_slots_behind(net, s, out, now) <= o.nac.slack
 
 
-def send_identification(net: Any, o: Any, s: Any, origin: int, out: int, parent: int, at: int, now: int) -> None:
+@inline
+def send_identification(
+    net: Tables, o: EngineOptions, s: State, origin: int, out: int, parent: int, at: int, now: int
+) -> None:
     """An identification packet (origin input, its output) goes up the link ``at``; ``parent``: the one it repeats (7), NONE: none,
     RECOVERING: none, and a recovery signal has reached its router (22). The run stops where it would take the place of one under
     way, or of the one that it repeats."""
@@ -77,7 +83,7 @@ def send_identification(net: Any, o: Any, s: Any, origin: int, out: int, parent:
     s.counters[0].identification_packets += 1
 
 
-def ask_for(s: Any, link: int, out: int, now: int) -> None:
+def ask_for(s: State, link: int, out: int, now: int) -> None:
     """The blocked input asks for that output from now on (NONE: it asks for none): it changes lists, each by number."""
     known = s.links[link].waits_for
     if known >= 0:
@@ -104,14 +110,16 @@ def ask_for(s: Any, link: int, out: int, now: int) -> None:
         s.links[link].next_asker = behind
 
 
-def detect_later(s: Any, router: int, now: int) -> None:
+@inline
+def detect_later(s: State, router: int, now: int) -> None:
     """Let a look at the router's inputs follow when all that moves at this tick has moved, if one is full or was blocked."""
     if s.routers[router].watched > 0 and s.routers[router].detection_at != now:
         s.routers[router].detection_at = now
         push(s, now, DETECTION, router)
 
 
-def some_may_change(net: Any, s: Any, router: int) -> bool:
+@inline
+def some_may_change(net: Tables, s: State, router: int) -> bool:
     """Whether an input of the router is full that was not blocked when last looked at, or the reverse; true of very many inputs.
 
     Where not, only a credit that is back (``counts_credits``) or a packet read from another lane (``look_at_reader``) can
@@ -121,13 +129,14 @@ def some_may_change(net: Any, s: Any, router: int) -> bool:
     return bool(many or s.routers[router].full != s.routers[router].blocked)
 
 
-def look_at_reader(net: Any, s: Any, queue: int, now: int) -> None:
+@inline
+def look_at_reader(net: Tables, s: State, queue: int, now: int) -> None:
     """A packet goes out of the queue: an input that was blocked is not blocked while one is read from another of its lanes."""
     if net.lanes > 1 and queue < net.links * net.lanes and s.links[link_of(net, queue)].waits_for >= 0:
         detect_later(s, s.queues[queue].router, now)
 
 
-def detect_blocked_inputs(net: Any, o: Any, s: Any, router: int, now: int) -> None:
+def detect_blocked_inputs(net: Tables, o: EngineOptions, s: State, router: int, now: int) -> None:
     """Which inputs of the router are blocked now (1), of those that are full or were blocked: others are not, and were not."""
     first, count = net.router[router].input_first, net.router[router + 1].input_first - net.router[router].input_first
     if count > WORD:
@@ -140,14 +149,15 @@ def detect_blocked_inputs(net: Any, o: Any, s: Any, router: int, now: int) -> No
         left &= left - 1
 
 
-def look_at_input(net: Any, o: Any, s: Any, router: int, link: int, now: int) -> None:
+@inline
+def look_at_input(net: Tables, o: EngineOptions, s: State, router: int, link: int, now: int) -> None:
     """Whether the router's input is blocked now."""
     out = wanted_link(net, s, link) if is_blocked(net, o, s, link, now) else NONE
     if out != s.links[link].waits_for:
         change_input(net, o, s, router, link, out, now)
 
 
-def change_input(net: Any, o: Any, s: Any, router: int, link: int, out: int, now: int) -> None:
+def change_input(net: Tables, o: EngineOptions, s: State, router: int, link: int, out: int, now: int) -> None:
     """The input is blocked for another output than before (NONE: for none): newly so, it throttles hosts, and identifies itself."""
     known = s.links[link].waits_for
     ask_for(s, link, out, now)
@@ -170,7 +180,7 @@ def change_input(net: Any, o: Any, s: Any, router: int, link: int, out: int, now
         wake(s, net.link[known].entry, now)
 
 
-def retry_identification(net: Any, o: Any, s: Any, link: int, now: int) -> None:
+def retry_identification(net: Tables, o: EngineOptions, s: State, link: int, now: int) -> None:
     """The retry timer (8): an input that is still blocked identifies itself once more."""
     s.links[link].retry_pending = 0
     if s.links[link].waits_for >= 0:
@@ -178,17 +188,3 @@ def retry_identification(net: Any, o: Any, s: Any, link: int, now: int) -> None:
         send_identification(net, o, s, link, s.links[link].waits_for, NONE, link, now)
         s.links[link].retry_pending = 1
         push(s, now + o.nac.retry, RETRY, link)
-
-
-INLINE = (
-    wanted_link,
-    is_full,
-    is_blocked,
-    look_at_input,
-    detect_later,
-    some_may_change,
-    look_at_reader,
-    send_identification,
-)
-STEPS = (log_event, ask_for, change_input, detect_blocked_inputs, retry_identification)
-"""For the compiled engine to register; the former are put into their callers, since the tables cost much to hand over."""

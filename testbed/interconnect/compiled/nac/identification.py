@@ -5,14 +5,14 @@ Numbers in brackets are the decisions listed in docs/workloads/interconnect.md.
 
 from __future__ import annotations
 
-from typing import Any
-
-from testbed.compile import prefetch
+from testbed.compile import inline, prefetch
 from testbed.interconnect.compiled.kernel_events import next_identification
 from testbed.interconnect.compiled.kernel_records import ID_MASK, IDENTIFIED, KEY_SHIFT, MOVED, RING_FULL, SIGNALS
+from testbed.interconnect.compiled.kernel_state import Hook, State, Tables
 from testbed.interconnect.compiled.nac.detection import log_event, send_identification
 from testbed.interconnect.compiled.nac.recovery import may_recover, move_to_avoidance_buffer, recover_input, recovers
 from testbed.interconnect.compiled.nac.throttle import avoidance_buffer_is_free
+from testbed.interconnect.engine_inputs import EngineOptions
 from testbed.interconnect.parameters import MAX_CYCLE
 from testbed.interconnect.static_paths import NONE
 
@@ -20,7 +20,7 @@ AHEAD = 4
 """So many identification packets ahead, what is needed is fetched into the cache."""
 
 
-def pass_identifications(net: Any, o: Any, s: Any, hook: Any, limit: int) -> int:
+def pass_identifications(net: Tables, o: EngineOptions, s: State, hook: Hook, limit: int) -> int:
     """Identification packets arrive one after another, until one closes a cycle (its router), or the next is due after the key
     ``limit`` of another event (NONE). To repeat a packet makes no event but its own.
     """
@@ -38,7 +38,8 @@ def pass_identifications(net: Any, o: Any, s: Any, hook: Any, limit: int) -> int
             return int(router)
 
 
-def receive_identification(net: Any, o: Any, s: Any, hook: Any, packet: int, now: int) -> int:
+@inline
+def receive_identification(net: Tables, o: EngineOptions, s: State, hook: Hook, packet: int, now: int) -> int:
     """An identification packet reaches the router before its link: its own closes the cycle, others are repeated (4).
 
     It is the router's own if it comes in through the output that its blocked input asks for; there it only counts while that
@@ -64,7 +65,7 @@ def receive_identification(net: Any, o: Any, s: Any, hook: Any, packet: int, now
     return NONE
 
 
-def repeat_anew(net: Any, o: Any, s: Any, packet: int, now: int) -> None:
+def repeat_anew(net: Tables, o: EngineOptions, s: State, packet: int, now: int) -> None:
     """Repeat an identification packet where inputs that recover pass it, too (22)."""
     origin, out, at = s.identifications[packet].origin, s.identifications[packet].out, s.identifications[packet].at
     router = net.link[at].start
@@ -76,7 +77,8 @@ def repeat_anew(net: Any, o: Any, s: Any, packet: int, now: int) -> None:
                 send_identification(net, o, s, origin, out, packet, link, now)
 
 
-def was_at(o: Any, s: Any, packet: int, link: int, now: int) -> bool:
+@inline
+def was_at(o: EngineOptions, s: State, packet: int, link: int, now: int) -> bool:
     """Whether the packet has been at this input before (7); one that has been at MAX_CYCLE inputs counts as in a loop.
 
     Only where the input has changed what it asks for since the packet set out: else it would have come here over the same
@@ -97,7 +99,7 @@ def was_at(o: Any, s: Any, packet: int, link: int, now: int) -> bool:
     return False
 
 
-def repeated_by(s: Any, packet: int, number: int) -> tuple[int, int]:
+def repeated_by(s: State, packet: int, number: int) -> tuple[int, int]:
     """The packet that this one repeats (NONE: none), with its number in order of sending; ``number``: this one's.
 
     Where another has taken its place the run stops: nobody knows any more where the packet has been.
@@ -112,7 +114,7 @@ def repeated_by(s: Any, packet: int, number: int) -> tuple[int, int]:
     return before, number
 
 
-def close_cycle(net: Any, o: Any, s: Any, hook: Any, packet: int, now: int) -> None:
+def close_cycle(net: Tables, o: EngineOptions, s: State, hook: Hook, packet: int, now: int) -> None:
     """The cycle through this input is known: move its head to the avoidance buffer, if that is free (9), and signal on.
 
     A head whose tail is still arriving cannot move (12): the retry timer tries again.
@@ -139,8 +141,3 @@ def close_cycle(net: Any, o: Any, s: Any, hook: Any, packet: int, now: int) -> N
     s.counters[0].moved += 1
     log_event(net, s, MOVED, origin, now)
     move_to_avoidance_buffer(net, o, s, hook, signal, origin, now)
-
-
-INLINE = (was_at, receive_identification)
-STEPS = (repeated_by, close_cycle, repeat_anew, pass_identifications)
-"""For the compiled engine to register; the former are put into their callers, since the tables cost much to hand over."""

@@ -5,8 +5,6 @@ Numbers in brackets are the decisions listed in docs/workloads/interconnect.md.
 
 from __future__ import annotations
 
-from typing import Any
-
 from testbed.interconnect.compiled.channel_requests import request_channel, wake_for_credits, withdraw_request
 from testbed.interconnect.compiled.kernel_events import append, leave_slot, push, take_head, wake
 from testbed.interconnect.compiled.kernel_records import (
@@ -20,6 +18,7 @@ from testbed.interconnect.compiled.kernel_records import (
     SIGNALS,
     THE_CYCLE,
 )
+from testbed.interconnect.compiled.kernel_state import Hook, State, Tables
 from testbed.interconnect.compiled.nac.detection import RECOVERING, is_full, log_event, send_identification, wanted_link
 from testbed.interconnect.compiled.nac.throttle import (
     avoidance_buffer_is_free,
@@ -28,10 +27,13 @@ from testbed.interconnect.compiled.nac.throttle import (
     throttle_injection,
     watch_if_full,
 )
+from testbed.interconnect.engine_inputs import EngineOptions
 from testbed.interconnect.static_paths import NONE
 
 
-def move_to_avoidance_buffer(net: Any, o: Any, s: Any, hook: Any, signal: int, link: int, now: int) -> None:
+def move_to_avoidance_buffer(
+    net: Tables, o: EngineOptions, s: State, hook: Hook, signal: int, link: int, now: int
+) -> None:
     """move(a, d) at the input: its head goes to the avoidance buffer; the freed slot goes up the link with the signal (10).
 
     The signal knows the cycle, so it names the next input.
@@ -56,7 +58,7 @@ def move_to_avoidance_buffer(net: Any, o: Any, s: Any, hook: Any, signal: int, l
     push(s, now + o.nac.control, RECOVERY, signal)
 
 
-def receive_recovery_signal(net: Any, o: Any, s: Any, hook: Any, signal: int, now: int) -> None:
+def receive_recovery_signal(net: Tables, o: EngineOptions, s: State, hook: Hook, signal: int, now: int) -> None:
     """A recovery signal reaches the router before the link: it moves in its turn, reserves the slot, or works normally (10).
 
     Conditions of Zarza 2011: at most the freed slot is free behind the output (4.4), the input on the cycle asks for that
@@ -89,32 +91,32 @@ def receive_recovery_signal(net: Any, o: Any, s: Any, hook: Any, signal: int, no
     wake(s, out, now)
 
 
-def meets_recovery(net: Any, s: Any, link: int, out: int, now: int) -> bool:
+def meets_recovery(net: Tables, s: State, link: int, out: int, now: int) -> bool:
     """Conditions 4.4 to 4.6 of Zarza 2011: the input asks for the output and is full, and at most the freed slot is free behind."""
     if wanted_link(net, s, link) != out or not is_full(net, s, link, now):
         return False
     return bool(free_slots_behind(net, s, out, now) <= 1)
 
 
-def put_aside_for(net: Any, s: Any, link: int, out: int) -> bool:
+def put_aside_for(net: Tables, s: State, link: int, out: int) -> bool:
     """The input's avoidance buffer holds a packet that asks for the output."""
     avoidance = net.avoidance_queue + link
     return bool(s.queues[avoidance].held > 0 and s.queues[avoidance].want == net.link[out].entry)
 
 
-def may_recover(net: Any, s: Any, link: int, out: int, now: int) -> bool:
+def may_recover(net: Tables, s: State, link: int, out: int, now: int) -> bool:
     """Conditions 4.4 to 4.7 at an input, where the cycle behind the output is being identified anew (22)."""
     if s.links[out].reserved == 0 or s.links[out].reserved_for != THE_CYCLE:
         return False
     return bool(meets_recovery(net, s, link, out, now))
 
 
-def recovers(net: Any, s: Any, link: int, out: int, now: int) -> bool:
+def recovers(net: Tables, s: State, link: int, out: int, now: int) -> bool:
     """Whether identification packets pass this input, though it does not meet the triggering conditions: it recovers (22)."""
     return bool(may_recover(net, s, link, out, now) or put_aside_for(net, s, link, out))
 
 
-def identify_anew(net: Any, o: Any, s: Any, out: int, now: int) -> None:
+def identify_anew(net: Tables, o: EngineOptions, s: State, out: int, now: int) -> None:
     """A recovery signal for the output: a packet put aside there uses the slot; else each input at which conditions 4.4 to 4.7 hold
     sends an identification packet, and the slot waits for the cycle until one is back, or a retry time long (4.2.3; 22)."""
     router = net.link[out].start
@@ -143,7 +145,7 @@ def identify_anew(net: Any, o: Any, s: Any, out: int, now: int) -> None:
         log_event(net, s, ENDED, out, now)
 
 
-def recover_input(net: Any, o: Any, s: Any, hook: Any, link: int, out: int, now: int) -> None:
+def recover_input(net: Tables, o: EngineOptions, s: State, hook: Hook, link: int, out: int, now: int) -> None:
     """The input is on the cycle: the slot is its own from now on; its head goes to the avoidance buffer, and the signal on (22)."""
     s.counters[0].identified += 1
     log_event(net, s, IDENTIFIED, link, now)
@@ -161,7 +163,7 @@ def recover_input(net: Any, o: Any, s: Any, hook: Any, link: int, out: int, now:
     wake(s, net.link[out].entry, now)
 
 
-def give_slot_up(net: Any, s: Any, out: int, now: int) -> int:
+def give_slot_up(net: Tables, s: State, out: int, now: int) -> int:
     """No identification packet has come back: normal work begins again (22). The router, or NONE where nothing changes."""
     if s.links[out].reserved == 0 or s.links[out].reserved_for != THE_CYCLE:
         return NONE
@@ -170,17 +172,3 @@ def give_slot_up(net: Any, s: Any, out: int, now: int) -> int:
     log_event(net, s, ENDED, out, now)
     wake(s, net.link[out].entry, now)
     return int(net.link[out].start)
-
-
-STEPS = (
-    meets_recovery,
-    put_aside_for,
-    may_recover,
-    recovers,
-    move_to_avoidance_buffer,
-    identify_anew,
-    receive_recovery_signal,
-    recover_input,
-    give_slot_up,
-)
-"""For the compiled engine to register."""

@@ -8,14 +8,16 @@ output: the slot that a move has freed is reserved for the cycle, and every othe
 
 from __future__ import annotations
 
-from typing import Any
-
+from testbed.compile import inline
 from testbed.interconnect.compiled.channel_requests import wake_for_credits
 from testbed.interconnect.compiled.kernel_events import lane_of, link_of, never_used, slot_after, wake
 from testbed.interconnect.compiled.kernel_records import WORD
+from testbed.interconnect.compiled.kernel_state import State, Tables
+from testbed.interconnect.engine_inputs import EngineOptions
 
 
-def free_slots_behind(net: Any, s: Any, link: int, now: int) -> int:
+@inline
+def free_slots_behind(net: Tables, s: State, link: int, now: int) -> int:
     """cap(c) - size(c) of an output's logic buffer: free slots of its output buffer, and of the input buffer by credits (3)."""
     behind = link * net.lanes
     room, place = never_used(s, behind), s.queues[behind].returning_at
@@ -30,12 +32,14 @@ def free_slots_behind(net: Any, s: Any, link: int, now: int) -> int:
     return int(room)
 
 
-def counts_credits(s: Any, out: int) -> bool:
+@inline
+def counts_credits(s: State, out: int) -> bool:
     """Whether an input was blocked for this output when last looked at, or a slot behind it is reserved."""
     return bool(s.links[out].first_asker >= 0 or s.links[out].reserved > 0)
 
 
-def may_request(net: Any, o: Any, s: Any, channel: int, queue: int, now: int) -> bool:
+@inline
+def may_request(net: Tables, o: EngineOptions, s: State, channel: int, queue: int, now: int) -> bool:
     """False where NAC holds the queue's head back: injection is throttled, or the free slot is reserved for another input."""
     link = channel if channel < net.links else channel - net.links
     if s.queues[queue].router < 0 or (net.output_buffers and channel < net.links):
@@ -53,25 +57,29 @@ def may_request(net: Any, o: Any, s: Any, channel: int, queue: int, now: int) ->
     return True
 
 
-def injects(net: Any, queue: int) -> bool:
+@inline
+def injects(net: Tables, queue: int) -> bool:
     """Whether a router's queue holds packets of its own hosts, or its own notices that go into messages' buffers."""
     if queue < net.links * net.lanes:
         return bool(net.link[link_of(net, queue)].start < 0)
     return bool(net.lanes == net.data_lanes and net.notice_queue <= queue < net.avoidance_queue)
 
 
-def is_stopped(s: Any, out: int) -> bool:
+@inline
+def is_stopped(s: State, out: int) -> bool:
     """stop_st: an input of the router was blocked for this output when last looked at (21)."""
     return bool(s.links[out].first_asker >= 0)
 
 
-def holds_slot(net: Any, s: Any, out: int, queue: int) -> bool:
+@inline
+def holds_slot(net: Tables, s: State, out: int, queue: int) -> bool:
     """Whether the slot that is reserved behind the output is for this queue: an input, or its avoidance buffer."""
     holder = s.links[out].reserved_for
     return bool(holder >= 0 and (queue == holder * net.lanes or queue == net.avoidance_queue + holder))
 
 
-def watch_if_full(net: Any, s: Any, queue: int, change: int) -> None:
+@inline
+def watch_if_full(net: Tables, s: State, queue: int, change: int) -> None:
     """Where the queue is the full input after a link between routers, its router has so many more inputs to watch."""
     if s.queues[queue].arrived == s.queues[queue].slots and queue < net.links * net.lanes:
         link = link_of(net, queue)
@@ -80,7 +88,8 @@ def watch_if_full(net: Any, s: Any, queue: int, change: int) -> None:
             s.routers[net.link[link].end].full ^= 1 << (net.link[link].place % WORD)
 
 
-def avoidance_buffer_is_free(net: Any, o: Any, s: Any, link: int, now: int) -> bool:
+@inline
+def avoidance_buffer_is_free(net: Tables, o: EngineOptions, s: State, link: int, now: int) -> bool:
     """Whether the avoidance buffer of the input after the link holds no packet; with ``strict_slot`` not even a tail (17)."""
     avoidance = net.avoidance_queue + link
     if s.queues[avoidance].held > 0:
@@ -88,12 +97,13 @@ def avoidance_buffer_is_free(net: Any, o: Any, s: Any, link: int, now: int) -> b
     return not o.nac.strict_slot or bool(s.queues[avoidance].read_until <= now)
 
 
-def throttle_injection(s: Any, router: int) -> None:
+@inline
+def throttle_injection(s: State, router: int) -> None:
     """One reason more not to forward packets of the router's own hosts: an input is blocked, or recovers."""
     s.routers[router].throttled += 1
 
 
-def resume_injection(net: Any, s: Any, router: int, now: int) -> None:
+def resume_injection(net: Tables, s: State, router: int, now: int) -> None:
     """One reason less to throttle injection; with none left, messages and ACKs of the router's own hosts ask again."""
     s.routers[router].throttled -= 1
     if s.routers[router].throttled == 0:
@@ -106,7 +116,7 @@ def resume_injection(net: Any, s: Any, router: int, now: int) -> None:
             wake(s, s.queues[net.notice_queue + router].want, now)
 
 
-def reserve_slot(net: Any, o: Any, s: Any, out: int, link: int, now: int) -> bool:
+def reserve_slot(net: Tables, o: EngineOptions, s: State, out: int, link: int, now: int) -> bool:
     """Reserve the free slot behind the output for this input (6); False where one is reserved for another."""
     if not o.nac.reserve or (s.links[out].reserved > 0 and s.links[out].reserved_for != link):
         return False
@@ -116,7 +126,8 @@ def reserve_slot(net: Any, o: Any, s: Any, out: int, link: int, now: int) -> boo
     return True
 
 
-def use_reserved_slot(net: Any, s: Any, channel: int, queue: int, now: int) -> None:
+@inline
+def use_reserved_slot(net: Tables, s: State, channel: int, queue: int, now: int) -> None:
     """After a grant: a reserved slot is used up; an avoidance buffer that is empty again is a reason less to throttle."""
     if not net.output_buffers or channel >= net.links:
         link = channel if channel < net.links else channel - net.links
@@ -128,19 +139,3 @@ def use_reserved_slot(net: Any, s: Any, channel: int, queue: int, now: int) -> N
         waiting = s.queues[own * net.lanes].want
         if waiting >= 0:
             wake(s, waiting, now)
-
-
-INLINE = (
-    counts_credits,
-    throttle_injection,
-    free_slots_behind,
-    holds_slot,
-    injects,
-    is_stopped,
-    may_request,
-    use_reserved_slot,
-    watch_if_full,
-    avoidance_buffer_is_free,
-)
-STEPS = (resume_injection, reserve_slot)
-"""For the compiled engine to register; the former are put into their callers, since the tables cost much to hand over."""

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from testbed.compile import by_reference, compiled_entry
+from testbed.arrays import BoolArray, IntArray
+from testbed.compile import Step, by_reference, compiled_entry
 from testbed.errors import InputError
-from testbed.interconnect.exhaustive.compiled import following as following_steps
-from testbed.interconnect.exhaustive.compiled import state_steps, visited
 from testbed.interconnect.exhaustive.compiled.following import FoundSteps, following, step_name
 from testbed.interconnect.exhaustive.compiled.model_tables import (
     MOST_SIGNALS,
+    ModelTables,
     model_tables,
     most_steps,
     row_bytes,
@@ -91,9 +89,9 @@ class CompiledSearch:
             row = found.rows[nth].copy()
         return tuple(steps), state_of(self.model, row)
 
-    def stuck(self) -> NDArray[np.intp]:
+    def stuck(self) -> IntArray:
         """States from which no sure steps lead to a drained state, or to one not looked at."""
-        drains = ~self.seen.rows[: self.known, : self.model.reserved_at].any(axis=1)
+        drains: BoolArray = ~np.any(self.seen.rows[: self.known, : self.model.reserved_at], axis=1)
         drains[self.looked_at :] = True
         first = np.concatenate([[0], np.cumsum(self._sure, dtype=np.int64)])
         sweep = _compiled(mark_drained)
@@ -110,7 +108,9 @@ def found_steps(most: int, width: int) -> FoundSteps:
     )  # fmt: skip
 
 
-def look_at(tables: Any, seen: Any, found: Any, work: Any, edges: Any) -> int:
+def look_at(
+    tables: ModelTables, seen: Visited, found: FoundSteps, work: IntArray, edges: tuple[IntArray, IntArray, int]
+) -> int:
     """Look at the next ``BATCH`` states (at first at the empty network); the sure steps of each, counted and by their targets. How many of these there are."""
     sure, targets, most_states = edges
     t, ended = by_reference(tables), 0
@@ -134,7 +134,7 @@ def look_at(tables: Any, seen: Any, found: Any, work: Any, edges: Any) -> int:
     return ended
 
 
-def mark_drained(first: Any, targets: Any, drains: Any) -> bool:
+def mark_drained(first: IntArray, targets: IntArray, drains: BoolArray) -> bool:
     """Mark states with a sure step to a marked one, once upwards and once downwards; whether any was new."""
     new = False
     looked = len(first) - 1
@@ -150,7 +150,6 @@ def mark_drained(first: Any, targets: Any, drains: Any) -> bool:
 
 
 @cache
-def _compiled(entry: Any) -> Any:
+def _compiled(entry: Step) -> Step:
     """An entry with the steps that it calls; nothing is allocated, so arrays need no counting of references."""
-    steps = (*state_steps.STEPS, *following_steps.STEPS, *visited.STEPS)
-    return compiled_entry(entry, steps, _nrt=False, error_model="numpy", nogil=True)
+    return compiled_entry(entry, _nrt=False, error_model="numpy", nogil=True)

@@ -6,9 +6,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from testbed.interconnect.exhaustive.compiled.model_tables import MOST_SIGNALS
+from testbed.arrays import BoolArray, IntArray
+from testbed.interconnect.exhaustive.compiled.model_tables import MOST_SIGNALS, ModelTables
 from testbed.interconnect.exhaustive.compiled.state_steps import (
     AVOIDANCE,
     INPUT,
@@ -39,10 +40,10 @@ class FoundSteps(NamedTuple):
     """Rows that may come next, whether each step is sure (it happens for certain if nothing else does: hosts that send, cables and
     lagging knowledge are not), ``what`` it is (kind, link, detail; see ``step_name``), and whether signals found no room in a row."""
 
-    rows: Any
-    sure: Any
-    what: Any
-    overflow: Any
+    rows: IntArray
+    sure: BoolArray
+    what: IntArray
+    overflow: BoolArray
 
 
 SENT, INPUT_LEFT, AVOIDANCE_LEFT, OVER_LINK, IDENTIFIED, SIGNALLED, CABLE = range(7)
@@ -50,13 +51,13 @@ SENT, INPUT_LEFT, AVOIDANCE_LEFT, OVER_LINK, IDENTIFIED, SIGNALLED, CABLE = rang
 slot is kept (1) and a packet moves (2); the number of the cable."""
 
 
-def begin(s: Any, found: Any, n: int, what: Any) -> None:
+def begin(s: IntArray, found: FoundSteps, n: int, what: tuple[bool, int, int, int]) -> None:
     """The n-th row found becomes a copy of ``s``, to be changed; ``what``: (whether it is sure, kind, link, detail)."""
     copy(s, found.rows[n])
     found.sure[n], found.what[n, 0], found.what[n, 1], found.what[n, 2] = what
 
 
-def following(t: Any, s: Any, found: Any) -> int:
+def following(t: ModelTables, s: IntArray, found: FoundSteps) -> int:
     """All that may happen next; how many."""
     n = injections(t, s, found, 0)
     for link in range(t.links):
@@ -78,7 +79,7 @@ def following(t: Any, s: Any, found: Any) -> int:
     return n
 
 
-def injections(t: Any, s: Any, found: Any, n: int) -> int:
+def injections(t: ModelTables, s: IntArray, found: FoundSteps, n: int) -> int:
     """A host sends a packet of one of its flows."""
     for f in range(len(t.flows)):
         source, goal = int(t.flows[f, 0]), int(t.flows[f, 1])
@@ -93,7 +94,7 @@ def injections(t: Any, s: Any, found: Any, n: int) -> int:
     return n
 
 
-def from_buffer(t: Any, s: Any, found: Any, n: int, link: int, which: int) -> int:
+def from_buffer(t: ModelTables, s: IntArray, found: FoundSteps, n: int, link: int, which: int) -> int:
     """The head of an input or avoidance buffer goes into its output, or to its host."""
     asked = int(s[asks_of(t, which) + link])
     if asked == 0 or (which == INPUT and not t.own_request and s[t.avoidance_at + link] != 0):
@@ -110,7 +111,7 @@ def from_buffer(t: Any, s: Any, found: Any, n: int, link: int, which: int) -> in
     return n + 1
 
 
-def over_link(t: Any, s: Any, found: Any, n: int, link: int) -> int:
+def over_link(t: ModelTables, s: IntArray, found: FoundSteps, n: int, link: int) -> int:
     """The head of an output buffer goes over its link, or where that is dead into another output."""
     asked = int(s[t.out_asks_at + link])
     if asked == 0:
@@ -130,7 +131,7 @@ def over_link(t: Any, s: Any, found: Any, n: int, link: int) -> int:
     return n + 1
 
 
-def closings(t: Any, s: Any, found: Any, n: int, link: int) -> int:
+def closings(t: ModelTables, s: IntArray, found: FoundSteps, n: int, link: int) -> int:
     """An input finds itself on a cycle: move(a, d), and the signal sets off against the traffic."""
     out = wanted(t, s, link)
     if out == NONE or not is_full(t, s, link) or s[t.avoidance_at + link] != 0:
@@ -148,7 +149,7 @@ def closings(t: Any, s: Any, found: Any, n: int, link: int) -> int:
     return n
 
 
-def is_closed(t: Any, s: Any, number: int) -> bool:
+def is_closed(t: ModelTables, s: IntArray, number: int) -> bool:
     """Whether every input of the cycle is blocked now and asks for the one before it."""
     first = t.cycle_first[number]
     for k in range(first + 1, t.cycle_first[number + 1]):
@@ -160,7 +161,7 @@ def is_closed(t: Any, s: Any, number: int) -> bool:
     return True
 
 
-def signal(t: Any, s: Any, found: Any, n: int, k: int) -> int:
+def signal(t: ModelTables, s: IntArray, found: FoundSteps, n: int, k: int) -> int:
     """The k-th recovery signal arrives: conditions 4.4 to 4.7 at the router before the freed slot."""
     number, place = int(s[t.signals_at + 2 * k]), int(s[t.signals_at + 2 * k + 1])
     first = int(t.cycle_first[number])
@@ -184,7 +185,7 @@ def signal(t: Any, s: Any, found: Any, n: int, k: int) -> int:
     return n
 
 
-def outcome(t: Any, s: Any, found: Any, n: int, what: Any) -> int:
+def outcome(t: ModelTables, s: IntArray, found: FoundSteps, n: int, what: tuple[int, bool, bool, bool]) -> int:
     """The k-th signal is used up: (k, whether the slot is kept, whether a packet moves, whether that is sure)."""
     k, wanting, moving, sure = what
     number, place = int(s[t.signals_at + 2 * k]), int(s[t.signals_at + 2 * k + 1])
@@ -204,7 +205,7 @@ def outcome(t: Any, s: Any, found: Any, n: int, what: Any) -> int:
     return n + 1
 
 
-def cable_change(t: Any, s: Any, found: Any, n: int, cable: int) -> int:
+def cable_change(t: ModelTables, s: IntArray, found: FoundSteps, n: int, cable: int) -> int:
     """A cable fails, or works again."""
     down, bit, count = int(s[t.down_at]), 1 << cable, 0
     for k in range(8):
@@ -226,7 +227,7 @@ def cable_change(t: Any, s: Any, found: Any, n: int, cable: int) -> int:
     return n + 1
 
 
-def ask_all_anew(t: Any, s: Any) -> None:
+def ask_all_anew(t: ModelTables, s: IntArray) -> None:
     """Heads of inputs ask for what is routed now, and slots kept for heads that ask for another output are kept no more."""
     for link in range(t.links):
         ask(t, s, link, INPUT)
@@ -255,7 +256,3 @@ def step_name(model: NacSteps, state: bytes, what: Sequence[int]) -> str:
         f"cable {detail} {'works again' if works else 'fails'}",
     )[kind]
 
-
-STEPS = (
-    begin, injections, from_buffer, over_link, is_closed, closings, outcome, signal, ask_all_anew, cable_change, following,
-)  # fmt: skip

@@ -6,11 +6,12 @@ The row of the empty network is 0 throughout: a row is the string of bytes of ``
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+import numpy.typing as npt
 
+from testbed.arrays import BoolArray, IntArray
 from testbed.interconnect.exhaustive.nac_steps import NacSteps
 from testbed.interconnect.exhaustive.symmetry import Image
 
@@ -36,20 +37,20 @@ class ModelTables(NamedTuple):
     avoidance_asks_at: int
     down_at: int
     signals_at: int
-    start: Any
-    end: Any
-    into_first: Any
-    into: Any
-    table: Any
-    dead: Any
-    flows: Any
-    cable_first: Any
-    cable: Any
+    start: IntArray
+    end: IntArray
+    into_first: IntArray
+    into: IntArray
+    table: IntArray
+    dead: BoolArray
+    flows: IntArray
+    cable_first: IntArray
+    cable: IntArray
     most_down: int
-    cycle_first: Any
-    cycle: Any
-    paired_first: Any
-    paired: Any
+    cycle_first: IntArray
+    cycle: IntArray
+    paired_first: IntArray
+    paired: IntArray
     nac: bool
     late_throttle: bool
     late_priority: bool
@@ -66,11 +67,11 @@ class ModelTables(NamedTuple):
     keep_output: bool
     ask_anew: bool
     images: int
-    image_places: Any
-    image_packets: Any
-    image_outs: Any
-    image_masks: Any
-    image_cycles: Any
+    image_places: IntArray
+    image_packets: IntArray
+    image_outs: IntArray
+    image_masks: IntArray
+    image_cycles: IntArray
 
 
 def model_tables(model: NacSteps, images: Sequence[Image]) -> ModelTables:
@@ -119,16 +120,16 @@ def most_steps(model: NacSteps) -> int:
     return len(model.network.flows) + 3 * model.links + closings + 3 * MOST_SIGNALS + len(model.network.cables)
 
 
-def state_of(model: NacSteps, row: NDArray[np.uint8]) -> bytes:
+def state_of(model: NacSteps, row: IntArray) -> bytes:
     """The state of a row."""
     signals = int(np.count_nonzero(row[model.signals_at + 1 :: 2]))
     return row[: model.signals_at + 2 * signals].tobytes()
 
 
-def _flat(lists: Sequence[Sequence[int]]) -> tuple[NDArray[np.int32], NDArray[np.int16]]:
+def _flat(lists: Sequence[Sequence[int]]) -> tuple[IntArray, IntArray]:
     first = np.cumsum([0, *map(len, lists)], dtype=np.int32)
     return first, np.array([v for one in lists for v in one], np.int16)
 
 
-def _rows(lists: Sequence[Sequence[int]], width: int, kind: Any) -> NDArray[Any]:
+def _rows(lists: Sequence[Sequence[int]], width: int, kind: npt.DTypeLike) -> IntArray:
     return np.array(lists, kind).reshape(len(lists), width)

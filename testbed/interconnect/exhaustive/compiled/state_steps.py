@@ -5,9 +5,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from testbed.interconnect.exhaustive.compiled.model_tables import MOST_SIGNALS
+from testbed.arrays import IntArray
+from testbed.interconnect.exhaustive.compiled.model_tables import MOST_SIGNALS, ModelTables
 from testbed.interconnect.exhaustive.nac_steps import HERE
 from testbed.interconnect.static_paths import NONE
 
@@ -15,34 +14,34 @@ OUTPUT, INPUT, AVOIDANCE = 0, 1, 2
 """Kinds of buffers."""
 
 
-def copy(row: Any, to: Any) -> None:
+def copy(row: IntArray, to: IntArray) -> None:
     """A row into another."""
     for i in range(len(row)):
         to[i] = row[i]
 
 
-def first_slot(t: Any, link: int, which: int) -> int:
+def first_slot(t: ModelTables, link: int, which: int) -> int:
     """Where that buffer of a link begins in a row."""
     if which == OUTPUT:
         return int(link * t.o)
     return int(t.inputs_at + link * t.a if which == INPUT else t.avoidance_at + link)
 
 
-def slots_of(t: Any, which: int) -> int:
+def slots_of(t: ModelTables, which: int) -> int:
     """How many slots it has."""
     if which == OUTPUT:
         return int(t.o)
     return int(t.a) if which == INPUT else 1
 
 
-def asks_of(t: Any, which: int) -> int:
+def asks_of(t: ModelTables, which: int) -> int:
     """Where it is kept what the heads of such buffers ask for."""
     if which == OUTPUT:
         return int(t.out_asks_at)
     return int(t.input_asks_at) if which == INPUT else int(t.avoidance_asks_at)
 
 
-def held(t: Any, s: Any, link: int, which: int) -> int:
+def held(t: ModelTables, s: IntArray, link: int, which: int) -> int:
     """Packets in a buffer."""
     first, found = first_slot(t, link, which), 0
     for k in range(first, first + slots_of(t, which)):
@@ -51,7 +50,7 @@ def held(t: Any, s: Any, link: int, which: int) -> int:
     return found
 
 
-def room(t: Any, s: Any, link: int) -> int:
+def room(t: ModelTables, s: IntArray, link: int) -> int:
     """Slots of the input after the link that its feeder may use: those whose credit a signal carries count as taken."""
     taken = held(t, s, link, INPUT)
     for k in range(MOST_SIGNALS):
@@ -63,29 +62,29 @@ def room(t: Any, s: Any, link: int) -> int:
     return int(t.a) - taken
 
 
-def room_behind(t: Any, s: Any, link: int) -> int:
+def room_behind(t: ModelTables, s: IntArray, link: int) -> int:
     """cap - size of the output's logic buffer."""
     return room(t, s, link) + int(t.o) - held(t, s, link, OUTPUT)
 
 
-def is_full(t: Any, s: Any, link: int) -> bool:
+def is_full(t: ModelTables, s: IntArray, link: int) -> bool:
     """Conditions 4.3, 4.6."""
     return bool(s[t.inputs_at + link * t.a + t.a - 1] != 0)
 
 
-def wanted(t: Any, s: Any, link: int) -> int:
+def wanted(t: ModelTables, s: IntArray, link: int) -> int:
     """The link that the input's head asks for; NONE where it is empty or at its destination."""
     asked = int(s[t.input_asks_at + link])
     return NONE if asked in (0, HERE) else asked - 1
 
 
-def is_blocked(t: Any, s: Any, link: int) -> bool:
+def is_blocked(t: ModelTables, s: IntArray, link: int) -> bool:
     """Conditions 4.1 to 4.3."""
     out = wanted(t, s, link)
     return out != NONE and is_full(t, s, link) and room_behind(t, s, out) <= t.slack
 
 
-def is_throttled(t: Any, s: Any, router: int) -> bool:
+def is_throttled(t: ModelTables, s: IntArray, router: int) -> bool:
     """stop_fw: an avoidance buffer of the router is in use, or an input is blocked (which it may notice late)."""
     if not t.stop_local:
         return False
@@ -96,7 +95,7 @@ def is_throttled(t: Any, s: Any, router: int) -> bool:
     return False
 
 
-def may_enter(t: Any, s: Any, out: int, holder: int) -> bool:
+def may_enter(t: ModelTables, s: IntArray, out: int, holder: int) -> bool:
     """Whether the output takes a packet from that input (NONE: from elsewhere): it has room, not kept for another (6)."""
     free = int(t.o) - held(t, s, out, OUTPUT) if t.o else room(t, s, out)
     if free < 1 or (not t.o and t.dead[s[t.down_at], out]):
@@ -105,7 +104,7 @@ def may_enter(t: Any, s: Any, out: int, holder: int) -> bool:
     return kept == NONE or kept == holder or room_behind(t, s, out) > 1  # numba looks in no tuple of two types
 
 
-def goes_first(t: Any, s: Any, out: int) -> bool:
+def goes_first(t: ModelTables, s: IntArray, out: int) -> bool:
     """Whether an avoidance buffer asks for the output and can have it now."""
     router = t.start[out]
     for k in range(t.into_first[router], t.into_first[router + 1]):
@@ -115,7 +114,7 @@ def goes_first(t: Any, s: Any, out: int) -> bool:
     return False
 
 
-def ask(t: Any, s: Any, link: int, which: int) -> None:
+def ask(t: ModelTables, s: IntArray, link: int, which: int) -> None:
     """The head of a buffer asks for what is routed now."""
     head, place = int(s[first_slot(t, link, which)]), asks_of(t, which) + link
     if head == 0:
@@ -128,7 +127,7 @@ def ask(t: Any, s: Any, link: int, which: int) -> None:
         s[place] = HERE if onward == NONE else onward + 1
 
 
-def take(t: Any, s: Any, link: int, which: int) -> int:
+def take(t: ModelTables, s: IntArray, link: int, which: int) -> int:
     """Take the head out of a buffer; the next one asks."""
     first = first_slot(t, link, which)
     last = first + slots_of(t, which) - 1
@@ -140,7 +139,7 @@ def take(t: Any, s: Any, link: int, which: int) -> int:
     return packet
 
 
-def put(t: Any, s: Any, link: int, packet: int, which: int) -> None:
+def put(t: ModelTables, s: IntArray, link: int, packet: int, which: int) -> None:
     """Put a packet behind the others of a buffer."""
     place = held(t, s, link, which)
     s[first_slot(t, link, which) + place] = packet
@@ -148,14 +147,14 @@ def put(t: Any, s: Any, link: int, packet: int, which: int) -> None:
         ask(t, s, link, which)
 
 
-def enter(t: Any, s: Any, out: int, packet: int, holder: int) -> None:
+def enter(t: ModelTables, s: IntArray, out: int, packet: int, holder: int) -> None:
     """Grant the output to a packet from that input; a slot reserved for it is used."""
     put(t, s, out, packet, OUTPUT if t.o else INPUT)
     if int(s[t.reserved_at + out]) == holder + 1:
         s[t.reserved_at + out] = 0
 
 
-def leave(t: Any, s: Any, cable: int) -> None:
+def leave(t: ModelTables, s: IntArray, cable: int) -> None:
     """Heads that ask for a dead link of that cable ask anew."""
     for link in range(t.links):
         for which in range(3):
@@ -166,7 +165,7 @@ def leave(t: Any, s: Any, cable: int) -> None:
                     break
 
 
-def move(t: Any, s: Any, number: int, place: int) -> bool:
+def move(t: ModelTables, s: IntArray, number: int, place: int) -> bool:
     """move(a, d) at that place of the cycle; the freed slot's credit goes with the signal (10). False: no room for the signal."""
     link = int(t.cycle[t.cycle_first[number] + place])
     asked = s[t.input_asks_at + link]
@@ -179,7 +178,7 @@ def move(t: Any, s: Any, number: int, place: int) -> bool:
     return add_signal(t, s, number, place + 1)
 
 
-def add_signal(t: Any, s: Any, number: int, place: int) -> bool:
+def add_signal(t: ModelTables, s: IntArray, number: int, place: int) -> bool:
     """A signal more, in order of (cycle, place)."""
     k = 0
     while k < MOST_SIGNALS and s[t.signals_at + 2 * k + 1] != 0:
@@ -196,15 +195,9 @@ def add_signal(t: Any, s: Any, number: int, place: int) -> bool:
     return True
 
 
-def drop_signal(t: Any, s: Any, k: int) -> None:
+def drop_signal(t: ModelTables, s: IntArray, k: int) -> None:
     """Without the k-th signal."""
     for at in range(t.signals_at + 2 * k, t.signals_at + 2 * MOST_SIGNALS - 2):
         s[at] = s[at + 2]
     s[t.signals_at + 2 * MOST_SIGNALS - 2] = 0
     s[t.signals_at + 2 * MOST_SIGNALS - 1] = 0
-
-
-STEPS = (
-    copy, first_slot, slots_of, asks_of, held, room, room_behind, is_full, wanted, is_blocked, is_throttled, may_enter, goes_first, ask,
-    take, put, enter, leave, add_signal, move, drop_signal,
-)  # fmt: skip

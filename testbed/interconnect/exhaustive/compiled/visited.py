@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from testbed.interconnect.exhaustive.compiled.model_tables import MOST_SIGNALS
+from testbed.arrays import IntArray
+from testbed.interconnect.exhaustive.compiled.model_tables import MOST_SIGNALS, ModelTables
 from testbed.interconnect.exhaustive.compiled.state_steps import copy
 from testbed.interconnect.exhaustive.nac_steps import HERE
 
@@ -18,11 +19,11 @@ class Visited(NamedTuple):
     ``count``: [how many are known, how many of them were looked at, how many steps were found].
     """
 
-    rows: Any
-    words: Any
-    parents: Any
-    slots: Any
-    count: Any
+    rows: IntArray
+    words: IntArray
+    parents: IntArray
+    slots: IntArray
+    count: IntArray  # type: ignore[assignment]
 
 
 def visited_states(most: int, width: int) -> Visited:
@@ -37,7 +38,7 @@ def visited_states(most: int, width: int) -> Visited:
     )
 
 
-def canonical(t: Any, row: Any, image: Any, best: Any) -> None:
+def canonical(t: ModelTables, row: IntArray, image: IntArray, best: IntArray) -> None:
     """``best`` becomes the least of a row and its images; ``image``: a row to work in."""
     copy(row, best)
     for k in range(t.images):
@@ -49,7 +50,7 @@ def canonical(t: Any, row: Any, image: Any, best: Any) -> None:
                 break
 
 
-def image_of(t: Any, row: Any, k: int, image: Any) -> None:
+def image_of(t: ModelTables, row: IntArray, k: int, image: IntArray) -> None:
     """A row under the k-th symmetry (``symmetry.Image``)."""
     for i in range(len(image)):
         image[i] = 0
@@ -73,7 +74,7 @@ def image_of(t: Any, row: Any, k: int, image: Any) -> None:
         image[t.signals_at + 2 * j], image[t.signals_at + 2 * j + 1] = number, place
 
 
-def number_of(visited: Any, words: Any, parent: int) -> int:
+def number_of(visited: Visited, words: IntArray, parent: int) -> int:
     """The number of a state by its words; a new one is entered behind the others."""
     mask = len(visited.slots) - 1
     mixed = np.int64(len(words))
@@ -98,6 +99,3 @@ def number_of(visited: Any, words: Any, parent: int) -> int:
     visited.slots[at] = number + 1
     visited.count[0] = number + 1
     return number
-
-
-STEPS = (image_of, canonical, number_of)
