@@ -6,10 +6,9 @@ The builders themselves (``torus.py``, ``swiss_t1.py``, ...) say which nodes and
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import Any
 
 from topologies.errors import TopologyError
+from topologies.json_types import Json
 from topologies.network import Link
 
 MAX_NODES = 100_000
@@ -24,7 +23,7 @@ def two_way(
     capacity_bps: float,
     delay_s: float,
     key: int = 0,
-    attributes: Mapping[str, Any] | None = None,
+    attributes: Json | None = None,
 ) -> tuple[Link, Link]:
     """One cable: the link a -> b and the link b -> a, alike but for direction.
 

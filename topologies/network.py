@@ -11,10 +11,11 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from topologies.errors import TopologyError, nearest
 from topologies.impairments import Impairments, impairment_text, known_impairments, parse_impairments
+from topologies.json_types import Json
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -78,7 +79,7 @@ class Node:
     id: str
     kind: NodeKind
     position: tuple[float, float] | None = None
-    attributes: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    attributes: Json = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
         if not isinstance(self.id, str) or not self.id:
@@ -101,7 +102,7 @@ class Link:
     capacity_bps: float = DEFAULT_CAPACITY_BPS
     delay_s: float = 0.0
     impairments: str = ""
-    attributes: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    attributes: Json = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
         name = f"link {self.source!r} -> {self.target!r}"
@@ -167,7 +168,7 @@ class Network:
     name: str
     nodes: tuple[Node, ...]
     links: tuple[Link, ...]
-    attributes: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    attributes: Json = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
         _refuse_reserved(f"network {self.name!r}", self.attributes, _NETWORK_FIELDS)
@@ -290,7 +291,7 @@ def _is_finite(value: object) -> bool:
         return False
 
 
-def _refuse_reserved(what: str, attributes: Mapping[str, Any], reserved: frozenset[str]) -> None:
+def _refuse_reserved(what: str, attributes: Json, reserved: frozenset[str]) -> None:
     taken = reserved.intersection(attributes)
     if taken:
         raise TopologyError(

@@ -28,6 +28,8 @@ from fec.compile import compiled
 from fec.redundancy.block_size import Interval
 from fec.redundancy.labels import LABELS, slot_edges
 
+Numbers = NDArray[np.number[Any]]
+
 _COARSE = (24, 20, 28, 30, 36, 40)
 _FINER = 10
 _REFINED = 2
@@ -129,7 +131,7 @@ class SlotSearch:
         return inside
 
 
-def _excess(order: Any, inside: Any, windows: Any, most: Any, held: Any) -> Any:
+def _excess(order: Numbers, inside: Numbers, windows: Numbers, most: Numbers, held: Numbers) -> Numbers:
     """Per link, by how many losses all its windows together hold too many; ``held``: filled with each window's losses."""
     places, links = len(order), inside.shape[1]
     excess = np.zeros(links, dtype=np.int64)
@@ -146,7 +148,7 @@ def _excess(order: Any, inside: Any, windows: Any, most: Any, held: Any) -> Any:
 _excess_of = compiled(_excess)
 
 
-def _reckon(order: Any, inside: Any, windows: Any, most: Any, counts: Any) -> Any:
+def _reckon(order: Numbers, inside: Numbers, windows: Numbers, most: Numbers, counts: Numbers) -> float:
     excess = _excess_of(order, inside, windows, most, np.zeros((inside.shape[1], len(order)), dtype=np.int32))
     cost = 0.0
     for link in range(len(excess)):
@@ -157,7 +159,7 @@ def _reckon(order: Any, inside: Any, windows: Any, most: Any, counts: Any) -> An
 _cost_of = compiled(_reckon)
 
 
-def _shift(link: Any, out: Any, into: Any, windows: Any, most: Any, held: Any) -> Any:
+def _shift(link: int, out: int, into: int, windows: Numbers, most: Numbers, held: Numbers) -> int:
     """Move one loss of a link from a place to another; returns by how much its excess grows."""
     places, limit, change = held.shape[1], most[link], 0
     for back in range(windows[link]):
@@ -176,7 +178,7 @@ def _shift(link: Any, out: Any, into: Any, windows: Any, most: Any, held: Any) -
 _shifted = compiled(_shift)
 
 
-def _draw(state: Any, draws: Any) -> None:
+def _draw(state: Numbers, draws: Numbers) -> None:
     """Numbers in [0, 1) by xorshift64."""
     bits = state[0]
     for k in range(len(draws)):
@@ -191,16 +193,16 @@ _drawn = compiled(_draw)
 
 
 def _search(
-    order: Any,
-    inside: Any,
-    first: Any,
-    members: Any,
-    windows: Any,
-    most: Any,
-    counts: Any,
-    exchange: Any,
-    way: Any,
-) -> Any:
+    order: Numbers,
+    inside: Numbers,
+    first: Numbers,
+    members: Numbers,
+    windows: Numbers,
+    most: Numbers,
+    counts: Numbers,
+    exchange: tuple[Numbers, Numbers, Numbers],
+    way: tuple[int, float, float, float],
+) -> Numbers:
     """The cheapest order met. ``exchange``: class of each place, places by class, where each class starts; ``way``: moves, share
     of those between any two places, first and last threshold."""
     classes, by_class, starts = exchange

@@ -19,6 +19,8 @@ from fec.compile import compiled
 from fec.redundancy.block_size import Interval, stratified_block_size
 from fec.redundancy.labels import LABELS, LabelRule, label_table
 
+Numbers = NDArray[np.integer[Any]]
+
 _HEAVY = 0.9
 """A set of more of the labels is reckoned by itself: its windows are too long to be kept."""
 _LIGHTEST_ROOM = 256
@@ -68,7 +70,7 @@ class WorstWindows:
         return np.asarray(lost, dtype=np.float64)
 
 
-def _walk(places: Any, first: Any, members: Any, m: int, kept: Any) -> Any:
+def _walk(places: Numbers, first: Numbers, members: Numbers, m: int, kept: Numbers) -> Numbers:
     """For every set the most losses between which fewer than M packets arrive; ``places``: the elementary interval of each packet of a
     period; ``kept``: a ring of losses for each."""
     count, room = kept.shape

@@ -10,12 +10,12 @@ import random
 from fec.redundancy.block_size import as_fraction, fec_block_size
 from testbed.campaigns.description import Campaign, Unit
 from testbed.errors import InputError
-from testbed.model.json_values import JsonObject
 from testbed.model.routes import SplitRoute
 from testbed.routing.baselines import disjoint_paths
 from testbed.routing.methods import route_by_name
 from topologies.catalog import load_network
 from topologies.errors import NoPathError
+from topologies.json_types import JsonObject
 from topologies.network import Network
 
 Row = JsonObject

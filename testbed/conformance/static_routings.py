@@ -11,10 +11,10 @@ from testbed.conformance.findings import finding
 from testbed.interconnect.injection import Injections
 from testbed.interconnect.parameters import SimulationParameters
 from testbed.interconnect.simulation import simulate
-from testbed.model.json_values import JsonObject
 from testbed.model.verdict import Check
 from topologies import Network, load_network
 from topologies.errors import TopologyError
+from topologies.json_types import JsonObject
 from topologies.network import LinkId
 from topologies.routing_tables import Builder, find_relation, static_routing
 

@@ -35,7 +35,6 @@ from testbed.faults.cable_faults import cable_fault, check_faults, intermittent_
 from testbed.faults.fault import Fault
 from testbed.faults.schedules import PoissonFaults, flapping_faults, node_faults
 from testbed.faults.shapes import SHAPES, shape_faults
-from testbed.model.json_values import JsonObject
 from testbed.model.naming.names import (
     Found,
     link_text,
@@ -53,6 +52,7 @@ from testbed.model.naming.names import (
 from testbed.model.schemas import refuse_unknown
 from topologies.errors import TopologyError
 from topologies.impairments import impairment_text, parse_impairments
+from topologies.json_types import JsonObject
 from topologies.network import LinkId, Network, label_of, quoted
 
 TRANSIENT_SHARE = 0.1

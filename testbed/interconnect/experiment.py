@@ -26,10 +26,10 @@ from testbed.interconnect.patterns import build_pattern
 from testbed.interconnect.results import NAC_EVENTS, Simulation, summarize
 from testbed.interconnect.simulation import simulate
 from testbed.interconnect.traffic_files import read_messages
-from testbed.model.json_values import Json, JsonObject
 from testbed.model.samples import half_width
 from testbed.model.verdict import Check, Verdict
 from topologies import Network
+from topologies.json_types import Json, JsonObject
 
 SAMPLES = 80
 """Moments at which a row says what lay in the network."""

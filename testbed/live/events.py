@@ -14,9 +14,9 @@ from fractions import Fraction
 from typing import Literal
 
 from testbed.errors import UsageError
-from testbed.model.json_values import Json, JsonObject
 from testbed.model.progress import Reading
 from testbed.model.run_records import FaultRecord, LinkLoad
+from topologies.json_types import Json, JsonObject
 from topologies.network import LinkId
 
 Share = Literal["stream", "capacity"]

@@ -14,8 +14,8 @@ from testbed.faults.fault_times import FaultTimes
 from testbed.faults.schedules import overlapping
 from testbed.metapath.metapaths import MetapathOptions, SourceEvent
 from testbed.metapath.wire import PACKET_BYTES
-from testbed.model.json_values import Json
 from testbed.stream.measurements import FloatArray, IntArray, RunHealth
+from topologies.json_types import Json
 from topologies.network import Network, label_of
 from topologies.routing_tables import static_routing
 

@@ -6,8 +6,8 @@ import numpy as np
 
 from testbed.metapath.analysis import MessageFates, MetapathAnalysis, latency_of, message_fates
 from testbed.metapath.plan import MetapathPlan, MetapathRun
-from testbed.model.json_values import JsonObject
 from testbed.model.verdict import Verdict
+from topologies.json_types import JsonObject
 
 BIN_S = 0.02
 BEFORE_S, AFTER_S = 0.3, 0.5
@@ -51,9 +51,7 @@ def fault_timeline(fates: MessageFates, start_s: float, end_s: float) -> Timelin
     return found
 
 
-def metapath_document(
-    plan: MetapathPlan, run: MetapathRun, analysis: MetapathAnalysis, verdict: Verdict
-) -> JsonObject:
+def metapath_document(plan: MetapathPlan, run: MetapathRun, analysis: MetapathAnalysis, verdict: Verdict) -> JsonObject:
     """The JSON object of one run."""
     return {
         "fabric": "emulation",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from testbed.model.json_values import Json
+from topologies.json_types import Json
 
 
 def code_words(*, labels: str, m: int, tolerance: float | None, der: float, large_blocks: bool = False) -> str:

@@ -25,10 +25,6 @@ from topologies.files import node_link
 from topologies.text import text_file
 
 T = TypeVar("T")
-Json = Mapping[str, Any]
-"""An object of JSON, or a row of results: its values by name."""
-JsonObject = dict[str, Any]
-"""One that is being filled."""
 
 
 def read_json(path: str | Path, where: str = "", *, mend: str = "name a JSON file") -> Any:

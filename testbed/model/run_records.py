@@ -11,9 +11,10 @@ from fractions import Fraction
 from typing import Any
 
 from testbed.errors import InputError
-from testbed.model.json_values import Json, JsonObject, json_ready
+from testbed.model.json_values import json_ready
 from testbed.model.routes import SplitRoute
 from testbed.model.verdict import Check, Verdict
+from topologies.json_types import Json, JsonObject
 from topologies.network import Network, label_of
 
 FORMAT = 1

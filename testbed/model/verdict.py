@@ -9,7 +9,7 @@ from itertools import count
 from typing import Literal, TypedDict, Unpack
 
 from testbed.errors import InputError
-from testbed.model.json_values import Json
+from topologies.json_types import Json
 
 Outcome = Literal["holds", "fails", "cannot-tell"]
 Relation = Literal["states", "equals", "at-least", "at-most"]

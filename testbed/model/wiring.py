@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 
-from testbed.model.json_values import JsonObject
 from testbed.model.naming.device_names import device_names, end_point_name, interface_name
+from topologies.json_types import JsonObject
 from topologies.network import LinkId, Network, reverse_of
 
 

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from testbed.errors import CapabilityError
-from testbed.model.json_values import Json
 from testbed.model.progress import ReportProgress
 from testbed.model.verdict import Verdict
+from topologies.json_types import Json
 
 P = TypeVar("P")
 M = TypeVar("M")

@@ -10,7 +10,7 @@ from importlib.resources import files
 from typing import Any
 
 from testbed.model.code_words import stream_code_words
-from testbed.model.json_values import Json, JsonObject, json_ready
+from testbed.model.json_values import json_ready
 from testbed.model.record_json import record_to_json
 from testbed.model.run_records import LoadedRun, SessionRun
 from testbed.report.drawing.colours import DARK, LIGHT, custom_properties
@@ -18,6 +18,7 @@ from testbed.report.markup import Markup, join, lines, tag
 from testbed.report.quantities import NOTHING, plain, seconds_in_words
 from testbed.report.sections import PER_PATH, badge, checks_block, scrolling, session_section, worst_deviation
 from testbed.report.wording import ror_is_predicted, state_of, what_was_run, when, why
+from topologies.json_types import Json, JsonObject
 
 MAX_RAW_CHARACTERS = 60_000
 """Raw records are cut here on the page; the files beside it hold them whole."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from testbed.model.code_words import stream_code_words
-from testbed.model.json_values import Json
 from testbed.model.run_records import FaultRecord, SessionRun
 from testbed.model.stored_runs import RunState
 from testbed.model.verdict import Check, Verdict
@@ -37,6 +36,7 @@ from testbed.report.wording import (
     what_session_was,
     why,
 )
+from topologies.json_types import Json
 
 WIDE, NARROW = 720, 340
 """Widths in pixels of the two layouts of the network drawing; the style sheet shows one of them."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from testbed.model.json_values import Json
 from testbed.model.run_records import Manifest
 from testbed.model.verdict import Verdict
 from testbed.report.drawing.svg_figures import caption_in
@@ -14,6 +13,7 @@ from testbed.report.page import differences, fact_list, page_head, picture
 from testbed.report.quantities import cell, column, is_series, seconds_in_words
 from testbed.report.sections import badge, checks_block, scrolling
 from testbed.report.wording import counted, state_of, when, why
+from topologies.json_types import Json
 
 TITLES = {
     "bulk": "Bulk transfers",

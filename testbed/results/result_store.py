@@ -27,7 +27,7 @@ from types import TracebackType
 from typing import IO, Self
 
 from testbed.errors import InputError
-from testbed.model.json_values import Json, from_json, parse_json
+from testbed.model.json_values import from_json, parse_json
 from testbed.model.record_json import manifest_from_json, record_from_json, record_to_json
 from testbed.model.run_records import LoadedRun, Manifest, Record, combined_verdict, group_sessions
 from testbed.model.verdict import Verdict
@@ -43,6 +43,7 @@ from testbed.results.packed_files import (
     runs_in,
 )
 from testbed.results.run_folder import open_plain, refuse_link, write_below
+from topologies.json_types import Json
 
 UNFINISHED = ".unfinished"
 MAX_TRIES = 10_000

@@ -12,7 +12,7 @@ from threading import Lock
 
 from testbed.emulation.sandbox.process_life import children_without_interrupts, interrupts_after
 from testbed.interconnect.experiment import Experiment, run_seed
-from testbed.model.json_values import JsonObject
+from topologies.json_types import JsonObject
 
 FEW_MESSAGES = 200_000
 

@@ -16,13 +16,14 @@ from types import TracebackType
 from typing import IO, Self
 
 from testbed.errors import InputError
-from testbed.model.json_values import JsonObject, from_json, json_ready, parse_json
+from testbed.model.json_values import from_json, json_ready, parse_json
 from testbed.model.record_json import manifest_from_json
 from testbed.model.run_records import Manifest
 from testbed.model.verdict import Verdict
 from testbed.results.packed_files import MANIFEST, PAGE, POINTS, VERDICT, is_there, named_run, read_json, read_lines
 from testbed.results.result_store import UNFINISHED, ResultStore, write_json
 from testbed.results.run_folder import open_to_append, write_below
+from topologies.json_types import JsonObject
 
 DAMAGED = "the study is damaged, run it again"
 Row = JsonObject

@@ -11,7 +11,7 @@ from itertools import pairwise
 from typing import Literal
 
 from testbed.errors import InputError
-from testbed.model.json_values import JsonObject
+from topologies.json_types import JsonObject
 from topologies.network import LinkId, Network, label_of
 
 Switching = Literal["wsxc", "wixc"]

@@ -12,15 +12,16 @@ from typing import Any
 from topologies.errors import TopologyError
 from topologies.files.foreign import some
 from topologies.files.yaml_text import parse_yaml
+from topologies.json_types import Json, JsonObject
 
 HOST_KIND = "linux"
 OUTSIDE = ("host", "mgmt-net", "macvlan", "vxlan", "vxlan-stitch", "dummy")
 """What stands in the place of a node in links that leave the lab."""
 
-Table = Mapping[str, Any]
+Table = Json
 
 
-def containerlab_document(text: str, notes: list[str]) -> dict[str, Any]:
+def containerlab_document(text: str, notes: list[str]) -> JsonObject:
     """The node-link document of a file whose ``topology`` has ``nodes`` and ``links``.
 
     ``notes``: links that leave the network are left out, and hosts with several links do not forward. Raises
@@ -36,7 +37,7 @@ def containerlab_document(text: str, notes: list[str]) -> dict[str, Any]:
     entries = topology.get("links") or []
     if not isinstance(entries, Sequence) or isinstance(entries, str):
         raise TopologyError("topology.links: give a list")
-    links: list[dict[str, Any]] = []
+    links: list[JsonObject] = []
     used: dict[str, str] = {}
     outside: dict[str, None] = {}
     for number, entry in enumerate(entries):
@@ -61,7 +62,7 @@ def _table(value: Any, where: str) -> Table:
     return value
 
 
-def _node(topology: Table, label: str, node: Any) -> dict[str, Any]:
+def _node(topology: Table, label: str, node: Any) -> JsonObject:
     """The node with its own kind, else its group's, else the default."""
     where = f"topology.nodes.{label[:60]}"
     fields = {} if node is None else dict(_table(node, where))
@@ -78,7 +79,7 @@ def _node(topology: Table, label: str, node: Any) -> dict[str, Any]:
     return {**fields, **theirs, "id": label, "kind": "host" if kind == HOST_KIND else "switch"}
 
 
-def _link(entry: Any, where: str, nodes: Table, used: dict[str, str]) -> dict[str, Any] | str:
+def _link(entry: Any, where: str, nodes: Table, used: dict[str, str]) -> JsonObject | str:
     """The link, or the one end in the network of a link that leaves it. ``used``: which link has each interface."""
     fields = dict(entry) if isinstance(entry, Mapping) else {}
     single = fields.pop("endpoint", None)

@@ -12,10 +12,11 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise, product
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from topologies.errors import TopologyError
 from topologies.files.gml import MAX_WORDS
+from topologies.json_types import JsonObject
 
 _SKIPPED = r"/\*.*?\*/|//[^\n]*|#[^\n]*|\s+"
 _TOKEN = re.compile(
@@ -24,7 +25,7 @@ _TOKEN = re.compile(
     r"|(?P<word>(?<![\w.])-?(?:\.\d+|\d+(?:\.\d*)?)(?![\w.])|\w[\w.]*)|(?P<wrong>.)",
     re.DOTALL,
 )
-Fields = dict[str, Any]
+Fields = JsonObject
 Token = tuple[str, str]
 """(kind: quoted, html, sign, word or end; text)"""
 _NAMES = ("quoted", "html", "word")

@@ -7,10 +7,11 @@ import errno
 import os
 import stat
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 from topologies.errors import TopologyError
 from topologies.files.node_link import parse_document, parse_json, write_document
+from topologies.json_types import JsonObject
 from topologies.network import Network
 from topologies.text.text_file import read_text, reason, replace_file
 
@@ -121,7 +122,7 @@ def read_topohub_demands(key: str) -> dict[tuple[str, str], float]:
     }
 
 
-def _topohub_document(key: str) -> dict[str, Any]:
+def _topohub_document(key: str) -> JsonObject:
     import topohub
 
     folder = Path(topohub.__file__).parent / "data"
@@ -132,7 +133,7 @@ def _topohub_document(key: str) -> dict[str, Any]:
         known = "its keys look like topozoo/Abilene, sndlib/polska, backbone/africa, gabriel/25/0"
         mend = f"did you mean {near}?" if near else known
         raise TopologyError(f"topohub:{shortened(key)}: topohub has no such network; {mend}")
-    document: dict[str, Any] = parse_json(read_text(path))
+    document: JsonObject = parse_json(read_text(path))
     return document
 
 

@@ -11,12 +11,13 @@ import re
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from topologies.errors import TopologyError
 from topologies.files.foreign import adapted, rename_kinds, some, without_loops
 from topologies.files.node_link import POSITION_LIKE, network_document, parse_document, parse_json
 from topologies.files.xml_tree import local
+from topologies.json_types import Json, JsonObject
 from topologies.network import Network
 
 NAMESPACE = "http://graphml.graphdrawing.org/xmlns"
@@ -57,9 +58,9 @@ def write_graphml(network: Network) -> str:
 
 
 def _write_data(
-    element: ElementTree.Element, scope: Scope, fields: Mapping[str, Any], keys: dict[tuple[Scope, str, str], str]
+    element: ElementTree.Element, scope: Scope, fields: Json, keys: dict[tuple[Scope, str, str], str]
 ) -> None:
-    rest: dict[str, Any] = {}
+    rest: JsonObject = {}
     written: list[tuple[str, str, str]] = []
     for name, value in fields.items():
         kind, text = _typed(value)
@@ -176,8 +177,8 @@ def _one_way(edges: list[ElementTree.Element], defaults: list[bool], notes: list
 
 def _read_data(
     element: ElementTree.Element, scope: Scope, keys: Mapping[str, ElementTree.Element], place: str
-) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+) -> JsonObject:
+    found: JsonObject = {}
     for number, key in keys.items():
         default = next((child for child in key if local(child) == "default"), None)
         if key.get("for", "all") in (scope, "all") and default is not None:
@@ -207,7 +208,7 @@ def _read_data(
 
 
 def _set_value(
-    found: dict[str, Any], key: ElementTree.Element, number: str, data: ElementTree.Element, place: str
+    found: JsonObject, key: ElementTree.Element, number: str, data: ElementTree.Element, place: str
 ) -> None:
     """The value under its key's name; an empty number or truth value (yEd's defaults) is none."""
     name, kind, text = key.get("attr.name", number), key.get("attr.type", "string"), data.text or ""

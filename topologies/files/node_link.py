@@ -15,6 +15,7 @@ from typing import Any, NoReturn
 from topologies.errors import TopologyError
 from topologies.files.schemas import network_schema
 from topologies.impairments import impairment_text, parse_impairments
+from topologies.json_types import Json, JsonObject
 from topologies.network import DEFAULT_CAPACITY_BPS, Link, Network, Node
 
 _POSITION_KEYS = (("position",), ("pos",), ("x", "y"), ("Longitude", "Latitude"))
@@ -24,7 +25,7 @@ OTHERS = "attributes"
 """The key of an object of attributes that the schema does not know."""
 
 
-def network_document(network: Network) -> dict[str, Any]:
+def network_document(network: Network) -> JsonObject:
     """The node-link document of a network, every direction listed; ``parse_document`` gives the network back exactly.
 
     ``key`` is written where any link has one other than 0 (then ``multigraph`` is true). Attributes must be JSON
@@ -40,29 +41,29 @@ def network_document(network: Network) -> dict[str, Any]:
     }
 
 
-def _node_entry(node: Node) -> dict[str, Any]:
-    entry: dict[str, Any] = {"id": node.id, "kind": node.kind}
+def _node_entry(node: Node) -> JsonObject:
+    entry: JsonObject = {"id": node.id, "kind": node.kind}
     if node.position is not None or POSITION_LIKE & node.attributes.keys():
         entry["position"] = None if node.position is None else list(node.position)
     return {**entry, **_sorted_out(node.attributes, "node")}
 
 
-def _link_entry(link: Link, multigraph: bool) -> dict[str, Any]:
-    entry: dict[str, Any] = {"source": link.source, "target": link.target}
+def _link_entry(link: Link, multigraph: bool) -> JsonObject:
+    entry: JsonObject = {"source": link.source, "target": link.target}
     if multigraph:
         entry["key"] = link.key
     entry |= {"capacity_bps": link.capacity_bps, "delay_s": link.delay_s, **link.impaired_attribute}
     return {**entry, **_sorted_out(link.attributes, "link")}
 
 
-def _sorted_out(attributes: Mapping[str, Any], kind: str) -> dict[str, Any]:
+def _sorted_out(attributes: Json, kind: str) -> JsonObject:
     """Attributes that the schema knows as they are; all others together under ``attributes``."""
     known = network_schema()["$defs"][kind]["properties"].keys() - {OTHERS}
     others = {name: value for name, value in attributes.items() if name not in known}
     return {name: value for name, value in attributes.items() if name in known} | ({OTHERS: others} if others else {})
 
 
-def _unpacked(fields: Mapping[str, Any], place: str) -> dict[str, Any]:
+def _unpacked(fields: Json, place: str) -> JsonObject:
     """The fields with those under ``attributes`` among them."""
     others = fields.get(OTHERS, {})
     if not isinstance(others, dict):
@@ -104,7 +105,7 @@ def parse_json(text: str) -> Any:
         raise TopologyError("not JSON that can be read: a number has thousands of digits; shorten it") from error
 
 
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _object(pairs: list[tuple[str, Any]]) -> JsonObject:
     found = dict(pairs)
     if len(found) < len(pairs):
         twice = Counter(key for key, _ in pairs).most_common(1)[0][0]
@@ -147,7 +148,7 @@ def parse_document(
     )
 
 
-def graph_attributes(document: Mapping[str, Any]) -> dict[str, Any]:
+def graph_attributes(document: Json) -> JsonObject:
     """The attributes under ``graph``, which networkx once wrote as pairs."""
     graph = document.get("graph", {})
     if isinstance(graph, list):
@@ -214,7 +215,7 @@ def _with_traces(place: str, entry: object, folder: Path | None) -> object:
 
 def _key(
     place: str,
-    fields: dict[str, Any],
+    fields: JsonObject,
     both: tuple[tuple[str, ...], ...],
     taken: Mapping[tuple[str, str, int], int],
     free: dict[tuple[tuple[str, ...], ...], int] | None,
@@ -252,7 +253,7 @@ def _parse_node(i: int, entry: object) -> Node:
         raise TopologyError(f"{place}: {error}") from error
 
 
-def _position(place: str, fields: dict[str, Any]) -> tuple[float, float] | None:
+def _position(place: str, fields: JsonObject) -> tuple[float, float] | None:
     """Takes the position out of the fields; only our own ``position`` is checked, foreign ones are left where they do not fit."""
     for keys in _POSITION_KEYS:
         if not all(k in fields for k in keys):
@@ -301,7 +302,7 @@ def _each_once(nodes: tuple[Node, ...]) -> dict[str, int]:
     return first
 
 
-def _links_key(document: Mapping[str, Any]) -> str:
+def _links_key(document: Json) -> str:
     there = [k for k in ("links", "edges") if k in document]
     if len(there) != 1:
         raise TopologyError(
@@ -310,7 +311,7 @@ def _links_key(document: Mapping[str, Any]) -> str:
     return there[0]
 
 
-def _entries(document: Mapping[str, Any], key: str) -> list[object]:
+def _entries(document: Json, key: str) -> list[object]:
     value = document.get(key)
     if not isinstance(value, list):
         raise TopologyError(
@@ -319,7 +320,7 @@ def _entries(document: Mapping[str, Any], key: str) -> list[object]:
     return value
 
 
-def _truth(document: Mapping[str, Any], key: str) -> bool:
+def _truth(document: Json, key: str) -> bool:
     value = document.get(key, False)
     if not isinstance(value, bool):
         raise TopologyError(f"'{key}' must be true or false, not {value!r}")

@@ -7,14 +7,14 @@ algorithms", arXiv 1710.08665, 2017.
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from topologies.errors import TopologyError
+from topologies.json_types import JsonObject
 
 _NODE_HEAD, _LINK_HEAD = "label x y", "label src dest weight bw delay"
 
 
-def repetita_document(text: str) -> dict[str, Any]:
+def repetita_document(text: str) -> JsonObject:
     """The node-link document: nodes by their labels, in order; a link's label and weight become attributes.
 
     Raises TopologyError naming the line.
@@ -66,13 +66,13 @@ def _numbers(number: int, words: list[str]) -> list[float]:
     return found
 
 
-def _node(number: int, words: list[str]) -> dict[str, Any]:
+def _node(number: int, words: list[str]) -> JsonObject:
     if len(words) != 3:
         raise TopologyError(f"line {number}: give a node's {_NODE_HEAD}")
     return {"id": words[0], "position": _numbers(number, words[1:])}
 
 
-def _link(number: int, words: list[str], ids: list[str]) -> dict[str, Any]:
+def _link(number: int, words: list[str], ids: list[str]) -> JsonObject:
     if len(words) != 6:
         raise TopologyError(f"line {number}: give a link's {_LINK_HEAD}")
     *exact, weight, kbps, microseconds = _numbers(number, words[1:])

@@ -14,32 +14,31 @@ from importlib.resources import files
 from typing import Any
 
 from topologies.errors import TopologyError
+from topologies.json_types import Json, JsonObject
 
 SUFFIX = ".schema.json"
 
 
 @cache
-def read_schema(package: str, name: str) -> dict[str, Any]:
+def read_schema(package: str, name: str) -> JsonObject:
     """The schema ``NAME.schema.json`` that lies in a package."""
-    schema: dict[str, Any] = json.loads(files(package).joinpath(name + SUFFIX).read_text(encoding="utf-8"))
+    schema: JsonObject = json.loads(files(package).joinpath(name + SUFFIX).read_text(encoding="utf-8"))
     return schema
 
 
-def network_schema() -> dict[str, Any]:
+def network_schema() -> JsonObject:
     """Of network files."""
     return read_schema("topologies.files", "network")
 
 
-def refuse_unknown_keys(document: Any, schema: Mapping[str, Any], where: str = "") -> None:
+def refuse_unknown_keys(document: Any, schema: Json, where: str = "") -> None:
     """Raise TopologyError for the first key that the schema does not know: its place, the key, and the nearest one known."""
     for place, key, known in unknown_keys(document, schema, schema, where):
         start = f"{place}: " if place else ""
         raise TopologyError(f"{start}unknown key {str(key)[:60]!r}; {_advice(str(key), known)}")
 
 
-def unknown_keys(
-    value: Any, schema: Mapping[str, Any], root: Mapping[str, Any], place: str
-) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
+def unknown_keys(value: Any, schema: Json, root: Json, place: str) -> Iterator[tuple[str, str, Json]]:
     """(place, key, known properties) of every unknown key, in the order of the document.
 
     Of several shapes in ``anyOf`` that value's is taken which fits its type and knows most of its keys.
@@ -66,25 +65,25 @@ def unknown_keys(
             yield from unknown_keys(inside, schema["items"], root, f"{place}[{number}]")
 
 
-def _resolved(schema: Mapping[str, Any], root: Mapping[str, Any]) -> Mapping[str, Any]:
+def _resolved(schema: Json, root: Json) -> Json:
     while "$ref" in schema:
         schema = root["$defs"][schema["$ref"].rpartition("/")[2]]
     return schema
 
 
-def _fits(value: Any, schema: Mapping[str, Any]) -> bool:
+def _fits(value: Any, schema: Json) -> bool:
     kind = "object" if isinstance(value, Mapping) else "array" if isinstance(value, (list, tuple)) else None
     return schema.get("type", kind) == kind if kind else schema.get("type") not in ("object", "array")
 
 
-def _likeness(value: Any, schema: Mapping[str, Any]) -> tuple[bool, int]:
+def _likeness(value: Any, schema: Json) -> tuple[bool, int]:
     """Whether every required key is there, and how many keys are known."""
     if not isinstance(value, Mapping):
         return True, 0
     return set(schema.get("required", ())[:1]) <= value.keys(), len(value.keys() & schema.get("properties", {}).keys())
 
 
-def _advice(key: str, known: Mapping[str, Any]) -> str:
+def _advice(key: str, known: Json) -> str:
     """The nearest key."""
     names = {name.lower(): name for name in known}
     near = [name for name in names if len(key) > 2 and name.startswith(key.lower())]

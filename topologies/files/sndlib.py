@@ -14,6 +14,7 @@ from typing import Any
 
 from topologies.errors import TopologyError
 from topologies.files.xml_tree import local
+from topologies.json_types import JsonObject
 
 CAPACITY = "preinstalled_capacity"
 _WORD = re.compile(r"[()]|[^\s()]+")
@@ -24,7 +25,7 @@ Item = Any
 """A word, or the list of what stands in parentheses."""
 
 
-def native_document(text: str) -> dict[str, Any]:
+def native_document(text: str) -> JsonObject:
     """The node-link document of a text whose sections NODES and LINKS hold ``A ( x y )`` and ``L ( A B ) capacity
     ...``.
 
@@ -39,7 +40,7 @@ def native_document(text: str) -> dict[str, Any]:
     return _document(_nodes(sections["NODES"]), _links(sections["LINKS"]))
 
 
-def xml_document(root: ElementTree.Element) -> dict[str, Any]:
+def xml_document(root: ElementTree.Element) -> JsonObject:
     """The node-link document of SNDlib's <network>."""
     found = {kind: [e for e in root.iter() if local(e) == kind] for kind in ("node", "link")}
     nodes = [_node(e.get("id", ""), _text(e, "x"), _text(e, "y")) for e in found["node"]]
@@ -71,7 +72,7 @@ def _sections(text: str) -> dict[str, list[Item]]:
     return {name: items for name, items in pairwise(inside[0]) if isinstance(name, str) and isinstance(items, list)}
 
 
-def _nodes(items: list[Item]) -> list[dict[str, Any]]:
+def _nodes(items: list[Item]) -> list[JsonObject]:
     """Of ``A ( x y ) B ( ) ...``."""
     found = []
     for name, place in zip(items[::2], [*items[1::2], ""], strict=False):
@@ -82,7 +83,7 @@ def _nodes(items: list[Item]) -> list[dict[str, Any]]:
     return found
 
 
-def _links(items: list[Item]) -> list[dict[str, Any]]:
+def _links(items: list[Item]) -> list[JsonObject]:
     """Of ``L ( A B ) 0.0 0.0 0.0 0.0 ( 40.0 1.0 ... ) ...``; numbers and modules may be missing at the end."""
     found, at = [], 0
     while at < len(items):
@@ -111,12 +112,12 @@ def _text(element: ElementTree.Element, name: str) -> str:
     return next(((e.text or "").strip() for e in element.iter() if local(e) == name), "")
 
 
-def _node(name: str, x: str, y: str) -> dict[str, Any]:
+def _node(name: str, x: str, y: str) -> JsonObject:
     places = {key: value for key, value in (("x", _number(x)), ("y", _number(y))) if value is not None}
     return {"id": name, **places}
 
 
-def _link(name: str, source: str, target: str, capacity: str) -> dict[str, Any]:
+def _link(name: str, source: str, target: str, capacity: str) -> JsonObject:
     value = _number(capacity)
     return {"source": source, "target": target, "name": name, **({} if value is None else {CAPACITY: value})}
 
@@ -128,5 +129,5 @@ def _number(word: str) -> float | None:
         return None
 
 
-def _document(nodes: list[dict[str, Any]], links: list[dict[str, Any]]) -> dict[str, Any]:
+def _document(nodes: list[JsonObject], links: list[JsonObject]) -> JsonObject:
     return {"directed": False, "multigraph": True, "graph": {}, "nodes": nodes, "links": links}

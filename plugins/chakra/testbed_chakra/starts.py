@@ -19,9 +19,9 @@ from testbed.interconnect.network_model import NetworkModel, build_model
 from testbed.interconnect.parameters import TICKS_PER_S, SimulationParameters
 from testbed.interconnect.simulation import simulate
 from testbed.interconnect.traffic_files import read_messages
-from testbed.model.json_values import Json
 from testbed_chakra.trace_files import TraceNode
 from topologies import Network
+from topologies.json_types import Json
 
 Key = tuple[int, int]
 """Rank, id of a node."""
@@ -139,9 +139,7 @@ def _times(
     return done, starts
 
 
-def _arrivals(
-    messages: Sequence[Json], model: NetworkModel, parameters: SimulationParameters
-) -> list[int]:
+def _arrivals(messages: Sequence[Json], model: NetworkModel, parameters: SimulationParameters) -> list[int]:
     """The tick at which the last packet of each message has arrived."""
     injections = read_messages({"messages": list(messages)}, model.network, parameters)
     run = simulate(model, injections, parameters)

@@ -13,10 +13,10 @@ from testbed.campaigns.adapters.workers import LOST_WORKERS, dask_client
 from testbed.campaigns.description import Campaign, Unit, units
 from testbed.campaigns.rows import COLUMNS, unit_rows
 from testbed.errors import CapabilityError, InputError, TestbedError
-from testbed.model.json_values import Json, JsonObject
 from testbed.results.run_folder import write_below
 from testbed.results.study_store import StudyRun
 from topologies.errors import TopologyError
+from topologies.json_types import Json, JsonObject
 
 if TYPE_CHECKING:
     from distributed import Client, Security

@@ -13,7 +13,7 @@ from contextlib import suppress
 from testbed.emulation.held.channel import Frame, receive, send
 from testbed.emulation.network.emulated_network import EmulatedNetwork
 from testbed.errors import InputError, SessionError
-from testbed.model.json_values import JsonObject
+from topologies.json_types import JsonObject
 
 _SIGNALS = range(1, 65)
 

@@ -13,8 +13,8 @@ from functools import partial
 from testbed.emulation.held.prompt_words import Words
 from testbed.errors import InputError
 from testbed.faults.grammar import standing_fault
-from testbed.model.json_values import Json
 from testbed.model.naming.names import Found, link_text, links_at, lists_of, one_list_of, one_of
+from topologies.json_types import Json
 from topologies.network import Link, LinkId, Network, Node, label_of
 
 _COMMENT = re.compile(r"(?:^|\s)#.*", re.DOTALL)

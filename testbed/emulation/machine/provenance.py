@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from testbed.model.json_values import Json, JsonObject
 from testbed.model.run_records import Manifest
+from topologies.json_types import Json, JsonObject
 
 PACKAGES = ("parallel-communications-testbed", "mininet", "networkx", "numba", "numpy", "os-ken", "scapy", "scipy")
 

@@ -22,7 +22,6 @@ from testbed.metapath.known_paths import KnownPaths, dead_link_of, path_label
 from testbed.metapath.metapaths import MetapathSource, SourceEvent
 from testbed.metapath.plan import MetapathPlan, ReceivedDatagrams, SentDatagrams
 from testbed.metapath.wire import Acknowledger, decode_packet, decode_report, encode_packet
-from testbed.model.json_values import JsonObject
 from testbed.model.wiring import Wiring
 from testbed.stream.emulated.endpoints import (
     EndpointProcess,
@@ -33,6 +32,7 @@ from testbed.stream.emulated.endpoints import (
     raw_socket,
     sending_tick_s,
 )
+from topologies.json_types import JsonObject
 
 _TIMESTAMPNS = 35
 _STAMP = struct.Struct("ll")

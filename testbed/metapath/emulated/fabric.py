@@ -25,7 +25,6 @@ from testbed.metapath.escape_rules import EscapeRules, escape_rules, groups_of
 from testbed.metapath.escape_walks import check_overlaps
 from testbed.metapath.known_paths import KnownPaths, cable_number, known_paths, path_label
 from testbed.metapath.plan import BACKGROUND_AFTER_S, MetapathPlan, MetapathRun, Rerouting
-from testbed.model.json_values import JsonObject
 from testbed.model.progress import Progress, Reading, ReportProgress
 from testbed.model.wiring import Wiring, wire
 from testbed.openflow.rules import stream_rules
@@ -36,6 +35,7 @@ from testbed.stream.emulated.endpoints import EndpointProcess
 from testbed.stream.emulated.fabric import going_first, with_port_status
 from testbed.stream.endpoints import strangers
 from testbed.stream.measurements import RunHealth
+from topologies.json_types import JsonObject
 
 _LEAD_S = 0.15
 _WARM_EVERY = 1024

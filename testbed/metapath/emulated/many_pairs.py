@@ -21,7 +21,6 @@ from testbed.metapath.escape_rules import EscapeRules, escape_rules, groups_of
 from testbed.metapath.known_paths import cable_number, known_paths, path_label
 from testbed.metapath.many_pairs import KNOWN_PATHS, ManyPairsPlan, ManyPairsRun
 from testbed.metapath.plan import MetapathRun
-from testbed.model.json_values import JsonObject
 from testbed.model.progress import Progress, ReportProgress
 from testbed.model.wiring import Wiring, wire
 from testbed.openflow.rules import FlowRule, stream_rules
@@ -30,6 +29,7 @@ from testbed.routing.label_split.spraying import spray
 from testbed.stream.emulated.endpoints import EndpointProcess
 from testbed.stream.emulated.fabric import going_first
 from testbed.stream.mobility import on_network
+from topologies.json_types import JsonObject
 from topologies.network import LinkId, Network
 
 _LEAD_S, _QUIET_S = 1.0, 0.03

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from testbed.model.json_values import Json
 from testbed.model.naming.printable import printable
 from testbed.model.run_records import FaultRecord, LinkLoad, SessionRun
 from testbed.report.drawing.colours import layer_class
@@ -28,6 +27,7 @@ from testbed.report.markup import Markup, lines, tag
 from testbed.report.quantities import NOTHING, cell, column, percent
 from topologies.files.node_link import parse_document
 from topologies.impairments import known_impairments, short_text
+from topologies.json_types import Json
 
 FONT_PX = 12.0
 BADGE_PX = 8.5

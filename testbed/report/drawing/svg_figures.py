@@ -13,8 +13,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from testbed.extras import installed, pip_command
-from testbed.model.json_values import Json
 from testbed.report.drawing.captions import caption_of, name_in_words
+from topologies.json_types import Json
 
 Draw = Callable[[], Json]
 

@@ -14,7 +14,7 @@ from testbed.emulation.network.mininet_objects.nodes import (
     BuiltSwitch,
     SetCables,
 )
-from testbed.model.json_values import Json
+from topologies.json_types import Json
 
 
 def mininet_view(described: Json, words_at: WordsAt, set_cables: SetCables) -> BuiltMininet:

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from testbed.model.json_values import JsonObject
 from testbed.model.parts import Part
 from testbed.model.wiring import WiredSwitch, Wiring
+from topologies.json_types import JsonObject
 
 _MAX_BACKOFF_MS = 1000
 _PROBE_MS = 60_000

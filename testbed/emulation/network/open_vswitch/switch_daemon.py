@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Literal
 
 from testbed.errors import CapabilityError
-from testbed.model.json_values import JsonObject
+from topologies.json_types import JsonObject
 
 Datapath = Literal["kernel", "user"]
 _SCHEMA_PLACES = ("/usr/share/openvswitch", "/usr/local/share/openvswitch")

@@ -21,7 +21,7 @@ from testbed.emulation.network.open_vswitch.switch_daemon import (
 )
 from testbed.emulation.sandbox.sandbox import require_sandbox
 from testbed.errors import CapabilityError, InvalidRunError
-from testbed.model.json_values import JsonObject
+from topologies.json_types import JsonObject
 
 _FORGET_S = 10.0
 _BRIDGES_LIMIT_S, _OPERATION_LIMIT_S = 60.0, 0.01
