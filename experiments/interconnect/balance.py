@@ -10,21 +10,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from experiments.interconnect.figures import draw_bars
+from experiments.interconnect.figures import LATENCY
 from experiments.interconnect.runs import measure_run
-from experiments.interconnect.samples import (
-    Row,
-    delivery_check,
-    livelock_check,
-    of_mean,
-    of_share,
-    performances,
-    stands_still,
-)
+from experiments.interconnect.samples import at_least, at_most, of_failures, safety_checks, stands_still
 from experiments.interconnect.traffic import drb_point, seeds_of
-from testbed.model.samples import spread
+from testbed.model.samples import Row, mean_of, spread, where
 from testbed.model.studies.study import Study
 from testbed.model.verdict import Check, Verdict
+from testbed.report.drawing.charts import draw_bars
 
 NETWORK, LOAD, LINK_RATE, SECONDS = "torus:16x16", 0.2, 2e9 / (512 * 8), 0.064
 LETTER: dict[str, Any] = {"hysteresis": False, "averaging": 1}
@@ -62,26 +55,23 @@ def points(quick: bool, seed: int) -> list[dict[str, Any]]:
     """Every variant with three failures half-way and without, the same seeds in all; those that are judged in three lengths."""
     seeds = list(seeds_of(seed, quick))[: 2 if quick else 5]
     own = SECONDS / (64 if quick else 1)
-    found = []
-    for name, options in VARIANTS.items():
-        if quick and name not in (*JUDGED, "destination notifies"):
-            continue
-        for s in seeds:
-            for share in SHARES if name in JUDGED else (1.0,):
-                common: dict[str, Any] = {"options": options, "rate": LOAD * LINK_RATE, "seconds": share * own}
-                found += [
-                    drb_point(NETWORK, "uniform", s, quick=True, faults=n, fault_kind="half", **common)
-                    | {"share": share}
-                    for n in (0, 3)
-                ]
-    found += [
-        drb_point(NETWORK, "uniform", s, quick=True, options=VARIANTS[name], rate=LOAD * LINK_RATE, seconds=share * own)
-        | {"share": share}
-        for share in LONG
-        for name in (OFF, DEFAULT)
-        for s in seeds
+
+    def run(name: str, s: int, share: float, faults: int) -> dict[str, Any]:
+        load: dict[str, Any] = {"options": VARIANTS[name], "rate": LOAD * LINK_RATE, "seconds": share * own}
+        point = drb_point(NETWORK, "uniform", s, quick=True, faults=faults, fault_kind="half", **load)
+        return point | {"share": share}
+
+    chosen = [name for name in VARIANTS if not quick or name in (*JUDGED, "destination notifies")]
+    return [
+        *(
+            run(n, s, at, k)
+            for n in chosen
+            for s in seeds
+            for at in (SHARES if n in JUDGED else (1.0,))
+            for k in (0, 3)
+        ),
+        *(run(name, s, share, 0) for share in LONG for name in (OFF, DEFAULT) for s in seeds),
     ]
-    return found
 
 
 def judge(rows: Sequence[Row]) -> Verdict:
@@ -92,38 +82,37 @@ def judge(rows: Sequence[Row]) -> Verdict:
     back, rival = (_given_up(table[name][0]) for name in (DEFAULT, LETTER_2))
     cost, dear = _cost(table, DEFAULT), _cost(table, LETTER_2)
     reused = _saved(table)
+    letter = "Algorithm 3.3 to the letter, Thl 2"
     checks = (
-        delivery_check(rows),
-        livelock_check(rows),
-        Check.at_most(
+        *safety_checks(rows),
+        at_most(
             "paths given up again over paths taken into use, without failures",
             0.05,
-            spread(back)[0],
-            **of_mean(back, {"rival": spread(rival)[0], "rival_is": "Algorithm 3.3 to the letter, Thl 2"}),
+            back,
+            rival=spread(rival)[0],
+            rival_is=letter,
         ),
-        Check.at_most(
+        at_most(
             "paths given up again for a thousand messages, without failures",
             1.0,
-            spread(_in_thousand(table[DEFAULT][0]))[0],
-            **of_mean(
-                _in_thousand(table[DEFAULT][0]),
-                {
-                    "rival": spread(_in_thousand(table[LETTER_2][0]))[0],
-                    "rival_is": "Algorithm 3.3 to the letter, Thl 2",
-                },
-            ),
+            _in_thousand(table[DEFAULT][0]),
+            rival=spread(_in_thousand(table[LETTER_2][0]))[0],
+            rival_is=letter,
         ),
-        Check.at_most(
+        at_most(
             "what load balancing costs without failures (% of latency)",
             2.0,
-            spread(cost)[0],
-            **of_mean(cost, {"rival": spread(dear)[0], "rival_is": "Algorithm 3.3 to the letter, Thl 2"}),
+            cost,
+            rival=spread(dear)[0],
+            rival_is=letter,
         ),
-        Check.at_least(
+        at_least(
             "escapes that the reuse of notifications saves (%)",
             10.0,
-            spread(reused)[0],
-            **of_mean(reused, {"rival": 0.0, "rival_is": "none", "stated": "an improvement (3.6.1), without a number"}),
+            reused,
+            rival=0.0,
+            rival_is="none",
+            stated="an improvement (3.6.1), without a number",
         ),
         stands_still(
             f"what load balancing costs in {1e3 * LONG[0] * SECONDS:.0f} ms (% of latency)",
@@ -189,13 +178,13 @@ def _saved(table: Table) -> list[float]:
 
 def _performance(found: Mapping[int, Sequence[Row]]) -> list[float]:
     """Of each seed, of messages made in the second half of the run (%)."""
-    return performances([*found[0], *found[3]], lambda row: row["faults"], "latency_later_s")[3]
+    return of_failures([*found[0], *found[3]], lambda row: 3, "latency_later_s")[3]
 
 
 def _table(rows: Sequence[Row], share: float) -> dict[str, dict[int, list[Row]]]:
     """Variant -> number of failures -> runs in order of seed, of that share of the time."""
     found: dict[str, dict[int, list[Row]]] = {}
-    for row in of_share(rows, share):
+    for row in where(rows, share=share):
         name = next(name for name, options in VARIANTS.items() if options == row["options"])
         found.setdefault(name, {}).setdefault(row["faults"], []).append(row)
     return found
@@ -205,7 +194,7 @@ def _told(name: str, found: Mapping[int, Sequence[Row]]) -> str:
     """A variant in words: latency of the second half, changes of metapaths, phases, reaction."""
 
     def mean(faults: int, field: str) -> float:
-        return spread([float(row[field]) for row in found[faults]])[0]
+        return mean_of(found[faults], field)
 
     performance, half = spread(_performance(found))
     return (
@@ -219,20 +208,19 @@ def _told(name: str, found: Mapping[int, Sequence[Row]]) -> str:
 
 def figures(rows: Sequence[Row]) -> Mapping[str, Any]:
     """Latency and escapes by variant."""
-    table = _table(rows, 1.0)
+    table, title = _table(rows, 1.0), f"{NETWORK} at {LOAD} of a link a node"
     latency = {
-        words: {name: spread([1e6 * row["latency_later_s"] for row in found[faults]]) for name, found in table.items()}
+        (words, name): [1e6 * row["latency_later_s"] for row in found[faults]]
         for faults, words in ((0, "no failures"), (3, "three failed links"))
+        for name, found in table.items()
     }
     escaped = {
-        "three failed links": {
-            name: spread([100.0 * row["escaped_share"] for row in found[3]]) for name, found in table.items()
-        }
+        ("three failed links", name): [100.0 * row["escaped_share"] for row in found[3]]
+        for name, found in table.items()
     }
-    title = f"{NETWORK} at {LOAD} of a link a node"
     return {
-        "latency": draw_bars(f"{title}: latency of the second half", latency, y_label="mean latency (us)", low=7.0),
-        "escapes": draw_bars(f"{title}: escapes", escaped, y_label="escaped after the failure (% of messages)"),
+        "latency": draw_bars(f"{title}: latency of the second half", latency, y=LATENCY, low=7.0),
+        "escapes": draw_bars(f"{title}: escapes", escaped, y="escaped after the failure (% of messages)"),
     }
 
 

@@ -8,13 +8,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from experiments.interconnect.figures import draw_lines
+from experiments.interconnect.figures import LATENCY
 from experiments.interconnect.runs import measure_run
-from experiments.interconnect.samples import Row, at_least, delivery_check, livelock_check, performances
+from experiments.interconnect.samples import at_least, of_failures, safety_checks
 from experiments.interconnect.traffic import SYNTHETIC, drb_point, seeds_of
-from testbed.model.samples import spread
+from testbed.model.samples import Row, grouped, spread
 from testbed.model.studies.study import Study
 from testbed.model.verdict import Check, Verdict
+from testbed.report.drawing.charts import draw_lines
 
 NETWORK = "torus:16x16"
 FALLING = ("bit-reversal", "butterfly")
@@ -45,7 +46,7 @@ def points(quick: bool, seed: int) -> list[dict[str, Any]]:
 
 def judge(rows: Sequence[Row]) -> Verdict:
     """Sent = received; latency flat in the number of paths; bit reversal and butterfly fall, or do not rise."""
-    checks = [delivery_check(rows), livelock_check(rows)]
+    checks = safety_checks(rows)
     stated = _latencies(rows, loaded=False)
     single = [spread(line[min(line)])[0] for line in stated.values()]
     for pattern, line in stated.items():
@@ -64,12 +65,11 @@ def judge(rows: Sequence[Row]) -> Verdict:
     for loaded in (False, True):
         lines = _latencies(rows, loaded=loaded)
         checks += [_fall(pattern, lines[pattern], loaded) for pattern in FALLING if pattern in lines]
-    performance = performances([row for row in rows if row["faults"] in (0, 10)], lambda row: row["faults"])
     checks.append(
         at_least(
             "mean performance with ten failed links, all patterns and numbers of paths (%)",
             95.0,
-            performance[10],
+            of_failures(rows, lambda row: row["faults"])[10],
             rival=80.0,
             rival_is="the document's lowest with a tenth of the links failed",
             stated="above 95 % (5.6.1)",
@@ -95,26 +95,24 @@ def _fall(pattern: str, line: Mapping[int, Sequence[float]], loaded: bool) -> Ch
 
 def figures(rows: Sequence[Row]) -> Mapping[str, Any]:
     """5.39: latency over the number of alternative paths."""
-    lines = {p: {float(n): spread(v) for n, v in line.items()} for p, line in _latencies(rows, loaded=False).items()}
-    busy = {p: {float(n): spread(v) for n, v in line.items()} for p, line in _latencies(rows, loaded=True).items()}
-    return {
-        "5.39": draw_lines(
-            f"{NETWORK}, ten failed links: latency by number of alternative paths", lines,
-            x_label="alternative paths", y_label="mean latency (us)",
-        ),
-        "5.39-loaded": draw_lines(
-            f"{NETWORK}, ten failed links, each node offers a tenth of a link", busy,
-            x_label="alternative paths", y_label="mean latency (us)",
-        ),
-    }  # fmt: skip
+    titles = {"5.39": "latency by number of alternative paths", "5.39-loaded": "each node offers a tenth of a link"}
+    drawn = {}
+    for (number, words), loaded in zip(titles.items(), (False, True), strict=True):
+        lines = _latencies(rows, loaded=loaded).items()
+        samples = {(pattern, paths): values for pattern, line in lines for paths, values in line.items()}
+        title = f"{NETWORK}, ten failed links{':' if not loaded else ','} {words}"
+        drawn[number] = draw_lines(title, samples, x="alternative paths", y=LATENCY)
+    return drawn
 
 
 def _latencies(rows: Sequence[Row], *, loaded: bool) -> dict[str, dict[int, list[float]]]:
-    found: dict[str, dict[int, list[float]]] = {}
-    for row in rows:
-        if row["faults"] and (row["rate"] == LOADED) == loaded:
-            found.setdefault(row["pattern"], {}).setdefault(row["paths"], []).append(1e6 * row["latency_s"])
-    return found
+    """Pattern -> number of paths -> latency of each run (us)."""
+    failed = [row for row in rows if row["faults"] and (row["rate"] == LOADED) == loaded]
+    by_pattern = grouped(failed, lambda row: row["pattern"], lambda row: row)
+    return {
+        pattern: grouped(mine, lambda row: row["paths"], lambda row: 1e6 * row["latency_s"])
+        for pattern, mine in by_pattern.items()
+    }
 
 
 STUDY = Study.of_module(

@@ -9,25 +9,19 @@ import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from experiments.interconnect.figures import draw_bars, draw_lines
+from experiments.interconnect.figures import LATENCY, PERFORMANCE
 from experiments.interconnect.runs import measure_run
-from experiments.interconnect.samples import (
-    Row,
-    at_least,
-    delivery_check,
-    livelock_check,
-    nested,
-    of_mean,
-    performances,
-)
+from experiments.interconnect.samples import at_least, equal, of_failures, performances, safety_checks
 from experiments.interconnect.traffic import SYNTHETIC, TEN_PERCENT, drb_point, seeds_of
-from testbed.model.samples import spread
+from testbed.model.samples import Row, grouped, mean_of, spread, where
 from testbed.model.studies.study import Study
 from testbed.model.verdict import Check, Verdict
+from testbed.report.drawing.charts import draw_bars, draw_lines
 
 TREE = "fat-tree:4,3"
 LOADED = 20_000.0
 """Messages a second a node of the second set: 512 B each, 4 % of a link; the thesis' 400 are 0.08 %."""
+ABOVE_95 = (95.0, "claim: above 95 %")
 LOADED_S = {"torus:8x8": 0.16, "fat-tree:4,3": 0.16, "torus:16x16": 0.4}
 
 
@@ -43,11 +37,8 @@ def points(quick: bool, seed: int) -> list[dict[str, Any]]:
             found += [
                 drb_point(network, pattern, s, quick=quick, faults=n, fault_kind="half") for n in counts for s in seeds
             ]
-        loaded: dict[str, Any] = {
-            "fault_kind": "half",
-            "rate": LOADED,
-            "seconds": 0.02 if quick else LOADED_S[network],
-        }
+        seconds = 0.02 if quick else LOADED_S[network]
+        loaded: dict[str, Any] = {"fault_kind": "half", "rate": LOADED, "seconds": seconds}
         found += [drb_point(network, "uniform", s, quick=quick, faults=n, **loaded) for n in (0, most) for s in seeds]
     return found
 
@@ -55,56 +46,40 @@ def points(quick: bool, seed: int) -> list[dict[str, Any]]:
 def judge(rows: Sequence[Row]) -> Verdict:
     """Sent = received; 80 % on the fat tree, above 95 % elsewhere; no abrupt fall; further paths opened by congestion."""
     thesis = [row for row in rows if row["rate"] != LOADED]
-    worst = _at_ten_percent(thesis)
+    worst = at_ten_percent(thesis)
+    lowest = equal(
+        f"{TREE} uniform, the lowest: performance at 10 % failed links (%)",
+        80.0,
+        worst.pop((TREE, "uniform")),
+        tolerance=5.0,
+        rival=95.0,
+        rival_is="as the other patterns",
+        stated="about 80 % (5.6.1, Figure 5.25)",
+    )
     checks = [
-        delivery_check(rows),
-        livelock_check(rows),
-        Check.equal(
-            f"{TREE} uniform, the lowest: performance at 10 % failed links (%)",
-            80.0,
-            spread(worst[TREE, "uniform"])[0],
-            tolerance=5.0,
-            **of_mean(
-                worst[TREE, "uniform"],
-                {"rival": 95.0, "rival_is": "as the other patterns", "stated": "about 80 % (5.6.1, Figure 5.25)"},
-            ),
-        ),
+        *safety_checks(rows),
+        lowest,
+        *above_95(worst, "", "above 95 % (5.6.1)"),
+        _gradual(thesis),
+        _opened(thesis),
     ]
-    for (network, pattern), values in worst.items():
-        if (network, pattern) != (TREE, "uniform"):
-            checks.append(
-                at_least(
-                    f"{network} {pattern}: performance at 10 % failed links (%)",
-                    95.0,
-                    values,
-                    rival=80.0,
-                    rival_is="as uniform traffic on the fat tree in the document",
-                    stated="above 95 % (5.6.1)",
-                )
-            )
-    checks += [_gradual(thesis), _opened(thesis)]
-    loaded: dict[str, Any] = {
-        network: spread(v)[0] for (network, _), v in _at_ten_percent([r for r in rows if r["rate"] == LOADED]).items()
-    }
+    loaded = (
+        f"{network} {spread(values)[0]:.1f} %"
+        for (network, _), values in at_ten_percent(where(rows, rate=LOADED)).items()
+    )
     note = (
         "At the stated 400 packets/s of 512 B a link is loaded to less than 1 %: nothing queues, and the loss is the "
-        "length of detours and escapes alone. "
-        + f"At {LOADED:.0f} packets/s: "
-        + ", ".join(f"{network} {value:.1f} %" for network, value in loaded.items())
+        f"length of detours and escapes alone. At {LOADED:.0f} packets/s: {', '.join(loaded)}"
     )
     return Verdict(checks=tuple(checks), notes=(note, _after_the_failure(thesis)))
 
 
 def _after_the_failure(rows: Sequence[Row]) -> str:
     """Performance of the second half of the runs, which the failures precede, and both phases' shares, in words."""
-    most = [row for row in rows if row["faults"] in (0, TEN_PERCENT[row["network"]])]
-    later = performances(most, lambda row: (row["network"], row["pattern"], row["faults"]), "latency_later_s")
     said = []
-    for (network, pattern, faults), values in later.items():
-        if not faults:
-            continue
-        mine = [row for row in most if (row["network"], row["pattern"], row["faults"]) == (network, pattern, faults)]
-        diverted, escaped = (spread([row[name] for row in mine])[0] for name in ("diverted_share", "escaped_share"))
+    for (network, pattern), values in at_ten_percent(rows, "latency_later_s").items():
+        mine = where(rows, network=network, pattern=pattern, faults=TEN_PERCENT[network])
+        diverted, escaped = (mean_of(mine, name) for name in ("diverted_share", "escaped_share"))
         said.append(
             f"{network} {pattern} {spread(values)[0]:.1f} % ({diverted:.2f} over other paths, {escaped:.2f} escaped)"
         )
@@ -114,54 +89,63 @@ def _after_the_failure(rows: Sequence[Row]) -> str:
 def figures(rows: Sequence[Row]) -> Mapping[str, Any]:
     """5.25: 10 % failed by network and pattern; 5.26-5.28: performance and latency over the number of failures."""
     thesis = [row for row in rows if row["rate"] != LOADED]
-    drawn = {
-        "5.25": draw_bars(
-            "Performance with 10 % of the links failed", nested(_at_ten_percent(thesis)), y_label="100 L0 / Lf (%)", low=75,
-            claim=95.0, claim_says="claim: above 95 %",
-        )
-    }  # fmt: skip
+    title = "Performance with 10 % of the links failed"
+    drawn = {"5.25": draw_bars(title, at_ten_percent(thesis), y=PERFORMANCE, low=75, claim=ABOVE_95)}
     for network, number in zip(TEN_PERCENT, ("5.26", "5.27", "5.28"), strict=True):
-        mine = [row for row in thesis if row["network"] == network]
-        if mine:
-            drawn |= over_failures(mine, number, f"{network}: {{}} under permanent failures")
+        drawn |= over_failures(where(thesis, network=network), number, f"{network}: {{}} under permanent failures")
     return drawn
 
 
 def over_failures(rows: Sequence[Row], number: str, title: str) -> dict[str, Any]:
-    """Performance and latency of one network's runs over the number of failed links, a line a pattern; ``title`` with a place for which."""
-    measured = performances(rows, lambda row: (row["pattern"], row["faults"]))
-    absolute = {key: [1e6 * r["latency_s"] for r in rows if (r["pattern"], r["faults"]) == key] for key in measured}
+    """Performance and latency of one network's runs over the number of failed links, a line a pattern; ``title`` with a place for which;
+    none without runs."""
+
+    def label(row: Row) -> tuple[str, int]:
+        return row["pattern"], row["faults"]
+
+    if not rows:
+        return {}
+    measured, failed = performances(rows, label), "failed links"
+    late = {k: v for k, v in grouped(rows, label, lambda row: 1e6 * row["latency_s"]).items() if k in measured}
     return {
-        number: draw_lines(
-            title.format("performance"), nested(measured), x_label="failed links", y_label="100 L0 / Lf (%)", claim=95.0,
-            claim_says="claim: above 95 %",
-        ),
-        f"{number}-absolute": draw_lines(
-            title.format("latency"), nested(absolute), x_label="failed links", y_label="mean latency (us)",
-        ),
-    }  # fmt: skip
+        number: draw_lines(title.format("performance"), measured, x=failed, y=PERFORMANCE, claim=ABOVE_95),
+        f"{number}-absolute": draw_lines(title.format("latency"), late, x=failed, y=LATENCY),
+    }
 
 
-def _at_ten_percent(rows: Sequence[Row]) -> dict[tuple[str, str], list[float]]:
+def at_ten_percent(rows: Sequence[Row], field: str = "latency_s") -> dict[tuple[str, str], list[float]]:
+    """Performance by network and pattern with a tenth of the links failed."""
     most = [row for row in rows if row["faults"] in (0, TEN_PERCENT[row["network"]])]
-    found = performances(most, lambda row: (row["network"], row["pattern"], row["faults"]))
-    return {(network, pattern): values for (network, pattern, faults), values in found.items() if faults}
+    return of_failures(most, lambda row: (row["network"], row["pattern"]), field)
+
+
+def above_95(found: Mapping[tuple[str, str], Sequence[float]], when: str, stated: str) -> list[Check]:
+    """Performance by network and pattern is above 95 % with a tenth of the links failed; ``when`` they fail, in words."""
+    return [
+        at_least(
+            f"{network} {pattern}: performance at 10 % failed links{when} (%)",
+            95.0,
+            values,
+            rival=80.0,
+            rival_is="as uniform traffic on the fat tree in the document",
+            stated=stated,
+        )
+        for (network, pattern), values in found.items()
+    ]
 
 
 def _gradual(rows: Sequence[Row]) -> Check:
     """The steepest step of the loss, patterns taken together, over an even fall from no failed link to a tenth of them."""
     found = performances(rows, lambda row: (row["network"], row["faults"]))
-    steepest, where, abrupt = 0.0, "", float("inf")
+    steepest, place, abrupt = 0.0, "", float("inf")
     for network, most in TEN_PERCENT.items():
         loss = {count: 100.0 - spread(values)[0] for (name, count), values in sorted(found.items()) if name == network}
-        if not loss:
-            continue
-        steps = [(few, many) for few, many in itertools.pairwise(loss) if many <= 2 * TEN_PERCENT["torus:8x8"]]
-        for few, many in steps:
-            abrupt = min(abrupt, most / (many - few))
-            step = (loss[many] - loss[few]) / (many - few) / (loss[most] / most)
-            if step > steepest:
-                steepest, where = step, f"{network}, from {few} to {many} links"
+        for few, many in itertools.pairwise(loss):
+            if many <= 2 * TEN_PERCENT["torus:8x8"]:
+                abrupt = min(abrupt, most / (many - few))
+                step = (loss[many] - loss[few]) / (many - few) / (loss[most] / most)
+                if step > steepest:
+                    steepest, place = step, f"{network}, from {few} to {many} links"
     return Check.at_most(
         "steepest step of the loss over an even fall",
         3.0,
@@ -169,19 +153,17 @@ def _gradual(rows: Sequence[Row]) -> Check:
         rival=abrupt,
         rival_is="all of the loss in the widest step",
         stated="no abrupt transitions (5.6.1)",
-        detail=where,
+        detail=place,
     )
 
 
 def _opened(rows: Sequence[Row]) -> Check:
     """Whether congestion opens further paths in runs with a tenth of the links failed, and in those alone."""
-    most = [float(row["grown"]) for row in rows if row["faults"] == TEN_PERCENT[row["network"]]]
-    none = [float(row["grown"]) for row in rows if not row["faults"]]
     return at_least(
         "metapaths that congestion opened in a run with 10 % failed links",
         1.0,
-        most,
-        rival=spread(none)[0],
+        [float(row["grown"]) for row in rows if row["faults"] == TEN_PERCENT[row["network"]]],
+        rival=mean_of(where(rows, faults=0), "grown"),
         rival_is="as without failures",
         stated="opened between some pairs (5.6.1)",
         detail="at 400 packets/s nothing queues",

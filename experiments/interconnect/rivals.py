@@ -7,23 +7,23 @@ studies of failures have; what is judged in a fiftieth and twice as many, too. B
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
 from typing import Any
 
-from experiments.interconnect.figures import draw_lines, named
-from experiments.interconnect.samples import Row, of_mean, of_share, performances, stands_still
-from experiments.interconnect.traffic import faults_of, network_of, traffic_of
+from experiments.interconnect.figures import LATENCY, named
+from experiments.interconnect.runs import model_of, moves_of, parameters_of
+from experiments.interconnect.samples import at_most, equal, of_failures, stands_still
+from experiments.interconnect.traffic import Run, faults_of, traffic_of
 from testbed.errors import InputError
-from testbed.interconnect.network_model import NetworkModel, build_model
-from testbed.interconnect.parameters import SimulationParameters
 from testbed.interconnect.results import summarize
 from testbed.interconnect.simulation import dead_from_start, simulate
-from testbed.model.samples import spread
+from testbed.model.samples import Row, grouped, mean_of, spread, where
 from testbed.model.studies.study import Study
 from testbed.model.verdict import Check, Verdict
+from testbed.report.drawing.charts import draw_lines
 
-PACKET_BYTES, BUFFER_BYTES, LINK_BPS = 2048, 8192, 2e9
+PACKET_BYTES, LINK_BPS = 2048, 2e9
 DEAD = {"torus:8x8": (0, 1, 6, 12), "fat-tree:4,3": (0, 1, 6, 12)}
 """No cable, one, 5 % and 10 % of the 128."""
 LOADS = (0.05, 0.15, 0.25, 0.4)
@@ -96,49 +96,39 @@ def _point(
 
 def measure(point: Mapping[str, Any]) -> dict[str, Any]:
     """One run; ``cannot``: why the routing has no way between some hosts."""
-    faults = faults_of(point)
-    parameters = SimulationParameters(
-        model="thesis", routing=point["routing"], deadlock=point["deadlock"], packet_bytes=point["bytes"],
-        buffer_bytes=BUFFER_BYTES, seed=point["seed"],
-    )  # fmt: skip
+    run = Run.of(point)
+    faults, parameters = faults_of(run), parameters_of(run)
+    adaptive = run.routing not in ("dor", "ft-drb")
     try:
-        model = _model(point["network"], point["routing"], point["deadlock"], point["bytes"], dead_from_start(faults))
-        run = simulate(model, traffic_of(point), parameters, faults)
+        model = model_of(run.network, parameters, dead_from_start(faults) if adaptive else frozenset())
+        done = simulate(model, traffic_of(run), parameters, faults)
     except InputError as error:
         return {"cannot": str(error)}
-    window = summarize(run, start_s=0.2 * point["seconds"], end_s=0.95 * point["seconds"])
+    window = summarize(done, start_s=0.2 * run.seconds, end_s=0.95 * run.seconds)
     return {
         "cannot": "",
-        "sent": run.sent,
-        "received": run.received,
+        "sent": done.sent,
+        "received": done.received,
         "latency_s": window.mean_latency_s,
         "throughput": window.throughput,
-        "hops": float(run.hops[run.delivered >= 0].mean()),
-        "recovered": run.recovered,
-        "nac_moves": run.nac_counters.get("moved", 0) + run.nac_counters.get("recovery_moved", 0),
-        "escapes": run.drb_counters.get("escapes", 0),
+        "hops": float(done.hops[done.delivered >= 0].mean()),
+        "recovered": done.recovered,
+        "nac_moves": moves_of(done),
+        "escapes": done.drb_counters.get("escapes", 0),
     }
-
-
-@lru_cache(maxsize=4)
-def _model(network: str, routing: str, deadlock: str, size: int, dead: frozenset[frozenset[str]]) -> NetworkModel:
-    parameters = SimulationParameters(
-        model="thesis", routing=routing, deadlock=deadlock, packet_bytes=size, buffer_bytes=BUFFER_BYTES
-    )
-    adaptive = routing not in ("dor", "ft-drb")
-    return build_model(network_of(network), parameters, dead if adaptive else frozenset())
 
 
 def judge(rows: Sequence[Row]) -> Verdict:
     """Who copes delivers all, who does not loses; FT-DRB against up*/down*; detours cost; the turn model's 82 %; in twice the time
     FT-DRB against up*/down* and the turn model are as they were."""
-    everything = [row for row in rows if row["part"] == "rivals"]
-    own = of_share(everything, 1.0)
+    everything = where(rows, part="rivals")
+    own = where(everything, share=1.0)
     checks = [_delivery(everything)]
     for network in RIVALS:
         checks += [*_against_up_down(everything, network), _detours(own, network)]
-    turn = [row for row in rows if row["part"] == "turn" and not row["cannot"]]
-    return Verdict(checks=(*checks, *(_turn_model(turn) if turn else ())), notes=tuple(_notes(own)))
+    if turn := [row for row in where(rows, part="turn") if not row["cannot"]]:
+        checks += _turn_model(turn)
+    return Verdict(checks=tuple(checks), notes=tuple(_notes(own)))
 
 
 def _delivery(rows: Sequence[Row]) -> Check:
@@ -167,33 +157,27 @@ def _is_coping(row: Row) -> bool:
 
 def _latencies(rows: Sequence[Row], network: str, rival: tuple[str, str], dead: int, load: float) -> dict[int, float]:
     """Seed -> latency of the runs of a rival that delivered all."""
-    return {
-        row["seed"]: row["latency_s"]
-        for row in _runs(rows, network, rival, dead, load)
-        if not row["cannot"] and row["received"] == row["sent"]
-    }
+    runs = _runs(rows, network, rival, dead, load)
+    return {row["seed"]: row["latency_s"] for row in runs if not row["cannot"] and row["received"] == row["sent"]}
 
 
 def _runs(rows: Sequence[Row], network: str, rival: tuple[str, str], dead: int, load: float) -> list[Row]:
     """Those of one rival at one load."""
-    wanted = (network, *rival, dead, load)
-    return [
-        row for row in rows if (row["network"], row["routing"], row["deadlock"], row["faults"], row["load"]) == wanted
-    ]
+    return where(rows, network=network, routing=rival[0], deadlock=rival[1], faults=dead, load=load)
 
 
 def _against_up_down(rows: Sequence[Row], network: str) -> list[Check]:
     """FT-DRB's latency over that of up*/down* with a tenth of the links dead, at the least load; and in twice the time."""
     most, least = max(DEAD[network]), min(row["load"] for row in rows)
-    short, own, doubled = (_ratios(of_share(rows, share), network, most, least) for share in SHARES)
+    short, own, doubled = (_ratios(where(rows, share=share), network, most, least) for share in SHARES)
     return [
-        Check.at_most(
+        at_most(
             f"{network}: latency of FT-DRB with NAC over that of up*/down*, a tenth of the links dead",
             0.95,
-            spread(own)[0],
-            **of_mean(
-                own, {"rival": 1.0, "rival_is": "no better than tables computed anew", "detail": f"load {least}"}
-            ),
+            own,
+            rival=1.0,
+            rival_is="no better than tables computed anew",
+            detail=f"load {least}",
         ),
         stands_still(f"{network}: FT-DRB's latency in parts of up*/down*'s", SHARES[0], short, own, doubled, may=SEEN),
     ]
@@ -208,13 +192,10 @@ def _ratios(rows: Sequence[Row], network: str, dead: int, load: float) -> list[f
 def _detours(rows: Sequence[Row], network: str) -> Check:
     """What Valiant's detour costs at the least load, UGAL's being the rival."""
     least = min(row["load"] for row in rows)
+    shortest = "up-down" if network.startswith("fat") else "dateline"
     straight, valiant, ugal = (
-        spread(list(_latencies(rows, network, (name, deadlock), 0, least).values()))[0]
-        for name, deadlock in (
-            ("up-down" if network.startswith("fat") else "dateline", "none"),
-            ("valiant", "none"),
-            ("ugal", "none"),
-        )
+        spread(list(_latencies(rows, network, (name, "none"), 0, least).values()))[0]
+        for name in (shortest, "valiant", "ugal")
     )
     return Check.at_least(
         f"{network}: latency of Valiant's detours over that of shortest paths, at little load",
@@ -228,33 +209,24 @@ def _detours(rows: Sequence[Row], network: str) -> Check:
 
 def _turn_model(rows: Sequence[Row]) -> list[Check]:
     """Performance with three dead links at 90 % of its own saturation (latency three times that of the least load)."""
-    own = of_share(rows, 1.0)
-    means = {
-        load: spread([r["latency_s"] for r in own if r["load"] == load and not r["faults"]])[0]
-        for load in sorted({row["load"] for row in own})
-    }
+    whole = grouped(where(rows, share=1.0, faults=0), lambda row: row["load"], lambda row: row["latency_s"])
+    means = {load: spread(values)[0] for load, values in sorted(whole.items())}
     base = next(iter(means.values()))
     saturation = next((load for load, value in means.items() if value > 3 * base), max(means))
     chosen = max((load for load in means if load <= 0.9 * saturation + 1e-9), default=min(means))
     short, values, doubled = (
-        performances(of_share(rows, share), lambda row: (row["load"], row["faults"])).get((chosen, TURN_DEAD), [])
-        for share in TURN_SHARES
+        of_failures(where(rows, share=share), lambda row: row["load"]).get(chosen, []) for share in TURN_SHARES
     )
     return [
-        Check.equal(
+        equal(
             "turn model (odd-even): performance with three dead links at 90 % of saturation (%)",
             STATED_TURN_MODEL,
-            spread(values)[0],
+            values,
             tolerance=5.0,
-            **of_mean(
-                values,
-                {
-                    "rival": CLAIMED,
-                    "rival_is": "FT-DRB's, as the document has it",
-                    "stated": "about 82 %, read off another paper's figure (5.6.7)",
-                    "detail": f"{TURN_NETWORK} at {chosen:g} of a link, {chosen / saturation:.0%} of saturation at {saturation:g}",
-                },
-            ),
+            rival=CLAIMED,
+            rival_is="FT-DRB's, as the document has it",
+            stated="about 82 %, read off another paper's figure (5.6.7)",
+            detail=f"{TURN_NETWORK} at {chosen:g} of a link, {chosen / saturation:.0%} of saturation at {saturation:g}",
         ),
         stands_still(
             "performance under odd-even turns (%)", TURN_SHARES[0], short, values, doubled, may=spread(values)[1]
@@ -283,39 +255,31 @@ def _cell(rows: Sequence[Row], network: str, rival: tuple[str, str], dead: int, 
         return f"at {load:g} cannot" if mine else ""
     lost = sum(row["sent"] - row["received"] for row in ran)
     latency = 1e6 * spread([row["latency_s"] for row in ran if row["latency_s"]])[0]
-    throughput = spread([row["throughput"] for row in ran])[0]
+    throughput = mean_of(ran, "throughput")
     cannot = f", {len(mine) - len(ran)} of {len(mine)} cannot" if len(ran) < len(mine) else ""
     return f"at {load:g} {latency:.1f} us, {throughput:.3f}" + (f", {lost} lost" if lost else "") + cannot
 
 
 def figures(rows: Sequence[Row]) -> Mapping[str, Any]:
     """Latency and accepted load over load, by rival, without dead links and with a tenth of them dead."""
-    found = {}
-    rows = [row for row in of_share(rows, 1.0) if row["part"] == "rivals"]
+    drawn, own = {}, where(rows, part="rivals", share=1.0)
+    offered = "offered load (fraction of a link, each host)"
     for network, rivals in RIVALS.items():
         for dead in (0, max(DEAD[network])):
-            late: dict[str, dict[float, tuple[float, float]]] = {}
-            accepted: dict[str, dict[float, tuple[float, float]]] = {}
-            for rival in rivals:
-                for load in LOADS:
-                    delivered = _latencies(rows, network, rival, dead, load).values()
-                    taken = [
-                        load * row["throughput"] for row in _runs(rows, network, rival, dead, load) if not row["cannot"]
-                    ]
-                    for lines, values in ((late, [1e6 * value for value in delivered]), (accepted, taken)):
-                        if values:
-                            lines.setdefault(" + ".join(rival), {})[load] = spread(values)
+            late, accepted = {}, {}
+            for rival, load in itertools.product(rivals, LOADS):
+                place = (" + ".join(rival), load)
+                if delivered := _latencies(own, network, rival, dead, load):
+                    late[place] = [1e6 * value for value in delivered.values()]
+                if ran := where(_runs(own, network, rival, dead, load), cannot=""):
+                    accepted[place] = [load * row["throughput"] for row in ran]
             name, setting = f"{named(network)}-{dead}", f"{network}, uniform, {dead} dead cables"
-            offered = "offered load (fraction of a link, each host)"
-            drawn = draw_lines(
-                f"{setting}: latency over load (runs that delivered all)", late, x_label=offered, y_label="mean latency (us)"
-            )  # fmt: skip
-            drawn.axes[0].set_yscale("log")  # beyond saturation it grows with the run
-            found[name] = drawn
-            found[f"{name}-accepted"] = draw_lines(
-                f"{setting}: accepted load", accepted, x_label=offered, y_label="accepted (fraction of a link, each host)"
-            )  # fmt: skip
-    return found
+            title = f"{setting}: latency over load (runs that delivered all)"
+            drawn[name] = draw_lines(title, late, x=offered, y=LATENCY)
+            drawn[name].axes[0].set_yscale("log")  # beyond saturation it grows with the run
+            y = "accepted (fraction of a link, each host)"
+            drawn[f"{name}-accepted"] = draw_lines(f"{setting}: accepted load", accepted, x=offered, y=y)
+    return drawn
 
 
 STUDY = Study.of_module(

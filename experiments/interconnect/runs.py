@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -15,6 +15,8 @@ from experiments.interconnect.traffic import (
     RING_SHAPE,
     SLOT_S,
     Point,
+    RingRun,
+    Run,
     faults_of,
     network_of,
     ring_traffic,
@@ -25,6 +27,8 @@ from testbed.interconnect.parameters import FtDrbOptions, SimulationParameters
 from testbed.interconnect.results import NAC_EVENTS, Simulation, summarize
 from testbed.interconnect.simulation import simulate
 
+DeadCables = frozenset[frozenset[str]]
+RING_NETWORK = "torus:8x8"
 WINDOW_S = 0.1
 """Messages made so long before the burst, and so long after the slot of the burst, show the latency before and after."""
 
@@ -33,31 +37,31 @@ def measure_run(point: Point) -> dict[str, Any]:
     """One run of FT-DRB: ``latency_s`` by equations 5.1 and 5.2 (source queue included), what was sent and received, and
     what NAC and FT-DRB did. ``latency_later_s``: of messages made in the second half of the run.
     """
-    faults = faults_of(point)
-    run = simulate(_model_of(_frozen(point)), traffic_of(point), _parameters(_frozen(point)), faults)
-    done = run.drb_counters
-    end = point["seconds"]
-    summary, later = (summarize(run, start_s=start, end_s=end) for start in (0.0, end / 2))
+    run = Run.of(point)
+    faults, parameters, end = faults_of(run), parameters_of(run), run.seconds
+    done = simulate(model_of(run.network, parameters), traffic_of(run), parameters, faults)
+    counters = done.drb_counters
+    summary, later = (summarize(done, start_s=start, end_s=end) for start in (0.0, end / 2))
     return {
         "latency_s": summary.destination_mean_latency_s,
         "latency_later_s": later.destination_mean_latency_s,
-        **_phases(run, min((fault.start_s for fault in faults), default=0.0), end),
-        "sent": run.sent,
-        "received": run.received,
-        "deadlocked": run.deadlocked,
-        "stopped": run.stopped,
-        "livelocked": run.livelocked,
-        "hops": float(run.hops[run.delivered >= 0].mean()) if run.received else 0.0,
-        "escapes": done.get("escapes", 0),
-        "alternative": done.get("sent_alternative", 0),
-        "marked": done.get("marked_permanent", 0),
-        "notifications": done.get("notifications", 0),
-        "grown": done.get("metapaths_grown", 0),
-        "shrunk": done.get("metapaths_shrunk", 0),
-        "balanced": done.get("sent_balanced", 0),
-        "acks": run.acks,
-        "nac_moves": _moves(run),
-        "nac_identified": run.nac_counters.get("identified", 0),
+        **_phases(done, min((fault.start_s for fault in faults), default=0.0), end),
+        "sent": done.sent,
+        "received": done.received,
+        "deadlocked": done.deadlocked,
+        "stopped": done.stopped,
+        "livelocked": done.livelocked,
+        "hops": float(done.hops[done.delivered >= 0].mean()) if done.received else 0.0,
+        "escapes": counters.get("escapes", 0),
+        "alternative": counters.get("sent_alternative", 0),
+        "marked": counters.get("marked_permanent", 0),
+        "notifications": counters.get("notifications", 0),
+        "grown": counters.get("metapaths_grown", 0),
+        "shrunk": counters.get("metapaths_shrunk", 0),
+        "balanced": counters.get("sent_balanced", 0),
+        "acks": done.acks,
+        "nac_moves": moves_of(done),
+        "nac_identified": done.nac_counters.get("identified", 0),
     }
 
 
@@ -85,23 +89,24 @@ def _phases(run: Simulation, failed_s: float, end_s: float) -> dict[str, float]:
 
 def measure_ring(point: Point) -> dict[str, Any]:
     """One run of the ring (Table 5.4): whether and when it deadlocks, slots of 10 ms, and what the burst did."""
-    full = {**point, "network": "torus:8x8", "routing": "dor", "paths": 4, "options": {}}
-    run = simulate(_model_of(_frozen(full)), ring_traffic(point), _parameters(_frozen(full)))
+    ring = RingRun(**point)
+    parameters = parameters_of(Run.of({**point, "network": RING_NETWORK, "pattern": "tornado", "routing": "dor"}))
+    run = simulate(model_of(RING_NETWORK, parameters), ring_traffic(ring), parameters)
     found: dict[str, Any] = {
         "sent": run.sent,
         "received": run.received,
         "deadlocked": run.deadlocked,
         "deadlock_s": run.deadlocked_at_s,
         "stopped": run.stopped,
-        "nac_moves": _moves(run),
+        "nac_moves": moves_of(run),
         "nac_identified": run.nac_counters.get("identified", 0),
     }
-    if point["burst"]:
-        found.update(_around_burst(run, point["seconds"]))
+    if ring.burst:
+        found.update(_around_burst(run, ring.seconds))
     return found
 
 
-def _moves(run: Simulation) -> int:
+def moves_of(run: Simulation) -> int:
     """Packets that NAC put aside: by routers that identified themselves, and in recovery."""
     return run.nac_counters.get("moved", 0) + run.nac_counters.get("recovery_moved", 0)
 
@@ -181,37 +186,24 @@ def _map_of(run: Simulation, done: NDArray[np.bool_], slot: NDArray[np.int_], wa
     return [[int(v) for v in row] for row in counts.reshape(RING_SHAPE)]
 
 
-Frozen = tuple[tuple[str, Any], ...]
-
-
-def _frozen(point: Mapping[str, Any]) -> Frozen:
-    """What the model and the parameters depend on."""
-    names = ("network", "routing", "deadlock", "bytes", "buffer_bytes", "paths", "seed")
-    options = tuple(sorted(point["options"].items()))
-    return (*((name, point[name]) for name in names), ("options", options))
-
-
-def _parameters(frozen: Frozen) -> SimulationParameters:
-    point = dict(frozen)
-    routing = point["routing"]
-    if routing == "dor" and point["network"].startswith("fat-tree"):
-        routing = "d-mod-k"
+def parameters_of(run: Run) -> SimulationParameters:
+    """How the run is simulated."""
     return SimulationParameters(
         model="thesis",
-        routing=routing,
-        deadlock=point["deadlock"],
-        packet_bytes=point["bytes"],
-        buffer_bytes=point["buffer_bytes"],
-        seed=point["seed"],
-        ft_drb=FtDrbOptions(paths=point["paths"], **dict(point["options"])),
+        routing="d-mod-k" if run.routing == "dor" and run.network.startswith("fat-tree") else run.routing,
+        deadlock=run.deadlock,
+        packet_bytes=run.bytes,
+        buffer_bytes=run.buffer_bytes,
+        seed=run.seed,
+        ft_drb=FtDrbOptions(paths=run.paths, **run.options),
     )
 
 
-def _model_of(frozen: Frozen) -> NetworkModel:
-    return _model_without_seed(tuple((name, 1 if name == "seed" else value) for name, value in frozen))
+def model_of(network: str, parameters: SimulationParameters, dead: DeadCables = frozenset()) -> NetworkModel:
+    """Numbers and tables, built once a process for all seeds; ``dead``: cables that tables leave out."""
+    return _model_of(network, replace(parameters, seed=1), dead)
 
 
 @lru_cache(maxsize=8)
-def _model_without_seed(frozen: Frozen) -> NetworkModel:
-    """Numbers and tables, built once a process for all seeds."""
-    return build_model(network_of(dict(frozen)["network"]), _parameters(frozen))
+def _model_of(network: str, parameters: SimulationParameters, dead: DeadCables) -> NetworkModel:
+    return build_model(network_of(network), parameters, dead)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import math
+from collections.abc import Callable, Sequence
 from typing import Any, Unpack
 
-from testbed.model.samples import spread
+from testbed.model.samples import Row, grouped, spread
 from testbed.model.verdict import Check, Evidence
 
-Row = Mapping[str, Any]
 RUN_KEYS = ("network", "pattern", "seed", "seconds", "rate", "bytes", "routing", "deadlock")
 """What a run without failures depends on."""
 COUNTED = "none: packets are counted"
@@ -20,22 +20,14 @@ def performances(rows: Sequence[Row], label: Callable[[Row], Any], field: str = 
     ``field``: which latency, that of all messages or of those made in the second half of the run ("latency_later_s").
     """
     whole = {_run_key(row): row[field] for row in rows if row["faults"] == 0}
-    found: dict[Any, list[float]] = {}
-    for row in rows:
-        base = whole.get(_run_key(row))
-        if base is not None and row[field]:
-            found.setdefault(label(row), []).append(100.0 * base / row[field])
-    return found
+    kept = [row for row in rows if row[field] and whole.get(_run_key(row)) is not None]
+    return grouped(kept, label, lambda row: 100.0 * whole[_run_key(row)] / row[field])
 
 
-def nested(
-    found: Mapping[tuple[Any, Any], Sequence[float]],
-) -> dict[Any, dict[Any, tuple[float, float]]]:
-    """Values by two labels as means and intervals: first label -> second label -> (mean, half width), as figures want it."""
-    grouped: dict[Any, dict[Any, tuple[float, float]]] = {}
-    for (first, second), values in found.items():
-        grouped.setdefault(first, {})[second] = spread(values)
-    return grouped
+def of_failures(rows: Sequence[Row], label: Callable[[Row], Any], field: str = "latency_s") -> dict[Any, list[float]]:
+    """``performances`` of the runs with failures alone."""
+    found = performances(rows, lambda row: (label(row),) if row["faults"] else (), field)
+    return {key[0]: values for key, values in found.items() if key}
 
 
 def delivery_check(rows: Sequence[Row]) -> Check:
@@ -53,6 +45,11 @@ def delivery_check(rows: Sequence[Row]) -> Check:
         rival_note=COUNTED,
     )
     return check.of(sent + len(lost) + stuck, "nothing was sent")
+
+
+def safety_checks(rows: Sequence[Row]) -> list[Check]:
+    """Everything arrives, and nothing circles."""
+    return [delivery_check(rows), livelock_check(rows)]
 
 
 def livelock_check(rows: Sequence[Row]) -> Check:
@@ -73,9 +70,16 @@ def at_least(name: str, claimed: float, values: Sequence[float], **evidence: Unp
     return Check.at_least(name, claimed, spread(values)[0], **of_mean(values, evidence))
 
 
-def of_share(rows: Sequence[Row], share: float) -> list[Row]:
-    """The runs of that share of their study's time."""
-    return [row for row in rows if row["share"] == share]
+def at_most(name: str, claimed: float, values: Sequence[float], **evidence: Unpack[Evidence]) -> Check:
+    """A check that the mean is not above what is claimed, as ``at_least``."""
+    return Check.at_most(name, claimed, spread(values)[0], **of_mean(values, evidence))
+
+
+def equal(
+    name: str, claimed: float, values: Sequence[float], *, tolerance: float, **evidence: Unpack[Evidence]
+) -> Check:
+    """A check that the mean is what is claimed, within the tolerance, as ``at_least``."""
+    return Check.equal(name, claimed, spread(values)[0], tolerance=tolerance, **of_mean(values, evidence))
 
 
 def stands_still(
@@ -86,18 +90,14 @@ def stands_still(
     Its rival is how far the mean moves from that ``share`` of the time.
     """  # fmt: skip
     differences = [b - a for a, b in zip(own, doubled, strict=True)]
-    return Check.at_most(
+    sign = math.copysign(1.0, spread(differences)[0])
+    return at_most(
         f"{figure} moves so much when the time is doubled",
         may,
-        abs(spread(differences)[0]),
-        **of_mean(
-            differences,
-            {
-                "rival": abs(spread(own)[0] - spread(short)[0]),
-                "rival_is": f"as from {share:g} of the time",
-                "detail": f"from {spread(own)[0]:.4g} to {spread(doubled)[0]:.4g}",
-            },
-        ),
+        [sign * moved for moved in differences],
+        rival=abs(spread(own)[0] - spread(short)[0]),
+        rival_is=f"as from {share:g} of the time",
+        detail=f"from {spread(own)[0]:.4g} to {spread(doubled)[0]:.4g}",
     )
 
 

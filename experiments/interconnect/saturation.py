@@ -9,13 +9,14 @@ import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from experiments.interconnect.figures import draw_lines
+from experiments.interconnect.figures import LATENCY, OFFERED
 from experiments.interconnect.runs import measure_run
-from experiments.interconnect.samples import Row, at_least, delivery_check, livelock_check, of_mean, performances
+from experiments.interconnect.samples import at_least, equal, of_failures, safety_checks
 from experiments.interconnect.traffic import drb_point, seeds_of
-from testbed.model.samples import spread
+from testbed.model.samples import Row, grouped, mean_of, spread, where
 from testbed.model.studies.study import Study
 from testbed.model.verdict import Check, Verdict
+from testbed.report.drawing.charts import draw_lines
 
 NETWORK = "torus:16x16"
 LINK_RATE = 2e9 / (512 * 8)
@@ -59,7 +60,7 @@ def judge(rows: Sequence[Row]) -> Verdict:
         _performances(rows, field, seconds)[chosen]
         for field, seconds in (("latency_s", long), ("latency_later_s", long), ("latency_later_s", short))
     )
-    moved, (mean, width) = abs(spread(values)[0] - spread(doubled)[0]), spread(values)
+    moved, width = abs(spread(values)[0] - spread(doubled)[0]), spread(values)[1]
     detail = f"at {chosen / LINK_RATE:.2f} of a link a node, {100 * chosen / LINK_RATE / saturation:.0f} % of saturation ({saturation:.3f})"
     by_load = ", ".join(
         f"{rate / LINK_RATE:.2f}: {spread(found)[0]:.1f} +- {spread(found)[1]:.1f} %"
@@ -67,22 +68,16 @@ def judge(rows: Sequence[Row]) -> Verdict:
     )
     return Verdict(
         checks=(
-            delivery_check(rows),
-            livelock_check(rows),
-            Check.equal(
+            *safety_checks(rows),
+            equal(
                 "performance with three failed links at 90 % of saturation (%)",
                 CLAIMED,
-                mean,
+                values,
                 tolerance=5.0,
-                **of_mean(
-                    values,
-                    {
-                        "rival": TURN_MODEL,
-                        "rival_is": "the turn model's",
-                        "stated": "about 95 % against 82 % of a turn model (5.6.7)",
-                        "detail": detail,
-                    },
-                ),
+                rival=TURN_MODEL,
+                rival_is="the turn model's",
+                stated="about 95 % against 82 % of a turn model (5.6.7)",
+                detail=detail,
             ),
             at_least(
                 "the same against the turn model: at least 1 point better (%)",
@@ -113,33 +108,28 @@ def judge(rows: Sequence[Row]) -> Verdict:
 
 def _balancing(rows: Sequence[Row], chosen: float, seconds: float) -> str:
     """How often metapaths came and went, and which part of the messages they carried, in words."""
+    mine = where(rows, rate=chosen, seconds=seconds)
     said = []
     for faults in (0, 3):
-        mine = [r for r in rows if (r["rate"], r["seconds"], r["faults"]) == (chosen, seconds, faults)]
-        grown, shrunk = (spread([float(r[name]) for r in mine])[0] for name in ("grown", "shrunk"))
-        share = spread([r["balanced"] / r["sent"] for r in mine])[0]
+        runs = where(mine, faults=faults)
+        share = spread([row["balanced"] / row["sent"] for row in runs])[0]
         said.append(
-            f"{faults} failed: {grown:.0f} paths more, {shrunk:.0f} less, {100 * share:.1f} % of the messages balanced"
+            f"{faults} failed: {mean_of(runs, 'grown'):.0f} paths more, {mean_of(runs, 'shrunk'):.0f} less, "
+            f"{100 * share:.1f} % of the messages balanced"
         )
-    escaped, diverted = (
-        spread([r[name] for r in rows if (r["rate"], r["seconds"], r["faults"]) == (chosen, seconds, 3)])[0]
-        for name in ("escaped_share_last", "diverted_share_last")
-    )
+    escaped, diverted = (mean_of(where(mine, faults=3), f"{name}_share_last") for name in ("escaped", "diverted"))
     return f"Algorithm 3.3 at that load: {'; '.join(said)}. In the last quarter {100 * diverted:.2f} % go over other paths, {100 * escaped:.2f} % escape."
 
 
 def _performances(rows: Sequence[Row], field: str, seconds: float) -> dict[float, list[float]]:
-    mine = [row for row in rows if row["seconds"] == seconds]
-    found = performances(mine, lambda row: (row["rate"], row["faults"]), field)
-    return {rate: values for (rate, faults), values in found.items() if faults}
+    return of_failures(where(rows, seconds=seconds), lambda row: row["rate"], field)
 
 
 def saturation_fraction(rows: Sequence[Row]) -> float:
     """The load at which the latency without failures is three times that of the least load; between two loads on a line."""
-    latency: dict[float, list[float]] = {}
-    for row in rows:
-        if not row["faults"]:
-            latency.setdefault(row["rate"] / LINK_RATE, []).append(row["latency_later_s"])
+    latency: dict[float, list[float]] = grouped(
+        where(rows, faults=0), lambda row: row["rate"] / LINK_RATE, lambda row: row["latency_later_s"]
+    )
     means = {fraction: spread(values)[0] for fraction, values in sorted(latency.items())}
     wanted = 3 * next(iter(means.values()))
     for (low, before), (high, after) in itertools.pairwise(means.items()):
@@ -150,19 +140,15 @@ def saturation_fraction(rows: Sequence[Row]) -> float:
 
 def figures(rows: Sequence[Row]) -> Mapping[str, Any]:
     """Latency over load, with and without the failed links."""
-    lines: dict[str, dict[float, tuple[float, float]]] = {}
-    for name, count in (("no failures", 0), ("three failed links", 3)):
-        for rate in sorted({row["rate"] for row in rows}):
-            values = [1e6 * r["latency_later_s"] for r in rows if r["rate"] == rate and r["faults"] == count]
-            if values:
-                lines.setdefault(name, {})[rate / LINK_RATE] = spread(values)
-    return {
-        "5.6.7": draw_lines(
-            f"{NETWORK}, uniform: latency over load under FT-DRB and NAC", lines,
-            x_label="offered load (fraction of a link, each node)", y_label="mean latency (us)",
-            upright=saturation_fraction(rows), upright_says="saturation: three times the latency of the least load",
-        )
-    }  # fmt: skip
+    names = {0: "no failures", 3: "three failed links"}
+    samples = grouped(
+        sorted(rows, key=lambda row: row["faults"]),
+        lambda row: (names[row["faults"]], row["rate"] / LINK_RATE),
+        lambda row: 1e6 * row["latency_later_s"],
+    )
+    title = f"{NETWORK}, uniform: latency over load under FT-DRB and NAC"
+    upright = saturation_fraction(rows), "saturation: three times the latency of the least load"
+    return {"5.6.7": draw_lines(title, samples, x=OFFERED, y=LATENCY, upright=upright)}
 
 
 STUDY = Study.of_module(

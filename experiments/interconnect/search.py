@@ -10,22 +10,15 @@ import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from experiments.interconnect.figures import draw_lines
+from experiments.interconnect.figures import OFFERED, PERFORMANCE
 from experiments.interconnect.runs import measure_run
-from experiments.interconnect.samples import (
-    Row,
-    delivery_check,
-    livelock_check,
-    of_mean,
-    of_share,
-    performances,
-    stands_still,
-)
+from experiments.interconnect.samples import at_most, of_failures, safety_checks, stands_still
 from experiments.interconnect.traffic import TEN_PERCENT, drb_point, seeds_of
 from experiments.interconnect.transient import GAINS
-from testbed.model.samples import spread
+from testbed.model.samples import Row, spread, where
 from testbed.model.studies.study import Study
 from testbed.model.verdict import Check, Verdict
+from testbed.report.drawing.charts import draw_lines
 
 LINK_RATE = 2e9 / (512 * 8)
 """Packets of 512 B a second on a 2 Gbps link."""
@@ -67,8 +60,8 @@ def points(quick: bool, seed: int) -> list[dict[str, Any]]:
 
 def judge(rows: Sequence[Row]) -> Verdict:
     """The load at which each of the document's figures appears, against the load that it states, and when the time is doubled."""
-    checks = [delivery_check(rows), livelock_check(rows)]
-    of_length = {share: of_share(rows, share) for share in SHARES}
+    checks = safety_checks(rows)
+    of_length = {share: where(rows, share=share) for share in SHARES}
     for field, words in (("latency_s", "of the whole run"), ("latency_later_s", "after the failure")):
         short, own, doubled = (_losses(of, field) for of in of_length.values())
         checks += _load_of(f"{TREE}: load at which performance {words} is 80 %", 100.0 - CLAIMED, short, own, doubled)
@@ -91,19 +84,14 @@ def _load_of(
         f"; {never} never reach it, taken as the highest load" if never else ""
     )
     return [
-        Check.at_most(
+        at_most(
             f"{name} (fractions of a link)",
             2.0 * STATED,
-            mean,
-            **of_mean(
-                loads,
-                {
-                    "rival": most,
-                    "rival_is": "the highest load that was run",
-                    "stated": f"at 400 packets/s, {STATED:.5f} of a link",
-                    "detail": told,
-                },
-            ),
+            loads,
+            rival=most,
+            rival_is="the highest load that was run",
+            stated=f"at 400 packets/s, {STATED:.5f} of a link",
+            detail=told,
         ),
         stands_still(
             name,
@@ -136,10 +124,9 @@ def _by_seed(rows: Sequence[Row], field: str) -> dict[tuple[str, str], list[Line
 def _lines(rows: Sequence[Row], field: str) -> dict[tuple[str, str], dict[float, list[float]]]:
     """(network, kind of failure) -> load -> performance of each run."""
     lines: dict[tuple[str, str], dict[float, list[float]]] = {}
-    measured = performances(rows, lambda row: (row["network"], row["fault_kind"], row["rate"], row["faults"]), field)
-    for (network, kind, rate, faults), values in measured.items():
-        if faults:
-            lines.setdefault((network, kind), {})[rate / LINK_RATE] = values
+    measured = of_failures(rows, lambda row: (row["network"], row["fault_kind"], row["rate"]), field)
+    for (network, kind, rate), values in measured.items():
+        lines.setdefault((network, kind), {})[rate / LINK_RATE] = values
     return lines
 
 
@@ -169,18 +156,19 @@ def _told(rows: Sequence[Row]) -> str:
 
 def figures(rows: Sequence[Row]) -> Mapping[str, Any]:
     """Performance over load, by network and kind of failure."""
-    drawn = {}
-    rows = of_share(rows, 1.0)
-    for field, name in (("latency_s", "whole"), ("latency_later_s", "later")):
-        lines = {
-            f"{network}, {kind}": {load: spread(v) for load, v in line.items()}
-            for (network, kind), line in _lines(rows, field).items()
+    drawn, own = {}, where(rows, share=1.0)
+    claim = (CLAIMED, "claim: about 80 % on the fat tree")
+    for field, name, words in (
+        ("latency_s", "whole", "the whole run"),
+        ("latency_later_s", "later", "its second half"),
+    ):
+        samples = {
+            (f"{network}, {kind}", load): values
+            for (network, kind), line in _lines(own, field).items()
+            for load, values in line.items()
         }
-        drawn[name] = draw_lines(
-            "A tenth of the links failed: performance over load, " + ("the whole run" if name == "whole" else "its second half"),
-            lines, x_label="offered load (fraction of a link, each node)", y_label="100 L0 / Lf (%)", claim=CLAIMED,
-            claim_says="claim: about 80 % on the fat tree",
-        )  # fmt: skip
+        title = f"A tenth of the links failed: performance over load, {words}"
+        drawn[name] = draw_lines(title, samples, x=OFFERED, y=PERFORMANCE, claim=claim)
     return drawn
 
 

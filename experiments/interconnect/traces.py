@@ -10,16 +10,17 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Any
 
-from experiments.interconnect.figures import draw_bars
+from experiments.interconnect.figures import PERFORMANCE
 from experiments.interconnect.runs import measure_run
-from experiments.interconnect.samples import Row, delivery_check, livelock_check, nested, performances
+from experiments.interconnect.samples import of_failures, safety_checks
 from experiments.interconnect.traffic import SYNTHETIC, Point, drb_point, seeds_of, trace_of
 from testbed.errors import InputError
-from testbed.model.samples import half_width, spread
+from testbed.model.samples import Row, half_width, spread, where
 from testbed.model.studies.study import Study, option
-from testbed.model.verdict import Check, Evidence, Verdict
+from testbed.model.verdict import Check, Verdict
+from testbed.report.drawing.charts import draw_bars
 
 NETWORK = "torus:32x32"
 FULL_S, QUICK_S = 0.4, 0.08
@@ -75,46 +76,43 @@ def points(quick: bool, seed: int, options: Options = Options()) -> list[dict[st
 
 def judge(rows: Sequence[Row]) -> Verdict:
     """Sent = received; uniform: less than 2 % on average, about 3 % all permanent, LANL with repairs below 1 %."""
-    uniform = [row for row in rows if row["pattern"] == "uniform"]
-    found = _measured(uniform)
+    found = _measured(where(rows, pattern="uniform"))
     losses = {key[1:]: 100.0 - spread(values)[0] for key, values in found.items()}
-    repaired = {k: v for k, v in losses.items() if k[0] == "trace"}
-    lasting = {k: v for k, v in losses.items() if k[0] == "trace-permanent"}
-    worst = max(lasting, key=lambda key: lasting[key])
+    repaired, lasting = ({k: v for k, v in losses.items() if k[0] == kind} for kind in ("trace", "trace-permanent"))
+    worst, longest = (max(of, key=lambda key: of[key]) for of in (lasting, repaired))
     real = {**repaired, **{k: v for k, v in lasting.items() if k[1] == "pnnl-mpp2"}}
     checks = (
-        delivery_check(rows),
-        livelock_check(rows),
-        _at_most(
+        *safety_checks(rows),
+        Check.at_most(
             f"loss averaged over the four machines as they were (%), failures {_origin(rows)}",
             2.0,
             sum(real.values()) / len(real),
-            real,
             rival=3.0,
             rival_is="all failures permanent, as the document has it",
             stated="less than 2 % (5.6.5)",
-            uncertainty=_together([found[uniform[0]["pattern"], *key] for key in real]),
+            uncertainty=_together([found["uniform", *key] for key in real]),
+            detail=_each(real),
         ),
         Check.equal(
             f"loss with all failures permanent, the worst machine (%), failures {_origin(rows)}",
             3.0,
             losses[worst],
             tolerance=0.5,
-            rival=max(repaired.values()),
+            rival=losses[longest],
             rival_is="as with repairs, the worst machine",
             stated="about 3 % (5.6.5)",
-            uncertainty=_together([found[uniform[0]["pattern"], *worst]]),
+            uncertainty=_together([found["uniform", *worst]]),
             detail=_each(lasting),
         ),
-        _at_most(
+        Check.at_most(
             f"largest loss of a LANL machine with its repairs (%), failures {_origin(rows)}",
             1.0,
-            max(repaired.values()),
-            repaired,
+            losses[longest],
             rival=3.0,
             rival_is="all failures permanent, as the document has it",
             stated="below 1 % (5.6.5)",
-            uncertainty=_together([found[uniform[0]["pattern"], *max(repaired, key=lambda key: repaired[key])]]),
+            uncertainty=_together([found["uniform", *longest]]),
+            detail=_each(repaired),
         ),
     )
     notes = [f"The failures are {_origin(rows)}."]
@@ -154,31 +152,24 @@ def figures(rows: Sequence[Row]) -> Mapping[str, Any]:
         if row["faults"] and row["seconds"] > shortest
     }
     lasting = f"all failures permanent, {shortest:g} s{''.join(sorted(longer))}"
-    for kind, title in (("trace", f"outages as they were, {shortest:g} s"), ("trace-permanent", lasting)):
-        of_kind = {
+    for kind, title, claim in (
+        ("trace", f"outages as they were, {shortest:g} s", (1.0, "claim: less than 1 % lost")),
+        ("trace-permanent", lasting, (3.0, "claim: about 3 % lost")),
+    ):
+        lost = {
             (pattern, machine): [100.0 - value for value in values]
             for (pattern, how, machine), values in _measured(rows).items()
             if how == kind
         }
-        most = max(spread(values)[0] for values in of_kind.values())
-        drawn[f"5.35-5.38-{kind}"] = draw_bars(
-            f"Failures of machines ({_origin(rows)}), {most:.2g} % lost at most,\n{title}", nested(of_kind), y_label="100 - 100 L0 / Lf (%)",
-            claim=1.0 if kind == "trace" else 3.0,
-            claim_says="claim: less than 1 % lost" if kind == "trace" else "claim: about 3 % lost",
-        )  # fmt: skip
+        most = max(spread(values)[0] for values in lost.values())
+        heading = f"Failures of machines ({_origin(rows)}), {most:.2g} % lost at most,\n{title}"
+        drawn[f"5.35-5.38-{kind}"] = draw_bars(heading, lost, y=f"100 - {PERFORMANCE}", claim=claim)
     return drawn
 
 
 def _measured(rows: Sequence[Row]) -> dict[tuple[str, str, str], list[float]]:
-    found = performances(rows, lambda row: (row["pattern"], *row["fault_kind"].split(":")))
-    return {key: values for key, values in found.items() if len(key) == 3}
-
-
-def _at_most(
-    name: str, claimed: float, value: float, parts: Mapping[tuple[str, str], float], **evidence: Unpack[Evidence]
-) -> Check:
-    detailed: Evidence = {**evidence, "detail": _each(parts)}
-    return Check.at_most(name, claimed, value, **detailed)
+    """Performance by pattern, kind of failure and machine."""
+    return of_failures(rows, lambda row: (row["pattern"], *row["fault_kind"].split(":")))
 
 
 def _each(parts: Mapping[tuple[str, str], float]) -> str:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from testbed.faults.cable_faults import faults_from_trace, intermittent_faults, random_faults
 from testbed.faults.failure_traces import FailureTrace
 from testbed.faults.fault import Fault
-from testbed.faults.shapes import SHAPES, shape_faults, shape_walk
+from testbed.faults.shapes import shape_faults
 from testbed.faults.trace_generator import KNOWN_STATISTICS, generate_trace
 from testbed.interconnect.injection import InjectionProcess, Injections, build_injections, burst_at, merge
 from testbed.interconnect.patterns import (
@@ -43,6 +44,57 @@ FIRST_SHOWN_SLOT = 117
 """The first of the four slots around the burst whose surface maps are shown."""
 
 Point = Mapping[str, Any]
+"""A run as JSON has it, with what else a study says of it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """What is simulated at a point: a network, its traffic, its failures. Without a field of its own what Zarza 2011, Tables 5.5
+    and 5.6, state: 512 B packets at 400 a second a node, 8 KB buffers, links of 2 Gbps."""
+
+    network: str
+    pattern: str
+    faults: int = 0
+    """How many links fail."""
+    fault_kind: str = "none"
+    """"start", "half", "random-start": for good from the start, half-way, a random moment; "transient": up to a tenth of the run;
+    "intermittent": ten times, a tenth of the run altogether; "shape:NAME:LEG"; "trace:MACHINE", "trace-permanent:MACHINE"."""
+    seed: int
+    rate: float = 400.0
+    """Messages a second a node, each of ``bytes``."""
+    bytes: int = 512
+    buffer_bytes: int = 8192
+    paths: int = 4
+    routing: str = "ft-drb"
+    deadlock: str = "nac"
+    seconds: float
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """Of ``FtDrbOptions``."""
+    injection: str = "poisson"
+    traces: str = ""
+    """Directory of the public tables of failures; synthetic ones where empty."""
+
+    @classmethod
+    def of(cls, point: Point) -> Self:
+        """That of a point, which may say more."""
+        return cls(**{each.name: point[each.name] for each in fields(cls) if each.name in point})
+
+
+@dataclass(frozen=True, kw_only=True)
+class RingRun:
+    """One run of Zarza 2011, Table 5.4: tornado in row 5 of the 8x8 torus, 2 KB packets, 4 KB buffers."""
+
+    part: str
+    rate: float
+    seed: int
+    seconds: float
+    deadlock: str
+    burst: int = 0
+    """So many messages a node in phase at 1.18 s."""
+    others: str = ""
+    """A pattern at 200 packets/s in all other nodes."""
+    bytes: int = 2048
+    buffer_bytes: int = 4096
 
 
 def seeds_of(seed: int, quick: bool, *, few: int = 2) -> range:
@@ -53,60 +105,26 @@ def seeds_of(seed: int, quick: bool, *, few: int = 2) -> range:
 def drb_point(
     network: str, pattern: str, seed: int, *, quick: bool, full_s: float | None = None, **changed: Any
 ) -> dict[str, Any]:
-    """One run of Zarza 2011, Tables 5.5 and 5.6: 512 B packets at 400 a second a node, 8 KB buffers, links of 2 Gbps.
+    """The point of a ``Run``. ``full_s`` is the simulated time of a full run where the study has its own; any other field may be changed.
 
-    ``full_s`` is the simulated time of a full run where the study has its own; any entry may be changed, most often ``faults``, how many links fail, and ``fault_kind``: "start", "half",
-    "random-start": permanent from the start, half-way, a random moment; "transient": up to a tenth of the run; "intermittent": ten times, a tenth of the run altogether;
-    "shape:NAME:LEG"; "trace:MACHINE", "trace-permanent:MACHINE"; "none" where no link fails. Raises ValueError for anything
-    else.
+    Raises TypeError for what is no field.
     """
     full, short = FULL_AND_QUICK_S[network]
     if full_s is not None:
         full = full_s
     elif pattern == "uniform":
         full = UNIFORM_S.get(network, full)
-    point: dict[str, Any] = {
-        "network": network,
-        "pattern": pattern,
-        "faults": 0,
-        "fault_kind": "none",
-        "seed": seed,
-        "rate": 400.0,
-        "bytes": 512,
-        "buffer_bytes": 8192,
-        "paths": 4,
-        "routing": "ft-drb",
-        "deadlock": "nac",
-        "seconds": short if quick else full,
-        "options": {},
-    }
-    return _changed(point, changed) | ({} if changed.get("faults") else {"fault_kind": "none"})
+    run = replace(
+        Run(network=network, pattern=pattern, seed=seed, seconds=short if quick else full),
+        **changed | ({} if changed.get("faults") else {"fault_kind": "none"}),
+    )
+    said = ("injection", "traces")  # where a study says so itself
+    return {name: value for name, value in asdict(run).items() if name not in said}
 
 
 def ring_point(part: str, rate: float, seed: int, *, seconds: float, deadlock: str, **changed: Any) -> dict[str, Any]:
-    """One run of Zarza 2011, Table 5.4: tornado in row 5 of the 8x8 torus, 2 KB packets, 4 KB buffers.
-
-    What may be changed: ``burst``, so many messages a node in phase at 1.18 s; ``others``, a pattern at 200 packets/s in
-    all other nodes. Raises ValueError for anything else.
-    """
-    point = {
-        "part": part,
-        "rate": rate,
-        "seed": seed,
-        "seconds": seconds,
-        "deadlock": deadlock,
-        "burst": 0,
-        "others": "",
-        "bytes": 2048,
-        "buffer_bytes": 4096,
-    }
-    return _changed(point, changed)
-
-
-def _changed(point: dict[str, Any], changed: dict[str, Any]) -> dict[str, Any]:
-    if unknown := changed.keys() - point.keys():
-        raise ValueError(f"points have no {', '.join(sorted(unknown))}")
-    return point | changed
+    """The point of a ``RingRun``; any other field may be changed. Raises TypeError for what is no field."""
+    return asdict(RingRun(part=part, rate=rate, seed=seed, seconds=seconds, deadlock=deadlock, **changed))
 
 
 @lru_cache(maxsize=8)
@@ -115,34 +133,31 @@ def network_of(name: str) -> Network:
     return load_network(name)
 
 
-def traffic_of(point: Point) -> Injections:
+def traffic_of(run: Run) -> Injections:
     """The messages of an FT-DRB run; every kind of failure meets the same."""
-    network = network_of(point["network"])
-    nodes = len(network.hosts)
-    pattern = build_pattern(point["pattern"], nodes, root=point["seed"] % nodes)
-    process = InjectionProcess(kind=point.get("injection", "poisson"), rate_per_s=point["rate"])
-    return build_injections(pattern, process, duration_s=point["seconds"], seed=point["seed"])
+    nodes = len(network_of(run.network).hosts)
+    pattern = build_pattern(run.pattern, nodes, root=run.seed % nodes)
+    process = InjectionProcess(kind=run.injection, rate_per_s=run.rate)
+    return build_injections(pattern, process, duration_s=run.seconds, seed=run.seed)
 
 
-def faults_of(point: Point) -> tuple[Fault, ...]:
+def faults_of(run: Run) -> tuple[Fault, ...]:
     """The failures of an FT-DRB run."""
-    network, seconds, seed = network_of(point["network"]), point["seconds"], [point["seed"], 7]
-    kind, _, rest = point["fault_kind"].partition(":")
-    count = point["faults"]
+    network, seconds, seed = network_of(run.network), run.seconds, [run.seed, 7]
+    kind, _, rest = run.fault_kind.partition(":")
     if kind == "none":
         return ()
     if kind == "shape":
         shape, leg = rest.split(":")
         return shape_faults(network, shape, size=int(leg), seed=seed)
     if kind == "intermittent":
-        return intermittent_faults(network, count, seed=seed, duration_s=seconds)
+        return intermittent_faults(network, run.faults, seed=seed, duration_s=seconds)
     if kind in ("trace", "trace-permanent"):
-        trace = trace_of(rest, point.get("traces", ""), point["seed"])
+        trace = trace_of(rest, run.traces, run.seed)
         return faults_from_trace(network, trace, simulated_s=seconds, seed=seed, permanent=kind == "trace-permanent")
     starts = {"start": (0.0, 0.0), "half": (seconds / 2, seconds / 2)}.get(kind, (0.0, seconds))
-    return random_faults(
-        network, count, seed=seed, start_s=starts, duration_s=(0.0, seconds / 10) if kind == "transient" else None
-    )
+    lasts_s = (0.0, seconds / 10) if kind == "transient" else None
+    return random_faults(network, run.faults, seed=seed, start_s=starts, duration_s=lasts_s)
 
 
 def trace_of(machine: str, directory: str, seed: int) -> FailureTrace:
@@ -156,44 +171,16 @@ def trace_of(machine: str, directory: str, seed: int) -> FailureTrace:
     return read_trace(Path(directory) / "lanl.csv.gz", system=machine.removeprefix("lanl-"), skip_bad_rows=True)
 
 
-def ring_traffic(point: Point) -> Injections:
+def ring_traffic(run: RingRun) -> Injections:
     """The messages of a run of the ring: tornado in the row, its burst, and the pattern of all other nodes."""
     row = tornado_in_one_row(RING_SHAPE, RING_ROW)
-    seconds, seed = point["seconds"], point["seed"]
-    parts = [build_injections(row, InjectionProcess(rate_per_s=point["rate"]), duration_s=seconds, seed=seed)]
-    if point["burst"]:
-        parts.append(burst_at(row, time_s=BURST_AT_S, messages=point["burst"]))
-    if point["others"]:
-        rest = _outside_the_row(build_pattern(point["others"], RING_SHAPE[0] * RING_SHAPE[1]))
-        parts.append(build_injections(rest, InjectionProcess(rate_per_s=200.0), duration_s=seconds, seed=[seed, 3]))
+    parts = [build_injections(row, InjectionProcess(rate_per_s=run.rate), duration_s=run.seconds, seed=run.seed)]
+    if run.burst:
+        parts.append(burst_at(row, time_s=BURST_AT_S, messages=run.burst))
+    if run.others:
+        rest, process = build_pattern(run.others, RING_SHAPE[0] * RING_SHAPE[1]), InjectionProcess(rate_per_s=200.0)
+        parts.append(build_injections(_outside_the_row(rest), process, duration_s=run.seconds, seed=[run.seed, 3]))
     return merge(parts)
-
-
-def shape_drawing(leg: int) -> Any:
-    """The four fault shapes as the links that fail."""
-    import matplotlib.pyplot as plt
-
-    figure, places = plt.subplots(1, 4, figsize=(9, 2.7))
-    for axes, shape in zip(places, SHAPES, strict=True):
-        points = shape_walk(shape, leg)
-        low_x, low_y = min(x for x, _ in points), min(y for _, y in points)
-        span = leg + 1
-        for x in range(-1, span + 1):
-            for y in range(-1, span + 1):
-                axes.plot(x, y, "s", color="#c3c9d0", markersize=3)
-        xs, ys = [x - low_x for x, _ in points], [y - low_y for _, y in points]
-        axes.plot(xs, ys, "-", color="#b3261e", linewidth=2.2, label="failed links")
-        axes.plot(xs, ys, "s", color="#16191d", markersize=3.5)
-        axes.set_title(f"{shape}: {len(points) - 1} links", fontsize=10)
-        axes.set_aspect("equal")
-        axes.set_xlabel("x (routers)", fontsize=8)
-        axes.set_ylabel("y (routers)", fontsize=8)
-        axes.set_xticks([])
-        axes.set_yticks([])
-    places[0].legend(fontsize=7, frameon=False, loc="upper right")
-    figure.suptitle("Shapes of failed links (red)", fontsize=11)
-    figure.tight_layout()
-    return figure
 
 
 def _outside_the_row(pattern: DestinationPattern) -> DestinationPattern:

@@ -1,10 +1,44 @@
-"""What a few independent samples say of their mean."""
+"""What a few independent samples say of their mean; rows of a study by what they have in common."""
 
 from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
+
+Row = Mapping[str, Any]
+"""A point of a study with what was measured there, as JSON has it."""
+_Label = TypeVar("_Label")
+_Value = TypeVar("_Value")
+
+
+def where(rows: Iterable[Row], **fixed: object) -> list[Row]:
+    """The rows whose fields are these; a field that a row does not have is None.
+
+    >>> where([{"load": 0.1, "dead": 0}, {"load": 0.2, "dead": 0}], load=0.2, dead=0)
+    [{'load': 0.2, 'dead': 0}]
+    """
+    return [row for row in rows if all(row.get(name) == value for name, value in fixed.items())]
+
+
+def grouped(
+    rows: Iterable[Row], label: Callable[[Row], _Label], value: Callable[[Row], _Value]
+) -> dict[_Label, list[_Value]]:
+    """The value of each row under its label; labels and values in the order of the rows.
+
+    >>> grouped([{"load": 0.1, "us": 4}, {"load": 0.2, "us": 5}, {"load": 0.1, "us": 6}], lambda r: r["load"], lambda r: r["us"])
+    {0.1: [4, 6], 0.2: [5]}
+    """
+    found: dict[_Label, list[_Value]] = {}
+    for row in rows:
+        found.setdefault(label(row), []).append(value(row))
+    return found
+
+
+def mean_of(rows: Iterable[Row], field: str) -> float:
+    """Mean of one field over rows (NaN of none)."""
+    return spread([row[field] for row in rows])[0]
 
 
 def spread(values: Sequence[float]) -> tuple[float, float]:

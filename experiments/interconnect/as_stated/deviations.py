@@ -7,20 +7,22 @@ docs/workloads/ft_drb.md quotes what this study measures.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
-from experiments.interconnect.figures import draw_bars
-from experiments.interconnect.samples import COUNTED, Row, of_mean
-from experiments.interconnect.traffic import drb_point, faults_of, network_of, traffic_of
+from experiments.interconnect.runs import parameters_of
+from experiments.interconnect.samples import COUNTED, at_least, equal
+from experiments.interconnect.traffic import Run, drb_point, faults_of, network_of, traffic_of
 from testbed.faults.fault import Fault
 from testbed.interconnect.injection import InjectionProcess, build_injections
-from testbed.interconnect.parameters import FtDrbOptions, NacOptions, SimulationParameters
+from testbed.interconnect.parameters import NacOptions, SimulationParameters
 from testbed.interconnect.patterns import build_pattern
 from testbed.interconnect.results import summarize
 from testbed.interconnect.simulation import simulate
-from testbed.model.samples import spread
+from testbed.model.samples import Row, spread, where
 from testbed.model.studies.study import Study
 from testbed.model.verdict import Check, Verdict
+from testbed.report.drawing.charts import draw_bars
 
 NETWORK, LINK_BPS = "torus:8x8", 2e9
 DEFAULT = "as it is"
@@ -92,14 +94,11 @@ def measure(point: Mapping[str, Any]) -> dict[str, Any]:
         process = InjectionProcess(rate_per_s=RING_RATE)
         messages = build_injections(build_pattern("tornado", 8), process, duration_s=end, seed=seed)
     else:
-        run_of = drb_point(NETWORK, "uniform", seed, quick=False, **PLACES[place] | {"seconds": end})
+        of = Run.of(drb_point(NETWORK, "uniform", seed, quick=False, **PLACES[place] | {"seconds": end}))
         network = network_of(NETWORK)
-        faults = () if point["whole"] else faults_of(run_of)
-        parameters = SimulationParameters(
-            model="thesis", routing="ft-drb", deadlock="nac", packet_bytes=run_of["bytes"], buffer_bytes=run_of["buffer_bytes"],
-            seed=seed, nac=nac, ft_drb=FtDrbOptions(**chosen.get("options", {})),
-        )  # fmt: skip
-        messages = traffic_of(run_of)
+        faults = () if point["whole"] else faults_of(of)
+        parameters = replace(parameters_of(replace(of, options=chosen.get("options", {}))), nac=nac)
+        messages = traffic_of(of)
     run = simulate(network, messages, parameters, faults)
     return {
         "sent": run.sent,
@@ -126,34 +125,33 @@ def judge(rows: Sequence[Row]) -> Verdict:
             detail=f"{len(rows)} runs, {sent} messages, {sum(bool(row['deadlocked']) for row in rows)} deadlocked",
         ).of(sent + received)
     ]
-    for place in STATED:
-        for option in options_at(place):
-            apart = [100.0 * (a - b) for a, b in _performances(rows, place, option)]
-            checks.append(
-                Check.equal(
-                    f"{place}, {option}: performance beside that without (points)",
-                    0.0,
-                    spread(apart)[0],
-                    tolerance=1.0,
-                    **of_mean(apart, {"rival": FIGURE_5_25, "rival_is": "a difference that Figure 5.25 would show (95 against 100 %)"}),
-                )
-            )  # fmt: skip
-    strict = spread(_ratios(rows, RING, "strict avoidance buffer", "last_s"))[0]
-    stopped = _ratios(rows, RING, "stop_st at detection", "last_s")
-    shared = _ratios(rows, "0.6 of a link", "ACKs share buffers")
     checks += [
-        Check.equal(
+        equal(
+            f"{place}, {option}: performance beside that without (points)",
+            0.0,
+            [100.0 * (a - b) for a, b in _performances(rows, place, option)],
+            tolerance=1.0,
+            rival=FIGURE_5_25,
+            rival_is="a difference that Figure 5.25 would show (95 against 100 %)",
+        )
+        for place in STATED
+        for option in options_at(place)
+    ]
+    checks += [
+        equal(
             "ring of 8, stop_st at detection: time until all has arrived, over that without",
             1.0,
-            spread(stopped)[0],
+            _ratios(rows, RING, "stop_st at detection", "last_s"),
             tolerance=0.02,
-            **of_mean(stopped, {"rival": strict, "rival_is": "as with a strict avoidance buffer"}),
+            rival=spread(_ratios(rows, RING, "strict avoidance buffer", "last_s"))[0],
+            rival_is="as with a strict avoidance buffer",
         ),
-        Check.at_least(
+        at_least(
             "0.6 of a link, ACKs share buffers: latency over that without",
             1.1,
-            spread(shared)[0],
-            **of_mean(shared, {"rival": 1.0, "rival_is": "ACKs take no room that messages miss"}),
+            _ratios(rows, "0.6 of a link", "ACKs share buffers"),
+            rival=1.0,
+            rival_is="ACKs take no room that messages miss",
         ),
     ]
     return Verdict(checks=tuple(checks), notes=_notes(rows))
@@ -172,7 +170,8 @@ def _performances(rows: Sequence[Row], place: str, option: str) -> Iterable[tupl
 
 def _ratios(rows: Sequence[Row], place: str, option: str, field: str = "latency_s") -> list[float]:
     """With the departure over without it, seed by seed."""
-    by = {(row["option"], row["seed"]): row[field] for row in rows if row["place"] == place and not row["whole"]}
+    of_place = where(rows, place=place, whole=False)
+    by = {(row["option"], row["seed"]): row[field] for row in of_place}
     return [value / by[DEFAULT, seed] for (name, seed), value in by.items() if name == option]
 
 
@@ -181,8 +180,7 @@ def _notes(rows: Sequence[Row]) -> tuple[str, ...]:
     notes = []
     for place in (*PLACES, RING):
         for option in options_at(place):
-            mine = [row for row in rows if (row["place"], row["option"], row["whole"]) == (place, option, False)]
-            base = [row for row in rows if (row["place"], row["option"], row["whole"]) == (place, DEFAULT, False)]
+            mine, base = (where(rows, place=place, option=name, whole=False) for name in (option, DEFAULT))
             same = sum(a["digest"] == b["digest"] for a, b in zip(mine, base, strict=True))
             late, last = (spread(_ratios(rows, place, option, field)) for field in ("latency_s", "last_s"))
             said = [
@@ -209,16 +207,14 @@ def _sum(rows: Sequence[Row], field: str) -> int:
 
 def figures(rows: Sequence[Row]) -> Mapping[str, Any]:
     """Change of latency by departure and place, in per cent; of the ring, of the time until all has arrived."""
-    bars: dict[str, dict[str, tuple[float, float]]] = {}
-    for place in (*PLACES, RING):
-        for option in options_at(place):
-            ratios = _ratios(rows, place, option, "last_s" if place == RING else "latency_s")
-            bars.setdefault(place, {})[option] = spread([100.0 * (ratio - 1.0) for ratio in ratios])
-    return {
-        "departures": draw_bars(
-            "What each departure changes", bars, y_label="latency, of the ring time to drain (% more)"
-        )
+    fields = {place: "last_s" if place == RING else "latency_s" for place in (*PLACES, RING)}
+    changes = {
+        (place, option): [100.0 * (ratio - 1.0) for ratio in _ratios(rows, place, option, field)]
+        for place, field in fields.items()
+        for option in options_at(place)
     }
+    y = "latency, of the ring time to drain (% more)"
+    return {"departures": draw_bars("What each departure changes", changes, y=y)}
 
 
 STUDY = Study.of_module(

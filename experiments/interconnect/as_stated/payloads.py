@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from experiments.interconnect.figures import draw_bars, named
+from experiments.interconnect.figures import PERFORMANCE, named
 from experiments.interconnect.runs import measure_run
-from experiments.interconnect.samples import Row, at_least, delivery_check, livelock_check, nested, performances
+from experiments.interconnect.samples import at_least, of_failures, safety_checks
 from experiments.interconnect.traffic import SYNTHETIC, TEN_PERCENT, drb_point, seeds_of
-from testbed.model.samples import spread
+from testbed.model.samples import Row, grouped, spread, where
 from testbed.model.studies.study import Study
 from testbed.model.verdict import Check, Verdict
+from testbed.report.drawing.charts import draw_bars
 
 NETWORKS = ("torus:8x8", "fat-tree:4,3")
 PAYLOADS, INJECTIONS = (256, 512), ("poisson", "periodic")
@@ -47,7 +48,7 @@ def points(quick: bool, seed: int) -> list[dict[str, Any]]:
 
 def judge(rows: Sequence[Row]) -> Verdict:
     """Performance differs by less than a point between payloads and injections; gather at the stated rate loses less than 1 %."""
-    checks = [delivery_check(rows), livelock_check(rows)]
+    checks = safety_checks(rows)
     means = {key: spread(values)[0] for key, values in _measured(rows).items()}
     for what, place, pairs in (("payloads", 2, PAYLOADS), ("injections", 3, INJECTIONS)):
         apart = {}
@@ -84,34 +85,30 @@ def _measured(rows: Sequence[Row]) -> dict[tuple[Any, ...], list[float]]:
     """Performance by network, pattern, payload, injection and failed links; each against its own run without failures."""
     found: dict[tuple[Any, ...], list[float]] = {}
     for injection in INJECTIONS:
-        mine = [row for row in rows if row["injection"] == injection]
-        some = performances(
-            mine, lambda row: (row["network"], row["pattern"], row["bytes"], row["injection"], row["faults"])
+        found |= of_failures(
+            where(rows, injection=injection),
+            lambda row: (row["network"], row["pattern"], row["bytes"], row["injection"], row["faults"]),
         )
-        found |= {key: values for key, values in some.items() if key[4]}
     return found
 
 
 def _notes(rows: Sequence[Row]) -> tuple[str, ...]:
-    whole = [row for row in rows if not row["faults"]]
-    latency: dict[tuple[Any, ...], list[float]] = {}
-    for row in whole:
-        latency.setdefault((row["network"], row["bytes"], row["injection"]), []).append(1e6 * row["latency_s"])
+    latency = grouped(
+        where(rows, faults=0),
+        lambda row: (row["network"], row["bytes"], row["injection"]),
+        lambda row: 1e6 * row["latency_s"],
+    )
     said = [f"{net} {size} B {how} {spread(v)[0]:.2f}" for (net, size, how), v in latency.items()]
     return (f"latency without failures, us, all patterns: {', '.join(said)}",)
 
 
 def figures(rows: Sequence[Row]) -> Mapping[str, Any]:
     """5.25 by payload and injection: performance with a tenth of the links failed."""
-    drawn = {}
+    drawn, claim = {}, (95.0, "claim: above 95 %")
     for network in NETWORKS:
-        bars = {
-            (f"{key[2]} B, {key[3]}", key[1]): values for key, values in _measured(rows).items() if key[0] == network
-        }
-        drawn[f"5.25-{named(network)}"] = draw_bars(
-            f"{network}: a tenth of the links failed, by payload and injection", nested(bars), y_label="100 L0 / Lf (%)",
-            low=90, claim=95.0, claim_says="claim: above 95 %",
-        )  # fmt: skip
+        found = {(f"{k[2]} B, {k[3]}", k[1]): values for k, values in _measured(rows).items() if k[0] == network}
+        title = f"{network}: a tenth of the links failed, by payload and injection"
+        drawn[f"5.25-{named(network)}"] = draw_bars(title, found, y=PERFORMANCE, low=90, claim=claim)
     return drawn
 
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from experiments.interconnect.permanent import over_failures
+from experiments.interconnect.permanent import above_95, at_ten_percent, over_failures
 from experiments.interconnect.runs import measure_run
-from experiments.interconnect.samples import Row, at_least, delivery_check, livelock_check, performances
+from experiments.interconnect.samples import of_failures, safety_checks
 from experiments.interconnect.traffic import SYNTHETIC, TEN_PERCENT, drb_point, seeds_of
-from testbed.model.samples import spread
+from testbed.model.samples import Row, mean_of, spread, where
 from testbed.model.studies.study import Study
 from testbed.model.verdict import Check, Verdict
 
@@ -37,51 +37,37 @@ def points(quick: bool, seed: int) -> list[dict[str, Any]]:
 
 def judge(rows: Sequence[Row]) -> Verdict:
     """Sent = received; above 95 % with a tenth of the links failed; less lost with fewer links."""
-    checks = [delivery_check(rows), livelock_check(rows)]
-    measured = performances(rows, lambda row: (row["network"], row["pattern"], row["faults"]))
-    for (network, pattern, faults), values in measured.items():
-        if faults == TEN_PERCENT[network]:
-            checks.append(
-                at_least(
-                    f"{network} {pattern}: performance at 10 % failed links, from random moments on (%)",
-                    95.0,
-                    values,
-                    rival=80.0,
-                    rival_is="as uniform traffic on the fat tree in the document",
-                    stated="above 95 % (5.6.1); the appendix has curves, no numbers",
-                )
-            )
-    checks += [check for network in FIGURES if (check := _gradual(measured, network)) is not None]
+    stated = "above 95 % (5.6.1); the appendix has curves, no numbers"
+    checks = [*safety_checks(rows), *above_95(at_ten_percent(rows), ", from random moments on", stated)]
+    checks += [check for network in FIGURES for check in _gradual(where(rows, network=network), network)]
     return Verdict(checks=tuple(checks), notes=_notes(rows))
 
 
-def _gradual(measured: Mapping[tuple[str, str, int], Sequence[float]], network: str) -> Check | None:
-    """What 4 failed links lose over what a tenth of the links lose, patterns taken together."""
-    lost: dict[int, list[float]] = {}
-    for (name, _, faults), values in measured.items():
-        if name == network and faults:
-            lost.setdefault(faults, []).extend(100.0 - value for value in values)
-    most = TEN_PERCENT[network]
-    if 4 not in lost:
-        return None
-    return Check.at_most(
-        f"{network}: loss with 4 failed links over that with {most}",
-        0.75,
-        spread(lost[4])[0] / spread(lost[most])[0],
-        rival=1.0,
-        rival_is="all is lost with the first links: an abrupt fall",
-        stated="no abrupt transitions (5.6.1)",
-    )
+def _gradual(rows: Sequence[Row], network: str) -> list[Check]:
+    """What 4 failed links lose over what a tenth of the links lose, patterns taken together; none where 4 did not fail."""
+    kept, most = of_failures(rows, lambda row: row["faults"]), TEN_PERCENT[network]
+    if 4 not in kept:
+        return []
+    few, many = (spread([100.0 - value for value in kept[count]])[0] for count in (4, most))
+    return [
+        Check.at_most(
+            f"{network}: loss with 4 failed links over that with {most}",
+            0.75,
+            few / many,
+            rival=1.0,
+            rival_is="all is lost with the first links: an abrupt fall",
+            stated="no abrupt transitions (5.6.1)",
+        )
+    ]
 
 
 def _notes(rows: Sequence[Row]) -> tuple[str, ...]:
     """Latency and both phases, with a tenth of the links failed."""
     said = []
     for network, most in TEN_PERCENT.items():
-        mine = [row for row in rows if (row["network"], row["faults"]) == (network, most)]
-        if mine:
-            shares = [spread([row[name] for row in mine])[0] for name in ("diverted_share", "escaped_share")]
-            said.append(f"{network} {shares[0]:.2f} over other paths, {shares[1]:.2f} escaped")
+        if mine := where(rows, network=network, faults=most):
+            diverted, escaped = (mean_of(mine, name) for name in ("diverted_share", "escaped_share"))
+            said.append(f"{network} {diverted:.2f} over other paths, {escaped:.2f} escaped")
     return (f"with a tenth of the links failed, of messages after the first failure, all patterns: {', '.join(said)}",)
 
 
@@ -89,9 +75,8 @@ def figures(rows: Sequence[Row]) -> Mapping[str, Any]:
     """A.18 to A.20: performance and latency over the number of failed links."""
     drawn: dict[str, Any] = {}
     for network, number in FIGURES.items():
-        mine = [row for row in rows if row["network"] == network]
-        if mine:
-            drawn |= over_failures(mine, number, f"{network}: {{}}, links fail for good at random moments")
+        title = f"{network}: {{}}, links fail for good at random moments"
+        drawn |= over_failures(where(rows, network=network), number, title)
     return drawn
 
 

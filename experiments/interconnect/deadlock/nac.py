@@ -10,20 +10,14 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any, Unpack
 
-from experiments.interconnect.figures import draw_surfaces, draw_time_series
+from experiments.interconnect.figures import LATENCY, draw_surfaces, draw_time_series, maps_around_burst
 from experiments.interconnect.runs import measure_ring
-from experiments.interconnect.samples import COUNTED, Row, of_mean
-from experiments.interconnect.traffic import (
-    BURST_AT_S,
-    BURST_MESSAGES,
-    FIRST_SHOWN_SLOT,
-    SLOT_S,
-    ring_point,
-    seeds_of,
-)
-from testbed.model.samples import spread
+from experiments.interconnect.samples import COUNTED, equal
+from experiments.interconnect.traffic import BURST_AT_S, BURST_MESSAGES, FIRST_SHOWN_SLOT, SLOT_S, ring_point, seeds_of
+from testbed.model.samples import Row, grouped, mean_of, spread, where
 from testbed.model.studies.study import Study
 from testbed.model.verdict import Check, Evidence, Verdict
+from testbed.report.drawing.charts import BESIDE, GREEN, GREY, INK, ORANGE, PURPLE, chart
 
 STATED = (400.0, 500.0, 600.0)
 SWEEP = (10_000.0, 20_000.0, 24_000.0, 26_000.0, 28_000.0, 30_000.0, 34_000.0, 37_000.0, 40_000.0)
@@ -53,16 +47,8 @@ def points(quick: bool, seed: int) -> list[dict[str, Any]]:
 
 def judge(rows: Sequence[Row]) -> Verdict:
     """No deadlock at the stated rates nor at 10 k/s; always, and soon, from 34 k/s; monotone between; NAC delivers all."""
-    stated = _part(rows, "stated") + [r for r in _part(rows, "sweep") if r["rate"] <= 10_000.0]
-    high = [r for r in _part(rows, "sweep") if r["rate"] >= ALWAYS_FROM]
-    times = _times_to_deadlock(rows)
-    medians = [statistics.median(values) for _, values in sorted(times.items())]
-    safe = _part(rows, "nac") + [r for r in _part(rows, "burst") if r["deadlock"] == "nac"]
-    bare = [r for r in _part(rows, "burst") if r["deadlock"] == "none"]
-    freed = [r for r in _part(rows, "burst") if r["deadlock"] == "nac"]
-    late = max(r["deadlock_s"] if r["deadlocked"] else r["seconds"] for r in high)
-    rise = [r["rise_us"] for r in freed]
-    after = [r["latency_after_us"] for r in freed]
+    sweep, bare, freed = where(rows, part="sweep"), _bursts(rows, "none"), _bursts(rows, "nac")
+    stated = where(rows, part="stated") + [r for r in sweep if r["rate"] <= 10_000.0]
     checks = (
         _count(
             "no run deadlocks at the stated rates, nor at 10 k/s (runs)",
@@ -71,31 +57,8 @@ def judge(rows: Sequence[Row]) -> Verdict:
             rival=float(len(stated)),
             rival_is="all, as Figure 5.12 has it of 500/s",
         ),
-        Check.at_most(
-            f"every run deadlocks from {ALWAYS_FROM:.0f} packets/s on, within 100 ms (latest, s)",
-            WITHIN_S,
-            late,
-            rival=min(r["seconds"] for r in high),
-            rival_is="none until the end of the run",
-            detail=f"{sum(r['deadlocked'] for r in high)} of {len(high)} runs",
-        ),
-        Check.equal(
-            "the higher the rate, the sooner (medians in order)",
-            float(len(medians)),
-            float(1 + sum(b <= a for a, b in itertools.pairwise(medians))),
-            rival=(len(medians) + 1) / 2,
-            rival_is="the rate does not matter, and half of the steps fall by chance",
-            detail=", ".join(f"{r / 1000:.0f} k/s {statistics.median(v):.2g} s" for r, v in sorted(times.items())),
-        ),
-        Check(
-            name="with NAC every packet is delivered (packets)",
-            predicted=float(sum(r["sent"] for r in safe)),
-            measured=float(sum(r["received"] for r in safe)),
-            tolerance=0.0,
-            passed=all(r["sent"] == r["received"] and not r["deadlocked"] for r in safe),
-            detail=f"{len(safe)} runs, {sum(r['nac_moves'] for r in safe)} moves",
-            rival_note=COUNTED,
-        ).of(sum(r["sent"] + r["received"] + r["deadlocked"] for r in safe)),
+        *_soon_and_in_order(sweep),
+        _all_delivered(where(rows, part="nac") + freed),
         _count(
             "a burst in phase at 500/s deadlocks without NAC (runs)",
             len(bare),
@@ -103,127 +66,139 @@ def judge(rows: Sequence[Row]) -> Verdict:
             rival=0.0,
             rival_is="none, as at 500/s without a burst",
         ),
-        Check.equal(
-            "rise of the running mean of latency in the slot of the burst (us)",
-            STATED_RISE_US,
-            spread(rise)[0],
-            tolerance=1.0,
-            **of_mean(
-                rise,
-                {
-                    "rival": 0.0,
-                    "rival_is": "the deadlock costs nothing",
-                    "stated": "about 10.22 us (5.5.1, Figure 5.13)",
-                    "detail": "the burst, ten messages a node, is ours",
-                },
-            ),
-        ),
-        Check.equal(
-            "with NAC latency returns to what it was (us)",
-            spread([r["latency_before_us"] for r in freed])[0],
-            spread(after)[0],
-            tolerance=0.1,
-            uncertainty=spread(after)[1] if len(after) > 1 else None,
-            rival=spread([r["latency_before_us"] for r in freed])[0] + spread(rise)[0],
-            rival_is="it stays as in the slot of the burst",
-            detail=f"the reference model of a hop: {BEFORE_LATENCY_US} us",
-        ),
+        *_latency_returns(freed),
     )
-    stuck = spread([float(r["stuck_packets"]) for r in bare])[0]
     notes = (
         "Figures 5.12-5.15 cannot come from the units stated: 500 packets/s of 2 KB on 2 Gbps is 1.2 % load (saturation is at "
         "40.7 k/s), and no run deadlocked. A burst in phase shows the same effect: "
-        f"{stuck:.0f} packets stay stuck in the routers for ever without NAC (the reference: 48), and all later ones at "
+        f"{mean_of(bare, 'stuck_packets'):.0f} packets stay stuck in the routers for ever without NAC (the reference: 48), and all later ones at "
         "their sources.",
-        f"From the first blocked input to the first cycle identified: {spread([r['identification_us'] for r in freed])[0]:.2f} us "
+        f"From the first blocked input to the first cycle identified: {mean_of(freed, 'identification_us'):.2f} us "
         f"(a ring of 8: 8 t_f = 3.18 us, and as long for the recovery: the thesis' {NAC_TIME_US} us). The whole burst took NAC "
-        f"{spread([r['nac_treatment_us'] for r in freed])[0]:.0f} us, one turn of the cycle after another.",
+        f"{mean_of(freed, 'nac_treatment_us'):.0f} us, one turn of the cycle after another.",
     )
     return Verdict(checks=checks, notes=notes)
-
-
-def figures(rows: Sequence[Row]) -> Mapping[str, Any]:
-    """5.11, 5.16, 5.17: surface maps; 5.12-5.15: throughput and latency over time; the sweep of rates."""
-    burst = {r["deadlock"]: r for r in reversed(_part(rows, "burst"))}
-    slots = [SLOT_S * k for k in range(len(burst["nac"]["received_slots"]))]
-    span = range(FIRST_SHOWN_SLOT, FIRST_SHOWN_SLOT + 4)
-    surfaces = {f"{SLOT_S * k:.2f} to {SLOT_S * (k + 1):.2f} s": burst["nac"]["maps"][k - span.start] for k in span}
-
-    def throughput(row: Row) -> tuple[Sequence[float], Sequence[float]]:
-        return slots, [8 * 2048 * n / SLOT_S / 8 / 1e6 for n in row["received_slots"]]
-
-    says = "burst in phase"
-    figure_sweep = _draw_sweep(rows)
-    zoom = slice(FIRST_SHOWN_SLOT - 17, FIRST_SHOWN_SLOT + 23)
-    times, values = throughput(burst["nac"])
-    return {
-        "5.11": draw_surfaces(
-            "Packets received, tornado in row y = 5", {"0.01 to 0.02 s": burst["nac"]["first_map"]}, z_label="packets"
-        ),
-        "5.12": draw_time_series(
-            "Without NAC: throughput of the ring, 500 packets/s a node", {"without NAC": throughput(burst["none"])},
-            y_label="received (Mbit/s a node)", event_s=BURST_AT_S, event_says=says,
-        ),
-        "5.13": draw_time_series(
-            "With NAC: running mean of latency (equations 5.1, 5.2)",
-            {"with NAC": (slots, burst["nac"]["latency_slots_us"])},
-            y_label="mean latency (us)", event_s=BURST_AT_S, event_says=says,
-        ),
-        "5.14": draw_time_series(
-            "With NAC: throughput of the ring", {"with NAC": throughput(burst["nac"])},
-            y_label="received (Mbit/s a node)", event_s=BURST_AT_S, event_says=says,
-        ),
-        "5.15": draw_time_series(
-            "With NAC: throughput from 1.00 to 1.40 s", {"with NAC": (times[zoom], values[zoom])},
-            y_label="received (Mbit/s a node)", event_s=BURST_AT_S, event_says=says,
-        ),
-        "5.16-5.17": draw_surfaces("Packets received around the burst, with NAC", surfaces, z_label="packets"),
-        "sweep": figure_sweep,
-    }  # fmt: skip
-
-
-def _draw_sweep(rows: Sequence[Row]) -> Any:
-    """Every run's time to deadlock over the rate, on a logarithmic axis; runs without one at the top."""
-    import matplotlib.pyplot as plt
-
-    figure, axes = plt.subplots(figsize=(7.6, 4.4))
-    sweep = _part(rows, "sweep") + _part(rows, "stated")
-    dead = [r for r in sweep if r["deadlocked"]]
-    alive = [r for r in sweep if not r["deadlocked"]]
-    axes.semilogy(
-        [r["rate"] / 1000 for r in dead], [r["deadlock_s"] for r in dead], "o", color="#a3470a", label="deadlock"
-    )
-    axes.semilogy(
-        [r["rate"] / 1000 for r in alive], [r["seconds"] for r in alive], "^", color="#16693f", fillstyle="none",
-        label="none until the run's end",
-    )  # fmt: skip
-    axes.axhline(WITHIN_S, color="#16191d", linestyle="--", linewidth=1.1, label="claim: sooner, from 34 k/s on")
-    axes.axvline(ALWAYS_FROM / 1000, color="#5c6670", linestyle=":", linewidth=1.1)
-    axes.axvline(40.7, color="#6a3d9a", linestyle="-.", linewidth=1.1, label="saturation, 40.7 k/s")
-    axes.set_xlabel("packets a second and node (thousands), Poisson")
-    axes.set_ylabel("time to deadlock without NAC (s)")
-    axes.set_title("Ring of eight, tornado: time to deadlock without avoidance", fontsize=11)
-    axes.grid(True, color="#d9dde2", linewidth=0.6)
-    axes.legend(fontsize=8, frameon=False, loc="center left", bbox_to_anchor=(1.01, 0.5))
-    return figure
-
-
-def _part(rows: Sequence[Row], part: str) -> list[Row]:
-    return [row for row in rows if row["part"] == part]
-
-
-def _times_to_deadlock(rows: Sequence[Row]) -> dict[float, list[float]]:
-    """Rate -> seconds, one a run; a run without a deadlock counts as infinite."""
-    found: dict[float, list[float]] = {}
-    for row in _part(rows, "sweep"):
-        found.setdefault(row["rate"], []).append(row["deadlock_s"] if row["deadlocked"] else float("inf"))
-    return found
 
 
 def _count(name: str, wanted: int, rows: Sequence[Row], **evidence: Unpack[Evidence]) -> Check:
     dead = sum(bool(row["deadlocked"]) for row in rows)
     counted: Evidence = {**evidence, "detail": f"{len(rows)} runs"}
     return Check.equal(name, float(wanted), float(dead), **counted)
+
+
+def _soon_and_in_order(sweep: Sequence[Row]) -> list[Check]:
+    """When runs without NAC deadlock, by their rate."""
+    high = [row for row in sweep if row["rate"] >= ALWAYS_FROM]
+    # a run without a deadlock counts as infinite
+    times = grouped(sweep, lambda r: r["rate"], lambda r: r["deadlock_s"] if r["deadlocked"] else float("inf"))
+    medians = {rate: statistics.median(values) for rate, values in sorted(times.items())}
+    return [
+        Check.at_most(
+            f"every run deadlocks from {ALWAYS_FROM:.0f} packets/s on, within 100 ms (latest, s)",
+            WITHIN_S,
+            max(r["deadlock_s"] if r["deadlocked"] else r["seconds"] for r in high),
+            rival=min(r["seconds"] for r in high),
+            rival_is="none until the end of the run",
+            detail=f"{sum(r['deadlocked'] for r in high)} of {len(high)} runs",
+        ),
+        Check.equal(
+            "the higher the rate, the sooner (medians in order)",
+            float(len(medians)),
+            float(1 + sum(b <= a for a, b in itertools.pairwise(medians.values()))),
+            rival=(len(medians) + 1) / 2,
+            rival_is="the rate does not matter, and half of the steps fall by chance",
+            detail=", ".join(f"{rate / 1000:.0f} k/s {middle:.2g} s" for rate, middle in medians.items()),
+        ),
+    ]
+
+
+def _all_delivered(safe: Sequence[Row]) -> Check:
+    sent, received, deadlocked = (sum(row[name] for row in safe) for name in ("sent", "received", "deadlocked"))
+    return Check(
+        name="with NAC every packet is delivered (packets)",
+        predicted=float(sent),
+        measured=float(received),
+        tolerance=0.0,
+        passed=all(r["sent"] == r["received"] and not r["deadlocked"] for r in safe),
+        detail=f"{len(safe)} runs, {sum(r['nac_moves'] for r in safe)} moves",
+        rival_note=COUNTED,
+    ).of(sent + received + deadlocked)
+
+
+def _latency_returns(freed: Sequence[Row]) -> list[Check]:
+    """What the burst costs while NAC treats the deadlock, and that it is over afterwards."""
+    rise, after = ([row[name] for row in freed] for name in ("rise_us", "latency_after_us"))
+    before = mean_of(freed, "latency_before_us")
+    return [
+        equal(
+            "rise of the running mean of latency in the slot of the burst (us)",
+            STATED_RISE_US,
+            rise,
+            tolerance=1.0,
+            rival=0.0,
+            rival_is="the deadlock costs nothing",
+            stated="about 10.22 us (5.5.1, Figure 5.13)",
+            detail="the burst, ten messages a node, is ours",
+        ),
+        Check.equal(
+            "with NAC latency returns to what it was (us)",
+            before,
+            spread(after)[0],
+            tolerance=0.1,
+            uncertainty=spread(after)[1] if len(after) > 1 else None,
+            rival=before + spread(rise)[0],
+            rival_is="it stays as in the slot of the burst",
+            detail=f"the reference model of a hop: {BEFORE_LATENCY_US} us",
+        ),
+    ]
+
+
+def _bursts(rows: Sequence[Row], deadlock: str) -> list[Row]:
+    return where(rows, part="burst", deadlock=deadlock)
+
+
+def figures(rows: Sequence[Row]) -> Mapping[str, Any]:
+    """5.11, 5.16, 5.17: surface maps; 5.12-5.15: throughput and latency over time; the sweep of rates."""
+    bare, freed = (_bursts(rows, deadlock)[0] for deadlock in ("none", "nac"))
+    slots = [SLOT_S * k for k in range(len(freed["received_slots"]))]
+    event, received = (BURST_AT_S, "burst in phase"), "received (Mbit/s a node)"
+
+    def throughput(title: str, name: str, row: Row, shown: slice = slice(None)) -> Any:
+        values = [8 * 2048 * n / SLOT_S / 8 / 1e6 for n in row["received_slots"]]
+        return draw_time_series(title, {name: (slots[shown], values[shown])}, y=received, event=event)
+
+    zoom = slice(FIRST_SHOWN_SLOT - 17, FIRST_SHOWN_SLOT + 23)
+    first, late = {"0.01 to 0.02 s": freed["first_map"]}, {"with NAC": (slots, freed["latency_slots_us"])}
+    running = "With NAC: running mean of latency (equations 5.1, 5.2)"
+    return {
+        "5.11": draw_surfaces("Packets received, tornado in row y = 5", first),
+        "5.12": throughput("Without NAC: throughput of the ring, 500 packets/s a node", "without NAC", bare),
+        "5.13": draw_time_series(running, late, y=LATENCY, event=event),
+        "5.14": throughput("With NAC: throughput of the ring", "with NAC", freed),
+        "5.15": throughput("With NAC: throughput from 1.00 to 1.40 s", "with NAC", freed, zoom),
+        "5.16-5.17": draw_surfaces("Packets received around the burst, with NAC", maps_around_burst(freed)),
+        "sweep": _draw_sweep(where(rows, part="sweep") + where(rows, part="stated")),
+    }
+
+
+def _draw_sweep(rows: Sequence[Row]) -> Any:
+    """Every run's time to deadlock over the rate, on a logarithmic axis; runs without one at the top."""
+    figure, axes = chart(
+        "Ring of eight, tornado: time to deadlock without avoidance",
+        xlabel="packets a second and node (thousands), Poisson",
+        ylabel="time to deadlock without NAC (s)",
+        yscale="log",
+    )
+    for dead, mark, words in ((True, "o", "deadlock"), (False, "^", "none until the run's end")):
+        mine = [row for row in rows if bool(row["deadlocked"]) is dead]
+        times = [row["deadlock_s" if dead else "seconds"] for row in mine]
+        style = {"color": ORANGE if dead else GREEN, "fillstyle": "full" if dead else "none"}
+        axes.plot([row["rate"] / 1000 for row in mine], times, mark, label=words, **style)
+    axes.axhline(WITHIN_S, color=INK, linestyle="--", label="claim: sooner, from 34 k/s on")
+    axes.axvline(ALWAYS_FROM / 1000, color=GREY, linestyle=":")
+    axes.axvline(40.7, color=PURPLE, linestyle="-.", label="saturation, 40.7 k/s")
+    axes.legend(**BESIDE)
+    return figure
 
 
 STUDY = Study.of_module(

@@ -10,12 +10,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from experiments.interconnect.deadlock.flapping import measure_batch
-from experiments.interconnect.samples import Row
 from testbed.interconnect.exhaustive.exploration import explore
 from testbed.interconnect.exhaustive.nac_steps import LAGGING, NacSteps, Rules
 from testbed.interconnect.exhaustive.small_networks import SmallNetwork, one_way_ring, small_network, two_rings
+from testbed.model.samples import Row, where
 from testbed.model.studies.study import Study
 from testbed.model.verdict import Check, Verdict
+from testbed.report.drawing.charts import chart
 
 MOST_STATES = 4_000_000
 """Of an exploration: some 0.7 GB."""
@@ -162,7 +163,7 @@ def measure(point: Mapping[str, Any]) -> dict[str, Any]:
 
 def judge(rows: Sequence[Row]) -> Verdict:
     """NAC: all explored, none stuck; without it every network deadlocks; every mutant is found."""
-    nac, bare = _part(rows, "nac"), _part(rows, "none")
+    nac, bare = where(rows, part="nac"), where(rows, part="none")
     dead = [row for row in bare if row["stuck"]]
     return Verdict(
         checks=(
@@ -192,11 +193,11 @@ def judge(rows: Sequence[Row]) -> Verdict:
                     rival_is="the exploration does not see it",
                     detail=f"{row['network']}; {len(row['trace'])} steps to the first, {row['states']} states",
                 )
-                for row in _part(rows, "mutant")
+                for row in where(rows, part="mutant")
             ),
-            _priority(_part(rows, "lag")),
+            _priority(where(rows, part="lag")),
             _anew(rows),
-            *_timed(_part(rows, "timed")),
+            *_timed(where(rows, part="timed")),
         ),
         notes=tuple(_notes(rows)),
     )
@@ -234,11 +235,11 @@ def _priority(lag: Sequence[Row]) -> Check:
 
 def _anew(rows: Sequence[Row]) -> Check:
     """Heads ask anew whenever a cable fails or works again, and slots kept for what they asked for are free: none is stuck."""
-    cured = _part(rows, "anew")
-    where = {(row["network"], row["late"]) for row in cured}
-    before = [row for row in _part(rows, "nac") if (row["network"], row["late"]) in where]
+    cured = where(rows, part="anew")
+    places = {(row["network"], row["late"]) for row in cured}
+    before = [row for row in where(rows, part="nac") if (row["network"], row["late"]) in places]
     if not any(row["stuck"] for row in before):
-        before = [row for row in _part(rows, "lag") if row["mutant"] == EVERYTHING]
+        before = [row for row in where(rows, part="lag") if row["mutant"] == EVERYTHING]
     return Check.equal(
         "heads of inputs ask anew after each failure and repair: states under NAC that can never drain",
         0.0,
@@ -282,9 +283,9 @@ def _told(batches: Sequence[Row]) -> str:
     runs, messages, failures, moved, moving = (
         f"{_sum(batches, name):.0f}" for name in ("runs", "messages", "failures", "moved", "moving")
     )
-    where = ", ".join(sorted({row["network"] for row in batches if row["stuck"]}))
+    places = ", ".join(sorted({row["network"] for row in batches if row["stuck"]}))
     return f"{runs} runs, {messages} messages, {failures} failures, {moved} packets put aside in {moving} runs" + (
-        f"; all that stand still on {where}" if where else ""
+        f"; all that stand still on {places}" if places else ""
     )
 
 
@@ -293,22 +294,22 @@ def _notes(rows: Sequence[Row]) -> list[str]:
     found = [
         f"{row['network']}, {row['input_slots']} + {row['output_slots']} slots, {'knowledge may be old' if row['late'] else 'prompt'}: "
         f"{row['states']} states ({row['symmetries']} symmetries), {row['steps']} steps, {row['stuck']} stuck"
-        for row in _part(rows, "nac")
+        for row in where(rows, part="nac")
     ]
     found += [
         f"NAC without a part, {row['mutant']} ({row['network']}): {row['states']} states, "
         f"{'all' if row['whole'] else 'not all'} looked at, {row['stuck']} stuck"
-        for row in _part(rows, "harmless")
+        for row in where(rows, part="harmless")
     ]
     found += [
         f"Heads ask anew, {row['network']}, {'knowledge may be old' if row['late'] else 'prompt'}: {row['states']} states, "
         f"{'all' if row['whole'] else 'not all'} looked at, {row['stuck']} stuck"
-        for row in _part(rows, "anew")
+        for row in where(rows, part="anew")
     ]
-    for row in _part(rows, "mutant"):
+    for row in where(rows, part="mutant"):
         if row["off"].get("recall") is False and row["trace"]:
             found.append(f"Shortest way into the deadlock after a repair: {_way(row)}.")
-    for row in _part(rows, "nac"):
+    for row in where(rows, part="nac"):
         if row["stuck"]:
             found.append(f"NAC, {row['network']}: shortest way into a deadlock: {_way(row)}.")
     return found
@@ -320,25 +321,20 @@ def _way(row: Row) -> str:
     return "; ".join(f"{links[at][0]}->{links[at][1]}: {name}" for name, at in row["trace"])
 
 
-def _part(rows: Sequence[Row], part: str) -> list[Row]:
-    return [row for row in rows if row["part"] == part]
-
-
 def figures(rows: Sequence[Row]) -> Mapping[str, Any]:
     """States explored in each network, with NAC and without."""
-    import matplotlib.pyplot as plt
-
-    shown = _part(rows, "nac")
-    figure, axes = plt.subplots(figsize=(8.6, 0.4 * len(shown) + 1.4))
+    shown = where(rows, part="nac")
+    figure, axes = chart(
+        f"States that NAC can reach, {sum(r['stuck'] for r in shown)} of them stuck",
+        size=(8.6, 0.4 * len(shown) + 1.4),
+        xlabel="states (of each class of symmetric ones one)",
+        xscale="log",
+    )
     names = [
         f"{r['network']}, {r['input_slots']}+{r['output_slots']}{', old knowledge' if r['late'] else ''}" for r in shown
     ]
-    axes.barh(names, [r["states"] for r in shown], color="#0b62a8", height=0.6)
-    axes.set_xscale("log")
+    axes.barh(names, [r["states"] for r in shown], height=0.6)
     axes.invert_yaxis()
-    axes.set_xlabel("states (of each class of symmetric ones one)")
-    axes.set_title(f"States that NAC can reach, {sum(r['stuck'] for r in shown)} of them stuck")
-    axes.grid(True, axis="x", color="#d9dde2", linewidth=0.6)
     return {"states": figure}
 
 

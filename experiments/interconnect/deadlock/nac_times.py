@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from experiments.interconnect.figures import draw_lines
-from experiments.interconnect.samples import Row, at_least
+from experiments.interconnect.samples import at_least
 from experiments.interconnect.traffic import network_of
 from testbed.faults.cable_faults import random_faults
 from testbed.interconnect.injection import InjectionProcess, Injections, build_injections, burst_at
@@ -21,11 +21,14 @@ from testbed.interconnect.parameters import NacOptions, SimulationParameters
 from testbed.interconnect.patterns import build_pattern
 from testbed.interconnect.results import NAC_EVENTS, Simulation
 from testbed.interconnect.simulation import simulate
-from testbed.model.samples import spread
+from testbed.model.samples import Row, grouped, spread, where
 from testbed.model.studies.study import Study
 from testbed.model.verdict import Check, Verdict
+from testbed.report.drawing.charts import draw_lines
 
 PACKET = 2048
+CONTROL_S = NacOptions().control_s
+"""t_f."""
 LINK_PER_S = 2e9 / (8 * PACKET)
 RINGS, SLOTS, SLACKS = (8, 12, 16, 24, 32), (1, 2, 4, 8), (0, 1, 2)
 LOADS = (0.2, 0.25, 0.3)
@@ -71,9 +74,13 @@ def measure(point: Mapping[str, Any]) -> dict[str, Any]:
     else:
         process = InjectionProcess(rate_per_s=point["load"] * LINK_PER_S)
         messages = build_injections(pattern, process, duration_s=seconds, seed=seed)
+    worst = point["part"] == "worst"
+    nac = NacOptions(
+        slack=point["slack"], identify_anew=point.get("anew", False), retry_s=WORST_RETRY_S if worst else None
+    )
     parameters = SimulationParameters(
         model="thesis", routing="ft-drb" if torus else "dor", deadlock=point["deadlock"], packet_bytes=PACKET,
-        buffer_bytes=PACKET * point["slots"], seed=seed, nac=_nac_of(point),
+        buffer_bytes=PACKET * point["slots"], seed=seed, nac=nac,
         virtual_channels=2 if point["deadlock"] == "virtual-channels" else None, drain_s=0.1,
     )  # fmt: skip
     faults = random_faults(network, point["faults"], seed=[seed, 7]) if point["faults"] else ()
@@ -84,45 +91,44 @@ def measure(point: Mapping[str, Any]) -> dict[str, Any]:
         "deadlocked": run.deadlocked,
         "deadlock_s": run.deadlocked_at_s,
         "nac": {name: int(count) for name, count in run.nac_counters.items()},
-        **_identification(run, NacOptions().control_s),
-        "moves_tf": _moves(run, NacOptions().control_s) if point["part"] == "worst" else None,
+        **_identification(run),
+        "moves_tf": _moves(run) if worst else None,
     }
-
-
-def _nac_of(point: Mapping[str, Any]) -> NacOptions:
-    retry_s = WORST_RETRY_S if point["part"] == "worst" else None
-    return NacOptions(slack=point["slack"], identify_anew=point.get("anew", False), retry_s=retry_s)
 
 
 def _one_after_the_other(nodes: int) -> Injections:
     """Three messages of each host, half-way round, later by APART_TF than those of the host before it."""
     hosts = np.repeat(np.arange(nodes, dtype=np.int32), 3)
-    born = np.rint(hosts * APART_TF * NacOptions().control_s * 1e12).astype(np.int64)
+    born = np.rint(hosts * APART_TF * CONTROL_S * 1e12).astype(np.int64)
     return Injections(time_ps=born, source=hosts, destination=((hosts + nodes // 2) % nodes).astype(np.int32))
 
 
-def _moves(run: Simulation, control_s: float) -> list[float]:
+def _timeline(run: Simulation) -> tuple[NDArray[Any], float, dict[str, NDArray[np.bool_]]]:
+    """The tick of each event of NAC, ticks of a t_f, and by kind which events are of it."""
+    ticks, kinds = run.nac_timeline[:, 0], run.nac_timeline[:, 1]
+    return ticks, run.ticks_per_s * CONTROL_S, {name: kinds == number for number, name in enumerate(NAC_EVENTS)}
+
+
+def _moves(run: Simulation) -> list[float]:
     """When the routers moved a packet, the one that closed the cycle first, in t_f after its input was blocked."""
-    ticks, kinds = run.nac_timeline[:, 0] / (run.ticks_per_s * control_s), run.nac_timeline[:, 1]
-    blocked, moved, recovered = (kinds == NAC_EVENTS.index(name) for name in ("blocked", "moved", "recovery-moved"))
-    first = ticks[moved][0]
-    since = ticks[blocked & (ticks <= first)].max()
+    ticks, scale, of = _timeline(run)
+    times = ticks / scale
+    first = times[of["moved"]][0]
+    since = times[of["blocked"] & (times <= first)].max()
     nodes = int(run.destination.max()) + 1
-    return [float(tick - since) for tick in (first, *ticks[recovered][: nodes - 1])]
+    return [float(at - since) for at in (first, *times[of["recovery-moved"]][: nodes - 1])]
 
 
-def _identification(run: Simulation, control_s: float) -> dict[str, Any]:
+def _identification(run: Simulation) -> dict[str, Any]:
     """In t_f: from the last input blocked before the first cycle was identified until then; and of every identification, how long
     its input had been blocked (median, longest)."""
-    timeline = run.nac_timeline
-    ticks, kinds, links = timeline[:, 0], timeline[:, 1], timeline[:, 3]
-    blocked, identified = (kinds == NAC_EVENTS.index(name) for name in ("blocked", "identified"))
+    ticks, scale, of = _timeline(run)
+    blocked, identified = of["blocked"], of["identified"]
     if not identified.any():
         return {"first_tf": None, "waits_tf": None}
-    scale = run.ticks_per_s * control_s
     first = ticks[identified][0]
     waits, since = [], {}
-    for tick, is_blocked, is_identified, link in zip(ticks, blocked, identified, links, strict=True):
+    for tick, is_blocked, is_identified, link in zip(ticks, blocked, identified, run.nac_timeline[:, 3], strict=True):
         if is_blocked:
             since[link] = tick
         elif is_identified and link in since:
@@ -142,7 +148,7 @@ def judge(rows: Sequence[Row]) -> Verdict:
 def _times(rows: Sequence[Row]) -> list[Check]:
     found = []
     for n in RINGS:
-        mine = [row["first_tf"] for row in rows if row["network"] == f"ring:{n}" and row["part"] == "burst"]
+        mine = [row["first_tf"] for row in where(rows, network=f"ring:{n}", part="burst")]
         took = [value for value in mine if value is not None]
         found.append(
             Check.equal(
@@ -165,8 +171,7 @@ def _worst(rows: Sequence[Row]) -> list[Check]:
     for n in WORST_RINGS:
         last = {
             bool(row["anew"]): row["moves_tf"][-1] if len(row["moves_tf"]) == n else math.nan
-            for row in rows
-            if row["part"] == "worst" and row["network"] == f"ring:{n}"
+            for row in where(rows, part="worst", network=f"ring:{n}")
         }
         found += [
             Check.equal(
@@ -196,16 +201,17 @@ def _worst(rows: Sequence[Row]) -> list[Check]:
                 stated="the upper bound (equation 4.9)",
             ),
         ]
-    first = [row["first_tf"] for row in rows if row["part"] == "ring" and row["first_tf"] is not None]
+    ring = where(rows, part="ring")
+    first = [row["first_tf"] for row in ring if row["first_tf"] is not None]
     found.append(
         Check.at_most(
             "ring of 8, random traffic: from the input that closes the first cycle until it is identified, the longest of all runs (t_f)",
             64.0,
             max(first, default=math.nan),
-            rival=max(row["waits_tf"][1] for row in rows if row["part"] == "ring" and row["waits_tf"]),
+            rival=max(row["waits_tf"][1] for row in ring if row["waits_tf"]),
             rival_is="as long as an input is blocked at worst, the wait for the cycle to close included",
             stated="the upper bound (equation 4.9)",
-            detail=f"{len(first)} runs, {sum(bool(row.get('anew')) for row in rows if row['part'] == 'ring')} of them with identification anew",
+            detail=f"{len(first)} runs, {sum(bool(row.get('anew')) for row in ring)} of them with identification anew",
         )
     )
     return found
@@ -213,23 +219,18 @@ def _worst(rows: Sequence[Row]) -> list[Check]:
 
 def _help(rows: Sequence[Row]) -> list[Check]:
     """What section 4.3 proposes, on the ring at the highest load."""
-    busy = [row for row in rows if row["part"] == "ring" and row["load"] == max(LOADS)]
+    busy = where(rows, part="ring", load=max(LOADS))
 
-    def seen(name: str, **fixed: Any) -> list[float]:
-        mine = [
-            r for r in busy if r["deadlock"] == "nac" and not r.get("anew") and all(r[k] == v for k, v in fixed.items())
-        ]
-        return [row["nac"][name] / row["received"] for row in mine]
+    def seen(name: str, **fixed: int) -> float:
+        mine = where(busy, deadlock="nac", anew=None, **fixed)
+        return spread([row["nac"][name] / row["received"] for row in mine])[0]
 
-    few, many = seen("blocked", slots=1, slack=0), seen("blocked", slots=max(SLOTS), slack=0)
-    strict, slack = seen("identified", slots=2, slack=0), seen("identified", slots=2, slack=2)
-    bare = [float(row["deadlocked"]) for row in busy if row["deadlock"] == "none"]
-    lanes = [float(row["deadlocked"]) for row in busy if row["deadlock"] == "virtual-channels"]
+    bare, lanes = (where(busy, deadlock=how) for how in ("none", "virtual-channels"))
     return [
         Check.at_most(
             f"blocked inputs a packet, {max(SLOTS)} slots over one",
             0.9,
-            spread(many)[0] / spread(few)[0],
+            seen("blocked", slots=max(SLOTS), slack=0) / seen("blocked", slots=1, slack=0),
             rival=1.0,
             rival_is="deeper buffers change nothing",
             stated="deeper buffers reduce deadlock-prone situations (4.3)",
@@ -237,7 +238,7 @@ def _help(rows: Sequence[Row]) -> list[Check]:
         Check.at_most(
             "cycles identified a packet, two slots of slack over none",
             0.9,
-            spread(slack)[0] / spread(strict)[0],
+            seen("identified", slots=2, slack=2) / seen("identified", slots=2, slack=0),
             rival=1.0,
             rival_is="the variant of condition 4.1 changes nothing",
             stated="reduces the number of identifications (4.3)",
@@ -245,8 +246,8 @@ def _help(rows: Sequence[Row]) -> list[Check]:
         Check.equal(
             "runs that deadlock with two virtual channels (dateline)",
             0.0,
-            sum(lanes),
-            rival=sum(bare),
+            float(sum(row["deadlocked"] for row in lanes)),
+            rival=float(sum(row["deadlocked"] for row in bare)),
             rival_is="as with one channel and without NAC",
             detail=f"{len(lanes)} runs",
         ),
@@ -254,11 +255,10 @@ def _help(rows: Sequence[Row]) -> list[Check]:
 
 
 def _failures(rows: Sequence[Row]) -> list[Check]:
-    torus = [row for row in rows if row["part"] == "torus"]
     load = TORUS_LOADS[-1]
 
     def share(faults: int) -> list[float]:
-        mine = [r for r in torus if (r["deadlock"], r["load"], r["faults"]) == ("none", load, faults)]
+        mine = where(rows, part="torus", deadlock="none", load=load, faults=faults)
         return [float(row["deadlocked"]) for row in mine]
 
     more = [many - none for many, none in zip(share(FAILED[-1]), share(0), strict=True)]
@@ -292,10 +292,7 @@ def _notes(rows: Sequence[Row]) -> tuple[str, ...]:
     for slots in SLOTS:
         said = []
         for slack in SLACKS:
-            mine = [
-                r for r in rows if (r["part"], r["slots"], r["slack"], r["deadlock"]) == ("ring", slots, slack, "nac")
-            ]
-            mine = [row for row in mine if row["load"] == max(LOADS) and not row.get("anew")]
+            mine = where(rows, part="ring", slots=slots, slack=slack, deadlock="nac", load=max(LOADS), anew=None)
             waits = [row["waits_tf"] for row in mine if row["waits_tf"]]
             packets = sum(row["nac"]["identification_packets"] for row in mine) / sum(row["received"] for row in mine)
             worst = f"{max(w[1] for w in waits):.0f}" if waits else "-"
@@ -304,7 +301,7 @@ def _notes(rows: Sequence[Row]) -> tuple[str, ...]:
                 f"slack {slack}: {packets:.1f} identification packets a packet, an input blocked for {middle} t_f (longest {worst})"
             )
         notes.append(f"ring of 8 at {max(LOADS)} of a link, {slots} slots: {'; '.join(said)}")
-    anew = [row for row in rows if row["part"] == "ring" and row.get("anew")]
+    anew = where(rows, part="ring", anew=True)
     packets = sum(row["nac"]["identification_packets"] for row in anew) / max(1, sum(row["received"] for row in anew))
     return (
         *notes,
@@ -315,25 +312,21 @@ def _notes(rows: Sequence[Row]) -> tuple[str, ...]:
 
 def figures(rows: Sequence[Row]) -> Mapping[str, Any]:
     """Share of runs that deadlock without NAC: by load and slots on the ring, by failures and load on the torus."""
+
+    def shares(part: str, title: str, x: str, x_label: str) -> Any:
+        found = grouped(
+            where(rows, part=part, deadlock="none"),
+            lambda row: (f"{row['load']} of a link a node", float(row[x])),
+            lambda row: float(row["deadlocked"]),
+        )
+        return draw_lines(title, found, x=x_label, y="share of runs", most=1.0)
+
+    ring = "Ring of 8, tornado, 10 ms: runs that deadlock without avoidance"
+    torus = "8x8 torus, FT-DRB without NAC, 2 ms: runs that deadlock"
     return {
-        "ring": draw_lines(
-            "Ring of 8, tornado, 10 ms: runs that deadlock without avoidance", _shares(rows, "ring", "slots"),
-            x_label="slots a buffer", y_label="share of runs", most=1.0,
-        ),
-        "failures": draw_lines(
-            "8x8 torus, FT-DRB without NAC, 2 ms: runs that deadlock", _shares(rows, "torus", "faults"),
-            x_label="failed links", y_label="share of runs", most=1.0,
-        ),
-    }  # fmt: skip
-
-
-def _shares(rows: Sequence[Row], part: str, x: str) -> dict[str, dict[float, tuple[float, float]]]:
-    found: dict[str, dict[float, list[float]]] = {}
-    for row in rows:
-        if row["part"] == part and row["deadlock"] == "none":
-            line = found.setdefault(f"{row['load']} of a link a node", {})
-            line.setdefault(float(row[x]), []).append(float(row["deadlocked"]))
-    return {name: {at: spread(values) for at, values in line.items()} for name, line in found.items()}
+        "ring": shares("ring", ring, "slots", "slots a buffer"),
+        "failures": shares("torus", torus, "faults", "failed links"),
+    }
 
 
 STUDY = Study.of_module(

@@ -6,16 +6,17 @@ Tornado in one row at 400, 500, 600 packets/s with a burst in phase at 1.18 s, a
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from experiments.interconnect.figures import draw_bars, draw_surfaces
+from experiments.interconnect.figures import draw_surfaces, maps_around_burst
 from experiments.interconnect.runs import measure_ring
-from experiments.interconnect.samples import COUNTED, Row, nested, of_mean
-from experiments.interconnect.traffic import BURST_AT_S, BURST_MESSAGES, FIRST_SHOWN_SLOT, SLOT_S, ring_point, seeds_of
-from testbed.model.samples import half_width, spread
+from experiments.interconnect.samples import COUNTED, at_most
+from experiments.interconnect.traffic import BURST_AT_S, BURST_MESSAGES, SLOT_S, ring_point, seeds_of
+from testbed.model.samples import Row, grouped, half_width, mean_of, spread, where
 from testbed.model.studies.study import Study
 from testbed.model.verdict import Check, Verdict
+from testbed.report.drawing.charts import Mark, draw_bars
 
 RATES = (400.0, 500.0, 600.0)
 STEPS = ((400.0, 500.0, 1.12), (500.0, 600.0, 1.08))
@@ -72,21 +73,16 @@ def judge(rows: Sequence[Row]) -> Verdict:
             stated="0.33 % of throughput at most (Figure 5.20)",
         ),
         *(_steeper(rows, low, high, by) for low, high, by in STEPS),
-        Check.at_most(
+        at_most(
             "rise of the running mean over the latency before, tornado alone, the highest rate (%)",
             50.0,
-            spread(_alone(rows, RATES[-1], "share"))[0],
-            **of_mean(
-                _alone(rows, RATES[-1], "share"),
-                {
-                    "rival": 100.0 * 10.22 / 8.7,
-                    "rival_is": "10.22 us (section 5.5.1) over the 8.7 us of an empty ring",
-                    "stated": "an increase of 50 % (5.5.2)",
-                },
-            ),
+            [_rise_percent(row) for row in where(rows, rate=RATES[-1], others="")],
+            rival=100.0 * 10.22 / 8.7,
+            rival_is="10.22 us (section 5.5.1) over the 8.7 us of an empty ring",
+            stated="an increase of 50 % (5.5.2)",
         ),
     )
-    by_rate = {rate: spread([r["rise_us"] for r in rows if r["rate"] == rate])[0] for rate in RATES}
+    by_rate = {rate: mean_of(where(rows, rate=rate), "rise_us") for rate in RATES}
     notes = (
         "The burst is ours (the stated rates do not deadlock), so the size of the rise is that of the burst: "
         + ", ".join(f"{rate:.0f}/s {rise:.2f} us" for rate, rise in by_rate.items())
@@ -95,15 +91,14 @@ def judge(rows: Sequence[Row]) -> Verdict:
     return Verdict(checks=checks, notes=notes)
 
 
-def _alone(rows: Sequence[Row], rate: float, what: str) -> list[float]:
-    """Of the runs of the tornado alone at a rate: the rise of the running mean in us, or ("share") over the latency before, in %."""
-    mine = [row for row in rows if row["rate"] == rate and not row["others"]]
-    return [100.0 * row["rise_us"] / row["latency_before_us"] if what == "share" else row["rise_us"] for row in mine]
+def _rise_percent(row: Row) -> float:
+    """Rise of the running mean of latency in the slot of the burst over the latency before it."""
+    return float(100.0 * row["rise_us"] / row["latency_before_us"])
 
 
 def _steeper(rows: Sequence[Row], low: float, high: float, by: float) -> Check:
     """Whether the burst costs more latency at the higher rate, by what the document says."""
-    below, above = (_alone(rows, rate, "us") for rate in (low, high))
+    below, above = ([row["rise_us"] for row in where(rows, rate=rate, others="")] for rate in (low, high))
     ratio = spread(above)[0] / spread(below)[0]
     apart = math.hypot(half_width(above) / spread(above)[0], half_width(below) / spread(below)[0]) * ratio
     return Check.equal(
@@ -120,28 +115,30 @@ def _steeper(rows: Sequence[Row], low: float, high: float, by: float) -> Check:
 
 
 def figures(rows: Sequence[Row]) -> Mapping[str, Any]:
-    """5.18-5.23: latency and throughput degradation by rate and pattern; 5.24: surface maps with bit reversal."""
-    mine: dict[tuple[str, str], list[Row]] = {}
-    for row in sorted(rows, key=lambda row: row["rate"]):
-        mine.setdefault((row["others"] or "tornado alone", f"{row['rate']:.0f} packets/s"), []).append(row)
-    rise = nested({key: [r["rise_us"] for r in those] for key, those in mine.items()})
-    share = nested({key: [100 * r["rise_us"] / r["latency_before_us"] for r in those] for key, those in mine.items()})
-    dip = nested({key: [r["throughput_dip_percent"] for r in those] for key, those in mine.items()})
-    shown = next(r for r in rows if r["others"] == "bit-reversal" and r["rate"] == 500.0)
-    span = range(FIRST_SHOWN_SLOT, FIRST_SHOWN_SLOT + 4)
-    maps = {f"{SLOT_S * k:.2f} to {SLOT_S * (k + 1):.2f} s": shown["maps"][k - span.start] for k in span}
+    """5.18-5.23: latency and throughput degradation by rate and pattern; 5.24: surface maps with bit reversal; A.1-A.17."""
+
+    def bars(title: str, value: Callable[[Row], float], y: str, claim: Mark | None = None) -> Any:
+        samples = grouped(
+            sorted(rows, key=lambda row: row["rate"]),
+            lambda row: (row["others"] or "tornado alone", f"{row['rate']:.0f} packets/s"),
+            value,
+        )
+        return draw_bars(title, samples, y=y, claim=claim)
+
+    shown = where(rows, others="bit-reversal", rate=500.0)[0]
+    late = "Throughput not delivered while NAC treats the deadlock"
+    running, latency = "Running mean of latency", "latency (us)"
     return {
-        "5.18-5.21": draw_bars("Rise of the running mean of latency in the slot of the burst", rise, y_label="latency (us)"),
-        "5.19-5.22": draw_bars("The same, relative to before", share, y_label="latency (%)"),
-        "5.20-5.23": draw_bars(
-            "Throughput not delivered while NAC treats the deadlock", dip, y_label="packets of the run (%)",
-            claim=0.33, claim_says="claim: at most 0.33 %",
+        "5.18-5.21": bars(f"Rise of the {running.lower()} in the slot of the burst", lambda r: r["rise_us"], latency),
+        "5.19-5.22": bars("The same, relative to before", _rise_percent, "latency (%)"),
+        "5.20-5.23": bars(
+            late, lambda r: r["throughput_dip_percent"], "packets of the run (%)", (0.33, "claim: at most 0.33 %")
         ),
-        "5.24": draw_surfaces("Packets received, tornado at 500/s and bit reversal at 200/s", maps, z_label="packets"),
-        "A.1": draw_bars("Running mean of latency, tornado alone", nested(_running(rows, alone=True)), y_label="latency (us)"),
-        "A.5": draw_bars("Running mean of latency, other traffic beside", nested(_running(rows, alone=False)), y_label="latency (us)"),
+        "5.24": draw_surfaces("Packets received, tornado at 500/s and bit reversal at 200/s", maps_around_burst(shown)),
+        "A.1": draw_bars(f"{running}, tornado alone", _running(rows, alone=True), y=latency),
+        "A.5": draw_bars(f"{running}, other traffic beside", _running(rows, alone=False), y=latency),
         **_appendix_maps(rows),
-    }  # fmt: skip
+    }
 
 
 def _running(rows: Sequence[Row], *, alone: bool) -> dict[tuple[str, str], list[float]]:
@@ -149,11 +146,10 @@ def _running(rows: Sequence[Row], *, alone: bool) -> dict[tuple[str, str], list[
     found: dict[tuple[str, str], list[float]] = {}
     burst = int(BURST_AT_S / SLOT_S + 1e-6)
     for row in sorted(rows, key=lambda row: (row["others"], row["rate"])):
-        if alone != (row["others"] == ""):
-            continue
-        group = f"{row['rate']:.0f}/s" + ("" if alone else f", {row['others']}")
-        for moment, slot in (("before", burst - 1), ("slot of the burst", burst), ("end of the run", -1)):
-            found.setdefault((moment, group), []).append(row["latency_slots_us"][slot])
+        if alone == (row["others"] == ""):
+            group = f"{row['rate']:.0f}/s" + ("" if alone else f", {row['others']}")
+            for moment, slot in (("before", burst - 1), ("slot of the burst", burst), ("end of the run", -1)):
+                found.setdefault((moment, group), []).append(row["latency_slots_us"][slot])
     return found
 
 
@@ -164,14 +160,11 @@ def _appendix_maps(rows: Sequence[Row]) -> dict[str, Any]:
     for others, numbers in APPENDIX.items():
         maps: dict[str, Sequence[Sequence[float]]] = {}
         for rate in RATES:
-            shown = next((row for row in rows if (row["others"], row["rate"]) == (others, rate)), None)
-            if shown is not None:
-                maps |= {f"{rate:.0f}/s, {slot}": values for slot, values in zip(slots, shown["maps"], strict=True)}
+            for row in where(rows, others=others, rate=rate)[:1]:
+                maps |= {f"{rate:.0f}/s, {slot}": values for slot, values in zip(slots, row["maps"], strict=True)}
         if maps:
             beside = f", {others} at 200/s beside it" if others else " alone"
-            drawn[numbers] = draw_surfaces(
-                f"Packets received in a slot, tornado{beside}", maps, z_label="packets", columns=4
-            )
+            drawn[numbers] = draw_surfaces(f"Packets received in a slot, tornado{beside}", maps, columns=4)
     return drawn
 
 

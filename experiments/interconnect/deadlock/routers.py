@@ -11,10 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from experiments.interconnect.samples import Row, at_least
-from testbed.model.samples import spread
+from experiments.interconnect.samples import at_least
+from testbed.model.samples import Row, mean_of, spread, where
 from testbed.model.studies.study import Study
 from testbed.model.verdict import Check, Verdict
+from testbed.report.drawing.charts import BLUE, GREEN, RED, chart
 from testbed.routers.cycles import find_cycle
 from testbed.routers.measurements import RouterRun
 from testbed.routers.plan import RouterPlan, ring_plan
@@ -91,7 +92,7 @@ def judge(rows: Sequence[Row]) -> Verdict:
     """Without avoidance a cycle of full buffers in which nothing moves; with NAC everything arrives, as fast as with bubbles."""
     checks: list[Check] = []
     for network, length in ((RING, ROUTERS), (FAILURES, 8)):
-        bare, nac = (_of(rows, network, avoidance) for avoidance in ("none", "nac"))
+        bare, nac = (where(rows, network=network, avoidance=avoidance) for avoidance in ("none", "nac"))
         left = sum(row["made"] - row["received"] for row in bare)
         checks += [
             Check.equal(
@@ -134,7 +135,7 @@ def judge(rows: Sequence[Row]) -> Verdict:
 
 def _beside_bubble(rows: Sequence[Row]) -> Check:
     """How long NAC takes for all messages over how long bubble flow control takes, seed by seed."""
-    nac, bubble = (_of(rows, RING, avoidance) for avoidance in ("nac", "bubble"))
+    nac, bubble = (where(rows, network=RING, avoidance=avoidance) for avoidance in ("nac", "bubble"))
     pairs = [(a["seconds"], b["seconds"]) for a, b in zip(nac, bubble, strict=True) if a["slots"] > 1]
     ratio = [a / b for a, b in pairs]
     return Check.at_most(
@@ -180,14 +181,14 @@ def _notes(rows: Sequence[Row]) -> tuple[str, ...]:
     notes = []
     for network in (RING, FAILURES):
         for slots in sorted({row["slots"] for row in rows}):
-            mine = [row for row in _of(rows, network, "nac") if row["slots"] == slots]
+            mine = where(rows, network=network, avoidance="nac", slots=slots)
             found = [1e3 * row["identification_s"] for row in mine if row["identification_s"] is not None]
             if found:
                 identified = spread([float(row["nac"]["identified"]) for row in mine])[0]
                 notes.append(
                     f"{network}, {slots} slots: first cycle identified {spread(found)[0]:.0f} ms after the first blocked input; "
                     f"{identified:.0f} cycles a run, {spread([float(_moves(row)) for row in mine])[0]:.0f} packets put aside, "
-                    f"all there after {spread([row['seconds'] for row in mine])[0]:.2f} s"
+                    f"all there after {mean_of(mine, 'seconds'):.2f} s"
                 )
     return tuple(notes)
 
@@ -196,45 +197,28 @@ def _moves(row: Row) -> float:
     return float(row["nac"].get("moves", 0) + row["nac"].get("recovery moves", 0))
 
 
-def _of(rows: Sequence[Row], network: str, avoidance: str) -> list[Row]:
-    return [row for row in rows if (row["network"], row["avoidance"]) == (network, avoidance)]
-
-
 def figures(rows: Sequence[Row]) -> Mapping[str, Any]:
     """Messages received over time, two slots, the first seed, by avoidance."""
     first = min(row["seed"] for row in rows)
     return {
-        name: _draw(network, [r for r in rows if (r["network"], r["seed"], r["slots"]) == (network, first, 2)])
+        name: _draw(network, where(rows, network=network, seed=first, slots=2))
         for name, network in (("ring", RING), ("4.2", FAILURES))
     }
 
 
-_DRAWN: Mapping[str, tuple[str, str]] = {
-    "none": ("#b3261e", "no avoidance"),
-    "nac": ("#0b62a8", "NAC"),
-    "bubble": ("#16693f", "bubble flow control"),
-}
+_DRAWN = {"none": (RED, "no avoidance"), "nac": (BLUE, "NAC"), "bubble": (GREEN, "bubble flow control")}
 
 
 def _draw(network: str, rows: Sequence[Row]) -> Any:
-    import matplotlib.pyplot as plt
-
-    figure, axes = plt.subplots(figsize=(7.6, 4.2))
+    title, y = f"{network}: real packets between software routers", "messages received"
+    figure, axes = chart(title, xlabel="time (s)", ylabel=y)
     for row in rows:
-        color, name = _DRAWN[row["avoidance"]]
+        colour, name = _DRAWN[row["avoidance"]]
         times = [SHOWN_S * k for k in range(len(row["received_by"]))]
-        axes.plot(
-            times, row["received_by"], color=color, linewidth=1.6, label=f"{name}: {row['received']} of {row['made']}"
-        )
-    axes.set_title(f"{network}: real packets between software routers", fontsize=11)
-    axes.set_xlabel("time (s)")
-    axes.set_ylabel("messages received")
+        label = f"{name}: {row['received']} of {row['made']}"
+        axes.plot(times, row["received_by"], color=colour, linewidth=1.6, label=label)
     axes.set_ylim(bottom=0)
-    axes.grid(True, color="#d9dde2", linewidth=0.6)
-    for side in ("top", "right"):
-        axes.spines[side].set_visible(False)
-    axes.legend(fontsize=9, frameon=False)
-    figure.tight_layout()
+    axes.legend()
     return figure
 
 

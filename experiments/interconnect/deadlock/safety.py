@@ -6,17 +6,17 @@ design alternatives of 3.6 side by side.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from experiments.interconnect.figures import draw_bars
 from experiments.interconnect.runs import measure_run
-from experiments.interconnect.samples import Row, delivery_check, livelock_check, of_mean
+from experiments.interconnect.samples import at_most, delivery_check, livelock_check
 from experiments.interconnect.traffic import drb_point, seeds_of
-from testbed.model.samples import spread
+from testbed.model.samples import Row, grouped, mean_of, where
 from testbed.model.studies.study import Study
 from testbed.model.verdict import Check, Verdict
+from testbed.report.drawing.charts import draw_bars
 
 NETWORK = "torus:8x8"
 BUSY_RATE = 0.6 * 2e9 / (512 * 8)
@@ -43,36 +43,31 @@ def points(quick: bool, seed: int) -> list[dict[str, Any]]:
     """Part "cost": DOR and FT-DRB without failures; "deadlock": without and with NAC; "torus": NAC alone; "alternatives": options of 3.6."""
     seeds = seeds_of(seed, quick, few=3)
     found = []
+
+    def add(part: str, s: int, **changed: Any) -> None:
+        found.append(drb_point(NETWORK, "uniform", s, quick=quick, **changed) | {"part": part})
+
     for s in seeds:
         for routing in ("dor", "ft-drb"):
-            found.append({**drb_point(NETWORK, "uniform", s, quick=quick, routing=routing), "part": "cost"})
+            add("cost", s, routing=routing)
         for deadlock in ("none", "nac"):
-            eight: dict[str, Any] = {"faults": 8, "fault_kind": "start", "rate": BUSY_RATE, "seconds": 0.002}
-            point = drb_point(NETWORK, "uniform", s, quick=quick, deadlock=deadlock, **eight)
-            found.append({**point, "part": "deadlock"})
-        found.append({**_full_torus(s, quick), "part": "torus"})
+            add("deadlock", s, deadlock=deadlock, faults=8, fault_kind="start", rate=BUSY_RATE, seconds=0.002)
+        full = {"rate": 0.8 * 2e9 / (2048 * 8), "seconds": FULL_TORUS_S / (10 if quick else 1)}
+        add("torus", s, routing="dor", bytes=2048, buffer_bytes=4096, **full)
         for name, options in ALTERNATIVES.items():
-            ten: dict[str, Any] = {"faults": 10, "fault_kind": "transient", "options": dict(options)}
-            point = drb_point(NETWORK, "uniform", s, quick=quick, **ten)
-            found.append({**point, "part": "alternatives", "design": name})
+            add("alternatives", s, faults=10, fault_kind="transient", options=dict(options))
+            found[-1]["design"] = name
     return found
-
-
-def _full_torus(seed: int, quick: bool) -> dict[str, Any]:
-    seconds = FULL_TORUS_S / 10 if quick else FULL_TORUS_S
-    full = {"rate": 0.8 * 2e9 / (2048 * 8), "seconds": seconds, "bytes": 2048, "buffer_bytes": 4096}
-    return drb_point(NETWORK, "uniform", seed, quick=quick, routing="dor", **full)
 
 
 def judge(rows: Sequence[Row]) -> Verdict:
     """FT-DRB without failures within 0.1 % of DOR and nothing rerouted; deadlocks without NAC only; all delivered with it."""
-    cost = {name: [r for r in rows if r["part"] == "cost" and r["routing"] == name] for name in ("dor", "ft-drb")}
-    base, drb = (spread([r["latency_s"] for r in cost[name]])[0] for name in ("dor", "ft-drb"))
+    cost = {name: where(rows, part="cost", routing=name) for name in ("dor", "ft-drb")}
+    base, drb = (mean_of(cost[name], "latency_s") for name in ("dor", "ft-drb"))
     more = 100.0 * (drb / base - 1.0)
     rerouted = sum(r["escapes"] + r["alternative"] for r in cost["ft-drb"])
-    bare = [r for r in rows if r["part"] == "deadlock" and r["deadlock"] == "none"]
-    safe = [r for r in rows if r["part"] == "deadlock" and r["deadlock"] == "nac"]
-    torus = [r for r in rows if r["part"] == "torus"]
+    bare, safe = (where(rows, part="deadlock", deadlock=kind) for kind in ("none", "nac"))
+    torus = where(rows, part="torus")
     stuck, moves = sum(r["deadlocked"] for r in bare), [r["nac_moves"] for r in safe]
     rest = [r for r in rows if r not in bare]
     checks = (
@@ -138,48 +133,43 @@ def _unsafe(rows: Sequence[Row]) -> int:
 def _improvement(rows: Sequence[Row], design: str) -> Check:
     """Escapes of an improvement of 3.6.1 over those of the defaults, run by run (the same seed fails the same links)."""
     of = {
-        name: {r["seed"]: r["escapes"] for r in rows if r["part"] == "alternatives" and r["design"] == name}
+        name: {r["seed"]: r["escapes"] for r in where(rows, part="alternatives", design=name)}
         for name in ("defaults", design)
     }
-    ratios = [of[design][seed] / escapes for seed, escapes in of["defaults"].items() if escapes]
-    return Check.at_most(
+    return at_most(
         f"{design}: escapes over those of the defaults",
         0.95,
-        spread(ratios)[0],
-        **of_mean(
-            ratios,
-            {"rival": 1.0, "rival_is": "no improvement", "stated": "performance further improved (3.6.1)"},
-        ),
+        [of[design][seed] / escapes for seed, escapes in of["defaults"].items() if escapes],
+        rival=1.0,
+        rival_is="no improvement",
+        stated="performance further improved (3.6.1)",
     )
 
 
 def figures(rows: Sequence[Row]) -> Mapping[str, Any]:
     """Packets delivered with and without NAC; latency, and escapes, by design alternative."""
     delivered = {
-        name: {
-            "0.6 of a link offered by each node": spread(
-                [100.0 * r["received"] / r["sent"] for r in rows if r["part"] == "deadlock" and r["deadlock"] == kind]
-            )
-        }
+        (name, "0.6 of a link offered by each node"): [
+            100.0 * r["received"] / r["sent"] for r in where(rows, part="deadlock", deadlock=kind)
+        ]
         for name, kind in (("without NAC", "none"), ("with NAC", "nac"))
     }
-    mine = [r for r in rows if r["part"] == "alternatives"]
-    names = list(dict.fromkeys(r["design"] for r in mine))
-    whole = {r["seed"]: r["latency_s"] for r in rows if r["part"] == "cost" and r["routing"] == "ft-drb"}
-    lost = {
-        n: spread([100.0 * (r["latency_s"] / whole[r["seed"]] - 1) for r in mine if r["design"] == n]) for n in names
-    }
-    escapes = {n: spread([float(r["escapes"]) for r in mine if r["design"] == n]) for n in names}
+    whole = {r["seed"]: r["latency_s"] for r in where(rows, part="cost", routing="ft-drb")}
+
+    def alternatives(what: str, value: Callable[[Row], float], y: str) -> Any:
+        found = grouped(where(rows, part="alternatives"), lambda r: ("FT-DRB", r["design"]), value)
+        return draw_bars(f"Design alternatives (3.6): {what} with ten transient failures", found, y=y)
+
+    title, y = "FT-DRB with 8 failed links above saturation", "packets delivered (%)"
     return {
-        "deadlock": draw_bars("FT-DRB with 8 failed links above saturation", delivered, y_label="packets delivered (%)"),
-        "alternatives-latency": draw_bars(
-            "Design alternatives (3.6): latency with ten transient failures", {"FT-DRB": lost},
-            y_label="latency above that without failures (%)",
+        "deadlock": draw_bars(title, delivered, y=y),
+        "alternatives-latency": alternatives(
+            "latency",
+            lambda r: 100.0 * (r["latency_s"] / whole[r["seed"]] - 1),
+            "latency above that without failures (%)",
         ),
-        "alternatives-escapes": draw_bars(
-            "Design alternatives (3.6): escapes with ten transient failures", {"FT-DRB": escapes}, y_label="escapes a run"
-        ),
-    }  # fmt: skip
+        "alternatives-escapes": alternatives("escapes", lambda r: float(r["escapes"]), "escapes a run"),
+    }
 
 
 STUDY = Study.of_module(

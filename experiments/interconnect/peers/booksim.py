@@ -11,12 +11,13 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from experiments.interconnect.figures import draw_lines, named
+from experiments.interconnect.figures import named
 from experiments.interconnect.peers import booksim_runs
-from experiments.interconnect.samples import COUNTED, Row
-from testbed.model.samples import half_width, spread
+from experiments.interconnect.samples import COUNTED
+from testbed.model.samples import Row, grouped, half_width, spread, where
 from testbed.model.studies.study import Study
 from testbed.model.verdict import Check, Verdict
+from testbed.report.drawing.charts import draw_lines
 
 SEEDS = 6
 MOST_APART = {0.3: (0.02, None), 0.7: (0.05, None), 0.9: (0.07, 0.13)}
@@ -73,7 +74,7 @@ def _latency_checks(rows: Sequence[Row], share: float, mean: float, worst: float
     own = {place: value for place, value in apart.items() if place[1] != "valiant"}
     thesis = [abs(value) for (_, at), (value, _) in _apart(rows, "thesis").items() if at == share]
     rival, rival_is = sum(thesis) / len(thesis), THESIS
-    where = max(own, key=lambda place: abs(own[place][0]))
+    farthest = max(own, key=lambda place: abs(own[place][0]))
     name = f"mean latency at {share:.0%} of saturation, apart from BookSim2's"
     found = [
         Check.at_most(
@@ -91,11 +92,11 @@ def _latency_checks(rows: Sequence[Row], share: float, mean: float, worst: float
             Check.at_most(
                 f"{name}: the farthest",
                 worst,
-                abs(own[where][0]),
-                uncertainty=own[where][1],
+                abs(own[farthest][0]),
+                uncertainty=own[farthest][1],
                 rival=rival,
                 rival_is=f"{rival_is} in the mean",
-                detail=", ".join(where),
+                detail=", ".join(farthest),
             )
         )
     return found
@@ -123,15 +124,15 @@ def _saturation_checks(rows: Sequence[Row]) -> list[Check]:
     found = {
         model: {
             _place(row): row["load"] / row["rate"] - 1
-            for row in rows
-            if row["part"] == "saturation" and row["model"] == model and row["routing"] != "valiant"
+            for row in where(rows, part="saturation", model=model)
+            if row["routing"] != "valiant"
         }
         for model in ("booksim", "thesis")
     }
     if not found["booksim"]:
         return []
     own, rival = found["booksim"], found["thesis"]
-    where = max(own, key=lambda place: abs(own[place]))
+    farthest = max(own, key=lambda place: abs(own[place]))
     step = booksim_runs.SEARCH_STEP
     name = "load at saturation (mean latency of 500 cycles), apart from BookSim2's"
     beyond = sum(map(abs, rival.values())) / len(rival)
@@ -142,8 +143,8 @@ def _saturation_checks(rows: Sequence[Row]) -> list[Check]:
             detail=f"{len(own)} networks and patterns, {sum(own.values()) / len(own):+.1%} in the signed mean",
         ),
         Check.at_most(
-            f"{name}: the farthest", WORST_SATURATION_APART, abs(own[where]), uncertainty=step,
-            rival=max(map(abs, rival.values())), rival_is=f"{THESIS}, at its farthest", detail=", ".join(where),
+            f"{name}: the farthest", WORST_SATURATION_APART, abs(own[farthest]), uncertainty=step,
+            rival=max(map(abs, rival.values())), rival_is=f"{THESIS}, at its farthest", detail=", ".join(farthest),
         ),
     ]  # fmt: skip
 
@@ -182,11 +183,11 @@ def _place(row: Row) -> Place:
 
 
 def _values(model: str, rows: Sequence[Row]) -> dict[tuple[Place, float], list[float]]:
-    found: dict[tuple[Place, float], list[float]] = {}
-    for row in rows:
-        if row["part"] == "latency" and row["model"] == model:
-            found.setdefault((_place(row), row["share"]), []).append(row["latency_cycles"])
-    return found
+    return grouped(
+        where(rows, part="latency", model=model),
+        lambda row: (_place(row), row["share"]),
+        lambda row: row["latency_cycles"],
+    )
 
 
 def _apart(rows: Sequence[Row], model: str) -> dict[tuple[Place, float], tuple[float, float]]:
@@ -207,8 +208,8 @@ def _mean_size(apart: Mapping[Any, tuple[float, float]]) -> float:
 def _by_network(rows: Sequence[Row]) -> str:
     """How far apart we are in the mean, by network, routing and share."""
     said = [
-        f"{' '.join(where)} {', '.join(f'{_mean_size(found):.1%} at {share:.0%}' for share, found in by_share.items())}"
-        for where, by_share in _grouped(rows).items()
+        f"{' '.join(case)} {', '.join(f'{_mean_size(found):.1%} at {share:.0%}' for share, found in by_share.items())}"
+        for case, by_share in _grouped(rows).items()
     ]
     return f"Mean size of the difference: {'; '.join(said)}."
 
@@ -252,32 +253,22 @@ def figures(rows: Sequence[Row]) -> Mapping[str, Any]:
     "all": the mean size of the difference, a line a network and routing.
     """
     apart = _apart(rows, "booksim")
-    drawn = {
-        "all": draw_lines(
-            "How far the simulator's mean latency is from BookSim2's, in the mean over patterns",
-            {
-                f"{network}, {routing}": {
-                    100 * share: (100 * _mean_size(found), 0.0) for share, found in by_share.items()
-                }
-                for (network, routing), by_share in _grouped(rows).items()
-            },
-            x_label="offered load (% of the load at which BookSim2 saturates)",
-            y_label="mean size of the difference (%)",
-        )
+    offered = "offered load (% of the load at which BookSim2 saturates)"
+    sizes = {
+        (f"{network}, {routing}", 100 * share): (100 * _mean_size(found), 0.0)
+        for (network, routing), by_share in _grouped(rows).items()
+        for share, found in by_share.items()
     }
-    for network, routing in dict.fromkeys((place[0], place[1]) for place, _ in apart):
-        lines: dict[str, dict[float, tuple[float, float]]] = {}
-        for (place, share), (value, width) in apart.items():
-            if place[:2] == (network, routing):
-                lines.setdefault(place[2], {})[100 * share] = (100 * value, 100 * width)
-        drawn[f"{named(network)}-{routing}"] = draw_lines(
-            f"{network}, {routing}: our mean latency beside BookSim2's",
-            lines,
-            x_label="offered load (% of the load at which BookSim2 saturates)",
-            y_label="ours over BookSim2's, less 1 (%)",
-            claim=0.0,
-            claim_says="BookSim2",
-        )
+    title = "How far the simulator's mean latency is from BookSim2's, in the mean over patterns"
+    drawn = {"all": draw_lines(title, sizes, x=offered, y="mean size of the difference (%)")}
+    for network, routing in dict.fromkeys(place[:2] for place, _ in apart):
+        lines = {
+            (place[2], 100 * share): (100 * value, 100 * width)
+            for (place, share), (value, width) in apart.items()
+            if place[:2] == (network, routing)
+        }
+        title, y = f"{network}, {routing}: our mean latency beside BookSim2's", "ours over BookSim2's, less 1 (%)"
+        drawn[f"{named(network)}-{routing}"] = draw_lines(title, lines, x=offered, y=y, claim=(0.0, "BookSim2"))
     return drawn
 
 

@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
+from experiments.interconnect.runs import model_of
 from experiments.interconnect.traffic import network_of
 from testbed.interconnect.injection import InjectionProcess, build_injections
-from testbed.interconnect.network_model import NetworkModel, build_model
 from testbed.interconnect.parameters import FLIT_CYCLE_S, SimulationParameters
 from testbed.interconnect.patterns import DestinationPattern, build_pattern
 from testbed.interconnect.results import Simulation, summarize
@@ -94,7 +94,7 @@ def _run(point: Point, load: float, seed: int, cycles: int) -> Simulation:
         pattern = as_numbered_there(pattern, shape)
     process = InjectionProcess(rate_per_s=load / (PACKET_FLITS * FLIT_CYCLE_S))
     injections = build_injections(pattern, process, duration_s=cycles * FLIT_CYCLE_S, seed=seed)
-    return simulate(_model(point["network"], point["routing"], hop), injections, parameters)
+    return simulate(model_of(point["network"], parameters), injections, parameters)
 
 
 def as_numbered_there(pattern: DestinationPattern, shape: Sequence[int]) -> DestinationPattern:
@@ -113,8 +113,3 @@ def _parameters(routing: str, hop: str, seed: int) -> SimulationParameters:
     """As in the table: packets of 32 flits, two of them a buffer; two virtual channels, or as many as a detour needs."""
     deadlock = "none" if routing == "valiant" else "virtual-channels"
     return SimulationParameters(model=hop, routing=routing, deadlock=deadlock, seed=seed)
-
-
-@lru_cache(maxsize=4)
-def _model(network: str, routing: str, hop: str) -> NetworkModel:
-    return build_model(network_of(network), _parameters(routing, hop, 1))

@@ -6,21 +6,19 @@ Accepted load over offered load on an 8x8 torus (Singh 2005) and on the Dragonfl
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
 from typing import Any
 
-from experiments.interconnect.figures import draw_lines
-from experiments.interconnect.samples import Row
+from experiments.interconnect.runs import model_of
 from experiments.interconnect.traffic import network_of
 from testbed.interconnect.injection import InjectionProcess, build_injections
-from testbed.interconnect.network_model import NetworkModel, build_model
 from testbed.interconnect.parameters import SimulationParameters
 from testbed.interconnect.patterns import DestinationPattern, build_pattern
 from testbed.interconnect.results import summarize
 from testbed.interconnect.simulation import simulate
-from testbed.model.samples import half_width, spread
+from testbed.model.samples import Row, grouped, half_width, spread, where
 from testbed.model.studies.study import Study
 from testbed.model.verdict import Check, Verdict
+from testbed.report.drawing.charts import draw_lines
 from topologies import Network
 
 PACKET_BYTES, BUFFER_BYTES = 512, 8192
@@ -62,7 +60,7 @@ def measure(point: Mapping[str, Any]) -> dict[str, Any]:
     )  # fmt: skip
     process = InjectionProcess(rate_per_s=parameters.packets_per_s(point["load"]))
     sent = build_injections(pattern_of(network, point["pattern"]), process, duration_s=seconds, seed=point["seed"])
-    run = simulate(_model(point["network"], point["routing"]), sent, parameters)
+    run = simulate(model_of(point["network"], parameters), sent, parameters)
     window = summarize(run, start_s=0.5 * seconds, end_s=0.98 * seconds)
     return {
         "sent": run.sent,
@@ -83,19 +81,11 @@ def pattern_of(network: Network, name: str) -> DestinationPattern:
     return DestinationPattern(name=name, choices=choices)
 
 
-@lru_cache(maxsize=2)
-def _model(network: str, routing: str) -> NetworkModel:
-    parameters = SimulationParameters(
-        model="thesis", routing=routing, deadlock="none", packet_bytes=PACKET_BYTES, buffer_bytes=BUFFER_BYTES
-    )
-    return build_model(network_of(network), parameters)
-
-
 def judge(rows: Sequence[Row]) -> Verdict:
     """UGAL accepts nearly what the better of minimal routing and Valiant does, and is not slow at little load; that messages arrive."""
     checks = [_delivery(rows)]
     for network, pattern in dict.fromkeys((row["network"], row["pattern"]) for row in rows):
-        here = [row for row in rows if (row["network"], row["pattern"]) == (network, pattern)]
+        here = where(rows, network=network, pattern=pattern)
         minimal, valiant, ugal = (
             most_accepted(here, network, pattern, name) for name in (MINIMAL[network], "valiant", "ugal")
         )
@@ -139,7 +129,7 @@ def _at_little_load(rows: Sequence[Row]) -> Check:
     """UGAL's latency over minimal routing's at the least load; the rival: Valiant's."""
     network, pattern, least = rows[0]["network"], rows[0]["pattern"], min(row["load"] for row in rows)
     minimal, valiant, ugal = (
-        [row["latency_s"] for row in rows if row["routing"] == name and row["load"] == least]
+        [row["latency_s"] for row in where(rows, routing=name, load=least)]
         for name in (MINIMAL[network], "valiant", "ugal")
     )
     ratios = [one / other for one, other in zip(ugal, minimal, strict=True)]
@@ -166,19 +156,22 @@ def _told(rows: Sequence[Row]) -> list[str]:
 
 def accepted(rows: Sequence[Row], network: str, pattern: str, routing: str) -> dict[float, tuple[float, float]]:
     """Offered load -> what is accepted of it, in the mean over seeds, with half its 95 % interval."""
-    of = [r for r in rows if (r["network"], r["pattern"], r["routing"]) == (network, pattern, routing)]
-    return {load: spread([r["accepted"] for r in of if r["load"] == load]) for load in {r["load"] for r in of}}
+    of = where(rows, network=network, pattern=pattern, routing=routing)
+    by_load = grouped(of, lambda row: row["load"], lambda row: row["accepted"])
+    return {load: spread(values) for load, values in by_load.items()}
 
 
 def figures(rows: Sequence[Row]) -> Mapping[str, Any]:
     """Accepted over offered load, a line a routing, a figure a network and pattern."""
-    drawn = {}
+    drawn, x, y = {}, "offered load (of a link)", "accepted load (of a link)"
     for network, pattern in dict.fromkeys((row["network"], row["pattern"]) for row in rows):
-        lines = {name: accepted(rows, network, pattern, name) for name in (MINIMAL[network], "valiant", "ugal")}
-        drawn[f"{network.split(':')[0]}-{pattern}"] = draw_lines(
-            f"{network}, {pattern}: what is accepted", lines, x_label="offered load (of a link)",
-            y_label="accepted load (of a link)",
-        )  # fmt: skip
+        lines = {
+            (name, load): value
+            for name in (MINIMAL[network], "valiant", "ugal")
+            for load, value in accepted(rows, network, pattern, name).items()
+        }
+        title = f"{network}, {pattern}: what is accepted"
+        drawn[f"{network.split(':')[0]}-{pattern}"] = draw_lines(title, lines, x=x, y=y)
     return drawn
 
 

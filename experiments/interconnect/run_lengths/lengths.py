@@ -14,12 +14,12 @@ from typing import Any
 
 from experiments.interconnect import collectives, paths, permanent, shapes, traces, transient
 from experiments.interconnect.as_stated import random_starts
-from experiments.interconnect.figures import draw_bars
 from experiments.interconnect.runs import measure_run
-from experiments.interconnect.samples import Row, delivery_check, livelock_check, performances
-from testbed.model.samples import half_width, spread, t_quantile
+from experiments.interconnect.samples import of_failures, safety_checks
+from testbed.model.samples import Row, grouped, half_width, spread, t_quantile, where
 from testbed.model.studies.study import Study
 from testbed.model.verdict import Check, Verdict
+from testbed.report.drawing.charts import draw_bars
 
 STUDIES = {
     room.STUDY.name.removeprefix("interconnect_"): room.STUDY
@@ -76,7 +76,7 @@ def _groups(points: Sequence[Mapping[str, Any]]) -> Iterator[list[Mapping[str, A
 
 def judge(rows: Sequence[Row]) -> Verdict:
     """No figure of a study moves by more than its interval, or a tenth of a point, when the time is doubled."""
-    checks, notes = [delivery_check(rows), livelock_check(rows)], []
+    checks, notes = safety_checks(rows), []
     for (study, network), figures in _moves(rows).items():
         worst = max(figures, key=lambda figure: figure.doubled)
         checks.append(
@@ -99,17 +99,16 @@ def judge(rows: Sequence[Row]) -> Verdict:
 
 def _moves(rows: Sequence[Row]) -> dict[tuple[str, str], list[Moved]]:
     """Of each study and network its figures."""
-    of_figure: dict[tuple[Any, ...], dict[float, list[Row]]] = {}
-    whole = [row for row in rows if not row["faults"]]
-    for row in rows:
-        if row["faults"]:
-            at = of_figure.setdefault((row["of"], *(row[name] for name in SAME)), {})
-            at.setdefault(row["share"], []).append(row)
+    whole = where(rows, faults=0)
+    of_figure = grouped(
+        [row for row in rows if row["faults"]],
+        lambda row: (row["of"], *(row[name] for name in SAME)),
+        lambda row: row,
+    )
     found: dict[tuple[str, str], list[Moved]] = {}
-    for (study, network, *_), lengths in of_figure.items():
-        tenth, own, doubled = (
-            performances([*whole, *lengths[share]], lambda row: row["faults"] > 0)[True] for share in SHARES
-        )
+    for (study, network, *_), runs in of_figure.items():
+        lengths = grouped(runs, lambda row: row["share"], lambda row: row)
+        tenth, own, doubled = (of_failures([*whole, *lengths[share]], lambda row: "")[""] for share in SHARES)
         first = lengths[1.0][0]
         may = max(SEEN, _interval(own, first["runs"]))
         differences = [b - a for a, b in zip(own, doubled, strict=True)]
@@ -140,17 +139,17 @@ def _interval(values: Sequence[float], runs: int) -> float:
 
 def figures(rows: Sequence[Row]) -> Mapping[str, Any]:
     """How far the worst figure of each study and network moves, over what it may, from a tenth of the time and doubled."""
-    bars: dict[str, dict[str, tuple[float, float]]] = {"from a tenth of the time": {}, "when the time is doubled": {}}
+    bars: dict[tuple[str, str], tuple[float, float]] = {}
     for (study, network), moves in _moves(rows).items():
         worst = max(moves, key=lambda figure: figure.doubled)
-        bars["from a tenth of the time"][f"{study}, {network}"] = (max(one.from_tenth for one in moves), 0.0)
-        bars["when the time is doubled"][f"{study}, {network}"] = (worst.doubled, worst.uncertainty)
-    drawn = draw_bars(
-        "How far figures move with the length of the run", bars, y_label="moved / what it may", low=0, claim=1.0,
-        claim_says="its interval, or a tenth of a point",
-    )  # fmt: skip
+        place = f"{study}, {network}"
+        bars["from a tenth of the time", place] = (max(one.from_tenth for one in moves), 0.0)
+        bars["when the time is doubled", place] = (worst.doubled, worst.uncertainty)
+    claim = (1.0, "its interval, or a tenth of a point")
+    title = "How far figures move with the length of the run"
+    drawn = draw_bars(title, bars, y="moved / what it may", low=0, claim=claim)
+    drawn.axes[0].tick_params("x", rotation=90)
     for name in drawn.axes[0].get_xticklabels():
-        name.set_rotation(90)
         name.set_horizontalalignment("center")
     return {"moves": drawn}
 

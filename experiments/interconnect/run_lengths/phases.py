@@ -11,13 +11,14 @@ import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from experiments.interconnect.figures import draw_lines
+from experiments.interconnect.figures import PERFORMANCE
 from experiments.interconnect.runs import measure_run
-from experiments.interconnect.samples import Row, delivery_check, livelock_check, nested, of_mean, performances
+from experiments.interconnect.samples import at_least, of_failures, safety_checks
 from experiments.interconnect.traffic import TEN_PERCENT, drb_point, seeds_of
-from testbed.model.samples import spread
+from testbed.model.samples import Row, grouped, mean_of, spread
 from testbed.model.studies.study import Study
 from testbed.model.verdict import Check, Verdict
+from testbed.report.drawing.charts import draw_lines
 
 LENGTHS_S = {"torus:8x8": 2.0, "fat-tree:4,3": 2.0, "torus:16x16": 1.5, "torus:32x32": 0.8}
 """The length of a run that is meant to be long enough."""
@@ -57,7 +58,7 @@ def _lengths(network: str, quick: bool) -> list[float]:
 
 def judge(rows: Sequence[Row]) -> Verdict:
     """The figure stands still when the run's length is doubled; sources divert more the longer it is, and routers help less."""
-    checks = [delivery_check(rows), livelock_check(rows)]
+    checks = safety_checks(rows)
     notes = []
     for network, lines in _by_length(rows, "latency_later_s").items():
         short, length, doubled = (lines[seconds] for seconds in sorted(lines)[:3])
@@ -78,7 +79,7 @@ def judge(rows: Sequence[Row]) -> Verdict:
             few = {seconds: lines[seconds] for seconds in sorted(lines)[: len(SHARES + LONGER)]}
             checks += [_longer(network, few), _extrapolated(network, few)]
             if len(lines) > len(few):
-                checks += _far(network, lines)
+                checks.append(_far(network, lines))
         notes.append(_told(network, rows))
     return Verdict(checks=tuple(checks), notes=tuple(notes))
 
@@ -120,16 +121,17 @@ def _extrapolated(network: str, lines: Mapping[float, Sequence[float]]) -> Check
     )
 
 
-def _far(network: str, lines: Mapping[float, Sequence[float]]) -> list[Check]:
+def _far(network: str, lines: Mapping[float, Sequence[float]]) -> Check:
     """Where the figure still moved: whether it stands still in the longest run that was doubled, and where it was foreseen."""
     *before, longest = sorted(lines)
+    usual = len(SHARES + LONGER)
     each = [
         f"{at:g} s: {abs(spread(lines[longer])[0] - spread(lines[at])[0]):.3g} of {spread(lines[at])[1]:.3g}"
-        for at, longer in itertools.pairwise(sorted(lines)[len(SHARES + LONGER) - 1 :])
+        for at, longer in itertools.pairwise(sorted(lines)[usual - 1 :])
         if longer == 2.0 * at
     ]
-    least, first, last = before[-1], sorted(lines)[len(SHARES + LONGER) - 2], before[len(SHARES + LONGER) - 1]
-    still = Check.at_most(
+    least, first, last = before[-1], before[usual - 2], before[usual - 1]
+    return Check.at_most(
         f"{network}: performance after the failure moves so much when {least:g} s are doubled (points)",
         spread(lines[least])[1],
         abs(spread(lines[longest])[0] - spread(lines[least])[0]),
@@ -137,7 +139,6 @@ def _far(network: str, lines: Mapping[float, Sequence[float]]) -> list[Check]:
         rival_is=f"as from {first:g} s to {last:g} s",
         detail=f"{len(lines[least])} runs; at most the half width of the interval at {least:g} s; by length {', '.join(each)}",
     )
-    return [still]
 
 
 def _later_diverts(network: str, rows: Sequence[Row]) -> Check:
@@ -145,11 +146,12 @@ def _later_diverts(network: str, rows: Sequence[Row]) -> Check:
     parts = {seconds: _parts(found) for seconds, found in _failed_rows(network, rows).items()}
     first, last = min(parts), max(parts)
     grown = [100.0 * (b - a) for a, b in zip(parts[first], parts[last], strict=True)]
-    return Check.at_least(
+    return at_least(
         f"{network}: messages past a failure that their source diverts, {last:g} s over {first:g} s (points more)",
         5.0,
-        spread(grown)[0],
-        **of_mean(grown, {"rival": 0.0, "rival_is": "time makes no difference: phase 2 never comes"}),
+        grown,
+        rival=0.0,
+        rival_is="time makes no difference: phase 2 never comes",
     )
 
 
@@ -165,11 +167,8 @@ def _case(row: Row) -> str:
 
 
 def _failed_rows(network: str, rows: Sequence[Row]) -> dict[float, list[Row]]:
-    found: dict[float, list[Row]] = {}
-    for row in rows:
-        if _case(row) == network and row["faults"]:
-            found.setdefault(row["seconds"], []).append(row)
-    return found
+    failed = [row for row in rows if _case(row) == network and row["faults"]]
+    return grouped(failed, lambda row: row["seconds"], lambda row: row)
 
 
 def _told(network: str, rows: Sequence[Row]) -> str:
@@ -178,13 +177,9 @@ def _told(network: str, rows: Sequence[Row]) -> str:
     performance = _by_length(rows, "latency_s")[network]
     later = _by_length(rows, "latency_later_s")[network]
     for seconds, found in sorted(_failed_rows(network, rows).items()):
-        means = {
-            name: spread([row[name] for row in found])[0]
-            for name in (
-                "diverted_share", "escaped_share", "diverted_share_last", "escaped_share_last",
-                "latency_diverted_us", "latency_escaped_us", "latency_other_us",
-            )
-        }  # fmt: skip
+        phases = [f"{which}_share{when}" for when in ("", "_last") for which in ("diverted", "escaped")]
+        late = [f"latency_{which}_us" for which in ("diverted", "escaped", "other")]
+        means = {name: mean_of(found, name) for name in (*phases, *late)}
         said.append(
             f"{seconds:g} s: diverted {means['diverted_share']:.3f} ({means['diverted_share_last']:.3f} in the last quarter), "
             f"escaped {means['escaped_share']:.3f} ({means['escaped_share_last']:.3f}), latency "
@@ -196,28 +191,30 @@ def _told(network: str, rows: Sequence[Row]) -> str:
 
 def _by_length(rows: Sequence[Row], field: str) -> dict[str, dict[float, list[float]]]:
     found: dict[str, dict[float, list[float]]] = {}
-    for (network, seconds, faults), values in performances(
-        rows, lambda row: (_case(row), row["seconds"], row["faults"]), field
-    ).items():
-        if faults:
-            found.setdefault(network, {})[seconds] = values
+    for (network, seconds), values in of_failures(rows, lambda row: (_case(row), row["seconds"]), field).items():
+        found.setdefault(network, {})[seconds] = values
     return found
 
 
 def figures(rows: Sequence[Row]) -> Mapping[str, Any]:
     """Performance after the failure, and the part that sources divert, over the length of the run."""
-    later = {n: {s: spread(v) for s, v in line.items()} for n, line in _by_length(rows, "latency_later_s").items()}
-    parts = {(n, s): _parts(found) for n in later for s, found in _failed_rows(n, rows).items()}
+    by_length = _by_length(rows, "latency_later_s")
+    later = {(network, seconds): v for network, line in by_length.items() for seconds, v in line.items()}
+    parts = {(n, s): _parts(found) for n in by_length for s, found in _failed_rows(n, rows).items()}
     drawn = {
         "length": draw_lines(
-            "A tenth of the links (or a machine's failures): performance after the failure", later,
-            x_label="length of the run (s)", y_label="100 L0 / Lf (%)",
+            "A tenth of the links (or a machine's failures): performance after the failure",
+            later,
+            x="length of the run (s)",
+            y=PERFORMANCE,
         ),
         "phases": draw_lines(
-            "Messages that a failure concerns: the part that their source diverts", nested(parts),
-            x_label="length of the run (s)", y_label="diverted / (diverted + escaped)",
+            "Messages that a failure concerns: the part that their source diverts",
+            parts,
+            x="length of the run (s)",
+            y="diverted / (diverted + escaped)",
         ),
-    }  # fmt: skip
+    }
     for figure in drawn.values():
         figure.axes[0].set_xscale("log")
     return drawn

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from testbed.extras import installed, pip_command
 from testbed.report.drawing.captions import caption_of, name_in_words
+from testbed.report.drawing.charts import STYLE
 from topologies.json_types import Json
 
 Draw = Callable[[], Json]
@@ -59,7 +60,7 @@ def _saved(salt: str, draw: Draw, settings: Json, formats: tuple[str, ...]) -> d
 
     matplotlib.use("Agg")
     found = {}
-    with matplotlib.rc_context({"svg.hashsalt": salt, **settings}):
+    with matplotlib.rc_context({**STYLE, "svg.hashsalt": salt, **settings}):
         for name, figure in draw().items():
             caption, files = caption_of(figure, name), {}
             for kind in formats:

@@ -22,7 +22,7 @@ from experiments.interconnect import (
 from experiments.interconnect.deadlock import nac, nac_traffic, safety
 from experiments.interconnect.run_lengths import phases
 from experiments.interconnect.samples import COUNTED, performances
-from experiments.interconnect.traffic import drb_point, faults_of, ring_point, ring_traffic, traffic_of
+from experiments.interconnect.traffic import RingRun, Run, drb_point, faults_of, ring_point, ring_traffic, traffic_of
 from testbed.model.samples import spread
 from testbed.model.studies.study import Study
 
@@ -135,7 +135,7 @@ def test_performance_is_paired_with_the_run_of_the_same_seed_without_failures() 
 
 def test_every_kind_of_failure_meets_the_same_messages() -> None:
     calm, shape, ten = (
-        drb_point("torus:8x8", "uniform", 3, quick=True, faults=n, fault_kind=kind)
+        Run.of(drb_point("torus:8x8", "uniform", 3, quick=True, faults=n, fault_kind=kind))
         for n, kind in ((0, "none"), (1, "shape:U:3"), (10, "half"))
     )
     assert traffic_of(calm).time_ps.tolist() == traffic_of(shape).time_ps.tolist() == traffic_of(ten).time_ps.tolist()
@@ -144,9 +144,11 @@ def test_every_kind_of_failure_meets_the_same_messages() -> None:
 
 
 def test_the_ring_sends_in_its_row_only_unless_others_are_asked_for() -> None:
-    alone = ring_traffic(ring_point("burst", 500.0, 1, seconds=1.5, deadlock="nac", burst=10))
+    alone = ring_traffic(RingRun(**ring_point("burst", 500.0, 1, seconds=1.5, deadlock="nac", burst=10)))
     assert {int(s) % 8 for s in alone.source} == {5}
-    both = ring_traffic(ring_point("burst", 500.0, 1, seconds=1.5, deadlock="nac", burst=10, others="transpose"))
+    both = ring_traffic(
+        RingRun(**ring_point("burst", 500.0, 1, seconds=1.5, deadlock="nac", burst=10, others="transpose"))
+    )
     assert {int(s) % 8 for s in both.source} == set(range(8))
     in_row = both.source % 8 == 5
     assert both.time_ps[in_row].tolist() == alone.time_ps.tolist()

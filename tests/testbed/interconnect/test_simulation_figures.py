@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from experiments.interconnect.figures import draw_lines
 from testbed.cli import main
 from testbed.interconnect.deadlock import cycle_of
 from testbed.interconnect.figures import saturation_load, simulation_figures, whiskers_of
+from testbed.report.drawing.charts import draw_lines
 from testbed.report.quantities import column
 
 STUCK = ["ring:8", "--rate", "0.9", "--buffer-bytes", "2048", "--model", "thesis", "--duration", "0.002"]
@@ -95,8 +95,8 @@ def test_rates_that_are_none_are_refused(capsys: pytest.CaptureFixture[str]) -> 
 
 
 def test_whiskers_of_shares_stay_between_0_and_1() -> None:
-    shares = {2.0: (0.9, 0.3), 4.0: (0.1, 0.2), 8.0: (1.0, 0.0)}
-    figure = draw_lines("shares", {"a": shares}, x_label="slots", y_label="share of runs", most=1.0)
+    shares = {("a", 2.0): (0.9, 0.3), ("a", 4.0): (0.1, 0.2), ("a", 8.0): (1.0, 0.0)}
+    figure = draw_lines("shares", shares, x="slots", y="share of runs", most=1.0)
     (bars,) = figure.axes[0].containers
     ends = [point[1] for line in bars[2][0].get_segments() for point in line]
     assert ends == pytest.approx([0.6, 1.0, 0.0, 0.3, 1.0, 1.0])

@@ -1,0 +1,145 @@
+"""Charts of studies and commands: one palette, one style, and the shapes that most of them have.
+
+``chart`` and ``panels`` make axes with a pale grid; ``draw_lines`` and ``draw_bars`` draw samples with the 95 % intervals of their means.
+``STYLE`` holds while a figure is drawn by ``svg_figures``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from testbed.model.samples import spread, whiskers
+
+BLUE, ORANGE, GREEN, PURPLE, AMBER, SKY, INK, GREY = (
+    "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#16191d", "#5c6670",
+)  # fmt: skip
+"""Hues that colour-blind readers tell apart (Okabe and Ito 2008), the colour of text, and that of what stands behind."""
+HUES = (BLUE, ORANGE, GREEN, PURPLE, AMBER, SKY, INK, GREY)
+RED = "#b3261e"
+"""What fails, or says nothing."""
+STYLE: Mapping[str, Any] = {
+    "axes.axisbelow": True,
+    "axes.prop_cycle": f"cycler(color={list(HUES)})",
+    "axes.spines.right": False,
+    "axes.spines.top": False,
+    "axes.titlesize": 10,
+    "errorbar.capsize": 2,
+    "figure.titlesize": 11,
+    "grid.color": "#d9dde2",
+    "grid.linewidth": 0.6,
+    "legend.edgecolor": "none",
+    "legend.fontsize": 8,
+    "lines.linewidth": 1.4,
+    "lines.markersize": 5,
+}
+"""matplotlib's settings for every figure."""
+BELOW: dict[str, Any] = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.16), "ncols": 2}
+BESIDE: dict[str, Any] = {"loc": "center left", "bbox_to_anchor": (1.01, 0.5)}
+"""Where a legend stands that has no room among the curves."""
+MARKS = "osD^vP*X"
+_DASHES, _HATCHES = ("-", "--", ":"), ("", "////", "....")
+"""Of the first eight series, of the next, and of those after: hues come again."""
+
+Samples = Mapping[tuple[str, Any], Sequence[float] | tuple[float, float]]
+"""Samples by series and place; a tuple is their mean and the half width of its interval."""
+Mark = tuple[float, str]
+"""A value, and what the legend says of the line there."""
+
+
+def panels(width: float, height: float, rows: int = 1, columns: int = 1, **shared: Any) -> tuple[Any, list[Any]]:
+    """(figure of that size in inches, its axes row by row); ``shared``: what matplotlib's ``subplots`` takes."""
+    figure = _figure(width, height, layout="constrained")
+    axes = list(figure.subplots(rows, columns, squeeze=False, **shared).flat)
+    for each in axes:
+        each.grid(True)
+    return figure, axes
+
+
+def chart(title: str = "", *, size: tuple[float, float] = (7.6, 4.4), **named: Any) -> tuple[Any, Any]:
+    """(figure, its only axes, which keep their size whatever stands beside them); ``named``: what matplotlib's ``Axes.set`` takes."""
+    figure = _figure(*size)
+    axes = figure.add_subplot()
+    axes.grid(True)
+    axes.set(title=title, **named)
+    return figure, axes
+
+
+def _figure(width: float, height: float, **settings: Any) -> Any:
+    from matplotlib.figure import Figure  # imported when a figure is drawn, not when a study is listed
+
+    return Figure(figsize=(width, height), **settings)
+
+
+def ticks(axes: Any, values: Iterable[float], *, axis: str = "x", scale: str | None = "log") -> None:
+    """Ticks at these values alone, written as they are, on an axis of that scale (None: as it is)."""
+    places = sorted(set(values))
+    if scale is not None:
+        axes.set(**{f"{axis}scale": scale})
+    axes.set(**{f"{axis}ticks": places, f"{axis}ticklabels": [f"{value:g}" for value in places]})
+    axes.minorticks_off()
+
+
+def draw_dots(
+    axes: Any, place: float, values: Sequence[float], colour: str, *, width: float = 0.3, **style: Any
+) -> None:
+    """Values as dots in their order, spread over ``width`` round their place."""
+    shifts = [width * (k / max(1, len(values) - 1) - 0.5) for k in range(len(values))]
+    axes.plot([place + shift for shift in shifts], sorted(values), ".", color=colour, **style)
+
+
+def draw_lines(
+    title: str, samples: Samples, *, x: str, y: str, claim: Mark | None = None, upright: Mark | None = None,
+    most: float = math.inf,
+) -> Any:  # fmt: skip
+    """One line a series with its confidence intervals, which never reach below 0 where the mean does not, nor above ``most`` (1 of
+    shares); the claim's threshold dashed, what happens at an x (saturation) as a dotted upright."""
+    figure, axes = chart(title, xlabel=x, ylabel=y)
+    for k, (name, points) in enumerate(_by_series(samples).items()):
+        xs = sorted(points)
+        style = {"marker": MARKS[k % len(MARKS)], "linestyle": _DASHES[k // len(HUES) % len(_DASHES)]}
+        means, reach = _whiskers([points[x] for x in xs], most)
+        axes.errorbar(xs, means, yerr=reach, label=name, color=HUES[k % len(HUES)], **style)
+    if upright is not None:
+        axes.axvline(upright[0], color=RED, linestyle=":", linewidth=1.2, label=upright[1])
+    _finish(axes, claim)
+    return figure
+
+
+def draw_bars(title: str, samples: Samples, *, y: str, low: float | None = None, claim: Mark | None = None) -> Any:
+    """Groups of bars, one a series. ``low``: where the axis begins (0 where None)."""
+    figure, axes = chart(title, ylabel=y)
+    series = _by_series(samples)
+    groups = list(dict.fromkeys(group for bars in series.values() for group in bars))
+    width = 0.8 / max(len(series), 1)
+    for k, (name, bars) in enumerate(series.items()):
+        places = [i + (k - (len(series) - 1) / 2) * width for i, group in enumerate(groups) if group in bars]
+        means, reach = _whiskers([bars[group] for group in groups if group in bars], math.inf)
+        style = {"color": HUES[k % len(HUES)], "hatch": _HATCHES[k // len(HUES) % len(_HATCHES)]}
+        axes.bar(places, means, width * 0.92, yerr=reach, label=name, **style)
+    many = len(groups) > 4
+    axes.set_xticks(range(len(groups)), groups, rotation=20 if many else 0, ha="right" if many else "center")
+    axes.set_ylim(bottom=low)
+    _finish(axes, claim)
+    return figure
+
+
+def _by_series(samples: Samples) -> dict[str, dict[Any, tuple[float, float]]]:
+    """Series -> place -> (mean, half width of its interval)."""
+    found: dict[str, dict[Any, tuple[float, float]]] = {}
+    for (name, place), values in samples.items():
+        found.setdefault(name, {})[place] = (values[0], values[1]) if isinstance(values, tuple) else spread(values)
+    return found
+
+
+def _whiskers(points: Sequence[tuple[float, float]], most: float) -> tuple[list[float], list[list[float]]]:
+    """Means, and how far their intervals reach below and above."""
+    reach = [whiskers(mean, half, most) for mean, half in points]
+    return [mean for mean, _ in points], [[below for below, _ in reach], [above for _, above in reach]]
+
+
+def _finish(axes: Any, claim: Mark | None) -> None:
+    if claim is not None:
+        axes.axhline(claim[0], color=INK, linestyle="--", linewidth=1.1, label=claim[1])
+    axes.legend(**BESIDE)
