@@ -15,6 +15,7 @@ from fec.code.block_codes import ReedSolomonBlocks
 from fec.redundancy.block_size import fec_block_size
 from testbed.model.studies.study import Study
 from testbed.model.verdict import Check, Verdict
+from testbed.report.drawing.charts import BLUE, INK, ORANGE, chart, ticks
 from testbed.routing import route_by_name
 from testbed.routing.label_split.spraying import spray
 from topologies.catalog import load_network
@@ -134,33 +135,21 @@ def judge(rows: Sequence[Row]) -> Verdict:
 
 def figures(rows: Sequence[Row]) -> dict[str, Any]:
     """N / M over M, both codes, with what theory says."""
-    import matplotlib.pyplot as plt
-
-    figure, axes = plt.subplots(figsize=(7.5, 4.8))
-    for code, mark, colour, wide in (("reed-solomon", "o", "#0072b2", 9), ("raptorq", "+", "#d55e00", 8)):
+    title = f"Packets a block takes, a quarter of the labels lost (p = {rows[0]['loss']:.3f})"
+    x, y = "M, source packets a block", "N / M until the block decodes"
+    figure, axes = chart(title, size=(7.5, 4.8), xlabel=x, ylabel=y)
+    for code, mark, colour, wide in (("reed-solomon", "o", BLUE, 9), ("raptorq", "+", ORANGE, 8)):
         own = [row for row in rows if row["code"] == code]
         sizes = [row["m"] for row in own]
-        like = {"marker": mark, "markersize": wide, "mfc": "none", "linestyle": "none"}
-        axes.plot(
-            sizes,
-            [r["quantile"] / r["m"] for r in own],
-            **like,
-            color=colour,
-            mew=2,
-            label=f"{code}: all but 1 % of blocks",
-        )
-        axes.plot(sizes, [r["mean"] / r["m"] for r in own], **like, color=colour, mew=0.8, label=f"{code}: mean")
+        like = {"marker": mark, "markersize": wide, "mfc": "none", "linestyle": "none", "color": colour}
+        for name, words, width in (("quantile", "all but 1 % of blocks", 2), ("mean", "mean", 0.8)):
+            taken = [row[name] / row["m"] for row in own]
+            axes.plot(sizes, taken, **like, mew=width, label=f"{code}: {words}")
     every = sorted({(row["m"], row["expected_quantile"]) for row in rows})
     axes.plot([m for m, _ in every], [n / m for m, n in every], "-", lw=1, color="gray", label="equation 25, DER 1 %")
-    axes.axhline(1 / (1 - rows[0]["loss"]), ls="--", lw=1, color="black", label="equation 29: 1 / (1 - p)")
-    axes.set_xscale("log")
-    ticks = sorted({row["m"] for row in rows})
-    axes.set_xticks(ticks, [str(m) for m in ticks])
-    axes.minorticks_off()
-    axes.set(xlabel="M, source packets a block", ylabel="N / M until the block decodes")
-    axes.set_title(f"Packets a block takes, a quarter of the labels lost (p = {rows[0]['loss']:.3f})")
-    axes.grid(alpha=0.3)
-    axes.legend(fontsize="small")
+    axes.axhline(1 / (1 - rows[0]["loss"]), ls="--", lw=1, color=INK, label="equation 29: 1 / (1 - p)")
+    ticks(axes, (row["m"] for row in rows))
+    axes.legend()
     return {"packets_a_block": figure}
 
 

@@ -14,6 +14,7 @@ from testbed.metapath.judgement import MAX_LOST_S
 from testbed.metapath.plan import SLACK_S
 from testbed.model.studies.study import Study
 from testbed.model.verdict import Check, Evidence, Verdict
+from testbed.report.drawing.charts import BELOW, INK, chart, panels
 from testbed.results.study_store import Row
 from topologies.network import label_of
 
@@ -347,20 +348,15 @@ def figures(rows: Sequence[Row]) -> dict[str, Any]:
 
 
 def _crowded_figure(rows: Sequence[Row]) -> Any:
-    import matplotlib.pyplot as plt
-
-    figure, (left, right) = plt.subplots(1, 2, figsize=(9.5, 3.8))
-    figure.subplots_adjust(wspace=0.5)
+    figure, (left, right) = panels(9.5, 3.8, columns=2)
     spread = _of(rows, "ft-drb, four paths", "crowded")
     for number, row in enumerate(spread):
         at = [path["path"] + 0.06 * number for path in row["paths"]]
         left.plot(at, [path["share"] for path in row["paths"]], "o", color="C0", label="" if number else "measured")
         predicted = [path["predicted_share"] for path in row["paths"]]
         left.plot(at, predicted, "x", color="k", label="" if number else "1 / latency, as a share (equation 3.8)")
-    left.set_xlabel("path of the metapath (0: the crowded minimal one)")
-    left.set_ylabel("share of the packets")
-    left.set_xticks(range(4))
-    left.set_ylim(0, 1)
+    left.set(xlabel="path of the metapath (0: the crowded minimal one)", ylabel="share of the packets")
+    left.set(xticks=range(4), ylim=(0, 1))
     for place, name in enumerate(CROWDED):
         for row in _of(rows, name, "crowded"):
             middle, slow = row["latency_during_ms"]
@@ -368,34 +364,28 @@ def _crowded_figure(rows: Sequence[Row]) -> Any:
             right.plot(middle, place, "o", color="C0", label="median" if not place and not row["repeat"] else "")
             right.plot(slow, place, "s", color="C1", label="95th percentile" if not place and not row["repeat"] else "")
     right.set_yticks(range(len(CROWDED)), [name.replace(", ", ",\n") for name in CROWDED.values()])
-    right.set_xscale("log")
-    right.set_xlabel("latency beside TCP, ms")
-    right.set_ylim(2.4, -0.4)
+    right.set(xscale="log", xlabel="latency beside TCP, ms", ylim=(2.4, -0.4))
     for axes in (left, right):
-        axes.grid(alpha=0.3)
-        axes.legend(fontsize="small", loc="upper center", bbox_to_anchor=(0.5, -0.17), ncols=2)
+        axes.legend(**BELOW)
     return figure
 
 
 def _lost_figure(rows: Sequence[Row]) -> Any:
-    import matplotlib.pyplot as plt
-
-    figure, axes = plt.subplots(figsize=(7.5, 3.8))
-    for shift, kind, mark in ((-0.12, "down", "o"), (0.12, "blackhole", "s")):
+    x = f"packets lost in a fault of {LASTS_S:g} s, ms of the stream ({RATE_PPS:g} packets/s)"
+    figure, axes = chart(size=(7.5, 3.8), xlabel=x)
+    for shift, kind, mark, words in (
+        (-0.12, "down", "C0o", "carrier lost"),
+        (0.12, "blackhole", "C1s", "silent blackhole"),
+    ):
         for place, routing in enumerate(NAMES):
             lost = [1e3 * row["lost_s"] for row in _of(rows, routing, kind)]
-            label = {"down": "carrier lost", "blackhole": "silent blackhole"}[kind] if place == 0 else None
-            axes.plot(
-                lost, [place + shift] * len(lost), mark, color="C0" if kind == "down" else "C1", alpha=0.6, label=label
-            )
-    axes.axvline(1e3 * MAX_LOST_S, color="k", linestyle="--", linewidth=1, label="50 ms, the bound for FT-DRB at a cut")
+            axes.plot(lost, [place + shift] * len(lost), mark, alpha=0.6, label=words if place == 0 else None)
+    axes.axvline(1e3 * MAX_LOST_S, color=INK, linestyle="--", linewidth=1, label="50 ms, the bound for FT-DRB at a cut")
     axes.set_xscale("symlog", linthresh=1)
     axes.set_xlim(left=-0.2)
     axes.set_yticks(range(len(NAMES)), list(NAMES.values()))
     axes.invert_yaxis()
-    axes.set_xlabel(f"packets lost in a fault of {LASTS_S:g} s, ms of the stream ({RATE_PPS:g} packets/s)")
-    axes.grid(alpha=0.3, axis="x")
-    axes.legend(fontsize="small", loc="upper center", bbox_to_anchor=(0.4, -0.17), ncols=3)
+    axes.legend(**BELOW | {"ncols": 3})
     return figure
 
 

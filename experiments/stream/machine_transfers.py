@@ -19,6 +19,7 @@ from testbed.faults.fault import Fault
 from testbed.machines.asked import MachinesRequest
 from testbed.model.studies.study import Study
 from testbed.model.verdict import Check, Verdict
+from testbed.report.drawing.charts import chart
 from testbed.striping.plan import StripingOptions
 from testbed.striping.session import plan_session, run_session
 
@@ -210,17 +211,12 @@ def _broken_check(name: str, row: Row, one: Row) -> Check:
 
 def figures(rows: Sequence[Row]) -> dict[str, Any]:
     """Share of the predicted throughput over the number of machines."""
-    from matplotlib import pyplot as plt
-
-    figure, axes = plt.subplots(figsize=(6, 4))
+    figure, axes = chart(size=(6, 4), xlabel="machines", ylabel="measured over liquid throughput")
     for marker, case in zip("os^", CASES, strict=True):
         own = [row for row in rows if row["case"] == case and row["shares"]]
         axes.plot([row["machines"] for row in own], [row["shares"][0] for row in own], marker=marker, label=case)
-    axes.set(xlabel="machines", ylabel="measured over liquid throughput", xticks=list(MACHINES))
-    axes.set_ylim(bottom=0)
-    axes.grid(alpha=0.3)
-    axes.legend(fontsize="small")
-    figure.tight_layout()
+    axes.set(xticks=list(MACHINES), ylim=(0, None))
+    axes.legend()
     return {"throughput": figure}
 
 

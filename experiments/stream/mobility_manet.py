@@ -11,6 +11,7 @@ from typing import Any
 from testbed.faults.schedules import PoissonFaults
 from testbed.model.studies.study import Study
 from testbed.model.verdict import Check, Verdict
+from testbed.report.drawing.charts import BELOW, INK, chart
 from testbed.results.study_store import Row
 from testbed.stream.plan import StreamParameters
 
@@ -114,32 +115,23 @@ def _frame_checks(row: Row, name: str) -> list[Check]:
 
 def figures(rows: Sequence[Row]) -> dict[str, Any]:
     """Loss frame by frame, and how long each change took."""
-    import matplotlib.pyplot as plt
-
-    loss, axes = plt.subplots(figsize=(7.0, 4.2))
+    title = f"{rows[0]['nodes']} nodes, a frame every {rows[0]['frame_s']:g} s"
+    x = "frame (links that vanish at its end are counted in it)"
+    loss, axes = chart(title, size=(7.0, 4.2), xlabel=x, ylabel="packets lost, %")
+    title = "From the links' change to the last switch that follows the new plan"
+    change, below = chart(title, size=(7.0, 3.4), xlabel="frame", ylabel="change of the plan, s")
     for k, row in enumerate(rows):
-        frames = row["frames_measured"]
-        at = [frame["frame"] for frame in frames]
-        axes.plot(
-            at, [100 * f["predicted_loss"] for f in frames], f"C{k}-", linewidth=1, label=f"predicted, {_name(row)}"
-        )
-        axes.plot(at, [100 * f["measured_loss"] for f in frames], f"C{k}o", fillstyle="none", label="measured")
-    axes.set_xlabel("frame (links that vanish at its end are counted in it)")
-    axes.set_ylabel("packets lost, %")
-    axes.set_title(f"{rows[0]['nodes']} nodes, a frame every {rows[0]['frame_s']:g} s")
-    axes.xaxis.get_major_locator().set_params(integer=True)
-    axes.legend(fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.14))
-    change, below = plt.subplots(figsize=(7.0, 3.4))
-    for k, row in enumerate(rows):
-        frames = [frame for frame in row["frames_measured"] if frame["change_s"] is not None]
+        measured = row["frames_measured"]
+        for name, style, words in (("predicted", "-", f"predicted, {_name(row)}"), ("measured", "o", "measured")):
+            lost = [100 * frame[f"{name}_loss"] for frame in measured]
+            axes.plot([frame["frame"] for frame in measured], lost, f"C{k}{style}", fillstyle="none", label=words)
+        frames = [frame for frame in measured if frame["change_s"] is not None]
         below.plot([f["frame"] for f in frames], [f["change_s"] for f in frames], f"C{k}o-", label=_name(row))
-    below.axhline(1.0, color="k", linestyle="--", label="1 s, the bound")
-    below.set_xlabel("frame")
-    below.set_ylabel("change of the plan, s")
+    below.axhline(1.0, color=INK, linestyle="--", label="1 s, the bound")
     below.set_ylim(bottom=0)
-    below.set_title("From the links' change to the last switch that follows the new plan")
-    below.xaxis.get_major_locator().set_params(integer=True)
-    below.legend(fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.18))
+    for each in (axes, below):
+        each.xaxis.get_major_locator().set_params(integer=True)
+        each.legend(**BELOW | {"ncols": 1})
     return {"loss": loss, "changes": change}
 
 

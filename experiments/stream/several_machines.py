@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from testbed.errors import InvalidRunError
 from testbed.model.studies.study import Study
 from testbed.model.verdict import Check, Verdict
+from testbed.report.drawing.charts import MARKS, chart
 from testbed.stream.mobility import Movement, frame_names
 from testbed.stream.plan import StreamParameters
 from testbed.stream.planning import EachLink
@@ -168,25 +169,16 @@ def clock_check(row: Row) -> Check:
 
 def figures(rows: Sequence[Row]) -> dict[str, Any]:
     """Losses of every fault on several machines over those on one."""
-    from matplotlib import pyplot as plt
-
     alone = {row["case"]: row for row in rows if row["machines"] == 1}
-    figure, axes = plt.subplots(figsize=(6, 5))
+    figure, axes = chart(size=(6, 5), xlabel="loss of a fault on one machine, %", ylabel="on several machines, %")
     for number, row in enumerate(row for row in rows if row["machines"] > 1 and row["losses"]):
         one = alone[row["case"]]
-        axes.plot(
-            [100 * x for x in one["losses"]],
-            [100 * x for x in row["losses"]],
-            marker="o^sDvP*X"[number % 8],
-            linestyle="none",
-            label=f"{row['case']}, {row['machines']} machines",
-        )
+        at, measured = ([100 * loss for loss in each["losses"]] for each in (one, row))
+        label = f"{row['case']}, {row['machines']} machines"
+        axes.plot(at, measured, MARKS[number % len(MARKS)], label=label)
     most = 100 * max((x for row in rows for x in row["losses"]), default=0.01)
     axes.plot([0, most], [0, most], "k:", linewidth=1, label="the same")
-    axes.set(xlabel="loss of a fault on one machine, %", ylabel="on several machines, %")
-    axes.grid(alpha=0.3)
-    axes.legend(fontsize="small")
-    figure.tight_layout()
+    axes.legend()
     return {"losses": figure}
 
 

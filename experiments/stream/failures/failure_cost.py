@@ -19,6 +19,7 @@ from testbed.faults.schedules import PoissonFaults
 from testbed.model.code_words import code_words
 from testbed.model.studies.study import Study
 from testbed.model.verdict import Check, Verdict
+from testbed.report.drawing.charts import panels, ticks
 from testbed.stream.plan import StreamPlan
 from testbed.stream.prediction.expected_redundancy import StateCosts
 
@@ -224,33 +225,24 @@ def _at_rest(rows: Sequence[Row]) -> Check:
 
 def figures(rows: Sequence[Row]) -> dict[str, Any]:
     """Packets a failure by its duration, and by cable."""
-    import matplotlib.pyplot as plt
-
-    figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4.8))
+    figure, (left, right) = panels(11, 4.8, columns=2)
     for number, network in enumerate(dict.fromkeys(row["network"] for row in rows)):
         own = [row for row in rows if row["network"] == network]
         _draw_by_duration(left, own, f"C{number}", network)
         cables = [one for row in own for one in row["by_cable"]]
         at, drawn = [one["predicted"] for one in cables], [one["measured"] for one in cables]
         right.plot(at, drawn, "o", color=f"C{number}", fillstyle="none", label=network)
-    lasting = sorted({row["lasts_s"] for row in rows})
-    left.set_xticks(lasting, [f"{lasts_s:g}" for lasts_s in lasting])
-    left.minorticks_off()
+    ticks(left, (row["lasts_s"] for row in rows))
     left.plot([], [], "ko", label="measured, without the transient")
     left.plot([], [], "kx", label="measured, all packets")
     left.plot([], [], "k:", label="rival: as the shortest")
     most = max([one["predicted"] for row in rows for one in row["by_cable"]], default=1.0)
     right.plot([0, most], [0, most], "k--", linewidth=1, label="as predicted")
     left.set(xlabel="duration of a failure, s", ylabel="packets beyond rest a failure", title="by duration")
-    right.set(
-        xlabel="N for the cable's labels, less N at rest",
-        ylabel="packets sent a block, less N at rest",
-        title="by cable, while it alone is broken",
-    )
+    right.set(xlabel="N for the cable's labels, less N at rest", ylabel="packets sent a block, less N at rest")
+    right.set_title("by cable, while it alone is broken")
     for axes in (left, right):
-        axes.grid(alpha=0.3)
-        axes.legend(fontsize=8)
-    figure.tight_layout()
+        axes.legend()
     return {"failure_cost": figure}
 
 

@@ -15,6 +15,7 @@ from experiments.stream.failures.failing_streams import cost_figures
 from testbed.faults.schedules import PoissonFaults
 from testbed.model.studies.study import Study
 from testbed.model.verdict import Check, Verdict
+from testbed.report.drawing.charts import BELOW, chart
 from testbed.results.study_store import Row
 from testbed.stream.plan import StreamParameters
 
@@ -159,9 +160,9 @@ def _given(rows: Sequence[Row], name: str) -> Check:
 
 def figures(rows: Sequence[Row]) -> dict[str, Any]:
     """Redundancy over the rate of failures."""
-    import matplotlib.pyplot as plt
-
-    figure, axes = plt.subplots(figsize=(6.4, 4.2))
+    title = f"{NETWORK}, {SOURCE} to {SINK}: {sum(row['failures'] for row in rows)} failures"
+    x, y = "failures of each cable, 1/s (each lasts 1 s)", "redundancy, packets beyond rest over those of rest"
+    figure, axes = chart(title, size=(6.4, 4.2), xlabel=x, ylabel=y)
     pooled = by_rate(rows)
     rates, own = list(pooled), list(pooled.values())
     low, high = ([_mean(o, "mean") + sign * DEVIATIONS * _spread(o) for o in own] for sign in (-1, 1))
@@ -170,18 +171,12 @@ def figures(rows: Sequence[Row]) -> dict[str, Any]:
         ("mean", "k-", "expected, any number of failures at once"),
         ("equation_45", "C0--", "equation 45, corrected (one or two at once)"),
         ("singles_only", "C1:", "single failures only"),
-    ):
-        axes.plot(rates, [_mean(o, key) for o in own], style, label=words)
-    for key, style, words in (
         ("redundancy_states", "C2x", "predicted from these failures"),
         ("redundancy", "C3o", "packets sent"),
     ):
         axes.plot(rates, [_mean(o, key) for o in own], style, label=words, fillstyle="none", markersize=8)
-    axes.set_xlabel("failures of each cable, 1/s (each lasts 1 s)")
-    axes.set_ylabel("redundancy, packets beyond rest over those of rest")
     axes.set_ylim(bottom=0)
-    axes.legend(fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.14))
-    axes.set_title(f"{NETWORK}, {SOURCE} to {SINK}: {sum(row['failures'] for row in rows)} failures")
+    axes.legend(**BELOW | {"ncols": 1})
     return {"redundancy": figure}
 
 

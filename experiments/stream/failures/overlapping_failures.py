@@ -14,8 +14,10 @@ from typing import Any
 
 from experiments.stream.failures.failing_streams import simulated_figures
 from experiments.stream.networks import NETWORKS
+from testbed.model.samples import where
 from testbed.model.studies.study import Study
 from testbed.model.verdict import Check, Verdict
+from testbed.report.drawing.charts import ORANGE, panels, ticks
 from testbed.stream.prediction.expected_redundancy import expected_redundancy
 
 Row = Mapping[str, Any]
@@ -119,34 +121,25 @@ def _given(rows: Sequence[Row]) -> Check:
 
 def figures(rows: Sequence[Row]) -> dict[str, Any]:
     """Redundancy over failures in force, relative to single failures alone."""
-    import matplotlib.pyplot as plt
-
     networks = list(dict.fromkeys(row["network"] for row in rows))
-    figure, panels = plt.subplots(1, len(networks), figsize=(5.5 * len(networks), 4.6), squeeze=False)
-    for axes, network in zip(panels[0], networks, strict=True):
-        rates = sorted({row["in_force"] for row in rows if row["network"] == network})
-        means = [pooled([r for r in rows if (r["network"], r["in_force"]) == (network, rate)]) for rate in rates]
-        for key, style, words in (
-            ("mean", "k_-", "all states"),
-            ("equation_45", "C0x--", "equation 45, corrected"),
-        ):
-            axes.plot(rates, [one[key] / one["singles_only"] for one in means], style, label=words, markersize=9)
-        axes.axhline(1, color="C1", linestyle=":", label="single failures alone")
-        axes.errorbar(
-            rates,
-            [one["measured"] / one["singles_only"] for one in means],
-            yerr=[1.96 * one["deviation"] / one["singles_only"] for one in means],
-            fmt="C3o",
-            fillstyle="none",
-            label="measured, 95 % of chance",
+    figure, every = panels(5.5 * len(networks), 4.6, columns=len(networks))
+    for axes, network in zip(every, networks, strict=True):
+        own = where(rows, network=network)
+        rates = sorted({row["in_force"] for row in own})
+        means = [pooled(where(own, in_force=rate)) for rate in rates]
+        mean, corrected, measured, deviation = (
+            [one[key] / one["singles_only"] for one in means]
+            for key in ("mean", "equation_45", "measured", "deviation")
         )
-        axes.set(xscale="log", xlabel="failures in force on average (N t / d)", title=network, ylim=(0, None))
-        axes.set_xticks(rates, [f"{rate:g}" for rate in rates])
-        axes.minorticks_off()
+        axes.plot(rates, mean, "k_-", label="all states", markersize=9)
+        axes.plot(rates, corrected, "C0x--", label="equation 45, corrected", markersize=9)
+        axes.axhline(1, color=ORANGE, linestyle=":", label="single failures alone")
+        bars, words = [1.96 * half for half in deviation], "measured, 95 % of chance"
+        axes.errorbar(rates, measured, yerr=bars, fmt="C3o", fillstyle="none", label=words)
+        axes.set(xlabel="failures in force on average (N t / d)", title=network, ylim=(0, None))
         axes.set_ylabel("mean redundancy, over that of single failures")
-        axes.grid(alpha=0.3)
-        axes.legend(fontsize=8)
-    figure.tight_layout()
+        ticks(axes, rates)
+        axes.legend()
     return {"overlaps": figure}
 
 

@@ -21,6 +21,7 @@ from fec.redundancy.block_size import fec_block_size
 from testbed.model.code_words import code_words
 from testbed.model.studies.study import Study
 from testbed.model.verdict import Check, Verdict
+from testbed.report.drawing.charts import panels, ticks
 from testbed.stream.plan import StreamParameters
 from testbed.stream.planning import PlanOptions, build_plan
 from testbed.stream.prediction.expected_redundancy import (
@@ -269,9 +270,7 @@ def _streams(unavailable: float, rows: Sequence[Row]) -> list[Check]:
 
 def figures(rows: Sequence[Row]) -> dict[str, Any]:
     """Redundancy over unavailability by layer, relative to the first layer: the mean of the networks, and the network of the packets."""
-    import matplotlib.pyplot as plt
-
-    figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4.8))
+    figure, (left, right) = panels(11, 4.8, columns=2)
     whole = whole_networks(rows)
     at = [100 * u for u in UNAVAILABLE]
     for number, layers in enumerate(LAYERS):
@@ -289,19 +288,16 @@ def figures(rows: Sequence[Row]) -> dict[str, Any]:
             own = [row for row in packets if (row["layers"], row["unavailable"]) == (layers, u)]
             spread = math.sqrt(sum(row["expected"]["spread"] ** 2 for row in own)) / len(own)
             mean = sum(map(_sent, own)) / len(own)
-            right.plot([100 * u * aside], [sum(map(_expected, own)) / len(own) / u], "_", color=colour, markersize=14)
-            right.errorbar(
-                [100 * u * aside], [mean / u], yerr=[1.96 * spread / u], fmt="o", color=colour, fillstyle="none"
-            )
+            place, style = 100 * u * aside, {"color": colour, "fillstyle": "none"}
+            right.plot(place, sum(map(_expected, own)) / len(own) / u, "_", color=colour, markersize=14)
+            right.errorbar(place, mean / u, yerr=1.96 * spread / u, fmt="o", **style)
     right.set(title=SHOWN[0], ylabel="mean redundancy, over unavailability")
     right.plot([], [], "k_", markersize=14, label="expected of packets: no answer without reports")
     right.plot([], [], "ko", fillstyle="none", label="packets sent, 95 % of chance")
     for axes in (left, right):
-        axes.set(xscale="log", xlabel="time for which each cable is broken: rate x duration, %")
-        axes.set_xticks([0.01, 0.1, 1, 10], ["0.01", "0.1", "1", "10"])
-        axes.grid(alpha=0.3)
-        axes.legend(fontsize=8, loc="upper left")
-    figure.tight_layout()
+        axes.set_xlabel("time for which each cable is broken: rate x duration, %")
+        ticks(axes, (0.01, 0.1, 1, 10))
+        axes.legend(loc="upper left")
     return {"overlaps_by_layer": figure}
 
 

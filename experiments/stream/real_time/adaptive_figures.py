@@ -6,15 +6,17 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from testbed.report.drawing.charts import AMBER, BLUE, GREEN, INK, ORANGE, PURPLE, SKY, panels, ticks
+
 Row = Mapping[str, Any]
 STYLES = {
-    "clairvoyant": ("#000000", "--", "x"),
-    "diagnosing": ("#cc79a7", "-", "D"),
-    "estimating": ("#0072b2", "-", "o"),
-    "estimating, short hold": ("#56b4e9", "-", "s"),
-    "none": ("#e69f00", ":", "*"),
-    "fixed, at rest": ("#d55e00", ":", "v"),
-    "fixed, for the worst": ("#009e73", ":", "^"),
+    "clairvoyant": (INK, "--", "x"),
+    "diagnosing": (PURPLE, "-", "D"),
+    "estimating": (BLUE, "-", "o"),
+    "estimating, short hold": (SKY, "-", "s"),
+    "none": (AMBER, ":", "*"),
+    "fixed, at rest": (ORANGE, ":", "v"),
+    "fixed, for the worst": (GREEN, ":", "^"),
 }
 MEASURES = (
     ("overhead", "parity sent,\n% of the source packets"),
@@ -25,44 +27,43 @@ MEASURES = (
 
 def outcome_figures(rows: Sequence[Row], patterns: Mapping[str, str], senders: Sequence[str]) -> dict[str, Any]:
     """``spent-and-lost``: a column a pattern, a row a measure. ``first-decode``: from a failure to the first block that decodes."""
-    from matplotlib.figure import Figure
-
     named = [pattern for pattern in patterns if any(row["pattern"] == pattern for row in rows)]
-    figure = Figure(figsize=(4.6 * len(named), 9.2), layout="constrained")
-    grid = figure.subplots(len(MEASURES), len(named), squeeze=False, sharey="row")
-    for column, pattern in enumerate(named):
-        for line, (key, words) in enumerate(MEASURES):
-            axes = grid[line][column]
-            for sender in senders:
-                _line(axes, rows, pattern, sender, lambda row, key=key: 100 * row[key])
-            axes.set_ylabel(words if column == 0 else "")
-        grid[0][column].set_title(pattern)
-        grid[-1][column].set_xlabel(patterns[pattern])
-    for line in grid:
-        line[0].set_ylim(bottom=0)  # last: it ends the scaling of the whole row
-    _legend(figure, grid[0][0], senders)
+    figure, every = panels(4.6 * len(named), 9.2, len(MEASURES), len(named), sharey="row")
+    for number, axes in enumerate(every):
+        (line, column), (key, words) = divmod(number, len(named)), MEASURES[number // len(named)]
+        for sender in senders:
+            _line(axes, rows, named[column], sender, lambda row, key=key: 100 * row[key])
+        _label(axes, words, named[column], patterns, first=not line, last=line == len(MEASURES) - 1, left=not column)
+    for axes in every[:: len(named)]:
+        axes.set_ylim(bottom=0)  # last: it ends the scaling of the whole row
+    _legend(figure, every[0], senders)
     return {"spent-and-lost": figure, "first-decode": _decode_figure(rows, patterns, senders)}
 
 
 def _decode_figure(rows: Sequence[Row], patterns: Mapping[str, str], senders: Sequence[str]) -> Any:
-    from matplotlib.figure import Figure
-
     named = [pattern for pattern in patterns if any(row["pattern"] == pattern for row in rows) and pattern != "ramps"]
-    figure = Figure(figsize=(5.2 * len(named), 6.4), layout="constrained")
-    grid = figure.subplots(2, len(named), squeeze=False, sharey="row")
-    for column, pattern in enumerate(named):
-        upper, lower = grid[0][column], grid[1][column]
+    figure, every = panels(5.2 * len(named), 6.4, 2, len(named), sharey="row")
+    for number, axes in enumerate(every):
+        line, column = divmod(number, len(named))
         for sender in senders:
-            _line(upper, rows, pattern, sender, _median_ms)
-            _line(lower, rows, pattern, sender, _none_share)
-        upper.set_ylabel("median time from a failure to the\nfirst block that decodes, ms" if column == 0 else "")
-        lower.set_ylabel("failures during which\nno block decodes, %" if column == 0 else "")
-        lower.set_ylim(-4, 104)
-        upper.set_title(pattern)
-        lower.set_xlabel(patterns[pattern])
-    grid[0][0].set_ylim(bottom=0)
-    _legend(figure, grid[0][0], senders)
+            _line(axes, rows, named[column], sender, (_median_ms, _none_share)[line])
+        words = (
+            "median time from a failure to the\nfirst block that decodes, ms",
+            "failures during which\nno block decodes, %",
+        )
+        _label(axes, words[line], named[column], patterns, first=not line, last=bool(line), left=not column)
+    every[0].set_ylim(bottom=0)
+    every[-1].set_ylim(-4, 104)
+    _legend(figure, every[0], senders)
     return figure
+
+
+def _label(
+    axes: Any, words: str, pattern: str, patterns: Mapping[str, str], *, first: bool, last: bool, left: bool
+) -> None:
+    """What a panel's place in the grid has it say."""
+    title, across = pattern if first else "", patterns[pattern] if last else ""
+    axes.set(title=title, xlabel=across, ylabel=words if left else "")
 
 
 def _legend(figure: Any, axes: Any, senders: Sequence[str]) -> None:
@@ -83,17 +84,6 @@ def _line(axes: Any, rows: Sequence[Row], pattern: str, sender: str, value: Any)
     own = sorted((row["at"], value(row)) for row in rows if (row["pattern"], row["sender"]) == (pattern, sender))
     shown = [(at, y) for at, y in own if y is not None]
     colour, style, mark = STYLES[sender]
-    axes.plot(
-        [at for at, _ in shown],
-        [y for _, y in shown],
-        color=colour,
-        linestyle=style,
-        marker=mark,
-        fillstyle="none",
-        label=sender,
-    )
-    axes.set_xscale("log")
-    ticks = [at for at, _ in own]
-    axes.set_xticks(ticks, [f"{at:g}" for at in ticks])
-    axes.minorticks_off()
-    axes.grid(alpha=0.3)
+    look = {"color": colour, "linestyle": style, "marker": mark, "fillstyle": "none"}
+    axes.plot([at for at, _ in shown], [y for _, y in shown], label=sender, **look)
+    ticks(axes, (at for at, _ in own))

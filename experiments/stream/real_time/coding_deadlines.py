@@ -12,6 +12,7 @@ from typing import Any
 from testbed.faults.fault import Fault
 from testbed.model.studies.study import Study
 from testbed.model.verdict import Check, Verdict
+from testbed.report.drawing.charts import panels
 from testbed.stream.plan import StreamParameters
 from testbed.stream.session import SessionRequest, plan_session, run_session
 from testbed.stream.simulated import SimulatedStreamFabric
@@ -100,29 +101,18 @@ def _late(row: Row) -> float:
 
 def figures(rows: Sequence[Row]) -> dict[str, Any]:
     """Late packets of the transient over the buffer, a line a block length; time to the answer beside it."""
-    import matplotlib.pyplot as plt
-
-    figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4.6))
+    figure, (left, right) = panels(11, 4.6, columns=2)
     for m, mark in zip(dict.fromkeys(row["m"] for row in rows), "osD^v", strict=False):
         own = [row for row in rows if row["m"] == m]
         label = f"M = {m} ({1000 * own[0]['block_s']:.0f} ms a block)"
-        left.plot(
-            [r["playback_s"] for r in own],
-            [r["transient_late"] + r["steady_late"] for r in own],
-            mark + "-",
-            label=label,
-        )
-        right.plot(
-            [r["playback_s"] for r in own], [1000 * (r["reaction_s"] or 0) for r in own], mark + "-", label=label
-        )
-    left.set(
-        xlabel="playback buffer, s", ylabel="source packets late or lost", title="A quarter of the packets lost for 3 s"
-    )
-    right.set(xlabel="playback buffer, s", ylabel="ms from failure to larger blocks", title="The sender's answer")
+        at = [row["playback_s"] for row in own]
+        left.plot(at, [row["transient_late"] + row["steady_late"] for row in own], mark + "-", label=label)
+        right.plot(at, [1000 * (row["reaction_s"] or 0) for row in own], mark + "-", label=label)
+    left.set(title="A quarter of the packets lost for 3 s", ylabel="source packets late or lost")
+    right.set(title="The sender's answer", ylabel="ms from failure to larger blocks")
     for axes in (left, right):
-        axes.grid(alpha=0.3)
-        axes.legend(fontsize="small")
-    figure.tight_layout()
+        axes.set_xlabel("playback buffer, s")
+        axes.legend()
     return {"deadlines": figure}
 
 

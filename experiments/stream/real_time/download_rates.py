@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from testbed.download.judgement import judge_download
 from testbed.download.simulated import simulate_download
 from testbed.download.workload import download_plan
+from testbed.model.samples import where
 from testbed.model.studies.study import Study
 from testbed.model.verdict import Check, Verdict
+from testbed.report.drawing.charts import panels
 
 Row = Mapping[str, Any]
 PAIRS = {"swiss-t1": ("s1", "s6"), "optical-cloud": ("x1", "x14"), "torus:4x4": ("s0_0", "s2_2")}
@@ -122,31 +125,23 @@ def _seconds(row: Row) -> float:
 
 def figures(rows: Sequence[Row]) -> dict[str, Any]:
     """How full the last kilometre was, second by second: a row a network, a column a fabric, the first code."""
-    import matplotlib.pyplot as plt
-
     first = rows[0]["code"]
     networks = list(dict.fromkeys(row["network"] for row in rows))
     fabrics = list(dict.fromkeys(row["fabric"] for row in rows))
-    figure, grid = plt.subplots(
-        len(networks), len(fabrics), figsize=(11, 3.4 * len(networks)), squeeze=False, sharex=True, sharey=True
-    )
-    for line, network in enumerate(networks):
-        for column, fabric in enumerate(fabrics):
-            axes = grid[line][column]
-            for row in rows:
-                if (row["network"], row["fabric"], row["code"]) == (network, fabric, first):
-                    at = [BIN_S * (k + 0.5) for k in range(len(row["arrived"]))]
-                    share = [100 * count / BIN_S / row["asked_pps"] for count in row["arrived"]]
-                    axes.plot(at, share, label=row["download"])
-                    axes.axvspan(*row["outage_s"][0], color="0.92", zorder=0)
-            axes.set_title(f"{network}, {fabric}, {first}")
-            axes.grid(alpha=0.3)
-        grid[line][0].set_ylabel("arrivals, % of the rate asked for")
-    for axes in grid[-1]:
+    figure, every = panels(11, 3.4 * len(networks), len(networks), len(fabrics), sharex=True, sharey=True)
+    for axes, (network, fabric) in zip(every, itertools.product(networks, fabrics), strict=True):
+        for row in where(rows, network=network, fabric=fabric, code=first):
+            at = [BIN_S * (k + 0.5) for k in range(len(row["arrived"]))]
+            share = [100 * count / BIN_S / row["asked_pps"] for count in row["arrived"]]
+            axes.plot(at, share, label=row["download"])
+            axes.axvspan(*row["outage_s"][0], color="0.92", zorder=0)
+        axes.set_title(f"{network}, {fabric}, {first}")
+    for axes in every[:: len(fabrics)]:
+        axes.set_ylabel("arrivals, % of the rate asked for")
+    for axes in every[-len(fabrics) :]:
         axes.set_xlabel("s (grey: the most loaded link is down)")
-    grid[0][0].legend(fontsize="small")
-    grid[0][0].set_ylim(bottom=0)
-    figure.tight_layout()
+    every[0].legend()
+    every[0].set_ylim(bottom=0)
     return {"arrivals": figure}
 
 

@@ -14,6 +14,7 @@ from testbed.faults.fault import Fault
 from testbed.model import samples
 from testbed.model.studies.study import Study
 from testbed.model.verdict import Check, Verdict
+from testbed.report.drawing.charts import chart
 from testbed.stream.judgement.lateness import MAX_LAG
 from testbed.stream.measurements import FloatArray, StreamMeasurements
 from testbed.stream.plan import StreamParameters, StreamPlan
@@ -230,18 +231,14 @@ def _notes(rows: Sequence[Row]) -> list[str]:
 
 def figures(rows: Sequence[Row]) -> dict[str, Any]:
     """How many source packets came within a delay, a line a case; lost ones never come."""
-    import matplotlib.pyplot as plt
-
-    figure, axes = plt.subplots(figsize=(7.5, 4.6))
+    title = f"VOIP through a last kilometre of {LAST_BPS / 1e6:g} Mbit/s, TCP beside it"
+    x, y = "one-way delay, ms", "source packets that came within it, %"
+    figure, axes = chart(title, size=(7.5, 4.6), xlabel=x, ylabel=y, xlim=(0, 400), ylim=(0, 101))
     for number, case in enumerate(dict.fromkeys(row["case"] for row in rows)):
         own = np.mean([row["delays"] for row in rows if row["case"] == case], axis=0)
         axes.plot(1000 * own, np.arange(101), color=f"C{number}", linestyle="--" if "code" in case else "-", label=case)
     axes.axvline(1000 * IN_TIME_S, color="k", linestyle=":", label=f"{1000 * IN_TIME_S:.0f} ms: a conversation")
-    axes.set(xlabel="one-way delay, ms", ylabel="source packets that came within it, %", xlim=(0, 400), ylim=(0, 101))
-    axes.set_title(f"VOIP through a last kilometre of {LAST_BPS / 1e6:g} Mbit/s, TCP beside it")
-    axes.grid(alpha=0.3)
-    axes.legend(fontsize="small")
-    figure.tight_layout()
+    axes.legend()
     return {"delays": figure}
 
 

@@ -15,6 +15,7 @@ import numpy as np
 from testbed.faults.fault import Fault
 from testbed.model.studies.study import Study
 from testbed.model.verdict import Check, Verdict
+from testbed.report.drawing.charts import panels
 from testbed.stream.plan import StreamParameters, StreamPlan
 from testbed.stream.planning import PlanOptions, build_plan
 from testbed.stream.simulated import SimulatedStreamFabric
@@ -150,11 +151,9 @@ def judge(rows: Sequence[Row]) -> Verdict:
 
 def figures(rows: Sequence[Row]) -> dict[str, Any]:
     """Packets lost for each failure over its length in buffers, a panel a buffer; the bound of any single path beside it."""
-    import matplotlib.pyplot as plt
-
     buffers = list(dict.fromkeys(row["playback_s"] for row in rows))
-    figure, grid = plt.subplots(1, len(buffers), figsize=(4.2 * len(buffers), 4.4), squeeze=False)
-    for axes, playback_s in zip(grid[0], buffers, strict=True):
+    figure, every = panels(4.2 * len(buffers), 4.4, columns=len(buffers))
+    for axes, playback_s in zip(every, buffers, strict=True):
         for sender, mark in zip(SENDERS, "osD^", strict=True):
             own = [row for row in rows if (row["sender"], row["playback_s"]) == (sender, playback_s)]
             at = [row["outage_s"] / playback_s for row in own]
@@ -164,10 +163,8 @@ def figures(rows: Sequence[Row]) -> dict[str, Any]:
         axes.plot(at_least / playback_s, bound, "k--", label="any code on a single path")
         axes.axvline(1.0, color="0.7", linestyle=":")
         axes.set(xlabel="failure, playback buffers", title=f"buffer of {playback_s:g} s")
-        axes.grid(alpha=0.3)
-    grid[0][0].set_ylabel("source packets late or lost for each failure")
-    figure.legend(*grid[0][0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
-    figure.set_layout_engine("constrained")
+    every[0].set_ylabel("source packets late or lost for each failure")
+    figure.legend(*every[0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
     return {"step": figure}
 
 

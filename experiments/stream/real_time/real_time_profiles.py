@@ -9,6 +9,7 @@ from typing import Any
 from testbed.faults.fault import Fault
 from testbed.model.studies.study import Study
 from testbed.model.verdict import Check, Verdict
+from testbed.report.drawing.charts import chart
 from testbed.stream.measurements import StreamMeasurements
 from testbed.stream.plan import StreamParameters, StreamPlan
 from testbed.stream.planning import PlanOptions, build_plan
@@ -156,10 +157,10 @@ def judge(rows: Sequence[Row]) -> Verdict:
 
 def figures(rows: Sequence[Row]) -> dict[str, Any]:
     """Packets lost, a group of bars for each profile and failure; virtual time as marks."""
-    import matplotlib.pyplot as plt
-
     cases = list(dict.fromkeys((row["profile"], row["failure_s"]) for row in rows))
-    figure, axes = plt.subplots(figsize=(8.5, 4.6))
+    figure, axes = chart(
+        "One failure of the most loaded link of each route", size=(8.5, 4.6), ylabel="source packets lost or late"
+    )
     for number, sender in enumerate(SENDERS):
         own = {(row["profile"], row["failure_s"]): row for row in rows if row["sender"] == sender}
         at = [k + 0.26 * (number - 1) for k in range(len(cases))]
@@ -171,10 +172,7 @@ def figures(rows: Sequence[Row]) -> dict[str, Any]:
         range(len(cases)),
         [f"{profile}: {failure_s:g} s\n(buffer {PROFILES[profile]['playback']:g} s)" for profile, failure_s in cases],
     )
-    axes.set_ylabel("source packets lost or late")
-    axes.set_title("One failure of the most loaded link of each route")
-    axes.legend(fontsize="small")
-    figure.tight_layout()
+    axes.legend()
     return {"profiles": figure}
 
 

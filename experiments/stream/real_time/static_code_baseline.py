@@ -17,6 +17,7 @@ from testbed.faults.fault import Fault
 from testbed.faults.schedules import cables_of
 from testbed.model.studies.study import Study
 from testbed.model.verdict import Check, Verdict
+from testbed.report.drawing.charts import panels
 from testbed.stream.endpoints import label_sequence
 from testbed.stream.plan import StreamParameters, StreamPlan
 from testbed.stream.planning import PlanOptions, build_plan
@@ -192,9 +193,7 @@ def longest_without_loss(rows: Sequence[Row]) -> float:
 
 def figures(rows: Sequence[Row]) -> dict[str, Any]:
     """What failures of one length cost, summed over the route's cables; below, what each sender sends."""
-    import matplotlib.pyplot as plt
-
-    figure, (left, right) = plt.subplots(1, 2, figsize=(11.5, 4.8))
+    figure, (left, right) = panels(11.5, 4.8, columns=2)
     for sender, mark in zip(SENDERS, "xosD^", strict=True):
         own = sorted((row for row in rows if row["sender"] == sender), key=lambda row: row["packets"])
         at = [1000 * row["packets"] / RATE_PPS for row in own]
@@ -206,11 +205,8 @@ def figures(rows: Sequence[Row]) -> dict[str, Any]:
     )
     right.set(ylabel="packets sent for each source packet", title="Redundancy, over the whole stream")
     for axes in (left, right):
-        axes.set(xscale="log", xlabel="length of a failure, ms")
-        axes.grid(alpha=0.3)
-        axes.set_ylim(bottom=0)
-    left.legend(fontsize="small")
-    figure.tight_layout()
+        axes.set(xscale="log", xlabel="length of a failure, ms", ylim=(0, None))
+    left.legend()
     return {"static": figure}
 
 

@@ -10,19 +10,21 @@ from typing import Any
 from experiments.stream.ror.layer_checks import FULL, layer_means, layer_name, whole_networks
 from experiments.stream.ror.measured_routes import LABELS, Row, allowed, route_ror
 from experiments.stream.ror.method_checks import MEASURE, METHODS, pairs
+from testbed.model.samples import where
+from testbed.report.drawing.charts import BLUE, INK, ORANGE, panels
 
-PREDICTED, MEASURED, RIVAL = "#000000", "#0072b2", "#d55e00"
+PREDICTED, MEASURED, RIVAL = INK, BLUE, ORANGE
+_OF_ROR = ("predicted", "measured", "uncertainty")
+SHOWN = {"fmt": "o", "color": MEASURED, "capsize": 3}
 
 
 def layer_figures(rows: Sequence[Row]) -> dict[str, Any]:
     """``mean_ror_by_layer`` and ``fall_of_each_network``, a panel for each order of labels."""
-    from matplotlib.figure import Figure
-
-    means = Figure(figsize=(10, 4.4), layout="constrained")
-    falls = Figure(figsize=(10, 4.6), layout="constrained")
-    for number, labels in enumerate(LABELS, start=1):
-        _draw_means(means.add_subplot(1, 2, number), rows, labels)
-        _draw_falls(falls.add_subplot(1, 2, number), rows, labels)
+    means, above = panels(10, 4.4, columns=2)
+    falls, below = panels(10, 4.6, columns=2)
+    for labels, upper, lower in zip(LABELS, above, below, strict=True):
+        _draw_means(upper, rows, labels)
+        _draw_falls(lower, rows, labels)
     return {"mean_ror_by_layer": means, "fall_of_each_network": falls}
 
 
@@ -30,22 +32,19 @@ def _draw_means(axes: Any, rows: Sequence[Row], labels: str) -> None:
     found = layer_means(rows, labels)
     count, at = len(whole_networks(rows, labels)), list(range(len(found)))
     values = list(found.values())
-    axes.set_title(f"{labels} labels, {count} networks")
+    title = f"{labels} labels, {count} networks"
+    axes.set(title=title, xlabel="capillary layers", ylabel="mean ROR", xticks=at)
+    axes.set_xticklabels([layer_name(k) for k in found])
+    predicted, measured, bars = ([getattr(one, name) for one in values] for name in _OF_ROR)
     if values:
-        axes.axhline(values[0].predicted, color=RIVAL, linestyle=":", label="rival: no fall")
-    low = [one.predicted - allowed(labels, one.predicted) for one in values]
-    high = [one.predicted + allowed(labels, one.predicted) for one in values]
+        axes.axhline(predicted[0], color=RIVAL, linestyle=":", label="rival: no fall")
+    low, high = ([ror + sign * allowed(labels, ror) for ror in predicted] for sign in (-1, 1))
     axes.fill_between(at, low, high, color="0.85", label="tolerance")
-    axes.plot(at, [one.predicted for one in values], "--", color=PREDICTED, label="predicted (equation 23)")
-    bars = [one.uncertainty for one in values]
-    measured = [one.measured for one in values]
-    axes.errorbar(at, measured, yerr=bars, fmt="o", color=MEASURED, capsize=4, label="measured, 95 % interval")
-    axes.set_xticks(at, [layer_name(k) for k in found])
+    axes.plot(at, predicted, "--", color=PREDICTED, label="predicted (equation 23)")
+    axes.errorbar(at, measured, yerr=bars, label="measured, 95 % interval", **SHOWN)
     if values:
         axes.set_ylim(0.8 * min(low), 1.04 * max(high))
-    axes.set(xlabel="capillary layers", ylabel="mean ROR")
-    axes.grid(alpha=0.3)
-    axes.legend(fontsize="small", loc="lower left")
+    axes.legend(loc="lower left")
 
 
 def _draw_falls(axes: Any, rows: Sequence[Row], labels: str) -> None:
@@ -59,28 +58,25 @@ def _draw_falls(axes: Any, rows: Sequence[Row], labels: str) -> None:
     axes.plot(span, span, "--", color=PREDICTED, label="as predicted")
     axes.axhline(0, color=RIVAL, linestyle=":", label="rival: no fall")
     bars = [math.hypot(first.uncertainty, last.uncertainty) for first, last in ends]
-    axes.errorbar(x, y, yerr=bars, fmt="o", color=MEASURED, capsize=3, label="a network, 95 % interval")
+    axes.errorbar(x, y, yerr=bars, label="a network, 95 % interval", **SHOWN)
     axes.set(xlabel="predicted fall of ROR, layer 1 to full", ylabel="measured fall", title=f"{labels} labels")
-    axes.grid(alpha=0.3)
-    axes.legend(fontsize="small", loc="upper left")
+    axes.legend(loc="upper left")
 
 
 def method_figures(rows: Sequence[Row]) -> dict[str, Any]:
     """``methods_beside_capillary`` and ``order_of_pairs``, a panel for each order of labels that was measured."""
-    from matplotlib.figure import Figure
-
-    orders = [labels for labels in LABELS if any(row["labels"] == labels for row in rows)]
-    beside = Figure(figsize=(5.2 * len(orders), 4.6), layout="constrained")
-    order = Figure(figsize=(5.2 * len(orders), 4.8), layout="constrained")
-    for number, labels in enumerate(orders, start=1):
-        _draw_beside(beside.add_subplot(1, len(orders), number), rows, labels)
-        _draw_pairs(order.add_subplot(1, len(orders), number), rows, labels)
+    orders = [labels for labels in LABELS if where(rows, labels=labels)]
+    beside, above = panels(5.2 * len(orders), 4.6, columns=len(orders))
+    order, below = panels(5.2 * len(orders), 4.8, columns=len(orders))
+    for labels, upper, lower in zip(orders, above, below, strict=True):
+        _draw_beside(upper, rows, labels)
+        _draw_pairs(lower, rows, labels)
     return {"methods_beside_capillary": beside, "order_of_pairs": order}
 
 
 def _draw_beside(axes: Any, rows: Sequence[Row], labels: str) -> None:
     """Mean difference to capillary routing over the networks where both are finite; the bar is what networks differ by."""
-    own = [row for row in rows if row["labels"] == labels]
+    own = where(rows, labels=labels)
     networks = {row["network"] for row in own}
     finite = {(row["network"], row["method"]): route_ror(row) for row in own if not row["forced"]}
     names = [method for method in METHODS if method != MEASURE]
@@ -99,7 +95,7 @@ def _draw_beside(axes: Any, rows: Sequence[Row], labels: str) -> None:
     axes.set_xticks(range(len(names)), ticks, fontsize="small")
     axes.set(xlim=(-0.5, len(names) - 0.5), title=f"{labels} labels", ylabel="ROR less that of capillary routing")
     axes.grid(alpha=0.3, axis="y")
-    axes.legend(fontsize="small", title="mean; bar: 95 %, networks", title_fontsize="small")
+    axes.legend(title="mean; bar: 95 %, networks", title_fontsize="small")
 
 
 def _draw_mean(axes: Any, at: float, values: Sequence[float], marker: str, colour: str) -> None:
@@ -120,16 +116,8 @@ def _draw_pairs(axes: Any, rows: Sequence[Row], labels: str) -> None:
     axes.plot(span, span, "--", color=PREDICTED, label="as predicted")
     for judged, colour, words in ((True, MEASURED, "judged"), (False, "0.6", "too near to be judged")):
         chosen = [k for k, pair in enumerate(found) if pair.judged == judged]
-        bars = [found[k].uncertainty for k in chosen]
-        axes.errorbar(
-            [x[k] for k in chosen],
-            [y[k] for k in chosen],
-            yerr=bars,
-            fmt="o",
-            markersize=4,
-            color=colour,
-            label=f"{words}: {len(chosen)}",
-        )
+        measured, bars = [y[k] for k in chosen], [found[k].uncertainty for k in chosen]
+        label = f"{words}: {len(chosen)}"
+        axes.errorbar([x[k] for k in chosen], measured, yerr=bars, fmt="o", markersize=4, color=colour, label=label)
     axes.set(xlabel="predicted difference of ROR", ylabel="measured difference", title=f"{labels} labels, finite pairs")
-    axes.grid(alpha=0.3)
-    axes.legend(fontsize="small", loc="upper left")
+    axes.legend(loc="upper left")
