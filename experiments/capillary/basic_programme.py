@@ -6,11 +6,11 @@ import statistics
 from collections.abc import Iterator, Mapping
 
 from experiments.capillary.mobile_pairs import mobile_pair
-from experiments.capillary.panels import panels
 from testbed.errors import InputError
 from testbed.model.samples import half_width
 from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, where
 from testbed.model.verdict import Claim, Verdict
+from testbed.report.drawing.charts import AMBER, BLUE, GREEN, INK, ORANGE, draw_dots, panels
 from testbed.routing import capillary_route
 from testbed.routing.capillary.basic_programme import Rule, basic_layers
 from testbed.routing.capillary.thesis_loop import hunt_layers
@@ -150,37 +150,25 @@ def _notes(mobile: Mapping[str, Rows], tiny: Mapping[str, Rows]) -> Iterator[str
 def figures(rows: Rows) -> Figures:
     """Links with a wrong load by form; error of each layer against its load on the deepest nested network."""
     figure, (left, right) = panels(11, 4.6, columns=2)
-    colours = dict(zip(FORMS, ("#d55e00", "#e69f00", "#0072b2", "#009e73"), strict=True))
+    colours = dict(zip(FORMS, (ORANGE, AMBER, BLUE, GREEN), strict=True))
     for at, form in enumerate(FORMS):
-        own = [row for row in where(rows, form=form) if row["network"].startswith("mobile")]
-        shares = sorted(100 * row["wrong"] / row["links"] for row in own)
-        left.plot(
-            [at + 0.3 * (k / max(1, len(shares) - 1) - 0.5) for k in range(len(shares))],
-            shares,
-            ".",
-            color=colours[form],
-        )
-        deepest = where(rows, form=form, network=f"nested {DEPTHS[-1]}")
+        own = [row for row in rows if row["form"] == form and row["network"].startswith("mobile")]
+        draw_dots(left, at, [100 * row["wrong"] / row["links"] for row in own], colours[form])
+        deepest = [row for row in rows if row["form"] == form and row["network"] == f"nested {DEPTHS[-1]}"]
         for row in deepest:
             dots = [(load, max(error, 1e-17)) for load, error in row["errors"] if load > 0]
-            right.loglog(
-                *zip(*dots, strict=True),
-                "--" if form == "hunted" else "-",
-                marker=".",
-                color=colours[form],
-                label=FORMS[form],
-            )
+            line = "--" if form == "hunted" else "-"
+            right.loglog(*zip(*dots, strict=True), line, marker=".", color=colours[form], label=FORMS[form])
             if row["failure"]:
                 right.plot(*dots[-1], "x", color=colours[form], markersize=12, markeredgewidth=2.5)
     left.set_xticks(range(len(FORMS)), FORMS.values(), rotation=12, ha="right", fontsize=8)
+    left.set_title(f"{len(rows) // len(FORMS) - len(DEPTHS)} mobile networks of 115 nodes")
     left.set_ylabel("links with a wrong load (% of the loaded ones)")
-    left.set_title(f"{len(rows) // len(FORMS) - len(DEPTHS)} mobile networks of 115 nodes", fontsize=10)
-    right.axvline(TINY, color="black", linestyle="--", linewidth=1, label="the solver's tolerance")
+    right.axvline(TINY, color=INK, linestyle="--", linewidth=1, label="the solver's tolerance")
     right.invert_xaxis()
-    right.set_xlabel("load of the layer")
-    right.set_ylabel("relative error of the layer's loads (1e-17: none)")
-    right.set_title("The example nested 12 times into itself (x: no solution any more)", fontsize=10)
-    right.legend(fontsize=8)
+    right.set(xlabel="load of the layer", ylabel="relative error of the layer's loads (1e-17: none)")
+    right.set_title("The example nested 12 times into itself (x: no solution any more)")
+    right.legend()
     return {"basic-programme": figure}
 
 

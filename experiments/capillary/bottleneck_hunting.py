@@ -13,12 +13,12 @@ import math
 import statistics
 
 from experiments.capillary.mobile_pairs import other_pairs, outermost_pair
-from experiments.capillary.panels import panels
 from testbed.campaigns.rows import drawn_pair
 from testbed.errors import InputError
 from testbed.model.samples import half_width
 from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, where
 from testbed.model.verdict import Check, Claim, Verdict
+from testbed.report.drawing.charts import ORANGE, panels
 from testbed.routing import capillary_route
 from testbed.routing.capillary.thesis_loop import hunt_layers
 from topologies import Network, load_network
@@ -204,13 +204,12 @@ def figures(rows: Rows) -> Figures:
             longest = max(map(len, hunts))
             means = [statistics.fmean(hunt[min(step, len(hunt) - 1)] for hunt in hunts) for step in range(longest)]
             axes.plot(range(longest), means, marker=".", color=colours(k / LAYERS), label=f"layer {k + 1}")
-        axes.axhspan(*BOTTLENECKS, color="#d55e00", alpha=0.15, label="5.9 to 9.9: the document's end")
-        axes.set_yscale("log")
+        axes.axhspan(*BOTTLENECKS, color=ORANGE, alpha=0.15, label="5.9 to 9.9: the document's end")
         axes.xaxis.get_major_locator().set_params(integer=True)
+        axes.set(yscale="log", title=f"{title}: {len(own)} networks of {NODES} nodes")
         axes.set_xlabel("iterations of the bottleneck hunting loop")
-        axes.set_title(f"{title}: {len(own)} networks of {NODES} nodes", fontsize=10)
     all_axes[0].set_ylabel("suspected links, mean over the networks")
-    all_axes[0].legend(fontsize=8, ncol=2)
+    all_axes[0].legend(ncol=2)
     return {"figure-58": figure}
 
 

@@ -12,6 +12,7 @@ from experiments.capillary.mobile_pairs import outermost_pair
 from testbed.model.samples import half_width
 from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, where
 from testbed.model.verdict import Claim, Verdict
+from testbed.report.drawing.charts import INK, ORANGE, chart
 from testbed.routing import capillary_route
 from testbed.routing.capillary.certificate import check_certificate
 from topologies import load_network
@@ -131,10 +132,13 @@ def _drawing(row: Row) -> Any:
     from matplotlib import colormaps
     from matplotlib.cm import ScalarMappable
     from matplotlib.colors import ListedColormap, LogNorm
-    from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(9.4, 8), layout="constrained")
-    axes = figure.subplots()
+    figure, axes = chart(
+        f"Capillary route, {row['layers']} of {row['all_layers']} layers: {row['nodes']} nodes, {row['links']} links",
+        size=(9.4, 8),
+        xlabel="x (sides of the square)",
+        ylabel="y (sides of the square)",
+    )
     loads = [load for _, _, load, _ in row["loaded"]]
     # loads that are all alike are no reason for a scale that spreads their rounding
     least = min(min(loads), max(loads) / 10)
@@ -143,16 +147,11 @@ def _drawing(row: Row) -> Any:
     colours = ListedColormap(colormaps["viridis_r"]([0.15 + 0.85 * k / 255 for k in range(256)]))
     _draw_links(axes, row, lambda load: colours(shade(load)))
     for node, label in ((0, "source"), (len(row["places"]) - 1, "sink")):
-        axes.plot(*row["places"][node], "o", color="#d55e00", markersize=9, zorder=5)
-        box = {"boxstyle": "round,pad=0.2", "facecolor": "white", "edgecolor": "#d55e00"}
+        axes.plot(*row["places"][node], "o", color=ORANGE, markersize=9, zorder=5)
+        box = {"boxstyle": "round,pad=0.2", "facecolor": "white", "edgecolor": ORANGE}
         axes.annotate(label, row["places"][node], (8, 8), textcoords="offset points", fontsize=10, bbox=box, zorder=6)
     _add_legend(axes, row)
-    axes.set_aspect("equal")
-    axes.set_xlabel("x (sides of the square)")
-    axes.set_ylabel("y (sides of the square)")
-    axes.set_title(
-        f"Capillary route, {row['layers']} of {row['all_layers']} layers: {row['nodes']} nodes, {row['links']} links"
-    )
+    axes.set(aspect="equal")
     bar = figure.colorbar(ScalarMappable(shade, colours), ax=axes, label="load: share of the flow (%)", shrink=0.8)
     ticks = [digit * 10**power for power in range(-6, 0) for digit in (1, 2, 3, 5)]
     bar.ax.minorticks_off()
@@ -191,8 +190,8 @@ def _add_legend(axes: Any, row: Row) -> None:
     layers = f"{row['layers']} layer{'s' * (row['layers'] > 1)}"
     axes.legend(
         handles=[
-            Line2D([], [], color="#444444", linewidth=2.5, label=f"{bottlenecks} bottlenecks of {layers}"),
-            Line2D([], [], color="#444444", linestyle="--", label=f"{rest} links with the rest"),
+            Line2D([], [], color=INK, linewidth=2.5, label=f"{bottlenecks} bottlenecks of {layers}"),
+            Line2D([], [], color=INK, linestyle="--", label=f"{rest} links with the rest"),
         ],
         loc="lower center",
         bbox_to_anchor=(0.5, -0.17),

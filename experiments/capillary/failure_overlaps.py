@@ -7,9 +7,9 @@ import random
 from collections.abc import Sequence
 from itertools import pairwise
 
-from experiments.capillary.panels import panels
 from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study
 from testbed.model.verdict import Claim, Verdict
+from testbed.report.drawing.charts import BLUE, GREEN, GREY, ORANGE, panels
 from testbed.routing.redundancy.failure_rates import (
     failure_weights,
     failure_weights_of_two,
@@ -115,29 +115,19 @@ def figures(rows: Rows) -> Figures:
     figure, (left, right) = panels(10, 4.6, columns=2)
     fine = [0.25 * k for k in range(1, 241)]
     times = [row["failure_s"] for row in rows]
-    left.plot(
-        fine, [100 * overlap_probability(LINKS, s, BETWEEN_S) for s in fine], color="#0072b2", label="equation 39"
-    )
-    left.plot(times, [100 * row["overlaps"] for row in rows], "o", color="#d55e00", label="simulated")
-    left.axhline(2.74, color="#555555", linestyle=":", linewidth=1)
+    left.plot(fine, [100 * overlap_probability(LINKS, s, BETWEEN_S) for s in fine], color=BLUE, label="equation 39")
+    left.plot(times, [100 * row["overlaps"] for row in rows], "o", color=ORANGE, label="simulated")
+    left.axhline(2.74, color=GREY, linestyle=":", linewidth=1)
     left.annotate("2.74 %: reached at 2 s, printed for 1 s", (14, 2.74), (0, 4), textcoords="offset points", fontsize=8)
     left.set_ylabel("probability that two consecutive failures overlap (%)")
-    right.plot(
-        fine, [failure_weights(LINKS, s, BETWEEN_S).one for s in fine], color="#0072b2", label="k1, all overlaps"
-    )
-    right.plot(
-        fine,
-        [failure_weights_of_two(LINKS, s, BETWEEN_S).one for s in fine],
-        "--",
-        color="#009e73",
-        label="k1, two at most",
-    )
-    right.plot(times, [row["one"] for row in rows], "o", color="#d55e00", label="simulated")
+    right.plot(fine, [failure_weights(LINKS, s, BETWEEN_S).one for s in fine], color=BLUE, label="k1, all overlaps")
+    two = [failure_weights_of_two(LINKS, s, BETWEEN_S).one for s in fine]
+    right.plot(fine, two, "--", color=GREEN, label="k1, two at most")
+    right.plot(times, [row["one"] for row in rows], "o", color=ORANGE, label="simulated")
     right.set_ylabel("k1: share of the time with a link down in which one is")
     for axes in (left, right):
-        axes.set_xlabel("duration of one failure (s)")
-        axes.set_ylim(bottom=0)
-        axes.legend(fontsize=9)
+        axes.set(xlabel="duration of one failure (s)", ylim=(0, None))
+        axes.legend()
     figure.suptitle(f"Overlapping failures: {LINKS} links, each failing once an hour on average")
     return {"figure-67": figure}
 

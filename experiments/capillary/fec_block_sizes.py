@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from fractions import Fraction
 from itertools import pairwise
 
-from experiments.capillary.panels import log_ticks, panels
 from fec.redundancy.block_size import decoding_failure_probability, fec_block_size
 from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study
 from testbed.model.verdict import Check, Claim, Verdict
+from testbed.report.drawing.charts import INK, ORANGE, panels, ticks
 
 RATE = 1e-5
 BLOCKS = (1, 2, 3, 5, 7, 10, 20, 50)
@@ -110,22 +110,17 @@ def figures(rows: Rows) -> Figures:
     figure, (axes,) = panels(8.6, 5.4)
     colours = colormaps["viridis"]
     for at, row in enumerate(rows):
-        axes.step(
-            [100 * p for p in row["loss"]],
-            [n / row["m"] for n in row["size"]],
-            where="mid",
-            color=colours(at / len(rows)),
-            label=f"M = {row['m']}",
-        )
+        percent, sizes = [100 * p for p in row["loss"]], [n / row["m"] for n in row["size"]]
+        style = {"color": colours(at / len(rows)), "drawstyle": "steps-mid"}
+        axes.plot(percent, sizes, label=f"M = {row['m']}", **style)
     losses = rows[0]["loss"]
     percent = [100 * p for p in losses]
-    axes.plot(percent, [math.log(RATE) / math.log(p) for p in losses], "--", color="#d55e00", label="log_p(DER), M = 1")
-    axes.plot(percent, [1 / (1 - p) for p in losses], "--", color="black", label="1 / (1 - p), M without limit")
-    log_ticks(axes, [1, 1.5, 2, 3, 5, 10, 20])
-    axes.set_xlabel("random loss p (%)")
-    axes.set_ylabel("packets sent per source packet, FEC_p / M")
+    axes.plot(percent, [math.log(RATE) / math.log(p) for p in losses], "--", color=ORANGE, label="log_p(DER), M = 1")
+    axes.plot(percent, [1 / (1 - p) for p in losses], "--", color=INK, label="1 / (1 - p), M without limit")
+    ticks(axes, [1, 1.5, 2, 3, 5, 10, 20], axis="y")
+    axes.set(xlabel="random loss p (%)", ylabel="packets sent per source packet, FEC_p / M")
     axes.set_title("Transmission rate increase, decoding error rate 1e-5")
-    axes.legend(fontsize=9, ncol=2)
+    axes.legend(ncol=2)
     return {"figure-59": figure}
 
 

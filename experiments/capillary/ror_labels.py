@@ -5,10 +5,10 @@ from __future__ import annotations
 import statistics
 
 from experiments.capillary.mobile_pairs import mobile_pair
-from experiments.capillary.panels import panels
 from testbed.model.samples import half_width
 from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, where
 from testbed.model.verdict import Claim, Verdict
+from testbed.report.drawing.charts import BLUE, INK, ORANGE, panels
 from testbed.routing import route_by_name
 from testbed.routing.redundancy.coding import Coding, Labels
 from testbed.routing.redundancy.ror_study import route_breakdown
@@ -88,7 +88,7 @@ def figures(rows: Rows) -> Figures:
     """Block size over M against the load of the failed link, a panel an M."""
     figure, all_axes = panels(11, 7, rows=2, columns=2, sharex=True, sharey=True)
     for axes, m in zip(all_axes, BLOCKS, strict=True):
-        for labels, colour, marker in (("random", "#d55e00", "^"), ("stratified", "#0072b2", ".")):
+        for labels, colour, marker in (("random", ORANGE, "^"), ("stratified", BLUE, ".")):
             dots = [
                 (100 * load, size / m)
                 for row in rows
@@ -97,13 +97,13 @@ def figures(rows: Rows) -> Figures:
             ]
             axes.plot(*zip(*dots, strict=True), marker, color=colour, alpha=0.6, label=f"{labels} labels")
         fine = list(range(5, 61))
-        axes.plot(fine, [100 / (100 - k) for k in fine], "--", color="black", linewidth=1, label="1 / (1 - r), least")
+        axes.plot(fine, [100 / (100 - k) for k in fine], "--", color=INK, linewidth=1, label="1 / (1 - r), least")
         axes.set_title(f"M = {m}")
     for axes in figure.axes[2:]:
         axes.set_xlabel("load r of the failed link (% of the packets)")
     for axes in figure.axes[::2]:
         axes.set_ylabel("block size N / M")
-    figure.axes[0].legend(fontsize=9)
+    figure.axes[0].legend()
     figure.suptitle("Packets that answer a link's failure: certain with stratified labels, DER 1e-5 with random ones")
     return {"labels": figure}
 

@@ -16,13 +16,13 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from experiments.capillary.mobile_pairs import TOLERANCES
-from experiments.capillary.panels import panels
 from testbed.campaigns.rows import drawn_pair
 from testbed.model.code_words import SHORT_AND_LARGE
 from testbed.model.routes import SplitRoute
 from testbed.model.samples import half_width
 from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, where
 from testbed.model.verdict import Check, Claim, Verdict
+from testbed.report.drawing.charts import INK, panels
 from testbed.routing import capillary_route
 from testbed.routing.redundancy.ror_study import ror_by_tolerance
 from topologies import Network, load_network
@@ -256,13 +256,13 @@ def _figure(rows: Rows, equations: Sequence[str]) -> Any:
                     places, [layer[t] for layer in means], line, color=colours(shade(tolerance * 100)), linewidth=1.1
                 )
             overall = [statistics.fmean(layer) for layer in means]
-            axes.plot(places, overall, line, color="black", linewidth=2.2, label=f"mean, {EQUATIONS[equation]}")
+            axes.plot(places, overall, line, color=INK, linewidth=2.2, label=f"mean, {EQUATIONS[equation]}")
         axes.set_title(title, fontsize=9)
         axes.set_xticks(places, [*(str(k) for k in LAYERS), FULL], fontsize=8)
     all_axes[0].set_ylim(bottom=0)  # the panels share it: once all is drawn
     for axes in all_axes[len(panes) + 1 :]:
         axes.axis("off")
-    all_axes[len(panes)].legend(fontsize=8, loc="lower left")
+    all_axes[len(panes)].legend(loc="lower left")
     for axes in all_axes[columns:]:
         axes.set_xlabel("capillary layers")
     for axes in all_axes[::columns]:

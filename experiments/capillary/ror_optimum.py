@@ -20,12 +20,12 @@ from collections.abc import Iterator, Sequence, Set
 from contextlib import contextmanager
 
 from experiments.capillary.mobile_pairs import mobile_pair
-from experiments.capillary.panels import log_ticks, panels
 from fec import ror
 from testbed.model.code_words import code_words
 from testbed.model.samples import half_width
 from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, where
 from testbed.model.verdict import Check, Claim, Verdict
+from testbed.report.drawing.charts import BLUE, GREEN, INK, ORANGE, draw_dots, panels, ticks
 from testbed.routing import route_by_name
 from testbed.routing.redundancy.coding import Coding
 from testbed.routing.redundancy.least_fec import LeastFec, least_fec_route, least_fec_route_small
@@ -230,19 +230,18 @@ def figures(rows: Rows) -> Figures:
         for at, method in enumerate(METHODS):
             values = ratios(rows, kind, equation, method)
             if values:
-                shift = [at + 0.3 * (k / max(1, len(values) - 1) - 0.5) for k in range(len(values))]
-                axes.plot(shift, sorted(values), ".", color="#0072b2", alpha=0.7)
-                axes.plot([at - 0.3, at + 0.3], [statistics.median(values)] * 2, color="black", linewidth=2)
+                draw_dots(axes, at, values, BLUE, alpha=0.7)
+                axes.plot([at - 0.3, at + 0.3], [statistics.median(values)] * 2, color=INK, linewidth=2)
             if len(values) < total:
                 axes.annotate(
                     f"{total - len(values)} infinite", (at, 16), ha="center", va="top", fontsize=7, rotation=90
                 )
-        axes.axhline(1, color="#009e73", linewidth=1, label="optimum")
+        axes.axhline(1, color=GREEN, linewidth=1, label="optimum")
         axes.axhline(
-            MOST, color="#d55e00", linewidth=1, linestyle="--", label=f"{MOST:g} times (claimed for small graphs)"
+            MOST, color=ORANGE, linewidth=1, linestyle="--", label=f"{MOST:g} times (claimed for small graphs)"
         )
         axes.set_xticks(range(len(METHODS)), METHODS, rotation=40, ha="right", fontsize=8)
-        log_ticks(axes, [1, 1.5, 2, 3, 5, 10, 20])
+        ticks(axes, [1, 1.5, 2, 3, 5, 10, 20], axis="y")
         axes.set_title(f"{total} {KINDS[kind]}, {EQUATIONS[equation]}", fontsize=9)
         axes.grid(visible=False, axis="x")
     for first in (0, 4):

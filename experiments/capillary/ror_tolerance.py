@@ -5,17 +5,17 @@ from __future__ import annotations
 import statistics
 
 from experiments.capillary.mobile_pairs import mobile_pair
-from experiments.capillary.panels import log_ticks, panels
 from testbed.model.code_words import SHORT_AND_LARGE
 from testbed.model.samples import half_width
 from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study
 from testbed.model.verdict import Claim, Verdict
+from testbed.report.drawing.charts import BLUE, GREEN, GREY, INK, ORANGE, panels, ticks
 from testbed.routing.methods import route_by_name
 from testbed.routing.redundancy.ror_study import ror_by_tolerance
 
 TOLERANCES = (0.0, 0.0025, 0.005, 0.01, 0.015, 0.02, 0.025, 0.03, 0.036, 0.042, 0.05, 0.057, 0.065, 0.078)
 SMALL, THESIS_MIDDLE = 0.01, 0.057
-LOOKS = {"short": ("#0072b2", "o", "blocks of M = 20 (eq. 23)"), "large": ("#d55e00", "s", "large blocks (eq. 29)")}
+LOOKS = {"short": (BLUE, "o", "blocks of M = 20 (eq. 23)"), "large": (ORANGE, "s", "large blocks (eq. 29)")}
 
 
 def points(quick: bool, seed: int) -> Points:
@@ -89,15 +89,15 @@ def figures(rows: Rows) -> Figures:
     for equation, (colour, marker, label) in LOOKS.items():
         left.plot(percent, mean_ratio(rows, equation), marker=marker, color=colour, label=label)
         right.plot(percent, [100 * s for s in rising_share(rows, equation)], marker=marker, color=colour, label=label)
-    left.axhline(1, color="black", linewidth=1, linestyle="--", label="no change")
-    log_ticks(left, [0.5, 0.75, 1, 1.5, 2, 3, 5])
+    left.axhline(1, color=INK, linewidth=1, linestyle="--", label="no change")
+    ticks(left, [0.5, 0.75, 1, 1.5, 2, 3, 5], axis="y")
     left.set_ylabel("mean ROR, full route over layer 1")
     right.set_ylabel("networks in which ROR rises with the layers (%)")
-    right.axhline(10, color="#555555", linewidth=1, linestyle=":", label="at most, at 5.7 %")
+    right.axhline(10, color=GREY, linewidth=1, linestyle=":", label="at most, at 5.7 %")
     for axes in (left, right):
-        axes.axvspan(3.6, 7.8, color="#009e73", alpha=0.08, label="tolerances of the thesis")
+        axes.axvspan(3.6, 7.8, color=GREEN, alpha=0.08, label="tolerances of the thesis")
         axes.set_xlabel("static tolerance t (%)")
-        axes.legend(fontsize=8)
+        axes.legend()
     figure.suptitle(f"When do more layers cost more? {len(rows)} mobile networks of 115 nodes, DER 1e-5")
     return {"rising-ror": figure}
 

@@ -15,6 +15,7 @@ from typing import Any
 
 from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, where
 from testbed.model.verdict import Claim, Verdict
+from testbed.report.drawing.charts import GREY, chart
 
 FLOWS = {
     "swiss-t1": ("s1", "s6"),
@@ -229,20 +230,20 @@ def _notes(rows: Rows) -> list[str]:
 
 def figures(rows: Rows) -> Figures:
     """Residual loss over the share of the failed link, by code."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(9, 4.4), layout="constrained")
-    axes = figure.add_subplot()
+    figure, axes = chart(
+        "One link down for a third of the run, capillary routes",
+        size=(9, 4.4),
+        xscale="log",
+        yscale="log",
+        xlabel="share of the failed link (dotted: what the budget could carry)",
+        ylabel="source packets never had, % of a run (0.01: none)",
+    )
     own = sorted((row for row in rows if row["network"] != "channel"), key=lambda row: row["share"])
     for code, mark in zip(CODES, ("s", "^", "v", "o"), strict=True):
         values = [max(100 * row[code]["residual"], 0.01) for row in own]
         axes.plot([row["share"] for row in own], values, mark, label=code, markersize=5, alpha=0.8)
-    axes.axvline(BUDGET, color="#555d66", linestyle=":", linewidth=1)
-    axes.set(xscale="log", yscale="log", xlabel="share of the failed link (dotted: what the budget could carry)")
-    axes.set_ylabel("source packets never had, % of a run (0.01: none)")
-    axes.set_title("One link down for a third of the run, capillary routes")
-    axes.legend(fontsize=8)
-    axes.grid(alpha=0.3)
+    axes.axvline(BUDGET, color=GREY, linestyle=":", linewidth=1)
+    axes.legend()
     return {"codes": figure}
 
 

@@ -13,6 +13,7 @@ from typing import Any
 from testbed.model.code_words import code_words
 from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study
 from testbed.model.verdict import Check, Claim, Verdict
+from testbed.report.drawing.charts import panels
 
 NETWORKS = ("swiss-t1", "optical-cloud", "torus:4x4", "fat-tree:4,2", "manet:nodes=30,seed=3", "manet:nodes=30,seed=4")
 FLOWS = {
@@ -256,25 +257,16 @@ def _notes(rows: Rows) -> list[str]:
 
 def figures(rows: Rows) -> Figures:
     """MLU over the optimum's against processor seconds: a dot a matrix."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(9, 4.6), layout="constrained")
-    left, right = figure.subplots(1, 2, sharey=True)
+    figure, (left, right) = panels(9, 4.6, columns=2, sharey=True)
     for place, method in enumerate(METHODS):
         own = [row["methods"][method] for row in rows]
         for axes, key in ((left, "over_optimum"), (right, "seconds")):
             values = [max(one[key], 1e-4) for one in own]
             axes.plot(values, [place] * len(values), "o", markersize=4, color="#0072b2", alpha=0.6)
             axes.plot([statistics.median(values)], [place], "|", markersize=18, color="#d55e00")
-    left.set(
-        yticks=range(len(METHODS)),
-        yticklabels=METHODS,
-        xlabel="MLU over the optimum's",
-        title=f"{len(rows)} demand matrices",
-    )
+    left.set(yticks=range(len(METHODS)), yticklabels=METHODS, xlabel="MLU over the optimum's")
+    left.set_title(f"{len(rows)} demand matrices")
     right.set(xscale="log", xlabel="processor time (s)", title="a bar is the median")
-    for axes in (left, right):
-        axes.grid(alpha=0.3)
     return {"routings": figure}
 
 

@@ -16,6 +16,7 @@ from experiments.demands.planned_pairs import JOINT, PAIRS, planned
 from testbed.model.code_words import code_words
 from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study
 from testbed.model.verdict import Check, Claim, Verdict
+from testbed.report.drawing.charts import BLUE, INK, ORANGE, panels
 from topologies.network import label_of
 
 REPETITIONS = 3
@@ -217,30 +218,21 @@ def _notes(rows: Rows) -> tuple[str, ...]:
 
 def figures(rows: Rows) -> Figures:
     """Measured against predicted load of every link, one panel a run; grey: what ECMP would have put there."""
-    from matplotlib.figure import Figure
-
     columns = min(4, len(rows))
     lines = -(-len(rows) // columns)
-    figure = Figure(figsize=(3.3 * columns, 3.2 * lines), layout="constrained")
-    every = list(figure.subplots(lines, columns, squeeze=False).flat)
+    figure, every = panels(3.3 * columns, 3.2 * lines, lines, columns)
     for axes, row in zip(every, rows, strict=False):
         rest = row["rest"]
         top = 1.1 * max(*rest["predicted"], *rest["measured"])
-        axes.plot([0, top], [0, top], color="black", linewidth=0.8)
+        axes.plot([0, top], [0, top], color=INK, linewidth=0.8)
         if row["predicted"] == "capillary":
             axes.plot(rest["predicted"], row["rivals"]["ecmp"], "x", color="grey", markersize=4, label="ECMP's")
-        axes.plot(rest["predicted"], rest["measured"], ".", color="#0072b2", label="at rest")
+        axes.plot(rest["predicted"], rest["measured"], ".", color=BLUE, label="at rest")
         if "down" in row and row["installed"] == row["predicted"]:
-            axes.plot(
-                row["down"]["predicted"], row["down"]["measured"], ".", color="#d55e00", label=f"{row['cut']} down"
-            )
-        control = row["installed"] != row["predicted"]
-        axes.set_title(
-            f"{row['network']}: {row['predicted']}" + (f"\n(control: {row['installed']} installed)" if control else ""),
-            fontsize=9,
-        )
-        axes.grid(alpha=0.3)
-        axes.legend(fontsize=7)
+            axes.plot(row["down"]["predicted"], row["down"]["measured"], ".", color=ORANGE, label=f"{row['cut']} down")
+        control = f"\n(control: {row['installed']} installed)" if row["installed"] != row["predicted"] else ""
+        axes.set_title(f"{row['network']}: {row['predicted']}{control}")
+        axes.legend()
     for axes in every[len(rows) :]:
         axes.axis("off")
     figure.supxlabel("predicted load of a link, packets/s", fontsize=9)

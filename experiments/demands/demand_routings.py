@@ -14,6 +14,7 @@ from typing import Any
 from testbed.model.code_words import SHORT_AND_LARGE
 from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study
 from testbed.model.verdict import Check, Claim, Verdict
+from testbed.report.drawing.charts import BLUE, GREEN, INK, ORANGE, chart, draw_dots, panels
 
 METHODS = ("single", "ecmp", "capillary", "ksp:4", "semi-ksp:4", "raecke", "smore:4", "optimum")
 SMALL = ("abilene", "polska", "nobel-us", "atlanta", "nobel-germany")
@@ -218,53 +219,37 @@ def figures(rows: Rows) -> Figures:
 
 
 def _utilisation_figure(rows: Rows) -> Any:
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(9, 4.6), layout="constrained")
-    axes = figure.subplots()
+    title, y = f"{len(rows)} demand matrices: each a dot, the median a bar", "greatest utilisation over the optimum's"
+    figure, axes = chart(title, size=(9, 4.6), ylabel=y)
     for at, method in enumerate(METHODS):
-        values = sorted(row["methods"][method]["over_optimum"] for row in rows)
-        shift = [at + 0.5 * (k / max(1, len(values) - 1) - 0.5) for k in range(len(values))]
-        axes.plot(shift, values, ".", color="#0072b2")
-        axes.plot([at - 0.3, at + 0.3], [statistics.median(values)] * 2, color="black", linewidth=2)
+        values = [row["methods"][method]["over_optimum"] for row in rows]
+        draw_dots(axes, at, values, BLUE, width=0.5)
+        axes.plot([at - 0.3, at + 0.3], [statistics.median(values)] * 2, color=INK, linewidth=2)
         exposed = statistics.median(row["methods"][method]["exposed"] / row["pairs"] for row in rows)
-        axes.annotate(f"{exposed:.0%} exposed", (at, 0.86), ha="center", fontsize=8, color="#d55e00")
-    axes.axhline(1, color="#009e73", linewidth=1)
+        axes.annotate(f"{exposed:.0%} exposed", (at, 0.86), ha="center", fontsize=8, color=ORANGE)
+    axes.axhline(1, color=GREEN, linewidth=1)
     axes.set_xticks(range(len(METHODS)), METHODS)
-    axes.set_ylim(0.8, None)
-    axes.set_ylabel("greatest utilisation over the optimum's")
-    axes.set_title(f"{len(rows)} demand matrices: each a dot, the median a bar", fontsize=10)
-    axes.grid(alpha=0.3, axis="y")
+    axes.set(ylim=(0.8, None))
     return figure
 
 
 def _trade_figure(rows: Rows) -> Any:
-    from matplotlib.figure import Figure
-
     columns = 3
     lines = -(-len(rows) // columns)
-    figure = Figure(figsize=(11, 2.9 * lines), layout="constrained")
-    every = list(figure.subplots(lines, columns, squeeze=False, sharey=True).flat)
+    figure, every = panels(11, 2.9 * lines, lines, columns, sharey=True)
     for axes, row in zip(every, rows, strict=False):
         found, unit = [one for one in row["trade"] if one["found"]], row["methods"]["capillary"]["ror_large"]
-        axes.plot(
-            [one["over_optimum"] for one in found],
-            [one["ror_large"] / unit for one in found],
-            "o-",
-            color="#009e73",
-            label="least ROR within a limit",
-        )
+        at, ror = [one["over_optimum"] for one in found], [one["ror_large"] / unit for one in found]
+        axes.plot(at, ror, "o-", color=GREEN, label="least ROR within a limit")
         for method, mark in (("capillary", "s"), ("raecke", "^"), ("ksp:4", "v")):
             one = row["methods"][method]
             if not one["exposed"]:
                 axes.plot(one["over_optimum"], one["ror_large"] / unit, mark, label=method)
         axes.axvline(1, color="grey", linewidth=1, linestyle=":")
-        axes.set_title(f"{row['network'].rpartition('/')[2]}, {row['matrix']}", fontsize=9)
-        axes.set(xlim=(0.95, 2.1), ylim=(0, 2.4))
-        axes.grid(alpha=0.3)
+        axes.set(title=f"{row['network'].rpartition('/')[2]}, {row['matrix']}", xlim=(0.95, 2.1), ylim=(0, 2.4))
     for axes in every[len(rows) :]:
         axes.axis("off")
-    every[0].legend(fontsize=7)
+    every[0].legend()
     figure.supxlabel("greatest utilisation over the optimum's", fontsize=9)
     figure.supylabel("total ROR (equation 29) over capillary routing's", fontsize=9)
     return figure

@@ -9,6 +9,7 @@ from typing import Any
 
 from testbed.model.studies.study import Figures, Points, Row, Rows, where
 from testbed.model.verdict import Check, Claim, Verdict
+from testbed.report.drawing.charts import BLUE, GREEN, GREY, ORANGE, chart
 from testbed.scheduling.baselines import Order
 
 METHODS: Mapping[str, tuple[Order | str, bool]] = {
@@ -27,10 +28,10 @@ NAMES = {
     "round_robin_phases": "round robin, phase by phase",
 }
 LOOKS = {
-    "liquid": ("#0072b2", "o"),
-    "round_robin": ("#d55e00", "^"),
-    "random": ("#009e73", "x"),
-    "fifo": ("#555d66", "v"),
+    "liquid": (BLUE, "o"),
+    "round_robin": (ORANGE, "^"),
+    "random": (GREEN, "x"),
+    "fifo": (GREY, "v"),
     "round_robin_phases": ("#f0a36b", "2"),
 }
 LARGE = 16
@@ -225,13 +226,7 @@ def figures(rows: Rows) -> Figures:
 
 
 def _axes(patterns: Rows) -> tuple[Any, Any]:
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(9, 4.4), layout="constrained")
-    axes = figure.add_subplot()
-    axes.grid(color="#d9dde2", linewidth=0.5)
-    axes.set_axisbelow(True)
-    axes.set_xlabel("traffic pattern, sorted by nodes and liquid throughput")
+    figure, axes = chart(size=(9, 4.4), xlabel="traffic pattern, sorted by nodes and liquid throughput")
     starts = {row["nodes"]: row["pattern"] for row in reversed(patterns)}
     shown = list(starts)[:: max(1, len(starts) // 12)]
     upper = axes.secondary_xaxis("top")
@@ -251,10 +246,12 @@ def _throughput(patterns: Rows, method: str, message_bytes: int) -> Any:
     measured = [row[f"{method}_throughput_bps"] / 1e6 for row in patterns]
     colour, mark = LOOKS[method]
     axes.scatter(places, measured, s=14, color=colour, marker=mark, zorder=3, label="measured, median")
-    axes.set_ylabel("payload of all nodes, Mbit/s")
-    axes.set_ylim(0, None)
-    axes.set_title(f"Swiss-T1 on switches, {NAMES[method]}, {message_bytes / 1e6:g} MB messages", fontsize=10)
-    axes.legend(frameon=False, loc="upper left")
+    axes.set(
+        ylabel="payload of all nodes, Mbit/s",
+        ylim=(0, None),
+        title=f"Swiss-T1 on switches, {NAMES[method]}, {message_bytes / 1e6:g} MB messages",
+    )
+    axes.legend(loc="upper left")
     return figure
 
 
@@ -271,24 +268,26 @@ def _orders(patterns: Rows) -> Any:
             label=f"{NAMES[method]}: {middle:.2f}",
         )
     axes.axhline(1.0, color="0.45", linewidth=0.8, linestyle="--")
-    axes.set_ylabel("throughput over liquid throughput")
-    axes.set_ylim(0, 1.05)
-    axes.set_title(
-        "Share of the liquid throughput that each order reaches on switches (median of the patterns)", fontsize=10
+    axes.set(
+        ylabel="throughput over liquid throughput",
+        ylim=(0, 1.05),
+        title="Share of the liquid throughput that each order reaches on switches (median of the patterns)",
     )
-    axes.legend(fontsize=8, loc="lower left", ncols=2)
+    axes.legend(loc="lower left", ncols=2)
     return figure
 
 
 def _gains(patterns: Rows) -> Any:
     figure, axes = _axes(patterns)
     low, high = USUAL_GAIN
-    axes.axhspan(low, high, color="#0072b2", alpha=0.1, label="the document: 1.5 to 2 for most")
+    axes.axhspan(low, high, color=BLUE, alpha=0.1, label="the document: 1.5 to 2 for most")
     axes.axhline(1.0, color="0.45", linewidth=0.8, linestyle="--", label="no gain")
-    axes.plot([row["pattern"] for row in patterns], [_gain(row) for row in patterns], "o", markersize=4, color="#0072b2",
+    axes.plot([row["pattern"] for row in patterns], [_gain(row) for row in patterns], "o", markersize=4, color=BLUE,
               label="measured")  # fmt: skip
-    axes.set_ylabel("liquid schedules over round robin")
-    axes.set_ylim(0, None)
-    axes.set_title("Gain of liquid schedules over round robin on switches (Figure 66)", fontsize=10)
-    axes.legend(fontsize=8, loc="lower right")
+    axes.set(
+        ylabel="liquid schedules over round robin",
+        ylim=(0, None),
+        title="Gain of liquid schedules over round robin on switches (Figure 66)",
+    )
+    axes.legend(loc="lower right")
     return figure

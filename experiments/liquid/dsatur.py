@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from experiments.liquid.swiss_t1_traffic import LIQUID, OTHER, figure_of, pattern_points, traffic_of
+from experiments.liquid.swiss_t1_traffic import SIZE, pattern_points, traffic_of
 from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study
 from testbed.model.verdict import Claim, Verdict
+from testbed.report.drawing.charts import GREY, chart
 from testbed.scheduling.baselines import dsatur_frames, networkx_dsatur_frames
 from testbed.scheduling.methods import schedule_by_name
 
@@ -70,23 +71,18 @@ def _losses(rows: Rows, method: str) -> list[float]:
 
 def figures(rows: Rows) -> Figures:
     """Losses of the patterns affected, largest first."""
-    figure, axes = figure_of()
-    for method, label, colour, mark in (
-        ("dsatur", "Table 3 of the thesis", LIQUID, "o"),
-        ("networkx", "networkx", OTHER, "x"),
-    ):
-        losses = _losses(rows, method)
-        axes.plot(
-            range(1, len(losses) + 1), losses, mark, markersize=4, color=colour, linestyle="-", linewidth=0.6,
-            label=f"DSATUR, {label}: {len(losses)} of {len(rows)} patterns ({100 * len(losses) / len(rows):.0f} %)",
-        )  # fmt: skip
-    axes.axhline(
-        THESIS_WORST, color="#555d66", linestyle="--", linewidth=0.9, label="thesis: 26 % of patterns, at most 19 %"
+    figure, axes = chart(
+        "Loss by greedy colouring against liquid schedules (Figure 64)",
+        size=SIZE,
+        xlabel="patterns affected, from the largest loss on",
+        ylabel="loss of throughput (%)",
     )
-    axes.set_xlabel("patterns affected, from the largest loss on")
-    axes.set_ylabel("loss of throughput (%)")
-    axes.set_ylim(bottom=0)
-    axes.set_title("Loss by greedy colouring against liquid schedules (Figure 64)")
+    for method, label, mark in (("dsatur", "Table 3 of the thesis", "o-"), ("networkx", "networkx", "x-")):
+        losses = _losses(rows, method)
+        of = f"{len(losses)} of {len(rows)} patterns ({100 * len(losses) / len(rows):.0f} %)"
+        axes.plot(range(1, len(losses) + 1), losses, mark, linewidth=0.6, label=f"DSATUR, {label}: {of}")
+    axes.axhline(THESIS_WORST, color=GREY, linestyle="--", label="thesis: 26 % of patterns, at most 19 %")
+    axes.set(ylim=(0, None))
     axes.legend()
     return {"dsatur-loss": figure}
 

@@ -6,18 +6,10 @@ import statistics
 from collections.abc import Mapping
 from typing import Any
 
-from experiments.liquid.swiss_t1_traffic import (
-    INK,
-    LIQUID,
-    OTHER,
-    THIRD,
-    figure_of,
-    node_axis,
-    pattern_points,
-    traffic_of,
-)
+from experiments.liquid.swiss_t1_traffic import SIZE, pattern_chart, pattern_points, traffic_of
 from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study
 from testbed.model.verdict import Check, Claim, Verdict
+from testbed.report.drawing.charts import BLUE, GREEN, GREY, INK, ORANGE, SKY, chart
 from testbed.scheduling.baselines import Order, sending_rounds
 from testbed.scheduling.methods import schedule_by_name
 from testbed.scheduling.wormhole import run_wormhole
@@ -27,11 +19,11 @@ ORDERS: tuple[Order, ...] = ("round-robin", "random", "identical")
 RANDOM_ORDERS = 7
 """Random orders of each pattern; their median counts."""
 LOOKS = {
-    "liquid": (LIQUID, "o", "liquid schedule, a barrier between frames"),
-    "liquid-free": ("#56b4e9", ".", "liquid schedule without barriers"),
-    "round-robin": (OTHER, "^", "round robin"),
-    "random": (THIRD, "x", "random order"),
-    "identical": ("#555d66", "v", "the same order for all"),
+    "liquid": (BLUE, "o", "liquid schedule, a barrier between frames"),
+    "liquid-free": (SKY, ".", "liquid schedule without barriers"),
+    "round-robin": (ORANGE, "^", "round robin"),
+    "random": (GREEN, "x", "random order"),
+    "identical": (GREY, "v", "the same order for all"),
     "round-robin-phases": ("#f0a36b", "2", "round robin, phase by phase"),
     "random-phases": ("#7fc9b0", "+", "random order, phase by phase"),
     "identical-phases": ("#a9b0b8", "1", "the same order for all, phase by phase"),
@@ -124,39 +116,29 @@ def _better(rows: Rows, phases: str) -> str:
 
 def figures(rows: Rows) -> Figures:
     """Throughput of every pattern, and the share of the liquid throughput sorted."""
-    figure, axes = figure_of()
-    axes.step(
-        range(len(rows)),
-        [row["predicted"] for row in rows],
-        where="mid",
-        color=INK,
-        linewidth=0.8,
-        label="liquid throughput, predicted",
-    )
+    title = "Throughput by liquid schedules and round robin, wormhole model (Figure 66)"
+    figure, axes = pattern_chart(rows, title, ylabel="throughput (links)")
+    predicted = [row["predicted"] for row in rows]
+    axes.plot(predicted, drawstyle="steps-mid", color=INK, linewidth=0.8, label="liquid throughput, predicted")
     for name in ("liquid", "round-robin"):
         colour, mark, label = LOOKS[name]
-        axes.plot(range(len(rows)), [row[name] for row in rows], mark, markersize=2.8, color=colour, label=label)
-    axes.set_ylabel("throughput (links)")
+        axes.plot([row[name] for row in rows], mark, markersize=2.8, color=colour, label=label)
     axes.set_ylim(bottom=0)
-    axes.set_title("Throughput by liquid schedules and round robin, wormhole model (Figure 66)")
     axes.legend()
-    node_axis(axes, rows)
     return {"throughput": figure, "shares": _shares(rows)}
 
 
 def _shares(rows: Rows) -> Any:
-    figure, axes = figure_of()
+    title = "Share of the liquid throughput that each order reaches"
+    x, y = "patterns, from the largest share to the least (%)", "throughput over liquid throughput"
+    figure, axes = chart(title, size=SIZE, xlabel=x, ylabel=y, ylim=(0, 1.05))
     for name, (colour, mark, label) in LOOKS.items():
         shares = sorted((row[name] / row["predicted"] for row in rows), reverse=True)
         at = [100.0 * (k + 0.5) / len(shares) for k in range(len(shares))]
         middle = statistics.median(shares)
         axes.plot(at, shares, mark, markersize=3, color=colour, label=f"{label}: median {middle:.2f}")
     axes.axhline(1.0, color=INK, linewidth=0.8, linestyle="--")
-    axes.set_xlabel("patterns, from the largest share to the least (%)")
-    axes.set_ylabel("throughput over liquid throughput")
-    axes.set_ylim(0, 1.05)
-    axes.set_title("Share of the liquid throughput that each order reaches")
-    axes.legend(fontsize=8)
+    axes.legend()
     return figure
 
 

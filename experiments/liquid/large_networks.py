@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import time
 
-from experiments.liquid.swiss_t1_traffic import LIQUID, THIRD, figure_of
+from experiments.liquid.swiss_t1_traffic import SIZE
 from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study
 from testbed.model.traffic import Traffic
 from testbed.model.verdict import Claim, Verdict
+from testbed.report.drawing.charts import BLUE, GREEN, GREY, chart
 from testbed.scheduling.methods import schedule_by_name
 from testbed.scheduling.traffic.patterns import all_to_all
 from topologies import load_network
 
 NETWORKS = ("swiss-t1", "crossbar:100", "torus:8x8", "fat-tree:10,2")
-METHODS = {"liquid": ("fast method", LIQUID), "exact": ("the thesis' search, on sets of bits", THIRD)}
+METHODS = {"liquid": ("fast method", BLUE), "exact": ("the thesis' search, on sets of bits", GREEN)}
 LIMIT_S, FRACTION_S = 5.0, 1.0
 """Processor seconds after which a search is stopped; and what "a fraction of a second" is less than."""
 
@@ -70,25 +71,26 @@ def judge(rows: Rows) -> Verdict:
 
 def figures(rows: Rows) -> Figures:
     """Time against the number of transfers; hollow where the schedule is not liquid."""
-    figure, axes = figure_of()
+    figure, axes = chart(
+        "Computing time on networks of about a hundred nodes",
+        size=SIZE,
+        xscale="log",
+        yscale="log",
+        xlabel="transfers",
+        ylabel="processor time (s); hollow: not liquid",
+    )
     for method, (words, colour) in METHODS.items():
         for liquid in (True, False):
             own = [row for row in rows if row[f"{method}_liquid"] is liquid]
-            axes.plot(
-                [row["transfers"] for row in own], [row[f"{method}_s"] for row in own], "o", color=colour,
-                markerfacecolor=colour if liquid else "none", label=words if liquid else None,
-            )  # fmt: skip
+            x, y = ([row[name] for row in own] for name in ("transfers", f"{method}_s"))
+            style = {"color": colour, "fillstyle": "full" if liquid else "none"}
+            axes.plot(x, y, "o", label=words if liquid else None, **style)
     for row in rows:
         axes.annotate(
             row["network"], (row["transfers"], row["liquid_s"]), (4, -10), textcoords="offset points", fontsize=8
         )
-    axes.axhline(FRACTION_S, color="#555d66", linestyle=":", linewidth=0.9, label="one second")
-    axes.set_xscale("log")
-    axes.set_yscale("log")
-    axes.set_xlabel("transfers")
-    axes.set_ylabel("processor time (s); hollow: not liquid")
-    axes.set_title("Computing time on networks of about a hundred nodes")
-    axes.legend(fontsize=8)
+    axes.axhline(FRACTION_S, color=GREY, linestyle=":", label="one second")
+    axes.legend()
     return {"large-networks": figure}
 
 

@@ -5,19 +5,11 @@ from __future__ import annotations
 import statistics
 import time
 
-from experiments.liquid.swiss_t1_traffic import (
-    LIQUID,
-    OTHER,
-    THIRD,
-    draw_times,
-    figure_of,
-    node_axis,
-    pattern_points,
-    traffic_of,
-)
+from experiments.liquid.swiss_t1_traffic import draw_times, pattern_chart, pattern_points, traffic_of
 from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study
 from testbed.model.traffic import Traffic
 from testbed.model.verdict import Check, Claim, Verdict
+from testbed.report.drawing.charts import BLUE, GREEN, GREY, ORANGE
 from testbed.scheduling.methods import schedule_by_name
 
 LIMITS_S = {"liquid": 10.0, "exact": 10.0, "milp": 60.0}
@@ -25,9 +17,9 @@ QUICK_LIMIT_S = 10.0
 METHODS = ("liquid", "exact", "milp")
 REPEATS = {"liquid": 3, "exact": 1, "milp": 1}
 LOOKS = {
-    "liquid": (LIQUID, "o", "fast method"),
-    "exact": (THIRD, "s", "the thesis' search, on sets of bits"),
-    "milp": (OTHER, "^", "integer programming (HiGHS)"),
+    "liquid": (BLUE, "o", "fast method"),
+    "exact": (GREEN, "s", "the thesis' search, on sets of bits"),
+    "milp": (ORANGE, "^", "integer programming (HiGHS)"),
 }
 FACTOR = 4000.0
 """By which the document's search is faster than its solver, on average."""
@@ -117,17 +109,13 @@ def _note(rows: Rows, method: str) -> str:
 
 def figures(rows: Rows) -> Figures:
     """Time against pattern; hollow where no liquid schedule came within the limit."""
-    figure, axes = figure_of()
+    figure, axes = pattern_chart(rows, "Computing time against integer programming (Figure 65)")
     for method in METHODS:
         draw_times(axes, rows, method, LOOKS[method])
     limit = rows[0]["limits_s"]["milp"]
-    axes.axhline(
-        limit, color="#555d66", linestyle="--", linewidth=0.9, label=f"limit of MILP {limit:g} s (hollow: not liquid)"
-    )
-    axes.axhline(SOON_S, color="#555d66", linestyle=":", linewidth=0.9, label="thesis: 97 % of patterns below 0.1 s")
-    axes.set_title("Computing time against integer programming (Figure 65)")
-    axes.legend(fontsize=8)
-    node_axis(axes, rows)
+    axes.axhline(limit, color=GREY, linestyle="--", label=f"limit of MILP {limit:g} s (hollow: not liquid)")
+    axes.axhline(SOON_S, color=GREY, linestyle=":", label="thesis: 97 % of patterns below 0.1 s")
+    axes.legend()
     return {"computing-time": figure}
 
 

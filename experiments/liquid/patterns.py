@@ -4,18 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from experiments.liquid.swiss_t1_traffic import (
-    INK,
-    LIQUID,
-    OTHER,
-    figure_of,
-    node_axis,
-    pattern_points,
-    traffic_of,
-)
+from experiments.liquid.swiss_t1_traffic import SIZE, pattern_chart, pattern_points, traffic_of
 from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study
 from testbed.model.verdict import Check, Claim, Verdict
+from testbed.report.drawing.charts import BLUE, INK, ORANGE, chart
 
+THROUGHPUT = "liquid throughput (links)"
+BEHIND = {"color": INK, "linewidth": 0.8, "linestyle": "--"}
 FULL_MACHINE_LOAD = 48
 FULL_MACHINE_EDGES = 48_704
 PATTERNS = 362
@@ -77,79 +72,47 @@ def figures(rows: Rows) -> Figures:
 
 
 def _skeletons(rows: Rows) -> Any:
-    figure, axes = figure_of()
+    title = "Skeletons of the traffic patterns (Figure 33)"
+    figure, axes = pattern_chart(rows, title, ylabel="transfers in the skeleton (%)", ylim=(0, 104))
     shares = [100 * row["skeleton"] / row["transfers"] for row in rows]
     mean = sum(shares) / len(shares)
-    axes.plot(range(len(rows)), shares, "o", markersize=2.6, color=LIQUID, label="one pattern")
-    axes.axhline(mean, color=LIQUID, linewidth=1.2, label=f"mean: {mean:.1f} %")
-    axes.axhline(100 * MEAN_SKELETON, color=OTHER, linestyle="--", linewidth=1.2, label="mean in the thesis: 31.5 %")
-    axes.set_ylim(0, 104)
-    axes.set_ylabel("transfers in the skeleton (%)")
-    axes.set_title("Skeletons of the traffic patterns (Figure 33)")
+    axes.plot(shares, "o", markersize=2.6, color=BLUE, label="one pattern")
+    axes.axhline(mean, color=BLUE, label=f"mean: {mean:.1f} %")
+    axes.axhline(100 * MEAN_SKELETON, color=ORANGE, linestyle="--", label="mean in the thesis: 31.5 %")
     axes.legend()
-    node_axis(axes, rows)
     return figure
 
 
 def _by_nodes(rows: Rows) -> Any:
-    figure, axes = figure_of()
-    nodes = [row["nodes"] for row in rows]
-    axes.plot([0, 32], [0, 32], color=INK, linewidth=0.8, linestyle="--", label="as many links as nodes: no congestion")
-    axes.plot(nodes, [row["liquid_throughput"] for row in rows], "o", markersize=3, color=LIQUID, label="one pattern")
-    axes.axhline(1024 / 48, color=OTHER, linewidth=0.8, linestyle=":", label="all 32 nodes: 21.33 links")
-    axes.set_xlabel("nodes taking part")
-    axes.set_ylabel("liquid throughput (links)")
-    axes.set_title("Liquid throughput of every allocation of Swiss-T1 (Figure 40)")
-    axes.set_xlim(0, 33)
-    axes.set_ylim(0, 33)
+    title = "Liquid throughput of every allocation of Swiss-T1 (Figure 40)"
+    figure, axes = chart(title, size=SIZE, xlabel="nodes taking part", ylabel=THROUGHPUT, xlim=(0, 33), ylim=(0, 33))
+    axes.plot([0, 32], [0, 32], **BEHIND, label="as many links as nodes: no congestion")
+    nodes, throughput = ([row[name] for row in rows] for name in ("nodes", "liquid_throughput"))
+    axes.plot(nodes, throughput, "o", markersize=3, color=BLUE, label="one pattern")
+    axes.axhline(1024 / 48, color=ORANGE, linewidth=0.8, linestyle=":", label="all 32 nodes: 21.33 links")
     axes.legend()
     return figure
 
 
 def _in_order(rows: Rows) -> Any:
-    figure, axes = figure_of()
-    axes.step(
-        range(len(rows)),
-        [row["liquid_throughput"] for row in rows],
-        where="mid",
-        color=LIQUID,
-        label="liquid throughput",
-    )
-    axes.step(
-        range(len(rows)),
-        [row["nodes"] for row in rows],
-        where="mid",
-        color=INK,
-        linewidth=0.8,
-        linestyle="--",
-        label="nodes",
-    )
-    axes.set_ylabel("liquid throughput (links)")
-    axes.set_ylim(0, 33)
-    axes.set_title("The traffic patterns along one axis (Figure 41)")
+    title = "The traffic patterns along one axis (Figure 41)"
+    figure, axes = pattern_chart(rows, title, ylabel=THROUGHPUT, ylim=(0, 33))
+    throughput = [row["liquid_throughput"] for row in rows]
+    axes.plot(throughput, drawstyle="steps-mid", color=BLUE, label="liquid throughput")
+    axes.plot([row["nodes"] for row in rows], drawstyle="steps-mid", **BEHIND, label="nodes")
     axes.legend()
-    node_axis(axes, rows)
     return figure
 
 
 def _edges(rows: Rows) -> Any:
-    figure, axes = figure_of()
-    axes.plot(
-        range(len(rows)),
-        [max(row["edges"], 0.5) for row in rows],
-        "o",
-        markersize=2.6,
-        color=LIQUID,
-        label="congestion graph",
-    )
+    title = "Congestion graphs of the traffic patterns (Figure 63); none is drawn as one half"
+    figure, axes = pattern_chart(rows, title, ylabel="edges", yscale="log")
+    edges = [max(row["edges"], 0.5) for row in rows]
+    axes.plot(edges, "o", markersize=2.6, color=BLUE, label="congestion graph")
     complete = [max(row["transfers"] * (row["transfers"] - 1) / 2, 0.5) for row in rows]
-    axes.plot(range(len(rows)), complete, color=INK, linewidth=0.8, linestyle="--", label="complete graph")
-    axes.axhline(FULL_MACHINE_EDGES, color=OTHER, linewidth=0.8, linestyle=":", label="all 32 nodes: 48,704 edges")
-    axes.set_yscale("log")
-    axes.set_ylabel("edges")
-    axes.set_title("Congestion graphs of the traffic patterns (Figure 63); none is drawn as one half")
+    axes.plot(complete, **BEHIND, label="complete graph")
+    axes.axhline(FULL_MACHINE_EDGES, color=ORANGE, linewidth=0.8, linestyle=":", label="all 32 nodes: 48,704 edges")
     axes.legend()
-    node_axis(axes, rows)
     return figure
 
 

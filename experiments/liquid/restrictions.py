@@ -12,18 +12,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
 
-from experiments.liquid.swiss_t1_traffic import (
-    LIQUID,
-    OTHER,
-    THIRD,
-    draw_times,
-    figure_of,
-    node_axis,
-    pattern_points,
-    traffic_of,
-)
+from experiments.liquid.swiss_t1_traffic import draw_times, pattern_chart, pattern_points, traffic_of
 from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study
 from testbed.model.verdict import Check, Claim, Verdict
+from testbed.report.drawing.charts import BLUE, GREEN, ORANGE
 from testbed.scheduling.exact.exact_search import ExactOptions, search_exactly
 
 LIMIT_S = 0.5
@@ -31,9 +23,9 @@ OURS_OFF = ExactOptions(anchored=False, remembered=False, scarce_first=False, re
 CHOICES = {"eq11": (False, False), "eq12": (True, False), "eq13": (True, True)}
 """Whether the traffic is reduced, and whether teams must be full ones."""
 LOOKS = {
-    "eq11": (OTHER, "^", "teams of the whole traffic (equation 11)"),
-    "eq12": (THIRD, "s", "teams of the reduced traffic (equation 12)"),
-    "eq13": (LIQUID, "o", "full teams of the reduced traffic (equation 13)"),
+    "eq11": (ORANGE, "^", "teams of the whole traffic (equation 11)"),
+    "eq12": (GREEN, "s", "teams of the reduced traffic (equation 12)"),
+    "eq13": (BLUE, "o", "full teams of the reduced traffic (equation 13)"),
 }
 LEAST_GAIN = 2.0
 """What "considerably" is taken to be."""
@@ -130,12 +122,12 @@ def _solved_check(rows: Rows, before: str, after: str) -> Check:
 
 def figures(rows: Rows) -> Figures:
     """Time against pattern; hollow where none was found within the limit."""
-    figure, axes = figure_of()
+    figure, axes = pattern_chart(
+        rows, "What the restrictions of the choice buy (equations 11 to 13; hollow: none within the limit)"
+    )
     for choice, (colour, mark, label) in LOOKS.items():
         draw_times(axes, rows, choice, (colour, mark, f"{label}: {_solved(rows, choice)} of {len(rows)}"))
-    axes.set_title("What the restrictions of the choice buy (equations 11 to 13; hollow: none within the limit)")
-    axes.legend(fontsize=8)
-    node_axis(axes, rows)
+    axes.legend()
     return {"restrictions": figure}
 
 

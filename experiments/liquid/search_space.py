@@ -10,9 +10,10 @@ import statistics
 import time
 from itertools import pairwise
 
-from experiments.liquid.swiss_t1_traffic import INK, OTHER, figure_of, traffic_of
+from experiments.liquid.swiss_t1_traffic import traffic_of
 from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study
 from testbed.model.verdict import Check, Claim, Verdict
+from testbed.report.drawing.charts import BLUE, INK, ORANGE, chart
 from testbed.scheduling.exact.full_teams import BLANK, IDLE, NAIVE, SKELETON, search_space
 from testbed.scheduling.traffic.allocation import distinct_allocations
 
@@ -88,38 +89,23 @@ def _mean(rows: Rows, name: str) -> float:
 
 def figures(rows: Rows) -> Figures:
     """Mean reductions beside the thesis', and each pattern's."""
-    figure, axes = figure_of()
+    figure, axes = chart(
+        f"Search space of all full teams, {len(rows)} patterns of 3 to {rows[-1]['nodes']} nodes (Figure 34)",
+        size=(10, 4.6),
+        ylabel="categories traversed (% of the naive search)",
+    )
     names = list(SEARCHES)
     for at, name in enumerate(names):
         shares = [100.0 * row[name] / row["naive"] for row in rows]
         mean = sum(shares) / len(shares)
-        axes.bar(at - 0.2, mean, width=0.38, color="#0072b2", label="mean of ours" if at == 0 else None)
-        axes.bar(
-            at + 0.2,
-            THESIS[name],
-            width=0.38,
-            color="none",
-            edgecolor=OTHER,
-            hatch="//",
-            label="thesis" if at == 0 else None,
-        )
-        axes.plot(
-            [at - 0.2] * len(shares),
-            shares,
-            "_",
-            color=INK,
-            markersize=9,
-            alpha=0.6,
-            label="one pattern" if at == 0 else None,
-        )
+        ours, thesis, dots = ("mean of ours", "thesis", "one pattern") if at == 0 else (None, None, None)
+        axes.bar(at - 0.2, mean, width=0.38, color=BLUE, label=ours)
+        axes.bar(at + 0.2, THESIS[name], width=0.38, color="none", edgecolor=ORANGE, hatch="//", label=thesis)
+        axes.plot([at - 0.2] * len(shares), shares, "_", color=INK, markersize=9, alpha=0.6, label=dots)
         axes.annotate(f"{mean:.1f} %", (at - 0.2, max(shares) + 1.5), ha="center", fontsize=9)
-        axes.annotate(f"{THESIS[name]:g} %", (at + 0.2, THESIS[name] + 1.5), ha="center", fontsize=9, color=OTHER)
+        axes.annotate(f"{THESIS[name]:g} %", (at + 0.2, THESIS[name] + 1.5), ha="center", fontsize=9, color=ORANGE)
     axes.set_xticks(range(len(names)), [LABELS[name] for name in names])
-    axes.set_ylabel("categories traversed (% of the naive search)")
-    axes.set_ylim(0, 112)
-    axes.set_title(
-        f"Search space of all full teams, {len(rows)} patterns of 3 to {rows[-1]['nodes']} nodes (Figure 34)"
-    )
+    axes.set(ylim=(0, 112))
     axes.legend()
     return {"search-space": figure}
 

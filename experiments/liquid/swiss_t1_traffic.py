@@ -9,12 +9,14 @@ from typing import Any
 
 from testbed.model.studies.study import Points, Rows
 from testbed.model.traffic import Traffic
+from testbed.report.drawing.charts import chart
 from testbed.scheduling.traffic.allocation import RatedAllocation, distinct_allocations
 from testbed.scheduling.traffic.patterns import all_to_all
 from topologies.swiss_t1 import swiss_t1
 
 QUICK_PATTERNS = 20
-INK, LIQUID, OTHER, THIRD = "#16191d", "#0072b2", "#d55e00", "#009e73"
+SIZE = (10, 4.6)
+"""Of a figure with a place for each pattern, in inches."""
 
 
 def patterns(quick: bool) -> tuple[RatedAllocation, ...]:
@@ -36,14 +38,16 @@ def traffic_of(allocation: str) -> Traffic:
     return all_to_all(swiss_t1(allocation=tuple(map(int, allocation.split("-")))))
 
 
-def node_axis(axes: Any, rows: Rows) -> None:
-    """Name the axis on which patterns stand side by side: ticks where the number of nodes changes."""
+def pattern_chart(rows: Rows, title: str, **named: Any) -> tuple[Any, Any]:
+    """(figure, axes) on which patterns stand side by side: ticks where the number of nodes changes; ``named`` as of ``chart``."""
     starts = [at for at, row in enumerate(rows) if at == 0 or row["nodes"] != rows[at - 1]["nodes"]]
     while len(starts) > 14:
         starts = starts[::2]
+    figure, axes = chart(title, size=SIZE, **named)
     axes.set_xticks(starts, [str(rows[at]["nodes"]) for at in starts], fontsize=8)
-    axes.set_xlabel("traffic patterns, by nodes taking part and then by liquid throughput (first of so many nodes)")
-    axes.set_xlim(-1, len(rows))
+    words = "traffic patterns, by nodes taking part and then by liquid throughput (first of so many nodes)"
+    axes.set(xlabel=words, xlim=(-1, len(rows)))
+    return figure, axes
 
 
 def draw_times(axes: Any, rows: Rows, name: str, look: tuple[str, str, str]) -> None:
@@ -51,20 +55,6 @@ def draw_times(axes: Any, rows: Rows, name: str, look: tuple[str, str, str]) -> 
     colour, mark, label = look
     for solved in (True, False):
         at = [k for k, row in enumerate(rows) if row[f"{name}_liquid"] is solved]
-        axes.plot(
-            at, [rows[k][f"{name}_s"] for k in at], mark, markersize=3.4, color=colour,
-            markerfacecolor=colour if solved else "none", label=label if solved else None,
-        )  # fmt: skip
-    axes.set_yscale("log")
-    axes.set_ylabel("processor time to a liquid schedule (s)")
-
-
-def figure_of() -> tuple[Any, Any]:
-    """A figure with one set of axes."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(10, 4.6), layout="constrained")
-    axes = figure.add_subplot()
-    axes.grid(color="#d9dde2", linewidth=0.5)
-    axes.set_axisbelow(True)
-    return figure, axes
+        style = {"color": colour, "markersize": 3.4, "fillstyle": "full" if solved else "none"}
+        axes.plot(at, [rows[k][f"{name}_s"] for k in at], mark, label=label if solved else None, **style)
+    axes.set(yscale="log", ylabel="processor time to a liquid schedule (s)")

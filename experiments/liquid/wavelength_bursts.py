@@ -16,6 +16,7 @@ from typing import Any
 
 from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, option, where
 from testbed.model.verdict import Check, Claim, Verdict
+from testbed.report.drawing.charts import BLUE, GREEN, GREY, ORANGE, chart, panels
 from testbed.wavelengths.burst_switching import STRATEGIES, BurstTraffic, optical_cloud_of, simulate_bursts
 from topologies import load_network
 
@@ -34,10 +35,10 @@ NAMES = {
     "greedy-drop": "first fit, lost where none is free",
 }
 LOOKS = {
-    "liquid": ("#0072b2", "o", "-"),
-    "liquid-rolling": ("#009e73", "s", "-"),
-    "greedy-defer": ("#d55e00", "^", "--"),
-    "greedy-drop": ("#555555", "v", "--"),
+    "liquid": (BLUE, "o", "-"),
+    "liquid-rolling": (GREEN, "s", "-"),
+    "greedy-defer": (ORANGE, "^", "--"),
+    "greedy-drop": (GREY, "v", "--"),
 }
 
 
@@ -234,39 +235,33 @@ def figures(rows: Rows) -> Figures:
 
 def _horizon_figure(rows: Rows) -> Any:
     """Bursts left in the buffers against the time that the run took, both logarithmic."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(8, 5), layout="constrained")
-    axes = figure.add_subplot()
-    for load, colour in ((0.95, "#0072b2"), (1.0, "#d55e00")):
+    title = "What is not carried waits: exponent 1 would be capacity missing"
+    x, y = "slots from empty buffers on", "bursts waiting in all edge routers at the end"
+    figure, axes = chart(title, size=(8, 5), xlabel=x, ylabel=y)
+    for load, colour in ((0.95, BLUE), (1.0, ORANGE)):
         for strategy, line in (("liquid", "-"), ("greedy-defer", "--")):
             own = where(rows, load=load, strategy=strategy)
             times = sorted({r["slots"] for r in own})
             means = [statistics.mean(max(r["backlog"], 1) for r in where(own, slots=slots)) for slots in times]
             axes.loglog(times, means, line, marker=LOOKS[strategy][1], color=colour,
                         label=f"{NAMES[strategy]}, load {load:g}: exponent {growth(own)[0]:.2f}")  # fmt: skip
-    axes.set_xlabel("slots from empty buffers on")
-    axes.set_ylabel("bursts waiting in all edge routers at the end")
-    axes.set_title("What is not carried waits: exponent 1 would be capacity missing")
-    axes.grid(alpha=0.3, which="both")
-    axes.legend(fontsize=8)
+    axes.legend()
     return figure
 
 
 def _figure(rows: Rows, title: str) -> Any:
-    from matplotlib.figure import Figure
     from matplotlib.ticker import LogLocator, NullFormatter, ScalarFormatter
 
-    figure = Figure(figsize=(10, 7.2), layout="constrained")
+    figure, every = panels(10, 7.2, 2, 2)
     first = rows[0]
     figure.suptitle(f"Optical burst switching over {first['network']}, {first['wavelengths']} wavelengths, {title}")
-    panels = (
+    shown = (
         ("mean_delay_slots", "mean delay of what is carried (slots)", 1.0, "log"),
         ("p99_delay_slots", "delay that 99 % of it keep to (slots)", 1.0, "log"),
         ("loss", "bursts lost (%)", 100.0, "linear"),
         ("waiting", "bursts waiting in all edge routers (mean)", 1.0, "log"),
     )
-    for axes, (name, label, scale, kind) in zip(figure.subplots(2, 2).flat, panels, strict=True):
+    for axes, (name, label, scale, kind) in zip(every, shown, strict=True):
         for strategy in STRATEGIES:
             own = sorted((r["load"], r[name] * scale) for r in where(rows, strategy=strategy) if r[name] is not None)
             colour, marker, line = LOOKS[strategy]
@@ -276,22 +271,14 @@ def _figure(rows: Rows, title: str) -> Any:
             axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
             axes.yaxis.set_major_formatter(ScalarFormatter())
             axes.yaxis.set_minor_formatter(NullFormatter())
-        axes.set_xlabel("offered load of the bottleneck fibre (1 = all its wavelengths)")
-        axes.set_ylabel(label)
-        axes.grid(alpha=0.3)
-        axes.axvspan(HIGH_LOAD, 1.0, color="#0072b2", alpha=0.05)
+        axes.set(xlabel="offered load of the bottleneck fibre (1 = all its wavelengths)", ylabel=label)
+        axes.axvspan(HIGH_LOAD, 1.0, color=BLUE, alpha=0.05)
         if name == "loss":
-            axes.axhline(0, color="#0072b2", linewidth=0.8)
-            axes.axvline(LOSSLESS_UP_TO, color="#0072b2", linewidth=0.8, linestyle=":")
-            axes.annotate(
-                "liquid must lose none\nup to here",
-                (LOSSLESS_UP_TO, 0),
-                (-6, 40),
-                textcoords="offset points",
-                ha="right",
-                fontsize=8,
-            )
-    figure.axes[0].legend(fontsize=8, loc="upper left")
+            axes.axhline(0, color=BLUE, linewidth=0.8)
+            axes.axvline(LOSSLESS_UP_TO, color=BLUE, linewidth=0.8, linestyle=":")
+            words, place = "liquid must lose none\nup to here", (LOSSLESS_UP_TO, 0)
+            axes.annotate(words, place, (-6, 40), textcoords="offset points", ha="right", fontsize=8)
+    figure.axes[0].legend(loc="upper left")
     return figure
 
 

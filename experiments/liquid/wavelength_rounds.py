@@ -6,6 +6,7 @@ from typing import Any
 
 from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, where
 from testbed.model.verdict import Check, Claim, Verdict
+from testbed.report.drawing.charts import BLUE, GREEN, INK, ORANGE, PURPLE, chart, panels
 from topologies import load_network
 
 NAMES = {
@@ -15,10 +16,10 @@ NAMES = {
     ("first-fit", "wixc"): "first fit, WIXC",
 }
 LOOKS = {
-    ("liquid", "wsxc"): ("#0072b2", "o", "-"),
-    ("liquid", "wixc"): ("#009e73", "s", "-"),
-    ("first-fit", "wsxc"): ("#d55e00", "^", "--"),
-    ("first-fit", "wixc"): ("#cc79a7", "v", "--"),
+    ("liquid", "wsxc"): (BLUE, "o", "-"),
+    ("liquid", "wixc"): (GREEN, "s", "-"),
+    ("first-fit", "wsxc"): (ORANGE, "^", "--"),
+    ("first-fit", "wixc"): (PURPLE, "v", "--"),
 }
 SHOWN_WAVELENGTHS = 8
 PACKETS, WRONG = 20, 2
@@ -118,41 +119,21 @@ def figures(rows: Rows) -> Figures:
 
 
 def _rounds_figure(rows: Rows) -> Any:
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(7.5, 4.6), layout="constrained")
-    axes = figure.subplots()
-    load = rows[0]["bottleneck_load"]
-    counts = sorted({r["wavelengths"] for r in rows})
-    spread = list(range(counts[0], counts[-1] + 1))
-    axes.plot(
-        spread,
-        [-(-load // w) for w in spread],
-        color="#999999",
-        drawstyle="steps-mid",
-        linewidth=6,
-        alpha=0.4,
-        label="fewest possible: bottleneck load / wavelengths",
-    )
+    load, counts = rows[0]["bottleneck_load"], sorted({r["wavelengths"] for r in rows})
+    title = f"All pairs of {rows[0]['network']}: bottleneck load {load} lightpaths"
+    x, y = "wavelengths of a fibre", "rounds until every pair has been lit"
+    figure, axes = chart(title, size=(7.5, 4.6), xlabel=x, ylabel=y)
+    fewest = {w: -(-load // w) for w in range(counts[0], counts[-1] + 1)}
+    style = {"color": "#999999", "drawstyle": "steps-mid", "linewidth": 6, "alpha": 0.4}
+    axes.plot(fewest.keys(), fewest.values(), label="fewest possible: bottleneck load / wavelengths", **style)
     for k, (key, label) in enumerate(NAMES.items()):
         own = sorted((r["wavelengths"], r["rounds"]) for r in rows if (r["method"], r["switching"]) == key)
         if own:
             colour, marker, line = LOOKS[key]
-            axes.plot(
-                [w + 0.06 * (k - 1.5) for w, _ in own],
-                [n for _, n in own],
-                color=colour,
-                marker=marker,
-                linestyle=line,
-                label=label,
-            )
-    axes.set_xlabel("wavelengths of a fibre")
-    axes.set_ylabel("rounds until every pair has been lit")
-    axes.set_ylim(0, max(r["rounds"] for r in rows) * 1.45)
-    axes.set_xticks(counts)
-    axes.set_title(f"All pairs of {rows[0]['network']}: bottleneck load {load} lightpaths")
-    axes.grid(alpha=0.3)
-    axes.legend(fontsize=8)
+            at, rounds = [w + 0.06 * (k - 1.5) for w, _ in own], [n for _, n in own]
+            axes.plot(at, rounds, color=colour, marker=marker, linestyle=line, label=label)
+    axes.set(ylim=(0, max(r["rounds"] for r in rows) * 1.45), xticks=counts)
+    axes.legend()
     return figure
 
 
@@ -160,28 +141,19 @@ def _colours_figure(rows: Rows) -> Any:
     """Fibres by load from above, wavelengths of successive rounds from the left; a mark where there is light."""
     from collections import Counter
 
-    from matplotlib.figure import Figure
-
     widths = [r["rounds"] * r["wavelengths"] for r in rows]
-    figure = Figure(figsize=(10, 6.4), layout="constrained")
-    both = figure.subplots(1, 2, sharey=True, width_ratios=widths)
+    figure, both = panels(10, 6.4, columns=2, sharey=True, width_ratios=widths)
     figure.suptitle("Where there is light: every pair once, no wavelength converted")
     load = Counter(link for link, _ in rows[0]["lit"])
     place = {link: k for k, (link, _) in enumerate(sorted(load.items(), key=lambda item: (-item[1], item[0])))}
     for axes, row, width in zip(both, rows, widths, strict=True):
         colour = LOOKS[row["method"], "wsxc"][0]
         for k in range(0, row["rounds"], 2):
-            axes.axvspan(
-                k * row["wavelengths"] - 0.5,
-                (k + 1) * row["wavelengths"] - 0.5,
-                color="#000000",
-                alpha=0.05,
-                linewidth=0,
-            )
+            ends = (edge * row["wavelengths"] - 0.5 for edge in (k, k + 1))
+            axes.axvspan(*ends, color=INK, alpha=0.05, linewidth=0)
         axes.scatter([c for _, c in row["lit"]], [place[link] for link, _ in row["lit"]], marker="s", s=9, color=colour)
-        axes.set_xlim(-0.5, width - 0.5)
-        axes.set_title(f"{row['method']}: {row['rounds']} rounds", fontsize=11)
-        axes.set_xlabel(f"wavelength, round after round ({row['wavelengths']} each, shaded in turn)")
+        x = f"wavelength, round after round ({row['wavelengths']} each, shaded in turn)"
+        axes.set(xlim=(-0.5, width - 0.5), title=f"{row['method']}: {row['rounds']} rounds", xlabel=x)
     both[0].set_ylabel("directed fibre, most loaded on top")
     both[0].invert_yaxis()
     return figure

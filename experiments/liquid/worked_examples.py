@@ -10,6 +10,7 @@ import math
 from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, where
 from testbed.model.traffic import Traffic
 from testbed.model.verdict import Check, Claim, Verdict
+from testbed.report.drawing.charts import BLUE, INK, ORANGE, chart
 from testbed.scheduling.baselines import sending_rounds, split_rounds
 from testbed.scheduling.methods import schedule_by_name
 from testbed.scheduling.traffic.patterns import all_to_all, traffic_of
@@ -120,9 +121,7 @@ def _exact(name: str, predicted: float, measured: float, stated: str) -> Check:
 
 def figures(rows: Rows) -> Figures:
     """Figure 62: the transfers of the two switches in a circle, edges by bottlenecks in bold."""
-    from matplotlib.figure import Figure
-
-    two = where(rows, network="two-switch")[0]
+    two = next(row for row in rows if row["network"] == "two-switch")
     names = list(dict.fromkeys(name for edge in two["edges"] for name in edge[:2]))
     ab = {name for *both, shared in two["edges"] for name in both if "s_a->s_b" in shared}
     ba = {name for *both, shared in two["edges"] for name in both if "s_b->s_a" in shared}
@@ -131,9 +130,8 @@ def figures(rows: Rows) -> Figures:
         name: (math.cos(2 * math.pi * k / len(names)), math.sin(2 * math.pi * k / len(names)))
         for k, name in enumerate(names)
     }
-    figure = Figure(figsize=(8, 7), layout="constrained")
-    axes = figure.add_subplot()
-    styles = {"s_a->s_b": ("#0072b2", 2.4), "s_b->s_a": ("#d55e00", 2.4), "": ("#aab0b6", 0.6)}
+    figure, axes = chart("Congestion graph of the two-switch example (Figure 62)", size=(8, 7))
+    styles = {"s_a->s_b": (BLUE, 2.4), "s_b->s_a": (ORANGE, 2.4), "": ("#aab0b6", 0.6)}
     for one, other, shared in two["edges"]:
         link = next((link for link in shared if link in styles), "")
         colour, width = styles[link]
@@ -141,13 +139,12 @@ def figures(rows: Rows) -> Figures:
         axes.plot((x, u), (y, v), color=colour, linewidth=width, zorder=1 + bool(link))
     for name, (x, y) in places.items():
         axes.annotate(name, (1.1 * x, 1.1 * y), ha="center", va="center", fontsize=8)
-        axes.plot(x, y, "o", color="#16191d", markersize=4, zorder=4)
+        axes.plot(x, y, "o", color=INK, markersize=4, zorder=4)
     for link, (colour, width) in styles.items():
         count = bold(two, link) if link else len(two["edges"]) - sum(bold(two, k) for k in styles if k)
         axes.plot([], [], color=colour, linewidth=width, label=f"{link or 'other links alone'}: {count} edges")
     axes.set_axis_off()
-    axes.set_title("Congestion graph of the two-switch example (Figure 62)")
-    axes.legend(loc="lower right", fontsize=9)
+    axes.legend(loc="lower right")
     return {"62-congestion-graph": figure}
 
 

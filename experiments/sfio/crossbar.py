@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import log
 from typing import Any
 
-from experiments.sfio.figures import BLUE, GREEN, GREY, OCHRE, RING, finish_by_nodes, lines_by_nodes
+from experiments.sfio.figures import RING, TOGETHER, finish, lines_by_nodes
 from experiments.sfio.runs import accessed, judged, transferred
-from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, where
+from testbed.commands.studies.study import Study
+from testbed.model.studies.study import Figures, Points, Results, Rows, where
 from testbed.model.verdict import Check, Claim, Verdict
+from testbed.report.drawing.charts import AMBER, BLUE, GREEN, GREY, INK, chart
 
+Row = Mapping[str, Any]
+SIZE = (7, 4.6)
 NODES, QUICK_NODES = (2, 4, 8, 10, 12, 14, 16, 18, 24, 31), (2, 4, 8, 12, 16)
 HALVES, QUICK_HALVES = (2, 4, 8, 12, 16, 24, 32), (4, 8, 16)
 REPEAT, QUICK_REPEAT = 5, 3
@@ -28,7 +32,7 @@ MESSAGES = {
 }
 STRIPED = {
     "striped-in-turns": ("striped file, in turns over circuits", BLUE, "o"),
-    "striped": ("striped file, all at once, average (Figure 18)", OCHRE, "s"),
+    "striped": ("striped file, all at once, average (Figure 18)", AMBER, "s"),
 }
 
 
@@ -143,41 +147,33 @@ def figures(rows: Rows) -> Figures:
 
 
 def _messages_figure(rows: Rows) -> Any:
-    from matplotlib import pyplot as plt
-
     chosen = [row for row in rows if row["series"] in MESSAGES]
-    figure, axes = plt.subplots(figsize=(7, 4.6))
+    title, x = "Plain messages on a full crossbar, 5 Mbit/s links", "nodes, half of which send to the other half"
+    figure, axes = chart(title, size=SIZE, xlabel=x, ylabel=TOGETHER)
     lines_by_nodes(axes, chosen, MESSAGES, {"halves": RING})
-    nodes = sorted({row["nodes"] for row in chosen})
-    axes.plot(nodes, [LINK_RATE_BPS * n / 2e6 for n in nodes], color="black", linewidth=1, label="all links together")
-    finish_by_nodes(
-        axes,
-        chosen,
-        x="nodes, half of which send to the other half",
-        title="Plain messages on a full crossbar, 5 Mbit/s links",
-    )
+    _all_links(axes, chosen, senders=0.5)
+    finish(axes, chosen, "nodes")
     return figure
 
 
 def _striped_figure(rows: Rows) -> Any:
-    from matplotlib import pyplot as plt
-
     chosen = [row for row in rows if row["series"] in STRIPED]
-    figure, axes = plt.subplots(figsize=(7, 4.6))
+    title = f"A striped file on a full crossbar, 5 Mbit/s links, stripe unit {STRIPE_UNIT} bytes"
+    figure, axes = chart(title, size=SIZE, xlabel="compute nodes, and as many I/O nodes", ylabel=TOGETHER)
     averages = [{**row, "throughput_bps": row["mean_bps"]} for row in chosen]
     lines_by_nodes(axes, averages, STRIPED, {})
-    peaks = sorted((row["nodes"], row["peak_bps"] / 1e6) for row in where(chosen, series="striped"))
-    axes.plot(*zip(*peaks, strict=True), color=OCHRE, marker="s", linestyle=":", markerfacecolor="none", label="peak")
-    nodes = sorted({row["nodes"] for row in chosen})
-    axes.plot(nodes, [LINK_RATE_BPS * n / 1e6 for n in nodes], color="black", linewidth=1, label="all links together")
+    peaks = sorted((row["nodes"], row["peak_bps"] / 1e6) for row in chosen if row["series"] == "striped")
+    axes.plot(*zip(*peaks, strict=True), color=AMBER, marker="s", linestyle=":", markerfacecolor="none", label="peak")
+    _all_links(axes, chosen, senders=1.0)
     axes.axvline(FALL_FROM, color=GREY, linestyle="--", linewidth=1, label="beyond it the document's falls")
-    finish_by_nodes(
-        axes,
-        averages,
-        x="compute nodes, and as many I/O nodes",
-        title=f"A striped file on a full crossbar, 5 Mbit/s links, stripe unit {STRIPE_UNIT} bytes",
-    )
+    finish(axes, averages, "nodes")
     return figure
+
+
+def _all_links(axes: Any, rows: Sequence[Row], *, senders: float) -> None:
+    nodes = sorted({row["nodes"] for row in rows})
+    rates = [senders * LINK_RATE_BPS * n / 1e6 for n in nodes]
+    axes.plot(nodes, rates, color=INK, linewidth=1, label="all links together")
 
 
 STUDY = Study.of_module(

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from experiments.sfio.figures import finish, lines_by_size
+from experiments.sfio.figures import lines_by_size, plot_throughput
 from experiments.sfio.runs import accessed, judged
 from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, where
 from testbed.model.verdict import Claim, Verdict
+from testbed.report.drawing.charts import BELOW, INK
 
 UNITS, QUICK_UNITS = (5, 25, 75, 200, 1005, 5000, 20_000, 65_536), (25, 75, 200, 1005, 5000, 65_536)
 REPEAT = 3
@@ -102,16 +103,14 @@ def judge(rows: Rows) -> Verdict:
 def figures(rows: Rows) -> Figures:
     """Throughput over the stripe unit, as Figure 13; stars: the whole file."""
     names = ("optimised (mwritec)", "non-optimised (mwrite)")
-    figure, axes = lines_by_size(reduced(rows), "stripe_unit", "optimised", names, NEGLIGIBLE, LINK_RATE_BPS)
-    whole = [(r["stripe_unit"], r["throughput_bps"] / 1e6) for r in where(rows, file_bytes=WHOLE_BYTES)]
-    if whole:
-        axes.scatter(*zip(*whole, strict=True), marker="*", s=120, color="black", zorder=5, label="optimised, 660 MB")
-    finish(
-        axes,
-        x="stripe unit, bytes",
-        y="throughput of the file, Mbit/s",
-        title="Writing from 1 compute node to 3 I/O nodes over 100 Mbit/s links",
+    x, title = "stripe unit, bytes", "Writing from 1 compute node to 3 I/O nodes over 100 Mbit/s links"
+    figure, axes = lines_by_size(
+        reduced(rows), "stripe_unit", "optimised", names, NEGLIGIBLE, LINK_RATE_BPS, title=title, xlabel=x
     )
+    whole, style = where(rows, file_bytes=WHOLE_BYTES), {"marker": "*", "markersize": 11, "linestyle": "", "zorder": 5}
+    plot_throughput(axes, whole, "stripe_unit", "optimised, 660 MB", INK, **style)
+    axes.set_ylim(0, None)
+    axes.legend(**BELOW)
     return {"granularity": figure}
 
 

@@ -13,16 +13,16 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from experiments.sfio import ior_process
-from experiments.sfio.figures import BLUE, GREEN, GREY, OCHRE, finish
 from experiments.sfio.runs import judged
 from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, where
 from testbed.model.verdict import Claim, Verdict
+from testbed.report.drawing.charts import AMBER, BLUE, GREEN, GREY, panels
 
 PATTERNS = ("segmented", "strided", "random", "file per process")
 WAYS = {
     "SFIO": BLUE,
     "SFIO, one request a fragment": GREY,
-    "ROMIO, collective buffering": OCHRE,
+    "ROMIO, collective buffering": AMBER,
     "ROMIO, data sieving": GREEN,
 }
 BLOCKS, QUICK_BLOCKS = (200, 1000, 4096), (1000,)
@@ -149,29 +149,19 @@ def judge(rows: Rows) -> Verdict:
 
 def figures(rows: Rows) -> Figures:
     """Bars: a group for each pattern, a bar for each way, of the middle block size."""
-    from matplotlib import pyplot as plt
-
     sizes = sorted({row["block_bytes"] for row in rows})
     block = sizes[len(sizes) // 2]
-    figure, both = plt.subplots(1, 2, figsize=(11, 4.6), sharey=True)
+    figure, both = panels(11, 4.6, columns=2, sharey=True)
     for axes, name in zip(both, ("write", "read"), strict=True):
         for place, (way, colour) in enumerate(WAYS.items()):
             chosen = {r["pattern"]: r[f"{name}_mb_cpu_s"] for r in where(rows, way=way, block_bytes=block)}
             label = f"{way} (local file)" if way.startswith("ROMIO") else way
-            axes.bar(
-                [n + 0.2 * (place - 1.5) for n in range(len(PATTERNS))],
-                [chosen[p] for p in PATTERNS],
-                0.18,
-                color=colour,
-                label=label,
-            )
+            at = [n + 0.2 * (place - 1.5) for n in range(len(PATTERNS))]
+            axes.bar(at, [chosen[p] for p in PATTERNS], 0.18, color=colour, label=label)
         axes.set_xticks(range(len(PATTERNS)), PATTERNS)
-        axes.set_yscale("log")
-        title = f"{name}, blocks of {block} bytes"
-        finish(axes, x="pattern", y="MB a second of processor time", title=title)
-        axes.get_legend().remove()
-    handles, labels = both[0].get_legend_handles_labels()
-    figure.legend(handles, labels, frameon=False, fontsize=9, loc="upper center", bbox_to_anchor=(0.5, 0.0), ncols=2)
+        title, y = f"{name}, blocks of {block} bytes", "MB a second of processor time"
+        axes.set(yscale="log", xlabel="pattern", ylabel=y, title=title)
+    figure.legend(*both[0].get_legend_handles_labels(), loc="outside lower center", ncols=2)
     return {"ior_patterns": figure}
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from experiments.sfio.figures import GREY, finish, lines_by_size
+from experiments.sfio.figures import lines_by_size, plot_throughput
 from experiments.sfio.runs import accessed, judged
 from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, where
 from testbed.model.verdict import Claim, Verdict
+from testbed.report.drawing.charts import BELOW, GREY, INK
 
 BLOCKS, QUICK_BLOCKS = (64, 256, 1024, 4096, 16_384, 65_536, 262_144, 1_048_576), (64, 512, 4096, 32_768, 262_144)
 REPEAT = 3
@@ -98,17 +99,18 @@ def judge(rows: Rows) -> Verdict:
 def figures(rows: Rows) -> Figures:
     """Throughput over the block size, as Figure 14; stars: the whole file."""
     names = ("one multi-block call (mwriteb)", "single-block calls (mwrite)")
-    figure, axes = lines_by_size(reduced(rows), "block_bytes", "multi_block", names, MIN_OF_LINK, LINK_RATE_BPS)
-    whole = [(r["block_bytes"], r["throughput_bps"] / 1e6) for r in where(rows, file_bytes=WHOLE_BYTES)]
-    if whole:
-        axes.scatter(*zip(*whole, strict=True), marker="*", s=120, color="black", zorder=5, label="multi-block, 300 MB")
-    axes.axvline(STRIPE_UNIT, color=GREY, linewidth=1, linestyle="--", label=f"stripe unit, {STRIPE_UNIT} bytes")
-    finish(
-        axes,
-        x="block size, bytes",
-        y="throughput of the file, Mbit/s",
-        title=f"Writing blocks in random order from 1 compute node to {IO_NODES} I/O nodes over 100 Mbit/s links",
+    x, title = (
+        "block size, bytes",
+        f"Writing blocks in random order from 1 compute node to {IO_NODES} I/O nodes over 100 Mbit/s links",
     )
+    figure, axes = lines_by_size(
+        reduced(rows), "block_bytes", "multi_block", names, MIN_OF_LINK, LINK_RATE_BPS, title=title, xlabel=x
+    )
+    whole, style = where(rows, file_bytes=WHOLE_BYTES), {"marker": "*", "markersize": 11, "linestyle": "", "zorder": 5}
+    plot_throughput(axes, whole, "block_bytes", "multi-block, 300 MB", INK, **style)
+    axes.axvline(STRIPE_UNIT, color=GREY, linewidth=1, linestyle="--", label=f"stripe unit, {STRIPE_UNIT} bytes")
+    axes.set_ylim(0, None)
+    axes.legend(**BELOW)
     return {"multi-block": figure}
 
 

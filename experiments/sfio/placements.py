@@ -11,9 +11,10 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
-from experiments.sfio.figures import BLUE, GREY, OCHRE, finish, finish_by_nodes
+from experiments.sfio.figures import TOGETHER, finish
 from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study
 from testbed.model.verdict import Check, Claim, Verdict
+from testbed.report.drawing.charts import AMBER, BELOW, BLUE, GREY, INK, chart
 from topologies.swiss_t1 import NODES_PER_SWITCH, SWITCHES, core_users
 
 PLACEMENTS = 53
@@ -211,16 +212,14 @@ def figures(rows: Rows) -> Figures:
 
 def placement_figure(rows: Rows, measured: Mapping[str, Rows], *, title: str) -> Any:
     """Every placement a point, medians as lines: liquid throughput, circuits as they come, and ``measured``: name -> rows."""
-    from matplotlib import pyplot as plt
-
-    figure, axes = plt.subplots(figsize=(7.8, 5))
-    draw_spread(axes, spread(rows, "liquid_bps"), "liquid throughput", "black", 0.0)
+    x = "nodes, each of which computes and keeps a subfile"
+    figure, axes = chart(title, size=(7.8, 5), xlabel=x, ylabel=TOGETHER)
+    draw_spread(axes, spread(rows, "liquid_bps"), "liquid throughput", INK, 0.0)
     draw_spread(axes, spread(rows, "predicted_bps"), "circuits as they come, virtual time", GREY, 0.14)
-    for (name, chosen), colour, aside in zip(measured.items(), (BLUE, OCHRE), (-0.28, 0.28), strict=False):
+    for (name, chosen), colour, aside in zip(measured.items(), (BLUE, AMBER), (-0.28, 0.28), strict=False):
         draw_spread(axes, spread(chosen, "throughput_bps"), f"{name}, measured", colour, aside, marker="D")
     axes.axvline(16, color=GREY, linestyle="--", linewidth=1, label="half of the machine")
-    every = [*rows, *(row for chosen in measured.values() for row in chosen)]
-    finish_by_nodes(axes, every, x="nodes, each of which computes and keeps a subfile", title=title)
+    finish(axes, [*rows, *(row for chosen in measured.values() for row in chosen)], "nodes")
     return figure
 
 
@@ -241,30 +240,20 @@ def draw_spread(
 
 
 def _halves_figure(rows: Rows) -> Any:
-    from matplotlib import pyplot as plt
-
-    figure, axes = plt.subplots(figsize=(7.4, 4.6))
     halves = {row["nodes"]: row["halves_deciles"] for row in rows if row["draws"] is not None}
-    nodes = list(halves)
-    axes.fill_between(
-        nodes,
-        [deciles[0] for deciles in halves.values()],
-        [deciles[-1] for deciles in halves.values()],
-        color=GREY,
-        alpha=0.25,
-        label="random nodes, eight tenths of the draws",
+    nodes, deciles = list(halves), list(halves.values())
+    title, x = (
+        "Half of Swiss-T1's nodes sending to the other half, as Figure 19",
+        "nodes, half of which send to the other half",
     )
-    axes.plot(nodes, [v[4] for v in halves.values()], color="black", marker=".", label="random nodes, median")
+    figure, axes = chart(title, size=(7.4, 4.6), xlabel=x, ylabel="liquid throughput, links")
+    low, middle, high = ([each[at] for each in deciles] for at in (0, 4, -1))
+    axes.fill_between(nodes, low, high, color=GREY, alpha=0.25, label="random nodes, eight tenths of the draws")
+    axes.plot(nodes, middle, color=INK, marker=".", label="random nodes, median")
     ordered = [half_links(*filled_halves(n)) for n in nodes]
     axes.plot(nodes, ordered, color=BLUE, marker="o", label="switches filled two by two, the first half of them sends")
-    axes.set_xticks(nodes)
-    axes.set_ylim(0, None)
-    finish(
-        axes,
-        x="nodes, half of which send to the other half",
-        y="liquid throughput, links",
-        title="Half of Swiss-T1's nodes sending to the other half, as Figure 19",
-    )
+    axes.set(xticks=nodes, ylim=(0, None))
+    axes.legend(**BELOW)
     return figure
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from math import log
 from typing import Any
 
-from experiments.sfio.figures import BLUE, GREY, OCHRE, finish, mark_invalid
+from experiments.sfio.figures import TOGETHER, finish
 from experiments.sfio.runs import accessed, judged
 from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, where
 from testbed.model.verdict import Check, Claim, Verdict
+from testbed.report.drawing.charts import AMBER, BLUE, GREY, chart
 
 LINK_RATE_BPS = 10e6
 IO_NODES, QUICK_IO_NODES, COMPUTE = (1, 2, 4, 8, 16), (1, 2, 4), 16
@@ -17,7 +18,7 @@ STRIPE_UNIT = 200
 BYTES_A_LINK, QUICK_BYTES_A_LINK = 2_000_000, 800_000
 """Of the file, for each link that it is to fill."""
 REPEAT = 3
-WAYS = {"liquid": ("in turns over circuits", BLUE, "o"), "none": ("all at once", OCHRE, "s")}
+WAYS = {"liquid": ("in turns over circuits", BLUE, "o"), "none": ("all at once", AMBER, "s")}
 MIN_EXPONENT, MIN_KEPT = 0.8, 0.8
 
 
@@ -93,21 +94,16 @@ def figures(rows: Rows) -> Figures:
 
 
 def _figure(rows: Rows, varied: str) -> Any:
-    from matplotlib import pyplot as plt
-
-    figure, axes = plt.subplots(figsize=(6.8, 4.2))
+    chosen = [row for row in rows if row["varied"] == varied]
+    fixed = f"{chosen[0]['compute_nodes']} compute nodes" if varied == "io" else f"{IO} I/O nodes"
+    x = "I/O nodes" if varied == "io" else "compute nodes"
+    figure, axes = chart(f"{fixed}, 10 Mbit/s links, crossbar", size=(6.8, 4.2), xlabel=x, ylabel=TOGETHER)
     for way, (name, colour, marker) in WAYS.items():
         found = sorted(_found(rows, way, varied).items())
         axes.plot(*zip(*[(n, bps / 1e6) for n, bps in found], strict=True), color=colour, marker=marker, label=name)
-    chosen = where(rows, varied=varied)
     links = sorted({(row[f"{varied}_nodes"], row["io_nodes"] * LINK_RATE_BPS / 1e6) for row in chosen})
     axes.plot(*zip(*links, strict=True), color=GREY, linewidth=1, label="links of the I/O nodes together")
-    mark_invalid(axes, chosen, f"{varied}_nodes")
-    axes.set_xticks([n for n, _ in links])
-    axes.set_ylim(0, None)
-    fixed = f"{chosen[0]['compute_nodes']} compute nodes" if varied == "io" else f"{IO} I/O nodes"
-    x = "I/O nodes" if varied == "io" else "compute nodes"
-    finish(axes, x=x, y="throughput of all together, Mbit/s", title=f"{fixed}, 10 Mbit/s links, crossbar")
+    finish(axes, chosen, f"{varied}_nodes")
     return figure
 
 

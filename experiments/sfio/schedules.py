@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from experiments.sfio.figures import BLUE, OCHRE, finish, finish_by_nodes
+from experiments.sfio.figures import TOGETHER, finish, plot_throughput
 from experiments.sfio.runs import accessed, judged
 from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, where
 from testbed.model.verdict import Claim, Verdict
+from testbed.report.drawing.charts import AMBER, BELOW, BLUE, INK, chart
 
 ALLOCATIONS = {
     8: "4-4-0-0-0-0-0-0",
@@ -23,7 +24,7 @@ PAIR_BYTES = 40_000
 """So that an unscheduled read of 32 nodes takes nine seconds."""
 STRIPE_UNIT = 200
 MIN_GAIN, GAIN_FROM, MIN_RATIO = 1.3, 16, 0.85
-WAYS = {"liquid": ("liquid schedule", BLUE), "none": ("circuits asked for as they come", OCHRE)}
+WAYS = {"liquid": ("liquid schedule", BLUE), "none": ("circuits asked for as they come", AMBER)}
 
 
 def points(quick: bool, seed: int) -> Points:
@@ -95,36 +96,29 @@ def judge(rows: Rows) -> Verdict:
 
 def figures(rows: Rows) -> Figures:
     """Throughput of both orders over the number of nodes, and the gain."""
-    from matplotlib import pyplot as plt
-
-    figure, axes = plt.subplots(figsize=(7.4, 4.6))
+    title = f"Collective access on Swiss-T1, 5 Mbit/s links, stripe unit {STRIPE_UNIT} bytes"
+    x = "nodes, each of which computes and keeps a subfile"
+    figure, axes = chart(title, size=(7.4, 4.6), xlabel=x, ylabel=TOGETHER)
     liquid = sorted({(row["nodes"], row["liquid_bps"] / 1e6) for row in rows})
-    axes.plot(*zip(*liquid, strict=True), color="black", linewidth=1, marker=".", label="liquid throughput")
+    axes.plot(*zip(*liquid, strict=True), color=INK, linewidth=1, marker=".", label="liquid throughput")
     for operation, line in (("write", "-"), ("read", "--")):
         for schedule, (name, colour) in WAYS.items():
-            chosen = sorted(
-                (r["nodes"], r["throughput_bps"] / 1e6) for r in where(rows, operation=operation, schedule=schedule)
-            )
-            axes.plot(
-                *zip(*chosen, strict=True), marker="o", linestyle=line, color=colour, label=f"{operation}, {name}"
-            )
-    title = f"Collective access on Swiss-T1, 5 Mbit/s links, stripe unit {STRIPE_UNIT} bytes"
-    finish_by_nodes(axes, rows, x="nodes, each of which computes and keeps a subfile", title=title)
+            chosen = where(rows, operation=operation, schedule=schedule)
+            plot_throughput(axes, chosen, "nodes", f"{operation}, {name}", colour, linestyle=line)
+    finish(axes, rows, "nodes")
     return {"schedules": figure, "gain": _gain_figure(rows)}
 
 
 def _gain_figure(rows: Rows) -> Any:
-    from matplotlib import pyplot as plt
-
-    figure, axes = plt.subplots(figsize=(7, 4))
+    y = "scheduled over unscheduled throughput"
+    figure, axes = chart("What a liquid schedule gains", size=(7, 4), xlabel="nodes", ylabel=y)
     found = gains(rows)
-    for operation, marker, colour in (("write", "o", BLUE), ("read", "s", OCHRE)):
+    for operation, marker, colour in (("write", "o", BLUE), ("read", "s", AMBER)):
         chosen = sorted((nodes, gain) for (kind, nodes), gain in found.items() if kind == operation)
         axes.plot(*zip(*chosen, strict=True), marker=marker, color=colour, label=operation)
-    axes.axhline(MIN_GAIN, color="black", linestyle=":", label=f"{MIN_GAIN}, claimed from {GAIN_FROM} nodes on")
-    axes.set_xticks(sorted({row["nodes"] for row in rows}))
-    axes.set_ylim(0, None)
-    finish(axes, x="nodes", y="scheduled over unscheduled throughput", title="What a liquid schedule gains")
+    axes.axhline(MIN_GAIN, color=INK, linestyle=":", label=f"{MIN_GAIN}, claimed from {GAIN_FROM} nodes on")
+    axes.set(xticks=sorted({row["nodes"] for row in rows}), ylim=(0, None))
+    axes.legend(**BELOW)
     return figure
 
 

@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from experiments.sfio.figures import BLUE, GREEN, GREY, OCHRE, RING, finish_by_nodes, lines_by_nodes
+from experiments.sfio.figures import RING, TOGETHER, finish, lines_by_nodes
 from experiments.sfio.placements import STEPS, filled_in_pairs
 from experiments.sfio.runs import accessed, judged, transferred
 from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, where
 from testbed.model.verdict import Check, Claim, Verdict
+from testbed.report.drawing.charts import AMBER, BLUE, GREEN, GREY, INK, chart
 from topologies.swiss_t1 import NODES_PER_SWITCH, SWITCHES
 
 NODES, QUICK_NODES = (2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30, 32), (8, 10, 16, 18, 24, 26)
@@ -31,7 +32,7 @@ HALVES = {
 }
 STRIPED = {
     "striped-liquid": ("striped file, liquid schedule", BLUE, "o"),
-    "striped": ("striped file, circuits as they come", OCHRE, "s"),
+    "striped": ("striped file, circuits as they come", AMBER, "s"),
 }
 
 
@@ -157,18 +158,16 @@ def figures(rows: Rows) -> Figures:
 
 
 def _step_figure(rows: Rows, series: Mapping[str, tuple[str, str, str]], x: str, title: str) -> Any:
-    from matplotlib import pyplot as plt
-
     rows = [row for row in rows if row["series"] in series]
     measured = {key: names for key, names in series.items() if any(row["series"] == key for row in rows)}
-    figure, axes = plt.subplots(figsize=(7.4, 4.8))
+    figure, axes = chart(title, size=(7.4, 4.8), xlabel=x, ylabel=TOGETHER)
     liquid = sorted({(row["nodes"], row["liquid_bps"] / 1e6) for row in rows})
-    axes.plot(*zip(*liquid, strict=True), color="black", linewidth=1, label="liquid throughput")
+    axes.plot(*zip(*liquid, strict=True), color=INK, linewidth=1, label="liquid throughput")
     lines_by_nodes(axes, rows, measured, {"halves": {"linestyle": "", **RING}})
     for number, (before, after) in enumerate(STEPS):
         label = "two more switches come into use" if number == 0 else None
         axes.axvspan(before, after, color=BLUE, alpha=0.12, linewidth=0, label=label)
-    finish_by_nodes(axes, rows, x=x, title=title)
+    finish(axes, rows, "nodes")
     return figure
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import statistics
 
-from experiments.sfio.figures import BLUE, GREEN, OCHRE, finish
+from experiments.sfio.figures import TOGETHER, finish, plot_throughput
 from experiments.sfio.runs import ATTEMPTS, accessed, judged
 from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, where
 from testbed.model.verdict import Claim, Verdict
+from testbed.report.drawing.charts import AMBER, BLUE, GREEN, chart
 
 SIDE, QUICK_SIDE = 960, 720
 STRIPE_UNIT = 200
@@ -15,7 +16,7 @@ LINK_RATE_BPS = 5e6
 REPEAT = 3
 NODES, QUICK_NODES = (2, 4, 8), (4,)
 WAYS = {
-    "two phases": ("two phases (views, collective_buffering)", OCHRE),
+    "two phases": ("two phases (views, collective_buffering)", AMBER),
     "direct": ("every process to every I/O node (views)", BLUE),
     "liquid": ("by a liquid schedule over circuits", GREEN),
 }
@@ -122,19 +123,13 @@ def judge(rows: Rows) -> Verdict:
 
 def figures(rows: Rows) -> Figures:
     """Throughput of the three ways over the number of nodes."""
-    from matplotlib import pyplot as plt
-
-    figure, axes = plt.subplots(figsize=(7.4, 4.6))
+    title = f"Columns of a matrix on a crossbar, 5 Mbit/s links, stripe unit {STRIPE_UNIT} bytes"
+    figure, axes = chart(title, size=(7.4, 4.6), xlabel="compute nodes, and I/O nodes", ylabel=TOGETHER)
     for way, (name, colour) in WAYS.items():
         for operation, line, marker in (("write", "-", "o"), ("read", "--", "s")):
-            chosen = sorted((r["nodes"], r["throughput_bps"] / 1e6) for r in where(rows, way=way, operation=operation))
-            axes.plot(
-                *zip(*chosen, strict=True), marker=marker, linestyle=line, color=colour, label=f"{operation}, {name}"
-            )
-    axes.set_xticks(sorted({row["nodes"] for row in rows}))
-    axes.set_ylim(0, None)
-    title = f"Columns of a matrix on a crossbar, 5 Mbit/s links, stripe unit {STRIPE_UNIT} bytes"
-    finish(axes, x="compute nodes, and I/O nodes", y="throughput of all together, Mbit/s", title=title)
+            chosen = where(rows, way=way, operation=operation)
+            plot_throughput(axes, chosen, "nodes", f"{operation}, {name}", colour, marker=marker, linestyle=line)
+    finish(axes, rows, "nodes")
     return {"two_phase": figure}
 
 

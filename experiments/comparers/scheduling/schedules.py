@@ -15,6 +15,7 @@ from typing import Any
 
 from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, where
 from testbed.model.verdict import Claim, Verdict
+from testbed.report.drawing.charts import GREY, chart
 
 NETWORKS = ("swiss-t1", "optical-cloud", "torus:4x4", "torus:8x8", "fat-tree:4,2", "manet:nodes=30,seed=3")
 METHODS = ("liquid", "flow-frames", "two-level", "round-robin", "dsatur")
@@ -182,20 +183,18 @@ def _notes(rows: Rows) -> list[str]:
 
 def figures(rows: Rows) -> Figures:
     """Frames over the bottleneck load of the static routes, by network and method."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(10, 4.6), layout="constrained")
-    axes = figure.add_subplot()
+    figure, axes = chart(
+        "All-to-all: below 1 only other routes can go",
+        size=(10, 4.6),
+        ylabel="frames over the static routes' bottleneck load",
+    )
     series = [(f"{method}", "static", method) for method in METHODS] + [("flow's routes, liquid", "flow", "liquid")]
     for place, (label, kind, method) in enumerate(series):
         values = [row[kind][method]["frames"] / row["bottleneck_load"] for row in rows]
         axes.bar([x + (place - 2.5) * 0.14 for x in range(len(rows))], values, 0.13, label=label)
-    axes.axhline(1, color="#555d66", linewidth=1, linestyle=":")
+    axes.axhline(1, color=GREY, linewidth=1, linestyle=":")
     axes.set_xticks(range(len(rows)), [row["network"] for row in rows], fontsize=8)
-    axes.set_ylabel("frames over the static routes' bottleneck load")
-    axes.set_title("All-to-all: below 1 only other routes can go")
-    axes.legend(fontsize=8)
-    axes.grid(alpha=0.3, axis="y")
+    axes.legend()
     return {"schedules": figure}
 
 

@@ -11,14 +11,16 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from experiments.liquid.swiss_t1_traffic import INK, figure_of, node_axis, pattern_points, traffic_of
+from experiments.liquid.swiss_t1_traffic import SIZE, pattern_chart, pattern_points, traffic_of
 from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study
 from testbed.model.verdict import Check, Verdict
+from testbed.report.drawing.charts import AMBER, BLUE, GREEN, INK, ORANGE, chart, ticks
 from testbed.scheduling.baselines import sending_rounds
 from testbed.scheduling.methods import schedule_by_name
 from testbed.scheduling.switching import run_queues, run_virtual_links
 from testbed.scheduling.wormhole import run_wormhole
 
+SHARE = "throughput over liquid throughput"
 VIRTUAL_LINKS = (2, 4)
 BLOCKS = (1, 2, 4, 8, 16)
 BLOCK_TRANSFERS = 3_000
@@ -28,12 +30,12 @@ OVERHEAD = 0.02
 SOLVED, GAIN = 0.95, 1.1
 """Of the liquid throughput, what counts as contention solved; and what a remedy must gain to count as one."""
 LOOKS = {
-    "liquid": ("#0072b2", "o", "liquid schedule over a wormhole network"),
-    "cut-through": ("#009e73", "s", "virtual cut-through: switches store blocked messages"),
+    "liquid": (BLUE, "o", "liquid schedule over a wormhole network"),
+    "cut-through": (GREEN, "s", "virtual cut-through: switches store blocked messages"),
     "store-and-forward": ("#7a5ea8", "D", "store and forward of whole messages"),
-    "virtual-4": ("#e69f00", "P", "wormhole, 4 virtual links a link"),
+    "virtual-4": (AMBER, "P", "wormhole, 4 virtual links a link"),
     "virtual-2": ("#f0c36b", "+", "wormhole, 2 virtual links a link"),
-    "wormhole": ("#d55e00", "^", "wormhole"),
+    "wormhole": (ORANGE, "^", "wormhole"),
 }
 
 
@@ -166,47 +168,27 @@ def _notes(rows: Rows, middle: Mapping[str, float]) -> tuple[str, ...]:
 
 def figures(rows: Rows) -> Figures:
     """Shares of the liquid throughput over the patterns, and over the number of blocks."""
-    figure, axes = figure_of()
+    title = "Round robin over several kinds of switches, and the liquid schedule (median)"
+    figure, axes = pattern_chart(rows, title, ylabel=SHARE, ylim=(0, 1.05))
     for name, (colour, mark, label) in LOOKS.items():
-        middle = statistics.median(row[name] for row in rows)
-        axes.plot(
-            range(len(rows)),
-            [row[name] for row in rows],
-            mark,
-            markersize=3,
-            color=colour,
-            label=f"{label}: {middle:.2f}",
-        )
-    axes.set_ylabel("throughput over liquid throughput")
-    axes.set_ylim(0, 1.05)
-    axes.set_title("Round robin over several kinds of switches, and the liquid schedule (median)")
-    axes.legend(fontsize=8, loc="lower left")
-    node_axis(axes, rows)
+        shares = [row[name] for row in rows]
+        axes.plot(shares, mark, markersize=3, color=colour, label=f"{label}: {statistics.median(shares):.2f}")
+    axes.legend(loc="lower left")
     return {"disciplines": figure, "blocks": _blocks_figure(rows)}
 
 
 def _blocks_figure(rows: Rows) -> Any:
-    figure, axes = figure_of()
     cut = [row for row in rows if row["wormhole-blocks"] is not None]
+    title = f"Fluidity against overhead: round robin in blocks, mean of {len(cut)} patterns"
+    figure, axes = chart(title, size=SIZE, xlabel="blocks a message", ylabel=SHARE, ylim=(0, 1.05))
     for kind in ("cut-through", "wormhole"):
         colour, mark, _ = LOOKS[kind]
         means = [statistics.mean(row[f"{kind}-blocks"][k] for row in cut) for k in range(len(BLOCKS))]
         axes.plot(BLOCKS, means, color=colour, marker=mark, label=f"{kind}, blocks cost nothing")
-        axes.plot(
-            BLOCKS,
-            with_overhead(means),
-            color=colour,
-            marker=mark,
-            linestyle="--",
-            label=f"{kind}, each costs {OVERHEAD:g} of a message",
-        )
+        words = f"{kind}, each costs {OVERHEAD:g} of a message"
+        axes.plot(BLOCKS, with_overhead(means), color=colour, marker=mark, linestyle="--", label=words)
     axes.axhline(1.0, color=INK, linewidth=0.8, linestyle=":")
-    axes.set_xscale("log", base=2)
-    axes.set_xticks(BLOCKS, [str(number) for number in BLOCKS])
-    axes.set_xlabel("blocks a message")
-    axes.set_ylabel("throughput over liquid throughput")
-    axes.set_ylim(0, 1.05)
-    axes.set_title(f"Fluidity against overhead: round robin in blocks, mean of {len(cut)} patterns")
+    ticks(axes, BLOCKS)
     axes.legend()
     return figure
 

@@ -15,6 +15,7 @@ from typing import Any
 from testbed.errors import InvalidRunError
 from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study
 from testbed.model.verdict import Check, Verdict
+from testbed.report.drawing.charts import BLUE, ORANGE, chart
 from topologies.assembly import two_way
 from topologies.network import Network, Node
 
@@ -22,8 +23,8 @@ STOPS = (1, 2, 3, 4, 5, 6)
 MESSAGE_BYTES, LINK_BPS = 250_000, 10e6
 WAYS = ("streamed", "stored")
 LOOKS = {
-    "streamed": ("#0072b2", "o", "streamed through all switches"),
-    "stored": ("#d55e00", "s", "stored whole at every stop"),
+    "streamed": (BLUE, "o", "streamed through all switches"),
+    "stored": (ORANGE, "s", "stored whole at every stop"),
 }
 ATTEMPTS = 3
 INSENSITIVE, TOLERANCE = 0.1, 0.1
@@ -135,11 +136,9 @@ def growth(rows: Rows, way: str) -> tuple[float, float]:
 
 def figures(rows: Rows) -> Figures:
     """Time against the number of stops."""
-    from matplotlib.figure import Figure
-
     good = [row for row in rows if row["invalid"] is None]
-    figure = Figure(figsize=(8, 4.6), layout="constrained")
-    axes = figure.add_subplot()
+    title = f"A message of {MESSAGE_BYTES / 1e3:g} kB over links of {LINK_BPS / 1e6:g} Mbit/s on switches"
+    figure, axes = chart(title, size=(8, 4.6), xlabel="stops on the way", ylabel="time of a message (s)")
     for way, (colour, mark, label) in LOOKS.items():
         slope = growth(good, way)[0]
         axes.plot([r["stops"] for r in good], [r[f"{way}_s"] for r in good], mark, color=colour, markersize=5,
@@ -147,11 +146,7 @@ def figures(rows: Rows) -> Figures:
         stops = sorted({row["stops"] for row in good})
         middles = [statistics.median(r[f"{way}_s"] for r in good if r["stops"] == n) for n in stops]
         axes.plot(stops, middles, color=colour, linewidth=0.8)
-    axes.set_xlabel("stops on the way")
-    axes.set_ylabel("time of a message (s)")
-    axes.set_ylim(bottom=0)
-    axes.set_title(f"A message of {MESSAGE_BYTES / 1e3:g} kB over links of {LINK_BPS / 1e6:g} Mbit/s on switches")
-    axes.grid(alpha=0.3)
+    axes.set(ylim=(0, None))
     axes.legend()
     return {"latency": figure}
 

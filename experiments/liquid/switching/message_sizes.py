@@ -13,6 +13,7 @@ from typing import Any
 from testbed.errors import InvalidRunError
 from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study
 from testbed.model.verdict import Check, Verdict
+from testbed.report.drawing.charts import BLUE, GREEN, ORANGE, chart, ticks
 
 ALLOCATION = "0-0-1-3-3-2-3-4"
 SIZES, QUICK_SIZES = (25_000, 50_000, 100_000, 200_000, 400_000), (25_000, 200_000)
@@ -22,9 +23,9 @@ RUNS = {
     "packets": ("round-robin", False, "packet"),
 }
 LOOKS = {
-    "liquid": ("#0072b2", "o", "liquid schedule over circuits"),
-    "packets": ("#009e73", "s", "round robin in packets of 9 kB"),
-    "circuits": ("#d55e00", "^", "round robin over circuits, a message at a time"),
+    "liquid": (BLUE, "o", "liquid schedule over circuits"),
+    "packets": (GREEN, "s", "round robin in packets of 9 kB"),
+    "circuits": (ORANGE, "^", "round robin over circuits, a message at a time"),
 }
 ATTEMPTS = 3
 COST, GAIN = 0.97, 1.1
@@ -122,23 +123,16 @@ def share(rows: Rows, name: str, size: int) -> float:
 
 def figures(rows: Rows) -> Figures:
     """Share of the liquid throughput against the size of the messages."""
-    from matplotlib.figure import Figure
-
     good = [row for row in rows if row["invalid"] is None]
     sizes = sorted({row["message_bytes"] for row in good})
-    figure = Figure(figsize=(8, 4.6), layout="constrained")
-    axes = figure.add_subplot()
+    title = f"Overhead against fluidity on switches: Swiss-T1, allocation {ALLOCATION}, links of 20 Mbit/s"
+    y = "throughput over liquid throughput at the links' rate"
+    figure, axes = chart(title, size=(8, 4.6), xlabel="size of a message (kB)", ylabel=y, ylim=(0, 1.02))
+    kilobytes = [size / 1e3 for size in sizes]
     for name, (colour, mark, label) in LOOKS.items():
-        axes.plot(
-            [s / 1e3 for s in sizes], [share(good, name, s) for s in sizes], color=colour, marker=mark, label=label
-        )
-    axes.set_xscale("log", base=2)
-    axes.set_xticks([s / 1e3 for s in sizes], [f"{s / 1e3:g}" for s in sizes])
-    axes.set_xlabel("size of a message (kB)")
-    axes.set_ylabel("throughput over liquid throughput at the links' rate")
-    axes.set_ylim(0, 1.02)
-    axes.set_title(f"Overhead against fluidity on switches: Swiss-T1, allocation {ALLOCATION}, links of 20 Mbit/s")
-    axes.grid(alpha=0.3)
+        shares = [share(good, name, size) for size in sizes]
+        axes.plot(kilobytes, shares, color=colour, marker=mark, label=label)
+    ticks(axes, kilobytes)
     axes.legend()
     return {"message-sizes": figure}
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from experiments.sfio.figures import BLUE, OCHRE
 from experiments.sfio.runs import accessed, judged
 from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, where
 from testbed.model.verdict import Check, Claim, Verdict
+from testbed.report.drawing.charts import AMBER, BLUE, panels
 
 ALL, NONE = "all", "none"
 WITHOUT: dict[str, tuple[str, ...]] = {
@@ -89,31 +89,23 @@ def _counts(operation: str, found: Mapping[str, Row]) -> list[Check]:
 
 def figures(rows: Rows) -> Figures:
     """Throughput, messages and disk accesses of each way, beside one another."""
-    from matplotlib import pyplot as plt
-
-    figure, axes = plt.subplots(1, 3, figsize=(10.5, 4))
+    figure, every = panels(10.5, 4, columns=3)
     shown = (
         ("throughput_bps", "throughput, Mbit/s", 1e6),
         ("messages", "messages", 1),
         ("disk_calls", "disk accesses", 1),
     )
-    for place, (key, label, unit) in zip(axes, shown, strict=True):
-        for number, (operation, colour) in enumerate((("write", BLUE), ("read", OCHRE))):
-            values = [next(r[key] for r in where(rows, way=way, operation=operation)) / unit for way in WITHOUT]
+    for axes, (key, label, unit) in zip(every, shown, strict=True):
+        for number, (operation, colour) in enumerate((("write", BLUE), ("read", AMBER))):
+            values = [where(rows, way=way, operation=operation)[0][key] / unit for way in WITHOUT]
             at = [k + 0.4 * number - 0.2 for k in range(len(WITHOUT))]
-            place.bar(at, values, width=0.38, color=colour, label=operation)
-        place.set_xticks(range(len(WITHOUT)), list(WITHOUT), rotation=40, ha="right", fontsize=8)
-        place.set_xlabel("optimisations")
-        place.set_ylabel(label)
-        if key != "throughput_bps":
-            place.set_yscale("log")
-        place.spines[["top", "right"]].set_visible(False)
-        place.legend(frameon=False, fontsize=8)
+            axes.bar(at, values, width=0.38, color=colour, label=operation)
+        axes.set_xticks(range(len(WITHOUT)), list(WITHOUT), rotation=40, ha="right", fontsize=8)
+        axes.set(xlabel="optimisations", ylabel=label, yscale="linear" if key == "throughput_bps" else "log")
+        axes.legend()
     figure.suptitle(
-        f"Blocks of {BLOCK_BYTES} bytes in random order, {PROCESSES} processes, {IO_NODES} I/O nodes, 100 Mbit/s links",
-        fontsize=10,
+        f"Blocks of {BLOCK_BYTES} bytes in random order, {PROCESSES} processes, {IO_NODES} I/O nodes, 100 Mbit/s links"
     )
-    figure.tight_layout()
     return {"ablation": figure}
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from experiments.sfio.figures import BLUE, GREEN, GREY, OCHRE, finish, mark_invalid
+from experiments.sfio.figures import TOGETHER, finish, plot_throughput
 from experiments.sfio.runs import accessed, judged
 from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, where
 from testbed.model.verdict import Claim, Verdict
+from testbed.report.drawing.charts import AMBER, BLUE, GREEN, GREY, chart, ticks
 
 LINK_RATE_BPS = 10e6
 NODES, STRIPE_UNIT = 4, 200
@@ -15,7 +16,7 @@ REPEAT = 3
 WAYS = {
     "one call": ("one call, all at once", BLUE, "o"),
     "liquid": ("one call, in turns over circuits", GREEN, "^"),
-    "fragments": ("a message a fragment", OCHRE, "s"),
+    "fragments": ("a message a fragment", AMBER, "s"),
 }
 MIN_GAIN, MIN_OF_LINKS = 5.0, 0.5
 
@@ -72,27 +73,17 @@ def judge(rows: Rows) -> Verdict:
 
 def figures(rows: Rows) -> Figures:
     """Throughput over the size of the matrix."""
-    from matplotlib import pyplot as plt
-
-    figure, axes = plt.subplots(figsize=(7.2, 4.6))
-    for way, (name, colour, marker) in WAYS.items():
-        for operation, line in (("write", "-"), ("read", "--")):
-            chosen = sorted(
-                (row["side"], row["throughput_bps"] / 1e6) for row in where(rows, way=way, operation=operation)
-            )
-            axes.plot(
-                *zip(*chosen, strict=True), color=colour, marker=marker, linestyle=line, label=f"{operation}, {name}"
-            )
-    axes.axhline(NODES * LINK_RATE_BPS / 1e6, color=GREY, linewidth=1, label="all links together")
-    mark_invalid(axes, rows, "side")
-    axes.set_xscale("log", base=2)
-    sides = sorted({row["side"] for row in rows})
-    axes.set_xticks(sides, [str(side) for side in sides])
-    axes.set_ylim(0, None)
     title = (
         f"Bands of columns of {NODES} processes to {NODES} I/O nodes, 10 Mbit/s links, stripe unit {STRIPE_UNIT} bytes"
     )
-    finish(axes, x="rows and columns of the matrix", y="throughput of all together, Mbit/s", title=title)
+    figure, axes = chart(title, size=(7.2, 4.6), xlabel="rows and columns of the matrix", ylabel=TOGETHER)
+    for way, (name, colour, marker) in WAYS.items():
+        for operation, line in (("write", "-"), ("read", "--")):
+            chosen = where(rows, way=way, operation=operation)
+            plot_throughput(axes, chosen, "side", f"{operation}, {name}", colour, marker=marker, linestyle=line)
+    axes.axhline(NODES * LINK_RATE_BPS / 1e6, color=GREY, linewidth=1, label="all links together")
+    finish(axes, rows, "side")
+    ticks(axes, (row["side"] for row in rows))
     return {"columns": figure}
 
 

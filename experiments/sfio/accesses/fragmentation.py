@@ -5,10 +5,11 @@ from __future__ import annotations
 import statistics
 from typing import Any
 
-from experiments.sfio.figures import BLUE, GREEN, GREY, OCHRE, RED, finish
+from experiments.sfio.figures import TOGETHER, finish, plot_throughput
 from experiments.sfio.runs import ATTEMPTS, judged
 from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, where
 from testbed.model.verdict import Check, Claim, Verdict
+from testbed.report.drawing.charts import AMBER, BLUE, GREEN, GREY, INK, chart, ticks
 
 NODES, STRIPE_UNIT, LINK_RATE_BPS, REPEAT = 4, 200, 5e6, 3
 PIECES, QUICK_PIECES, SMALL = (50, 200, 1000), (200,), 200
@@ -17,7 +18,7 @@ BYTES_EACH, QUICK_BYTES_EACH, CALLS, QUICK_CALLS = 2_000_000, 250_000, 400, 100
 SCENARIOS = {
     "neither": (False, False, "contiguous in memory and in the file", GREY),
     "memory": (True, False, "fragmented in memory", BLUE),
-    "file": (False, True, "fragmented in the file", OCHRE),
+    "file": (False, True, "fragmented in the file", AMBER),
     "both": (True, True, "fragmented in both", GREEN),
 }
 KEPT = 0.8
@@ -120,41 +121,15 @@ def figures(rows: Rows) -> Figures:
 
 
 def _figure(rows: Rows, operation: str) -> Any:
-    from matplotlib import pyplot as plt
-
-    figure, axes = plt.subplots(figsize=(6.8, 4.2))
-    own = where(rows, operation=operation)
+    own, title = where(rows, operation=operation), f"{operation}: {NODES} processes, {NODES} I/O nodes, 5 Mbit/s links"
+    figure, axes = chart(title, size=(6.8, 4.2), xlabel="bytes of a piece", ylabel=TOGETHER)
     for name, (_, _, words, colour) in SCENARIOS.items():
-        for at_once, style in ((True, "-"), (False, ":")):
-            chosen = sorted(
-                (r["piece_bytes"], r["throughput_bps"] / 1e6) for r in where(own, scenario=name, at_once=at_once)
-            )
-            if chosen:
-                label = words if at_once else f"{words}, a call a piece"
-                axes.plot(
-                    *zip(*chosen, strict=True),
-                    color=colour,
-                    linestyle=style,
-                    marker="o" if at_once else "x",
-                    label=label,
-                )
-    lagging = [(r["piece_bytes"], r["throughput_bps"] / 1e6) for r in own if r["invalid"]]
-    if lagging:
-        axes.scatter(
-            *zip(*lagging, strict=True), marker="x", s=60, color=RED, zorder=5, label="the machine did not keep up"
-        )
-    axes.axhline(NODES * LINK_RATE_BPS / 1e6, color="black", linewidth=1, label="all links together")
-    sizes = sorted({row["piece_bytes"] for row in own})
-    axes.set_xscale("log")
-    axes.set_xticks(sizes, [str(size) for size in sizes])
-    axes.minorticks_off()
-    axes.set_ylim(0, None)
-    finish(
-        axes,
-        x="bytes of a piece",
-        y="throughput of all together, Mbit/s",
-        title=f"{operation}: {NODES} processes, {NODES} I/O nodes, 5 Mbit/s links",
-    )
+        for at_once, aside, style in ((True, "", "o-"), (False, ", a call a piece", "x:")):
+            chosen, look = where(own, scenario=name, at_once=at_once), {"marker": style[0], "linestyle": style[1]}
+            plot_throughput(axes, chosen, "piece_bytes", words + aside, colour, **look)
+    axes.axhline(NODES * LINK_RATE_BPS / 1e6, color=INK, linewidth=1, label="all links together")
+    finish(axes, own, "piece_bytes")
+    ticks(axes, (row["piece_bytes"] for row in own))
     return figure
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-from experiments.sfio.figures import BLUE, GREEN, GREY, OCHRE, finish
 from experiments.sfio.runs import accessed, judged
 from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study
 from testbed.model.verdict import Claim, Verdict
+from testbed.report.drawing.charts import AMBER, BELOW, BLUE, GREEN, GREY, chart
 
 RATE_BPS, FAST_BPS = 20e6, 400e6
 """Of what is slow: the link, or the disk, the same; and of a link that is not."""
@@ -17,7 +17,7 @@ STRIPE_UNIT, BLOCK_BYTES, REPEAT = 200, 5000, 3
 DISK_BYTES = 64 << 20
 SLOW = {
     "network": ("slow network alone", BLUE),
-    "disk": ("slow disk alone", OCHRE),
+    "disk": ("slow disk alone", AMBER),
     "both": ("both slow", GREEN),
 }
 WINDOWS = {True: "pipelined", False: "one message at a time"}
@@ -91,19 +91,17 @@ def judge(rows: Rows) -> Verdict:
 
 def figures(rows: Rows) -> Figures:
     """Seconds of each, and what the sum of both would be."""
-    from matplotlib import pyplot as plt
-
-    figure, axes = plt.subplots(figsize=(6.8, 4))
+    title = "Writing over a link of 20 Mbit/s to a disk of 20 Mbit/s"
+    figure, axes = chart(title, size=(6.8, 4), xlabel="messages under way", ylabel="seconds")
     for number, way in enumerate(WINDOWS):
         s = {row["slow"]: row["seconds"] for row in rows if row["pipelined"] is way}
-        for place, (slow, (words, colour)) in enumerate(SLOW.items()):
-            axes.bar(
-                number + 0.2 * place - 0.3, s[slow], width=0.18, color=colour, label=words if number == 0 else None
-            )
-        both = s["network"] + s["disk"]
-        axes.bar(number + 0.3, both, width=0.18, color=GREY, label="sum of the two alone" if number == 0 else None)
+        bars = [(s[slow], *look) for slow, look in SLOW.items()]
+        bars.append((s["network"] + s["disk"], "sum of the two alone", GREY))
+        for place, (seconds, words, colour) in enumerate(bars):
+            label = words if number == 0 else None
+            axes.bar(number + 0.2 * place - 0.3, seconds, width=0.18, color=colour, label=label)
     axes.set_xticks(range(len(WINDOWS)), list(WINDOWS.values()))
-    finish(axes, x="messages under way", y="seconds", title="Writing over a link of 20 Mbit/s to a disk of 20 Mbit/s")
+    axes.legend(**BELOW)
     return {"overlap": figure}
 
 
