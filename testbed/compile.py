@@ -132,7 +132,9 @@ def register_references() -> None:
         return lambda tables: tables if tables == types.none else Reference(tables)
 
     @lower_builtin(by_reference, types.Any)  # type: ignore[untyped-decorator]
-    def make_reference(context: BaseContext, builder: IRBuilder, signature: Signature, arguments: Sequence[Value]) -> Value:
+    def make_reference(
+        context: BaseContext, builder: IRBuilder, signature: Signature, arguments: Sequence[Value]
+    ) -> Value:
         if signature.return_type == types.none:
             return context.get_dummy_value()
         return opaque(builder, cgutils.alloca_once_value(builder, arguments[0]))
@@ -309,7 +311,9 @@ def register_prefetch() -> None:
         return lambda records, place: types.none
 
     @lower_builtin(prefetch, register_rows(), types.Integer)  # type: ignore[untyped-decorator]
-    def make_prefetch(context: BaseContext, builder: IRBuilder, signature: Signature, arguments: Sequence[Value]) -> Value:
+    def make_prefetch(
+        context: BaseContext, builder: IRBuilder, signature: Signature, arguments: Sequence[Value]
+    ) -> Value:
         address = builder.bitcast(row_pointer(context, builder, signature, arguments), cgutils.voidptr_t)
         word = ir.IntType(32)
         fetch = ir.FunctionType(ir.VoidType(), [cgutils.voidptr_t, word, word, word])
@@ -330,6 +334,8 @@ def register_first_bit() -> None:
         return lambda word: types.int64
 
     @lower_builtin(first_bit, types.Integer)  # type: ignore[untyped-decorator]
-    def make_first_bit(context: BaseContext, builder: IRBuilder, signature: Signature, arguments: Sequence[Value]) -> Value:
+    def make_first_bit(
+        context: BaseContext, builder: IRBuilder, signature: Signature, arguments: Sequence[Value]
+    ) -> Value:
         word = context.cast(builder, arguments[0], signature.args[0], types.int64)
         return builder.cttz(word, ir.IntType(1)(1))

@@ -67,7 +67,11 @@ def by_subject(actions: Iterable[argparse.Action]) -> Iterator[tuple[str | None,
     left = list(actions)
     if len(left) >= FEW:
         for heading, names in SUBJECTS.items():
-            own = [a for a in left if a.option_strings and getattr(a, "group", heading if a.dest in names else 0) == heading]
+            own = [
+                a
+                for a in left
+                if a.option_strings and getattr(a, "group", heading if a.dest in names else 0) == heading
+            ]
             left = [action for action in left if action not in own]
             if own:
                 yield heading, own

@@ -40,9 +40,7 @@ def add_ft_drb_options(parser: argparse.ArgumentParser) -> None:
     """Design alternatives of 3.6 (Table 3.2) and the numbers that the document does not give."""
     add = parser.add_argument_group("FT-DRB (with --routing ft-drb)").add_argument
     add("--paths", type=kinds.simulated_paths, metavar="N", help="most alternative paths of a pair (default 4)")
-    add(
-        "--first-paths", type=kinds.simulated_paths, metavar="N", help="paths that a metapath starts with (default 1)"
-    )
+    add("--first-paths", type=kinds.simulated_paths, metavar="N", help="paths that a metapath starts with (default 1)")
     add(
         "--marking", choices=("ack", "clock", "hybrid"),
         help="a link is permanent after notifications in a row (default), after a time without a latency ACK, or either",

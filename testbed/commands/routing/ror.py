@@ -32,9 +32,7 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     add("--to", dest="sink", required=True, metavar="NODE", help="where it ends")
     add("--method", action="append", metavar="METHOD", help="how to split it (default capillary); may be repeated")
     add("--layers", type=kinds.count, metavar="K", help="capillary: only the first K layers")
-    add(
-        "--tolerance", type=kinds.share, default=0.05, metavar="T", help="static tolerance, 0 <= T < 1 (default 0.05)"
-    )
+    add("--tolerance", type=kinds.share, default=0.05, metavar="T", help="static tolerance, 0 <= T < 1 (default 0.05)")
     add("--m", type=kinds.large_block_packets, default=20, metavar="M", help="source packets a block (default 20)")
     add("--der", type=kinds.probability, default=1e-5, metavar="RATE", help="decoding error rate (default 1e-5)")
     add("--large-blocks", action="store_true", help="equation 29: blocks of thousands of packets")

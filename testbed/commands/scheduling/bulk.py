@@ -58,9 +58,7 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     add("--alone", action="store_true", help="do not run the other switching beside it")
     add("--barrier", action=argparse.BooleanOptionalAction, default=True, help="between time frames (default: yes)")
     add("--routing", help="static routing method (default: the network's own)")
-    add(
-        "--inject", type=kinds.few, default=20, metavar="N", help="packets without a circuit, in mid-run (default 20)"
-    )
+    add("--inject", type=kinds.few, default=20, metavar="N", help="packets without a circuit, in mid-run (default 20)")
     add(
         "--faults",
         metavar=f"none|{FAULT_WORDS}|FILE",

@@ -255,4 +255,3 @@ def step_name(model: NacSteps, state: bytes, what: Sequence[int]) -> str:
         f"signal: {('normal again', 'slot kept', 'moved on')[detail]}" if kind == SIGNALLED else "",
         f"cable {detail} {'works again' if works else 'fails'}",
     )[kind]
-
