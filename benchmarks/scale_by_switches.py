@@ -127,7 +127,7 @@ def measure(name: str) -> int:
         controller.install(rules, plan_id=1)
     say(stream_rules=len(rules), held_mb_stream=held_mb(), controller_cpu_s=processor_s(controller.pid))
     before_s = switch_daemon_s()
-    stream(net, controller, wiring, plan)
+    stream(net, controller, plan)
     say(stream_cpu_s=round(switch_daemon_s() - before_s, 2))
     before_s = switch_daemon_s()
     with step("ground_rules"):
@@ -139,14 +139,16 @@ def measure(name: str) -> int:
     return 0
 
 
-def stream(net: Any, controller: Any, wiring: Any, plan: Any) -> None:
+def stream(net: Any, controller: Any, plan: Any) -> None:
     """A stream without faults: did the machine keep up with it?"""
     from testbed.emulation.control.fault_injection import CableBreaker
     from testbed.errors import TestbedError
-    from testbed.stream.emulated.fabric import RunningNetwork, streams_over
+    from testbed.machines.adapters.platform import held_here
+    from testbed.stream.emulated.fabric import streams_over
 
     try:
-        found = streams_over(RunningNetwork(net, controller, wiring), (plan,), lambda _: None, CableBreaker(net))[0]
+        with held_here(net, controller) as platform:
+            found = streams_over(platform, (plan,), lambda _: None, CableBreaker(net))[0]
     except TestbedError as error:
         say(stream_failed=str(error))
         return

@@ -87,14 +87,10 @@ def measure(point: Mapping[str, Any]) -> dict[str, Any]:
 
 def fabric_of(machines: int) -> StreamFabric:
     """One machine: the usual fabric."""
-    if machines == 1:
-        from testbed.stream.emulated.fabric import EmulatedStreamFabric
-
-        return EmulatedStreamFabric()
     from testbed.machines.asked import MachinesRequest
-    from testbed.stream.emulated.several_machines import SeveralMachinesFabric
+    from testbed.stream.emulated.fabric import EmulatedStreamFabric
 
-    return SeveralMachinesFabric(MachinesRequest(count=machines))
+    return EmulatedStreamFabric(machines=None if machines == 1 else MachinesRequest(count=machines))
 
 
 def judge(rows: Sequence[Row]) -> Verdict:

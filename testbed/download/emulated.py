@@ -15,11 +15,11 @@ from fec.adapters.scapy_layer import FrameTemplate
 from fec.protocol.wire import STREAM_UDP_PORT
 from testbed.download.measurements import DownloadMeasurements
 from testbed.download.plan import FRAME_OVERHEAD_BYTES, RETURN_LABELS, DownloadPlan
-from testbed.emulation.control.controller_link import ControllerLink
 from testbed.emulation.control.fault_injection import FaultSchedule
 from testbed.emulation.machine.shared_numbers import shared_numbers
 from testbed.emulation.network.emulated_network import EmulatedNetwork
 from testbed.emulation.network.links import LinkMeter
+from testbed.machines.adapters.platform import here
 from testbed.model.progress import Progress, Reading, ReportProgress
 from testbed.model.wiring import WiredHost, wire
 from testbed.openflow.rules import stream_rules
@@ -36,17 +36,12 @@ def emulate_download(plan: DownloadPlan, report_progress: ReportProgress | None 
     report_progress(Progress(done_s=0, total_s=plan.limit_s, doing="building the network"))
     wiring = wire(plan.network, [plan.source, plan.sink])
     with ExitStack() as stack:
-        controller = ControllerLink()
-        controller.start()
-        stack.callback(controller.stop)
-        net = stack.enter_context(
-            EmulatedNetwork(wiring, controller_port=controller.port, before_bridges=controller.wait_until_ready)
-        )
-        controller.wait_for_switches([s.dpid for s in wiring.switches])
+        platform = stack.enter_context(here(wiring))
+        net = platform.network
         rules = [
             r for split in (plan.forward, plan.backward) for r in stream_rules(wiring, split, udp_port=STREAM_UDP_PORT)
         ]
-        controller.install(tuple(rules), plan_id=1)
+        platform.install(rules, plan_id=1)
         source, sink = wiring.host_at(plan.source), wiring.host_at(plan.sink)
         ends = {
             name: stack.enter_context(_end(net, name, own, other, prepare))

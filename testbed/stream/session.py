@@ -106,17 +106,6 @@ def open_fabric(name: str, **options: Unpack[EmulationOptions]) -> StreamFabric:
         from testbed.stream.simulated import SimulatedStreamFabric
 
         return SimulatedStreamFabric()
-    machines = options.get("machines")
-    if machines is not None:
-        from testbed.stream.emulated.several_machines import SeveralMachinesFabric
-
-        return SeveralMachinesFabric(machines, mtu=options.get("mtu", 1500), queues=options.get("queues", "fifo"))
     from testbed.stream.emulated.fabric import EmulatedStreamFabric
 
-    return EmulatedStreamFabric(
-        mtu=options.get("mtu", 1500),
-        pcap=options.get("pcap"),
-        background_bps=options.get("background_bps", 0.0),
-        background_connections=options.get("background_connections", 1),
-        queues=options.get("queues", "fifo"),
-    )
+    return EmulatedStreamFabric(**options)

@@ -11,12 +11,13 @@ import struct
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 
 from testbed.emulation.control.controller_link import ControllerLink
 from testbed.emulation.network.emulated_network import EmulatedNetwork
 from testbed.emulation.network.open_vswitch.switches import order_daemons
 from testbed.errors import InvalidRunError
+from testbed.machines.adapters.platform import here
 from testbed.model.progress import Progress, ReportProgress
 from testbed.model.wiring import Wiring
 from testbed.openflow.rules import FlowRule
@@ -74,18 +75,9 @@ def run_wavelengths(
 def lit_network(plan: WavelengthPlan) -> Iterator[tuple[EmulatedNetwork, ControllerLink, Wiring]]:
     """The plan's network, up, dark: its drop rules are in, no path is lit. Links are not held to their capacity."""
     wiring = wire_plan(plan)
-    with ExitStack() as stack:
-        controller = ControllerLink(port=0)
-        controller.start()
-        stack.callback(controller.stop)
-        net = stack.enter_context(
-            EmulatedNetwork(
-                wiring, shape=False, controller_port=controller.port, before_bridges=controller.wait_until_ready
-            )
-        )
-        controller.wait_for_switches([s.dpid for s in wiring.switches])
-        controller.install(dark_rules(wiring, fibres(plan.network)), plan_id=DARK_PLAN)
-        yield net, controller, wiring
+    with here(wiring, shape=False) as platform:
+        platform.install(dark_rules(wiring, fibres(plan.network)), plan_id=DARK_PLAN)
+        yield platform.network, platform.controller, wiring
 
 
 def light_round(controller: ControllerLink, wiring: Wiring, plan: WavelengthPlan, number: int) -> float:

@@ -21,11 +21,12 @@ from testbed.emulation.held.channel import Frame, send
 from testbed.emulation.held.service import Handler, NetworkService
 from testbed.emulation.network.emulated_network import EmulatedNetwork
 from testbed.errors import InputError
+from testbed.machines.adapters.platform import held_here
 from testbed.model.label_split import LabelSplit
 from testbed.model.progress import ReportProgress
 from testbed.model.wiring import wire
 from testbed.openflow.rules import FlowRule, stream_rules
-from testbed.stream.emulated.fabric import RunningNetwork, plan_rules, streams_over
+from testbed.stream.emulated.fabric import plan_rules, streams_over
 from testbed.stream.plan import StreamPlan
 from topologies.network import Network
 
@@ -132,8 +133,8 @@ class HeldNetwork:
             with self._installing:
                 self._controller.install(plan_rules(plan, self._wiring), plan_id=number)
             try:
-                network = RunningNetwork(self.net, self._controller, self._wiring)
-                return streams_over(network, (plan,), report_progress, self._breaker)[0]
+                with held_here(self.net, self._controller) as platform:
+                    return streams_over(platform, (plan,), report_progress, self._breaker)[0]
             finally:
                 self._put_back(number, plan)
 

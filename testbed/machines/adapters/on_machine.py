@@ -1,4 +1,4 @@
-"""What machines are asked to do for every workload: hold a part of a network up, break its cables, count.
+"""What machines are asked to do for every workload: hold a network or a part of one up, break its cables, count.
 
 Each function is a request's (``testbed.machines.requests``): performed on the machine, in the lane that the coordinator chose.
 Times are those of the machine's own monotonic clock.
@@ -33,7 +33,8 @@ from testbed.openflow.rules import FlowRule
 from topologies.network import LinkId
 
 LANE_FAULTS, LANE_RULES, LANE_COUNTS, LANE_LIVE = "faults", "rules", "counts", "live"
-_FIRST = -10
+FIRST = -10
+"""Nice value of everything that has to be in time."""
 _DISCARD = 9
 _SIOCGIFADDR, _SIOCGIFMTU = 0x8915, 0x8921
 
@@ -87,15 +88,17 @@ def answer_clocks(machine: Machine, address: str, port: int, key: bytes, asker: 
 
 @dataclass(frozen=True, kw_only=True)
 class PartSpec:
-    """What a machine is to build; fields as of ``EmulatedNetwork``. ``controlled``: its switches get a controller."""
+    """What a machine is to build; fields as of ``EmulatedNetwork``. ``part``: None for all of it; ``controlled``: its switches get a
+    controller; ``seed``: of impaired links."""
 
     wiring: Wiring
-    part: Part
+    part: Part | None = None
     mtu: int = 1500
     shape: bool = True
     controlled: bool = True
     first_udp_port: int | None = None
     talking: tuple[str, ...] | None = None
+    seed: int = 1
 
 
 def build(machine: Machine, spec: PartSpec) -> Mapping[str, float]:
@@ -117,12 +120,13 @@ def build(machine: Machine, spec: PartSpec) -> Mapping[str, float]:
         talking=spec.talking,
         part=spec.part,
     )
+    net.impairment_seed = spec.seed
     built.enter_context(net)
     if controller is not None:
-        here = [s.dpid for s in spec.wiring.switches if s.name in spec.part.devices]
-        controller.wait_for_switches(here)
+        controller.wait_for_switches([s.dpid for s in spec.wiring.switches if s.name in net.switch_names])
         machine.kept["controller"] = controller
-        _go_first(controller.pid)
+        if spec.part is not None:  # a process of its own: here a run alone goes first
+            _go_first(controller.pid)
     machine.kept["net"] = net
     machine.kept["processors"] = processor_times()
     return net.setup_seconds
@@ -133,7 +137,7 @@ def _go_first(controller_pid: int) -> None:
     with suppress(PermissionError):  # an ordinary user's processes wait their turn
         threads = [p for pid in (controller_pid, os.getpid()) for p in Path(f"/proc/{pid}/task").iterdir()]
         for thread in threads:
-            os.setpriority(os.PRIO_PROCESS, int(thread.name), _FIRST)
+            os.setpriority(os.PRIO_PROCESS, int(thread.name), FIRST)
 
 
 def take_down_network(machine: Machine) -> None:

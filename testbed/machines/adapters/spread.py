@@ -17,20 +17,24 @@ from testbed.emulation.network.links import LinkMeter
 from testbed.errors import CapabilityError, InvalidRunError, MachineLostError, TestbedError
 from testbed.faults.fault import Direction, Fault
 from testbed.machines.adapters import on_machine
-from testbed.machines.adapters.cluster import Machines
-from testbed.machines.adapters.on_machine import LANE_COUNTS, LANE_FAULTS, LANE_RULES, Counts, PartSpec
+from testbed.machines.adapters.cluster import Machines, Pending, machines_up
+from testbed.machines.adapters.on_machine import LANE_COUNTS, LANE_FAULTS, LANE_LIVE, LANE_RULES, Counts, PartSpec
 from testbed.machines.asked import MachinesRequest
+from testbed.machines.clocks.foreign_clock import FloatArray
 from testbed.machines.clocks.report import ClockReport, clock_report
 from testbed.machines.partition import parse_placement, partition
 from testbed.machines.placement import Placement
+from testbed.machines.requests import MAIN
 from testbed.machines.run_report import MachinesReport
 from testbed.machines.tunnel_plan import plan_parts, require_room
-from testbed.model.progress import Reading
+from testbed.model.progress import Progress, Reading
 from testbed.model.wiring import Wiring
 from testbed.openflow.rules import FlowRule
 from topologies.impairments import Impairments, short_text
 from topologies.network import LinkId, label_of
 
+LEAD_S = 0.3
+"""Between the ends' being ready and time zero."""
 ACT_AHEAD_S = 0.03
 """A fault on a crossing cable is ordered so long before it is to be in force, so that both ends of a crossing cable change at one moment."""
 LOST_ON_THE_WAY = 1e-3
@@ -45,7 +49,12 @@ UNDER_WAY_S = 0.002
 
 
 class SpreadNetwork:
-    """A network whose parts are up; ``BreakableNetwork`` and the controller's ``install`` and ``remove`` in one."""
+    """A network whose parts are up: a platform (as of ``Here``) and its ``network`` in one.
+
+    A run's crossing links are counted whenever it checks its machines, so that what they had carried is known when one dies.
+    """
+
+    watch_s = 0.2
 
     def __init__(self, machines: Machines, wiring: Wiring, placement: Placement, mtu: int) -> None:
         self.machines, self.wiring, self.placement, self.mtu = machines, wiring, placement, mtu
@@ -61,10 +70,62 @@ class SpreadNetwork:
             for link in (wiring.cables[index].forward, wiring.cables[index].backward)
             if link is not None
         )
+        self._crossed: dict[str, int] | None = None
+        self._start_s: float | None = None
+        self._starts: tuple[float, ...] = ()
+
+    @property
+    def network(self) -> SpreadNetwork:
+        return self
+
+    @property
+    def names(self) -> Sequence[str]:
+        return self.machines.names
 
     def machine_of(self, node: str) -> int:
         """Where the node's host or switch lies."""
         return self.placement.machine_of[node]
+
+    def call(self, machine: int, request: Callable[..., Any], *args: Any, lane: str = MAIN) -> Pending:
+        return self.machines.call(machine, request, *args, lane=lane)
+
+    def all(self, request: Callable[..., Any], *args: Any, lane: str = MAIN) -> list[Any]:
+        return self.machines.all(request, *args, lane=lane)
+
+    def check(self) -> None:
+        self.machines.check()
+        counts = self.counts()
+        self._crossed = {label_of(link): counts.sent[link][0] for link in self.crossing}
+
+    @contextmanager
+    def running(self, measured: Callable[[], Mapping[str, object]]) -> Iterator[None]:
+        """As of ``named_when_lost``; beside it the packets that had been sent onto each crossing link."""
+
+        def with_crossed() -> Mapping[str, object]:
+            return measured() if self._crossed is None else {**measured(), "crossing_packets": self._crossed}
+
+        with named_when_lost(self.machines, with_crossed, lambda: self._start_s):
+            yield
+
+    def start(self) -> float:
+        self._start_s = time.monotonic() + LEAD_S
+        self._starts = tuple(self.machines.theirs_s(k, self._start_s) for k in range(len(self.machines)))
+        return self._start_s
+
+    def start_on(self, machine: int) -> float:
+        return self._starts[machine]
+
+    def after_start(self, machine: int, times_s: FloatArray) -> FloatArray:
+        """By all exchanges of time stamps of the run."""
+        if self._start_s is None or not len(times_s):
+            return times_s
+        return self.machines.clock(machine).ours(times_s + self._starts[machine]).middle_s - self._start_s
+
+    def live(self, request: Callable[..., Reading], progress: Progress) -> Progress:
+        return replace(progress, ask=lambda: together(self.all(request, lane=LANE_LIVE)))
+
+    def report(self, most_pps: float) -> MachinesReport:
+        return report_of(self, self._start_s or 0.0, most_pps)
 
     def set_link(self, link: LinkId, up: bool, direction: Direction = "both") -> float:
         if direction == "forward":
@@ -155,11 +216,7 @@ class SpreadNetwork:
 
     def reading(self) -> Reading:
         """Bytes that each link has carried, and the links without a carrier, as the machines tell; for whoever watches."""
-        told: list[Reading] = self.machines.all(on_machine.read_links, lane=on_machine.LANE_LIVE)
-        carried: dict[LinkId, int] = {}
-        for one in told:
-            carried |= one.link_bytes
-        return Reading(link_bytes=carried, down=tuple(dict.fromkeys(link for one in told for link in one.down or ())))
+        return together(self.all(on_machine.read_links, lane=LANE_LIVE))
 
     def links_down(self) -> tuple[LinkId, ...]:
         """As of ``EmulatedNetwork``."""
@@ -172,6 +229,22 @@ class SpreadNetwork:
     def busy(self) -> float:
         """Of the busiest machine's processors, the share that was."""
         return float(max(self.machines.all(on_machine.processors_busy, lane=LANE_COUNTS)))
+
+
+def together(told: Sequence[Reading]) -> Reading:
+    """What several machines tell as one: links of all, packets of all, the one block size that is told."""
+    carried: dict[LinkId, int] = {}
+    for one in told:
+        carried |= one.link_bytes
+    sent = [one.sent for one in told if one.sent is not None]
+    received = [one.received for one in told if one.received is not None]
+    return Reading(
+        link_bytes=carried,
+        down=tuple(dict.fromkeys(link for one in told for link in one.down or ())),
+        sent=sum(sent) if sent else None,
+        received=sum(received) if received else None,
+        block_size=next((one.block_size for one in told if one.block_size is not None), None),
+    )
 
 
 def merged(counts: Sequence[Counts]) -> Counts:
@@ -245,9 +318,11 @@ def _clock_report(machines: Machines, number: int, start_s: float) -> ClockRepor
 
 
 @contextmanager
-def named_when_lost(machines: Machines, measured: Callable[[], Mapping[str, object]]) -> Iterator[None]:
-    """Whatever goes wrong inside because a machine has died is a MachineLostError with its name, when (seconds after the block began)
-    and ``measured()``."""
+def named_when_lost(
+    machines: Machines, measured: Callable[[], Mapping[str, object]], start_s: Callable[[], float | None] = lambda: None
+) -> Iterator[None]:
+    """Whatever goes wrong inside because a machine has died is a MachineLostError with its name, when (seconds after ``start_s()``, or
+    after the block began) and ``measured()``."""
     began_s = time.monotonic()
     try:
         try:
@@ -258,7 +333,7 @@ def named_when_lost(machines: Machines, measured: Callable[[], Mapping[str, obje
                 machines.check(after_s=_NOTICED_S)
             raise
     except MachineLostError as error:
-        at_s = None if error.at_s is None else round(error.at_s - began_s, 3)
+        at_s = None if error.at_s is None else round(error.at_s - (start_s() or began_s), 3)
         error.measured = {"machine": machines.names[error.number], "at_s": at_s, **measured()}
         raise
 
@@ -268,6 +343,24 @@ def placed(machines: Machines, wiring: Wiring, asked: MachinesRequest) -> Placem
     if asked.place is not None:
         return parse_placement(asked.place, wiring.network, "--place", machines=len(machines))
     return partition(wiring.network, [float(facts.processors) for facts in machines.facts]).placement
+
+
+@contextmanager
+def over_machines(
+    asked: MachinesRequest, wiring: Wiring, told: Callable[[str], None], **options: Any
+) -> Iterator[SpreadNetwork]:
+    """The wiring's network up over the machines that are asked for, which go with it; ``options`` as of ``spread_network``.
+
+    ``told``: is told what is being done. Bad input is refused before anything is started; CapabilityError names machines that did not
+    come up.
+    """
+    if asked.place is not None:
+        parse_placement(asked.place, wiring.network, "--place", machines=asked.count or None)
+    told("starting the machines")
+    with machines_up(asked) as machines:
+        told("building the network")
+        with spread_network(machines, wiring, placed(machines, wiring, asked), **options) as network:
+            yield network
 
 
 @contextmanager

@@ -18,6 +18,7 @@ from testbed.emulation.network.links import look_at
 from testbed.errors import InvalidRunError
 from testbed.faults.fault_times import FaultTimes
 from testbed.faults.schedules import overlapping
+from testbed.machines.adapters.platform import going_first, here
 from testbed.metapath.cable_states import CableStates
 from testbed.metapath.emulated.endpoints import SinkResult, SourceResult, sink_process, source_process
 from testbed.metapath.emulated.recomputed_routes import RecomputedRoutes
@@ -32,7 +33,7 @@ from testbed.routing import route_by_name
 from testbed.routing.label_split.spraying import spray
 from testbed.stream.emulated.background_traffic import tcp_between
 from testbed.stream.emulated.endpoints import EndpointProcess
-from testbed.stream.emulated.fabric import going_first, with_port_status
+from testbed.stream.emulated.fabric import with_port_status
 from testbed.stream.endpoints import strangers
 from testbed.stream.measurements import RunHealth
 from topologies.json_types import JsonObject
@@ -139,15 +140,8 @@ def run_metapath_stream(plan: MetapathPlan, report_progress: ReportProgress | No
 @contextmanager
 def emulated_network(wiring: Wiring) -> Iterator[tuple[EmulatedNetwork, ControllerLink]]:
     """The wiring's network and its controller, every switch connected, for the time of the block."""
-    with ExitStack() as stack:
-        controller = ControllerLink()
-        controller.start()
-        stack.callback(controller.stop)
-        net = stack.enter_context(
-            EmulatedNetwork(wiring, controller_port=controller.port, before_bridges=controller.wait_until_ready)
-        )
-        controller.wait_for_switches([s.dpid for s in wiring.switches])
-        yield net, controller
+    with here(wiring) as platform:
+        yield platform.network, platform.controller
 
 
 def _stream(running: _Running) -> MetapathRun:

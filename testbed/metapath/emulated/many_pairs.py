@@ -14,6 +14,7 @@ from testbed.emulation.machine.processor_load import busy_share, processor_times
 from testbed.emulation.network.emulated_network import EmulatedNetwork
 from testbed.emulation.network.open_vswitch.switches import forget_flows
 from testbed.errors import InvalidRunError
+from testbed.machines.adapters.platform import going_first
 from testbed.metapath.cable_states import CableStates, without_links
 from testbed.metapath.emulated.endpoints import sink_process, source_process
 from testbed.metapath.emulated.fabric import Ways, emulated_network, health_of
@@ -27,7 +28,6 @@ from testbed.openflow.rules import FlowRule, stream_rules
 from testbed.routing import route_by_name
 from testbed.routing.label_split.spraying import spray
 from testbed.stream.emulated.endpoints import EndpointProcess
-from testbed.stream.emulated.fabric import going_first
 from testbed.stream.mobility import on_network
 from topologies.json_types import JsonObject
 from topologies.network import LinkId, Network

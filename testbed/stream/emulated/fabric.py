@@ -1,52 +1,61 @@
 """The emulated fabric: runs a streaming plan on real switches, one process at each end of the stream, faults in between.
 
 Nothing is decided here: rules come from testbed.openflow, packets from fec.protocol.sender, faults from the plan.
+
+Over several machines the coordinator keeps the one clock that measurements are told on: its own. Every machine's clock is compared with
+it throughout the run; an end begins at its machine's equivalent of time zero, and its packet log, told in its machine's clock, is turned
+into the coordinator's when the run is over and all exchanges of time stamps are known. A fault is ordered to both ends of its cable a
+little ahead, for one moment. What crossing links carried is counted at both ends: what went in and never came out was lost by the
+network between the machines, and a run in which more than a trace was says nothing.
 """
 
 from __future__ import annotations
 
-import os
 import secrets
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import asdict, replace
-from functools import partial
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, nullcontext
+from dataclasses import replace
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
 
 from fec.protocol.wire import STREAM_UDP_PORT
-from testbed.emulation.control.controller_link import ControllerLink, PortEvent
+from testbed.emulation.control.controller_link import PortEvent
 from testbed.emulation.control.fault_injection import CableBreaker, FaultSchedule
-from testbed.emulation.machine.processor_load import busy_share, processor_times
-from testbed.emulation.network.emulated_network import EmulatedNetwork
-from testbed.emulation.network.links import LinkMeter
-from testbed.errors import InvalidRunError
 from testbed.faults.fault_times import ChangeTimes, FaultTimes
+from testbed.machines.adapters.platform import Here, Platform, here
+from testbed.machines.asked import MachinesRequest
+from testbed.machines.clocks.report import require_clock
+from testbed.machines.run_report import MachinesReport
 from testbed.model.progress import Progress, Reading, ReportProgress
 from testbed.model.wiring import Wiring, wire
 from testbed.openflow.rules import FlowRule, stream_rules
 from testbed.stream.emulated.background_traffic import background_tcp
-from testbed.stream.emulated.endpoints import (
-    KEY_BYTES,
-    EndpointProcess,
-    ReceiverResult,
-    SenderResult,
-    receiver_process,
-    sender_process,
+from testbed.stream.emulated.endpoints import KEY_BYTES, ReceiverResult, SenderResult
+from testbed.stream.emulated.machine_ends import (
+    RECEIVER,
+    SENDER,
+    await_end,
+    begin_end,
+    check_end,
+    network_facts,
+    open_end,
+    read_ends,
+    result_of,
 )
 from testbed.stream.emulated.mobile_routes import MobileRoutes
 from testbed.stream.endpoints import strangers
 from testbed.stream.judgement.recording import block_outcomes
-from testbed.stream.measurements import RELAYED, RunHealth, StreamMeasurements
+from testbed.stream.measurements import ONE_CLOCK, RunHealth, SenderNews, StreamClocks, StreamMeasurements
 from testbed.stream.plan import StreamPlan
 from testbed.stream.planning import check_together
-from topologies.network import LinkId
+from topologies.network import LinkId, label_of
 
-_FIRST = -10
-"""Nice value of everything that has to be in time."""
-_LEAD_S = 0.15
-"""Between the end points' being ready and the stream's time zero."""
+CLOCKS_WITHIN_S = 0.005
+"""A run is invalid whose clocks are known less well: a fault's packets are told apart with 20 ms of guard on each side."""
+_READY_S, _BEGUN_S, _RESULT_S = 60.0, 10.0, 40.0
 
 
 def plan_rules(plan: StreamPlan, wiring: Wiring) -> tuple[FlowRule, ...]:
@@ -58,10 +67,12 @@ def plan_rules(plan: StreamPlan, wiring: Wiring) -> tuple[FlowRule, ...]:
 
 
 class EmulatedStreamFabric:
-    """Builds the network, installs the rules, streams, breaks links, measures; inside the sandbox only.
+    """Builds the network, installs the rules, streams, breaks links, measures; inside the sandbox where the network is on this machine.
 
     ``mtu`` in bytes; ``pcap``: files to record, one a link. ``background_bps``: TCP at this rate, on so many connections, between
     the (first) stream's end points, over the path of label 0; 0 for none. ``queues``: "priority" lets coded streams go before TCP on every link.
+    ``machines``: over which the network is spread, without recordings and TCP; None for this one. ``during``: called when the streams
+    have begun (tests turn loss up).
     """
 
     name = "emulation"
@@ -74,15 +85,19 @@ class EmulatedStreamFabric:
         background_bps: float = 0.0,
         background_connections: int = 1,
         queues: Literal["fifo", "priority"] = "fifo",
+        machines: MachinesRequest | None = None,
+        during: Callable[[Platform], object] = lambda _: None,
     ) -> None:
         self.mtu = mtu
         self.queues = queues
         self.background_bps = background_bps
         self.background_connections = background_connections
         self.pcap = pcap or {}
+        self._machines, self._during = machines, during
 
     def run(self, plan: StreamPlan, progress: ReportProgress | None = None) -> StreamMeasurements:
-        """One plan on a network of its own. Raises CapabilityError where this machine cannot do what the plan asks."""
+        """One plan on a network of its own. Raises CapabilityError where this machine cannot do what the plan asks, MachineLostError where
+        one of several dies, InvalidRunError where an end fails or the network between machines was too poor."""
         return self.run_together((plan,), progress)[0]
 
     def run_together(
@@ -94,178 +109,206 @@ class EmulatedStreamFabric:
         """
         check_together(plans)
         plan, report_progress = plans[0], progress or (lambda _: None)
-        report_progress(Progress(done_s=0, total_s=plan.duration_s, doing="building the network"))
-        with running_network(*plans, mtu=self.mtu, priority=self.queues == "priority") as network:
-            net, controller, wiring = network
-            breaker = CableBreaker(net)
-            movement = MobileRoutes(breaker, controller, wiring, plan) if plan.changes or plan.absent else None
+
+        def told(doing: str) -> None:
+            report_progress(Progress(done_s=0, total_s=plan.duration_s, doing=doing))
+
+        with self._network(plans, told) as platform:
+            breaker = CableBreaker(platform.network)
+            movement = MobileRoutes(breaker, platform, platform.wiring, plan) if plan.changes or plan.absent else None
             if movement is None:
                 for number, one in enumerate(plans):
-                    controller.install(plan_rules(one, wiring), plan_id=number + 1)
+                    platform.install(plan_rules(one, platform.wiring), plan_id=number + 1)
             else:
                 movement.install_first()
-            for link, path in self.pcap.items():
-                net.start_capture(link, path)
-            with background_tcp(net, wiring, plan, self.background_bps, self.background_connections) as carried:
-                found = streams_over(network, plans, report_progress, breaker, movement)
+            with self._beside(platform, plan) as carried:
+                found = streams_over(platform, plans, report_progress, breaker, movement, self._during)
             return tuple(replace(one, counters={**one.counters, **carried}) for one in found)
 
+    def _network(self, plans: Sequence[StreamPlan], told: Callable[[str], None]) -> AbstractContextManager[Platform]:
+        if self._machines is None:
+            told("building the network")
+            return here_for(*plans, mtu=self.mtu, priority=self.queues == "priority")
+        from testbed.machines.adapters.spread import over_machines
 
-class RunningNetwork(NamedTuple):
-    """A network that is up, its controller and how it is wired."""
+        return over_machines(self._machines, told=told, **_wanted(plans, self.mtu, self.queues == "priority"))
 
-    net: EmulatedNetwork
-    controller: ControllerLink
-    wiring: Wiring
+    def _beside(self, platform: Platform, plan: StreamPlan) -> AbstractContextManager[dict[str, Any]]:
+        """Recordings begun, and TCP while the block lasts; afterwards what that carried."""
+        if not isinstance(platform, Here):
+            return nullcontext({})
+        net = platform.network
+        for link, path in self.pcap.items():
+            net.start_capture(link, path)
+        return background_tcp(net, platform.wiring, plan, self.background_bps, self.background_connections)
 
 
-@contextmanager
-def running_network(*plans: StreamPlan, mtu: int = 1500, priority: bool = False) -> Iterator[RunningNetwork]:
-    """The plans' network, up, with every switch connected to its controller. ``priority``: streams go before other traffic."""
-    ends = [end for plan in plans for end in (plan.source, plan.sink)]
-    wiring = wire(plans[0].network, ends)
-    with ExitStack() as stack:
-        controller = ControllerLink()
-        controller.start()
-        stack.callback(controller.stop)
-        network = EmulatedNetwork(
-            wiring,
-            mtu=mtu,
-            controller_port=controller.port,
-            before_bridges=controller.wait_until_ready,
-            first_udp_port=STREAM_UDP_PORT if priority else None,
-            talking=ends,
-        )
-        network.impairment_seed = plans[0].seed
-        net = stack.enter_context(network)
-        controller.wait_for_switches([s.dpid for s in wiring.switches])
-        yield RunningNetwork(net, controller, wiring)
+def here_for(*plans: StreamPlan, mtu: int = 1500, priority: bool = False) -> AbstractContextManager[Here]:
+    """The plans' network on this machine, as of ``here``. ``priority``: streams go before other traffic."""
+    return here(**_wanted(plans, mtu, priority), seed=plans[0].seed)
+
+
+def _wanted(plans: Sequence[StreamPlan], mtu: int, priority: bool) -> dict[str, Any]:
+    """The plans' network, as of ``PartSpec``."""
+    ends = tuple(end for plan in plans for end in (plan.source, plan.sink))
+    first = STREAM_UDP_PORT if priority else None
+    return {"wiring": wire(plans[0].network, ends), "mtu": mtu, "first_udp_port": first, "talking": ends}
 
 
 def streams_over(
-    network: RunningNetwork,
+    platform: Platform,
     plans: Sequence[StreamPlan],
     report_progress: ReportProgress,
     breaker: CableBreaker,
     movement: MobileRoutes | None = None,
+    during: Callable[[Platform], object] = lambda _: None,
 ) -> tuple[StreamMeasurements, ...]:
     """Run the plans' streams, their common faults and route changes on a network whose first rules are installed."""
-    net, controller, wiring = network
-    before, dropped, plan = processor_times(), net.switch_drops(), plans[0]
-    net.prepare_impairments(plan.faults)
-    with ExitStack() as stack:
-        stack.enter_context(going_first(controller.pid))
-        keyed = [(one, secrets.token_bytes(KEY_BYTES)) for one in plans]
-        receivers = [stack.enter_context(receiver_process(net, wiring, *one)) for one in keyed]
-        senders = [stack.enter_context(sender_process(net, wiring, *one)) for one in keyed]
-        for end in (*receivers, *senders):
-            end.wait_until_ready()
-        look = partial(_look, net.link_meter(), senders, receivers)
-        report_progress(Progress(done_s=0, total_s=plan.duration_s, doing="streaming", look=look))
-        start = time.monotonic() + _LEAD_S
-        for end in (*receivers, *senders):
-            end.begin(start)
-        schedule = FaultSchedule(net, plan.faults, start, breaker)
-        stack.callback(schedule.stop)
-        schedule.start()
-        if movement is not None:
-            stack.callback(movement.stop)
-            movement.start(start)
-        _watch(plan, start, (*senders, *receivers), schedule, report_progress)
-        results = [(sender.result(), receiver.result()) for sender, receiver in zip(senders, receivers, strict=True)]
-        schedule.join()
-        if movement is not None:
-            movement.join()
-    port_events, busy = controller.port_events(), busy_share(before, processor_times())
-    faults = tuple(with_port_status(t, port_events, wiring, start) for t in schedule.times())
-    changes = movement.times() if movement is not None else ()
-    impaired = {name: asdict(report) for name, report in net.impairment_reports().items()}
-    conditions = _Conditions(faults, changes, busy, net.datapath, net.switch_drops() - dropped, impaired)
-    return tuple(_measurements(one, *ends, conditions) for one, ends in zip(plans, results, strict=True))
+    run = _Run(platform, plans, report_progress)
+    with platform.running(run.until_now):
+        return run.measured(breaker, movement, during)
+
+
+class _End(NamedTuple):
+    """Of stream ``number``, on that machine."""
+
+    machine: int
+    role: str
+    number: int
 
 
 class _Conditions(NamedTuple):
-    """What all streams of a run have in common."""
+    """What all streams of a run have in common. ``facts``: of the network, for the counters."""
 
     faults: tuple[FaultTimes, ...]
     changes: tuple[ChangeTimes, ...]
     busy: float
-    datapath: str
     switch_drops: int
-    impaired: dict[str, dict[str, float]]
+    machines: MachinesReport | None
+    facts: Mapping[str, Any]
 
 
-@contextmanager
-def going_first(controller_pid: int) -> Iterator[None]:
-    """Meanwhile this process, which notes when faults and changes are in force, and the controller go before other programs."""
-    usual = os.getpriority(os.PRIO_PROCESS, 0)
-    with suppress(PermissionError):  # an ordinary user's processes wait their turn
-        for thread in (0, *(int(p.name) for p in Path(f"/proc/{controller_pid}/task").iterdir())):
-            with suppress(ProcessLookupError):  # a thread of the controller that has ended since
-                os.setpriority(os.PRIO_PROCESS, thread, _FIRST)  # of one thread; those that it starts inherit it
-    try:
-        yield
-    finally:
-        with suppress(PermissionError):
-            os.setpriority(os.PRIO_PROCESS, 0, usual)
+class _Run:
+    def __init__(self, platform: Platform, plans: Sequence[StreamPlan], report_progress: ReportProgress) -> None:
+        self._platform, self._plans, self._report_progress = platform, plans, report_progress
+        place = platform.machine_of
+        self._ends = [_End(place(one.sink), RECEIVER, k) for k, one in enumerate(plans)]
+        self._ends += [_End(place(one.source), SENDER, k) for k, one in enumerate(plans)]
+        self._schedule: FaultSchedule | None = None
+
+    def measured(
+        self, breaker: CableBreaker, movement: MobileRoutes | None, during: Callable[[Platform], object]
+    ) -> tuple[StreamMeasurements, ...]:
+        platform, plan = self._platform, self._plans[0]
+        dropped = platform.switch_drops()
+        platform.network.prepare_impairments(plan.faults)
+        keys = [secrets.token_bytes(KEY_BYTES) for _ in self._plans]
+        self._ask(_READY_S, open_end, each=lambda end: (self._plans[end.number], keys[end.number]))
+        self._ask(_READY_S, await_end)
+        begun = Progress(done_s=0, total_s=plan.duration_s, doing="streaming")
+        self._report_progress(platform.live(read_ends, begun))
+        start = platform.start()
+        self._ask(_BEGUN_S, begin_end, each=lambda end: (platform.start_on(end.machine),))
+        with ExitStack() as stack:
+            self._schedule = schedule = FaultSchedule(platform.network, plan.faults, start, breaker)
+            stack.callback(schedule.stop)
+            schedule.start()
+            if movement is not None:
+                stack.callback(movement.stop)
+                movement.start(start)
+            during(platform)
+            self._watch(start, schedule)
+            results = dict(zip(self._ends, self._ask(_RESULT_S, result_of), strict=True))
+            schedule.join()
+            if movement is not None:
+                movement.join()
+        events, busy = platform.port_events(), platform.busy()
+        faults = tuple(with_port_status(t, events, platform.wiring, start) for t in schedule.times())
+        drops = [now - before for now, before in zip(platform.switch_drops(), dropped, strict=True)]
+        report = platform.report(sum(2 * one.stream.rate_pps for one in self._plans))
+        if report is None:
+            (facts,) = platform.all(network_facts)
+        else:
+            for clock in report.clocks:
+                require_clock(clock, CLOCKS_WITHIN_S, "the stream's faults and playback")
+            facts = {**report.to_json(), "switch_drops": dict(zip(platform.names, drops, strict=True))}
+        changes = movement.times() if movement is not None else ()
+        conditions = _Conditions(faults, changes, busy, sum(drops), report, facts)
+        return tuple(self._measurements(number, results, conditions) for number in range(len(self._plans)))
+
+    def _ask(
+        self,
+        limit_s: float,
+        request: Callable[..., Any],
+        *args: Any,
+        each: Callable[[_End], tuple[Any, ...]] = lambda _: (),
+    ) -> list[Any]:
+        """All ends at once, those of one machine in order; their answers."""
+        asked = [
+            self._platform.call(end.machine, request, end.role, end.number, *each(end), *args) for end in self._ends
+        ]
+        return [one.result(limit_s) for one in asked]
+
+    def _watch(self, start: float, schedule: FaultSchedule) -> None:
+        """Show progress until the stream's end; an end point or a machine that dies ends the run."""
+        total_s = self._plans[0].duration_s
+        while (now := time.monotonic() - start) < total_s:
+            self._platform.check()
+            self._ask(_BEGUN_S, check_end, now)
+            failing, at_s = schedule.in_force(), max(0.0, now)
+            reading = Reading(at_s=at_s, faults=failing)
+            doing = failing[0] if failing else "streaming"
+            self._report_progress(Progress(done_s=at_s, total_s=total_s, doing=doing, reading=reading))
+            time.sleep(min(self._platform.watch_s, max(0.0, total_s - now)))
+
+    def until_now(self) -> dict[str, object]:
+        """What was measured until a machine died: faults that were over."""
+        faults = () if self._schedule is None else self._schedule.times()
+        return {"faults": [{"link": label_of(f.fault.link), "start_s": f.start_s, "stop_s": f.stop_s} for f in faults]}
+
+    def _measurements(
+        self, number: int, results: Mapping[_End, SenderResult | ReceiverResult], conditions: _Conditions
+    ) -> StreamMeasurements:
+        plan, platform, clocks = self._plans[number], self._platform, ONE_CLOCK
+        source, sink = platform.machine_of(plan.source), platform.machine_of(plan.sink)
+        sent, received = results[_End(source, SENDER, number)], results[_End(sink, RECEIVER, number)]
+        assert isinstance(sent, SenderResult) and isinstance(received, ReceiverResult)
+        packets = replace(sent.log, time_s=platform.after_start(source, sent.log.time_s))
+        arrivals = replace(received.log, time_s=platform.after_start(sink, received.log.time_s))
+        if conditions.machines is not None:
+            known = conditions.machines.clocks
+            clocks = StreamClocks(
+                sender_s=known[source].uncertainty_s,
+                receiver_s=known[sink].uncertainty_s,
+                faults_s=conditions.machines.uncertainty_s,
+            )
+        return StreamMeasurements(
+            fabric="emulation",
+            sent=packets,
+            received=arrivals,
+            blocks=block_outcomes(packets, arrivals, plan.stream.source_packets, plan.stream.playback_s),
+            faults=conditions.faults,
+            changes=conditions.changes,
+            clocks=clocks,
+            news=_on_our_clock(platform, source, sent.news),
+            health=RunHealth(
+                sender_lag_s=sent.worst_lag_s,
+                unplanned_drops=received.socket_drops + conditions.switch_drops,
+                cpu_fraction=conditions.busy,
+                notes=strangers({**sent.counters, **received.counters}),
+            ),
+            counters={**sent.counters, **received.counters, **conditions.facts},
+        )
 
 
-def _measurements(
-    plan: StreamPlan, sent: SenderResult, received: ReceiverResult, conditions: _Conditions
-) -> StreamMeasurements:
-    packets, arrivals = sent.log, received.log
-    return StreamMeasurements(
-        fabric="emulation",
-        sent=packets,
-        received=arrivals,
-        blocks=block_outcomes(packets, arrivals, plan.stream.source_packets, plan.stream.playback_s),
-        faults=conditions.faults,
-        changes=conditions.changes,
-        news=sent.news,
-        health=RunHealth(
-            sender_lag_s=sent.worst_lag_s,
-            unplanned_drops=received.socket_drops + conditions.switch_drops,
-            cpu_fraction=conditions.busy,
-            notes=strangers({**sent.counters, **received.counters}),
-        ),
-        counters={
-            **sent.counters,
-            **received.counters,
-            "datapath": conditions.datapath,
-            **({RELAYED: conditions.impaired} if conditions.impaired else {}),
-        },
-    )
-
-
-def _look(meter: LinkMeter, senders: Sequence[EndpointProcess], receivers: Sequence[EndpointProcess]) -> Reading:
-    """What the links' counters and the end points' gauges say now: packets of all streams, N of the first one."""
-    sent, received = ([end.gauge for end in ends if end.gauge is not None] for ends in (senders, receivers))
-    return Reading(
-        received=int(sum(gauge[0] for gauge in received)),
-        sent=int(sum(gauge[0] for gauge in sent)),
-        block_size=sent[0][1] or None,
-        link_bytes=meter.carried_bytes(),
-        down=meter.without_carrier(),
-    )
-
-
-def _watch(
-    plan: StreamPlan,
-    start: float,
-    ends: tuple[EndpointProcess, ...],
-    schedule: FaultSchedule,
-    report_progress: ReportProgress,
-) -> None:
-    """Show progress until the stream's end; an end point that dies ends the run as invalid."""
-    while (now := time.monotonic() - start) < plan.duration_s:
-        for end in ends:
-            if not end.alive and now < plan.duration_s - 0.05 and not end.finished:
-                raise InvalidRunError(f"the {end.role} ended early, {now:.1f} s into the stream: {end.error()}")
-        failing = schedule.in_force()
-        reading = Reading(at_s=max(0.0, now), faults=failing)
-        doing = failing[0] if failing else "streaming"
-        report_progress(Progress(done_s=max(0.0, now), total_s=plan.duration_s, doing=doing, reading=reading))
-        time.sleep(min(0.1, max(0.0, plan.duration_s - now)))
+def _on_our_clock(platform: Platform, machine: int, news: SenderNews) -> SenderNews:
+    """What never came is never."""
+    told = {name: getattr(news, name) for name in ("told_s", "newest_s", "lost_s", "came_s")}
+    ours = {
+        name: np.where(np.isfinite(at), platform.after_start(machine, np.nan_to_num(at, posinf=0, neginf=0)), at)
+        for name, at in told.items()
+    }
+    return replace(news, **ours)
 
 
 def with_port_status(times: FaultTimes, events: tuple[PortEvent, ...], wiring: Wiring, start: float) -> FaultTimes:

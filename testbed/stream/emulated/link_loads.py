@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from testbed.emulation.control.fault_injection import CableBreaker
 from testbed.model.label_split import LabelSplit
 from testbed.model.progress import Progress
-from testbed.stream.emulated.fabric import plan_rules, running_network, streams_over
+from testbed.stream.emulated.fabric import here_for, plan_rules, streams_over
 from testbed.stream.measurements import StreamMeasurements
 from testbed.stream.plan import StreamPlan
 from testbed.stream.planning import check_together
@@ -46,18 +46,18 @@ def streams_with_link_counts(
     if installed is not None:
         carried_out = [replace(plan, forward=split) for plan, split in zip(plans, installed, strict=True)]
     samples: list[LinkCounts] = []
-    with running_network(*plans) as network:
+    with here_for(*plans) as platform:
         for number, plan in enumerate(carried_out):
-            network.controller.install(plan_rules(plan, network.wiring), plan_id=number + 1)
+            platform.install(plan_rules(plan, platform.wiring), plan_id=number + 1)
 
         def sample(progress: Progress) -> None:
             if progress.done_s > 0 and (not samples or progress.done_s - samples[-1].at_s >= SAMPLE_S - 0.05):
-                counted = {link: found[0] for link, found in network.net.link_counters().items()}
-                hosts = network.net.host_counters()
-                reports = {plan.sink: hosts[network.wiring.host_at(plan.sink).name] for plan in plans}
+                counted = {link: found[0] for link, found in platform.network.link_counters().items()}
+                hosts = platform.network.host_counters()
+                reports = {plan.sink: hosts[platform.wiring.host_at(plan.sink).name] for plan in plans}
                 samples.append(LinkCounts(at_s=progress.done_s, sent=counted, reports=reports))
 
-        found = streams_over(network, plans, sample, CableBreaker(network.net))
+        found = streams_over(platform, plans, sample, CableBreaker(platform.network))
     return found, tuple(samples)
 
 

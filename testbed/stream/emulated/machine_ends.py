@@ -1,4 +1,4 @@
-"""One end of a stream on one of several machines: what the coordinator of such a run asks that machine to do.
+"""The ends of streams on one machine: what a run asks it to do; on one machine alone as on each of several.
 
 The functions are requests (``testbed.machines.requests``), all but the counts performed in the machine's first thread, whose
 children the ends' processes are.
@@ -6,10 +6,13 @@ children the ends' processes are.
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+from dataclasses import asdict, replace
+from typing import Any
 
-from testbed.machines.adapters.on_machine import network_of
+from testbed.errors import InvalidRunError
+from testbed.machines.adapters.on_machine import network_of, read_links
 from testbed.machines.requests import Machine
+from testbed.model.progress import Reading
 from testbed.stream.emulated.endpoints import (
     EndpointProcess,
     ReceiverResult,
@@ -17,20 +20,23 @@ from testbed.stream.emulated.endpoints import (
     receiver_process,
     sender_process,
 )
+from testbed.stream.measurements import RELAYED
 from testbed.stream.plan import StreamPlan
 
 SENDER, RECEIVER = "sender", "receiver"
 
 
 def open_end(machine: Machine, role: str, number: int, plan: StreamPlan, key: bytes) -> None:
-    """Make an end of stream ``number`` ready to begin at once; ``key``: the same for both of its ends."""
+    """Begin to make an end of stream ``number`` ready; it goes with the network. ``key``: the same for both of its ends."""
     net = network_of(machine)
     end = sender_process if role == SENDER else receiver_process
-    ends: ExitStack = machine.kept.get("ends") or machine.kept["built"].enter_context(ExitStack())
-    machine.kept["ends"] = ends
-    process = ends.enter_context(end(net, net.wiring, plan, key))
-    machine.kept[role, number] = process
-    process.wait_until_ready()
+    process = machine.kept["built"].enter_context(end(net, net.wiring, plan, key))
+    machine.kept.setdefault("ends", {})[role, number] = process
+
+
+def await_end(machine: Machine, role: str, number: int) -> None:
+    """Return when the end can begin at once."""
+    _end(machine, role, number).wait_until_ready()
 
 
 def begin_end(machine: Machine, role: str, number: int, start_s: float) -> None:
@@ -38,15 +44,11 @@ def begin_end(machine: Machine, role: str, number: int, start_s: float) -> None:
     _end(machine, role, number).begin(start_s)
 
 
-def early_end(machine: Machine, role: str, number: int) -> str | None:
-    """How the end's process ended, if it did without a result."""
+def check_end(machine: Machine, role: str, number: int, now_s: float) -> None:
+    """InvalidRunError where the end's process has ended without a result, ``now_s`` into the stream."""
     process = _end(machine, role, number)
-    return process.error() if not process.alive and not process.finished else None
-
-
-def gauge_of(machine: Machine, role: str, number: int) -> tuple[float, ...]:
-    """Packets that the end has sent or received so far, and the sender's N; empty where it does not tell."""
-    return tuple(_end(machine, role, number).gauge or ())
+    if not process.alive and not process.finished:
+        raise InvalidRunError(f"the {role} ended early, {now_s:.1f} s into the stream: {process.error()}")
 
 
 def result_of(machine: Machine, role: str, number: int) -> SenderResult | ReceiverResult:
@@ -56,7 +58,25 @@ def result_of(machine: Machine, role: str, number: int) -> SenderResult | Receiv
     return found
 
 
+def read_ends(machine: Machine) -> Reading:
+    """What the links here and the ends here tell: packets of all streams, N of the first one."""
+    gauges = {end: process.gauge for end, process in machine.kept.get("ends", {}).items() if process.gauge is not None}
+    first = gauges.get((SENDER, 0))
+    sent, received = (
+        sum(int(gauge[0]) for (role, _), gauge in gauges.items() if role == which) for which in (SENDER, RECEIVER)
+    )
+    block_size = None if first is None else first[1] or None
+    return replace(read_links(machine), sent=sent, received=received, block_size=block_size)
+
+
+def network_facts(machine: Machine) -> dict[str, Any]:
+    """What a run on this machine alone tells of its network: how packets were switched, and what the relay did with them."""
+    net = network_of(machine)
+    impaired = {name: asdict(report) for name, report in net.impairment_reports().items()}
+    return {"datapath": net.datapath, **({RELAYED: impaired} if impaired else {})}
+
+
 def _end(machine: Machine, role: str, number: int) -> EndpointProcess:
-    process = machine.kept[role, number]
+    process = machine.kept["ends"][role, number]
     assert isinstance(process, EndpointProcess)
     return process

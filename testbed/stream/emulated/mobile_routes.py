@@ -9,7 +9,6 @@ from typing import Protocol
 
 from fec.protocol.wire import STREAM_UDP_PORT
 from testbed.emulation.control.fault_injection import CableBreaker
-from testbed.emulation.network.open_vswitch.switches import forget_flows
 from testbed.errors import InvalidRunError, TestbedError
 from testbed.faults.fault_times import ChangeTimes
 from testbed.model.label_split import LabelSplit
@@ -25,11 +24,13 @@ Splits = tuple[LabelSplit, LabelSplit]
 
 
 class RuleInstaller(Protocol):
-    """A controller, or several as one: installs a plan's rules and takes them away; returns when every switch has confirmed."""
+    """A platform: installs a plan's rules and takes them away, when every switch has confirmed; makes switches forget earlier packets."""
 
     def install(self, rules: Iterable[FlowRule], plan_id: int) -> float: ...
 
     def remove(self, plan_id: int) -> None: ...
+
+    def forget(self) -> None: ...
 
 
 class MobileRoutes:
@@ -39,17 +40,8 @@ class MobileRoutes:
     (the first ones) of the controller.
     """
 
-    def __init__(
-        self,
-        breaker: CableBreaker,
-        controller: RuleInstaller,
-        wiring: Wiring,
-        plan: StreamPlan,
-        forget: Callable[[], object] = forget_flows,
-    ) -> None:
-        """``forget``: throws away the switches' memory of earlier packets."""
+    def __init__(self, breaker: CableBreaker, controller: RuleInstaller, wiring: Wiring, plan: StreamPlan) -> None:
         self._breaker, self._controller, self._wiring, self._plan = breaker, controller, wiring, plan
-        self._forget = forget
         self._start_s = 0.0
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
@@ -135,7 +127,7 @@ class MobileRoutes:
         self._controller.install([r for one in rules for r in one.inner], plan_id=2 * number + 2)
         began = self._clock()
         self._controller.install([r for one in rules for r in one.entry], plan_id=2 * number + 3)
-        self._forget()
+        self._controller.forget()
         return began, self._clock()
 
     @property

@@ -161,7 +161,7 @@ def streamed(encrypt: bool) -> dict[str, Any]:
     from testbed.machines.adapters.local_machines import port_of
     from testbed.machines.asked import MachinesRequest
     from testbed.machines.tunnel_plan import tunnel_port
-    from testbed.stream.emulated.several_machines import SeveralMachinesFabric
+    from testbed.stream.emulated.fabric import EmulatedStreamFabric
     from testbed.stream.plan import StreamParameters
     from testbed.stream.session import SessionRequest, judged_session, plan_session
 
@@ -178,13 +178,14 @@ def streamed(encrypt: bool) -> dict[str, Any]:
     seen: list[Seen] = []
     ports: list[int] = []
 
-    def begin(machines: Any) -> None:
-        ports.append(tunnel_port(machines.run))
+    def begin(platform: Any) -> None:
+        ports.append(tunnel_port(platform.machines.run))
         seen.append(Seen(port_of(0)))
         seen[0].__enter__()
         threading.Timer(2.0, seen[0].__exit__).start()
 
-    run = SeveralMachinesFabric(MachinesRequest(count=2, place=PLACE, encrypt=encrypt), during=begin).run(plan)
+    asked = MachinesRequest(count=2, place=PLACE, encrypt=encrypt)
+    run = EmulatedStreamFabric(machines=asked, during=begin).run(plan)
     session = judged_session(plan, route, run)
     if session.verdict.invalid is not None:
         raise InvalidRunError(session.verdict.invalid)

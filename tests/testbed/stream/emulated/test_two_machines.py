@@ -44,9 +44,9 @@ def plan_and_route(long_s: float | None = None) -> Any:
 
 def fabric(during: Callable[[Any], None] = lambda _: None) -> Any:
     from testbed.machines.asked import MachinesRequest
-    from testbed.stream.emulated.several_machines import SeveralMachinesFabric
+    from testbed.stream.emulated.fabric import EmulatedStreamFabric
 
-    return SeveralMachinesFabric(MachinesRequest(count=2, place=PLACE), during=during)
+    return EmulatedStreamFabric(machines=MachinesRequest(count=2, place=PLACE), during=during)
 
 
 def streamed() -> dict[str, Any]:

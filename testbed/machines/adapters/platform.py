@@ -1,0 +1,172 @@
+"""A network of real switches that is up, here or over several machines, as a run sees it; one machine is the case n = 1.
+
+A request (``testbed.machines.requests``) is a function that is performed where the nodes lie that it is about. What the platform is
+given and answers is told on our monotonic clock; what a request is given or answers, on that of the machine which performs it.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+
+from testbed.emulation.control.controller_link import ControllerLink, PortEvent
+from testbed.emulation.machine.processor_load import processor_times
+from testbed.emulation.network.emulated_network import EmulatedNetwork
+from testbed.machines.adapters import on_machine
+from testbed.machines.adapters.on_machine import FIRST, PartSpec
+from testbed.machines.clocks.foreign_clock import FloatArray
+from testbed.machines.requests import MAIN, Machine
+from testbed.model.progress import Progress, Reading
+from testbed.model.wiring import Wiring
+from testbed.openflow.rules import FlowRule
+
+if TYPE_CHECKING:
+    from testbed.machines.adapters.spread import SpreadNetwork
+
+Platform: TypeAlias = "Here | SpreadNetwork"
+
+_LEAD_S = 0.15
+"""Between the ends' being ready and time zero."""
+
+
+class Answer(NamedTuple):
+    """An answer that is there at once."""
+
+    value: Any
+
+    def result(self, limit_s: float = 0.0) -> Any:
+        return self.value
+
+
+class Here:
+    """The platform of one machine: requests are plain calls, and its clock is ours. What each method says holds for every platform.
+
+    ``network``: whose cables break and count. ``names``: of the machines, which are numbered from 0. ``watch_s``: how often a run looks at
+    its ends.
+    """
+
+    watch_s = 0.1
+    names = ("this machine",)
+
+    def __init__(self, machine: Machine) -> None:
+        self._machine = machine
+        self._start_s = 0.0
+        self.network = on_machine.network_of(machine)
+        self.wiring = self.network.wiring
+
+    @property
+    def controller(self) -> ControllerLink:
+        """Of all switches; here alone."""
+        return on_machine.controller_of(self._machine)
+
+    def machine_of(self, node: str) -> int:
+        """Where the node's host or switch lies."""
+        return 0
+
+    def call(self, machine: int, request: Callable[..., Any], *args: Any, lane: str = MAIN) -> Answer:
+        """Ask one machine. The answer's ``result`` raises MachineLostError where a machine dies first, InvalidRunError after its limit."""
+        return Answer(request(self._machine, *args))
+
+    def all(self, request: Callable[..., Any], *args: Any, lane: str = MAIN) -> list[Any]:
+        """Ask all machines the same; their answers in order."""
+        return [request(self._machine, *args)]
+
+    def check(self) -> None:
+        """MachineLostError where a machine has died."""
+
+    @contextmanager
+    def running(self, measured: Callable[[], Mapping[str, object]]) -> Iterator[None]:
+        """Around a run, which goes before other programs. ``measured``: what is told of it where a machine dies."""
+        self._machine.kept["processors"] = processor_times()
+        with going_first(self.controller.pid):
+            yield
+
+    def start(self) -> float:
+        """Time zero of the run: as soon as all machines can begin together."""
+        self._start_s = time.monotonic() + _LEAD_S
+        return self._start_s
+
+    def start_on(self, machine: int) -> float:
+        """Time zero on the machine's clock."""
+        return self._start_s
+
+    def after_start(self, machine: int, times_s: FloatArray) -> FloatArray:
+        """Seconds after time zero on the machine's clock as seconds after it on ours; when the run is over."""
+        return times_s
+
+    def install(self, rules: Iterable[FlowRule], plan_id: int) -> float:
+        """Install a plan's rules; the seconds until every switch had confirmed."""
+        return self.controller.install(rules, plan_id)
+
+    def remove(self, plan_id: int) -> None:
+        """Take a plan's rules away."""
+        self.controller.remove(plan_id)
+
+    def forget(self) -> None:
+        """Every switch's memory of earlier packets goes."""
+        on_machine.forget(self._machine)
+
+    def live(self, request: Callable[..., Reading], progress: Progress) -> Progress:
+        """The progress, with a way for a live page to read all machines: ``look``, or ``ask`` where others have to be asked."""
+        return replace(progress, look=partial(request, self._machine))
+
+    def port_events(self) -> tuple[PortEvent, ...]:
+        """Of all controllers, in order."""
+        return self.controller.port_events()
+
+    def switch_drops(self) -> tuple[int, ...]:
+        """Of each machine: frames that found a full socket of a switch."""
+        return (self.network.switch_drops(),)
+
+    def busy(self) -> float:
+        """Share of the processors, of the busiest machine, during the run."""
+        return on_machine.processors_busy(self._machine)
+
+    def report(self, most_pps: float) -> None:
+        """A ``MachinesReport`` of a run that is over, with at most ``most_pps`` packets a second on a link; None of one machine.
+
+        InvalidRunError where the network between the machines lost packets or was slow.
+        """
+        return None
+
+
+@contextmanager
+def here(wiring: Wiring, **options: Any) -> Iterator[Here]:
+    """The wiring's network, up, every switch connected to its controller; ``options`` as of ``PartSpec``. Inside the sandbox only.
+
+    CapabilityError where this machine cannot build it.
+    """
+    machine = Machine(name=Here.names[0])
+    with machine.stack:
+        on_machine.build(machine, PartSpec(wiring=wiring, **options))
+        yield Here(machine)
+
+
+@contextmanager
+def held_here(net: EmulatedNetwork, controller: ControllerLink) -> Iterator[Here]:
+    """A network that others hold up; what runs of the block have begun on it ends with the block."""
+    machine = Machine(name=Here.names[0])
+    with machine.stack as built:
+        machine.kept |= {"net": net, "controller": controller, "built": built}
+        yield Here(machine)
+
+
+@contextmanager
+def going_first(controller_pid: int) -> Iterator[None]:
+    """Meanwhile this process, which notes when faults and changes are in force, and the controller go before other programs."""
+    usual = os.getpriority(os.PRIO_PROCESS, 0)
+    with suppress(PermissionError):  # an ordinary user's processes wait their turn
+        for thread in (0, *(int(p.name) for p in Path(f"/proc/{controller_pid}/task").iterdir())):
+            with suppress(ProcessLookupError):  # a thread of the controller that has ended since
+                os.setpriority(os.PRIO_PROCESS, thread, FIRST)  # of one thread; those that it starts inherit it
+    try:
+        yield
+    finally:
+        with suppress(PermissionError):
+            os.setpriority(os.PRIO_PROCESS, 0, usual)
