@@ -115,19 +115,19 @@ def run_session(
     if machines is None:
         _claim(root, plan)
     try:
-        if machines is not None:
-            from testbed.striping.emulated.several_machines import run_over_machines
-
-            run = run_over_machines(plan, machines, mtu=mtu, timeout_s=TIMEOUT_S, report_progress=report_progress)
-        elif fabric == "simulator":
+        if machines is None and fabric == "simulator":
             run = run_over_loopback(plan, root, mtu=MTU_BYTES)
         else:
-            from testbed.striping.emulated.fabric import EmulatedStriping
+            from testbed.striping.emulated.fabric import emulate_striping
 
-            with EmulatedStriping(
-                plan, root, mtu=MTU_BYTES, timeout_s=TIMEOUT_S, report_progress=report_progress
-            ) as network:
-                run = network.run()
+            run = emulate_striping(
+                plan,
+                root,
+                mtu=MTU_BYTES if machines is None else mtu,
+                timeout_s=TIMEOUT_S,
+                report_progress=report_progress,
+                machines=machines,
+            )
     except SfioError as error:
         raise InputError(f"the striped file could not be opened: {error}") from None
     prediction = predict(plan, run.mtu_bytes)

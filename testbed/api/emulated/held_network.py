@@ -11,7 +11,7 @@ from contextlib import ExitStack
 from typing import Any
 
 from fec.protocol.wire import STREAM_UDP_PORT
-from testbed.bulk.emulated.fabric import run_on
+from testbed.bulk.emulated.fabric import run_here
 from testbed.bulk.emulated.run import RunOptions
 from testbed.bulk.plan import BulkPlan
 from testbed.emulation.control.controller_link import ControllerLink
@@ -153,7 +153,8 @@ class HeldNetwork:
                 self._controller.remove(number)
             remove_shortest_paths(self._wiring)
             try:
-                return run_on(self.net, self._wiring, plan, report_progress, RunOptions())
+                with held_here(self.net, self._controller) as platform:
+                    return run_here(platform, plan, report_progress, RunOptions())
             finally:
                 install_shortest_paths(self._wiring)
                 for number, rules in self._installed.values():

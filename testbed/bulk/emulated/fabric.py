@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from testbed.bulk.coordinator import OnDeadlock
-from testbed.bulk.emulated.run import BulkNetwork, BulkRun, Reach, RunOptions
+from testbed.bulk.emulated.endpoints import StartAgents, agents_here
+from testbed.bulk.emulated.run import BulkRun, RunOptions
 from testbed.bulk.measurements import BulkMeasurements, LinkCount
+from testbed.bulk.messages import MessageSet
 from testbed.bulk.plan import BulkPlan
 from testbed.emulation.network.emulated_network import EmulatedNetwork
+from testbed.machines.adapters.platform import Here, Platform, here
+from testbed.machines.adapters.spread import SpreadNetwork
 from testbed.model.progress import Progress, ReportProgress
 from testbed.model.wiring import Wiring, wire
 from topologies.network import LinkId
@@ -43,7 +48,7 @@ class EmulatedBulkFabric:
     ) -> None:
         self._options = RunOptions(on_deadlock=on_deadlock, store=store, calibrate=calibrate)
         self._stack = ExitStack()
-        self._network: tuple[EmulatedNetwork, Wiring] | None = None
+        self._network: Here | None = None
 
     def __enter__(self) -> EmulatedBulkFabric:
         return self
@@ -59,41 +64,44 @@ class EmulatedBulkFabric:
         """Run the plan. Raises InvalidRunError where this machine cannot carry as many paths at once as a frame holds,
         CapabilityError where it cannot build the network."""
         report = report_progress or (lambda _: None)
-        net, wiring = self._network_for(plan, report)
         try:
-            return run_on(net, wiring, plan, report, self._options)
+            return run_here(self._network_for(plan, report), plan, report, self._options)
         finally:
             if plan.faults or plan.killed:
                 self._close()  # what a fault did to the network is not for the next run
 
-    def _network_for(self, plan: BulkPlan, report_progress: ReportProgress) -> tuple[EmulatedNetwork, Wiring]:
-        if self._network is None or self._network[1].network.links != plan.network.links:
+    def _network_for(self, plan: BulkPlan, report_progress: ReportProgress) -> Here:
+        if self._network is None or self._network.wiring.network.links != plan.network.links:
             self._close()
             report_progress(Progress(done_s=0, total_s=1, doing="building the network"))
-            wiring = wire(plan.network)
-            self._network = (self._stack.enter_context(EmulatedNetwork(wiring, mtu=MTU_BYTES)), wiring)
+            self._network = self._stack.enter_context(here(wire(plan.network), mtu=MTU_BYTES, controlled=False))
         return self._network
 
 
+def run_here(platform: Here, plan: BulkPlan, report_progress: ReportProgress, options: RunOptions) -> BulkMeasurements:
+    """As ``run_on``, with the end points' processes on this machine."""
+    agents = partial(agents_here, platform.network, platform.wiring)
+    return run_on(platform, plan, report_progress, options, agents)
+
+
 def run_on(
-    net: BulkNetwork,
-    wiring: Wiring,
+    platform: Platform,
     plan: BulkPlan,
     report_progress: ReportProgress,
     options: RunOptions,
-    reach: Reach | None = None,
+    agents: Callable[[MessageSet], StartAgents],
 ) -> BulkMeasurements:
     """Run the plan on a network that is up and has its links and rates; no other rule may forward its hosts' packets.
 
-    ``reach``: of a network over several machines.
+    ``agents``: starts the end points' processes.
     """
-    with BulkRun(net, wiring, plan, report_progress, options, reach) as run:
-        return _measured(net, wiring, plan, run)
+    with BulkRun(platform, plan, report_progress, options, agents) as run:
+        return _measured(platform, plan, run)
 
 
-def _measured(net: BulkNetwork, wiring: Wiring, plan: BulkPlan, run: BulkRun) -> BulkMeasurements:
+def _measured(platform: Platform, plan: BulkPlan, run: BulkRun) -> BulkMeasurements:
     """Calibrate, run, read the counters, calibrate again."""
-    first = run.calibrate()
+    net, first = platform.network, run.calibrate()
     counted = _counters_at_rest(net)
     measured = run.carry_out(first)
     links = _counted_since(counted, _counters_at_rest(net))
@@ -104,12 +112,12 @@ def _measured(net: BulkNetwork, wiring: Wiring, plan: BulkPlan, run: BulkRun) ->
         transfers=tuple(replace(r, deliveries=deliveries.get(r.transfer, r.deliveries)) for r in measured.transfers),
         goodput=goodput,
         links=links,
-        dropped=dropped_at_switches(wiring, links),
+        dropped=dropped_at_switches(platform.wiring, links),
         packet_payload_bytes=net.mtu - _INNER_HEADERS_BYTES,
     )
 
 
-def _counters_at_rest(net: BulkNetwork) -> Counters:
+def _counters_at_rest(net: EmulatedNetwork | SpreadNetwork) -> Counters:
     """The links' counters once no packet has moved for a while: a packet on its way has been counted where it left, but not
     where it will arrive."""
     until = time.monotonic() + _MAX_UNREST_S

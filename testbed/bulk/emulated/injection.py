@@ -14,8 +14,9 @@ from scapy.layers.l2 import Ether
 
 from testbed.bulk.circuit_rules import BULK_PORT
 from testbed.bulk.plan import BulkPlan, Pair
-from testbed.emulation.network.emulated_network import EmulatedNetwork
-from testbed.model.wiring import WiredHost, Wiring
+from testbed.machines.adapters.on_machine import network_of
+from testbed.machines.requests import Machine
+from testbed.model.wiring import WiredHost
 
 FORGOTTEN_S = 1.5
 """How long a switch may go by a rule that is gone, on a busy machine."""
@@ -48,9 +49,10 @@ class InjectionChoice:
         return None
 
 
-def inject(net: EmulatedNetwork, wiring: Wiring, pair: Pair, count: int) -> int:
+def inject(machine: Machine, pair: Pair, count: int) -> int:
     """Send ``count`` TCP packets to the receiver's bulk port from the sender's host; how many the interface took."""
-    source, sink = wiring.host_at(pair[0]), wiring.host_at(pair[1])
+    net = network_of(machine)
+    source, sink = (net.wiring.host_at(node) for node in pair)
     packet = data_packet(source, sink)
     with net.open_socket(source.name, socket.AF_PACKET, socket.SOCK_RAW, 0) as sock:
         sock.bind((net.interface_of(source.name), 0))

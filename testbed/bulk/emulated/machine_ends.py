@@ -1,4 +1,4 @@
-"""A bulk run's end-point processes and switches on one of several machines: what the coordinator asks of it.
+"""A bulk run's end-point processes on one of several machines: what the coordinator asks of it.
 
 The functions are requests (``testbed.machines.requests``), performed in the machine's first thread, whose children the processes are.
 """
@@ -7,30 +7,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from functools import partial
 
 from testbed.bulk.emulated.agent_process import AgentPort, AgentProcess
-from testbed.bulk.emulated.injection import inject
 from testbed.bulk.emulated.receiver import Receiver
 from testbed.bulk.emulated.sender import Sender
-from testbed.bulk.emulated.switchboard import connect_bridge
 from testbed.bulk.messages import MessageSet
-from testbed.bulk.plan import Pair
 from testbed.machines.adapters.on_machine import network_of
 from testbed.machines.adapters.relays import Opened, offer
 from testbed.machines.requests import Machine
-
-
-def offer_bridges(machine: Machine, bridges: tuple[str, ...]) -> None:
-    """Let the coordinator speak to these bridges' management sockets."""
-
-    for bridge in bridges:
-        offer(machine, f"bridge {bridge}", partial(_opened, bridge))
-
-
-def _opened(bridge: str) -> Opened:
-    descriptor = connect_bridge(bridge).detach()
-    return descriptor, descriptor
 
 
 def start_agent(machine: Machine, name: str, role: str, nodes: tuple[str, ...], messages: MessageSet) -> None:
@@ -46,12 +30,6 @@ def start_agent(machine: Machine, name: str, role: str, nodes: tuple[str, ...], 
         return descriptor, descriptor
 
     offer(machine, f"agent {name}", opened)
-
-
-def inject_packets(machine: Machine, pair: Pair, count: int) -> int:
-    """As of ``testbed.bulk.emulated.injection``, from a host that lies here."""
-    net = network_of(machine)
-    return inject(net, net.wiring, pair, count)
 
 
 def kill_agent(machine: Machine, name: str) -> None:

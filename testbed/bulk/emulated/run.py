@@ -7,40 +7,30 @@ circuit stands. The run itself is the coordinator's (``testbed.bulk.coordinator`
 from __future__ import annotations
 
 import random
-import socket
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Protocol, cast
 
 from testbed.bulk.agent_messages import ConnectionBroke, MessageDone
 from testbed.bulk.calibration import CalibrationJob, calibrate, calibrate_again, calibration_pairs, uncalibrated
 from testbed.bulk.circuit_rules import shared_return_rules, standing_rules
 from testbed.bulk.coordinator import BulkCoordinator, Circuit, OnDeadlock
 from testbed.bulk.emulated.circuit_driver import CircuitDriver
-from testbed.bulk.emulated.endpoints import (
-    Agent,
-    BulkEndpoints,
-    Retransmissions,
-    StartAgents,
-    agents_here,
-)
+from testbed.bulk.emulated.endpoints import Agent, BulkEndpoints, Retransmissions, StartAgents
 from testbed.bulk.emulated.injection import InjectionChoice, inject
 from testbed.bulk.emulated.switchboard import CircuitSwitchboard
 from testbed.bulk.measurements import BulkMeasurements, Goodput, Repeats
 from testbed.bulk.messages import MessageSet, Payloads
-from testbed.bulk.plan import BulkPlan, Pair
-from testbed.emulation.control.fault_injection import BreakableNetwork, FaultSchedule
+from testbed.bulk.plan import BulkPlan
+from testbed.emulation.control.fault_injection import FaultSchedule
 from testbed.emulation.machine.machine_strain import StrainGauge
-from testbed.emulation.network.emulated_network import EmulatedNetwork
 from testbed.emulation.network.links import LinkMeter
 from testbed.errors import InvalidRunError
+from testbed.machines.adapters.platform import Platform
 from testbed.model.progress import Progress, Reading, ReportProgress
-from testbed.model.wiring import Wiring
-from topologies.network import LinkId
 
 _CIRCUIT_SEND_BUFFER = 80 << 10
 _WINDOWS = 1 << 20
@@ -58,50 +48,19 @@ class RunOptions:
     calibrate: bool = True
 
 
-@dataclass(frozen=True, kw_only=True)
-class Reach:
-    """``connect`` and ``forget`` as of ``CircuitSwitchboard``; ``agents`` starts the end points' processes, ``inject`` as of
-    ``testbed.bulk.emulated.injection``."""
-
-    connect: Callable[[str], socket.socket] | None
-    forget: Callable[[], object] | None
-    agents: Callable[[MessageSet], StartAgents]
-    inject: Callable[[Pair, int], int]
-
-
-def _reach_here(net: EmulatedNetwork, wiring: Wiring) -> Reach:
-    return Reach(
-        connect=None,
-        forget=None,
-        agents=partial(agents_here, net, wiring),
-        inject=partial(inject, net, wiring),
-    )
-
-
-class BulkNetwork(BreakableNetwork, Protocol):
-    """What a run needs of the network: on this machine (``EmulatedNetwork``) or over several."""
-
-    mtu: int
-
-    def link_counters(self) -> Mapping[LinkId, tuple[int, int, int]]: ...
-    def link_meter(self) -> LinkMeter: ...
-
-
 class BulkRun:
     """A context manager: entered, all connections stand, and in circuit switching no data finds a way."""
 
     def __init__(
         self,
-        net: BulkNetwork,
-        wiring: Wiring,
+        platform: Platform,
         plan: BulkPlan,
         report_progress: ReportProgress,
         options: RunOptions,
-        reach: Reach | None = None,
+        agents: Callable[[MessageSet], StartAgents],
     ) -> None:
-        """``reach``: how the switches and end points are come by, where they are on several machines."""
-        self._reach = reach or _reach_here(cast(EmulatedNetwork, net), wiring)
-        self._net, self._wiring, self._plan = net, wiring, plan
+        """``agents``: starts the end points' processes."""
+        self._platform, self._plan, self._agents = platform, plan, agents
         self._report_progress, self._options = report_progress, options
         self._circuits = plan.switching == "circuit"
         stall_s = max(_MIN_STALL_S, _STALL_MESSAGES * plan.message_s)
@@ -119,9 +78,8 @@ class BulkRun:
         self._stack.close()
 
     def _build(self, stack: ExitStack) -> None:
-        plan, wiring = self._plan, self._wiring
-        reach = self._reach
-        self._switchboard = CircuitSwitchboard(wiring, self._messages.pairs, reach.connect, reach.forget)
+        plan, wiring = self._plan, self._platform.wiring
+        self._switchboard = CircuitSwitchboard(self._platform, self._messages.pairs)
         stack.callback(self._switchboard.close)
         paths = {(t.source, t.sink): t.path for t in plan.transfers}
         # Ways back for acknowledgements; and for data while connections are made (packet switching: until the end).
@@ -130,7 +88,7 @@ class BulkRun:
         self._switchboard.forget_flows()  # drops of the run before are not for this one's first packets
         stack.callback(self._switchboard.change_rules, rules, "remove")
         self._report_progress(Progress(done_s=0, total_s=1, doing="connecting"))
-        self._endpoints = BulkEndpoints(reach.agents(self._messages), plan, self._messages)
+        self._endpoints = BulkEndpoints(self._agents(self._messages), plan, self._messages)
         stack.callback(self._endpoints.close)
         if self._circuits:
             self._switchboard.change_rules(standing_rules(wiring, paths), "remove")
@@ -177,11 +135,11 @@ class BulkRun:
         """The run itself, until the coordinator ends it; what the network's own counters say of it is not in yet."""
         retransmitted, changes = self._endpoints.retransmitted(), self._switchboard.changes
         self._switchboard.slowest_change_s = self._switchboard.changing_s = 0.0
-        meter = self._net.link_meter()
+        meter = self._platform.network.link_meter()
         look = partial(_look, meter) if meter.sent else None  # links of other machines cannot be read here
         self._report_progress(Progress(done_s=0, total_s=1, doing="sending", look=look))
         with StrainGauge() as gauge:
-            driven = _DrivenRun(self._net, self._reach.inject, self._coordinator, self._switchboard, self._endpoints)
+            driven = _DrivenRun(self._platform, self._coordinator, self._switchboard, self._endpoints)
             driven.run(self._report_progress)
         driver, records = driven.driver, self._coordinator.records()
         return BulkMeasurements(
@@ -212,13 +170,12 @@ class _DrivenRun:
 
     def __init__(
         self,
-        net: BulkNetwork,
-        inject_packets: Callable[[Pair, int], int],
+        platform: Platform,
         coordinator: BulkCoordinator,
         switchboard: CircuitSwitchboard,
         endpoints: BulkEndpoints,
     ) -> None:
-        self._net, self._inject_packets, self._plan = net, inject_packets, coordinator.plan
+        self._platform, self._plan = platform, coordinator.plan
         self._coordinator, self._switchboard, self._endpoints = coordinator, switchboard, endpoints
         self._start_s = time.monotonic()
         self._to_kill = sorted(self._plan.killed, key=lambda k: k.at_s)
@@ -228,7 +185,7 @@ class _DrivenRun:
         self.driver = CircuitDriver(coordinator, switchboard, endpoints.send, start_s=self._start_s)
 
     def run(self, report_progress: ReportProgress) -> None:
-        faults = FaultSchedule(self._net, self._plan.faults, self._start_s)
+        faults = FaultSchedule(self._platform.network, self._plan.faults, self._start_s)
         readers = {process.fileno(): partial(self._read, process) for process in self._endpoints.processes}
         faults.start()
         try:
@@ -270,7 +227,8 @@ class _DrivenRun:
     def _inject(self, *, ended: bool = False) -> None:
         pair = self._choice.pair(self.driver.now_s, self._coordinator.has_circuit, ended=ended)
         if pair is not None:
-            self.injected = self._inject_packets(pair, self._to_inject)
+            where = self._platform.machine_of(pair[0])
+            self.injected = int(self._platform.call(where, inject, pair, self._to_inject).result(30))
 
 
 def _look(meter: LinkMeter) -> Reading:

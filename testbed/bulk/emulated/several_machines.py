@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from multiprocessing.connection import Connection
 from typing import cast
 
@@ -15,14 +16,13 @@ from testbed.bulk.coordinator import OnDeadlock
 from testbed.bulk.emulated.agent_process import ANSWER_S, PipeEnd, process_groups
 from testbed.bulk.emulated.endpoints import Agent, StartAgents
 from testbed.bulk.emulated.fabric import MTU_BYTES, run_on
-from testbed.bulk.emulated.machine_ends import inject_packets, kill_agent, offer_bridges, start_agent, stop_agent
-from testbed.bulk.emulated.run import Reach, RunOptions
+from testbed.bulk.emulated.machine_ends import kill_agent, start_agent, stop_agent
+from testbed.bulk.emulated.run import RunOptions
 from testbed.bulk.measurements import BulkMeasurements
 from testbed.bulk.messages import MessageSet
-from testbed.bulk.plan import BulkPlan, Pair
+from testbed.bulk.plan import BulkPlan
 from testbed.machines.adapters.cluster import Machines, machines_up
 from testbed.machines.adapters.spread import SpreadNetwork, named_when_lost, placed, report_of, spread_network
-from testbed.machines.adapters.streams import Streams
 from testbed.machines.asked import MachinesRequest
 from testbed.model.progress import Look, Progress, ReportProgress
 from testbed.model.wiring import wire
@@ -62,8 +62,7 @@ class SeveralMachinesBulk:
             last = LastProgress(report, network.reading)
             start_s = time.monotonic()
             with named_when_lost(machines, last.to_json):
-                links = MachineLinks(network)
-                measured = run_on(network, wiring, plan, last, self._options, links.reach())
+                measured = run_on(network, plan, last, self._options, partial(agents_over, network))
             found = report_of(network, start_s, plan.link_rate_bps / 8 / mtu)
             found.require_for(measured.seconds)
             return replace(measured, machines=found)
@@ -93,54 +92,33 @@ class LastProgress:
         return {"doing": last.doing, "messages": int(whole)}
 
 
-class MachineLinks:
-    """Connections to the machines' bridges and processes."""
+def agents_over(network: SpreadNetwork, messages: MessageSet) -> StartAgents:
+    """Processes on the machines where the nodes lie, one a group."""
 
-    def __init__(self, network: SpreadNetwork) -> None:
-        self._network, self._machines = network, network.machines
-        self.streams = Streams(self._machines)
-        self._bridges: Mapping[str, int] = {s.device: network.machine_of(s.node) for s in network.wiring.switches}
-        for k in range(len(self._machines)):
-            own = tuple(name for name, machine in self._bridges.items() if machine == k)
-            self._machines.call(k, offer_bridges, own).result(30)
-
-    def reach(self) -> Reach:
-        return Reach(
-            connect=lambda bridge: self.streams.open(self._bridges[bridge], f"bridge {bridge}"),
-            forget=self._network.forget,
-            agents=self._agents,
-            inject=self._inject,
-        )
-
-    def _inject(self, pair: Pair, count: int) -> int:
-        machine = self._network.machine_of(pair[0])
-        return int(self._machines.call(machine, inject_packets, pair, count).result(30))
-
-    def _agents(self, messages: MessageSet) -> StartAgents:
-        def start(role: str, nodes: Sequence[str], killed: Sequence[str]) -> Sequence[Agent]:
-            groups = [
-                (k, group)
-                for k in range(len(self._machines))
-                for group in process_groups([n for n in nodes if self._network.machine_of(n) == k], killed)
-                if all(self._network.machine_of(n) == k for n in group)
-            ]
-            names = [f"{role} {number}" for number in range(len(groups))]
-            asked = [
-                self._machines.call(k, start_agent, name, role, group, messages)
-                for name, (k, group) in zip(names, groups, strict=True)
-            ]
-            for one in asked:
-                one.result(ANSWER_S)
-            return [
-                cast(Agent, _RemoteAgent(self._machines, k, name, role, group, self._open(k, name)))
-                for name, (k, group) in zip(names, groups, strict=True)
-            ]
-
-        return start
-
-    def _open(self, machine: int, name: str) -> Connection:
+    def opened(machine: int, name: str) -> Connection:
         """The pipe's far end: what multiprocessing frames on one side it reads on the other, whatever lies between."""
-        return Connection(self.streams.open(machine, f"agent {name}").detach())
+        return Connection(network.streams.open(machine, f"agent {name}").detach())
+
+    def start(role: str, nodes: Sequence[str], killed: Sequence[str]) -> Sequence[Agent]:
+        groups = [
+            (k, group)
+            for k in range(len(network.machines))
+            for group in process_groups([n for n in nodes if network.machine_of(n) == k], killed)
+            if all(network.machine_of(n) == k for n in group)
+        ]
+        names = [f"{role} {number}" for number in range(len(groups))]
+        asked = [
+            network.call(k, start_agent, name, role, group, messages)
+            for name, (k, group) in zip(names, groups, strict=True)
+        ]
+        for one in asked:
+            one.result(ANSWER_S)
+        return [
+            cast(Agent, _RemoteAgent(network.machines, k, name, role, group, opened(k, name)))
+            for name, (k, group) in zip(names, groups, strict=True)
+        ]
+
+    return start
 
 
 class _RemoteAgent(PipeEnd):

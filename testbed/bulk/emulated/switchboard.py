@@ -7,21 +7,16 @@ circuits of a whole time frame. The sockets also report ports that go down.
 from __future__ import annotations
 
 import itertools
-import json
-import os
 import select
-import socket
 import time
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import ExitStack
-from pathlib import Path
+from collections.abc import Iterable, Sequence
 from typing import Literal
 
 from testbed.bulk.circuit_rules import CIRCUIT_PRIORITY, circuit_rules, return_rules
 from testbed.bulk.coordinator import Circuit
 from testbed.bulk.plan import Pair
-from testbed.emulation.network.open_vswitch.switch_daemon import control_sockets
 from testbed.errors import CapabilityError
+from testbed.machines.adapters.platform import Platform
 from testbed.model.wiring import Wiring
 from testbed.openflow.messages import (
     BarrierAnswered,
@@ -49,17 +44,13 @@ class CircuitSwitchboard:
     cannot be reached, refuses a rule, or does not answer.
     """
 
-    def __init__(
-        self,
-        wiring: Wiring,
-        pairs: Sequence[Pair],
-        connect: Callable[[str], socket.socket] | None = None,
-        forget: Callable[[], object] | None = None,
-    ) -> None:
-        """``connect``: to a bridge (``WiredSwitch.device``), ``forget``: the switches' memory; of this machine where they are not given."""
-        self._wiring, self._pairs, self._forget = wiring, pairs, forget or forget_here
-        reach = connect or connect_bridge
-        self._sockets = {s.dpid: reach(s.device) for s in wiring.switches}
+    def __init__(self, platform: Platform, pairs: Sequence[Pair]) -> None:
+        wiring = platform.wiring
+        self._wiring, self._pairs = wiring, pairs
+        self.forget_flows = platform.forget
+        """Have the switches look every flow up in their tables again: they keep what they found for a flow's first packet, and correct
+        it some milliseconds after a rule has changed. A circuit's first packets would be dropped because their like were before."""
+        self._sockets = {s.dpid: platform.bridge(s.device) for s in wiring.switches}
         self._readers = {dpid: SwitchReader() for dpid in self._sockets}
         self._numbers = itertools.count(1)
         self._waiting: dict[int, int] = {}
@@ -117,14 +108,6 @@ class CircuitSwitchboard:
             if time.monotonic() > until:
                 raise CapabilityError(f"switches {sorted(self._waiting)} gave no answer within {_ANSWER_S:g} s")
 
-    def forget_flows(self) -> None:
-        """Have the switches look every flow up in their tables again.
-
-        They keep what they found for a flow's first packet, and correct it some milliseconds after a rule has changed: a
-        circuit's first packets would be dropped because their like were before.
-        """
-        self._forget()
-
     @property
     def changing(self) -> bool:
         """Whether a batch is under way."""
@@ -177,37 +160,6 @@ class CircuitSwitchboard:
         if circuit.own_return:
             rules += return_rules(self._wiring, pair, circuit.path, priority=CIRCUIT_PRIORITY)
         return rules
-
-
-def forget_here() -> None:
-    """Of this machine's switches."""
-    found = control_sockets(_run_directory())
-    if not found:
-        raise CapabilityError(f"ovs-vswitchd has no control socket in {_run_directory()}")
-    with ExitStack() as stack:
-        asked = [stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)) for _ in found]
-        for sock, path in zip(asked, found, strict=True):
-            sock.settimeout(_ANSWER_S)
-            sock.connect(str(path))
-            sock.sendall(json.dumps({"id": 1, "method": "revalidator/purge", "params": []}).encode())
-        for sock in asked:
-            sock.recv(1 << 12)
-
-
-def _run_directory() -> Path:
-    return Path(os.environ.get("OVS_RUNDIR", "/var/run/openvswitch"))
-
-
-def connect_bridge(bridge: str) -> socket.socket:
-    """A connection to a bridge of this machine. CapabilityError where there is none."""
-    path = _run_directory() / f"{bridge}.mgmt"
-    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    try:
-        sock.connect(str(path))
-    except OSError as error:
-        sock.close()
-        raise CapabilityError(f"bridge {bridge} cannot be reached at {path} ({error.strerror})") from None
-    return sock
 
 
 def _links_by_port(wiring: Wiring) -> dict[tuple[int, int], list[LinkId]]:

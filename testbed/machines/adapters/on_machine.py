@@ -25,6 +25,7 @@ from testbed.emulation.network.open_vswitch.switches import forget_flows
 from testbed.errors import CapabilityError
 from testbed.faults.fault import Direction
 from testbed.machines.clocks.adapters.datagram_clock import ClockAnswers
+from testbed.machines.crossing_losses import Counts
 from testbed.machines.requests import Machine
 from testbed.model.parts import Part
 from testbed.model.progress import Reading
@@ -193,14 +194,6 @@ def set_loss(machine: Machine, link: LinkId, fraction: float, direction: Directi
 
 def _wait_until(at_s: float) -> None:
     time.sleep(max(0.0, at_s - time.monotonic()))
-
-
-@dataclass(frozen=True, kw_only=True)
-class Counts:
-    """``sent``: link -> (packets, bytes, drops) of the links that are sent onto here; ``arrived``: link -> packets that came over it."""
-
-    sent: Mapping[LinkId, tuple[int, int, int]]
-    arrived: Mapping[LinkId, int]
 
 
 def count(machine: Machine) -> Counts:

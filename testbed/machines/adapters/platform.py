@@ -7,9 +7,10 @@ given and answers is told on our monotonic clock; what a request is given or ans
 from __future__ import annotations
 
 import os
+import socket
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from testbed.emulation.control.controller_link import ControllerLink, PortEvent
 from testbed.emulation.machine.processor_load import processor_times
 from testbed.emulation.network.emulated_network import EmulatedNetwork
+from testbed.emulation.network.open_vswitch.switches import connect_bridge
 from testbed.machines.adapters import on_machine
 from testbed.machines.adapters.on_machine import FIRST, PartSpec
 from testbed.machines.clocks.foreign_clock import FloatArray
@@ -82,10 +84,18 @@ class Here:
 
     @contextmanager
     def running(self, measured: Callable[[], Mapping[str, object]]) -> Iterator[None]:
-        """Around a run, which goes before other programs. ``measured``: what is told of it where a machine dies."""
+        """Around a run, which goes before other programs where it has a controller. ``measured``: what is told of it where a machine dies."""
         self._machine.kept["processors"] = processor_times()
-        with going_first(self.controller.pid):
+        with going_first(self.controller.pid) if "controller" in self._machine.kept else nullcontext():
             yield
+
+    def theirs_s(self, machine: int, ours_s: float) -> float:
+        """What the machine's clock shows at that moment of ours."""
+        return ours_s
+
+    def ours_s(self, machine: int, theirs_s: float) -> float:
+        """A moment of the machine's clock not long ago on ours."""
+        return theirs_s
 
     def start(self) -> float:
         """Time zero of the run: as soon as all machines can begin together."""
@@ -111,6 +121,10 @@ class Here:
     def forget(self) -> None:
         """Every switch's memory of earlier packets goes."""
         on_machine.forget(self._machine)
+
+    def bridge(self, name: str) -> socket.socket:
+        """A connection to the management socket of a bridge (``WiredSwitch.device``)."""
+        return connect_bridge(name)
 
     def live(self, request: Callable[..., Reading], progress: Progress) -> Progress:
         """The progress, with a way for a live page to read all machines: ``look``, or ``ask`` where others have to be asked."""

@@ -12,11 +12,15 @@ import selectors
 import socket
 import threading
 from collections.abc import Callable
+from functools import partial
 
+from testbed.emulation.network.open_vswitch.switches import connect_bridge
 from testbed.errors import CapabilityError
 from testbed.machines.requests import Machine
 
 KEY_BYTES = 16
+BRIDGE = "bridge "
+"""Before a bridge's name: its management socket, which need not be offered."""
 _NAME_BYTES = 64
 _PART = 1 << 16
 _CONNECT_S = 10.0
@@ -80,6 +84,8 @@ def _serve(machine: Machine, sock: socket.socket, key: bytes) -> None:
                 head += part
         name = head[KEY_BYTES:].rstrip(b"\0").decode(errors="replace")
         open_stream = machine.kept.get(("stream", name))
+        if name.startswith(BRIDGE):
+            open_stream = partial(_open_bridge, name.removeprefix(BRIDGE))
         if not secrets.compare_digest(head[:KEY_BYTES], key) or open_stream is None:
             return
         sock.settimeout(None)
@@ -90,6 +96,11 @@ def _serve(machine: Machine, sock: socket.socket, key: bytes) -> None:
         finally:
             for descriptor in {reading, writing}:
                 os.close(descriptor)
+
+
+def _open_bridge(name: str) -> Opened:
+    descriptor = connect_bridge(name).detach()
+    return descriptor, descriptor
 
 
 def splice(sock: socket.socket, reading: int, writing: int) -> None:

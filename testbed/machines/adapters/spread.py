@@ -5,11 +5,12 @@ Times are given and returned on the coordinator's monotonic clock.
 
 from __future__ import annotations
 
-import math
+import socket
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 from testbed.emulation.control.controller_link import PortEvent
@@ -18,10 +19,13 @@ from testbed.errors import CapabilityError, InvalidRunError, MachineLostError, T
 from testbed.faults.fault import Direction, Fault
 from testbed.machines.adapters import on_machine
 from testbed.machines.adapters.cluster import Machines, Pending, machines_up
-from testbed.machines.adapters.on_machine import LANE_COUNTS, LANE_FAULTS, LANE_LIVE, LANE_RULES, Counts, PartSpec
+from testbed.machines.adapters.on_machine import LANE_COUNTS, LANE_FAULTS, LANE_LIVE, LANE_RULES, PartSpec
+from testbed.machines.adapters.relays import BRIDGE
+from testbed.machines.adapters.streams import Streams
 from testbed.machines.asked import MachinesRequest
 from testbed.machines.clocks.foreign_clock import FloatArray
 from testbed.machines.clocks.report import ClockReport, clock_report
+from testbed.machines.crossing_losses import Counts, lost_on_the_way, merged
 from testbed.machines.partition import parse_placement, partition
 from testbed.machines.placement import Placement
 from testbed.machines.requests import MAIN
@@ -37,15 +41,10 @@ LEAD_S = 0.3
 """Between the ends' being ready and time zero."""
 ACT_AHEAD_S = 0.03
 """A fault on a crossing cable is ordered so long before it is to be in force, so that both ends of a crossing cable change at one moment."""
-LOST_ON_THE_WAY = 1e-3
-"""Share of a crossing cable's packets that the underlay may lose: a tenth of what a verdict tells from none."""
-MIN_LOST_ON_THE_WAY = 3
 _NOTICED_S = 2.0
 """A machine that has died is known by then; what failed meanwhile failed because of it."""
 _BUILD_S, _BUILD_SWITCH_S = 120.0, 0.3
 """How long machines may take over their parts: with more switches longer, because a part may have nearly all of them."""
-UNDER_WAY_S = 0.002
-"""Of a packet, from being counted at one end to being counted at the other: two bridges of this machine, when it is busy."""
 
 
 class SpreadNetwork:
@@ -59,6 +58,7 @@ class SpreadNetwork:
     def __init__(self, machines: Machines, wiring: Wiring, placement: Placement, mtu: int) -> None:
         self.machines, self.wiring, self.placement, self.mtu = machines, wiring, placement, mtu
         self._machine = placement.device_machines(wiring)
+        self._of_bridge = {s.device: self._machine[s.name] for s in wiring.switches}
         self._of_dpid = {s.dpid: self._machine[s.name] for s in wiring.switches}
         self.setup_seconds: tuple[Mapping[str, float], ...] = ()
         """Of each machine: step -> seconds."""
@@ -104,8 +104,15 @@ class SpreadNetwork:
         def with_crossed() -> Mapping[str, object]:
             return measured() if self._crossed is None else {**measured(), "crossing_packets": self._crossed}
 
+        self._start_s = time.monotonic()
         with named_when_lost(self.machines, with_crossed, lambda: self._start_s):
             yield
+
+    def theirs_s(self, machine: int, ours_s: float) -> float:
+        return self.machines.theirs_s(machine, ours_s)
+
+    def ours_s(self, machine: int, theirs_s: float) -> float:
+        return self.machines.ours_s(machine, theirs_s)
 
     def start(self) -> float:
         self._start_s = time.monotonic() + LEAD_S
@@ -120,6 +127,14 @@ class SpreadNetwork:
         if self._start_s is None or not len(times_s):
             return times_s
         return self.machines.clock(machine).ours(times_s + self._starts[machine]).middle_s - self._start_s
+
+    @cached_property
+    def streams(self) -> Streams:
+        """Connections to what the machines offer."""
+        return Streams(self.machines)
+
+    def bridge(self, name: str) -> socket.socket:
+        return self.streams.open(self._of_bridge[name], BRIDGE + name)
 
     def live(self, request: Callable[..., Reading], progress: Progress) -> Progress:
         return replace(progress, ask=lambda: together(self.all(request, lane=LANE_LIVE)))
@@ -247,57 +262,13 @@ def together(told: Sequence[Reading]) -> Reading:
     )
 
 
-def merged(counts: Sequence[Counts]) -> Counts:
-    """The counts of parts as those of the whole."""
-    sent: dict[LinkId, tuple[int, int, int]] = {}
-    arrived: dict[LinkId, int] = {}
-    for one in counts:
-        sent |= one.sent
-        arrived |= one.arrived
-    return Counts(sent=sent, arrived=arrived)
-
-
-@dataclass(frozen=True, kw_only=True)
-class LostOnTheWay:
-    """Packets of the crossing links that went into the underlay, and those that never came out of it; the worst link.
-
-    ``allowed``: what may be lost while one end of a cable is cut or mended and the other is not yet.
-    """
-
-    sent: int
-    lost: int
-    worst: str
-    allowed: int = 0
-
-    def reason(self) -> str | None:
-        """Why a run says nothing, or None."""
-        lost = self.lost - self.allowed
-        if lost < MIN_LOST_ON_THE_WAY or lost <= LOST_ON_THE_WAY * self.sent:
-            return None
-        return (
-            f"the network between the machines lost {self.lost} of {self.sent} packets of crossing cables (at most "
-            f"{LOST_ON_THE_WAY:.1%}), most on {self.worst}: mend it, or send less"
-        )
-
-
-def lost_on_the_way(counts: Counts, network: SpreadNetwork, most_pps: float) -> LostOnTheWay:
-    """Sent onto each crossing link less what came over it. What a loss or a blackhole takes, it takes before the packet counts as sent;
-    a cable that is cut loses what is under way, at ``most_pps`` packets a second, until both its ends are down."""
-    crossing = network.crossing
-    sent = sum(counts.sent[link][0] for link in crossing)
-    lost = {link: max(0, counts.sent[link][0] - counts.arrived[link]) for link in crossing}
-    worst = max(lost, key=lambda link: lost[link], default=None)
-    allowed = sum(math.ceil((gap_s + UNDER_WAY_S) * most_pps) for gap_s in network.gaps_s)
-    return LostOnTheWay(sent=sent, lost=sum(lost.values()), worst=label_of(worst) if worst else "none", allowed=allowed)
-
-
 def report_of(network: SpreadNetwork, start_s: float, most_pps: float) -> MachinesReport:
     """Of a run that began at ``start_s`` on our clock and is over; ``most_pps`` as of ``lost_on_the_way``.
 
     InvalidRunError where the network between the machines lost packets or was slow.
     """
     machines = network.machines
-    lost = lost_on_the_way(network.counts(), network, most_pps)
+    lost = lost_on_the_way(network.counts(), network.crossing, network.gaps_s, most_pps)
     poor = lost.reason() or machines.poor_links()
     if poor is not None:
         raise InvalidRunError(poor)
@@ -347,9 +318,16 @@ def placed(machines: Machines, wiring: Wiring, asked: MachinesRequest) -> Placem
 
 @contextmanager
 def over_machines(
-    asked: MachinesRequest, wiring: Wiring, told: Callable[[str], None], **options: Any
+    asked: MachinesRequest,
+    wiring: Wiring,
+    told: Callable[[str], None],
+    *,
+    mtu: int = 1500,
+    at_most: bool = False,
+    **options: Any,
 ) -> Iterator[SpreadNetwork]:
-    """The wiring's network up over the machines that are asked for, which go with it; ``options`` as of ``spread_network``.
+    """The wiring's network up over the machines that are asked for, which go with it; ``options`` as of ``spread_network``. ``at_most``:
+    a smaller ``mtu`` will do, where packets of that size do not fit through the machines' tunnels.
 
     ``told``: is told what is being done. Bad input is refused before anything is started; CapabilityError names machines that did not
     come up.
@@ -359,7 +337,8 @@ def over_machines(
     told("starting the machines")
     with machines_up(asked) as machines:
         told("building the network")
-        with spread_network(machines, wiring, placed(machines, wiring, asked), **options) as network:
+        mtu = min(mtu, machines.widest_mtu) if at_most else mtu
+        with spread_network(machines, wiring, placed(machines, wiring, asked), mtu=mtu, **options) as network:
             yield network
 
 

@@ -1,294 +1,278 @@
-"""Striped files over a network of real switches: listeners, clients, circuits, faults, and the content verified after every run."""
+"""Striped files over a network of real switches: listeners, clients, circuits, faults, and the content verified after every run.
+
+Over several machines listeners and clients are where their hosts lie, and all clients are one group.
+"""
 
 from __future__ import annotations
 
-import gc
-import socket
-import sys
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from sfio_emu.adapters.key_files import new_key
+from sfio_emu.adapters.process_group import GroupServer
 from testbed.bulk.circuit_rules import shared_return_rules, standing_rules
 from testbed.bulk.coordinator import Circuit
-from testbed.bulk.emulated.agent_process import process_groups
 from testbed.bulk.emulated.switchboard import CircuitSwitchboard
 from testbed.emulation.control.fault_injection import FaultSchedule
 from testbed.emulation.machine.machine_strain import StrainGauge
-from testbed.emulation.network.emulated_network import EmulatedNetwork
-from testbed.model.progress import Progress, Reading, ReportProgress
+from testbed.errors import InputError
+from testbed.machines.adapters.on_machine import read_links
+from testbed.machines.adapters.platform import Here, Platform, here
+from testbed.machines.adapters.relays import own_address
+from testbed.machines.asked import MachinesRequest
+from testbed.model.machine.strain import Strain
+from testbed.model.progress import Progress, ReportProgress
 from testbed.model.wiring import wire
-from testbed.striping.emulated.admission import ClientTurns, TransferAdmission
-from testbed.striping.emulated.clients import (
-    Client,
-    Group,
-    Reach,
-    ThreadGroup,
-    all_at_once,
-    build_clients,
-    close_all,
-    operate,
-    raise_first,
+from testbed.striping.emulated.admission import TransferAdmission
+from testbed.striping.emulated.client_sockets import prompt_threads
+from testbed.striping.emulated.machine_ends import (
+    LANE_CLIENTS,
+    Operated,
+    Share,
+    close_clients,
+    held_of,
+    operate_clients,
+    restart_listeners,
+    start_clients,
+    start_listeners,
+    subfiles,
 )
-from testbed.striping.emulated.listeners import LISTENER_PORT, ListenerKiller, ListenerProcess
-from testbed.striping.emulated.verification import verified_subfiles, write_subfiles
 from testbed.striping.keeping_up import lateness_s
 from testbed.striping.measurements import Direction, OperationRecord, StripingMeasurements
-from testbed.striping.oracle import file_content
 from testbed.striping.plan import StripingPlan
 
-_COORDINATED_SEND_BUFFER = 80 << 10
-_QUEUE_BYTES, _MIN_WINDOW = 150_000, 20_000
-_CIRCUIT_PATIENCE_S, _CONGESTION_PATIENCE_S = 120.0, 12.0
-_QUIET_S = 0.05
-_SWITCH_INTERVAL_S = 0.0005
-_MIN_STALL_S = 15.0
+_START_AHEAD_S = 0.15
+"""Clients of several machines are told so long before they are to begin, at one moment of our clock."""
+_QUIET_S = 0.1
+_MIN_STALL_S, _LIMIT_S = 15.0, 600.0
 
 
-class EmulatedStriping:
-    """A network with the listeners of a plan, inside the sandbox only; a context manager. ``run`` may be called again.
+def emulate_striping(
+    plan: StripingPlan,
+    root: Path,
+    *,
+    mtu: int,
+    timeout_s: float,
+    report_progress: ReportProgress | None = None,
+    machines: MachinesRequest | None = None,
+) -> StripingMeasurements:
+    """All operations of the plan on a network of its own; inside the sandbox where that is on this machine.
 
-    ``root``: where the subfiles lie, a directory for each I/O node; ``timeout_s``: until a silent listener is given up. Raises CapabilityError where this machine cannot build it.
+    ``root``: where the subfiles lie, a directory for each I/O node; over several ``machines`` each keeps its own. ``mtu``: over several
+    machines at most. ``timeout_s``: until a silent listener is given up.
+
+    Raises CapabilityError where a network cannot be built, InputError where the file cannot be opened or for what one machine only can
+    do, InvalidRunError where the network between machines was too poor, MachineLostError where a machine dies.
     """
+    report = report_progress or (lambda _: None)
+    doing, operations = ["opening the file"], list[OperationRecord]()
 
-    def __init__(
-        self,
-        plan: StripingPlan,
-        root: Path,
-        *,
-        mtu: int,
-        timeout_s: float,
-        report_progress: ReportProgress | None = None,
-    ) -> None:
-        self._plan, self._root, self._mtu, self._timeout_s = plan, root, mtu, timeout_s
-        self._report_progress = report_progress or (lambda _: None)
+    def told(progress: Progress) -> None:
+        doing[0] = progress.doing
+        report(progress)
+
+    with _network(plan, mtu, lambda words: report(Progress(done_s=0, total_s=1, doing=words)), machines) as platform:
+        with platform.running(lambda: _until_now(doing[0], operations)):
+            own_root = root if machines is None else None
+            with closing(_Run(platform, plan, timeout_s, own_root)) as run:
+                run.carry_out(told, operations)
+        mtu = platform.network.mtu
+        found = platform.report(plan.options.link_rate_bps / 8 / mtu)
+        if found is not None:
+            for record in operations:
+                found.require_for(record.seconds)
+    return StripingMeasurements(fabric="emulation", operations=tuple(operations), mtu_bytes=mtu, machines=found)
+
+
+def _network(
+    plan: StripingPlan, mtu: int, told: Callable[[str], None], machines: MachinesRequest | None
+) -> AbstractContextManager[Platform]:
+    wiring = wire(plan.network)
+    if machines is None:
+        told("building the network")
+        return here(wiring, mtu=mtu, controlled=False)
+    if plan.coordinated or plan.options.killed:
+        what = "--kill" if plan.options.killed else "--schedule and --switching circuit"
+        raise InputError(
+            f"{what}: striped files over several machines know it not; leave it out, or run on one machine"
+        )
+    from testbed.machines.adapters.spread import over_machines
+
+    return over_machines(machines, wiring, told, mtu=mtu, at_most=True, controlled=False)
+
+
+def _until_now(doing: str, operations: Sequence[OperationRecord]) -> dict[str, object]:
+    """What was going on when a machine died, and the operations that were over."""
+    over = [
+        {"direction": one.direction, "seconds": one.seconds, "bytes": one.bytes, "verified": one.verified}
+        for one in operations
+    ]
+    return {"doing": doing, "operations": over}
+
+
+class _Run:
+    """Listeners and standing rules on a network that is up."""
+
+    def __init__(self, platform: Platform, plan: StripingPlan, timeout_s: float, root: Path | None) -> None:
+        self._platform, self._plan = platform, plan
         self._circuits = plan.options.switching == "circuit" and bool(plan.transfers)
-        self._admission: TransferAdmission | None = None
-        self._key = new_key()
-        self._content = file_content(plan.file_bytes, plan.options.seed)
-
-    def __enter__(self) -> EmulatedStriping:
-        with ExitStack() as stack:
-            self._build(stack)
-            self._stack = stack.pop_all()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stack.close()
-
-    def _build(self, stack: ExitStack) -> None:
-        plan = self._plan
-        self._report_progress(Progress(done_s=0, total_s=1, doing="building the network"))
-        self._wiring = wire(plan.network)
-        self._net = stack.enter_context(EmulatedNetwork(self._wiring, mtu=self._mtu))
-        self._meter = self._net.link_meter()
-        pairs = [(t.source, t.sink) for t in plan.transfers]
-        self._switchboard = CircuitSwitchboard(self._wiring, pairs)
-        stack.callback(self._switchboard.close)
+        key = new_key()
+        self._shares = [
+            Share(plan=plan, io=self._on(k, plan.placement.io), compute=self._on(k, plan.placement.compute), key=key, timeout_s=timeout_s, root=root)
+            for k in range(len(platform.names))
+        ]  # fmt: skip
+        self._computing = [k for k, share in enumerate(self._shares) if share.compute]
+        self._switchboard = CircuitSwitchboard(platform, [(t.source, t.sink) for t in plan.transfers])
         paths = plan.placement.remote
-        self._standing = standing_rules(self._wiring, paths)
-        self._switchboard.change_rules((*shared_return_rules(self._wiring, paths), *self._standing), "add")
-        killed = [plan.placement.names[k.node] for k in plan.options.killed]
-        self._listeners = list[ListenerProcess]()
-        stack.callback(self._close_listeners)
-        for group in process_groups(plan.placement.io, killed):
-            self._listeners.append(self._listen(group))
+        self._standing = standing_rules(platform.wiring, paths)
+        self._switchboard.change_rules((*shared_return_rules(platform.wiring, paths), *self._standing), "add")
+        for one in [platform.call(k, start_listeners, share) for k, share in enumerate(self._shares)]:
+            one.result()
         if self._circuits:
             self._switchboard.prepare(Circuit(transfer=i, path=t.path) for i, t in enumerate(plan.transfers))
 
-    def _close_listeners(self) -> None:
-        for listener in self._listeners:
-            listener.close()
+    def close(self) -> None:
+        self._switchboard.close()
 
-    def _listen(self, nodes: tuple[str, ...]) -> ListenerProcess:
-        send_buffer = _COORDINATED_SEND_BUFFER if self._plan.coordinated else None
-        patience_s = _CIRCUIT_PATIENCE_S if self._plan.coordinated else None
-        return ListenerProcess(
-            self._net,
-            self._wiring,
-            nodes,
-            self._root,
-            key=self._key,
-            send_buffer_bytes=send_buffer,
-            client_silence_s=patience_s,
-        )
+    def _on(self, machine: int, nodes: Sequence[str]) -> tuple[str, ...]:
+        return tuple(node for node in nodes if self._platform.machine_of(node) == machine)
 
-    def run(self) -> StripingMeasurements:
-        """All operations of the plan; those that a fault broke once more, when it is mended."""
-        operations: list[OperationRecord] = []
+    def carry_out(self, report: ReportProgress, operations: list[OperationRecord]) -> None:
+        """All operations of the plan into ``operations``; those that a fault broke once more, when it is mended."""
         options = self._plan.options
-        directions = options.directions
-        clients = self._clients()
-        try:
-            self._open(clients)
-            if "write" not in directions:
-                write_subfiles(self._content, self._root, self._plan.placement, options.stripe_unit)
-            for number, direction in enumerate(directions):
-                self._report(number, direction)
+        with ExitStack() as stack:
+            stack.enter_context(self._clients())
+            if "write" not in options.directions:
+                self._platform.all(subfiles, "fill")
+            for number, direction in enumerate(options.directions):
+                total_s = len(options.directions) + 0.5
+                now = Progress(done_s=number + 0.5, total_s=total_s, doing=direction)
+                report(self._platform.live(read_links, now))
                 faulty = number == 0 and bool(options.faults or options.killed)
-                operations.append(self._operate(clients, direction, attempt=1, faulty=faulty))
+                operations.append(self._operate(direction, attempt=1, faulty=faulty))
                 if operations[-1].errors:
-                    self._mend(clients)
-                    operations.append(self._operate(clients, direction, attempt=2, faulty=False))
+                    stack.close()
+                    self._platform.all(restart_listeners)
+                    self._switchboard.forget_flows()
+                    stack.enter_context(self._clients())
+                    operations.append(self._operate(direction, attempt=2, faulty=False))
                 if operations[-1].errors:
                     break
-        finally:
-            close_all(clients)
-        return StripingMeasurements(fabric="emulation", operations=tuple(operations), mtu_bytes=self._mtu)
 
-    def _report(self, number: int, direction: Direction) -> None:
-        total_s = len(self._plan.options.directions) + 0.5
-        done = Progress(done_s=number + 0.5, total_s=total_s, doing=direction, look=self._look)
-        self._report_progress(done)
+    @contextmanager
+    def _clients(self) -> Iterator[None]:
+        """Clients on all machines, the file open in all of them."""
+        with self._group() as group:
+            self._ask(start_clients, None if group is None else group.address)
+            yield
+            self._ask(close_clients)
 
-    def _look(self) -> Reading:
-        return Reading(link_bytes=self._meter.carried_bytes(), down=self._meter.without_carrier())
+    def _group(self) -> AbstractContextManager[GroupServer | None]:
+        """What joins the clients of several machines; None where they are threads of one process."""
+        if isinstance(self._platform, Here):
+            return nullcontext()
+        address = own_address(self._platform.machines.facts[0].address)
+        return GroupServer(f"tcp:{address}:0", len(self._plan.placement.compute))
 
-    def _clients(self) -> list[Client]:
-        addresses = {n: (self._wiring.host_at(n).ip, LISTENER_PORT) for n in self._plan.placement.io}
-        reach = Reach(
-            addresses=addresses,
-            timeout_s=patience_s(self._plan, self._timeout_s),
-            open_socket=self._open_socket,
-            key=self._key,
-        )
-        return build_clients(self._plan, self._content, reach, turns=self._turns_of)
-
-    def _turns_of(self, client: Client) -> ClientTurns:
-        order = [
-            self._plan.transfers[i].sink
-            for frame in self._plan.frames
-            for i in frame
-            if self._plan.transfers[i].source == client.node
-        ]
-        return ClientTurns(lambda: self._admission, client.node, order, client.flush)
-
-    def _open_socket(self, node: str, host: str) -> socket.socket:
-        return client_socket(self._net, self._plan, self._wiring.host_at(node).name)
-
-    def _open(self, clients: list[Client]) -> None:
-        """Collective; what goes wrong here is no measurement. Raises SfioError."""
-        plan = self._plan
-        open_clients(clients, ThreadGroup(len(clients)), plan)
-        for node in plan.placement.io:
-            (self._root / node / "rehearsal").unlink(missing_ok=True)
-
-    def _operate(self, clients: list[Client], direction: Direction, *, attempt: int, faulty: bool) -> OperationRecord:
-        options = self._plan.options
-        fault_s = min((*(x.start_s for x in options.faults), *(x.at_s for x in options.killed)), default=0.0)
-        counters, changes = self._net.link_counters(), self._switchboard.changes
-        with prompt_threads(), self._broken(faulty), self._admitting() as admission:
-            with StrainGauge() as gauge:
-                done = operate(clients, direction, optimised=options.optimise, fault_s=fault_s)
-            changes = self._switchboard.changes - changes
+    def _operate(self, direction: Direction, *, attempt: int, faulty: bool) -> OperationRecord:
+        platform, options = self._platform, self._plan.options
+        faults, killed = (options.faults, options.killed) if faulty else ((), ())
+        names = self._plan.placement.names
+        deaths = tuple((k.at_s, names[k.node]) for k in killed)
+        fault_s = min((*(fault.start_s for fault in faults), *(at_s for at_s, _ in deaths)), default=0.0)
+        counters, changes = platform.network.link_counters(), self._switchboard.changes
+        alone = isinstance(platform, Here)
+        with prompt_threads(), ExitStack() as stack:
+            start_s = time.monotonic() + (0.0 if alone else _START_AHEAD_S)
+            schedule = FaultSchedule(platform.network, faults, start_s)
+            schedule.start()
+            stack.callback(schedule.stop)
+            admission = stack.enter_context(self._admitting())
+            gauge = None if alone else stack.enter_context(StrainGauge())
+            done = self._ask(operate_clients, direction, fault_s, deaths, start_s=start_s)
+        changes = self._switchboard.changes - changes
         time.sleep(_QUIET_S)
-        drops = sum(now[2] - counters[link][2] for link, now in self._net.link_counters().items())
-        verified = done.verified
+        drops = sum(now[2] - counters[link][2] for link, now in platform.network.link_counters().items())
+        record = self._together(done, None if gauge is None else gauge.strain)
         if direction == "write":
-            verified = verified_subfiles(self._content, self._root, self._plan.placement, options.stripe_unit)
-        return replace(
-            done,
-            attempt=attempt,
-            faulty=faulty,
-            verified=verified,
-            deadlocks=len(admission.deadlocks) if admission else 0,
-            rule_changes=changes if self._circuits else 0,
-            queue_drops=drops,
-            strain=gauge.strain,
-            late_s=lateness_s(self._plan, admission.late_s) if admission else 0.0,
-            frame_times_s=admission.frame_times_s if admission else (),
-            failure=admission.failure if admission else None,
-        )
+            record = replace(record, verified=all(platform.all(subfiles, "verify")))
+        if admission is not None:
+            record = replace(
+                record,
+                deadlocks=len(admission.deadlocks),
+                late_s=lateness_s(self._plan, admission.late_s),
+                frame_times_s=admission.frame_times_s,
+                failure=admission.failure,
+            )
+        changes = changes if self._circuits else 0
+        return replace(record, attempt=attempt, faulty=faulty, rule_changes=changes, queue_drops=drops)
 
     @contextmanager
     def _admitting(self) -> Iterator[TransferAdmission | None]:
-        """In a coordinated operation transfers wait to be admitted; with circuits no other way stands meanwhile."""
+        """In a coordinated operation, of one machine, transfers wait to be admitted; with circuits no other way stands meanwhile."""
         if not self._plan.coordinated:
             yield None
             return
-        plan = self._plan.bulk_plan()
+        plan, (held,) = self._plan.bulk_plan(), self._platform.all(held_of)
         if self._circuits:
             self._switchboard.change_rules(self._standing, "remove")
             self._switchboard.forget_flows()
         try:
             stall_s = max(_MIN_STALL_S, 50 * plan.message_s)
             with TransferAdmission(plan, self._switchboard, stall_s=stall_s) as admission:
-                self._admission = admission
+                held.admission = admission
                 yield admission
         finally:
-            self._admission = None
+            held.admission = None
             if self._circuits:
                 self._switchboard.change_rules(self._standing, "add")
                 self._switchboard.forget_flows()
 
-    @contextmanager
-    def _broken(self, faulty: bool) -> Iterator[None]:
-        """Faults in force while the block runs; when it is over they are all mended, except that killed listeners are dead."""
-        if not faulty:
-            yield
-            return
-        self._net.prepare_impairments(self._plan.options.faults)
-        start = time.monotonic()
-        faults = FaultSchedule(self._net, self._plan.options.faults, start)
-        names = self._plan.placement.names
-        with ListenerKiller(self._listeners, [(k.at_s, names[k.node]) for k in self._plan.options.killed], start):
-            faults.start()
-            try:
-                yield
-            finally:
-                faults.stop()
+    def _together(self, done: Sequence[Operated], strain: Strain | None) -> OperationRecord:
+        """The records of all machines as one, from the first that began to the last that ended on our clock."""
+        ours = self._platform.ours_s
+        begins = [ours(k, one.began_s) for k, one in zip(self._computing, done, strict=True)]
+        ends = [ours(k, one.ended_s) for k, one in zip(self._computing, done, strict=True)]
+        records = [one.record for one in done]
+        sums = {
+            key: sum(getattr(record, key) for record in records)
+            for key in ("bytes", "messages", "fragments", "requests", "disk_calls")
+        }
+        strains = [one for one in (strain, *(record.strain for record in records)) if one is not None]
+        return replace(
+            records[0],
+            seconds=max(ends) - min(begins),
+            errors=tuple(error for record in records for error in record.errors),
+            verified=all(record.verified for record in records),
+            strain=worst_strain(strains),
+            **sums,
+        )
 
-    def _mend(self, clients: list[Client]) -> None:
-        """Start what was killed anew, and open the file anew over what is whole again."""
-        self._listeners = [self._listen(x.nodes) if x.killed else x for x in self._listeners]
-        for client in clients:
-            client.close()
-        self._switchboard.forget_flows()
-        self._open(clients)
-
-
-def patience_s(plan: StripingPlan, timeout_s: float) -> float:
-    """A connection that waits for its circuit is silent and whole; one that loses packets to others' is slow and whole; ``timeout_s``
-    where something is broken on purpose."""
-    if plan.options.faults or plan.options.killed:
-        return timeout_s
-    return _CIRCUIT_PATIENCE_S if plan.coordinated else _CONGESTION_PATIENCE_S
+    def _ask(self, request: Callable[..., Any], *args: Any, start_s: float | None = None) -> list[Any]:
+        """All machines with clients; ``start_s``: a moment of our clock, which each is given first, on its own."""
+        moments = [() if start_s is None else (self._platform.theirs_s(k, start_s),) for k in self._computing]
+        asked = [
+            self._platform.call(k, request, *moment, *args, lane=LANE_CLIENTS)
+            for k, moment in zip(self._computing, moments, strict=True)
+        ]
+        return [one.result(_LIMIT_S) for one in asked]
 
 
-def client_socket(net: EmulatedNetwork, plan: StripingPlan, host: str) -> socket.socket:
-    """A TCP socket of a compute node, in the host of that name, with buffers that fit the run."""
-    sock = net.open_socket(host, socket.AF_INET, socket.SOCK_STREAM)
-    if plan.coordinated:
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _COORDINATED_SEND_BUFFER)
-    else:  # what is under way to and from all listeners finds room in the queue before this host's link
-        window = max(_MIN_WINDOW, _QUEUE_BYTES // plan.options.io_nodes)
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, window)
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, max(_MIN_WINDOW, window // 2))
-    return sock
-
-
-def open_clients(clients: Sequence[Client], group: Group, plan: StripingPlan) -> None:
-    """Collective over all clients of the plan, here or elsewhere: the file is open, and a little of another has been written and
-    read (``rehearsal``). Raises SfioError."""
-    unit = plan.options.stripe_unit
-    all_at_once(clients, lambda c: c.open(group, plan.placement.file_name(), unit, plan.file_bytes), group)
-    raise_first(clients)
-    all_at_once(clients, lambda c: c.rehearse(plan.placement.file_name("rehearsal"), unit), group)
-    raise_first(clients)
-
-
-@contextmanager
-def prompt_threads() -> Iterator[None]:
-    """Let a thread that is woken run at once: not after 5 ms, and not after a collection of everything ever made."""
-    interval = sys.getswitchinterval()
-    sys.setswitchinterval(_SWITCH_INTERVAL_S)
-    gc.collect()
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.enable()
-        sys.setswitchinterval(interval)
+def worst_strain(strains: Sequence[Strain]) -> Strain | None:
+    """Of each figure the worst; ``strains``: of the machines, and of the one that coordinates them. None for none."""
+    if not strains:
+        return None
+    busiest = max(strains, key=lambda s: s.busiest_task_fraction)
+    stalled = [s.stalled_fraction for s in strains if s.stalled_fraction is not None]
+    return replace(
+        busiest,
+        cpu_fraction=max(s.cpu_fraction for s in strains),
+        stolen_fraction=max(s.stolen_fraction for s in strains),
+        stalled_fraction=max(stalled, default=None),
+        mean_lateness_s=max(s.mean_lateness_s for s in strains),
+        worst_lateness_s=max(s.worst_lateness_s for s in strains),
+    )

@@ -1,7 +1,7 @@
-"""Listeners and clients of striped files on one of several machines: what the coordinator asks of it.
+"""Listeners and clients of striped files on a machine: what a run asks of it, on one alone as on each of several.
 
 The functions are requests (``testbed.machines.requests``): listeners begin in the machine's first thread, whose child their process is;
-clients are threads of the machine's process, told by the lane ``LANE_CLIENTS``. Subfiles lie in the machine's own tmpfs.
+clients are threads of the machine's process, told by the lane ``LANE_CLIENTS``.
 """
 
 from __future__ import annotations
@@ -17,15 +17,25 @@ from typing import Literal
 
 from sfio_emu.adapters.process_group import SocketGroup
 from sfio_emu.errors import SfioError
+from testbed.bulk.emulated.agent_process import process_groups
 from testbed.emulation.machine.machine_strain import StrainGauge
+from testbed.emulation.network.emulated_network import EmulatedNetwork
 from testbed.emulation.sandbox.sandbox import require_sandbox
 from testbed.errors import InputError
 from testbed.machines.adapters.on_machine import network_of
 from testbed.machines.adapters.relays import splice
 from testbed.machines.requests import Machine
-from testbed.striping.emulated.clients import Client, Reach, build_clients, close_all, operate
-from testbed.striping.emulated.fabric import client_socket, open_clients, patience_s, prompt_threads
-from testbed.striping.emulated.listeners import LISTENER_PORT, ListenerProcess
+from testbed.striping.emulated.admission import ClientTurns, TransferAdmission
+from testbed.striping.emulated.client_sockets import (
+    CIRCUIT_PATIENCE_S,
+    COORDINATED_SEND_BUFFER,
+    client_socket,
+    open_clients,
+    patience_s,
+    prompt_threads,
+)
+from testbed.striping.emulated.clients import Client, Reach, ThreadGroup, build_clients, close_all, operate
+from testbed.striping.emulated.listeners import LISTENER_PORT, ListenerKiller, ListenerProcess
 from testbed.striping.emulated.program_run import make_directories, surroundings
 from testbed.striping.emulated.verification import verified_subfiles, write_subfiles
 from testbed.striping.measurements import Direction, OperationRecord
@@ -41,13 +51,15 @@ _JOIN_S = 30.0
 
 @dataclass(frozen=True, kw_only=True)
 class Share:
-    """A machine's part of a run: the I/O nodes and the compute nodes that lie on it. ``key``: of the run."""
+    """A machine's part of a run: the I/O nodes and the compute nodes that lie on it. ``key``: of the run; ``root``: where the folders of
+    the subfiles are, None for a new place in the machine's own tmpfs."""
 
     plan: StripingPlan
     io: tuple[str, ...]
     compute: tuple[str, ...]
     key: bytes
     timeout_s: float
+    root: Path | None = None
 
     def content(self) -> Bytes:
         return file_content(self.plan.file_bytes, self.plan.options.seed)
@@ -64,21 +76,30 @@ class Operated:
 
 def start_listeners(machine: Machine, share: Share) -> None:
     """Listeners of the I/O nodes that lie here, each over a folder of its own."""
-    built = machine.kept["built"]
-    root = Path(built.enter_context(tempfile.TemporaryDirectory(prefix=SUBFILES, dir=require_sandbox() / "tmp")))
-    machine.kept["striping"] = _Held(share, root)
-    if share.io:
+    built, root = machine.kept["built"], share.root
+    if root is None:
+        root = Path(built.enter_context(tempfile.TemporaryDirectory(prefix=SUBFILES, dir=require_sandbox() / "tmp")))
         for node in share.io:
             (root / node).mkdir()
-        net = network_of(machine)
-        listener = ListenerProcess(net, net.wiring, share.io, root, key=share.key)
-        built.callback(listener.close)
+    held = machine.kept["striping"] = _Held(share, network_of(machine), root)
+    built.callback(held.close_listeners)
+    built.callback(held.close_clients)
+    killed = [share.plan.placement.names[k.node] for k in share.plan.options.killed]
+    for group in process_groups(share.io, killed):
+        held.listeners.append(held.listen(group))
 
 
-def start_clients(machine: Machine, group_address: str) -> None:
-    """Collective over all machines with compute nodes: connect, open the file, rehearse. InputError where that fails."""
-    held = _held(machine)
-    share, plan, net = held.share, held.share.plan, network_of(machine)
+def restart_listeners(machine: Machine) -> None:
+    """Those that were killed."""
+    held = held_of(machine)
+    held.listeners = [held.listen(one.nodes) if one.killed else one for one in held.listeners]
+
+
+def start_clients(machine: Machine, group_address: str | None) -> None:
+    """Collective over all machines with compute nodes (None: this one alone): connect, open the file, rehearse. InputError where that
+    fails."""
+    held = held_of(machine)
+    share, plan, net = held.share, held.share.plan, held.net
 
     def open_socket(node: str, _: str) -> socket.socket:
         return client_socket(net, plan, net.wiring.host_at(node).name)
@@ -86,18 +107,26 @@ def start_clients(machine: Machine, group_address: str) -> None:
     addresses = {node: (net.wiring.host_at(node).ip, LISTENER_PORT) for node in plan.placement.io}
     patience = patience_s(plan, share.timeout_s)
     reach = Reach(addresses=addresses, timeout_s=patience, open_socket=open_socket, key=share.key)
-    held.clients = [c for c in build_clients(plan, share.content(), reach) if c.node in share.compute]
-    held.group = _SpreadGroup(group_address, len(plan.placement.compute))
+    built = build_clients(plan, share.content(), reach, turns=held.turns_of)
+    held.clients = [client for client in built if client.node in share.compute]
+    size = len(plan.placement.compute)
+    held.group = ThreadGroup(size) if group_address is None else _SpreadGroup(group_address, size)
     try:
         open_clients(held.clients, held.group, plan)
     except SfioError as error:
         raise InputError(f"the striped file could not be opened: {error}") from None
+    if share.root is not None:
+        for node in share.io:
+            (share.root / node / "rehearsal").unlink(missing_ok=True)
 
 
-def operate_clients(machine: Machine, direction: Direction, start_s: float, fault_s: float) -> Operated:
-    """All clients here write, or read, from ``start_s`` on the machine's clock; ``fault_s`` after it the first fault begins."""
-    held = _held(machine)
-    with prompt_threads(), StrainGauge() as gauge:
+def operate_clients(
+    machine: Machine, start_s: float, direction: Direction, fault_s: float, deaths: tuple[tuple[float, str], ...]
+) -> Operated:
+    """All clients here write, or read, from ``start_s`` on the machine's clock; ``fault_s`` after it the first fault begins, and the
+    listeners of ``deaths`` (seconds, node) die."""
+    held = held_of(machine)
+    with prompt_threads(), ListenerKiller(held.listeners, deaths, start_s), StrainGauge() as gauge:
         time.sleep(max(0.0, start_s - time.monotonic()))
         optimised = held.share.plan.options.optimise
         record = operate(held.clients, direction, optimised=optimised, fault_s=fault_s)
@@ -107,16 +136,12 @@ def operate_clients(machine: Machine, direction: Direction, start_s: float, faul
 
 def close_clients(machine: Machine) -> None:
     """Let go of the listeners and of the group."""
-    held = _held(machine)
-    close_all(held.clients)
-    if held.group is not None:
-        held.group.close()
-    held.clients, held.group = [], None
+    held_of(machine).close_clients()
 
 
 def subfiles(machine: Machine, action: Literal["fill", "verify"]) -> bool:
     """Put the content into the subfiles that lie here, or hold them against it."""
-    held = _held(machine)
+    held = held_of(machine)
     share, plan = held.share, held.share.plan
     if action == "verify":
         return verified_subfiles(share.content(), held.root, plan.placement, plan.options.stripe_unit, share.io)
@@ -196,13 +221,48 @@ class _SpreadGroup:
 
 @dataclass
 class _Held:
+    """``admission``: of the coordinated operation under way, on one machine alone."""
+
     share: Share
+    net: EmulatedNetwork
     root: Path
+    listeners: list[ListenerProcess] = field(default_factory=list)
     clients: list[Client] = field(default_factory=list)
-    group: _SpreadGroup | None = None
+    group: ThreadGroup | _SpreadGroup | None = None
+    admission: TransferAdmission | None = None
+
+    def listen(self, nodes: tuple[str, ...]) -> ListenerProcess:
+        """Of these nodes, in a process of its own."""
+        coordinated = self.share.plan.coordinated
+        return ListenerProcess(
+            self.net,
+            self.net.wiring,
+            nodes,
+            self.root,
+            key=self.share.key,
+            send_buffer_bytes=COORDINATED_SEND_BUFFER if coordinated else None,
+            client_silence_s=CIRCUIT_PATIENCE_S if coordinated else None,
+        )
+
+    def turns_of(self, client: Client) -> ClientTurns:
+        """The order of the client's transfers in a coordinated operation."""
+        plan = self.share.plan
+        own = (plan.transfers[i] for frame in plan.frames for i in frame if plan.transfers[i].source == client.node)
+        return ClientTurns(lambda: self.admission, client.node, [t.sink for t in own], client.flush)
+
+    def close_clients(self) -> None:
+        close_all(self.clients)
+        if isinstance(self.group, _SpreadGroup):
+            self.group.close()
+        self.clients, self.group = [], None
+
+    def close_listeners(self) -> None:
+        for listener in self.listeners:
+            listener.close()
 
 
-def _held(machine: Machine) -> _Held:
+def held_of(machine: Machine) -> _Held:
+    """What the machine holds of the run."""
     held = machine.kept["striping"]
     assert isinstance(held, _Held)
     return held

@@ -24,6 +24,7 @@ from testbed.emulation.network.emulated_network import EmulatedNetwork
 from testbed.emulation.sandbox.rights import confined
 from testbed.emulation.sandbox.sandbox import require_sandbox
 from testbed.errors import InputError
+from testbed.machines.adapters.platform import here
 from testbed.model.wiring import Wiring, wire
 from testbed.openflow.rules import FlowRule
 from testbed.striping.emulated.listeners import LISTENER_PORT, ListenerProcess
@@ -73,9 +74,10 @@ class ProgramNetwork:
     def _build(self, stack: ExitStack) -> None:
         wiring = wire(self.placement.network)
         self.wiring = wiring
-        self.net = stack.enter_context(EmulatedNetwork(wiring, mtu=self._mtu, shape=self._shape))
+        platform = stack.enter_context(here(wiring, mtu=self._mtu, shape=self._shape, controlled=False))
+        self.net = platform.network
         install_shortest_paths(wiring)
-        with closing(CircuitSwitchboard(wiring, ())) as switchboard:
+        with closing(CircuitSwitchboard(platform, ())) as switchboard:
             switchboard.change_rules(file_rules(wiring, self.placement), "add")
         make_directories(self.root, self.placement)
         key = new_key()

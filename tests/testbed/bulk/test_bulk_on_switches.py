@@ -73,22 +73,23 @@ def left_behind() -> list[int]:
 
     counts: list[int] = []
 
-    def count(net: Any, wiring: Any) -> None:
-        looks = [net.run_in_host(h.name, ["cat", "/proc/net/tcp"], stdout=subprocess.PIPE) for h in wiring.hosts]
+    def count(platform: Any) -> None:
+        hosts, net = platform.wiring.hosts, platform.network
+        looks = [net.run_in_host(h.name, ["cat", "/proc/net/tcp"], stdout=subprocess.PIPE) for h in hosts]
         counts.append(sum(len(look.communicate()[0].splitlines()) - 1 for look in looks))
 
     measured = fabrics._measured
 
-    def counted(net: Any, wiring: Any, plan: Any, run: Any) -> Any:
-        count(net, wiring)
-        return measured(net, wiring, plan, run)
+    def counted(platform: Any, plan: Any, run: Any) -> Any:
+        count(platform)
+        return measured(platform, plan, run)
 
     fabrics._measured = counted  # type: ignore[assignment]
     (plan,) = plan_sides(NETWORK, BulkOptions(message_bytes=SIZE), ("circuit",))
     with fabrics.EmulatedBulkFabric(calibrate=False) as fabric:
         run_side(fabric, plan)
         assert fabric._network is not None
-        count(*fabric._network)
+        count(fabric._network)
     return counts
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from testbed.striping.emulated.several_machines import worst_strain
+from testbed.striping.emulated.fabric import worst_strain
 from testbed.striping.judgement import judge
 from testbed.striping.keeping_up import MAX_LATE_FRACTION, lateness_s, why_invalid
 from testbed.striping.measurements import OperationRecord, StripingMeasurements

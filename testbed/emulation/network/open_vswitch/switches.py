@@ -6,11 +6,14 @@ square of the ports. With shares of a fixed size it grows with their number.
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
+import socket
 import subprocess
 import time
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 
 from testbed.emulation.network.open_vswitch.switch_daemon import (
@@ -116,27 +119,39 @@ def order_daemons(order: str, *, limit_s: float, what: str) -> None:
 
     CapabilityError ("ovs-vswitchd did not" ``what``) where one does not within ``limit_s`` seconds, or there is none.
     """
-    found = control_sockets(Path(os.environ.get("OVS_RUNDIR", "/var/run/openvswitch")))
+    found = control_sockets(_run_directory())
     if not found:
         raise CapabilityError(f"ovs-vswitchd did not {what}: it is not running")
-    asked = [
-        subprocess.Popen(
-            ["ovs-appctl", "-t", str(path), order], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
-        )
-        for path in found
-    ]
-    limit = time.monotonic() + limit_s
+    with ExitStack() as stack:
+        asked = [stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)) for _ in found]
+        try:
+            for sock, path in zip(asked, found, strict=True):
+                sock.settimeout(limit_s)
+                sock.connect(str(path))
+                sock.sendall(json.dumps({"id": 1, "method": order, "params": []}).encode())
+            refused = [error for sock in asked if (error := json.loads(sock.recv(1 << 16))["error"]) is not None]
+        except TimeoutError:
+            raise CapabilityError(f"ovs-vswitchd did not {what} within {limit_s:g} s") from None
+        except (OSError, ValueError) as error:
+            raise CapabilityError(f"ovs-vswitchd did not {what}: {error}") from None
+    if refused:
+        raise CapabilityError(f"ovs-vswitchd did not {what}: {str(refused[0]).strip()}")
+
+
+def connect_bridge(bridge: str) -> socket.socket:
+    """A connection to a bridge's management socket. CapabilityError where there is none."""
+    path = _run_directory() / f"{bridge}.mgmt"
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
-        for one in asked:
-            _, words = one.communicate(timeout=max(0.0, limit - time.monotonic()))
-            if one.returncode != 0:
-                raise CapabilityError(f"ovs-vswitchd did not {what}: {words.strip()}")
-    except subprocess.TimeoutExpired:
-        raise CapabilityError(f"ovs-vswitchd did not {what} within {limit_s:g} s") from None
-    finally:
-        for one in asked:
-            one.kill()
-            one.communicate()
+        sock.connect(str(path))
+    except OSError as error:
+        sock.close()
+        raise CapabilityError(f"bridge {bridge} cannot be reached at {path} ({error.strerror})") from None
+    return sock
+
+
+def _run_directory() -> Path:
+    return Path(os.environ.get("OVS_RUNDIR", "/var/run/openvswitch"))
 
 
 def probe_kernel_datapath() -> str | None:
