@@ -118,7 +118,7 @@ def _over_machines(
     args: argparse.Namespace, command: list[str], placement: Placement, root: Path, machines: MachinesRequest
 ) -> ProgramEnd:
     from testbed.live.adapters.feed import watched
-    from testbed.striping.emulated.several_programs import ProgramOptions, run_over_machines
+    from testbed.striping.emulated.program_run import ProgramOptions, run_over_machines
 
     options = ProgramOptions(
         mtu=args.mtu,

@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import socket
 import tempfile
-import threading
 import time
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
@@ -23,7 +21,6 @@ from testbed.emulation.network.emulated_network import EmulatedNetwork
 from testbed.emulation.sandbox.sandbox import require_sandbox
 from testbed.errors import InputError
 from testbed.machines.adapters.on_machine import network_of
-from testbed.machines.adapters.relays import splice
 from testbed.machines.requests import Machine
 from testbed.striping.emulated.admission import ClientTurns, TransferAdmission
 from testbed.striping.emulated.client_sockets import (
@@ -36,11 +33,9 @@ from testbed.striping.emulated.client_sockets import (
 )
 from testbed.striping.emulated.clients import Client, Reach, ThreadGroup, build_clients, close_all, operate
 from testbed.striping.emulated.listeners import LISTENER_PORT, ListenerKiller, ListenerProcess
-from testbed.striping.emulated.program_run import make_directories, surroundings
 from testbed.striping.emulated.verification import verified_subfiles, write_subfiles
 from testbed.striping.measurements import Direction, OperationRecord
 from testbed.striping.oracle import Bytes, file_content
-from testbed.striping.placement import Placement
 from testbed.striping.plan import StripingPlan
 
 LANE_CLIENTS = "clients"
@@ -147,55 +142,6 @@ def subfiles(machine: Machine, action: Literal["fill", "verify"]) -> bool:
         return verified_subfiles(share.content(), held.root, plan.placement, plan.options.stripe_unit, share.io)
     write_subfiles(share.content(), held.root, plan.placement, plan.options.stripe_unit, share.io)
     return True
-
-
-@dataclass(frozen=True, kw_only=True)
-class ProgramShare:
-    """A machine's part of a program of ``testbed run``: the I/O nodes that lie on it, whose subfiles are below ``root`` there.
-
-    ``group``: the address at which the coordinator has the group of all ranks.
-    """
-
-    placement: Placement
-    io: tuple[str, ...]
-    root: Path
-    key: bytes
-    group: str
-
-
-def start_program_share(machine: Machine, share: ProgramShare) -> dict[str, str]:
-    """Listeners of the I/O nodes that lie here, and the group's door for the ranks here, whose hosts have no other way to the
-    coordinator; what every rank here finds in its environment."""
-    built, net = machine.kept["built"], network_of(machine)
-    make_directories(share.root, share.placement)
-    if share.io:
-        listener = ListenerProcess(net, net.wiring, share.io, share.root, key=share.key)
-        built.callback(listener.close)
-    path = require_sandbox() / "tmp" / "group"
-    listening = built.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
-    listening.bind(str(path))
-    listening.listen(len(share.placement.compute))
-    built.callback(path.unlink, missing_ok=True)
-    _, host, port = share.group.split(":")
-    threading.Thread(target=_pass_on, args=(listening, (host, int(port))), name="group", daemon=True).start()
-    return surroundings(f"unix:{path}", share.key)
-
-
-def _pass_on(listening: socket.socket, towards: tuple[str, int]) -> None:
-    """Each connection to the door as one to the coordinator."""
-    while True:
-        try:
-            sock, _ = listening.accept()
-        except OSError:
-            return
-        threading.Thread(target=_join, args=(sock, towards), name="group member", daemon=True).start()
-
-
-def _join(member: socket.socket, towards: tuple[str, int]) -> None:
-    with member, suppress(OSError), socket.create_connection(towards, _JOIN_S) as sock:
-        sock.settimeout(None)
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        splice(sock, member.fileno(), member.fileno())
 
 
 class _SpreadGroup:

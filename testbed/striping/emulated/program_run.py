@@ -1,5 +1,6 @@
 """A parallel program on a network of real switches: one process a compute node inside its host's namespaces, listeners beside.
 
+Over several machines each rank and each listener is where its host lies, and all ranks are one group.
 Ranks find the group and the listeners in their environment. Where one fails the others are ended; nothing is left behind.
 """
 
@@ -7,27 +8,29 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
-import tempfile
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack, closing
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from sfio_emu.adapters.key_files import new_key, write_key
+from sfio_emu.adapters.key_files import new_key
 from sfio_emu.adapters.process_group import GroupServer
 from testbed.bulk.circuit_rules import return_rules, standing_rules
 from testbed.bulk.emulated.switchboard import CircuitSwitchboard
-from testbed.emulation.control.ground_rules import install_shortest_paths
 from testbed.emulation.held.program_group import ChildProgram, ProgramGroup
+from testbed.emulation.held.service import reachable
 from testbed.emulation.network.emulated_network import EmulatedNetwork
 from testbed.emulation.sandbox.rights import confined
-from testbed.emulation.sandbox.sandbox import require_sandbox
-from testbed.errors import InputError
-from testbed.machines.adapters.platform import here
+from testbed.machines.adapters.platform import Here, Platform, here
+from testbed.machines.adapters.programs_on_machine import let_all_talk
+from testbed.machines.adapters.relays import own_address
+from testbed.machines.asked import MachinesRequest
+from testbed.model.progress import Look
 from testbed.model.wiring import Wiring, wire
 from testbed.openflow.rules import FlowRule
-from testbed.striping.emulated.listeners import LISTENER_PORT, ListenerProcess
+from testbed.striping.emulated.listeners import LISTENER_PORT
+from testbed.striping.emulated.program_share import ProgramShare, group_door, make_directories, start_program_share
 from testbed.striping.placement import Placement
 
 
@@ -50,17 +53,39 @@ class Place:
     environment: Mapping[str, str]
 
 
-class ProgramNetwork:
-    """The network with listeners and a process group, inside the sandbox; a context manager.
+@dataclass(frozen=True, kw_only=True)
+class ProgramOptions:
+    """``mtu`` in bytes, over several machines at most; ``shape``: hold links to their capacity; ``timeout_s`` of a silent listener;
+    ``time_limit_s`` of the program; ``folder``: where it begins, on every machine; ``prefixed``: each line of output begins with its rank."""
 
-    ``root``: where the subfiles lie, a directory for each I/O node and a link ``p1``, ``p2``, ... to each.
+    mtu: int = 9000
+    shape: bool = True
+    timeout_s: float = 2.0
+    time_limit_s: float | None = None
+    folder: str | None = None
+    prefixed: bool = False
+
+
+class ProgramNetwork:
+    """The network with listeners and a process group, inside the sandbox where it is on this machine; a context manager.
+
+    ``root``: where the subfiles lie, a directory for each I/O node and a link ``p1``, ``p2``, ... to each; over several ``machines`` on
+    each one's own disk.
     """
 
     def __init__(
-        self, placement: Placement, root: Path, *, mtu: int = 9000, shape: bool = True, timeout_s: float = 2.0
+        self,
+        placement: Placement,
+        root: Path,
+        *,
+        mtu: int = 9000,
+        shape: bool = True,
+        timeout_s: float = 2.0,
+        machines: MachinesRequest | None = None,
     ) -> None:
         self.placement, self.root = placement, root
-        self._mtu, self._shape, self._timeout_s = mtu, shape, timeout_s
+        self._mtu, self._shape, self._timeout_s, self._machines = mtu, shape, timeout_s, machines
+        self._ranks: ProgramGroup | None = None
 
     def __enter__(self) -> ProgramNetwork:
         with ExitStack() as stack:
@@ -68,37 +93,120 @@ class ProgramNetwork:
             self._stack = stack.pop_all()
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self._stack.close()
+    def __exit__(self, *error: Any) -> None:
+        self._stack.__exit__(*error)
+
+    @property
+    def net(self) -> EmulatedNetwork:
+        """The network, where it is on this machine."""
+        assert isinstance(self.platform, Here)
+        return self.platform.network
+
+    def _network(self) -> AbstractContextManager[Platform]:
+        wiring = wire(self.placement.network)
+        if self._machines is None:
+            return here(wiring, mtu=self._mtu, shape=self._shape, controlled=False)
+        from testbed.machines.adapters.spread import over_machines
+
+        options: dict[str, Any] = {"shape": self._shape, "controlled": False}
+        return over_machines(self._machines, wiring, lambda _: None, mtu=self._mtu, at_most=True, **options)
 
     def _build(self, stack: ExitStack) -> None:
-        wiring = wire(self.placement.network)
-        self.wiring = wiring
-        platform = stack.enter_context(here(wiring, mtu=self._mtu, shape=self._shape, controlled=False))
-        self.net = platform.network
-        install_shortest_paths(wiring)
+        placement = self.placement
+        make_directories(self.root, placement)
+        platform = self.platform = stack.enter_context(self._network())
+        stack.enter_context(platform.running(self._until_now))
+        platform.all(let_all_talk)
         with closing(CircuitSwitchboard(platform, ())) as switchboard:
-            switchboard.change_rules(file_rules(wiring, self.placement), "add")
-        make_directories(self.root, self.placement)
-        key = new_key()
-        self.listeners = ListenerProcess(self.net, wiring, self.placement.io, self.root, key=key)
-        stack.callback(self.listeners.close)
-        group = f"unix:{require_sandbox() / 'tmp' / 'group'}"
-        self._surroundings = surroundings(group, key)
-        self._server = GroupServer(group, len(self.placement.compute))
+            switchboard.change_rules(file_rules(platform.wiring, placement), "add")
+        self._server = GroupServer(_group_address(platform), len(placement.compute))
         stack.callback(self._server.close)
+        key, root = new_key(), self.root.absolute()
+        io = [tuple(n for n in placement.io if platform.machine_of(n) == k) for k in range(len(platform.names))]
+        shares = [
+            ProgramShare(placement=placement, io=own, root=root, key=key, group=self._server.address) for own in io
+        ]
+        asked = [platform.call(k, start_program_share, share) for k, share in enumerate(shares)]
+        self._surroundings: list[dict[str, str]] = [one.result() for one in asked]
 
     def places(self) -> tuple[Place, ...]:
         """One a rank."""
-        return places_of(self.wiring, self.placement, self._timeout_s, self._surroundings)
+        around = [self._surroundings[self.platform.machine_of(node)] for node in self.placement.compute]
+        return places_of(self.platform.wiring, self.placement, self._timeout_s, around)
 
-    def run(self, command: Sequence[str], *, prefixed: bool = False, time_limit_s: float | None = None) -> ProgramEnd:
+    def run(
+        self,
+        command: Sequence[str],
+        *,
+        prefixed: bool = False,
+        time_limit_s: float | None = None,
+        folder: str | None = None,
+    ) -> ProgramEnd:
         """Run the command once a rank, until all have ended or one has failed.
 
-        ``prefixed``: every line of output begins with its rank. Raises InputError where the command cannot be started.
+        ``prefixed``: every line of output begins with its rank; ``folder``: where it begins, None for here. Raises InputError where the
+        command cannot be started.
         """
-        with ProgramGroup(start_ranks(self.net, self.places(), command), prefixed=prefixed) as ranks:
+        with self._started(command, prefixed, folder or str(Path.cwd())) as ranks:
+            self._ranks = ranks
             return end_of(ranks, self._server, time_limit_s)
+
+    def _started(self, command: Sequence[str], prefixed: bool, folder: str) -> ProgramGroup:
+        platform, places = self.platform, self.places()
+        if isinstance(platform, Here):
+            return ProgramGroup(start_ranks(platform.network, places, command), prefixed=prefixed)
+        from testbed.machines.adapters.remote_program import programs_in_hosts
+
+        asked = [
+            (
+                platform.machine_of(place.node),
+                {"host": place.node, "argv": list(command), "cwd": folder, "env": dict(place.environment)},
+            )
+            for place in places
+        ]
+        programs = programs_in_hosts(platform, platform.streams, asked)
+        return ProgramGroup(programs, prefixed=prefixed, check=platform.machines.check)
+
+    def _until_now(self) -> dict[str, object]:
+        """The ranks that had begun when a machine died, and those that had ended, with their exit codes."""
+        if self._ranks is None:
+            return {"ranks": 0, "ranks_ended": {}}
+        ended = {str(rank): code for rank, code in sorted(self._ranks.ended.items())}
+        return {"ranks": len(self._ranks.programs), "ranks_ended": ended}
+
+
+def run_over_machines(
+    placement: Placement,
+    root: Path,
+    command: Sequence[str],
+    asked: MachinesRequest,
+    options: ProgramOptions,
+    watched: Callable[[Look], AbstractContextManager[None]],
+) -> ProgramEnd:
+    """The command once a rank, over the machines that are asked for. ``watched``: what surrounds the program, with a way to ask what the
+    links carry.
+
+    MachineLostError, with the ranks that had ended, where a machine dies; errors as of ``ProgramNetwork.run``.
+    """
+    from testbed.machines.adapters.held_network import SpreadService
+
+    with ExitStack() as stack:
+        network = ProgramNetwork(
+            placement, root, mtu=options.mtu, shape=options.shape, timeout_s=options.timeout_s, machines=asked
+        )
+        platform = stack.enter_context(network).platform
+        assert not isinstance(platform, Here)
+        stack.enter_context(reachable(SpreadService(platform, platform.streams).handlers()))
+        stack.enter_context(watched(platform.reading))
+        limit_s = options.time_limit_s
+        return network.run(command, prefixed=options.prefixed, time_limit_s=limit_s, folder=options.folder)
+
+
+def _group_address(platform: Platform) -> str:
+    """Where the coordinator has the group of all ranks: a socket of this sandbox, or one that other machines reach."""
+    if isinstance(platform, Here):
+        return f"unix:{group_door()}"
+    return f"tcp:{own_address(platform.machines.facts[0].address)}:0"
 
 
 def end_of(ranks: ProgramGroup, group: GroupServer, time_limit_s: float | None) -> ProgramEnd:
@@ -110,20 +218,10 @@ def end_of(ranks: ProgramGroup, group: GroupServer, time_limit_s: float | None) 
     return ProgramEnd(exit_code=code, rank=rank)
 
 
-def surroundings(group: str, key: bytes) -> dict[str, str]:
-    """What every rank on this machine finds in its environment; the key goes into a new file here."""
-    key_file = Path(tempfile.mkdtemp(prefix="key-", dir=require_sandbox() / "tmp")) / "key"
-    write_key(key_file, key)
-    return {
-        "SFIO_GROUP": group,
-        "SFIO_KEY_FILE": str(key_file),
-        "PATH": f"{Path(sys.executable).parent}:{os.environ.get('PATH', '')}",
-        "PYTHONUNBUFFERED": "1",
-    }
-
-
-def places_of(wiring: Wiring, placement: Placement, timeout_s: float, around: Mapping[str, str]) -> tuple[Place, ...]:
-    """One a rank; ``around``: of ``surroundings``."""
+def places_of(
+    wiring: Wiring, placement: Placement, timeout_s: float, around: Sequence[Mapping[str, str]]
+) -> tuple[Place, ...]:
+    """One a rank; ``around``: what each finds in its environment beside its place."""
     listeners = ",".join(f"{name}={wiring.host_at(node).ip}:{LISTENER_PORT}" for name, node in placement.names.items())
     return tuple(
         Place(
@@ -132,7 +230,7 @@ def places_of(wiring: Wiring, placement: Placement, timeout_s: float, around: Ma
             host=wiring.host_at(node).name,
             ip=wiring.host_at(node).ip,
             environment={
-                **around,
+                **own,
                 "SFIO_RANK": str(rank),
                 "SFIO_SIZE": str(len(placement.compute)),
                 "SFIO_ADDRESS": wiring.host_at(node).ip,
@@ -140,7 +238,7 @@ def places_of(wiring: Wiring, placement: Placement, timeout_s: float, around: Ma
                 "SFIO_TIMEOUT_S": f"{timeout_s:g}",
             },
         )
-        for rank, node in enumerate(placement.compute)
+        for rank, (node, own) in enumerate(zip(placement.compute, around, strict=True))
     )
 
 
@@ -149,20 +247,6 @@ def file_rules(wiring: Wiring, placement: Placement) -> tuple[FlowRule, ...]:
     paths = placement.remote
     back = (rule for pair, path in paths.items() for rule in return_rules(wiring, pair, path))
     return (*standing_rules(wiring, paths), *back)
-
-
-def make_directories(root: Path, placement: Placement) -> None:
-    """A directory for each I/O node below ``root``, and its alias beside it; InputError where that cannot be."""
-    try:
-        for node in placement.io:
-            (root / node).mkdir(parents=True, exist_ok=True)
-        for alias, node in placement.aliases.items():
-            link = root / alias
-            if link.is_symlink() or not link.exists():
-                link.unlink(missing_ok=True)
-                link.symlink_to(node)
-    except OSError as error:
-        raise InputError(f"--root {root}: {error.strerror}; choose a directory that can be written") from None
 
 
 def start_ranks(net: EmulatedNetwork, places: Sequence[Place], command: Sequence[str]) -> list[ChildProgram]:
