@@ -15,9 +15,7 @@ from testbed.bulk.emulated.run import BulkRun, RunOptions
 from testbed.bulk.measurements import BulkMeasurements, LinkCount
 from testbed.bulk.messages import MessageSet
 from testbed.bulk.plan import BulkPlan
-from testbed.emulation.network.emulated_network import EmulatedNetwork
 from testbed.machines.adapters.platform import Here, Platform, here
-from testbed.machines.adapters.spread import SpreadNetwork
 from testbed.model.progress import Progress, ReportProgress
 from testbed.model.wiring import Wiring, wire
 from topologies.network import LinkId
@@ -101,10 +99,10 @@ def run_on(
 
 def _measured(platform: Platform, plan: BulkPlan, run: BulkRun) -> BulkMeasurements:
     """Calibrate, run, read the counters, calibrate again."""
-    net, first = platform.network, run.calibrate()
-    counted = _counters_at_rest(net)
+    first = run.calibrate()
+    counted = _counters_at_rest(platform)
     measured = run.carry_out(first)
-    links = _counted_since(counted, _counters_at_rest(net))
+    links = _counted_since(counted, _counters_at_rest(platform))
     goodput = first if measured.failure is not None else run.calibrate_again(first)
     deliveries = run.deliveries()
     return replace(
@@ -113,14 +111,14 @@ def _measured(platform: Platform, plan: BulkPlan, run: BulkRun) -> BulkMeasureme
         goodput=goodput,
         links=links,
         dropped=dropped_at_switches(platform.wiring, links),
-        packet_payload_bytes=net.mtu - _INNER_HEADERS_BYTES,
+        packet_payload_bytes=platform.network.mtu - _INNER_HEADERS_BYTES,
     )
 
 
-def _counters_at_rest(net: EmulatedNetwork | SpreadNetwork) -> Counters:
+def _counters_at_rest(platform: Platform) -> Counters:
     """The links' counters once no packet has moved for a while: a packet on its way has been counted where it left, but not
     where it will arrive."""
-    until = time.monotonic() + _MAX_UNREST_S
+    net, until = platform.network, time.monotonic() + _MAX_UNREST_S
     time.sleep(_QUIET_S)
     counters, before = net.link_counters(), None
     while counters != before and time.monotonic() < until:
