@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 
@@ -107,7 +107,8 @@ def run_metapath_stream(plan: MetapathPlan, report_progress: ReportProgress | No
     ways = ways_of(plan)
     report_progress(Progress(done_s=0, total_s=plan.duration_s, doing="building the network"))
     wiring = wire(plan.network, [plan.source, plan.sink])
-    with emulated_network(wiring) as (net, controller):
+    with here(wiring) as platform:
+        net, controller = platform.network, platform.controller
         routes = None
         if plan.routing == "ft-drb":
             parts = ft_drb_rules(wiring, ways)
@@ -135,13 +136,6 @@ def run_metapath_stream(plan: MetapathPlan, report_progress: ReportProgress | No
                 report_progress=report_progress,
             )
         )
-
-
-@contextmanager
-def emulated_network(wiring: Wiring) -> Iterator[tuple[EmulatedNetwork, ControllerLink]]:
-    """The wiring's network and its controller, every switch connected, for the time of the block."""
-    with here(wiring) as platform:
-        yield platform.network, platform.controller
 
 
 def _stream(running: _Running) -> MetapathRun:

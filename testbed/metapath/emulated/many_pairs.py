@@ -14,10 +14,10 @@ from testbed.emulation.machine.processor_load import busy_share, processor_times
 from testbed.emulation.network.emulated_network import EmulatedNetwork
 from testbed.emulation.network.open_vswitch.switches import forget_flows
 from testbed.errors import InvalidRunError
-from testbed.machines.adapters.platform import going_first
+from testbed.machines.adapters.platform import going_first, here
 from testbed.metapath.cable_states import CableStates, without_links
 from testbed.metapath.emulated.endpoints import sink_process, source_process
-from testbed.metapath.emulated.fabric import Ways, emulated_network, health_of
+from testbed.metapath.emulated.fabric import Ways, health_of
 from testbed.metapath.escape_rules import EscapeRules, escape_rules, groups_of
 from testbed.metapath.known_paths import cable_number, known_paths, path_label
 from testbed.metapath.many_pairs import KNOWN_PATHS, ManyPairsPlan, ManyPairsRun
@@ -53,7 +53,8 @@ def run_many_pairs(plan: ManyPairsPlan, report_progress: ReportProgress | None =
     report_progress = report_progress or (lambda _: None)
     wiring = wire(plan.network)
     report_progress(Progress(done_s=0, total_s=plan.duration_s, doing="building the network"))
-    with emulated_network(wiring) as (net, controller):
+    with here(wiring) as platform:
+        net, controller = platform.network, platform.controller
         installed = _install(plan, wiring, controller)
         return _stream(plan, (net, controller, wiring), installed, report_progress)
 

@@ -71,8 +71,7 @@ class EmulatedStreamFabric:
 
     ``mtu`` in bytes; ``pcap``: files to record, one a link. ``background_bps``: TCP at this rate, on so many connections, between
     the (first) stream's end points, over the path of label 0; 0 for none. ``queues``: "priority" lets coded streams go before TCP on every link.
-    ``machines``: over which the network is spread, without recordings and TCP; None for this one. ``during``: called when the streams
-    have begun (tests turn loss up).
+    ``machines``: over which the network is spread, without recordings and TCP; None for this one.
     """
 
     name = "emulation"
@@ -86,14 +85,15 @@ class EmulatedStreamFabric:
         background_connections: int = 1,
         queues: Literal["fifo", "priority"] = "fifo",
         machines: MachinesRequest | None = None,
-        during: Callable[[Platform], object] = lambda _: None,
     ) -> None:
         self.mtu = mtu
         self.queues = queues
         self.background_bps = background_bps
         self.background_connections = background_connections
         self.pcap = pcap or {}
-        self._machines, self._during = machines, during
+        self._machines = machines
+        self.begun: Callable[[Platform], object] = lambda _: None
+        """Called when the streams have begun (tests turn loss up)."""
 
     def run(self, plan: StreamPlan, progress: ReportProgress | None = None) -> StreamMeasurements:
         """One plan on a network of its own. Raises CapabilityError where this machine cannot do what the plan asks, MachineLostError where
@@ -122,7 +122,7 @@ class EmulatedStreamFabric:
             else:
                 movement.install_first()
             with self._beside(platform, plan) as carried:
-                found = streams_over(platform, plans, report_progress, breaker, movement, self._during)
+                found = streams_over(platform, plans, report_progress, breaker, movement, self.begun)
             return tuple(replace(one, counters={**one.counters, **carried}) for one in found)
 
     def _network(self, plans: Sequence[StreamPlan], told: Callable[[str], None]) -> AbstractContextManager[Platform]:
@@ -161,12 +161,13 @@ def streams_over(
     report_progress: ReportProgress,
     breaker: CableBreaker,
     movement: MobileRoutes | None = None,
-    during: Callable[[Platform], object] = lambda _: None,
+    begun: Callable[[Platform], object] = lambda _: None,
 ) -> tuple[StreamMeasurements, ...]:
-    """Run the plans' streams, their common faults and route changes on a network whose first rules are installed."""
+    """Run the plans' streams, their common faults and route changes on a network whose first rules are installed. ``begun``: is called
+    when the streams have begun."""
     run = _Run(platform, plans, report_progress)
     with platform.running(run.until_now):
-        return run.measured(breaker, movement, during)
+        return run.measured(breaker, movement, begun)
 
 
 class _End(NamedTuple):
@@ -197,7 +198,7 @@ class _Run:
         self._schedule: FaultSchedule | None = None
 
     def measured(
-        self, breaker: CableBreaker, movement: MobileRoutes | None, during: Callable[[Platform], object]
+        self, breaker: CableBreaker, movement: MobileRoutes | None, begun: Callable[[Platform], object]
     ) -> tuple[StreamMeasurements, ...]:
         platform, plan = self._platform, self._plans[0]
         dropped = platform.switch_drops()
@@ -205,8 +206,8 @@ class _Run:
         keys = [secrets.token_bytes(KEY_BYTES) for _ in self._plans]
         self._ask(_READY_S, open_end, each=lambda end: (self._plans[end.number], keys[end.number]))
         self._ask(_READY_S, await_end)
-        begun = Progress(done_s=0, total_s=plan.duration_s, doing="streaming")
-        self._report_progress(platform.live(read_ends, begun))
+        progress = Progress(done_s=0, total_s=plan.duration_s, doing="streaming")
+        self._report_progress(platform.live(read_ends, progress))
         start = platform.start()
         self._ask(_BEGUN_S, begin_end, each=lambda end: (platform.start_on(end.machine),))
         with ExitStack() as stack:
@@ -216,7 +217,7 @@ class _Run:
             if movement is not None:
                 stack.callback(movement.stop)
                 movement.start(start)
-            during(platform)
+            begun(platform)
             self._watch(start, schedule)
             results = dict(zip(self._ends, self._ask(_RESULT_S, result_of), strict=True))
             schedule.join()

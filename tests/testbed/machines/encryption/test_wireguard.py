@@ -184,8 +184,9 @@ def streamed(encrypt: bool) -> dict[str, Any]:
         seen[0].__enter__()
         threading.Timer(2.0, seen[0].__exit__).start()
 
-    asked = MachinesRequest(count=2, place=PLACE, encrypt=encrypt)
-    run = EmulatedStreamFabric(machines=asked, during=begin).run(plan)
+    fabric = EmulatedStreamFabric(machines=MachinesRequest(count=2, place=PLACE, encrypt=encrypt))
+    fabric.begun = begin
+    run = fabric.run(plan)
     session = judged_session(plan, route, run)
     if session.verdict.invalid is not None:
         raise InvalidRunError(session.verdict.invalid)

@@ -42,11 +42,13 @@ def plan_and_route(long_s: float | None = None) -> Any:
     )
 
 
-def fabric(during: Callable[[Any], None] = lambda _: None) -> Any:
+def fabric(begun: Callable[[Any], None] = lambda _: None) -> Any:
     from testbed.machines.asked import MachinesRequest
     from testbed.stream.emulated.fabric import EmulatedStreamFabric
 
-    return EmulatedStreamFabric(machines=MachinesRequest(count=2, place=PLACE), during=during)
+    found = EmulatedStreamFabric(machines=MachinesRequest(count=2, place=PLACE))
+    found.begun = begun
+    return found
 
 
 def streamed() -> dict[str, Any]:
