@@ -8,8 +8,7 @@ from typing import Any
 
 from experiments.sfio.figures import RING, TOGETHER, finish, lines_by_nodes
 from experiments.sfio.runs import accessed, judged, transferred
-from testbed.commands.studies.study import Study
-from testbed.model.studies.study import Figures, Points, Results, Rows, where
+from testbed.model.studies.study import Figures, Points, Results, Rows, Study, where
 from testbed.model.verdict import Check, Claim, Verdict
 from testbed.report.drawing.charts import AMBER, BLUE, GREEN, GREY, INK, chart
 
