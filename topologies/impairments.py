@@ -95,8 +95,16 @@ class GilbertElliott:
         return f"ge:p={self.p!r},r={self.r!r},1-h={self.bad_loss!r},1-k={self.good_loss!r}"
 
 
+class _Lossless:
+    """An impairment that loses no packet."""
+
+    @property
+    def mean_loss(self) -> float:
+        return 0.0
+
+
 @dataclass(frozen=True, kw_only=True)
-class ExtraDelay:
+class ExtraDelay(_Lossless):
     """Each packet waits for ``mean_s``, give or take ``jitter_s``, evenly drawn; one that waits less overtakes."""
 
     mean_s: float
@@ -109,16 +117,12 @@ class ExtraDelay:
             f"delay:{self.mean_s:g},jitter={self.jitter_s:g}: no packet waits less than nothing; give a jitter of 0 to the delay",
         )
 
-    @property
-    def mean_loss(self) -> float:
-        return 0.0
-
     def __str__(self) -> str:
         return f"delay:{self.mean_s!r},jitter={self.jitter_s!r}"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reordering:
+class Reordering(_Lossless):
     """A share ``fraction`` of the packets goes at once, and so overtakes the others, which wait for ``delay_s``."""
 
     fraction: float
@@ -131,16 +135,12 @@ class Reordering:
             f"reorder: delay={self.delay_s:g}: give seconds above 0, at most {MAX_DELAY_S:g}",
         )
 
-    @property
-    def mean_loss(self) -> float:
-        return 0.0
-
     def __str__(self) -> str:
         return f"reorder:{self.fraction!r},delay={self.delay_s!r}"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Duplication:
+class Duplication(_Lossless):
     """Each packet comes twice with probability ``fraction``."""
 
     fraction: float
@@ -148,16 +148,12 @@ class Duplication:
     def __post_init__(self) -> None:
         _check(0 < self.fraction <= 1, f"duplicate:{self.fraction:g}: give a fraction above 0, at most 1")
 
-    @property
-    def mean_loss(self) -> float:
-        return 0.0
-
     def __str__(self) -> str:
         return f"duplicate:{self.fraction!r}"
 
 
 @dataclass(frozen=True, kw_only=True)
-class RateTrace:
+class RateTrace(_Lossless):
     """Packets leave at opportunities only, ``times_ms`` after the link began, of 1500 bytes each; after the last one all come again.
 
     The format of Mahimahi's packet-delivery-opportunity traces: bytes are counted, a packet larger than what is left of an
@@ -171,10 +167,6 @@ class RateTrace:
         count = len(self.times_ms)
         _check(0 < count <= MAX_OPPORTUNITIES, f"trace: {count} opportunities; give 1 to {MAX_OPPORTUNITIES}")
         _check(self.times_ms[-1] > 0, "trace: it lasts 0 ms; its last line says how long it is, in ms")
-
-    @property
-    def mean_loss(self) -> float:
-        return 0.0
 
     @property
     def period_s(self) -> float:
