@@ -6,83 +6,32 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import NamedTuple
 
 import numpy as np
 
 from sfio_emu import bodies, wire
 from sfio_emu.client.connection import Message
 from sfio_emu.client.session import Session
-from sfio_emu.client.sizes import WrittenSizes, fit_one_file, least_size, left_short
-from sfio_emu.client.small_access import NO_END, is_small, reached, read_small, write_small
+from sfio_emu.client.sizes import NO_END, WrittenSizes, fit_one_file, least_size, left_short
+from sfio_emu.client.small_access import is_small, reached, read_small, write_small
 from sfio_emu.client.small_calls import Part, parts_of_block
-from sfio_emu.client.transfer import HostTransfer, pack
+from sfio_emu.client.transfer import Call, HostTransfer, Job, packed_for
 from sfio_emu.errors import SfioError
 from sfio_emu.layout.block_stage import MIN_BLOCK_BYTES, BlockStage, room_bytes
 from sfio_emu.layout.piece import Bytes, Piece, StripedPiece
 from sfio_emu.layout.pieces import pieces_of
 from sfio_emu.layout.regular_piece import regular_pieces
-from sfio_emu.layout.requests import Prepared, Requests, make_requests, prepare
+from sfio_emu.layout.requests import Requests, make_requests, prepare
 from sfio_emu.layout.striping import Layout
 from sfio_emu.names import SubfileName
 from sfio_emu.ports import Direction
 from sfio_emu.settings import Counters, Settings
 from sfio_emu.wire import Kind
 
-CONTIGUOUS_FACTOR = 8  # a run alone in its message may be so much longer than others: the listener does not hold it
 PLAIN = Settings(sort=False, merge=False, combine=False, pipeline=False)
 MAX_LOOKS = 16
 Messages = Callable[[str], Iterator[Message]]
 """The messages of a call to a host."""
-
-
-class Call(NamedTuple):
-    """One read or write: the caller's memory, the settings, what it counts, the stages of one large block, what a write has
-    learnt of the sizes."""
-
-    memory: Bytes
-    settings: Settings
-    counters: Counters
-    block: BlockStage | None = None
-    sizes: WrittenSizes | None = None
-
-
-class Job:
-    """A read or write on its way: its prepared requests and, of a read, where the first missing byte of the file lies.
-
-    `due`: the subfiles that a write must make longer. Carried out together with others it notes host by host how many of
-    its messages are unanswered, so that a fault is laid to those whose messages it cost.
-    """
-
-    def __init__(self, memory: Bytes, prepared: Prepared) -> None:
-        self.memory, self.requests, self.copies = memory, prepared.requests, prepared.copies
-        self.due: Mapping[int, int] = {}
-        self.end = [NO_END]
-        self.fault: SfioError | None = None
-        self._open: dict[str, int] = {}
-
-    def expect(self, hosts: Iterable[str]) -> None:
-        """These hosts have a share in it."""
-        self._open = dict.fromkeys(hosts, 1)
-
-    @property
-    def unfinished(self) -> bool:
-        """Whether a message of it is unanswered, failed, or was never made."""
-        return any(self._open.values())
-
-    def watched(self, host: str, messages: Iterable[Message]) -> Iterator[Message]:
-        """Its messages to a host, noted when they are made and when they are answered."""
-        for message in messages:
-            self._open[host] += 1
-
-            def finish(body: memoryview, message: Message = message) -> None:
-                if message.finish is not None:
-                    message.finish(body)
-                self._open[host] -= 1
-
-            yield message._replace(finish=finish)
-        if host in self._open:
-            self._open[host] -= 1
 
 
 class Access:
@@ -364,7 +313,7 @@ class Access:
         reached = dict.fromkeys(self.hosts[host], 0)
         room = limit_bytes - wire.STRIDED_BYTES * (len(reached) + 1)
         waiting: list[Piece] = []
-        for packed in _packed(pieces, room, call.settings):
+        for packed in packed_for(pieces, room, call.settings):
             if waiting:
                 yield transfer.write(waiting, sizes=call.sizes)
             waiting = packed
@@ -379,7 +328,7 @@ class Access:
             self._host_transfer(host, call, checked=call.settings.check_reads),
             self._limit_bytes(host),
         )
-        for packed in _packed(pieces, limit_bytes, call.settings):
+        for packed in packed_for(pieces, limit_bytes, call.settings):
             yield transfer.read(packed, self._ends_at(end))
 
     def _ends_at(self, end: list[int]) -> Callable[[int, int], None]:
@@ -438,12 +387,6 @@ class Access:
             faults += self.session.transfer(hosts, sizes, direction, call.counters, call.settings)
         if faults:
             raise faults[0]
-
-
-def _packed(pieces: Iterable[Piece], limit_bytes: int, settings: Settings) -> Iterator[list[Piece]]:
-    """The pieces in messages; a long run goes alone, unless without a pipeline, where the disk would wait for all of it."""
-    longest_run = CONTIGUOUS_FACTOR * limit_bytes if settings.pipeline else 0
-    return pack(pieces, limit_bytes, combine=settings.combine, longest_run=longest_run)
 
 
 __all__ = ["NO_END", "Access", "Job"]

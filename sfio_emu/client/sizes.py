@@ -20,6 +20,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from sfio_emu.bodies import Written
 from sfio_emu.layout.striping import Layout
 
+NO_END = 2**63
+"""Where the first missing byte lies (of a file, of a read) if none is missing."""
+
 
 class WrittenSizes:
     """What the answers to one write said: how long its subfiles were before, how far it reached in each, and whether it was

@@ -7,7 +7,7 @@ from typing import NamedTuple, Protocol
 
 from sfio_emu import bodies, wire
 from sfio_emu.client.session import Link, Session
-from sfio_emu.client.sizes import WrittenSizes
+from sfio_emu.client.sizes import NO_END, WrittenSizes
 from sfio_emu.client.small_calls import (
     MAX_SMALL_BYTES,
     OVERHEAD_BYTES,
@@ -23,8 +23,6 @@ from sfio_emu.names import SubfileName
 from sfio_emu.ports import FreeTurns
 from sfio_emu.settings import Counters, Settings
 from sfio_emu.wire import Kind, Malformed
-
-NO_END = 2**63
 
 
 class OpenSubfiles(Protocol):

@@ -11,16 +11,67 @@ import numpy as np
 from sfio_emu import bodies, wire
 from sfio_emu.client.connection import Message, Slice
 from sfio_emu.client.run_lists import Runs, runs_of
-from sfio_emu.client.sizes import WrittenSizes
+from sfio_emu.client.sizes import NO_END, WrittenSizes
+from sfio_emu.errors import SfioError
 from sfio_emu.layout.block_stage import BlockStage
 from sfio_emu.layout.piece import VECTOR_BYTES, Bytes, Piece
-from sfio_emu.layout.requests import Integers
-from sfio_emu.settings import Counters
+from sfio_emu.layout.requests import Integers, Prepared
+from sfio_emu.settings import Counters, Settings
 
 OVERHEAD_BYTES = 64
+CONTIGUOUS_FACTOR = 8  # a run alone in its message may be so much longer than others: the listener does not hold it
 BLOCK_VECTOR_BYTES = 16 << 10
 CHECKED_VECTOR_BYTES = 4 << 10  # each piece is a call of the checksum's
 SLICE_BYTES = 1 << 20  # gathered, or summed, and sent while a cache holds them
+
+
+class Call(NamedTuple):
+    """One read or write: the caller's memory, the settings, what it counts, the stages of one large block, what a write has
+    learnt of the sizes."""
+
+    memory: Bytes
+    settings: Settings
+    counters: Counters
+    block: BlockStage | None = None
+    sizes: WrittenSizes | None = None
+
+
+class Job:
+    """A read or write on its way: its prepared requests and, of a read, where the first missing byte of the file lies.
+
+    `due`: the subfiles that a write must make longer. Carried out together with others it notes host by host how many of
+    its messages are unanswered, so that a fault is laid to those whose messages it cost.
+    """
+
+    def __init__(self, memory: Bytes, prepared: Prepared) -> None:
+        self.memory, self.requests, self.copies = memory, prepared.requests, prepared.copies
+        self.due: Mapping[int, int] = {}
+        self.end = [NO_END]
+        self.fault: SfioError | None = None
+        self._open: dict[str, int] = {}
+
+    def expect(self, hosts: Iterable[str]) -> None:
+        """These hosts have a share in it."""
+        self._open = dict.fromkeys(hosts, 1)
+
+    @property
+    def unfinished(self) -> bool:
+        """Whether a message of it is unanswered, failed, or was never made."""
+        return any(self._open.values())
+
+    def watched(self, host: str, messages: Iterable[Message]) -> Iterator[Message]:
+        """Its messages to a host, noted when they are made and when they are answered."""
+        for message in messages:
+            self._open[host] += 1
+
+            def finish(body: memoryview, message: Message = message) -> None:
+                if message.finish is not None:
+                    message.finish(body)
+                self._open[host] -= 1
+
+            yield message._replace(finish=finish)
+        if host in self._open:
+            self._open[host] -= 1
 
 
 def pack(
@@ -62,6 +113,12 @@ def pack(
                 rest = rest.part(count, rest.size)
     if message:
         yield message
+
+
+def packed_for(pieces: Iterable[Piece], limit_bytes: int, settings: Settings) -> Iterator[list[Piece]]:
+    """The pieces in messages; a long run goes alone, unless without a pipeline, where the disk would wait for all of it."""
+    longest_run = CONTIGUOUS_FACTOR * limit_bytes if settings.pipeline else 0
+    return pack(pieces, limit_bytes, combine=settings.combine, longest_run=longest_run)
 
 
 def _single_runs(piece: Piece) -> Iterator[Piece]:
