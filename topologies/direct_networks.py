@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
+from typing import Any
 
 from topologies.assembly import refuse_absurd, two_way, whole
 from topologies.errors import TopologyError
@@ -45,7 +46,7 @@ def dragonfly(*, a: int, h: int, p: int, capacity_bps: float = DEFAULT_CAPACITY_
                 back = (g - there - 1) % groups
                 pairs.append((f"s{g}_{c // h}", f"s{there}_{back // h}"))
     attributes = {"family": "dragonfly", "a": a, "h": h, "p": p, "routing": "shortest-path"}
-    return _direct(f"dragonfly:{a},{h},{p}", switches, pairs, p, attributes, capacity_bps, delay_s)
+    return _direct(f"dragonfly:{a},{h},{p}", switches, pairs, attributes, capacity_bps, delay_s)
 
 
 def hyperx(
@@ -78,19 +79,19 @@ def hyperx(
                 there = (*point[:dimension], further, *point[dimension + 1 :])
                 pairs.append((grid_name("s", point), grid_name("s", there)))
     attributes = {"family": "hyperx", "sizes": list(sizes), "p": p, "routing": "shortest-path"}
-    return _direct(f"hyperx:{written},{p}", switches, pairs, p, attributes, capacity_bps, delay_s)
+    return _direct(f"hyperx:{written},{p}", switches, pairs, attributes, capacity_bps, delay_s)
 
 
 def _direct(
     name: str,
     switches: Sequence[Node],
     pairs: Sequence[tuple[str, str]],
-    p: int,
-    attributes: dict[str, object],
+    attributes: dict[str, Any],
     capacity_bps: float,
     delay_s: float,
 ) -> Network:
-    """Switches with p hosts each, and the cables between them."""
+    """Switches, each with as many hosts as the attribute ``p`` says, and the cables between them."""
+    p = int(attributes["p"])
     links: list[Link] = []
     for one, other in pairs:
         links += two_way(one, other, capacity_bps=capacity_bps, delay_s=delay_s)

@@ -17,16 +17,16 @@ MAX_PERIOD = 256
 
 
 class RegularPiece:
-    """`count` runs of `run_bytes` in a subfile, each `step` behind the one before; in memory from `source`, `source_step` apart."""
+    """`count` runs of `run_bytes`: where the first begins and how far apart they are (bytes), ``at`` in the subfile, ``source`` in memory."""
 
     way = "strided"
     alike = True
 
     def __init__(
-        self, subfile: int, run_bytes: int, count: int, *, low: int, step: int, source: int, source_step: int
+        self, subfile: int, run_bytes: int, count: int, *, at: tuple[int, int], source: tuple[int, int]
     ) -> None:
         self.subfile, self._run_bytes, self.run_count = subfile, run_bytes, count
-        self._low, self._step, self._source, self._source_step = low, step, source, source_step
+        (self._low, self._step), (self._source, self._source_step) = at, source
         self.size = run_bytes * count
 
     @property
@@ -76,8 +76,9 @@ class RegularPiece:
         if inside or end % self._run_bytes:
             return self.listed().part(start, end)
         return RegularPiece(
-            self.subfile, self._run_bytes, end // self._run_bytes - first, low=self._low + first * self._step,
-            step=self._step, source=self._source + first * self._source_step, source_step=self._source_step,
+            self.subfile, self._run_bytes, end // self._run_bytes - first,
+            at=(self._low + first * self._step, self._step),
+            source=(self._source + first * self._source_step, self._source_step),
         )  # fmt: skip
 
     def listed(self) -> ListedPiece:
@@ -123,8 +124,8 @@ def regular_pieces(requests: Requests, layout: Layout, subfile: int) -> Sequence
     return [
         RegularPiece(
             subfile, size, (len(requests) - 1 - number) // period + 1,
-            low=layout.share(first + number * distance, subfile), step=step,
-            source=memory + number * source_step, source_step=period * source_step,
+            at=(layout.share(first + number * distance, subfile), step),
+            source=(memory + number * source_step, period * source_step),
         )
         for number in mine
     ]  # fmt: skip

@@ -99,10 +99,9 @@ def _frames(
 
 
 def _check(options: StripingOptions) -> None:
-    if not 1 <= options.stripe_unit <= MAX_FILE_BYTES:
-        raise InputError(f"--stripe-unit {options.stripe_unit}: give bytes, 1 to {MAX_FILE_BYTES}")
-    if not 1 <= options.file_bytes <= MAX_FILE_BYTES:
-        raise InputError(f"--file-size {options.file_bytes}: give bytes, 1 to {MAX_FILE_BYTES}")
+    for option, size_bytes in (("--stripe-unit", options.stripe_unit), ("--file-size", options.file_bytes)):
+        if not 1 <= size_bytes <= MAX_FILE_BYTES:
+            raise InputError(f"{option} {size_bytes}: give bytes, 1 to {MAX_FILE_BYTES}")
     if not options.link_rate_bps > 0:
         raise InputError(f"--link-rate {options.link_rate_bps:g}: give bits a second, more than 0")
     if options.schedule not in ("none", "liquid", "file"):
@@ -117,9 +116,8 @@ def _check(options: StripingOptions) -> None:
         raise InputError(
             "--no-optimise sends a message a fragment, which has no place in a schedule; leave out --schedule and --switching"
         )
-    for name in options.without:
-        if name not in OPTIMISATIONS:
-            raise InputError(f"--without {name!r}: give {', '.join(OPTIMISATIONS)}")
+    if unknown := [name for name in options.without if name not in OPTIMISATIONS]:
+        raise InputError(f"--without {unknown[0]!r}: give {', '.join(OPTIMISATIONS)}")
     if options.without and (not options.optimise or options.schedule != "none" or options.switching != "packet"):
         raise InputError(
             "--without is for one call an operation in packets; leave out --no-optimise, --schedule and --switching"

@@ -71,7 +71,7 @@ def parse_yaml(text: str) -> Any:
     loader = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
     root = _Open([], None)
     inside = [root]
-    anchors: dict[str, tuple[Any, int]] = {}
+    anchors: dict[str | None, tuple[Any, int]] = {}  # None: of all that have no name, for which no alias stands
     try:
         for event in yaml.parse(text, Loader=loader):
             kind, line = type(event).__name__, event.start_mark.line + 1
@@ -81,13 +81,11 @@ def parse_yaml(text: str) -> Any:
                 inside.append(_Open({} if kind.startswith("Map") else [], event.anchor))
             elif kind in ("MappingEndEvent", "SequenceEndEvent"):
                 done = inside.pop()
-                if done.anchor:
-                    anchors[done.anchor] = (done.value, done.size)
+                anchors[done.anchor] = (done.value, done.size)
                 inside[-1].take(done.value, done.size, line)
             elif kind == "ScalarEvent":
                 value = None if event.implicit[0] and event.value in ("", "~", "null", "Null", "NULL") else event.value
-                if event.anchor:
-                    anchors[event.anchor] = (value, 1)
+                anchors[event.anchor] = (value, 1)
                 inside[-1].take(value, 1, line)
             elif kind == "AliasEvent":
                 if event.anchor not in anchors:

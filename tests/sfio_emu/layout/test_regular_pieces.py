@@ -85,7 +85,7 @@ def test_interleaved_stripe_units_are_regular_on_every_subfile_and_others_are_li
 
 def test_as_many_whole_runs_as_fit_a_message() -> None:
     for run_bytes in (1, 75):
-        piece = RegularPiece(0, run_bytes, 40, low=0, step=300, source=0, source_step=225)
+        piece = RegularPiece(0, run_bytes, 40, at=(0, 300), source=(0, 225))
         for room in range(120, 5000, 37):
             size = piece.fitting(room)
             assert size % run_bytes == 0 and piece.part(0, size).cost_bytes <= room
