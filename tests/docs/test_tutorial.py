@@ -104,6 +104,7 @@ def test_the_tutorial_in_virtual_time(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 @pytest.mark.emulation
+@pytest.mark.unclocked
 @pytest.mark.timeout(900)
 def test_the_tutorial_on_switches(tmp_path: Path) -> None:
     if shutil.which("ovs-vswitchd") is None and not Path("/usr/sbin/ovs-vswitchd").exists():

@@ -93,6 +93,7 @@ def left_behind() -> list[int]:
     return counts
 
 
+@pytest.mark.unclocked
 def test_connections_of_a_run_are_gone_with_it_and_say_no_goodbyes_in_the_next(sandboxed: Callable[..., Any]) -> None:
     in_the_run, after = sandboxed(left_behind)
     assert in_the_run >= 9 + 9 and after == 0
@@ -142,6 +143,7 @@ def test_a_cut_link_tears_circuits_down_and_repeats_transfers_on_the_other_path(
     timely(run)
 
 
+@pytest.mark.unclocked
 def test_a_cut_without_another_path_is_reported(sandboxed: Callable[..., Any]) -> None:
     (row,) = sandboxed(carried, ["circuit"], None, {"size": 500_000, "cut": [[["s1", "r0", 0], 0.05]]})
     assert row["failure"] is not None and "s1->r0" in row["failure"] and "->r0" in row["failure"]

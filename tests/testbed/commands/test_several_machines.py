@@ -108,6 +108,7 @@ def test_a_machine_killed_in_mid_run_is_named_and_nothing_is_left(tmp_path: Path
     ],
 )
 @pytest.mark.emulation
+@pytest.mark.unclocked
 def test_what_cannot_be_is_refused_in_one_line(
     words: tuple[str, ...], code: int, said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -64,6 +64,7 @@ def test_written(words: list[str], special: Path, capsys: pytest.CaptureFixture[
 
 
 @pytest.mark.emulation
+@pytest.mark.unclocked
 @pytest.mark.parametrize(
     "words",
     [["up", "crossbar:2", "--pcap", "t0->s1=FILE"], ["bulk", "crossbar:2", "--store", "FILE"]],

@@ -122,6 +122,7 @@ def wiring() -> Any:
     return wire(small_network(), ["x"])
 
 
+@pytest.mark.unclocked
 def test_ports_and_datapath_ids_are_those_of_the_wiring(surveyed: dict[str, Any], wiring: Any) -> None:
     for switch in wiring.switches:
         assert f"dpid:{switch.dpid:016x}" in surveyed["ports"][switch.name]
@@ -135,6 +136,7 @@ def test_ports_and_datapath_ids_are_those_of_the_wiring(surveyed: dict[str, Any]
                 assert f" {port}({interface}): " in surveyed["ports"][device]
 
 
+@pytest.mark.unclocked
 def test_hosts_have_the_addresses_of_the_wiring_and_know_all_others(surveyed: dict[str, Any], wiring: Any) -> None:
     for host in wiring.hosts:
         interface = next(i for i in surveyed["hosts"][host.name]["link"] if i["ifname"] == f"{host.name}-eth0")
@@ -145,6 +147,7 @@ def test_hosts_have_the_addresses_of_the_wiring_and_know_all_others(surveyed: di
         assert neighbours == {h.ip: h.mac for h in wiring.hosts if h is not host}
 
 
+@pytest.mark.unclocked
 def test_every_sending_end_has_its_links_rate_and_outside_hosts_none(surveyed: dict[str, Any], wiring: Any) -> None:
     rates = {q["dev"]: q["options"]["rate"] * 8 for q in surveyed["queues"] if q["kind"] == "tbf"}
     for host in wiring.hosts:
@@ -160,6 +163,7 @@ def test_every_sending_end_has_its_links_rate_and_outside_hosts_none(surveyed: d
     assert not any("h_x" in name for name in rates)  # h_x stands for switch x
 
 
+@pytest.mark.unclocked
 def test_network_that_is_stopped_leaves_no_interface(surveyed: dict[str, Any]) -> None:
     assert [name for name in surveyed["left"] if name != "lo"] == []
     assert surveyed["controller"] == ""
@@ -404,6 +408,7 @@ def test_wrong_use_is_told_in_one_line(sandboxed: Callable[..., Any]) -> None:
     assert "h77" in said[2]
 
 
+@pytest.mark.unclocked
 def test_network_outside_the_sandbox_is_refused(wiring: Any) -> None:
     from testbed.emulation.network.emulated_network import EmulatedNetwork
     from testbed.errors import CapabilityError

@@ -75,6 +75,7 @@ def networks_one_after_the_other() -> list[list[str]]:
 
 
 @pytest.mark.emulation
+@pytest.mark.unclocked
 def test_daemons_of_a_network_that_is_gone_take_no_orders(sandboxed: Callable[..., Any]) -> None:
     found = sandboxed(networks_one_after_the_other)
     assert [len(names) for names in found] == [1, 3, 1], found
