@@ -134,7 +134,7 @@ class Registry(Generic[T]):
                 broken = f"it does not load (it ends the program: {error})"
         self._plugins[key] = Plugin(group=plugin.group, name=plugin.name, package=plugin.package, broken=broken)
 
-    def _guarded(self, plugin: Plugin, thing: Any) -> Any:
+    def _guarded(self, plugin: Plugin, thing: object) -> Any:
         """A function whose unexpected errors name its package; anything else as it is."""
         if isinstance(thing, type) or not callable(thing):
             return thing

@@ -18,7 +18,7 @@ MOST_SYMBOL_BYTES = 65_535
 _BYTES = (bytes, bytearray, memoryview)
 
 
-def whole(value: Any, what: str, least: int, most: int) -> int:
+def whole(value: object, what: str, least: int, most: int) -> int:
     """The whole number; numpy's are whole numbers, a truth value and 2.0 are none."""
     number = int(value) if isinstance(value, Integral) and not isinstance(value, bool) else None
     if number is None or not least <= number <= most:
@@ -31,12 +31,12 @@ def plain(values: Collection[Any], kind: type) -> bool:
     return [*map(type, values)].count(kind) == len(values)
 
 
-def symbol_bytes_of(value: Any) -> int:
+def symbol_bytes_of(value: object) -> int:
     """The size of a symbol."""
     return whole(value, "symbol_bytes", 1, MOST_SYMBOL_BYTES)
 
 
-def octets(value: Any, what: str, length: int | None = None) -> None:
+def octets(value: object, what: str, length: int | None = None) -> None:
     """Raise FecError unless the value is bytes, one or more, or as many as ``length``."""
     if not isinstance(value, _BYTES) or (
         isinstance(value, memoryview) and not (value.itemsize == 1 and value.contiguous)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -63,7 +63,7 @@ class Unit:
     draw: int
 
 
-def parse_campaign(document: Any, where: str) -> Campaign:
+def parse_campaign(document: object, where: str) -> Campaign:
     """The campaign a document describes; ``where`` names the file in errors.
 
     Raises InputError: not a table, a key that is unknown (names the nearest), missing, or of a wrong kind or range.
@@ -110,13 +110,13 @@ def units(campaign: Campaign) -> tuple[Unit, ...]:
     )
 
 
-def _text(value: Any, where: str) -> str:
+def _text(value: object, where: str) -> str:
     if not isinstance(value, str) or not value:
         raise InputError(f"{where}: give text, not {value!r}")
     return value
 
 
-def _name(value: Any, where: str) -> str:
+def _name(value: object, where: str) -> str:
     name = _text(value, where)
     if not all(c.isalnum() or c in "._-" for c in name) or not name[0].isalnum() or len(name) > 80:
         raise InputError(
@@ -125,18 +125,18 @@ def _name(value: Any, where: str) -> str:
     return name
 
 
-def _list(value: Any, where: str) -> list[Any]:
+def _list(value: object, where: str) -> list[Any]:
     if not isinstance(value, list) or not value:
         raise InputError(f"{where}: give a list with at least one entry, not {value!r}")
     return value
 
 
-def _texts(value: Any, where: str) -> tuple[str, ...]:
+def _texts(value: object, where: str) -> tuple[str, ...]:
     return tuple(_text(entry, where) for entry in _list([value] if isinstance(value, str) else value, where))
 
 
-def _whole(least: int) -> Any:
-    def read(value: Any, where: str) -> tuple[int, ...]:
+def _whole(least: int) -> Callable[[object, str], tuple[int, ...]]:
+    def read(value: object, where: str) -> tuple[int, ...]:
         found: list[int] = []
         for entry in _list(value, where) if not isinstance(value, (int, str)) else [value]:
             found += _range(entry, where) if isinstance(entry, str) else [entry]
@@ -159,8 +159,8 @@ def _range(text: str, where: str) -> list[int]:
     return list(range(int(first), int(last) + 1))
 
 
-def _numbers(least: float, below: float, *, open_below: bool) -> Any:
-    def read(value: Any, where: str) -> tuple[float, ...]:
+def _numbers(least: float, below: float, *, open_below: bool) -> Callable[[object, str], tuple[float, ...]]:
+    def read(value: object, where: str) -> tuple[float, ...]:
         entries = [value] if isinstance(value, (int, float)) else _list(value, where)
         for entry in entries:
             good = isinstance(entry, (int, float)) and not isinstance(entry, bool) and least <= entry < below
@@ -171,7 +171,7 @@ def _numbers(least: float, below: float, *, open_below: bool) -> Any:
     return read
 
 
-def _booleans(value: Any, where: str) -> tuple[bool, ...]:
+def _booleans(value: object, where: str) -> tuple[bool, ...]:
     entries = [value] if isinstance(value, bool) else _list(value, where)
     if not all(isinstance(entry, bool) for entry in entries):
         raise InputError(f"{where}: give true, false or both in a list")
@@ -191,13 +191,13 @@ def _pairs(value: Any, where: str) -> tuple[tuple[str, str], ...] | int:
     return tuple((a, b) for a, b in value)
 
 
-def _count(value: Any, where: str) -> int:
+def _count(value: object, where: str) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         raise InputError(f"{where}: {value!r} is no whole number of at least 1")
     return value
 
 
-def _claims(value: Any, where: str) -> tuple[Claim, ...]:
+def _claims(value: object, where: str) -> tuple[Claim, ...]:
     found = []
     for entry in _list(value, where):
         if not isinstance(entry, Mapping):
@@ -218,7 +218,7 @@ def _claims(value: Any, where: str) -> tuple[Claim, ...]:
     return tuple(found)
 
 
-_READ: Mapping[str, Any] = {
+_READ: Mapping[str, Callable[[Any, str], object]] = {
     "name": _name,
     "networks": _texts,
     "methods": _texts,

@@ -84,7 +84,7 @@ def no_faults(text: str) -> bool:
     return text.strip() == "none" or text.split() in (["[]"], ["[", "]"])
 
 
-def parse_link(text: Any, network: Network) -> LinkId:
+def parse_link(text: object, network: Network) -> LinkId:
     """``a->b``, ``a->b#key`` or ``a-b`` to a link of the network; InputError where there is none."""
     if not isinstance(text, str):
         raise InputError(f"link {text!r} is no link of {network.name!r}; write it a->b")
@@ -214,7 +214,7 @@ def parse_moment(text: str, where: str, network: Network) -> tuple[str, float]:
     return read_node(node, network) if named else node.strip(), at_s
 
 
-def parse_fault_document(document: Any, network: Network, where: str, folder: Path | None = None) -> tuple[Fault, ...]:
+def parse_fault_document(document: object, network: Network, where: str, folder: Path | None = None) -> tuple[Fault, ...]:
     """Faults from a JSON document, by start: a list, or {"faults": list}, of {"link": "a->b", "kind", "start_s", "stop_s", ...},
     {"node": "a", "start_s", "stop_s"} (all its cables) and {"flapping": "a->b", "period_s", "down_s", "start_s", "stop_s"}.
 

@@ -267,7 +267,7 @@ class LiveView:
         )
 
 
-def _shown(value: Any) -> Any:
+def _shown(value: object) -> Any:
     """The value with every text in it printable, as the drawing's own names are (``report.markup``)."""
     if isinstance(value, Mapping):
         return {printable(key): _shown(one) for key, one in value.items()}

@@ -70,7 +70,7 @@ def parse_machines(text: str) -> MachinesRequest:
 def read_place(text: str, where: str) -> dict[str, Any]:
     """The document of ``--place``. InputError where it is none."""
     try:
-        document: Any = json.loads(text)
+        document: object = json.loads(text)
     except ValueError as error:
         raise InputError(f"{where}: not JSON ({error})") from None
     if not isinstance(document, dict):

@@ -33,7 +33,7 @@ class Request:
 class Answer:
     """A value, or the kind and words of an error."""
 
-    value: Any = None
+    value: object = None
     error: tuple[str, str] | None = None
 
     def unpacked(self, machine: str) -> Any:

@@ -64,7 +64,7 @@ def _located(where: str, mend: str = "") -> Iterator[None]:
         raise InputError(f"{where}: {error}" + (f"; {mend}" if mend else "")) from None
 
 
-def json_ready(value: Any, *, without: type | tuple[type, ...] = ()) -> Any:
+def json_ready(value: object, *, without: type | tuple[type, ...] = ()) -> Any:
     """The value as JSON takes it: fractions as text, tuples as lists, dataclasses as objects, numbers that are not finite as None.
 
     Fields of dataclasses whose value is of the type ``without`` are left out; ``from_json`` is given them back.
@@ -87,7 +87,7 @@ def json_ready(value: Any, *, without: type | tuple[type, ...] = ()) -> Any:
     return str(value)
 
 
-def from_json(kind: type[T], document: Any, where: str, given: Mapping[type, Any] | None = None) -> T:
+def from_json(kind: type[T], document: object, where: str, given: Mapping[type, Any] | None = None) -> T:
     """The dataclass that ``json_ready`` wrote. A field with a default may be absent; keys that it does not know are left out.
 
     ``given``: values of the types that the document does not hold. Raises InputError, which begins with ``where`` and the key,
@@ -104,7 +104,7 @@ def from_json(kind: type[T], document: Any, where: str, given: Mapping[type, Any
     return value
 
 
-def _read(kind: Any, value: Any, where: str, given: Mapping[type, Any]) -> Any:
+def _read(kind: Any, value: object, where: str, given: Mapping[type, Any]) -> Any:
     """The value as the annotation ``kind`` says: X | None, X | Y | None, tuple, Literal, a dataclass, or one of the plain kinds."""
     origin, inside = get_origin(kind), get_args(kind)
     if NoneType in inside:
@@ -137,7 +137,7 @@ def _read(kind: Any, value: Any, where: str, given: Mapping[type, Any]) -> Any:
     return _fraction(value, where) if kind is Fraction else value
 
 
-def _read_fields(kind: Any, document: Any, where: str, given: Mapping[type, Any]) -> Any:
+def _read_fields(kind: Any, document: object, where: str, given: Mapping[type, Any]) -> Any:
     if not isinstance(document, Mapping):
         raise InputError(f"{where}: not a JSON object")
     hints = _hints(kind)
@@ -182,7 +182,7 @@ def _fraction(value: Any, where: str) -> Fraction:
         raise _wrong(value, where, 'a fraction such as "1/3"') from None
 
 
-def _is_number(value: Any) -> bool:
+def _is_number(value: object) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and -1e300 < value < 1e300
 
 
@@ -197,6 +197,6 @@ _PLAIN: Mapping[Any, tuple[Callable[[Any], bool], str]] = {
 """How each plain kind of value is told, and what it is called."""
 
 
-def _wrong(value: Any, where: str, wanted: str) -> InputError:
+def _wrong(value: object, where: str, wanted: str) -> InputError:
     shown = repr(value)
     return InputError(f"{where}: {shown[:40] + ('…' if len(shown) > 40 else '')} is not {wanted}")

@@ -185,7 +185,7 @@ def _words(name: str) -> str:
     return name.replace("_", " ")
 
 
-def _value(value: Any) -> str:
+def _value(value: object) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, float):
@@ -231,7 +231,7 @@ def _short_records(part: SessionRun) -> list[Any]:
     return records + ([record_to_json(part.summary)] if part.summary else [])
 
 
-def _raw(title: str, document: Any) -> Markup | None:
+def _raw(title: str, document: object) -> Markup | None:
     if not document:
         return None
     written = json.dumps(document, indent=1, ensure_ascii=False)

@@ -45,7 +45,7 @@ def column(name: str, values: Sequence[Any]) -> tuple[str, float]:
     return f"{words} ({unit})", factor
 
 
-def cell(value: Any, factor: float = 1.0) -> str:
+def cell(value: object, factor: float = 1.0) -> str:
     """A value in words, nothing cut in the middle of it.
 
     >>> cell(49887400.1, 1e6), cell(None), cell(True), cell([1, 2.5]), cell(list(range(9))), cell({"a": 1})
@@ -66,14 +66,14 @@ def cell(value: Any, factor: float = 1.0) -> str:
     return str(value)
 
 
-def is_series(value: Any) -> bool:
+def is_series(value: object) -> bool:
     """Whether a value is a series or a structure, of which a table can say nothing: it is drawn, and whole in the file of points."""
     return isinstance(value, dict) or (
         isinstance(value, (list, tuple)) and (len(value) > MAX_SHOWN or any(map(_nested, value)))
     )
 
 
-def _nested(value: Any) -> bool:
+def _nested(value: object) -> bool:
     return isinstance(value, (dict, list, tuple))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from calendar import month_name
 from collections.abc import Sequence
 from datetime import datetime
 
@@ -158,7 +159,7 @@ def when(iso: str) -> str:
     except ValueError:
         return iso
     zone = at.tzname() or ""
-    return f"{at.day} {_MONTHS[at.month - 1]} {at.year}, {at:%H:%M} {zone.replace('UTC+00:00', 'UTC')}".strip()
+    return f"{at.day} {month_name[at.month]} {at.year}, {at:%H:%M} {zone.replace('UTC+00:00', 'UTC')}".strip()
 
 
 def counted(count: int, noun: str) -> str:
@@ -171,22 +172,6 @@ def listed(words: Sequence[str], most: int) -> str:
     if len(words) > most:
         return ", ".join(words[:most]) + f" and {len(words) - most} more"
     return " and ".join(filter(None, (", ".join(words[:-1]), words[-1]))) if words else ""
-
-
-_MONTHS = (
-    "January",
-    "February",
-    "March",
-    "April",
-    "May",
-    "June",
-    "July",
-    "August",
-    "September",
-    "October",
-    "November",
-    "December",
-)
 
 
 def over_bound(fault: FaultRecord) -> str:

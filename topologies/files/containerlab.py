@@ -56,13 +56,13 @@ def containerlab_document(text: str, notes: list[str]) -> JsonObject:
     return {"directed": False, "multigraph": True, "graph": graph, "nodes": nodes, "links": links}
 
 
-def _table(value: Any, where: str) -> Table:
+def _table(value: object, where: str) -> Table:
     if not isinstance(value, Mapping):
         raise TopologyError(f"{where}: give a table, as containerlab's topology files have")
     return value
 
 
-def _node(topology: Table, label: str, node: Any) -> JsonObject:
+def _node(topology: Table, label: str, node: object) -> JsonObject:
     """The node with its own kind, else its group's, else the default."""
     where = f"topology.nodes.{label[:60]}"
     fields = {} if node is None else dict(_table(node, where))
@@ -79,7 +79,7 @@ def _node(topology: Table, label: str, node: Any) -> JsonObject:
     return {**fields, **theirs, "id": label, "kind": "host" if kind == HOST_KIND else "switch"}
 
 
-def _link(entry: Any, where: str, nodes: Table, used: dict[str, str]) -> JsonObject | str:
+def _link(entry: object, where: str, nodes: Table, used: dict[str, str]) -> JsonObject | str:
     """The link, or the one end in the network of a link that leaves it. ``used``: which link has each interface."""
     fields = dict(entry) if isinstance(entry, Mapping) else {}
     single = fields.pop("endpoint", None)
@@ -98,7 +98,7 @@ def _link(entry: Any, where: str, nodes: Table, used: dict[str, str]) -> JsonObj
     return {**fields, "source": names[0], "target": names[1]}
 
 
-def _end(end: Any, where: str, used: dict[str, str]) -> str:
+def _end(end: object, where: str, used: dict[str, str]) -> str:
     """The node of an end in the short form (``"node:interface"``) or the long one (``{node:, interface:}``)."""
     if isinstance(end, Mapping):
         name, interface = end.get("node"), end.get("interface")

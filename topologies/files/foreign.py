@@ -42,7 +42,7 @@ Kept = dict[str, dict[str, None]]
 """Names of attributes by where they stand: graph, nodes, links; and those that were left out."""
 
 
-def adapted(document: Any, notes: list[str]) -> Any:
+def adapted(document: object, notes: list[str]) -> Any:
     """The document as ``parse_document`` takes it; what was done to it is added to ``notes``.
 
     Done: capacities and delays with units, ``LinkSpeedRaw``; ids that are lists or floats; nodes named by ``name``
@@ -136,7 +136,7 @@ def _attributes(entry: Fields, scope: str, place: str, kept: Kept) -> Fields:
     return fields
 
 
-def _is_finite(value: Any) -> bool:
+def _is_finite(value: object) -> bool:
     """Whether no number of a value, in lists and tables too, is infinite or none."""
     waiting = [value]
     while waiting:
@@ -198,7 +198,7 @@ def _name_nodes(nodes: list[Any], links: list[Any], notes: list[str]) -> None:
     _by_position(tables, [link for link in links if isinstance(link, dict)], notes)
 
 
-def _id_text(value: Any, deep: int = 4) -> str | None:
+def _id_text(value: object, deep: int = 4) -> str | None:
     """What a list of two or more parts, or a float, is called; None for any other value."""
     if isinstance(value, float) and math.isfinite(value):
         return str(int(value)) if value.is_integer() else repr(value)

@@ -96,7 +96,7 @@ def _scalar(word: str) -> str | int | float:
     return word
 
 
-def _fields(value: Any, where: str, *single: str) -> dict[str, Any]:
+def _fields(value: object, where: str, *single: str) -> dict[str, Any]:
     """The fields of a node or an edge; those that are ``single`` have one number or text each."""
     if not isinstance(value, dict):
         raise TopologyError(f"{where}: give a list in brackets")

@@ -31,14 +31,14 @@ def network_schema() -> JsonObject:
     return read_schema("topologies.files", "network")
 
 
-def refuse_unknown_keys(document: Any, schema: Json, where: str = "") -> None:
+def refuse_unknown_keys(document: object, schema: Json, where: str = "") -> None:
     """Raise TopologyError for the first key that the schema does not know: its place, the key, and the nearest one known."""
     for place, key, known in unknown_keys(document, schema, schema, where):
         start = f"{place}: " if place else ""
         raise TopologyError(f"{start}unknown key {str(key)[:60]!r}; {_advice(str(key), known)}")
 
 
-def unknown_keys(value: Any, schema: Json, root: Json, place: str) -> Iterator[tuple[str, str, Json]]:
+def unknown_keys(value: object, schema: Json, root: Json, place: str) -> Iterator[tuple[str, str, Json]]:
     """(place, key, known properties) of every unknown key, in the order of the document.
 
     Of several shapes in ``anyOf`` that value's is taken which fits its type and knows most of its keys.
@@ -71,12 +71,12 @@ def _resolved(schema: Json, root: Json) -> Json:
     return schema
 
 
-def _fits(value: Any, schema: Json) -> bool:
+def _fits(value: object, schema: Json) -> bool:
     kind = "object" if isinstance(value, Mapping) else "array" if isinstance(value, (list, tuple)) else None
     return schema.get("type", kind) == kind if kind else schema.get("type") not in ("object", "array")
 
 
-def _likeness(value: Any, schema: Json) -> tuple[bool, int]:
+def _likeness(value: object, schema: Json) -> tuple[bool, int]:
     """Whether every required key is there, and how many keys are known."""
     if not isinstance(value, Mapping):
         return True, 0

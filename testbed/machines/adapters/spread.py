@@ -165,7 +165,7 @@ class SpreadNetwork:
             if fault.impairments:
                 self.set_impairments(fault.link, fault.impaired_by, fault.direction)
 
-    def _at_ends(self, link: LinkId, direction: Direction, function: Callable[..., float], value: Any) -> float:
+    def _at_ends(self, link: LinkId, direction: Direction, function: Callable[..., float], value: object) -> float:
         """At both ends of the cable, or where the link is sent onto, at one moment, or at once where one machine has all of it.
 
         When it was in force for what is sent onto the link: a cable is cut with its first end and mended with its last.

@@ -11,7 +11,7 @@ from testbed.model.schemas import refuse_unknown
 from topologies.network import Network
 
 
-def parse_placement(document: Any, network: Network, where: str, *, machines: int | None = None) -> Placement:
+def parse_placement(document: object, network: Network, where: str, *, machines: int | None = None) -> Placement:
     """The placement of a document (``testbed schema placement``). ``machines``: how many there are, where that is known.
 
     InputError names the file and what is wrong in it: a node that there is not, that lies twice, or nowhere.

@@ -38,7 +38,7 @@ class CarriedLoad:
         return dict(vars(self))
 
 
-def parse_carried_load(document: Any) -> CarriedLoad | None:
+def parse_carried_load(document: object) -> CarriedLoad | None:
     """None for what is no carried load."""
     if not isinstance(document, Mapping) or document.keys() != CarriedLoad.__annotations__.keys():
         return None

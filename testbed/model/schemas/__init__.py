@@ -16,7 +16,7 @@ def schema_of(kind: str) -> dict[str, Any]:
     return network_schema() if kind == "network" else read_schema(__name__, kind)
 
 
-def refuse_unknown(document: Any, kind: str, where: str) -> None:
+def refuse_unknown(document: object, kind: str, where: str) -> None:
     """Raise InputError, which begins with ``where``, for the first key of a document that its kind's schema does not know."""
     try:
         refuse_unknown_keys(document, schema_of(kind))

@@ -75,7 +75,7 @@ def parse_matrix(text: str, network: Network, where: str) -> DemandMatrix:
         raise InputError(f"{where}: {error}") from None
 
 
-def _of_json(document: Any, where: str) -> dict[Pair, float]:
+def _of_json(document: object, where: str) -> dict[Pair, float]:
     refuse_unknown(document, "demands", where)
     if isinstance(document, Mapping) and isinstance(document.get("demands"), Sequence):
         document = document["demands"]

@@ -101,7 +101,7 @@ def _moved(
         yield "->".join(names)
 
 
-def parse_pairs(document: Any, network: Network, where: str) -> list[tuple[str, str]]:
+def parse_pairs(document: object, network: Network, where: str) -> list[tuple[str, str]]:
     """Pairs of a pattern file, ``[["h0", "h1"], ...]`` or ``{"pairs": [...]}``. InputError names the pair that is none."""
     refuse_unknown(document, "pattern", where)
     listed = document.get("pairs") if isinstance(document, dict) else document
