@@ -39,7 +39,6 @@ def main(argv: Sequence[str] | None = None) -> int:
             print(f"set-up of emulated networks: not measured, {obstacle}")
             return 0
         sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-        from tests.helpers.sandboxes import run_in_sandbox
 
         words = [sys.executable, __file__, *(sys.argv[1:] if argv is None else argv)]
         done = run_in_sandbox(words, timeout_s=900)

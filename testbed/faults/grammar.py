@@ -28,7 +28,6 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from testbed.errors import InputError
 from testbed.faults.cable_faults import cable_fault, check_faults, intermittent_faults, random_faults

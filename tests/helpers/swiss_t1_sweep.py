@@ -16,7 +16,7 @@ from testbed.compile import compiled_entry
 from testbed.scheduling.fast.class_steps import SwitchPairs, search_classes
 from testbed.scheduling.fast.steps import Ints, LinkSets
 
-SWITCHES, NODES_EACH = 8, 4
+SWITCHES = 8
 LIQUID, NOT_FOUND, WRONG = 1, 0, -1
 _STEPS, _ATTEMPTS = 3_000, 12
 

@@ -11,7 +11,6 @@ import json
 from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib.resources import files
-from typing import Any
 
 from topologies.errors import TopologyError
 from topologies.json_types import Json, JsonObject

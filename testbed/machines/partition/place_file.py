@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from testbed.errors import InputError
 from testbed.machines.partition.cells import cells_of
 from testbed.machines.placement import Placement
