@@ -11,7 +11,6 @@ import random
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 
 from topologies.impairments import (
     OPPORTUNITY_BYTES,
@@ -84,32 +83,16 @@ def queue_bytes(capacity_bps: float) -> int:
 
 def _stage(one: Impairment, chance: random.Random, most_bytes: int) -> Stage:
     if isinstance(one, RandomLoss):
-        return partial(_lose, chance, one.fraction)
+        return lambda now, _: [] if chance.random() < one.fraction else [now]
     if isinstance(one, GilbertElliott):
         return _Chain(one, chance).pass_on
     if isinstance(one, ExtraDelay):
-        return partial(_delay, chance, one)
+        return lambda now, _: [now + one.mean_s + (one.jitter_s * (2 * chance.random() - 1) if one.jitter_s else 0.0)]
     if isinstance(one, Reordering):
-        return partial(_reorder, chance, one)
+        return lambda now, _: [now if chance.random() < one.fraction else now + one.delay_s]
     if isinstance(one, Duplication):
-        return partial(_duplicate, chance, one.fraction)
+        return lambda now, _: [now, now] if chance.random() < one.fraction else [now]
     return _Opportunities(one, most_bytes).pass_on
-
-
-def _lose(chance: random.Random, fraction: float, now: float, _: int) -> list[float]:
-    return [] if chance.random() < fraction else [now]
-
-
-def _delay(chance: random.Random, one: ExtraDelay, now: float, _: int) -> list[float]:
-    return [now + one.mean_s + (one.jitter_s * (2 * chance.random() - 1) if one.jitter_s else 0.0)]
-
-
-def _reorder(chance: random.Random, one: Reordering, now: float, _: int) -> list[float]:
-    return [now if chance.random() < one.fraction else now + one.delay_s]
-
-
-def _duplicate(chance: random.Random, fraction: float, now: float, _: int) -> list[float]:
-    return [now, now] if chance.random() < fraction else [now]
 
 
 class _Chain:
