@@ -40,6 +40,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             return 0
         sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+        from tests.helpers.sandboxes import run_in_sandbox
+
         words = [sys.executable, __file__, *(sys.argv[1:] if argv is None else argv)]
         done = run_in_sandbox(words, timeout_s=900)
         print(done.stdout, end="")

@@ -33,7 +33,8 @@ def outcome_figures(rows: Sequence[Row], patterns: Mapping[str, str], senders: S
         (line, column), (key, words) = divmod(number, len(named)), MEASURES[number // len(named)]
         for sender in senders:
             _line(axes, rows, named[column], sender, lambda row, key=key: 100 * row[key])
-        _label(axes, words, named[column], patterns, first=not line, last=line == len(MEASURES) - 1, left=not column)
+        across = patterns[named[column]] if line == len(MEASURES) - 1 else ""
+        axes.set(title="" if line else named[column], xlabel=across, ylabel="" if column else words)
     for axes in every[:: len(named)]:
         axes.set_ylim(bottom=0)  # last: it ends the scaling of the whole row
     _legend(figure, every[0], senders)
@@ -51,19 +52,12 @@ def _decode_figure(rows: Sequence[Row], patterns: Mapping[str, str], senders: Se
             "median time from a failure to the\nfirst block that decodes, ms",
             "failures during which\nno block decodes, %",
         )
-        _label(axes, words[line], named[column], patterns, first=not line, last=bool(line), left=not column)
+        across = patterns[named[column]] if line else ""
+        axes.set(title="" if line else named[column], xlabel=across, ylabel="" if column else words[line])
     every[0].set_ylim(bottom=0)
     every[-1].set_ylim(-4, 104)
     _legend(figure, every[0], senders)
     return figure
-
-
-def _label(
-    axes: Any, words: str, pattern: str, patterns: Mapping[str, str], *, first: bool, last: bool, left: bool
-) -> None:
-    """What a panel's place in the grid has it say."""
-    title, across = pattern if first else "", patterns[pattern] if last else ""
-    axes.set(title=title, xlabel=across, ylabel=words if left else "")
 
 
 def _legend(figure: Any, axes: Any, senders: Sequence[str]) -> None:
