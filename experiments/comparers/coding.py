@@ -32,7 +32,6 @@ RATE_PPS, PACKETS, FAULT_S, BYTES = 200.0, 1200, (2.0, 4.0), 16
 BUDGET = (BLOCK - SOURCE) / BLOCK
 """Of all packets: the loss that the budget could carry if it were even."""
 LESS, SOONER, ANSWERED = 0.9, 0.8, 0.2
-
 Lost = Callable[[int, float], bool]
 """Of packet number, sent at a time."""
 Sent = Iterator[tuple[float, int, bytes | None, Mapping[int, bytes]]]

@@ -7,15 +7,21 @@ twice it, too, what balancing costs in four and eight times.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from experiments.interconnect.figures import LATENCY
 from experiments.interconnect.runs import measure_run
-from experiments.interconnect.samples import at_least, at_most, of_failures, safety_checks, stands_still
+from experiments.interconnect.samples import (
+    at_least,
+    at_most,
+    of_failures,
+    safety_checks,
+    stands_still,
+)
 from experiments.interconnect.traffic import drb_point, seeds_of
-from testbed.model.samples import Row, mean_of, spread, where
-from testbed.model.studies.study import Study
+from testbed.model.samples import mean_of, spread
+from testbed.model.studies.study import Figures, Points, Row, Rows, Study, where
 from testbed.model.verdict import Check, Verdict
 from testbed.report.drawing.charts import draw_bars
 
@@ -48,10 +54,10 @@ LONG = (4.0, 8.0)
 """Of ``SECONDS``, without failures and for the two whose latencies are compared: what balancing costs still falls in twice the time."""
 SEEN = 0.1
 """Per cent of latency, or points of performance, that doubling the time may move in any case."""
-Table = Mapping[str, Mapping[int, Sequence[Row]]]
+Table = Mapping[str, Mapping[int, Rows]]
 
 
-def points(quick: bool, seed: int) -> list[dict[str, Any]]:
+def points(quick: bool, seed: int) -> Points:
     """Every variant with three failures half-way and without, the same seeds in all; those that are judged in three lengths."""
     seeds = list(seeds_of(seed, quick))[: 2 if quick else 5]
     own = SECONDS / (64 if quick else 1)
@@ -74,7 +80,7 @@ def points(quick: bool, seed: int) -> list[dict[str, Any]]:
     ]
 
 
-def judge(rows: Sequence[Row]) -> Verdict:
+def judge(rows: Rows) -> Verdict:
     """Hysteresis keeps metapaths from coming and going; balancing costs little without failures; reuse saves escapes; in twice the time
     all is as it was."""
     short, table, doubled = (_table(rows, share) for share in SHARES)
@@ -85,35 +91,18 @@ def judge(rows: Sequence[Row]) -> Verdict:
     letter = "Algorithm 3.3 to the letter, Thl 2"
     checks = (
         *safety_checks(rows),
-        at_most(
-            "paths given up again over paths taken into use, without failures",
-            0.05,
-            back,
-            rival=spread(rival)[0],
-            rival_is=letter,
+        at_most("paths given up again over paths taken into use, without failures", 0.05, back).against(
+            spread(rival)[0], letter
         ),
         at_most(
-            "paths given up again for a thousand messages, without failures",
-            1.0,
-            _in_thousand(table[DEFAULT][0]),
-            rival=spread(_in_thousand(table[LETTER_2][0]))[0],
-            rival_is=letter,
+            "paths given up again for a thousand messages, without failures", 1.0, _in_thousand(table[DEFAULT][0])
+        ).against(spread(_in_thousand(table[LETTER_2][0]))[0], letter),
+        at_most("what load balancing costs without failures (% of latency)", 2.0, cost).against(
+            spread(dear)[0], letter
         ),
-        at_most(
-            "what load balancing costs without failures (% of latency)",
-            2.0,
-            cost,
-            rival=spread(dear)[0],
-            rival_is=letter,
-        ),
-        at_least(
-            "escapes that the reuse of notifications saves (%)",
-            10.0,
-            reused,
-            rival=0.0,
-            rival_is="none",
-            stated="an improvement (3.6.1), without a number",
-        ),
+        at_least("escapes that the reuse of notifications saves (%)", 10.0, reused)
+        .cites("an improvement (3.6.1), without a number")
+        .against(0.0, "none"),
         stands_still(
             f"what load balancing costs in {1e3 * LONG[0] * SECONDS:.0f} ms (% of latency)",
             1.0 / LONG[0],
@@ -154,12 +143,12 @@ def _performance_stands_still(short: Table, table: Table, doubled: Table) -> Che
     )
 
 
-def _given_up(runs: Sequence[Row]) -> list[float]:
+def _given_up(runs: Rows) -> list[float]:
     """Of each run: paths given up again over paths taken into use."""
     return [row["shrunk"] / max(row["grown"], 1) for row in runs]
 
 
-def _in_thousand(runs: Sequence[Row]) -> list[float]:
+def _in_thousand(runs: Rows) -> list[float]:
     """Of each run: paths given up for a thousand messages."""
     return [1e3 * row["shrunk"] / row["sent"] for row in runs]
 
@@ -176,12 +165,12 @@ def _saved(table: Table) -> list[float]:
     return [100.0 * (1.0 - a["escaped_share"] / b["escaped_share"]) for a, b in pairs]
 
 
-def _performance(found: Mapping[int, Sequence[Row]]) -> list[float]:
+def _performance(found: Mapping[int, Rows]) -> list[float]:
     """Of each seed, of messages made in the second half of the run (%)."""
     return of_failures([*found[0], *found[3]], lambda row: 3, "latency_later_s")[3]
 
 
-def _table(rows: Sequence[Row], share: float) -> dict[str, dict[int, list[Row]]]:
+def _table(rows: Rows, share: float) -> dict[str, dict[int, list[Row]]]:
     """Variant -> number of failures -> runs in order of seed, of that share of the time."""
     found: dict[str, dict[int, list[Row]]] = {}
     for row in where(rows, share=share):
@@ -190,7 +179,7 @@ def _table(rows: Sequence[Row], share: float) -> dict[str, dict[int, list[Row]]]
     return found
 
 
-def _told(name: str, found: Mapping[int, Sequence[Row]]) -> str:
+def _told(name: str, found: Mapping[int, Rows]) -> str:
     """A variant in words: latency of the second half, changes of metapaths, phases, reaction."""
 
     def mean(faults: int, field: str) -> float:
@@ -206,7 +195,7 @@ def _told(name: str, found: Mapping[int, Sequence[Row]]) -> str:
     )
 
 
-def figures(rows: Sequence[Row]) -> Mapping[str, Any]:
+def figures(rows: Rows) -> Figures:
     """Latency and escapes by variant."""
     table, title = _table(rows, 1.0), f"{NETWORK} at {LOAD} of a link a node"
     latency = {

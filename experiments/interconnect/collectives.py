@@ -5,16 +5,20 @@ A 32x32 torus, one root, 2 to 200 links failed from the start.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from experiments.interconnect.figures import PERFORMANCE
 from experiments.interconnect.runs import measure_run
-from experiments.interconnect.samples import at_least, performances, safety_checks
+from experiments.interconnect.samples import (
+    at_least,
+    performances,
+    safety_checks,
+)
 from experiments.interconnect.traffic import drb_point, seeds_of
-from testbed.model.samples import Row, mean_of, spread, where
-from testbed.model.studies.study import Study, option
+from testbed.model.samples import mean_of, spread
+from testbed.model.studies.study import Figures, Rows, Study, option, where
 from testbed.model.verdict import Verdict
 from testbed.report.drawing.charts import draw_lines
 
@@ -48,7 +52,7 @@ def points(quick: bool, seed: int, options: Options = Options()) -> list[dict[st
     return scatters if options.scatter else [*scatters, *runs("gather", counts, quick, **gather)]
 
 
-def judge(rows: Sequence[Row]) -> Verdict:
+def judge(rows: Rows) -> Verdict:
     """Sent = received; less than 1 % lost at every number of failures."""
     checks = safety_checks(rows)
     worst: dict[str, tuple[int, list[float]]] = {}
@@ -61,11 +65,10 @@ def judge(rows: Sequence[Row]) -> Verdict:
             f"{pattern}: performance at the worst number of failed links (%)",
             CLAIMED,
             values,
-            rival=98.0,
-            rival_is="what is promised of shapes of failed links on the same torus (5.6.2)",
-            stated="less than 1 % lost (5.6.3, Figure 5.31)",
             detail=f"worst at {count} links",
         )
+        .cites("less than 1 % lost (5.6.3, Figure 5.31)")
+        .against(98.0, "what is promised of shapes of failed links on the same torus (5.6.2)")
         for pattern, (count, values) in worst.items()
     ]
     note = (
@@ -81,7 +84,7 @@ def judge(rows: Sequence[Row]) -> Verdict:
     return Verdict(checks=tuple(checks), notes=(note, why, *_where_it_holds(rows)))
 
 
-def _where_it_holds(rows: Sequence[Row]) -> list[str]:
+def _where_it_holds(rows: Rows) -> list[str]:
     """Up to how many failed links the claim holds, and how long the paths have become at the most of them."""
     notes = []
     for pattern, rate in dict.fromkeys((row["pattern"], row["rate"]) for row in rows):
@@ -99,14 +102,14 @@ def _where_it_holds(rows: Sequence[Row]) -> list[str]:
     return notes
 
 
-def figures(rows: Sequence[Row]) -> Mapping[str, Any]:
+def figures(rows: Rows) -> Figures:
     """5.31: performance over the number of failed links."""
     samples = {(f"{name}, {rate:.0f} packets/s a sender", n): v for (name, n, rate), v in _measured(rows).items()}
     title, claim = f"Scatter and gather with failed links, {rows[0]['network']}", (CLAIMED, "claim: less than 1 % lost")
     return {"5.31": draw_lines(title, samples, x="failed links", y=PERFORMANCE, claim=claim)}
 
 
-def _measured(rows: Sequence[Row]) -> dict[tuple[str, int, float], list[float]]:
+def _measured(rows: Rows) -> dict[tuple[str, int, float], list[float]]:
     return performances(rows, lambda row: (row["pattern"], row["faults"], row["rate"]))
 
 

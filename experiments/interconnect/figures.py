@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from experiments.interconnect.traffic import FIRST_SHOWN_SLOT, SLOT_S
-from testbed.model.samples import Row
+from testbed.model.studies.study import Row
 from testbed.report.drawing.charts import BESIDE, HUES, RED, chart
 
 PERFORMANCE = "100 L0 / Lf (%)"

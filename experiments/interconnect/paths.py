@@ -10,11 +10,15 @@ from typing import Any
 
 from experiments.interconnect.figures import LATENCY
 from experiments.interconnect.runs import measure_run
-from experiments.interconnect.samples import at_least, of_failures, safety_checks
+from experiments.interconnect.samples import (
+    at_least,
+    of_failures,
+    safety_checks,
+)
 from experiments.interconnect.traffic import SYNTHETIC, drb_point, seeds_of
-from testbed.model.samples import Row, grouped, spread
-from testbed.model.studies.study import Study
-from testbed.model.verdict import Check, Verdict
+from testbed.model.samples import grouped, spread
+from testbed.model.studies.study import Figures, Points, Rows, Study
+from testbed.model.verdict import Check, Claim, Verdict
 from testbed.report.drawing.charts import draw_lines
 
 NETWORK = "torus:16x16"
@@ -28,7 +32,7 @@ UNIFORM_S = 3.0
 """Of a full run of uniform traffic: ten failed links are known sooner than a tenth of all."""
 
 
-def points(quick: bool, seed: int) -> list[dict[str, Any]]:
+def points(quick: bool, seed: int) -> Points:
     """1 to 5 paths by pattern, ten links failed from the start; those that fall with a loaded network besides."""
     seeds = seeds_of(seed, quick)
     found = []
@@ -44,7 +48,7 @@ def points(quick: bool, seed: int) -> list[dict[str, Any]]:
     return found
 
 
-def judge(rows: Sequence[Row]) -> Verdict:
+def judge(rows: Rows) -> Verdict:
     """Sent = received; latency flat in the number of paths; bit reversal and butterfly fall, or do not rise."""
     checks = safety_checks(rows)
     stated = _latencies(rows, loaded=False)
@@ -52,15 +56,10 @@ def judge(rows: Sequence[Row]) -> Verdict:
     for pattern, line in stated.items():
         means = [spread(values)[0] for values in line.values()]
         checks.append(
-            Check.equal(
-                f"{pattern}: latency between the least and the most of all numbers of paths (% apart)",
-                0.0,
-                100.0 * (max(means) - min(means)) / min(means),
-                tolerance=2.0,
-                rival=100.0 * (max(single) - min(single)) / min(single),
-                rival_is="as far apart as the patterns are",
-                stated="no significant changes (5.6.6)",
-            )
+            Claim(f"{pattern}: latency between the least and the most of all numbers of paths (% apart)")
+            .equal(0.0, 100.0 * (max(means) - min(means)) / min(means), 2.0)
+            .cites("no significant changes (5.6.6)")
+            .against(100.0 * (max(single) - min(single)) / min(single), "as far apart as the patterns are")
         )
     for loaded in (False, True):
         lines = _latencies(rows, loaded=loaded)
@@ -70,10 +69,9 @@ def judge(rows: Sequence[Row]) -> Verdict:
             "mean performance with ten failed links, all patterns and numbers of paths (%)",
             95.0,
             of_failures(rows, lambda row: row["faults"])[10],
-            rival=80.0,
-            rival_is="the document's lowest with a tenth of the links failed",
-            stated="above 95 % (5.6.1)",
         )
+        .cites("above 95 % (5.6.1)")
+        .against(80.0, "the document's lowest with a tenth of the links failed")
     )
     return Verdict(checks=tuple(checks))
 
@@ -82,18 +80,19 @@ def _fall(pattern: str, line: Mapping[int, Sequence[float]], loaded: bool) -> Ch
     """Whether latency falls from the fewest paths to the most, run by run (the same seed fails the same links)."""
     falls = [100.0 * (few - many) / few for few, many in zip(line[min(line)], line[max(line)], strict=True)]
     load = "a tenth of a link a node" if loaded else "400 packets/s a node"
-    return at_least(
-        f"{pattern}, {load}: latency falls from 1 path to {max(line)} (%)",
-        SEEN,
-        falls,
-        rival=0.0,
-        rival_is="no fall",
-        stated="a downward trend (5.6.6)",
-        detail="" if loaded else "nothing queues: a metapath that is never too slow keeps one path",
+    return (
+        at_least(
+            f"{pattern}, {load}: latency falls from 1 path to {max(line)} (%)",
+            SEEN,
+            falls,
+            detail="" if loaded else "nothing queues: a metapath that is never too slow keeps one path",
+        )
+        .cites("a downward trend (5.6.6)")
+        .against(0.0, "no fall")
     )
 
 
-def figures(rows: Sequence[Row]) -> Mapping[str, Any]:
+def figures(rows: Rows) -> Figures:
     """5.39: latency over the number of alternative paths."""
     titles = {"5.39": "latency by number of alternative paths", "5.39-loaded": "each node offers a tenth of a link"}
     drawn = {}
@@ -105,7 +104,7 @@ def figures(rows: Sequence[Row]) -> Mapping[str, Any]:
     return drawn
 
 
-def _latencies(rows: Sequence[Row], *, loaded: bool) -> dict[str, dict[int, list[float]]]:
+def _latencies(rows: Rows, *, loaded: bool) -> dict[str, dict[int, list[float]]]:
     """Pattern -> number of paths -> latency of each run (us)."""
     failed = [row for row in rows if row["faults"] and (row["rate"] == LOADED) == loaded]
     by_pattern = grouped(failed, lambda row: row["pattern"], lambda row: row)

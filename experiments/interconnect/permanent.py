@@ -11,11 +11,17 @@ from typing import Any
 
 from experiments.interconnect.figures import LATENCY, PERFORMANCE
 from experiments.interconnect.runs import measure_run
-from experiments.interconnect.samples import at_least, equal, of_failures, performances, safety_checks
+from experiments.interconnect.samples import (
+    at_least,
+    equal,
+    of_failures,
+    performances,
+    safety_checks,
+)
 from experiments.interconnect.traffic import SYNTHETIC, TEN_PERCENT, drb_point, seeds_of
-from testbed.model.samples import Row, grouped, mean_of, spread, where
-from testbed.model.studies.study import Study
-from testbed.model.verdict import Check, Verdict
+from testbed.model.samples import grouped, mean_of, spread
+from testbed.model.studies.study import Figures, Points, Row, Rows, Study, where
+from testbed.model.verdict import Check, Claim, Verdict
 from testbed.report.drawing.charts import draw_bars, draw_lines
 
 TREE = "fat-tree:4,3"
@@ -25,7 +31,7 @@ ABOVE_95 = (95.0, "claim: above 95 %")
 LOADED_S = {"torus:8x8": 0.16, "fat-tree:4,3": 0.16, "torus:16x16": 0.4}
 
 
-def points(quick: bool, seed: int) -> list[dict[str, Any]]:
+def points(quick: bool, seed: int) -> Points:
     """Every (network, pattern, number of failures, seed); the loaded set on uniform traffic only."""
     seeds = seeds_of(seed, quick, few=6)
     found = []
@@ -43,18 +49,16 @@ def points(quick: bool, seed: int) -> list[dict[str, Any]]:
     return found
 
 
-def judge(rows: Sequence[Row]) -> Verdict:
+def judge(rows: Rows) -> Verdict:
     """Sent = received; 80 % on the fat tree, above 95 % elsewhere; no abrupt fall; further paths opened by congestion."""
     thesis = [row for row in rows if row["rate"] != LOADED]
     worst = at_ten_percent(thesis)
-    lowest = equal(
-        f"{TREE} uniform, the lowest: performance at 10 % failed links (%)",
-        80.0,
-        worst.pop((TREE, "uniform")),
-        tolerance=5.0,
-        rival=95.0,
-        rival_is="as the other patterns",
-        stated="about 80 % (5.6.1, Figure 5.25)",
+    lowest = (
+        equal(
+            f"{TREE} uniform, the lowest: performance at 10 % failed links (%)", 80.0, worst.pop((TREE, "uniform")), 5.0
+        )
+        .cites("about 80 % (5.6.1, Figure 5.25)")
+        .against(95.0, "as the other patterns")
     )
     checks = [
         *safety_checks(rows),
@@ -74,7 +78,7 @@ def judge(rows: Sequence[Row]) -> Verdict:
     return Verdict(checks=tuple(checks), notes=(note, _after_the_failure(thesis)))
 
 
-def _after_the_failure(rows: Sequence[Row]) -> str:
+def _after_the_failure(rows: Rows) -> str:
     """Performance of the second half of the runs, which the failures precede, and both phases' shares, in words."""
     said = []
     for (network, pattern), values in at_ten_percent(rows, "latency_later_s").items():
@@ -86,7 +90,7 @@ def _after_the_failure(rows: Sequence[Row]) -> str:
     return f"After the failure, with 10 % of the links failed (shares of messages): {', '.join(said)}"
 
 
-def figures(rows: Sequence[Row]) -> Mapping[str, Any]:
+def figures(rows: Rows) -> Figures:
     """5.25: 10 % failed by network and pattern; 5.26-5.28: performance and latency over the number of failures."""
     thesis = [row for row in rows if row["rate"] != LOADED]
     title = "Performance with 10 % of the links failed"
@@ -96,7 +100,7 @@ def figures(rows: Sequence[Row]) -> Mapping[str, Any]:
     return drawn
 
 
-def over_failures(rows: Sequence[Row], number: str, title: str) -> dict[str, Any]:
+def over_failures(rows: Rows, number: str, title: str) -> dict[str, Any]:
     """Performance and latency of one network's runs over the number of failed links, a line a pattern; ``title`` with a place for which;
     none without runs."""
 
@@ -113,7 +117,7 @@ def over_failures(rows: Sequence[Row], number: str, title: str) -> dict[str, Any
     }
 
 
-def at_ten_percent(rows: Sequence[Row], field: str = "latency_s") -> dict[tuple[str, str], list[float]]:
+def at_ten_percent(rows: Rows, field: str = "latency_s") -> dict[tuple[str, str], list[float]]:
     """Performance by network and pattern with a tenth of the links failed."""
     most = [row for row in rows if row["faults"] in (0, TEN_PERCENT[row["network"]])]
     return of_failures(most, lambda row: (row["network"], row["pattern"]), field)
@@ -122,19 +126,14 @@ def at_ten_percent(rows: Sequence[Row], field: str = "latency_s") -> dict[tuple[
 def above_95(found: Mapping[tuple[str, str], Sequence[float]], when: str, stated: str) -> list[Check]:
     """Performance by network and pattern is above 95 % with a tenth of the links failed; ``when`` they fail, in words."""
     return [
-        at_least(
-            f"{network} {pattern}: performance at 10 % failed links{when} (%)",
-            95.0,
-            values,
-            rival=80.0,
-            rival_is="as uniform traffic on the fat tree in the document",
-            stated=stated,
-        )
+        at_least(f"{network} {pattern}: performance at 10 % failed links{when} (%)", 95.0, values)
+        .cites(stated)
+        .against(80.0, "as uniform traffic on the fat tree in the document")
         for (network, pattern), values in found.items()
     ]
 
 
-def _gradual(rows: Sequence[Row]) -> Check:
+def _gradual(rows: Rows) -> Check:
     """The steepest step of the loss, patterns taken together, over an even fall from no failed link to a tenth of them."""
     found = performances(rows, lambda row: (row["network"], row["faults"]))
     steepest, place, abrupt = 0.0, "", float("inf")
@@ -146,27 +145,26 @@ def _gradual(rows: Sequence[Row]) -> Check:
                 step = (loss[many] - loss[few]) / (many - few) / (loss[most] / most)
                 if step > steepest:
                     steepest, place = step, f"{network}, from {few} to {many} links"
-    return Check.at_most(
-        "steepest step of the loss over an even fall",
-        3.0,
-        steepest,
-        rival=abrupt,
-        rival_is="all of the loss in the widest step",
-        stated="no abrupt transitions (5.6.1)",
-        detail=place,
+    return (
+        Claim("steepest step of the loss over an even fall")
+        .at_most(3.0, steepest)
+        .cites("no abrupt transitions (5.6.1)")
+        .against(abrupt, "all of the loss in the widest step")
+        .noting(place)
     )
 
 
-def _opened(rows: Sequence[Row]) -> Check:
+def _opened(rows: Rows) -> Check:
     """Whether congestion opens further paths in runs with a tenth of the links failed, and in those alone."""
-    return at_least(
-        "metapaths that congestion opened in a run with 10 % failed links",
-        1.0,
-        [float(row["grown"]) for row in rows if row["faults"] == TEN_PERCENT[row["network"]]],
-        rival=mean_of(where(rows, faults=0), "grown"),
-        rival_is="as without failures",
-        stated="opened between some pairs (5.6.1)",
-        detail="at 400 packets/s nothing queues",
+    return (
+        at_least(
+            "metapaths that congestion opened in a run with 10 % failed links",
+            1.0,
+            [float(row["grown"]) for row in rows if row["faults"] == TEN_PERCENT[row["network"]]],
+            detail="at 400 packets/s nothing queues",
+        )
+        .cites("opened between some pairs (5.6.1)")
+        .against(mean_of(where(rows, faults=0), "grown"), "as without failures")
     )
 
 

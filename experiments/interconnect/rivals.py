@@ -8,7 +8,6 @@ studies of failures have; what is judged in a fiftieth and twice as many, too. B
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 from experiments.interconnect.figures import LATENCY, named
@@ -18,9 +17,9 @@ from experiments.interconnect.traffic import Run, faults_of, traffic_of
 from testbed.errors import InputError
 from testbed.interconnect.results import summarize
 from testbed.interconnect.simulation import dead_from_start, simulate
-from testbed.model.samples import Row, grouped, mean_of, spread, where
-from testbed.model.studies.study import Study
-from testbed.model.verdict import Check, Verdict
+from testbed.model.samples import grouped, mean_of, spread
+from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, where
+from testbed.model.verdict import Check, Claim, Verdict
 from testbed.report.drawing.charts import draw_lines
 
 PACKET_BYTES, LINK_BPS = 2048, 2e9
@@ -53,7 +52,7 @@ MORE_SEEDS = {0.05: 10, 0.24: 10, 0.27: 10}
 CLAIMED, STATED_TURN_MODEL = 95.0, 82.0
 
 
-def points(quick: bool, seed: int) -> list[dict[str, Any]]:
+def points(quick: bool, seed: int) -> Points:
     """Part "rivals": network, rival, dead cables, load, seed. Part "turn": odd-even on a 16x16 torus, three dead cables and none.
 
     ``share``: of the study's own time.
@@ -94,7 +93,7 @@ def _point(
     }  # fmt: skip
 
 
-def measure(point: Mapping[str, Any]) -> dict[str, Any]:
+def measure(point: Row) -> Results:
     """One run; ``cannot``: why the routing has no way between some hosts."""
     run = Run.of(point)
     faults, parameters = faults_of(run), parameters_of(run)
@@ -118,7 +117,7 @@ def measure(point: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def judge(rows: Sequence[Row]) -> Verdict:
+def judge(rows: Rows) -> Verdict:
     """Who copes delivers all, who does not loses; FT-DRB against up*/down*; detours cost; the turn model's 82 %; in twice the time
     FT-DRB against up*/down* and the turn model are as they were."""
     everything = where(rows, part="rivals")
@@ -131,7 +130,7 @@ def judge(rows: Sequence[Row]) -> Verdict:
     return Verdict(checks=tuple(checks), notes=tuple(_notes(own)))
 
 
-def _delivery(rows: Sequence[Row]) -> Check:
+def _delivery(rows: Rows) -> Check:
     """Messages that routings which are to cope do not deliver; the rival: those of dimension order with dead links."""
     lost = {
         copes: sum(
@@ -141,13 +140,13 @@ def _delivery(rows: Sequence[Row]) -> Check:
         )
         for copes in (True, False)
     }
-    return Check.equal(
-        "messages that FT-DRB, up*/down*, and free shortest paths with NAC or recovery leave undelivered with dead links",
-        0.0,
-        float(lost[True]),
-        rival=float(lost[False]),
-        rival_is="as dimension order with bubble flow control, which knows no way round",
-        detail=f"{sum(_is_coping(row) for row in rows if row['faults'])} runs",
+    return (
+        Claim(
+            "messages that FT-DRB, up*/down*, and free shortest paths with NAC or recovery leave undelivered with dead links"
+        )
+        .equal(0.0, float(lost[True]))
+        .against(float(lost[False]), "as dimension order with bubble flow control, which knows no way round")
+        .noting(f"{sum(_is_coping(row) for row in rows if row['faults'])} runs")
     )
 
 
@@ -155,18 +154,18 @@ def _is_coping(row: Row) -> bool:
     return (row["routing"], row["deadlock"]) in COPING
 
 
-def _latencies(rows: Sequence[Row], network: str, rival: tuple[str, str], dead: int, load: float) -> dict[int, float]:
+def _latencies(rows: Rows, network: str, rival: tuple[str, str], dead: int, load: float) -> dict[int, float]:
     """Seed -> latency of the runs of a rival that delivered all."""
     runs = _runs(rows, network, rival, dead, load)
     return {row["seed"]: row["latency_s"] for row in runs if not row["cannot"] and row["received"] == row["sent"]}
 
 
-def _runs(rows: Sequence[Row], network: str, rival: tuple[str, str], dead: int, load: float) -> list[Row]:
+def _runs(rows: Rows, network: str, rival: tuple[str, str], dead: int, load: float) -> list[Row]:
     """Those of one rival at one load."""
     return where(rows, network=network, routing=rival[0], deadlock=rival[1], faults=dead, load=load)
 
 
-def _against_up_down(rows: Sequence[Row], network: str) -> list[Check]:
+def _against_up_down(rows: Rows, network: str) -> list[Check]:
     """FT-DRB's latency over that of up*/down* with a tenth of the links dead, at the least load; and in twice the time."""
     most, least = max(DEAD[network]), min(row["load"] for row in rows)
     short, own, doubled = (_ratios(where(rows, share=share), network, most, least) for share in SHARES)
@@ -175,21 +174,19 @@ def _against_up_down(rows: Sequence[Row], network: str) -> list[Check]:
             f"{network}: latency of FT-DRB with NAC over that of up*/down*, a tenth of the links dead",
             0.95,
             own,
-            rival=1.0,
-            rival_is="no better than tables computed anew",
             detail=f"load {least}",
-        ),
+        ).against(1.0, "no better than tables computed anew"),
         stands_still(f"{network}: FT-DRB's latency in parts of up*/down*'s", SHARES[0], short, own, doubled, may=SEEN),
     ]
 
 
-def _ratios(rows: Sequence[Row], network: str, dead: int, load: float) -> list[float]:
+def _ratios(rows: Rows, network: str, dead: int, load: float) -> list[float]:
     """Latency of FT-DRB over that of up*/down*, of each seed."""
     ours, theirs = (_latencies(rows, network, rival, dead, load) for rival in COMPARED)
     return [ours[seed] / theirs[seed] for seed in ours if seed in theirs]
 
 
-def _detours(rows: Sequence[Row], network: str) -> Check:
+def _detours(rows: Rows, network: str) -> Check:
     """What Valiant's detour costs at the least load, UGAL's being the rival."""
     least = min(row["load"] for row in rows)
     shortest = "up-down" if network.startswith("fat") else "dateline"
@@ -197,17 +194,15 @@ def _detours(rows: Sequence[Row], network: str) -> Check:
         spread(list(_latencies(rows, network, (name, "none"), 0, least).values()))[0]
         for name in (shortest, "valiant", "ugal")
     )
-    return Check.at_least(
-        f"{network}: latency of Valiant's detours over that of shortest paths, at little load",
-        1.02,
-        valiant / straight,
-        rival=min(ugal / straight, 1.0),
-        rival_is="it costs nothing, as with UGAL, which goes straight there",
-        detail=f"load {least}; UGAL {ugal / straight:.3f}",
+    return (
+        Claim(f"{network}: latency of Valiant's detours over that of shortest paths, at little load")
+        .at_least(1.02, valiant / straight)
+        .against(min(ugal / straight, 1.0), "it costs nothing, as with UGAL, which goes straight there")
+        .noting(f"load {least}; UGAL {ugal / straight:.3f}")
     )
 
 
-def _turn_model(rows: Sequence[Row]) -> list[Check]:
+def _turn_model(rows: Rows) -> list[Check]:
     """Performance with three dead links at 90 % of its own saturation (latency three times that of the least load)."""
     whole = grouped(where(rows, share=1.0, faults=0), lambda row: row["load"], lambda row: row["latency_s"])
     means = {load: spread(values)[0] for load, values in sorted(whole.items())}
@@ -222,19 +217,18 @@ def _turn_model(rows: Sequence[Row]) -> list[Check]:
             "turn model (odd-even): performance with three dead links at 90 % of saturation (%)",
             STATED_TURN_MODEL,
             values,
-            tolerance=5.0,
-            rival=CLAIMED,
-            rival_is="FT-DRB's, as the document has it",
-            stated="about 82 %, read off another paper's figure (5.6.7)",
+            5.0,
             detail=f"{TURN_NETWORK} at {chosen:g} of a link, {chosen / saturation:.0%} of saturation at {saturation:g}",
-        ),
+        )
+        .cites("about 82 %, read off another paper's figure (5.6.7)")
+        .against(CLAIMED, "FT-DRB's, as the document has it"),
         stands_still(
             "performance under odd-even turns (%)", TURN_SHARES[0], short, values, doubled, may=spread(values)[1]
         ),
     ]
 
 
-def _notes(rows: Sequence[Row]) -> list[str]:
+def _notes(rows: Rows) -> list[str]:
     """Latency (us), throughput and what was lost, by network, rival and dead links; the loads one behind another."""
     found = []
     for network, rivals in RIVALS.items():
@@ -248,7 +242,7 @@ def _notes(rows: Sequence[Row]) -> list[str]:
     return found
 
 
-def _cell(rows: Sequence[Row], network: str, rival: tuple[str, str], dead: int, load: float) -> str:
+def _cell(rows: Rows, network: str, rival: tuple[str, str], dead: int, load: float) -> str:
     mine = _runs(rows, network, rival, dead, load)
     ran = [row for row in mine if not row["cannot"]]
     if not ran:
@@ -260,7 +254,7 @@ def _cell(rows: Sequence[Row], network: str, rival: tuple[str, str], dead: int, 
     return f"at {load:g} {latency:.1f} us, {throughput:.3f}" + (f", {lost} lost" if lost else "") + cannot
 
 
-def figures(rows: Sequence[Row]) -> Mapping[str, Any]:
+def figures(rows: Rows) -> Figures:
     """Latency and accepted load over load, by rival, without dead links and with a tenth of them dead."""
     drawn, own = {}, where(rows, part="rivals", share=1.0)
     offered = "offered load (fraction of a link, each host)"

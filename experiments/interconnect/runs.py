@@ -14,7 +14,6 @@ from experiments.interconnect.traffic import (
     FIRST_SHOWN_SLOT,
     RING_SHAPE,
     SLOT_S,
-    Point,
     RingRun,
     Run,
     faults_of,
@@ -26,6 +25,7 @@ from testbed.interconnect.network_model import NetworkModel, build_model
 from testbed.interconnect.parameters import FtDrbOptions, SimulationParameters
 from testbed.interconnect.results import NAC_EVENTS, Simulation, summarize
 from testbed.interconnect.simulation import simulate
+from testbed.model.studies.study import Results, Row
 
 DeadCables = frozenset[frozenset[str]]
 RING_NETWORK = "torus:8x8"
@@ -33,7 +33,7 @@ WINDOW_S = 0.1
 """Messages made so long before the burst, and so long after the slot of the burst, show the latency before and after."""
 
 
-def measure_run(point: Point) -> dict[str, Any]:
+def measure_run(point: Row) -> Results:
     """One run of FT-DRB: ``latency_s`` by equations 5.1 and 5.2 (source queue included), what was sent and received, and
     what NAC and FT-DRB did. ``latency_later_s``: of messages made in the second half of the run.
     """
@@ -87,7 +87,7 @@ def _phases(run: Simulation, failed_s: float, end_s: float) -> dict[str, float]:
     return found
 
 
-def measure_ring(point: Point) -> dict[str, Any]:
+def measure_ring(point: Row) -> Results:
     """One run of the ring (Table 5.4): whether and when it deadlocks, slots of 10 ms, and what the burst did."""
     ring = RingRun(**point)
     parameters = parameters_of(Run.of({**point, "network": RING_NETWORK, "pattern": "tornado", "routing": "dor"}))

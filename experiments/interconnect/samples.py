@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, Unpack
+from typing import Any
 
-from testbed.model.samples import Row, grouped, spread
-from testbed.model.verdict import Check, Evidence
+from testbed.model.samples import grouped, spread
+from testbed.model.studies.study import Row, Rows
+from testbed.model.verdict import Check, Claim
 
 RUN_KEYS = ("network", "pattern", "seed", "seconds", "rate", "bytes", "routing", "deadlock")
 """What a run without failures depends on."""
 COUNTED = "none: packets are counted"
 
 
-def performances(rows: Sequence[Row], label: Callable[[Row], Any], field: str = "latency_s") -> dict[Any, list[float]]:
+def performances(rows: Rows, label: Callable[[Row], Any], field: str = "latency_s") -> dict[Any, list[float]]:
     """100 * L0 / Lf of every run with failures, by label; L0: the run of the same seed without (Zarza 2011, 5.4.2).
 
     ``field``: which latency, that of all messages or of those made in the second half of the run ("latency_later_s").
@@ -24,13 +25,13 @@ def performances(rows: Sequence[Row], label: Callable[[Row], Any], field: str = 
     return grouped(kept, label, lambda row: 100.0 * whole[_run_key(row)] / row[field])
 
 
-def of_failures(rows: Sequence[Row], label: Callable[[Row], Any], field: str = "latency_s") -> dict[Any, list[float]]:
+def of_failures(rows: Rows, label: Callable[[Row], Any], field: str = "latency_s") -> dict[Any, list[float]]:
     """``performances`` of the runs with failures alone."""
     found = performances(rows, lambda row: (label(row),) if row["faults"] else (), field)
     return {key[0]: values for key, values in found.items() if key}
 
 
-def delivery_check(rows: Sequence[Row]) -> Check:
+def delivery_check(rows: Rows) -> Check:
     """Sent = received in every run, none deadlocked."""
     sent, received = sum(row["sent"] for row in rows), sum(row["received"] for row in rows)
     stuck = sum(bool(row["deadlocked"]) for row in rows)
@@ -47,39 +48,42 @@ def delivery_check(rows: Sequence[Row]) -> Check:
     return check.of(sent + len(lost) + stuck, "nothing was sent")
 
 
-def safety_checks(rows: Sequence[Row]) -> list[Check]:
+def safety_checks(rows: Rows) -> list[Check]:
     """Everything arrives, and nothing circles."""
     return [delivery_check(rows), livelock_check(rows)]
 
 
-def livelock_check(rows: Sequence[Row]) -> Check:
+def livelock_check(rows: Rows) -> Check:
     """No packet crossed more links than the cap (they travel on and arrive; a cap is no loss)."""
     circling, sent = sum(row.get("livelocked", 0) for row in rows), sum(row["sent"] for row in rows)
-    check = Check.equal(
-        "packets beyond the hop cap of sixteen diameters",
-        0.0,
-        float(circling),
-        rival_is=COUNTED,
-        detail=f"{sum(bool(row.get('livelocked')) for row in rows)} of {len(rows)} runs, {sent} packets",
+    check = (
+        Claim("packets beyond the hop cap of sixteen diameters")
+        .equal(0.0, float(circling))
+        .against(None, COUNTED)
+        .noting(f"{sum(bool(row.get('livelocked')) for row in rows)} of {len(rows)} runs, {sent} packets")
     )
     return check.of(sent + circling, "nothing was sent")
 
 
-def at_least(name: str, claimed: float, values: Sequence[float], **evidence: Unpack[Evidence]) -> Check:
-    """A check that the mean is not below what is claimed, with its interval; the detail tells the number of runs."""
-    return Check.at_least(name, claimed, spread(values)[0], **of_mean(values, evidence))
+def at_least(name: str, claimed: float, values: Sequence[float], *, detail: str = "") -> Check:
+    """A check that the mean is not below what is claimed, with its interval; the detail tells the number of runs, too."""
+    return _of_mean(Claim(name).at_least(claimed, spread(values)[0]), values, detail)
 
 
-def at_most(name: str, claimed: float, values: Sequence[float], **evidence: Unpack[Evidence]) -> Check:
+def at_most(name: str, claimed: float, values: Sequence[float], *, detail: str = "") -> Check:
     """A check that the mean is not above what is claimed, as ``at_least``."""
-    return Check.at_most(name, claimed, spread(values)[0], **of_mean(values, evidence))
+    return _of_mean(Claim(name).at_most(claimed, spread(values)[0]), values, detail)
 
 
-def equal(
-    name: str, claimed: float, values: Sequence[float], *, tolerance: float, **evidence: Unpack[Evidence]
-) -> Check:
+def equal(name: str, claimed: float, values: Sequence[float], tolerance: float, *, detail: str = "") -> Check:
     """A check that the mean is what is claimed, within the tolerance, as ``at_least``."""
-    return Check.equal(name, claimed, spread(values)[0], tolerance=tolerance, **of_mean(values, evidence))
+    return _of_mean(Claim(name).equal(claimed, spread(values)[0], tolerance), values, detail)
+
+
+def _of_mean(check: Check, values: Sequence[float], detail: str) -> Check:
+    """The check of a mean with its uncertainty (none of a single value) and how many values there are."""
+    runs = ", ".join(filter(None, (f"{len(values)} runs", detail)))
+    return check.plus_minus(spread(values)[1] if len(values) > 1 else None).noting(runs)
 
 
 def stands_still(
@@ -95,16 +99,8 @@ def stands_still(
         f"{figure} moves so much when the time is doubled",
         may,
         [sign * moved for moved in differences],
-        rival=abs(spread(own)[0] - spread(short)[0]),
-        rival_is=f"as from {share:g} of the time",
         detail=f"from {spread(own)[0]:.4g} to {spread(doubled)[0]:.4g}",
-    )
-
-
-def of_mean(values: Sequence[float], evidence: Evidence) -> Evidence:
-    """The evidence, with the uncertainty of the values' mean (none of a single value) and how many there are."""
-    runs = ", ".join(filter(None, (f"{len(values)} runs", evidence.get("detail", ""))))
-    return {**evidence, "uncertainty": spread(values)[1] if len(values) > 1 else None, "detail": runs}
+    ).against(abs(spread(own)[0] - spread(short)[0]), f"as from {share:g} of the time")
 
 
 def _run_key(row: Row) -> tuple[Any, ...]:

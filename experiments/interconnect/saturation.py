@@ -6,16 +6,21 @@ First the saturation load of the 16x16 torus is measured; then FT-DRB runs at 90
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from experiments.interconnect.figures import LATENCY, OFFERED
 from experiments.interconnect.runs import measure_run
-from experiments.interconnect.samples import at_least, equal, of_failures, safety_checks
+from experiments.interconnect.samples import (
+    at_least,
+    equal,
+    of_failures,
+    safety_checks,
+)
 from experiments.interconnect.traffic import drb_point, seeds_of
-from testbed.model.samples import Row, grouped, mean_of, spread, where
-from testbed.model.studies.study import Study
-from testbed.model.verdict import Check, Verdict
+from testbed.model.samples import grouped, mean_of, spread
+from testbed.model.studies.study import Figures, Points, Rows, Study, where
+from testbed.model.verdict import Claim, Verdict
 from testbed.report.drawing.charts import draw_lines
 
 NETWORK = "torus:16x16"
@@ -31,7 +36,7 @@ CLAIMED, TURN_MODEL = 95.0, 82.0
 """Of performance, %: FT-DRB's, and that of the method it is compared with."""
 
 
-def points(quick: bool, seed: int) -> list[dict[str, Any]]:
+def points(quick: bool, seed: int) -> Points:
     """The sweep without failures; the loads that may be 90 % of saturation with three failed links and without, at two lengths."""
     seeds = list(seeds_of(seed, quick))[: 2 if quick else 6]
     length = LENGTH_S / (8 if quick else 1)
@@ -50,7 +55,7 @@ def points(quick: bool, seed: int) -> list[dict[str, Any]]:
     return runs(SWEEP, (0,), length) + runs(judged, (0, 3), length) + runs(judged, (0, 3), 2 * length)
 
 
-def judge(rows: Sequence[Row]) -> Verdict:
+def judge(rows: Rows) -> Verdict:
     """At the load nearest to 90 % of saturation: about 95 %, better than 82 %, and the same when the time is doubled."""
     saturation = saturation_fraction(rows)
     loads = {row["rate"] for row in rows if row["faults"]}
@@ -69,32 +74,16 @@ def judge(rows: Sequence[Row]) -> Verdict:
     return Verdict(
         checks=(
             *safety_checks(rows),
-            equal(
-                "performance with three failed links at 90 % of saturation (%)",
-                CLAIMED,
-                values,
-                tolerance=5.0,
-                rival=TURN_MODEL,
-                rival_is="the turn model's",
-                stated="about 95 % against 82 % of a turn model (5.6.7)",
-                detail=detail,
-            ),
-            at_least(
-                "the same against the turn model: at least 1 point better (%)",
-                TURN_MODEL + 1.0,
-                values,
-                rival=TURN_MODEL,
-                rival_is="no better than the turn model",
-                stated="an improvement of about 70 % of what the turn model loses (5.6.7)",
-            ),
-            Check.at_most(
-                "that performance moves so much when the time is doubled (points)",
-                max(width, 1.0),
-                moved,
-                rival=CLAIMED - TURN_MODEL,
-                rival_is="as much as the two methods are apart",
-                detail=f"{short * 1e3:g} and {long * 1e3:g} ms; at most its own interval, or a point",
-            ),
+            equal("performance with three failed links at 90 % of saturation (%)", CLAIMED, values, 5.0, detail=detail)
+            .cites("about 95 % against 82 % of a turn model (5.6.7)")
+            .against(TURN_MODEL, "the turn model's"),
+            at_least("the same against the turn model: at least 1 point better (%)", TURN_MODEL + 1.0, values)
+            .cites("an improvement of about 70 % of what the turn model loses (5.6.7)")
+            .against(TURN_MODEL, "no better than the turn model"),
+            Claim("that performance moves so much when the time is doubled (points)")
+            .at_most(max(width, 1.0), moved)
+            .against(CLAIMED - TURN_MODEL, "as much as the two methods are apart")
+            .noting(f"{short * 1e3:g} and {long * 1e3:g} ms; at most its own interval, or a point"),
         ),
         notes=(
             "Saturation: the load, between two of the sweep, at which the mean latency without failures is three times that of the "
@@ -106,7 +95,7 @@ def judge(rows: Sequence[Row]) -> Verdict:
     )
 
 
-def _balancing(rows: Sequence[Row], chosen: float, seconds: float) -> str:
+def _balancing(rows: Rows, chosen: float, seconds: float) -> str:
     """How often metapaths came and went, and which part of the messages they carried, in words."""
     mine = where(rows, rate=chosen, seconds=seconds)
     said = []
@@ -121,11 +110,11 @@ def _balancing(rows: Sequence[Row], chosen: float, seconds: float) -> str:
     return f"Algorithm 3.3 at that load: {'; '.join(said)}. In the last quarter {100 * diverted:.2f} % go over other paths, {100 * escaped:.2f} % escape."
 
 
-def _performances(rows: Sequence[Row], field: str, seconds: float) -> dict[float, list[float]]:
+def _performances(rows: Rows, field: str, seconds: float) -> dict[float, list[float]]:
     return of_failures(where(rows, seconds=seconds), lambda row: row["rate"], field)
 
 
-def saturation_fraction(rows: Sequence[Row]) -> float:
+def saturation_fraction(rows: Rows) -> float:
     """The load at which the latency without failures is three times that of the least load; between two loads on a line."""
     latency: dict[float, list[float]] = grouped(
         where(rows, faults=0), lambda row: row["rate"] / LINK_RATE, lambda row: row["latency_later_s"]
@@ -138,7 +127,7 @@ def saturation_fraction(rows: Sequence[Row]) -> float:
     return max(means)
 
 
-def figures(rows: Sequence[Row]) -> Mapping[str, Any]:
+def figures(rows: Rows) -> Figures:
     """Latency over load, with and without the failed links."""
     names = {0: "no failures", 3: "three failed links"}
     samples = grouped(

@@ -12,11 +12,16 @@ from typing import Any
 
 from experiments.interconnect.figures import OFFERED, PERFORMANCE
 from experiments.interconnect.runs import measure_run
-from experiments.interconnect.samples import at_most, of_failures, safety_checks, stands_still
+from experiments.interconnect.samples import (
+    at_most,
+    of_failures,
+    safety_checks,
+    stands_still,
+)
 from experiments.interconnect.traffic import TEN_PERCENT, drb_point, seeds_of
 from experiments.interconnect.transient import GAINS
-from testbed.model.samples import Row, spread, where
-from testbed.model.studies.study import Study
+from testbed.model.samples import spread
+from testbed.model.studies.study import Figures, Points, Rows, Study, where
 from testbed.model.verdict import Check, Verdict
 from testbed.report.drawing.charts import draw_lines
 
@@ -40,7 +45,7 @@ TREE, CLAIMED = "fat-tree:4,3", 80.0
 Line = Mapping[float, float]
 
 
-def points(quick: bool, seed: int) -> list[dict[str, Any]]:
+def points(quick: bool, seed: int) -> Points:
     """Every load with a tenth of the links failed half-way, from the start and for a while, and without, in three lengths."""
     found = []
     for network, loads in LOADS.items():
@@ -58,7 +63,7 @@ def points(quick: bool, seed: int) -> list[dict[str, Any]]:
     return found
 
 
-def judge(rows: Sequence[Row]) -> Verdict:
+def judge(rows: Rows) -> Verdict:
     """The load at which each of the document's figures appears, against the load that it states, and when the time is doubled."""
     checks = safety_checks(rows)
     of_length = {share: where(rows, share=share) for share in SHARES}
@@ -84,15 +89,9 @@ def _load_of(
         f"; {never} never reach it, taken as the highest load" if never else ""
     )
     return [
-        at_most(
-            f"{name} (fractions of a link)",
-            2.0 * STATED,
-            loads,
-            rival=most,
-            rival_is="the highest load that was run",
-            stated=f"at 400 packets/s, {STATED:.5f} of a link",
-            detail=told,
-        ),
+        at_most(f"{name} (fractions of a link)", 2.0 * STATED, loads, detail=told)
+        .cites(f"at 400 packets/s, {STATED:.5f} of a link")
+        .against(most, "the highest load that was run"),
         stands_still(
             name,
             SHARES[0],
@@ -113,7 +112,7 @@ def _reached(line: Line, wanted: float) -> float:
     return max(line)
 
 
-def _by_seed(rows: Sequence[Row], field: str) -> dict[tuple[str, str], list[Line]]:
+def _by_seed(rows: Rows, field: str) -> dict[tuple[str, str], list[Line]]:
     """(network, kind of failure) -> performance over load, a line for each seed."""
     return {
         key: [dict(zip(line, values, strict=True)) for values in zip(*line.values(), strict=True)]
@@ -121,7 +120,7 @@ def _by_seed(rows: Sequence[Row], field: str) -> dict[tuple[str, str], list[Line
     }
 
 
-def _lines(rows: Sequence[Row], field: str) -> dict[tuple[str, str], dict[float, list[float]]]:
+def _lines(rows: Rows, field: str) -> dict[tuple[str, str], dict[float, list[float]]]:
     """(network, kind of failure) -> load -> performance of each run."""
     lines: dict[tuple[str, str], dict[float, list[float]]] = {}
     measured = of_failures(rows, lambda row: (row["network"], row["fault_kind"], row["rate"]), field)
@@ -130,19 +129,19 @@ def _lines(rows: Sequence[Row], field: str) -> dict[tuple[str, str], dict[float,
     return lines
 
 
-def _losses(rows: Sequence[Row], field: str) -> list[Line]:
+def _losses(rows: Rows, field: str) -> list[Line]:
     """Load -> points that failures half-way cost on the fat tree, for each seed."""
     return [{load: 100.0 - kept for load, kept in line.items()} for line in _by_seed(rows, field)[TREE, "half"]]
 
 
-def _gains(rows: Sequence[Row], network: str) -> list[Line]:
+def _gains(rows: Rows, network: str) -> list[Line]:
     """Load -> points by which transient failures cost less than permanent ones from the start, for each seed."""
     lines = _by_seed(rows, "latency_s")
     pairs = zip(lines.get((network, "transient"), ()), lines.get((network, "start"), ()), strict=True)
     return [{load: passing[load] - lasting[load] for load in passing} for passing, lasting in pairs]
 
 
-def _told(rows: Sequence[Row]) -> str:
+def _told(rows: Rows) -> str:
     """Every line in words."""
     said = []
     for field, words in (("latency_s", "whole run"), ("latency_later_s", "second half")):
@@ -154,7 +153,7 @@ def _told(rows: Sequence[Row]) -> str:
     return "Performance (%) by load (fractions of a link): " + "; ".join(said)
 
 
-def figures(rows: Sequence[Row]) -> Mapping[str, Any]:
+def figures(rows: Rows) -> Figures:
     """Performance over load, by network and kind of failure."""
     drawn, own = {}, where(rows, share=1.0)
     claim = (CLAIMED, "claim: about 80 % on the fat tree")

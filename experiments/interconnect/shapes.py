@@ -5,16 +5,18 @@ Line and square (convex), L and U (concave) on a 32x32 torus, failed from the st
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 from experiments.interconnect.figures import PERFORMANCE
 from experiments.interconnect.runs import measure_run
-from experiments.interconnect.samples import at_least, of_failures, safety_checks
+from experiments.interconnect.samples import (
+    at_least,
+    of_failures,
+    safety_checks,
+)
 from experiments.interconnect.traffic import drb_point, seeds_of
 from testbed.faults.shapes import SHAPES, shape_walk
-from testbed.model.samples import Row
-from testbed.model.studies.study import Study
+from testbed.model.studies.study import Figures, Points, Rows, Study
 from testbed.model.verdict import Verdict
 from testbed.report.drawing.charts import INK, RED, draw_bars, panels
 
@@ -23,7 +25,7 @@ CLAIMED = 98.0
 FULL_S = 3.2
 
 
-def points(quick: bool, seed: int) -> list[dict[str, Any]]:
+def points(quick: bool, seed: int) -> Points:
     """Four shapes at a place drawn by the seed, and the run without."""
     seeds = seeds_of(seed, quick)
     kinds = [(0, "none"), *((1, f"shape:{shape}:{LEG}") for shape in SHAPES)]
@@ -34,30 +36,25 @@ def points(quick: bool, seed: int) -> list[dict[str, Any]]:
     ]
 
 
-def judge(rows: Sequence[Row]) -> Verdict:
+def judge(rows: Rows) -> Verdict:
     """Sent = received; above 98 % for each shape."""
     checks = [
-        at_least(
-            f"{kind}: performance, 100 L0 / Lf (%)",
-            CLAIMED,
-            values,
-            rival=95.0,
-            rival_is="what is promised of links that fail anywhere (5.6.1)",
-            stated="above 98 % (5.6.2, Figure 5.30)",
-        )
+        at_least(f"{kind}: performance, 100 L0 / Lf (%)", CLAIMED, values)
+        .cites("above 98 % (5.6.2, Figure 5.30)")
+        .against(95.0, "what is promised of links that fail anywhere (5.6.1)")
         for kind, values in _by_shape(rows).items()
     ]
     return Verdict(checks=(*safety_checks(rows), *checks))
 
 
-def figures(rows: Sequence[Row]) -> Mapping[str, Any]:
+def figures(rows: Rows) -> Figures:
     """5.29: the shapes; 5.30: their performance."""
     samples = {("FT-DRB", kind): values for kind, values in _by_shape(rows).items()}
     title, claim = f"Performance with shapes of failed links, {rows[0]['network']}", (CLAIMED, "claim: above 98 %")
     return {"5.29": _shape_drawing(), "5.30": draw_bars(title, samples, y=PERFORMANCE, low=95, claim=claim)}
 
 
-def _by_shape(rows: Sequence[Row]) -> dict[str, list[float]]:
+def _by_shape(rows: Rows) -> dict[str, list[float]]:
     return of_failures(rows, lambda row: row["fault_kind"].split(":")[1])
 
 

@@ -14,12 +14,15 @@ from typing import Any
 
 from experiments.interconnect.figures import PERFORMANCE
 from experiments.interconnect.runs import measure_run
-from experiments.interconnect.samples import of_failures, safety_checks
-from experiments.interconnect.traffic import SYNTHETIC, Point, drb_point, seeds_of, trace_of
+from experiments.interconnect.samples import (
+    of_failures,
+    safety_checks,
+)
+from experiments.interconnect.traffic import SYNTHETIC, drb_point, seeds_of, trace_of
 from testbed.errors import InputError
-from testbed.model.samples import Row, half_width, spread, where
-from testbed.model.studies.study import Study, option
-from testbed.model.verdict import Check, Verdict
+from testbed.model.samples import half_width, spread
+from testbed.model.studies.study import Figures, Results, Row, Rows, Study, option, where
+from testbed.model.verdict import Claim, Verdict
 from testbed.report.drawing.charts import draw_bars
 
 NETWORK = "torus:32x32"
@@ -30,7 +33,6 @@ LONG_S, LONG_SEEDS = {"pnnl-mpp2": 25.6}, 10
 """Uniform traffic under a machine's failures that a full run follows for so long, of so many seeds, against runs without failures as long:
 so many links fail for good that sources are still diverting (phase 2) long after 0.4 s (`interconnect_lengths`)."""
 THESIS_COUNTS = {"lanl-12": 52, "lanl-18": 62, "lanl-19": 58, "pnnl-mpp2": 89}
-
 PUBLIC = "those of the public tables"
 GENERATED = "generated, with the statistics of the tables"
 
@@ -74,7 +76,7 @@ def points(quick: bool, seed: int, options: Options = Options()) -> list[dict[st
     return found
 
 
-def judge(rows: Sequence[Row]) -> Verdict:
+def judge(rows: Rows) -> Verdict:
     """Sent = received; uniform: less than 2 % on average, about 3 % all permanent, LANL with repairs below 1 %."""
     found = _measured(where(rows, pattern="uniform"))
     losses = {key[1:]: 100.0 - spread(values)[0] for key, values in found.items()}
@@ -83,37 +85,24 @@ def judge(rows: Sequence[Row]) -> Verdict:
     real = {**repaired, **{k: v for k, v in lasting.items() if k[1] == "pnnl-mpp2"}}
     checks = (
         *safety_checks(rows),
-        Check.at_most(
-            f"loss averaged over the four machines as they were (%), failures {_origin(rows)}",
-            2.0,
-            sum(real.values()) / len(real),
-            rival=3.0,
-            rival_is="all failures permanent, as the document has it",
-            stated="less than 2 % (5.6.5)",
-            uncertainty=_together([found["uniform", *key] for key in real]),
-            detail=_each(real),
-        ),
-        Check.equal(
-            f"loss with all failures permanent, the worst machine (%), failures {_origin(rows)}",
-            3.0,
-            losses[worst],
-            tolerance=0.5,
-            rival=losses[longest],
-            rival_is="as with repairs, the worst machine",
-            stated="about 3 % (5.6.5)",
-            uncertainty=_together([found["uniform", *worst]]),
-            detail=_each(lasting),
-        ),
-        Check.at_most(
-            f"largest loss of a LANL machine with its repairs (%), failures {_origin(rows)}",
-            1.0,
-            losses[longest],
-            rival=3.0,
-            rival_is="all failures permanent, as the document has it",
-            stated="below 1 % (5.6.5)",
-            uncertainty=_together([found["uniform", *longest]]),
-            detail=_each(repaired),
-        ),
+        Claim(f"loss averaged over the four machines as they were (%), failures {_origin(rows)}")
+        .at_most(2.0, sum(real.values()) / len(real))
+        .plus_minus(_together([found["uniform", *key] for key in real]))
+        .cites("less than 2 % (5.6.5)")
+        .against(3.0, "all failures permanent, as the document has it")
+        .noting(_each(real)),
+        Claim(f"loss with all failures permanent, the worst machine (%), failures {_origin(rows)}")
+        .equal(3.0, losses[worst], 0.5)
+        .plus_minus(_together([found["uniform", *worst]]))
+        .cites("about 3 % (5.6.5)")
+        .against(losses[longest], "as with repairs, the worst machine")
+        .noting(_each(lasting)),
+        Claim(f"largest loss of a LANL machine with its repairs (%), failures {_origin(rows)}")
+        .at_most(1.0, losses[longest])
+        .plus_minus(_together([found["uniform", *longest]]))
+        .cites("below 1 % (5.6.5)")
+        .against(3.0, "all failures permanent, as the document has it")
+        .noting(_each(repaired)),
     )
     notes = [f"The failures are {_origin(rows)}."]
     for machine, claimed in THESIS_COUNTS.items():
@@ -124,7 +113,7 @@ def judge(rows: Sequence[Row]) -> Verdict:
     return Verdict(checks=checks, notes=tuple(notes))
 
 
-def measure_machine(point: Point) -> dict[str, Any]:
+def measure_machine(point: Row) -> Results:
     """One run, and how many failures of the trace it met, counted by which rule."""
     kind, _, machine = point["fault_kind"].partition(":")
     told = {}
@@ -138,12 +127,12 @@ def measure_machine(point: Point) -> dict[str, Any]:
     return measure_run(point) | told
 
 
-def _origin(rows: Sequence[Row]) -> str:
+def _origin(rows: Rows) -> str:
     """Whether failures are those of the public tables, or drawn."""
     return PUBLIC if any(row.get("traces") for row in rows) else GENERATED
 
 
-def figures(rows: Sequence[Row]) -> Mapping[str, Any]:
+def figures(rows: Rows) -> Figures:
     """5.35-5.38 in one: what is lost by machine and pattern, real outages and all permanent."""
     drawn, shortest = {}, min(row["seconds"] for row in rows)
     longer = {
@@ -167,7 +156,7 @@ def figures(rows: Sequence[Row]) -> Mapping[str, Any]:
     return drawn
 
 
-def _measured(rows: Sequence[Row]) -> dict[tuple[str, str, str], list[float]]:
+def _measured(rows: Rows) -> dict[tuple[str, str, str], list[float]]:
     """Performance by pattern, kind of failure and machine."""
     return of_failures(rows, lambda row: (row["pattern"], *row["fault_kind"].split(":")))
 

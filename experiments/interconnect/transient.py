@@ -6,21 +6,24 @@ The same networks and patterns; failures start at a random moment and last up to
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping
 
 from experiments.interconnect.figures import PERFORMANCE, named
 from experiments.interconnect.runs import measure_run
-from experiments.interconnect.samples import at_least, equal, of_failures, safety_checks
+from experiments.interconnect.samples import (
+    at_least,
+    equal,
+    of_failures,
+    safety_checks,
+)
 from experiments.interconnect.traffic import SYNTHETIC, TEN_PERCENT, drb_point, seeds_of
-from testbed.model.samples import Row, spread
-from testbed.model.studies.study import Study
-from testbed.model.verdict import Check, Verdict
+from testbed.model.samples import spread
+from testbed.model.studies.study import Figures, Points, Rows, Study
+from testbed.model.verdict import Check, Claim, Verdict
 from testbed.report.drawing.charts import draw_bars, draw_lines
 
 GAINS = {"torus:8x8": 14.0, "torus:16x16": 8.0, "fat-tree:4,3": 12.0}
 """How many per cent better than permanent failures the thesis found transient ones, at best."""
-
 SECONDS = {"torus:8x8": 4.0, "fat-tree:4,3": 2.0, "torus:16x16": 2.0}
 """Of a full run where every node has one destination."""
 OTHERWISE_S = {
@@ -36,7 +39,7 @@ INTERMITTENT_SEEDS = {"torus:16x16": 10}
 """Of the patterns but uniform: their runs are long, and the document has none."""
 
 
-def points(quick: bool, seed: int) -> list[dict[str, Any]]:
+def points(quick: bool, seed: int) -> Points:
     """Both kinds of failure at every number; the same seeds draw the same links."""
     seeds = seeds_of(seed, quick, few=6)
     found = []
@@ -71,7 +74,7 @@ def _length_s(network: str, pattern: str, kind: str) -> float | None:
     return OTHERWISE_S.get((network, "others", kind), SECONDS[network])
 
 
-def judge(rows: Sequence[Row]) -> Verdict:
+def judge(rows: Rows) -> Verdict:
     """Sent = received; 8x8 above 99.5 %; transient better than permanent, and by how much the thesis says."""
     checks, found = safety_checks(rows), _measured(rows)
     eights = {key: values for key, values in found.items() if key[0] == "torus:8x8" and key[2] == "transient"}
@@ -81,10 +84,12 @@ def judge(rows: Sequence[Row]) -> Verdict:
             "torus:8x8: lowest performance under transient failures (%)",
             99.5,
             eights[worst],
-            rival=min(spread(v)[0] for key, v in found.items() if key[0] == "torus:8x8" and key[2] == "start"),
-            rival_is="under permanent failures, lowest",
-            stated="above 99.5 % (5.6.4)",
             detail=f"worst: {worst[1]}, {worst[3]} links",
+        )
+        .cites("above 99.5 % (5.6.4)")
+        .against(
+            min(spread(v)[0] for key, v in found.items() if key[0] == "torus:8x8" and key[2] == "start"),
+            "under permanent failures, lowest",
         )
     )
     notes = []
@@ -98,12 +103,11 @@ def judge(rows: Sequence[Row]) -> Verdict:
                 f"{network}: most that transient failures gain over permanent ones (points)",
                 claimed,
                 gain,
-                tolerance=claimed / 4,
-                rival=0.0,
-                rival_is="no gain",
-                stated=f"about {claimed:.0f} % (5.6.4)",
+                claimed / 4,
                 detail=pattern,
             )
+            .cites(f"about {claimed:.0f} % (5.6.4)")
+            .against(0.0, "no gain")
         )
         checks += [_share_of_permanent(found, network, kind) for kind in ("transient", "intermittent")]
         least = min(spread(values)[0] for values in gains.values())
@@ -117,7 +121,7 @@ def judge(rows: Sequence[Row]) -> Verdict:
     return Verdict(checks=tuple(checks), notes=tuple(notes))
 
 
-def figures(rows: Sequence[Row]) -> Mapping[str, Any]:
+def figures(rows: Rows) -> Figures:
     """5.32-5.34: performance over the number of transient failures; and what each kind of failure of 10 % costs, network by network."""
     found, drawn = _measured(rows), {}
     names = {"transient": "transient", "intermittent": "intermittent", "start": "permanent"}
@@ -139,7 +143,7 @@ def figures(rows: Sequence[Row]) -> Mapping[str, Any]:
     return drawn
 
 
-def _measured(rows: Sequence[Row]) -> Found:
+def _measured(rows: Rows) -> Found:
     return of_failures(rows, lambda row: (row["network"], row["pattern"], row["fault_kind"], row["faults"]))
 
 
@@ -166,15 +170,13 @@ def _share_of_permanent(found: Found, network: str, kind: str) -> Check:
         shares[pattern] = (1 - gained / cost, math.hypot(apart, half * gained / cost) / cost)
     pattern = max(shares, key=lambda name: shares[name][0])
     runs = len(found[network, pattern, kind, TEN_PERCENT[network]])
-    return Check.at_most(
-        f"{network}: loss under {kind} failures over that under permanent ones, the worst pattern",
-        0.5,
-        shares[pattern][0],
-        uncertainty=shares[pattern][1] if runs > 1 else None,
-        rival=1.0,
-        rival_is="as much",
-        stated="transient ones cost less (5.6.4)",
-        detail=f"{pattern}, {runs} runs; a {'twentieth' if kind == 'transient' else 'tenth'} where nothing queues",
+    return (
+        Claim(f"{network}: loss under {kind} failures over that under permanent ones, the worst pattern")
+        .at_most(0.5, shares[pattern][0])
+        .plus_minus(shares[pattern][1] if runs > 1 else None)
+        .cites("transient ones cost less (5.6.4)")
+        .against(1.0, "as much")
+        .noting(f"{pattern}, {runs} runs; a {'twentieth' if kind == 'transient' else 'tenth'} where nothing queues")
     )
 
 

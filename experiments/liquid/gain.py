@@ -6,7 +6,12 @@ import statistics
 from collections.abc import Mapping
 from typing import Any
 
-from experiments.liquid.swiss_t1_traffic import SIZE, pattern_chart, pattern_points, traffic_of
+from experiments.liquid.swiss_t1_traffic import (
+    SIZE,
+    pattern_chart,
+    pattern_points,
+    traffic_of,
+)
 from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study
 from testbed.model.verdict import Check, Claim, Verdict
 from testbed.report.drawing.charts import BLUE, GREEN, GREY, INK, ORANGE, SKY, chart

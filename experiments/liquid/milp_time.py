@@ -5,7 +5,12 @@ from __future__ import annotations
 import statistics
 import time
 
-from experiments.liquid.swiss_t1_traffic import draw_times, pattern_chart, pattern_points, traffic_of
+from experiments.liquid.swiss_t1_traffic import (
+    draw_times,
+    pattern_chart,
+    pattern_points,
+    traffic_of,
+)
 from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study
 from testbed.model.traffic import Traffic
 from testbed.model.verdict import Check, Claim, Verdict

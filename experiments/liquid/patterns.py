@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from experiments.liquid.swiss_t1_traffic import SIZE, pattern_chart, pattern_points, traffic_of
+from experiments.liquid.swiss_t1_traffic import (
+    SIZE,
+    pattern_chart,
+    pattern_points,
+    traffic_of,
+)
 from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study
 from testbed.model.verdict import Check, Claim, Verdict
 from testbed.report.drawing.charts import BLUE, INK, ORANGE, chart

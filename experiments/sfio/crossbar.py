@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from math import log
 from typing import Any
 
 from experiments.sfio.figures import RING, TOGETHER, finish, lines_by_nodes
 from experiments.sfio.runs import accessed, judged, transferred
-from testbed.model.studies.study import Figures, Points, Results, Rows, Study, where
+from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, where
 from testbed.model.verdict import Check, Claim, Verdict
 from testbed.report.drawing.charts import AMBER, BLUE, GREEN, GREY, INK, chart
 
-Row = Mapping[str, Any]
 SIZE = (7, 4.6)
 NODES, QUICK_NODES = (2, 4, 8, 10, 12, 14, 16, 18, 24, 31), (2, 4, 8, 12, 16)
 HALVES, QUICK_HALVES = (2, 4, 8, 12, 16, 24, 32), (4, 8, 16)
@@ -169,7 +168,7 @@ def _striped_figure(rows: Rows) -> Any:
     return figure
 
 
-def _all_links(axes: Any, rows: Sequence[Row], *, senders: float) -> None:
+def _all_links(axes: Any, rows: Rows, *, senders: float) -> None:
     nodes = sorted({row["nodes"] for row in rows})
     rates = [senders * LINK_RATE_BPS * n / 1e6 for n in nodes]
     axes.plot(nodes, rates, color=INK, linewidth=1, label="all links together")

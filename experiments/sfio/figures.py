@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
-from testbed.model.samples import Row, where
-from testbed.model.studies.study import Rows
+from testbed.model.studies.study import Rows, where
 from testbed.report.drawing.charts import AMBER, BELOW, BLUE, GREY, RED, chart, ticks
 
 TOGETHER = "throughput of all together, Mbit/s"
@@ -14,7 +13,7 @@ RING = {"markersize": 12, "markerfacecolor": "none", "zorder": 4}
 """The style of points that are seen round those of another series at the same place."""
 
 
-def plot_throughput(axes: Any, rows: Sequence[Row], key: str, name: str, colour: str, **style: Any) -> None:
+def plot_throughput(axes: Any, rows: Rows, key: str, name: str, colour: str, **style: Any) -> None:
     """A line of throughput in Mbit/s over what the rows have under ``key``; none where there are no rows."""
     if chosen := sorted((row[key], row["throughput_bps"] / 1e6) for row in rows):
         axes.plot(*zip(*chosen, strict=True), color=colour, label=name, **{"marker": "o", **style})
@@ -37,7 +36,7 @@ def lines_by_nodes(
     axes: Any,
     rows: Rows,
     series: Mapping[str, tuple[str, str, str]],
-    styles: Mapping[str, Row],
+    styles: Mapping[str, Mapping[str, Any]],
 ) -> None:
     """Throughput over the number of nodes, a line a series: its (name, colour, marker), and its style where it has one."""
     for key, (name, colour, marker) in series.items():

@@ -14,7 +14,7 @@ from fec.adapters.raptorq_blocks import RaptorQBlocks
 from fec.code.block_codes import ReedSolomonBlocks
 from fec.redundancy.block_size import fec_block_size
 from testbed.model.studies.study import Study
-from testbed.model.verdict import Check, Verdict
+from testbed.model.verdict import Check, Claim, Verdict
 from testbed.report.drawing.charts import BLUE, INK, ORANGE, chart, ticks
 from testbed.routing import route_by_name
 from testbed.routing.label_split.spraying import spray
@@ -105,30 +105,20 @@ def judge(rows: Sequence[Row]) -> Verdict:
         )
         slack = 1 + math.ceil(2.5 * math.sqrt(m * p) / (1 - p) * math.sqrt(RATE / row["blocks"]) / 0.027)
         checks.append(
-            Check.equal(
-                f"{name}: packets that all but 1 % of blocks need",
-                float(row["expected_quantile"]),
-                float(row["quantile"]),
-                tolerance=float(slack),
-                rival=float(math.ceil(m / (1 - p))),
-                rival_is="equation 29, blocks of any length need the mean",
-                stated="equation 25",
-            )
+            Claim(f"{name}: packets that all but 1 % of blocks need")
+            .equal(float(row["expected_quantile"]), float(row["quantile"]), float(slack))
+            .cites("equation 25")
+            .against(float(math.ceil(m / (1 - p))), "equation 29, blocks of any length need the mean")
         )
     large = [row for row in rows if row["m"] >= 200]
     small = next(row for row in rows if row["code"] == "reed-solomon" and row["m"] == 20)
     for row in large:
         ours, theirs = row["quantile"] / row["m"], small["quantile"] / small["m"]
         checks.append(
-            Check.equal(
-                f"N / M of {row['m']} packets a block is near that of equation 29",
-                1 / (1 - row["loss"]),
-                ours,
-                tolerance=0.5 * (theirs - 1 / (1 - row["loss"])),
-                rival=theirs,
-                rival_is="that of 20 packets a block",
-                stated="equation 29",
-            )
+            Claim(f"N / M of {row['m']} packets a block is near that of equation 29")
+            .equal(1 / (1 - row["loss"]), ours, 0.5 * (theirs - 1 / (1 - row["loss"])))
+            .cites("equation 29")
+            .against(theirs, "that of 20 packets a block")
         )
     return Verdict(checks=tuple(checks))
 

@@ -13,7 +13,7 @@ from typing import Any, Unpack
 from testbed.metapath.judgement import MAX_LOST_S
 from testbed.metapath.plan import SLACK_S
 from testbed.model.studies.study import Study
-from testbed.model.verdict import Check, Evidence, Verdict
+from testbed.model.verdict import Check, Claim, Evidence, Verdict
 from testbed.report.drawing.charts import BELOW, INK, chart, panels
 from testbed.results.study_store import Row
 from topologies.network import label_of
@@ -232,27 +232,17 @@ def _alternative_checks(rows: Sequence[Row]) -> list[Check]:
     for kind in ("down", "blackhole"):
         share = [row["lost"] / row["sent"] for row in _of(rows, "single", kind)]
         checks.append(
-            Check.equal(
-                f"{kind}: share lost on one path",
-                1.0,
-                min(share),
-                tolerance=0.02,
-                rival=0.25,
-                rival_is="a quarter of the labels, as on four paths",
-            )
+            Claim(f"{kind}: share lost on one path")
+            .equal(1.0, min(share), 0.02)
+            .against(0.25, "a quarter of the labels, as on four paths")
         )
         lost = max(row["lost"] for row in _of(rows, CODED, kind))
         checks.append(_count(f"{kind}: messages not decoded in time, {NAMES[CODED]}", lost))
     share = [row["lost"] / row["sent"] for row in _of(rows, "recomputed", "blackhole")]
     checks.append(
-        Check.equal(
-            "blackhole: share lost by the recomputed route, which is never told",
-            0.25,
-            max(share),
-            tolerance=0.02,
-            rival=0.0,
-            rival_is="it is told",
-        )
+        Claim("blackhole: share lost by the recomputed route, which is never told")
+        .equal(0.25, max(share), 0.02)
+        .against(0.0, "it is told")
     )
     return checks
 
@@ -314,21 +304,21 @@ def _bound(name: str, measured: float | None, limit: float, **evidence: Unpack[E
 
 
 def _count(name: str, measured: int) -> Check:
-    return Check.equal(name, 0, measured, rival_is="none: each is counted")
+    return Claim(name).equal(0, measured).against(None, "none: each is counted")
 
 
 def _less(name: str, measured: float | None, than: float | None) -> Check:
     """Less by a tenth at least; never is more than any figure."""
     if than is None:
-        return Check.at_most(
-            name, math.inf, math.inf if measured is None else measured, rival_is="the other is never done"
+        return (
+            Claim(name)
+            .at_most(math.inf, math.inf if measured is None else measured)
+            .against(None, "the other is never done")
         )
-    return Check.at_most(
-        name,
-        0.9 * than,
-        math.inf if measured is None else measured,
-        rival=than,
-        rival_is="no less than the other",
+    return (
+        Claim(name)
+        .at_most(0.9 * than, math.inf if measured is None else measured)
+        .against(than, "no less than the other")
     )
 
 

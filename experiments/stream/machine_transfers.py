@@ -18,7 +18,7 @@ from testbed.errors import InvalidRunError
 from testbed.faults.fault import Fault
 from testbed.machines.asked import MachinesRequest
 from testbed.model.studies.study import Study
-from testbed.model.verdict import Check, Verdict
+from testbed.model.verdict import Check, Claim, Verdict
 from testbed.report.drawing.charts import chart
 from testbed.striping.plan import StripingOptions
 from testbed.striping.session import plan_session, run_session
@@ -182,15 +182,10 @@ def _throughput_checks(name: str, row: Row, one: Row) -> list[Check]:
         spread = (max(repeated) - min(repeated)) / alone
         part = ("", ", write", ", read")[len(row["shares"]) - 1 and number + 1]
         found.append(
-            Check.equal(
-                f"{name}{part}: share of the predicted throughput, apart from that on one machine",
-                0.0,
-                abs(share / alone - 1),
-                tolerance=max(THROUGHPUT_TOLERANCE, spread),
-                rival=0.5,
-                rival_is="a crossing cable is held to half of its capacity, or shared by both ways",
-                detail=f"{len(repeated)} runs; on one machine they differ by {spread:.1%}" if len(repeated) > 1 else "",
-            )
+            Claim(f"{name}{part}: share of the predicted throughput, apart from that on one machine")
+            .equal(0.0, abs(share / alone - 1), max(THROUGHPUT_TOLERANCE, spread))
+            .against(0.5, "a crossing cable is held to half of its capacity, or shared by both ways")
+            .noting(f"{len(repeated)} runs; on one machine they differ by {spread:.1%}" if len(repeated) > 1 else "")
         )
     return found
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from testbed.faults.schedules import PoissonFaults
 from testbed.model.studies.study import Study
-from testbed.model.verdict import Check, Verdict
+from testbed.model.verdict import Check, Claim, Verdict
 from testbed.report.drawing.charts import BELOW, INK, chart
 from testbed.results.study_store import Row
 from testbed.stream.plan import StreamParameters
@@ -84,12 +84,11 @@ def judge(rows: Sequence[Row]) -> Verdict:
             lost = max(frame["measured_loss"] for frame in row["frames_measured"])
             late = [other for other in rows if other["handover"] == "after" and not other["faults"]]
             checks.append(
-                Check.equal(
-                    f"loss, {name}",
-                    0,
-                    lost,
-                    rival=max((part["measured_loss"] for one in late for part in one["frames_measured"]), default=None),
-                    rival_is="the plan is replaced after links vanish, most of a frame",
+                Claim(f"loss, {name}")
+                .equal(0, lost)
+                .against(
+                    max((part["measured_loss"] for one in late for part in one["frames_measured"]), default=None),
+                    "the plan is replaced after links vanish, most of a frame",
                 )
             )
     reasons = [row["invalid"] for row in rows if row["invalid"]]
@@ -103,13 +102,12 @@ def _frame_checks(row: Row, name: str) -> list[Check]:
     if most == 0:
         return []
     return [
-        Check.at_most(
-            f"frame whose loss is furthest off its prediction, {name}",
+        Claim(f"frame whose loss is furthest off its prediction, {name}")
+        .at_most(
             max(frame["tolerance"] for frame in frames),
             max(abs(frame["measured_loss"] - frame["predicted_loss"]) for frame in frames),
-            rival=most,
-            rival_is="nothing is lost in any frame",
         )
+        .against(most, "nothing is lost in any frame")
     ]
 
 

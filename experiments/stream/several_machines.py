@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from testbed.errors import InvalidRunError
 from testbed.model.studies.study import Study
-from testbed.model.verdict import Check, Verdict
+from testbed.model.verdict import Check, Claim, Verdict
 from testbed.report.drawing.charts import MARKS, chart
 from testbed.stream.mobility import Movement, frame_names
 from testbed.stream.plan import StreamParameters
@@ -128,21 +128,12 @@ def _against_one(row: Row, one: Row) -> list[Check]:
     apart = max(abs(a - b) for a, b in zip(row["losses"], one["losses"], strict=True))
     wrong_sizes = sum(a != b for a, b in zip(row["block_sizes"], one["block_sizes"], strict=True))
     return [
-        Check.equal(
-            f"{name}: greatest difference of a fault's loss from that on one machine",
-            0.0,
-            apart,
-            tolerance=0.01,
-            rival=max(one["losses"]),
-            rival_is="a fault is in force at no end, or at the wrong one",
-        ),
-        Check.equal(
-            f"{name}: faults answered by another block size than on one machine",
-            0,
-            wrong_sizes,
-            rival=len(row["block_sizes"]),
-            rival_is="N is never raised, or by what the machines themselves lose",
-        ),
+        Claim(f"{name}: greatest difference of a fault's loss from that on one machine")
+        .equal(0.0, apart, 0.01)
+        .against(max(one["losses"]), "a fault is in force at no end, or at the wrong one"),
+        Claim(f"{name}: faults answered by another block size than on one machine")
+        .equal(0, wrong_sizes)
+        .against(len(row["block_sizes"]), "N is never raised, or by what the machines themselves lose"),
     ]
 
 

@@ -13,15 +13,6 @@ _Label = TypeVar("_Label")
 _Value = TypeVar("_Value")
 
 
-def where(rows: Iterable[Row], **fixed: object) -> list[Row]:
-    """The rows whose fields are these; a field that a row does not have is None.
-
-    >>> where([{"load": 0.1, "dead": 0}, {"load": 0.2, "dead": 0}], load=0.2, dead=0)
-    [{'load': 0.2, 'dead': 0}]
-    """
-    return [row for row in rows if all(row.get(name) == value for name, value in fixed.items())]
-
-
 def grouped(
     rows: Iterable[Row], label: Callable[[Row], _Label], value: Callable[[Row], _Value]
 ) -> dict[_Label, list[_Value]]:

@@ -6,7 +6,7 @@ docs/workloads/ft_drb.md quotes what this study measures.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -19,9 +19,9 @@ from testbed.interconnect.parameters import NacOptions, SimulationParameters
 from testbed.interconnect.patterns import build_pattern
 from testbed.interconnect.results import summarize
 from testbed.interconnect.simulation import simulate
-from testbed.model.samples import Row, spread, where
-from testbed.model.studies.study import Study
-from testbed.model.verdict import Check, Verdict
+from testbed.model.samples import spread
+from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, where
+from testbed.model.verdict import Claim, Verdict
 from testbed.report.drawing.charts import draw_bars
 
 NETWORK, LINK_BPS = "torus:8x8", 2e9
@@ -69,7 +69,7 @@ def seconds_at(place: str) -> float:
     return RING_S if place == RING else float(drb_point(NETWORK, "uniform", 1, quick=False, **PLACES[place])["seconds"])
 
 
-def points(quick: bool, seed: int) -> list[dict[str, Any]]:
+def points(quick: bool, seed: int) -> Points:
     """Every place and departure, and the same without; where performance is asked for, without failures too."""
     found: list[dict[str, Any]] = []
     for s in range(seed, seed + (2 if quick else 20)):
@@ -82,7 +82,7 @@ def points(quick: bool, seed: int) -> list[dict[str, Any]]:
     return found
 
 
-def measure(point: Mapping[str, Any]) -> dict[str, Any]:
+def measure(point: Row) -> Results:
     """One run: what arrived, by when, how late (equations 5.1 and 5.2), and what FT-DRB and NAC did."""
     place, seed, end = point["place"], point["seed"], point["seconds"]
     faults: tuple[Fault, ...] = ()
@@ -113,51 +113,52 @@ def measure(point: Mapping[str, Any]) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def judge(rows: Sequence[Row]) -> Verdict:
+def judge(rows: Rows) -> Verdict:
     """All is delivered whatever the letter; what performance and latency differ by."""
     sent, received = (sum(row[name] for row in rows) for name in ("sent", "received"))
     checks = [
-        Check.equal(
-            "messages that a run leaves undelivered, with any of the departures and without",
-            0.0,
-            float(sent - received),
-            rival_is=COUNTED,
-            detail=f"{len(rows)} runs, {sent} messages, {sum(bool(row['deadlocked']) for row in rows)} deadlocked",
+        (
+            Claim("messages that a run leaves undelivered, with any of the departures and without")
+            .equal(0.0, float(sent - received))
+            .against(None, COUNTED)
+            .noting(f"{len(rows)} runs, {sent} messages, {sum(bool(row['deadlocked']) for row in rows)} deadlocked")
         ).of(sent + received)
     ]
     checks += [
-        equal(
-            f"{place}, {option}: performance beside that without (points)",
-            0.0,
-            [100.0 * (a - b) for a, b in _performances(rows, place, option)],
-            tolerance=1.0,
-            rival=FIGURE_5_25,
-            rival_is="a difference that Figure 5.25 would show (95 against 100 %)",
+        (
+            equal(
+                f"{place}, {option}: performance beside that without (points)",
+                0.0,
+                [100.0 * (a - b) for a, b in _performances(rows, place, option)],
+                1.0,
+            ).against(FIGURE_5_25, "a difference that Figure 5.25 would show (95 against 100 %)")
         )
         for place in STATED
         for option in options_at(place)
     ]
     checks += [
-        equal(
-            "ring of 8, stop_st at detection: time until all has arrived, over that without",
-            1.0,
-            _ratios(rows, RING, "stop_st at detection", "last_s"),
-            tolerance=0.02,
-            rival=spread(_ratios(rows, RING, "strict avoidance buffer", "last_s"))[0],
-            rival_is="as with a strict avoidance buffer",
+        (
+            equal(
+                "ring of 8, stop_st at detection: time until all has arrived, over that without",
+                1.0,
+                _ratios(rows, RING, "stop_st at detection", "last_s"),
+                0.02,
+            ).against(
+                spread(_ratios(rows, RING, "strict avoidance buffer", "last_s"))[0], "as with a strict avoidance buffer"
+            )
         ),
-        at_least(
-            "0.6 of a link, ACKs share buffers: latency over that without",
-            1.1,
-            _ratios(rows, "0.6 of a link", "ACKs share buffers"),
-            rival=1.0,
-            rival_is="ACKs take no room that messages miss",
+        (
+            at_least(
+                "0.6 of a link, ACKs share buffers: latency over that without",
+                1.1,
+                _ratios(rows, "0.6 of a link", "ACKs share buffers"),
+            ).against(1.0, "ACKs take no room that messages miss")
         ),
     ]
     return Verdict(checks=tuple(checks), notes=_notes(rows))
 
 
-def _performances(rows: Sequence[Row], place: str, option: str) -> Iterable[tuple[float, float]]:
+def _performances(rows: Rows, place: str, option: str) -> Iterable[tuple[float, float]]:
     """L0 / Lf of each seed with the departure and without it; L0 is of the run without failures under the same option."""
     latency = {(row["place"], row["option"], row["seed"], row["whole"]): row["latency_s"] for row in rows}
     for _, name, seed, whole in list(latency):
@@ -168,14 +169,14 @@ def _performances(rows: Sequence[Row], place: str, option: str) -> Iterable[tupl
             yield with_it, without
 
 
-def _ratios(rows: Sequence[Row], place: str, option: str, field: str = "latency_s") -> list[float]:
+def _ratios(rows: Rows, place: str, option: str, field: str = "latency_s") -> list[float]:
     """With the departure over without it, seed by seed."""
     of_place = where(rows, place=place, whole=False)
     by = {(row["option"], row["seed"]): row[field] for row in of_place}
     return [value / by[DEFAULT, seed] for (name, seed), value in by.items() if name == option]
 
 
-def _notes(rows: Sequence[Row]) -> tuple[str, ...]:
+def _notes(rows: Rows) -> tuple[str, ...]:
     """By place and option: latency and time until all has arrived over those of the default, moves of NAC, escapes, probes."""
     notes = []
     for place in (*PLACES, RING):
@@ -201,11 +202,11 @@ def _notes(rows: Sequence[Row]) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def _sum(rows: Sequence[Row], field: str) -> int:
+def _sum(rows: Rows, field: str) -> int:
     return sum(row[field] for row in rows)
 
 
-def figures(rows: Sequence[Row]) -> Mapping[str, Any]:
+def figures(rows: Rows) -> Figures:
     """Change of latency by departure and place, in per cent; of the ring, of the time until all has arrived."""
     fields = {place: "last_s" if place == RING else "latency_s" for place in (*PLACES, RING)}
     changes = {

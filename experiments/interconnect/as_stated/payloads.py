@@ -6,16 +6,19 @@ stated rate, which offers the root's only link 84 % of what it bears.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 from experiments.interconnect.figures import PERFORMANCE, named
 from experiments.interconnect.runs import measure_run
-from experiments.interconnect.samples import at_least, of_failures, safety_checks
+from experiments.interconnect.samples import (
+    at_least,
+    of_failures,
+    safety_checks,
+)
 from experiments.interconnect.traffic import SYNTHETIC, TEN_PERCENT, drb_point, seeds_of
-from testbed.model.samples import Row, grouped, spread, where
-from testbed.model.studies.study import Study
-from testbed.model.verdict import Check, Verdict
+from testbed.model.samples import grouped, spread
+from testbed.model.studies.study import Figures, Points, Rows, Study, where
+from testbed.model.verdict import Claim, Verdict
 from testbed.report.drawing.charts import draw_bars
 
 NETWORKS = ("torus:8x8", "fat-tree:4,3")
@@ -23,7 +26,7 @@ PAYLOADS, INJECTIONS = (256, 512), ("poisson", "periodic")
 GATHER_S, GATHER_LINKS = 0.5, (0, 10, 100)
 
 
-def points(quick: bool, seed: int) -> list[dict[str, Any]]:
+def points(quick: bool, seed: int) -> Points:
     """Two networks by pattern, payload and injection, none and a tenth of the links failed from the start; gather on 32x32."""
     every = seeds_of(seed, quick)
     seeds = every[: 2 if quick else 5]
@@ -46,7 +49,7 @@ def points(quick: bool, seed: int) -> list[dict[str, Any]]:
     return found
 
 
-def judge(rows: Sequence[Row]) -> Verdict:
+def judge(rows: Rows) -> Verdict:
     """Performance differs by less than a point between payloads and injections; gather at the stated rate loses less than 1 %."""
     checks = safety_checks(rows)
     means = {key: spread(values)[0] for key, values in _measured(rows).items()}
@@ -58,14 +61,10 @@ def judge(rows: Sequence[Row]) -> Verdict:
                 apart[key] = abs(mean - means[other])
         worst = max(apart, key=lambda key: apart[key])
         checks.append(
-            Check.at_most(
-                f"performance with a tenth of the links failed: the most that the two {what} are apart (points)",
-                1.0,
-                apart[worst],
-                rival=5.0,
-                rival_is="a difference that Figure 5.25 would show (95 against 100 %)",
-                detail=f"{pairs[0]} against {pairs[1]}: {worst[0]} {worst[1]}",
-            )
+            Claim(f"performance with a tenth of the links failed: the most that the two {what} are apart (points)")
+            .at_most(1.0, apart[worst])
+            .against(5.0, "a difference that Figure 5.25 would show (95 against 100 %)")
+            .noting(f"{pairs[0]} against {pairs[1]}: {worst[0]} {worst[1]}")
         )
     gather = {int(key[4]): values for key, values in _measured(rows).items() if key[1] == "gather"}
     checks.append(
@@ -73,15 +72,14 @@ def judge(rows: Sequence[Row]) -> Verdict:
             f"gather at the stated 400 packets/s a node: performance with {max(gather)} failed links (%)",
             99.0,
             gather[max(gather)],
-            rival=95.0,
-            rival_is="what is promised of links that fail anywhere (5.6.1)",
-            stated="less than 1 % lost (5.6.3, Figure 5.31)",
         )
+        .cites("less than 1 % lost (5.6.3, Figure 5.31)")
+        .against(95.0, "what is promised of links that fail anywhere (5.6.1)")
     )
     return Verdict(checks=tuple(checks), notes=_notes(rows))
 
 
-def _measured(rows: Sequence[Row]) -> dict[tuple[Any, ...], list[float]]:
+def _measured(rows: Rows) -> dict[tuple[Any, ...], list[float]]:
     """Performance by network, pattern, payload, injection and failed links; each against its own run without failures."""
     found: dict[tuple[Any, ...], list[float]] = {}
     for injection in INJECTIONS:
@@ -92,7 +90,7 @@ def _measured(rows: Sequence[Row]) -> dict[tuple[Any, ...], list[float]]:
     return found
 
 
-def _notes(rows: Sequence[Row]) -> tuple[str, ...]:
+def _notes(rows: Rows) -> tuple[str, ...]:
     latency = grouped(
         where(rows, faults=0),
         lambda row: (row["network"], row["bytes"], row["injection"]),
@@ -102,7 +100,7 @@ def _notes(rows: Sequence[Row]) -> tuple[str, ...]:
     return (f"latency without failures, us, all patterns: {', '.join(said)}",)
 
 
-def figures(rows: Sequence[Row]) -> Mapping[str, Any]:
+def figures(rows: Rows) -> Figures:
     """5.25 by payload and injection: performance with a tenth of the links failed."""
     drawn, claim = {}, (95.0, "claim: above 95 %")
     for network in NETWORKS:

@@ -5,22 +5,24 @@ As `interconnect_permanent`, where they all begin half-way: two tori and a fat t
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 from experiments.interconnect.permanent import above_95, at_ten_percent, over_failures
 from experiments.interconnect.runs import measure_run
-from experiments.interconnect.samples import of_failures, safety_checks
+from experiments.interconnect.samples import (
+    of_failures,
+    safety_checks,
+)
 from experiments.interconnect.traffic import SYNTHETIC, TEN_PERCENT, drb_point, seeds_of
-from testbed.model.samples import Row, mean_of, spread, where
-from testbed.model.studies.study import Study
-from testbed.model.verdict import Check, Verdict
+from testbed.model.samples import mean_of, spread
+from testbed.model.studies.study import Figures, Points, Rows, Study, where
+from testbed.model.verdict import Check, Claim, Verdict
 
 SEEDS = {"torus:8x8": 10, "fat-tree:4,3": 10, "torus:16x16": 5}
 FIGURES = {"torus:8x8": "A.18", "torus:16x16": "A.19", "fat-tree:4,3": "A.20"}
 
 
-def points(quick: bool, seed: int) -> list[dict[str, Any]]:
+def points(quick: bool, seed: int) -> Points:
     """Every network, pattern and number of failed links (Table 5.8), each link for good from a moment of its own on."""
     found = []
     for network, count in SEEDS.items():
@@ -35,7 +37,7 @@ def points(quick: bool, seed: int) -> list[dict[str, Any]]:
     return found
 
 
-def judge(rows: Sequence[Row]) -> Verdict:
+def judge(rows: Rows) -> Verdict:
     """Sent = received; above 95 % with a tenth of the links failed; less lost with fewer links."""
     stated = "above 95 % (5.6.1); the appendix has curves, no numbers"
     checks = [*safety_checks(rows), *above_95(at_ten_percent(rows), ", from random moments on", stated)]
@@ -43,25 +45,21 @@ def judge(rows: Sequence[Row]) -> Verdict:
     return Verdict(checks=tuple(checks), notes=_notes(rows))
 
 
-def _gradual(rows: Sequence[Row], network: str) -> list[Check]:
+def _gradual(rows: Rows, network: str) -> list[Check]:
     """What 4 failed links lose over what a tenth of the links lose, patterns taken together; none where 4 did not fail."""
     kept, most = of_failures(rows, lambda row: row["faults"]), TEN_PERCENT[network]
     if 4 not in kept:
         return []
     few, many = (spread([100.0 - value for value in kept[count]])[0] for count in (4, most))
     return [
-        Check.at_most(
-            f"{network}: loss with 4 failed links over that with {most}",
-            0.75,
-            few / many,
-            rival=1.0,
-            rival_is="all is lost with the first links: an abrupt fall",
-            stated="no abrupt transitions (5.6.1)",
-        )
+        Claim(f"{network}: loss with 4 failed links over that with {most}")
+        .at_most(0.75, few / many)
+        .cites("no abrupt transitions (5.6.1)")
+        .against(1.0, "all is lost with the first links: an abrupt fall")
     ]
 
 
-def _notes(rows: Sequence[Row]) -> tuple[str, ...]:
+def _notes(rows: Rows) -> tuple[str, ...]:
     """Latency and both phases, with a tenth of the links failed."""
     said = []
     for network, most in TEN_PERCENT.items():
@@ -71,7 +69,7 @@ def _notes(rows: Sequence[Row]) -> tuple[str, ...]:
     return (f"with a tenth of the links failed, of messages after the first failure, all patterns: {', '.join(said)}",)
 
 
-def figures(rows: Sequence[Row]) -> Mapping[str, Any]:
+def figures(rows: Rows) -> Figures:
     """A.18 to A.20: performance and latency over the number of failed links."""
     drawn: dict[str, Any] = {}
     for network, number in FIGURES.items():

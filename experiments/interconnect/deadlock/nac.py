@@ -7,16 +7,15 @@ from __future__ import annotations
 
 import itertools
 import statistics
-from collections.abc import Mapping, Sequence
 from typing import Any, Unpack
 
 from experiments.interconnect.figures import LATENCY, draw_surfaces, draw_time_series, maps_around_burst
 from experiments.interconnect.runs import measure_ring
 from experiments.interconnect.samples import COUNTED, equal
 from experiments.interconnect.traffic import BURST_AT_S, BURST_MESSAGES, FIRST_SHOWN_SLOT, SLOT_S, ring_point, seeds_of
-from testbed.model.samples import Row, grouped, mean_of, spread, where
-from testbed.model.studies.study import Study
-from testbed.model.verdict import Check, Evidence, Verdict
+from testbed.model.samples import grouped, mean_of, spread
+from testbed.model.studies.study import Figures, Points, Row, Rows, Study, where
+from testbed.model.verdict import Check, Claim, Evidence, Verdict
 from testbed.report.drawing.charts import BESIDE, GREEN, GREY, INK, ORANGE, PURPLE, chart
 
 STATED = (400.0, 500.0, 600.0)
@@ -28,7 +27,7 @@ STATED_RISE_US = 10.22
 BEFORE_LATENCY_US = 8.7
 
 
-def points(quick: bool, seed: int) -> list[dict[str, Any]]:
+def points(quick: bool, seed: int) -> Points:
     """Parts "stated", "sweep" (without NAC, until deadlock), "nac" (the sweep's rates with it) and "burst"."""
     seeds = seeds_of(seed, quick)
     sweep = (10_000.0, 30_000.0, 34_000.0, 40_000.0) if quick else SWEEP
@@ -45,7 +44,7 @@ def points(quick: bool, seed: int) -> list[dict[str, Any]]:
     return found
 
 
-def judge(rows: Sequence[Row]) -> Verdict:
+def judge(rows: Rows) -> Verdict:
     """No deadlock at the stated rates nor at 10 k/s; always, and soon, from 34 k/s; monotone between; NAC delivers all."""
     sweep, bare, freed = where(rows, part="sweep"), _bursts(rows, "none"), _bursts(rows, "nac")
     stated = where(rows, part="stated") + [r for r in sweep if r["rate"] <= 10_000.0]
@@ -80,39 +79,31 @@ def judge(rows: Sequence[Row]) -> Verdict:
     return Verdict(checks=checks, notes=notes)
 
 
-def _count(name: str, wanted: int, rows: Sequence[Row], **evidence: Unpack[Evidence]) -> Check:
+def _count(name: str, wanted: int, rows: Rows, **evidence: Unpack[Evidence]) -> Check:
     dead = sum(bool(row["deadlocked"]) for row in rows)
     counted: Evidence = {**evidence, "detail": f"{len(rows)} runs"}
     return Check.equal(name, float(wanted), float(dead), **counted)
 
 
-def _soon_and_in_order(sweep: Sequence[Row]) -> list[Check]:
+def _soon_and_in_order(sweep: Rows) -> list[Check]:
     """When runs without NAC deadlock, by their rate."""
     high = [row for row in sweep if row["rate"] >= ALWAYS_FROM]
     # a run without a deadlock counts as infinite
     times = grouped(sweep, lambda r: r["rate"], lambda r: r["deadlock_s"] if r["deadlocked"] else float("inf"))
     medians = {rate: statistics.median(values) for rate, values in sorted(times.items())}
     return [
-        Check.at_most(
-            f"every run deadlocks from {ALWAYS_FROM:.0f} packets/s on, within 100 ms (latest, s)",
-            WITHIN_S,
-            max(r["deadlock_s"] if r["deadlocked"] else r["seconds"] for r in high),
-            rival=min(r["seconds"] for r in high),
-            rival_is="none until the end of the run",
-            detail=f"{sum(r['deadlocked'] for r in high)} of {len(high)} runs",
-        ),
-        Check.equal(
-            "the higher the rate, the sooner (medians in order)",
-            float(len(medians)),
-            float(1 + sum(b <= a for a, b in itertools.pairwise(medians.values()))),
-            rival=(len(medians) + 1) / 2,
-            rival_is="the rate does not matter, and half of the steps fall by chance",
-            detail=", ".join(f"{rate / 1000:.0f} k/s {middle:.2g} s" for rate, middle in medians.items()),
-        ),
+        Claim(f"every run deadlocks from {ALWAYS_FROM:.0f} packets/s on, within 100 ms (latest, s)")
+        .at_most(WITHIN_S, max(r["deadlock_s"] if r["deadlocked"] else r["seconds"] for r in high))
+        .against(min(r["seconds"] for r in high), "none until the end of the run")
+        .noting(f"{sum(r['deadlocked'] for r in high)} of {len(high)} runs"),
+        Claim("the higher the rate, the sooner (medians in order)")
+        .equal(float(len(medians)), float(1 + sum(b <= a for a, b in itertools.pairwise(medians.values()))))
+        .against((len(medians) + 1) / 2, "the rate does not matter, and half of the steps fall by chance")
+        .noting(", ".join(f"{rate / 1000:.0f} k/s {middle:.2g} s" for rate, middle in medians.items())),
     ]
 
 
-def _all_delivered(safe: Sequence[Row]) -> Check:
+def _all_delivered(safe: Rows) -> Check:
     sent, received, deadlocked = (sum(row[name] for row in safe) for name in ("sent", "received", "deadlocked"))
     return Check(
         name="with NAC every packet is delivered (packets)",
@@ -125,7 +116,7 @@ def _all_delivered(safe: Sequence[Row]) -> Check:
     ).of(sent + received + deadlocked)
 
 
-def _latency_returns(freed: Sequence[Row]) -> list[Check]:
+def _latency_returns(freed: Rows) -> list[Check]:
     """What the burst costs while NAC treats the deadlock, and that it is over afterwards."""
     rise, after = ([row[name] for row in freed] for name in ("rise_us", "latency_after_us"))
     before = mean_of(freed, "latency_before_us")
@@ -134,30 +125,24 @@ def _latency_returns(freed: Sequence[Row]) -> list[Check]:
             "rise of the running mean of latency in the slot of the burst (us)",
             STATED_RISE_US,
             rise,
-            tolerance=1.0,
-            rival=0.0,
-            rival_is="the deadlock costs nothing",
-            stated="about 10.22 us (5.5.1, Figure 5.13)",
+            1.0,
             detail="the burst, ten messages a node, is ours",
-        ),
-        Check.equal(
-            "with NAC latency returns to what it was (us)",
-            before,
-            spread(after)[0],
-            tolerance=0.1,
-            uncertainty=spread(after)[1] if len(after) > 1 else None,
-            rival=before + spread(rise)[0],
-            rival_is="it stays as in the slot of the burst",
-            detail=f"the reference model of a hop: {BEFORE_LATENCY_US} us",
-        ),
+        )
+        .cites("about 10.22 us (5.5.1, Figure 5.13)")
+        .against(0.0, "the deadlock costs nothing"),
+        Claim("with NAC latency returns to what it was (us)")
+        .equal(before, spread(after)[0], 0.1)
+        .plus_minus(spread(after)[1] if len(after) > 1 else None)
+        .against(before + spread(rise)[0], "it stays as in the slot of the burst")
+        .noting(f"the reference model of a hop: {BEFORE_LATENCY_US} us"),
     ]
 
 
-def _bursts(rows: Sequence[Row], deadlock: str) -> list[Row]:
+def _bursts(rows: Rows, deadlock: str) -> list[Row]:
     return where(rows, part="burst", deadlock=deadlock)
 
 
-def figures(rows: Sequence[Row]) -> Mapping[str, Any]:
+def figures(rows: Rows) -> Figures:
     """5.11, 5.16, 5.17: surface maps; 5.12-5.15: throughput and latency over time; the sweep of rates."""
     bare, freed = (_bursts(rows, deadlock)[0] for deadlock in ("none", "nac"))
     slots = [SLOT_S * k for k in range(len(freed["received_slots"]))]
@@ -181,7 +166,7 @@ def figures(rows: Sequence[Row]) -> Mapping[str, Any]:
     }
 
 
-def _draw_sweep(rows: Sequence[Row]) -> Any:
+def _draw_sweep(rows: Rows) -> Any:
     """Every run's time to deadlock over the rate, on a logarithmic axis; runs without one at the top."""
     figure, axes = chart(
         "Ring of eight, tornado: time to deadlock without avoidance",

@@ -6,16 +6,15 @@ heads that ask anew after each failure and repair; and drawn runs of the timed s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from experiments.interconnect.deadlock.flapping import measure_batch
 from testbed.interconnect.exhaustive.exploration import explore
 from testbed.interconnect.exhaustive.nac_steps import LAGGING, NacSteps, Rules
 from testbed.interconnect.exhaustive.small_networks import SmallNetwork, one_way_ring, small_network, two_rings
-from testbed.model.samples import Row, where
-from testbed.model.studies.study import Study
-from testbed.model.verdict import Check, Verdict
+from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, where
+from testbed.model.verdict import Check, Claim, Verdict
 from testbed.report.drawing.charts import chart
 
 MOST_STATES = 4_000_000
@@ -114,7 +113,7 @@ BATCHES, BATCH_RUNS = 40, 250
 """Runs of the timed simulator on each of two networks."""
 
 
-def points(quick: bool, seed: int) -> list[dict[str, Any]]:
+def points(quick: bool, seed: int) -> Points:
     """NAC on every network, the same without NAC, the mutants, old knowledge by its kinds, the cure; nothing of these is random."""
     cases = CASES[:QUICK] if quick else CASES
     bare = dict.fromkeys((name, a, o) for name, a, o, _ in cases)
@@ -140,7 +139,7 @@ def _point(part: str, case: Case, off: Mapping[str, Any], what: str = "") -> dic
     } | ({"most_states": LARGE[name]} if name in LARGE and part == "nac" else {})  # fmt: skip
 
 
-def measure(point: Mapping[str, Any]) -> dict[str, Any]:
+def measure(point: Row) -> Results:
     """Explore one of them, or make a batch of timed runs."""
     if point["part"] == "timed":
         return measure_batch(point["network"], point["seed"], point["runs"], ask_anew=point.get("ask_anew", False))
@@ -161,38 +160,26 @@ def measure(point: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def judge(rows: Sequence[Row]) -> Verdict:
+def judge(rows: Rows) -> Verdict:
     """NAC: all explored, none stuck; without it every network deadlocks; every mutant is found."""
     nac, bare = where(rows, part="nac"), where(rows, part="none")
     dead = [row for row in bare if row["stuck"]]
     return Verdict(
         checks=(
-            Check.equal(
-                "explorations of NAC that left no state out",
-                float(len(nac)),
-                float(sum(row["whole"] for row in nac)),
-                rival=0.0,
-                rival_is="none came to an end",
-                detail=f"{sum(row['states'] for row in nac)} states, {sum(row['steps'] for row in nac)} steps",
-            ),
+            Claim("explorations of NAC that left no state out")
+            .equal(float(len(nac)), float(sum(row["whole"] for row in nac)))
+            .against(0.0, "none came to an end")
+            .noting(f"{sum(row['states'] for row in nac)} states, {sum(row['steps'] for row in nac)} steps"),
             _never_drain("conditions judged in the present state", [row for row in nac if not row["late"]], bare),
             _never_drain("knowledge may be old", [row for row in nac if row["late"]], bare),
-            Check.equal(
-                "of these networks, those that deadlock without NAC",
-                float(len(bare)),
-                float(len(dead)),
-                rival=0.0,
-                rival_is="none can deadlock, and NAC is not needed",
-            ),
+            Claim("of these networks, those that deadlock without NAC")
+            .equal(float(len(bare)), float(len(dead)))
+            .against(0.0, "none can deadlock, and NAC is not needed"),
             *(
-                Check.at_least(
-                    f"NAC spoilt: {row['mutant']}: states that can never drain",
-                    1.0,
-                    float(row["stuck"]),
-                    rival=0.0,
-                    rival_is="the exploration does not see it",
-                    detail=f"{row['network']}; {len(row['trace'])} steps to the first, {row['states']} states",
-                )
+                Claim(f"NAC spoilt: {row['mutant']}: states that can never drain")
+                .at_least(1.0, float(row["stuck"]))
+                .against(0.0, "the exploration does not see it")
+                .noting(f"{row['network']}; {len(row['trace'])} steps to the first, {row['states']} states")
                 for row in where(rows, part="mutant")
             ),
             _priority(where(rows, part="lag")),
@@ -203,83 +190,78 @@ def judge(rows: Sequence[Row]) -> Verdict:
     )
 
 
-def _never_drain(how: str, nac: Sequence[Row], bare: Sequence[Row]) -> Check:
+def _never_drain(how: str, nac: Rows, bare: Rows) -> Check:
     """None is stuck with NAC, by one of the two models of what routers know; some are without."""
     places = {(row["network"], row["input_slots"], row["output_slots"]) for row in nac}
     stuck = sorted({row["network"] for row in nac if row["stuck"]})
-    return Check.equal(
-        f"states under NAC that can never drain, {how}",
-        0.0,
-        float(sum(row["stuck"] for row in nac)),
-        rival=float(
-            sum(row["stuck"] for row in bare if (row["network"], row["input_slots"], row["output_slots"]) in places)
-        ),
-        rival_is="as without NAC on the same networks",
-        stated="free of deadlock (4.2, 4.2.4: semi-formal)",
-        detail=f"{len(nac)} explorations" + (f"; all of them on: {', '.join(stuck)}" if stuck else ""),
+    return (
+        Claim(f"states under NAC that can never drain, {how}")
+        .equal(0.0, float(sum(row["stuck"] for row in nac)))
+        .cites("free of deadlock (4.2, 4.2.4: semi-formal)")
+        .against(
+            float(
+                sum(row["stuck"] for row in bare if (row["network"], row["input_slots"], row["output_slots"]) in places)
+            ),
+            "as without NAC on the same networks",
+        )
+        .noting(f"{len(nac)} explorations" + (f"; all of them on: {', '.join(stuck)}" if stuck else ""))
     )
 
 
-def _priority(lag: Sequence[Row]) -> Check:
+def _priority(lag: Rows) -> Check:
     """Old knowledge of any age does not deadlock while an avoidance buffer goes before the inputs of its router, as arbiters let it."""
     stuck = {row["mutant"]: row["stuck"] for row in lag}
-    return Check.equal(
-        "knowledge of any age, but avoidance buffers go first: states under NAC that can never drain",
-        0.0,
-        float(stuck[NO_PRIORITY]),
-        rival=float(stuck[EVERYTHING]),
-        rival_is="as where an input may go before an avoidance buffer that can have the output",
-        detail=f"{lag[0]['network']}; " + ", ".join(f"{what} lags: {count}" for what, count in stuck.items()),
+    return (
+        Claim("knowledge of any age, but avoidance buffers go first: states under NAC that can never drain")
+        .equal(0.0, float(stuck[NO_PRIORITY]))
+        .against(
+            float(stuck[EVERYTHING]), "as where an input may go before an avoidance buffer that can have the output"
+        )
+        .noting(f"{lag[0]['network']}; " + ", ".join(f"{what} lags: {count}" for what, count in stuck.items()))
     )
 
 
-def _anew(rows: Sequence[Row]) -> Check:
+def _anew(rows: Rows) -> Check:
     """Heads ask anew whenever a cable fails or works again, and slots kept for what they asked for are free: none is stuck."""
     cured = where(rows, part="anew")
     places = {(row["network"], row["late"]) for row in cured}
     before = [row for row in where(rows, part="nac") if (row["network"], row["late"]) in places]
     if not any(row["stuck"] for row in before):
         before = [row for row in where(rows, part="lag") if row["mutant"] == EVERYTHING]
-    return Check.equal(
-        "heads of inputs ask anew after each failure and repair: states under NAC that can never drain",
-        0.0,
-        float(sum(row["stuck"] for row in cured)),
-        rival=float(sum(row["stuck"] for row in before)),
-        rival_is="as where they go on asking, on the same networks",
-        detail=f"{len(cured)} explorations, {sum(row['whole'] for row in cured)} of them whole, {sum(row['states'] for row in cured)} states",
+    return (
+        Claim("heads of inputs ask anew after each failure and repair: states under NAC that can never drain")
+        .equal(0.0, float(sum(row["stuck"] for row in cured)))
+        .against(float(sum(row["stuck"] for row in before)), "as where they go on asking, on the same networks")
+        .noting(
+            f"{len(cured)} explorations, {sum(row['whole'] for row in cured)} of them whole, {sum(row['states'] for row in cured)} states"
+        )
     )
 
 
-def _timed(batches: Sequence[Row]) -> list[Check]:
+def _timed(batches: Rows) -> list[Check]:
     """No run of the timed simulator with NAC stands still, where some without it do; nor where heads ask anew, where some with NAC do."""
     plain, anew = ([row for row in batches if bool(row.get("ask_anew")) == cured] for cured in (False, True))
     runs, bare, bare_stuck, stuck = (_sum(plain, name) for name in ("runs", "bare", "bare_stuck", "stuck"))
     return [
-        Check.equal(
-            "timed simulator, cables that fail again and again: runs with NAC that stand still",
-            0.0,
-            stuck,
-            rival=runs * bare_stuck / bare,
-            rival_is=f"as without NAC ({bare_stuck:g} of {bare:g} of these runs)",
-            stated="free of deadlock (4.2, 4.2.4: semi-formal)",
-            detail=_told(plain),
-        ),
-        Check.equal(
-            "the same runs, where heads of inputs ask anew when a cable fails or works again: runs with NAC that stand still",
-            0.0,
-            _sum(anew, "stuck"),
-            rival=stuck,
-            rival_is="as where they go on asking",
-            detail=_told(anew),
-        ),
+        Claim("timed simulator, cables that fail again and again: runs with NAC that stand still")
+        .equal(0.0, stuck)
+        .cites("free of deadlock (4.2, 4.2.4: semi-formal)")
+        .against(runs * bare_stuck / bare, f"as without NAC ({bare_stuck:g} of {bare:g} of these runs)")
+        .noting(_told(plain)),
+        Claim(
+            "the same runs, where heads of inputs ask anew when a cable fails or works again: runs with NAC that stand still"
+        )
+        .equal(0.0, _sum(anew, "stuck"))
+        .against(stuck, "as where they go on asking")
+        .noting(_told(anew)),
     ]
 
 
-def _sum(rows: Sequence[Row], name: str) -> float:
+def _sum(rows: Rows, name: str) -> float:
     return float(sum(row[name] for row in rows))
 
 
-def _told(batches: Sequence[Row]) -> str:
+def _told(batches: Rows) -> str:
     runs, messages, failures, moved, moving = (
         f"{_sum(batches, name):.0f}" for name in ("runs", "messages", "failures", "moved", "moving")
     )
@@ -289,7 +271,7 @@ def _told(batches: Sequence[Row]) -> str:
     )
 
 
-def _notes(rows: Sequence[Row]) -> list[str]:
+def _notes(rows: Rows) -> list[str]:
     """The table of networks, parts that nothing misses, and the shortest way into the deadlock after a repair."""
     found = [
         f"{row['network']}, {row['input_slots']} + {row['output_slots']} slots, {'knowledge may be old' if row['late'] else 'prompt'}: "
@@ -321,7 +303,7 @@ def _way(row: Row) -> str:
     return "; ".join(f"{links[at][0]}->{links[at][1]}: {name}" for name, at in row["trace"])
 
 
-def figures(rows: Sequence[Row]) -> Mapping[str, Any]:
+def figures(rows: Rows) -> Figures:
     """States explored in each network, with NAC and without."""
     shown = where(rows, part="nac")
     figure, axes = chart(

@@ -7,7 +7,6 @@ Rings under tornado traffic, bursts in phase and Poisson; an 8x8 torus with fail
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,9 +20,9 @@ from testbed.interconnect.parameters import NacOptions, SimulationParameters
 from testbed.interconnect.patterns import build_pattern
 from testbed.interconnect.results import NAC_EVENTS, Simulation
 from testbed.interconnect.simulation import simulate
-from testbed.model.samples import Row, grouped, spread, where
-from testbed.model.studies.study import Study
-from testbed.model.verdict import Check, Verdict
+from testbed.model.samples import grouped, spread
+from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, where
+from testbed.model.verdict import Check, Claim, Verdict
 from testbed.report.drawing.charts import draw_lines
 
 PACKET = 2048
@@ -39,7 +38,7 @@ WORST_RINGS, APART_TF, WORST_RETRY_S = (8, 12, 16), 13, 5e-3
 the cycle; no router tries again before the others have had their turn. On rings of 24 and more the cycle dissolves first."""
 
 
-def points(quick: bool, seed: int) -> list[dict[str, Any]]:
+def points(quick: bool, seed: int) -> Points:
     """Bursts on rings; Poisson traffic on a ring of 8 with NAC, without, with two virtual channels; failures on a torus."""
     seeds = range(seed, seed + (2 if quick else 10))
     base = {"slots": 2, "slack": 0, "deadlock": "nac", "load": 0.0, "faults": 0, "seed": seed}
@@ -61,7 +60,7 @@ def points(quick: bool, seed: int) -> list[dict[str, Any]]:
     return found
 
 
-def measure(point: Mapping[str, Any]) -> dict[str, Any]:
+def measure(point: Row) -> Results:
     """One run: whether and when it deadlocked, what NAC saw, and how long identification took."""
     network, torus = network_of(point["network"]), point["part"] == "torus"
     nodes, seed = len(network.hosts), point["seed"]
@@ -139,33 +138,28 @@ def _identification(run: Simulation) -> dict[str, Any]:
     }
 
 
-def judge(rows: Sequence[Row]) -> Verdict:
+def judge(rows: Rows) -> Verdict:
     """Identification takes n t_f; deeper buffers, slack and virtual channels help as section 4.3 has it; failures deadlock."""
     checks = (*_times(rows), *_worst(rows), *_help(rows), *_failures(rows), _delivered(rows))
     return Verdict(checks=checks, notes=_notes(rows))
 
 
-def _times(rows: Sequence[Row]) -> list[Check]:
+def _times(rows: Rows) -> list[Check]:
     found = []
     for n in RINGS:
         mine = [row["first_tf"] for row in where(rows, network=f"ring:{n}", part="burst")]
         took = [value for value in mine if value is not None]
         found.append(
-            Check.equal(
-                f"ring of {n}, burst: time to identify the cycle, the longest of all buffers (t_f)",
-                float(n),
-                max(took, default=0.0),
-                tolerance=1.0,
-                rival=float(n * n),
-                rival_is="the worst case of equation 4.9",
-                stated="n t_f a run round the cycle (equation 4.8)",
-                detail=f"{len(took)} of {len(mine)} buffers blocked at all",
-            )
+            Claim(f"ring of {n}, burst: time to identify the cycle, the longest of all buffers (t_f)")
+            .equal(float(n), max(took, default=0.0), 1.0)
+            .cites("n t_f a run round the cycle (equation 4.8)")
+            .against(float(n * n), "the worst case of equation 4.9")
+            .noting(f"{len(took)} of {len(mine)} buffers blocked at all")
         )
     return found
 
 
-def _worst(rows: Sequence[Row]) -> list[Check]:
+def _worst(rows: Rows) -> list[Check]:
     """Equation 4.8 where the signal follows the recorded cycle; 4.9 where each router identifies it anew, one after the other."""
     found = []
     for n in WORST_RINGS:
@@ -174,87 +168,66 @@ def _worst(rows: Sequence[Row]) -> list[Check]:
             for row in where(rows, part="worst", network=f"ring:{n}")
         }
         found += [
-            Check.equal(
-                f"ring of {n}, one router closes the cycle, recorded: from then until the last router has moved (t_f)",
-                2.0 * n,
-                last[False],
-                tolerance=1.0,
-                rival=float(n * n),
-                rival_is="the worst case of equation 4.9",
-                stated="2 n t_f (equation 4.8)",
-            ),
-            Check.equal(
-                f"ring of {n}, every router identifies it anew: identification, the signals' {n - 1} hops left out (t_f)",
-                float(n * n),
-                last[True] - (n - 1),
-                tolerance=1.0,
-                rival=2.0 * n,
-                rival_is="equation 4.8",
-                stated="n times n t_f (equation 4.9)",
-            ),
-            Check.at_most(
-                f"ring of {n}, every router identifies it anew: until the last router has moved, over equation 4.9",
-                1.0,
-                last[True] / (n * n),
-                rival=1.0 + (n - 1) / (n * n),
-                rival_is="with one t_f more for each of the n - 1 signals",
-                stated="the upper bound (equation 4.9)",
-            ),
+            Claim(
+                f"ring of {n}, one router closes the cycle, recorded: from then until the last router has moved (t_f)"
+            )
+            .equal(2.0 * n, last[False], 1.0)
+            .cites("2 n t_f (equation 4.8)")
+            .against(float(n * n), "the worst case of equation 4.9"),
+            Claim(
+                f"ring of {n}, every router identifies it anew: identification, the signals' {n - 1} hops left out (t_f)"
+            )
+            .equal(float(n * n), last[True] - (n - 1), 1.0)
+            .cites("n times n t_f (equation 4.9)")
+            .against(2.0 * n, "equation 4.8"),
+            Claim(f"ring of {n}, every router identifies it anew: until the last router has moved, over equation 4.9")
+            .at_most(1.0, last[True] / (n * n))
+            .cites("the upper bound (equation 4.9)")
+            .against(1.0 + (n - 1) / (n * n), "with one t_f more for each of the n - 1 signals"),
         ]
     ring = where(rows, part="ring")
     first = [row["first_tf"] for row in ring if row["first_tf"] is not None]
     found.append(
-        Check.at_most(
-            "ring of 8, random traffic: from the input that closes the first cycle until it is identified, the longest of all runs (t_f)",
-            64.0,
-            max(first, default=math.nan),
-            rival=max(row["waits_tf"][1] for row in ring if row["waits_tf"]),
-            rival_is="as long as an input is blocked at worst, the wait for the cycle to close included",
-            stated="the upper bound (equation 4.9)",
-            detail=f"{len(first)} runs, {sum(bool(row.get('anew')) for row in ring)} of them with identification anew",
+        Claim(
+            "ring of 8, random traffic: from the input that closes the first cycle until it is identified, the longest of all runs (t_f)"
         )
+        .at_most(64.0, max(first, default=math.nan))
+        .cites("the upper bound (equation 4.9)")
+        .against(
+            max(row["waits_tf"][1] for row in ring if row["waits_tf"]),
+            "as long as an input is blocked at worst, the wait for the cycle to close included",
+        )
+        .noting(f"{len(first)} runs, {sum(bool(row.get('anew')) for row in ring)} of them with identification anew")
     )
     return found
 
 
-def _help(rows: Sequence[Row]) -> list[Check]:
+def _help(rows: Rows) -> list[Check]:
     """What section 4.3 proposes, on the ring at the highest load."""
-    busy = where(rows, part="ring", load=max(LOADS))
+    busy = _busy(rows)
 
     def seen(name: str, **fixed: int) -> float:
-        mine = where(busy, deadlock="nac", anew=None, **fixed)
+        mine = where(busy, deadlock="nac", **fixed)
         return spread([row["nac"][name] / row["received"] for row in mine])[0]
 
     bare, lanes = (where(busy, deadlock=how) for how in ("none", "virtual-channels"))
     return [
-        Check.at_most(
-            f"blocked inputs a packet, {max(SLOTS)} slots over one",
-            0.9,
-            seen("blocked", slots=max(SLOTS), slack=0) / seen("blocked", slots=1, slack=0),
-            rival=1.0,
-            rival_is="deeper buffers change nothing",
-            stated="deeper buffers reduce deadlock-prone situations (4.3)",
-        ),
-        Check.at_most(
-            "cycles identified a packet, two slots of slack over none",
-            0.9,
-            seen("identified", slots=2, slack=2) / seen("identified", slots=2, slack=0),
-            rival=1.0,
-            rival_is="the variant of condition 4.1 changes nothing",
-            stated="reduces the number of identifications (4.3)",
-        ),
-        Check.equal(
-            "runs that deadlock with two virtual channels (dateline)",
-            0.0,
-            float(sum(row["deadlocked"] for row in lanes)),
-            rival=float(sum(row["deadlocked"] for row in bare)),
-            rival_is="as with one channel and without NAC",
-            detail=f"{len(lanes)} runs",
-        ),
+        Claim(f"blocked inputs a packet, {max(SLOTS)} slots over one")
+        .at_most(0.9, seen("blocked", slots=max(SLOTS), slack=0) / seen("blocked", slots=1, slack=0))
+        .cites("deeper buffers reduce deadlock-prone situations (4.3)")
+        .against(1.0, "deeper buffers change nothing"),
+        Claim("cycles identified a packet, two slots of slack over none")
+        .at_most(0.9, seen("identified", slots=2, slack=2) / seen("identified", slots=2, slack=0))
+        .cites("reduces the number of identifications (4.3)")
+        .against(1.0, "the variant of condition 4.1 changes nothing"),
+        Claim("runs that deadlock with two virtual channels (dateline)")
+        .equal(0.0, float(sum(row["deadlocked"] for row in lanes)))
+        .against(float(sum(row["deadlocked"] for row in bare)), "as with one channel and without NAC")
+        .noting(f"{len(lanes)} runs"),
     ]
 
 
-def _failures(rows: Sequence[Row]) -> list[Check]:
+def _failures(rows: Rows) -> list[Check]:
     load = TORUS_LOADS[-1]
 
     def share(faults: int) -> list[float]:
@@ -267,32 +240,36 @@ def _failures(rows: Sequence[Row]) -> list[Check]:
             f"8x8 torus at {load} of a link without NAC: share of runs that deadlock, {FAILED[-1]} failed links less none",
             0.2,
             more,
-            rival=0.0,
-            rival_is="failures change nothing",
-            stated="the probability increases with failures (4.1)",
         )
+        .cites("the probability increases with failures (4.1)")
+        .against(0.0, "failures change nothing")
     ]
 
 
-def _delivered(rows: Sequence[Row]) -> Check:
+def _delivered(rows: Rows) -> Check:
     """Runs with NAC, or two channels, that leave a message undelivered."""
     kept = [row for row in rows if row["deadlock"] != "none"]
-    return Check.equal(
-        "runs with NAC or two channels that leave a message undelivered",
-        0.0,
-        float(sum(row["received"] < row["sent"] for row in kept)),
-        rival=float(sum(row["received"] < row["sent"] for row in rows if row["deadlock"] == "none")),
-        rival_is="as without either",
-        detail=f"{len(kept)} runs",
+    return (
+        Claim("runs with NAC or two channels that leave a message undelivered")
+        .equal(0.0, float(sum(row["received"] < row["sent"] for row in kept)))
+        .against(
+            float(sum(row["received"] < row["sent"] for row in rows if row["deadlock"] == "none")), "as without either"
+        )
+        .noting(f"{len(kept)} runs")
     )
 
 
-def _notes(rows: Sequence[Row]) -> tuple[str, ...]:
-    notes = []
+def _busy(rows: Rows) -> list[Row]:
+    """The ring at the highest load, without identification anew."""
+    return [row for row in where(rows, part="ring", load=max(LOADS)) if not row.get("anew")]
+
+
+def _notes(rows: Rows) -> tuple[str, ...]:
+    notes, busy = [], _busy(rows)
     for slots in SLOTS:
         said = []
         for slack in SLACKS:
-            mine = where(rows, part="ring", slots=slots, slack=slack, deadlock="nac", load=max(LOADS), anew=None)
+            mine = where(busy, slots=slots, slack=slack, deadlock="nac")
             waits = [row["waits_tf"] for row in mine if row["waits_tf"]]
             packets = sum(row["nac"]["identification_packets"] for row in mine) / sum(row["received"] for row in mine)
             worst = f"{max(w[1] for w in waits):.0f}" if waits else "-"
@@ -301,7 +278,7 @@ def _notes(rows: Sequence[Row]) -> tuple[str, ...]:
                 f"slack {slack}: {packets:.1f} identification packets a packet, an input blocked for {middle} t_f (longest {worst})"
             )
         notes.append(f"ring of 8 at {max(LOADS)} of a link, {slots} slots: {'; '.join(said)}")
-    anew = where(rows, part="ring", anew=True)
+    anew = [row for row in where(rows, part="ring") if row.get("anew")]
     packets = sum(row["nac"]["identification_packets"] for row in anew) / max(1, sum(row["received"] for row in anew))
     return (
         *notes,
@@ -310,7 +287,7 @@ def _notes(rows: Sequence[Row]) -> tuple[str, ...]:
     )
 
 
-def figures(rows: Sequence[Row]) -> Mapping[str, Any]:
+def figures(rows: Rows) -> Figures:
     """Share of runs that deadlock without NAC: by load and slots on the ring, by failures and load on the torus."""
 
     def shares(part: str, title: str, x: str, x_label: str) -> Any:

@@ -6,16 +6,16 @@ Tornado in one row at 400, 500, 600 packets/s with a burst in phase at 1.18 s, a
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from experiments.interconnect.figures import draw_surfaces, maps_around_burst
 from experiments.interconnect.runs import measure_ring
 from experiments.interconnect.samples import COUNTED, at_most
 from experiments.interconnect.traffic import BURST_AT_S, BURST_MESSAGES, SLOT_S, ring_point, seeds_of
-from testbed.model.samples import Row, grouped, half_width, mean_of, spread, where
-from testbed.model.studies.study import Study
-from testbed.model.verdict import Check, Verdict
+from testbed.model.samples import grouped, half_width, mean_of, spread
+from testbed.model.studies.study import Figures, Points, Row, Rows, Study, where
+from testbed.model.verdict import Check, Claim, Verdict
 from testbed.report.drawing.charts import Mark, draw_bars
 
 RATES = (400.0, 500.0, 600.0)
@@ -28,7 +28,7 @@ APPENDIX = {
 """The document's figures of surface maps by the traffic beside the tornado, each at three rates."""
 
 
-def points(quick: bool, seed: int) -> list[dict[str, Any]]:
+def points(quick: bool, seed: int) -> Points:
     """Rates by patterns in the rest of the torus (none, and four), all with NAC."""
     seeds = seeds_of(seed, quick, few=1)
     return [
@@ -39,7 +39,7 @@ def points(quick: bool, seed: int) -> list[dict[str, Any]]:
     ]
 
 
-def judge(rows: Sequence[Row]) -> Verdict:
+def judge(rows: Rows) -> Verdict:
     """All delivered by moves of NAC; latency back afterwards; throughput over the run hardly touched."""
     lost = max(abs(100.0 * (1 - r["received"] / r["sent"])) for r in rows)
     worst = max(rows, key=lambda r: abs(r["latency_after_us"] / r["latency_before_us"] - 1))
@@ -55,32 +55,25 @@ def judge(rows: Sequence[Row]) -> Verdict:
             detail=f"{len(rows)} runs, {sum(r['nac_moves'] for r in rows)} moves",
             rival_note=COUNTED,
         ),
-        Check.equal(
-            "latency of the slots after the treatment against that of before, the worst run (% apart)",
-            0.0,
-            drift,
-            tolerance=2.0,
-            rival=min(100.0 * r["rise_us"] / r["latency_before_us"] for r in rows),
-            rival_is="it stays as in the slot of the burst, the least of all runs",
-            detail=f"{worst['rate']:.0f}/s, {worst['others'] or 'no other traffic'}",
-        ),
-        Check.at_most(
-            "packets of the run that are late while NAC treats the deadlock, the worst run (%)",
-            0.33,
-            throughput,
-            rival=100.0 * (1 - BURST_AT_S / worst["seconds"]),
-            rival_is="the deadlock stays, and so do all packets after it",
-            stated="0.33 % of throughput at most (Figure 5.20)",
-        ),
+        Claim("latency of the slots after the treatment against that of before, the worst run (% apart)")
+        .equal(0.0, drift, 2.0)
+        .against(
+            min(100.0 * r["rise_us"] / r["latency_before_us"] for r in rows),
+            "it stays as in the slot of the burst, the least of all runs",
+        )
+        .noting(f"{worst['rate']:.0f}/s, {worst['others'] or 'no other traffic'}"),
+        Claim("packets of the run that are late while NAC treats the deadlock, the worst run (%)")
+        .at_most(0.33, throughput)
+        .cites("0.33 % of throughput at most (Figure 5.20)")
+        .against(100.0 * (1 - BURST_AT_S / worst["seconds"]), "the deadlock stays, and so do all packets after it"),
         *(_steeper(rows, low, high, by) for low, high, by in STEPS),
         at_most(
             "rise of the running mean over the latency before, tornado alone, the highest rate (%)",
             50.0,
             [_rise_percent(row) for row in where(rows, rate=RATES[-1], others="")],
-            rival=100.0 * 10.22 / 8.7,
-            rival_is="10.22 us (section 5.5.1) over the 8.7 us of an empty ring",
-            stated="an increase of 50 % (5.5.2)",
-        ),
+        )
+        .cites("an increase of 50 % (5.5.2)")
+        .against(100.0 * 10.22 / 8.7, "10.22 us (section 5.5.1) over the 8.7 us of an empty ring"),
     )
     by_rate = {rate: mean_of(where(rows, rate=rate), "rise_us") for rate in RATES}
     notes = (
@@ -96,25 +89,22 @@ def _rise_percent(row: Row) -> float:
     return float(100.0 * row["rise_us"] / row["latency_before_us"])
 
 
-def _steeper(rows: Sequence[Row], low: float, high: float, by: float) -> Check:
+def _steeper(rows: Rows, low: float, high: float, by: float) -> Check:
     """Whether the burst costs more latency at the higher rate, by what the document says."""
     below, above = ([row["rise_us"] for row in where(rows, rate=rate, others="")] for rate in (low, high))
     ratio = spread(above)[0] / spread(below)[0]
     apart = math.hypot(half_width(above) / spread(above)[0], half_width(below) / spread(below)[0]) * ratio
-    return Check.equal(
-        f"rise of latency at {high:.0f} packets/s over that at {low:.0f}",
-        by,
-        ratio,
-        tolerance=0.03,
-        uncertainty=apart if len(below) > 1 else None,
-        rival=1.0,
-        rival_is="the rate does not matter",
-        stated=f"about {100 * (by - 1):.0f} % higher (5.5.2, Figure 5.18)",
-        detail=f"{len(below)} runs each; the burst is ours, and as large at every rate",
+    return (
+        Claim(f"rise of latency at {high:.0f} packets/s over that at {low:.0f}")
+        .equal(by, ratio, 0.03)
+        .plus_minus(apart if len(below) > 1 else None)
+        .cites(f"about {100 * (by - 1):.0f} % higher (5.5.2, Figure 5.18)")
+        .against(1.0, "the rate does not matter")
+        .noting(f"{len(below)} runs each; the burst is ours, and as large at every rate")
     )
 
 
-def figures(rows: Sequence[Row]) -> Mapping[str, Any]:
+def figures(rows: Rows) -> Figures:
     """5.18-5.23: latency and throughput degradation by rate and pattern; 5.24: surface maps with bit reversal; A.1-A.17."""
 
     def bars(title: str, value: Callable[[Row], float], y: str, claim: Mark | None = None) -> Any:
@@ -141,7 +131,7 @@ def figures(rows: Sequence[Row]) -> Mapping[str, Any]:
     }
 
 
-def _running(rows: Sequence[Row], *, alone: bool) -> dict[tuple[str, str], list[float]]:
+def _running(rows: Rows, *, alone: bool) -> dict[tuple[str, str], list[float]]:
     """Running means of latency by moment (before the burst, in its slot, at the end) and rate, or rate and other traffic."""
     found: dict[tuple[str, str], list[float]] = {}
     burst = int(BURST_AT_S / SLOT_S + 1e-6)
@@ -153,7 +143,7 @@ def _running(rows: Sequence[Row], *, alone: bool) -> dict[tuple[str, str], list[
     return found
 
 
-def _appendix_maps(rows: Sequence[Row]) -> dict[str, Any]:
+def _appendix_maps(rows: Rows) -> dict[str, Any]:
     """A.2 to A.4, and A.6 to A.17: packets received in four slots, a row a rate, of the first run of each; a figure by other traffic."""
     drawn = {}
     slots = ("before", "NAC at work", "after", "as before")

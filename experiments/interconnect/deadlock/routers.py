@@ -6,15 +6,15 @@ control, each until all has arrived or nothing has moved for a second.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from experiments.interconnect.samples import at_least
-from testbed.model.samples import Row, mean_of, spread, where
-from testbed.model.studies.study import Study
-from testbed.model.verdict import Check, Verdict
+from testbed.model.samples import mean_of, spread
+from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, where
+from testbed.model.verdict import Check, Claim, Verdict
 from testbed.report.drawing.charts import BLUE, GREEN, RED, chart
 from testbed.routers.cycles import find_cycle
 from testbed.routers.measurements import RouterRun
@@ -29,7 +29,7 @@ SLOTS = (1, 2, 4)
 SHOWN_S = 0.02
 
 
-def points(quick: bool, seed: int) -> list[dict[str, Any]]:
+def points(quick: bool, seed: int) -> Points:
     """Both networks by avoidance, number of slots and seed (quick: two slots, one seed)."""
     found = []
     for k in range(1 if quick else 3):
@@ -50,7 +50,7 @@ def plan_of(point: Mapping[str, Any]) -> RouterPlan:
     return ring_plan(ROUTERS, HOPS, messages=MESSAGES[RING], **common)
 
 
-def measure(point: Mapping[str, Any]) -> dict[str, Any]:
+def measure(point: Row) -> Results:
     """One run on processes and cables of its own."""
     from testbed.routers.emulated.processes import run_routers
 
@@ -88,43 +88,27 @@ def _identification_s(run: RouterRun) -> float | None:
     return run.first_identified_s - run.first_blocked_s
 
 
-def judge(rows: Sequence[Row]) -> Verdict:
+def judge(rows: Rows) -> Verdict:
     """Without avoidance a cycle of full buffers in which nothing moves; with NAC everything arrives, as fast as with bubbles."""
     checks: list[Check] = []
     for network, length in ((RING, ROUTERS), (FAILURES, 8)):
         bare, nac = (where(rows, network=network, avoidance=avoidance) for avoidance in ("none", "nac"))
         left = sum(row["made"] - row["received"] for row in bare)
         checks += [
-            Check.equal(
-                f"{network}: runs without avoidance in which nothing moves any more for a second",
-                float(len(bare)),
-                float(sum(row["stuck_for_s"] >= 1.0 and row["held"] > 0 for row in bare)),
-                rival=0.0,
-                rival_is="none, as with NAC",
-                detail=f"{sum(row['held'] for row in bare)} packets in full buffers of {len(bare)} runs",
-            ),
-            Check.equal(
-                f"{network}: full inputs that wait for each other in a cycle then, the shortest of all runs",
-                float(length),
-                float(min(len(row["circle"]) for row in bare)),
-                rival=0.0,
-                rival_is="no cycle: they only wait",
-                stated="full buffers of the communication cycle (4.1)" if network == FAILURES else None,
-            ),
-            Check.equal(
-                f"{network}: messages undelivered with NAC",
-                0.0,
-                float(sum(row["made"] - row["received"] for row in nac)),
-                rival=float(left),
-                rival_is="as without",
-                detail=f"{sum(row['made'] for row in nac)} messages in {len(nac)} runs",
-            ),
-            at_least(
-                f"{network}: packets that NAC put aside, the mean run",
-                1.0,
-                [_moves(row) for row in nac],
-                rival=0.0,
-                rival_is="it would not have deadlocked",
+            Claim(f"{network}: runs without avoidance in which nothing moves any more for a second")
+            .equal(float(len(bare)), float(sum(row["stuck_for_s"] >= 1.0 and row["held"] > 0 for row in bare)))
+            .against(0.0, "none, as with NAC")
+            .noting(f"{sum(row['held'] for row in bare)} packets in full buffers of {len(bare)} runs"),
+            Claim(f"{network}: full inputs that wait for each other in a cycle then, the shortest of all runs")
+            .equal(float(length), float(min(len(row["circle"]) for row in bare)))
+            .cites("full buffers of the communication cycle (4.1)" if network == FAILURES else None)
+            .against(0.0, "no cycle: they only wait"),
+            Claim(f"{network}: messages undelivered with NAC")
+            .equal(0.0, float(sum(row["made"] - row["received"] for row in nac)))
+            .against(float(left), "as without")
+            .noting(f"{sum(row['made'] for row in nac)} messages in {len(nac)} runs"),
+            at_least(f"{network}: packets that NAC put aside, the mean run", 1.0, [_moves(row) for row in nac]).against(
+                0.0, "it would not have deadlocked"
             ),
         ]
     checks += [_beside_bubble(rows), _cycles_need_both(), _kept(rows)]
@@ -133,19 +117,17 @@ def judge(rows: Sequence[Row]) -> Verdict:
     return Verdict(checks=tuple(checks), notes=_notes(rows), invalid=invalid)
 
 
-def _beside_bubble(rows: Sequence[Row]) -> Check:
+def _beside_bubble(rows: Rows) -> Check:
     """How long NAC takes for all messages over how long bubble flow control takes, seed by seed."""
     nac, bubble = (where(rows, network=RING, avoidance=avoidance) for avoidance in ("nac", "bubble"))
     pairs = [(a["seconds"], b["seconds"]) for a, b in zip(nac, bubble, strict=True) if a["slots"] > 1]
     ratio = [a / b for a, b in pairs]
-    return Check.at_most(
-        "ring of 8: time until all have arrived, NAC over bubble flow control",
-        1.25,
-        spread(ratio)[0],
-        uncertainty=spread(ratio)[1] if len(ratio) > 1 else None,
-        rival=2.0,
-        rival_is="twice as slow, as if cycles were treated one packet after another",
-        detail=f"{len(ratio)} runs of 2 slots or more",
+    return (
+        Claim("ring of 8: time until all have arrived, NAC over bubble flow control")
+        .at_most(1.25, spread(ratio)[0])
+        .plus_minus(spread(ratio)[1] if len(ratio) > 1 else None)
+        .against(2.0, "twice as slow, as if cycles were treated one packet after another")
+        .noting(f"{len(ratio)} runs of 2 slots or more")
     )
 
 
@@ -154,30 +136,27 @@ def _cycles_need_both() -> Check:
     fewer = [two_failures_plan(messages=1, dead=dead) for dead in ((), (1,), (2,))]
     found = sum(len(dependency_cycles(flow.path for flow in plan.flows)) for plan in fewer)
     both = len(dependency_cycles(flow.path for flow in two_failures_plan(messages=1).flows))
-    return Check.equal(
-        "two failed links: cycles of channels with neither or only one of them failed (computed)",
-        0.0,
-        float(found),
-        rival=float(both),
-        rival_is="as with both",
-        stated="cyclic dependency by two link failures (4.1, Figure 4.2)",
+    return (
+        Claim("two failed links: cycles of channels with neither or only one of them failed (computed)")
+        .equal(0.0, float(found))
+        .cites("cyclic dependency by two link failures (4.1, Figure 4.2)")
+        .against(float(both), "as with both")
     )
 
 
-def _kept(rows: Sequence[Row]) -> Check:
+def _kept(rows: Rows) -> Check:
     """Messages that arrived twice, or over another number of cables; changed payloads end a run."""
     wrong = sum(row["wrong_hops"] + row["twice"] for row in rows)
     received = sum(row["received"] for row in rows)
-    return Check.equal(
-        "messages that arrived twice or by another way than theirs",
-        0.0,
-        float(wrong),
-        rival_is="none: each is counted, and carries a check sum",
-        detail=f"{received} messages received",
+    return (
+        Claim("messages that arrived twice or by another way than theirs")
+        .equal(0.0, float(wrong))
+        .against(None, "none: each is counted, and carries a check sum")
+        .noting(f"{received} messages received")
     )
 
 
-def _notes(rows: Sequence[Row]) -> tuple[str, ...]:
+def _notes(rows: Rows) -> tuple[str, ...]:
     notes = []
     for network in (RING, FAILURES):
         for slots in sorted({row["slots"] for row in rows}):
@@ -197,7 +176,7 @@ def _moves(row: Row) -> float:
     return float(row["nac"].get("moves", 0) + row["nac"].get("recovery moves", 0))
 
 
-def figures(rows: Sequence[Row]) -> Mapping[str, Any]:
+def figures(rows: Rows) -> Figures:
     """Messages received over time, two slots, the first seed, by avoidance."""
     first = min(row["seed"] for row in rows)
     return {
@@ -209,7 +188,7 @@ def figures(rows: Sequence[Row]) -> Mapping[str, Any]:
 _DRAWN = {"none": (RED, "no avoidance"), "nac": (BLUE, "NAC"), "bubble": (GREEN, "bubble flow control")}
 
 
-def _draw(network: str, rows: Sequence[Row]) -> Any:
+def _draw(network: str, rows: Rows) -> Any:
     title, y = f"{network}: real packets between software routers", "messages received"
     figure, axes = chart(title, xlabel="time (s)", ylabel=y)
     for row in rows:

@@ -6,16 +6,16 @@ design alternatives of 3.6 side by side.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
 from experiments.interconnect.runs import measure_run
 from experiments.interconnect.samples import at_most, delivery_check, livelock_check
 from experiments.interconnect.traffic import drb_point, seeds_of
-from testbed.model.samples import Row, grouped, mean_of, where
-from testbed.model.studies.study import Study
-from testbed.model.verdict import Check, Verdict
+from testbed.model.samples import grouped, mean_of
+from testbed.model.studies.study import Figures, Points, Row, Rows, Study, where
+from testbed.model.verdict import Check, Claim, Verdict
 from testbed.report.drawing.charts import draw_bars
 
 NETWORK = "torus:8x8"
@@ -39,7 +39,7 @@ ALTERNATIVES: Mapping[str, Mapping[str, Any]] = {
 }
 
 
-def points(quick: bool, seed: int) -> list[dict[str, Any]]:
+def points(quick: bool, seed: int) -> Points:
     """Part "cost": DOR and FT-DRB without failures; "deadlock": without and with NAC; "torus": NAC alone; "alternatives": options of 3.6."""
     seeds = seeds_of(seed, quick, few=3)
     found = []
@@ -60,7 +60,7 @@ def points(quick: bool, seed: int) -> list[dict[str, Any]]:
     return found
 
 
-def judge(rows: Sequence[Row]) -> Verdict:
+def judge(rows: Rows) -> Verdict:
     """FT-DRB without failures within 0.1 % of DOR and nothing rerouted; deadlocks without NAC only; all delivered with it."""
     cost = {name: where(rows, part="cost", routing=name) for name in ("dor", "ft-drb")}
     base, drb = (mean_of(cost[name], "latency_s") for name in ("dor", "ft-drb"))
@@ -71,54 +71,32 @@ def judge(rows: Sequence[Row]) -> Verdict:
     stuck, moves = sum(r["deadlocked"] for r in bare), [r["nac_moves"] for r in safe]
     rest = [r for r in rows if r not in bare]
     checks = (
-        Check.equal(
-            "fault-free FT-DRB costs nothing over dimension order (% of latency)",
-            0.0,
-            more,
-            tolerance=0.1,
-            rival=100.0 * ACK_BYTES / 512,
-            rival_is="every message waits for an ACK of 64 bytes before it",
-            stated="no overhead without failures (3.5.3)",
-            detail="its ACKs share the links",
+        Claim("fault-free FT-DRB costs nothing over dimension order (% of latency)")
+        .equal(0.0, more, 0.1)
+        .cites("no overhead without failures (3.5.3)")
+        .against(100.0 * ACK_BYTES / 512, "every message waits for an ACK of 64 bytes before it")
+        .noting("its ACKs share the links"),
+        Claim("fault-free FT-DRB sends every packet over the dimension-order path (packets rerouted)")
+        .equal(0.0, float(rerouted))
+        .against(
+            float(sum(r["sent"] for r in cost["ft-drb"])) / 2,
+            "dimension order is one of the two orders of a torus, and is taken by chance",
         ),
-        Check.equal(
-            "fault-free FT-DRB sends every packet over the dimension-order path (packets rerouted)",
-            0.0,
-            float(rerouted),
-            rival=float(sum(r["sent"] for r in cost["ft-drb"])) / 2,
-            rival_is="dimension order is one of the two orders of a torus, and is taken by chance",
-        ),
-        Check.at_least(
-            "without NAC, FT-DRB with failures deadlocks (runs)",
-            0.5 * len(bare),
-            float(stuck),
-            rival=0.0,
-            rival_is="none, as with NAC",
-            detail=f"of {len(bare)}; 8 failed links, {BUSY_RATE:.0f} packets/s a node",
-        ),
-        Check.equal(
-            "with NAC the same runs deliver every packet (runs that deadlock or deliver less)",
-            0.0,
-            float(_unsafe(safe)),
-            rival=float(stuck),
-            rival_is="as without NAC",
-        ),
-        Check.at_least(
-            "moves of NAC in each of these runs (the least)",
-            1.0,
-            float(min(moves)),
-            rival=0.0,
-            rival_is="they would not have deadlocked anyway",
-            detail=f"{sum(moves)} moves in {len(safe)} runs",
-        ),
-        Check.equal(
-            "8x8 uniform at 0.8 of a link with NAC: runs that deadlock or deliver less than was sent",
-            0.0,
-            float(_unsafe(torus)),
-            rival=float(len(torus)),
-            rival_is="all, as in the ring without NAC from 34,000 packets/s on",
-            detail=f"{len(torus)} runs of {torus[0]['seconds']:g} s, {sum(r['nac_moves'] for r in torus)} moves",
-        ),
+        Claim("without NAC, FT-DRB with failures deadlocks (runs)")
+        .at_least(0.5 * len(bare), float(stuck))
+        .against(0.0, "none, as with NAC")
+        .noting(f"of {len(bare)}; 8 failed links, {BUSY_RATE:.0f} packets/s a node"),
+        Claim("with NAC the same runs deliver every packet (runs that deadlock or deliver less)")
+        .equal(0.0, float(_unsafe(safe)))
+        .against(float(stuck), "as without NAC"),
+        Claim("moves of NAC in each of these runs (the least)")
+        .at_least(1.0, float(min(moves)))
+        .against(0.0, "they would not have deadlocked anyway")
+        .noting(f"{sum(moves)} moves in {len(safe)} runs"),
+        Claim("8x8 uniform at 0.8 of a link with NAC: runs that deadlock or deliver less than was sent")
+        .equal(0.0, float(_unsafe(torus)))
+        .against(float(len(torus)), "all, as in the ring without NAC from 34,000 packets/s on")
+        .noting(f"{len(torus)} runs of {torus[0]['seconds']:g} s, {sum(r['nac_moves'] for r in torus)} moves"),
         *(_improvement(rows, design) for design in IMPROVEMENTS),
         replace(delivery_check(rest), name="sent = received in every run but those without NAC"),
         livelock_check(rest),
@@ -126,27 +104,28 @@ def judge(rows: Sequence[Row]) -> Verdict:
     return Verdict(checks=checks)
 
 
-def _unsafe(rows: Sequence[Row]) -> int:
+def _unsafe(rows: Rows) -> int:
     return sum(bool(r["deadlocked"] or r["sent"] != r["received"]) for r in rows)
 
 
-def _improvement(rows: Sequence[Row], design: str) -> Check:
+def _improvement(rows: Rows, design: str) -> Check:
     """Escapes of an improvement of 3.6.1 over those of the defaults, run by run (the same seed fails the same links)."""
     of = {
         name: {r["seed"]: r["escapes"] for r in where(rows, part="alternatives", design=name)}
         for name in ("defaults", design)
     }
-    return at_most(
-        f"{design}: escapes over those of the defaults",
-        0.95,
-        [of[design][seed] / escapes for seed, escapes in of["defaults"].items() if escapes],
-        rival=1.0,
-        rival_is="no improvement",
-        stated="performance further improved (3.6.1)",
+    return (
+        at_most(
+            f"{design}: escapes over those of the defaults",
+            0.95,
+            [of[design][seed] / escapes for seed, escapes in of["defaults"].items() if escapes],
+        )
+        .cites("performance further improved (3.6.1)")
+        .against(1.0, "no improvement")
     )
 
 
-def figures(rows: Sequence[Row]) -> Mapping[str, Any]:
+def figures(rows: Rows) -> Figures:
     """Packets delivered with and without NAC; latency, and escapes, by design alternative."""
     delivered = {
         (name, "0.6 of a link offered by each node"): [

@@ -6,16 +6,16 @@ An 8x8 torus of Open vSwitch bridges, sixteen pairs of hosts drawn by chance, tw
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from experiments.interconnect.samples import at_least
 from testbed.metapath.many_pairs import ManyPairsPlan, ManyPairsRun, crosses_dead, draw_plan
-from testbed.model.samples import Row, ratio_of_sums, spread, where
-from testbed.model.studies.study import Study
-from testbed.model.verdict import Check, Verdict
+from testbed.model.samples import ratio_of_sums, spread
+from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, where
+from testbed.model.verdict import Check, Claim, Verdict
 from testbed.report.drawing.charts import chart
 
 NETWORK, PAIRS, DEAD = "torus:8x8", 16, 12
@@ -31,14 +31,12 @@ BLOCK = 20
 """Messages of a block, for the redundancy that a code would have needed."""
 MOST_LAG_S, REPEATS = 0.1, 2
 """A source late by more, or a pair whose median latency before the cut is more, makes a run invalid."""
-
-
 RACED = ("ft-drb", "recomputed")
 """Compared by what they lose in the change, which varies much from draw to draw."""
 DRAWS, RACED_DRAWS = 6, 24
 
 
-def points(quick: bool, seed: int) -> list[dict[str, Any]]:
+def points(quick: bool, seed: int) -> Points:
     """Every routing for one draw of pairs and cables, full: six, and eighteen more for the two that are raced."""
     draws = [(k, ROUTINGS if k < DRAWS else RACED) for k in range(1 if quick else RACED_DRAWS)]
     return [{"routing": routing, "seed": seed + k} for k, mine in draws for routing in mine]
@@ -54,7 +52,7 @@ def plan_of(point: Mapping[str, Any]) -> ManyPairsPlan:
     )  # fmt: skip
 
 
-def measure(point: Mapping[str, Any]) -> dict[str, Any]:
+def measure(point: Row) -> Results:
     """One run on a network of its own."""
     from testbed.metapath.emulated.many_pairs import run_many_pairs
 
@@ -131,29 +129,24 @@ def row_of(plan: ManyPairsPlan, run: ManyPairsRun) -> dict[str, Any]:
     }
 
 
-def judge(rows: Sequence[Row]) -> Verdict:
+def judge(rows: Rows) -> Verdict:
     """FT-DRB and routes computed anew lose nothing once settled, FT-DRB less until then; others lose what crosses dead cables."""
     by = {routing: where(rows, routing=routing) for routing in ROUTINGS}
     cut = float(sum(sum(row["lost_late"]) for row in by["single"]))
     checks = [
-        Check.equal(
-            "one path: pairs that lose everything after the cut",
+        Claim("one path: pairs that lose everything after the cut")
+        .equal(
             float(sum(sum(share == 1.0 for share in row["predicted"]) for row in by["single"])),
             float(sum(_pairs_cut(row) for row in by["single"])),
-            rival=0.0,
-            rival_is="none: no pair's path is cut",
-            detail=f"{sum(row['pairs'] for row in by['single'])} pairs in {len(by['single'])} runs",
         )
+        .against(0.0, "none: no pair's path is cut")
+        .noting(f"{sum(row['pairs'] for row in by['single'])} pairs in {len(by['single'])} runs")
     ]
     checks += [
-        Check.equal(
-            f"{ROUTINGS[routing]}: messages lost later than {SETTLED_S:g} s after the cut",
-            0.0,
-            float(sum(sum(row["lost_late"]) for row in by[routing])),
-            rival=cut,
-            rival_is="as over one path",
-            detail=f"{sum(sum(row['sent_late']) for row in by[routing])} messages",
-        )
+        Claim(f"{ROUTINGS[routing]}: messages lost later than {SETTLED_S:g} s after the cut")
+        .equal(0.0, float(sum(sum(row["lost_late"]) for row in by[routing])))
+        .against(cut, "as over one path")
+        .noting(f"{sum(sum(row['sent_late']) for row in by[routing])} messages")
         for routing in RACED
     ]
     checks.append(_lost_in_the_change(by))
@@ -162,23 +155,16 @@ def judge(rows: Sequence[Row]) -> Verdict:
             "FT-DRB: pairs whose source left the minimal path, a run",
             1.0,
             [float(row["diverted"]) for row in by["ft-drb"]],
-            rival=0.0,
-            rival_is="none: switches' escapes alone",
-        )
+        ).against(0.0, "none: switches' escapes alone")
     )
     for routing in ("single", "capillary"):
         mine = by[routing]
         share = sum(sum(row["lost_late"]) for row in mine) / sum(sum(row["sent_late"]) for row in mine)
         wanted = float(np.mean([row["predicted"] for row in mine]))
         checks.append(
-            Check.equal(
-                f"{ROUTINGS[routing]}: share of messages lost after the cut",
-                wanted,
-                share,
-                tolerance=0.03,
-                rival=0.0,
-                rival_is="none, as with FT-DRB",
-            )
+            Claim(f"{ROUTINGS[routing]}: share of messages lost after the cut")
+            .equal(wanted, share, 0.03)
+            .against(0.0, "none, as with FT-DRB")
         )
     lag_s = max(map(lag_of, rows))
     invalid = (
@@ -187,20 +173,20 @@ def judge(rows: Sequence[Row]) -> Verdict:
     return Verdict(checks=tuple(checks), notes=_notes(by), invalid=invalid)
 
 
-def _lost_in_the_change(by: Mapping[str, Sequence[Row]]) -> Check:
+def _lost_in_the_change(by: Mapping[str, Rows]) -> Check:
     """FT-DRB's losses over those of routes computed anew, each draw's own pairs and cables under both."""
     lost = {routing: {row["seed"]: float(sum(row["lost_early"])) for row in by[routing]} for routing in RACED}
     escaping, anew = ([lost[routing][seed] for seed in lost["ft-drb"]] for routing in RACED)
     each = [a / max(1.0, b) for a, b in zip(escaping, anew, strict=True)]
     together, half = ratio_of_sums(escaping, anew)
-    return Check.at_most(
-        "messages lost in the change, FT-DRB over routes computed anew (the mean of runs)",
-        0.8,
-        spread(each)[0],
-        uncertainty=spread(each)[1] if len(each) > 1 else None,
-        rival=1.0,
-        rival_is="as many: switches' own escapes save nothing",
-        detail=f"{len(each)} draws; {sum(escaping):.0f} against {sum(anew):.0f} messages, all together {together:.2f} +- {half:.2f}",
+    return (
+        Claim("messages lost in the change, FT-DRB over routes computed anew (the mean of runs)")
+        .at_most(0.8, spread(each)[0])
+        .plus_minus(spread(each)[1] if len(each) > 1 else None)
+        .against(1.0, "as many: switches' own escapes save nothing")
+        .noting(
+            f"{len(each)} draws; {sum(escaping):.0f} against {sum(anew):.0f} messages, all together {together:.2f} +- {half:.2f}"
+        )
     )
 
 
@@ -208,7 +194,7 @@ def _pairs_cut(row: Row) -> int:
     return sum(lost == sent for lost, sent in zip(row["lost_late"], row["sent_late"], strict=True))
 
 
-def _notes(by: Mapping[str, Sequence[Row]]) -> tuple[str, ...]:
+def _notes(by: Mapping[str, Rows]) -> tuple[str, ...]:
     notes = []
     for routing, rows in by.items():
         before, after = (
@@ -231,7 +217,7 @@ def _notes(by: Mapping[str, Sequence[Row]]) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def figures(rows: Sequence[Row]) -> Mapping[str, Any]:
+def figures(rows: Rows) -> Figures:
     """Messages lost, by when they were made, the mean run of each routing."""
     title = f"{PAIRS} pairs on an 8x8 torus of real switches, {DEAD} cables cut"
     figure, axes = chart(title, xlabel="made so long after the cut (s)", ylabel="messages lost (%)")

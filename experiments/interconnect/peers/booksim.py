@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from experiments.interconnect.figures import named
 from experiments.interconnect.peers import booksim_runs
 from experiments.interconnect.samples import COUNTED
-from testbed.model.samples import Row, grouped, half_width, spread, where
-from testbed.model.studies.study import Study
-from testbed.model.verdict import Check, Verdict
+from testbed.model.samples import grouped, half_width, spread
+from testbed.model.studies.study import Figures, Points, Row, Rows, Study, where
+from testbed.model.verdict import Check, Claim, Verdict
 from testbed.report.drawing.charts import draw_lines
 
 SEEDS = 6
@@ -24,12 +24,11 @@ MOST_APART = {0.3: (0.02, None), 0.7: (0.05, None), 0.9: (0.07, 0.13)}
 """Share of BookSim2's saturation -> the most that latencies may be apart: the mean over networks and patterns, and the worst of them."""
 SATURATION_APART, WORST_SATURATION_APART = 0.03, 0.075
 THESIS = "as our other model of a hop, `thesis`"
-
 Place = tuple[str, str, str]
 """Network, routing, pattern."""
 
 
-def points(quick: bool, seed: int) -> list[dict[str, Any]]:
+def points(quick: bool, seed: int) -> Points:
     """Every stored point with six seeds and, for the rival, with one in the model `thesis`; the saturation of either model."""
     found: list[dict[str, Any]] = []
     rows = [row for row in booksim_runs.table()["rows"] if not quick or row["pattern"] == "uniform"]
@@ -48,7 +47,7 @@ def points(quick: bool, seed: int) -> list[dict[str, Any]]:
     return found
 
 
-def judge(rows: Sequence[Row]) -> Verdict:
+def judge(rows: Rows) -> Verdict:
     """Latencies by share of saturation, saturation itself, Valiant's detours, and that nothing is lost."""
     checks = [_delivery(rows)]
     for share, (mean, worst) in MOST_APART.items():
@@ -60,15 +59,18 @@ def judge(rows: Sequence[Row]) -> Verdict:
     return Verdict(checks=tuple(checks), notes=(_by_network(rows), _told(rows), _rebuilt()))
 
 
-def _delivery(rows: Sequence[Row]) -> Check:
+def _delivery(rows: Rows) -> Check:
     sent, received = (sum(row[name] for row in rows if row["part"] == "latency") for name in ("sent", "received"))
-    check = Check.equal(
-        "messages undelivered", 0.0, float(sent - received), rival_is=COUNTED, detail=f"{sent} messages sent"
+    check = (
+        Claim("messages undelivered")
+        .equal(0.0, float(sent - received))
+        .against(None, COUNTED)
+        .noting(f"{sent} messages sent")
     )
     return check.of(sent + received)
 
 
-def _latency_checks(rows: Sequence[Row], share: float, mean: float, worst: float | None) -> list[Check]:
+def _latency_checks(rows: Rows, share: float, mean: float, worst: float | None) -> list[Check]:
     """The mean over networks and patterns of how far latencies are apart, and the farthest."""
     apart = {place: value for (place, at), value in _apart(rows, "booksim").items() if at == share}
     own = {place: value for place, value in apart.items() if place[1] != "valiant"}
@@ -77,32 +79,24 @@ def _latency_checks(rows: Sequence[Row], share: float, mean: float, worst: float
     farthest = max(own, key=lambda place: abs(own[place][0]))
     name = f"mean latency at {share:.0%} of saturation, apart from BookSim2's"
     found = [
-        Check.at_most(
-            f"{name}: the mean over networks and patterns",
-            mean,
-            _mean_size(own),
-            uncertainty=math.hypot(*(width for _, width in own.values())) / len(own),
-            rival=rival,
-            rival_is=rival_is,
-            detail=f"{len(own)} points, {sum(value for value, _ in own.values()) / len(own):+.1%} in the signed mean",
-        )
+        Claim(f"{name}: the mean over networks and patterns")
+        .at_most(mean, _mean_size(own))
+        .plus_minus(math.hypot(*(width for _, width in own.values())) / len(own))
+        .against(rival, rival_is)
+        .noting(f"{len(own)} points, {sum(value for value, _ in own.values()) / len(own):+.1%} in the signed mean")
     ]
     if worst is not None:
         found.append(
-            Check.at_most(
-                f"{name}: the farthest",
-                worst,
-                abs(own[farthest][0]),
-                uncertainty=own[farthest][1],
-                rival=rival,
-                rival_is=f"{rival_is} in the mean",
-                detail=", ".join(farthest),
-            )
+            Claim(f"{name}: the farthest")
+            .at_most(worst, abs(own[farthest][0]))
+            .plus_minus(own[farthest][1])
+            .against(rival, f"{rival_is} in the mean")
+            .noting(", ".join(farthest))
         )
     return found
 
 
-def _held(rows: Sequence[Row]) -> Check:
+def _held(rows: Rows) -> Check:
     """How far we are from BookSim2 at 70 and 90 %, over how far from BookSim2 without the held switch, where that was run."""
     ours, with_hold, without = _values("booksim", rows), [], []
     for row in _stored():
@@ -110,17 +104,19 @@ def _held(rows: Sequence[Row]) -> Check:
         if values and row.get("without_hold") and row["share"] > 0.5:
             with_hold.append(abs(spread(values)[0] / spread(row["cycles"])[0] - 1))
             without.append(abs(spread(values)[0] / spread(row["without_hold"])[0] - 1))
-    return Check.at_most(
-        "how far from BookSim2 at 70 and 90 % of saturation, over how far from BookSim2 without hold_switch_for_packet",
-        0.8,
-        sum(with_hold) / sum(without),
-        rival=1.0,
-        rival_is="no nearer: whether the switch is held would not matter",
-        detail=f"{len(with_hold)} points, {sum(with_hold) / len(with_hold):.1%} and {sum(without) / len(without):.1%} in the mean",
+    return (
+        Claim(
+            "how far from BookSim2 at 70 and 90 % of saturation, over how far from BookSim2 without hold_switch_for_packet"
+        )
+        .at_most(0.8, sum(with_hold) / sum(without))
+        .against(1.0, "no nearer: whether the switch is held would not matter")
+        .noting(
+            f"{len(with_hold)} points, {sum(with_hold) / len(with_hold):.1%} and {sum(without) / len(without):.1%} in the mean"
+        )
     )
 
 
-def _saturation_checks(rows: Sequence[Row]) -> list[Check]:
+def _saturation_checks(rows: Rows) -> list[Check]:
     found = {
         model: {
             _place(row): row["load"] / row["rate"] - 1
@@ -137,19 +133,12 @@ def _saturation_checks(rows: Sequence[Row]) -> list[Check]:
     name = "load at saturation (mean latency of 500 cycles), apart from BookSim2's"
     beyond = sum(map(abs, rival.values())) / len(rival)
     return [
-        Check.at_most(
-            f"{name}: the mean over networks and patterns", SATURATION_APART, sum(map(abs, own.values())) / len(own),
-            uncertainty=step / math.sqrt(len(own)), rival=beyond, rival_is=THESIS,
-            detail=f"{len(own)} networks and patterns, {sum(own.values()) / len(own):+.1%} in the signed mean",
-        ),
-        Check.at_most(
-            f"{name}: the farthest", WORST_SATURATION_APART, abs(own[farthest]), uncertainty=step,
-            rival=max(map(abs, rival.values())), rival_is=f"{THESIS}, at its farthest", detail=", ".join(farthest),
-        ),
+        (Claim(f"{name}: the mean over networks and patterns").at_most(SATURATION_APART, sum(map(abs, own.values())) / len(own)).plus_minus(step / math.sqrt(len(own))).against(beyond, THESIS).noting(f"{len(own)} networks and patterns, {sum(own.values()) / len(own):+.1%} in the signed mean")),
+        (Claim(f"{name}: the farthest").at_most(WORST_SATURATION_APART, abs(own[farthest])).plus_minus(step).against(max(map(abs, rival.values())), f"{THESIS}, at its farthest").noting(", ".join(farthest))),
     ]  # fmt: skip
 
 
-def _detours(rows: Sequence[Row]) -> Check:
+def _detours(rows: Rows) -> Check:
     """Valiant's latencies up to 70 % of saturation; the rival: those of shortest paths at the same share, in BookSim2."""
     apart = {key: value for key, value in _apart(rows, "booksim").items() if key[0][1] == "valiant" and key[1] < 0.9}
     straight = {
@@ -162,14 +151,12 @@ def _detours(rows: Sequence[Row]) -> Check:
         for row in _stored()
         if row["routing"] == "valiant" and row["share"] < 0.9
     ]
-    return Check.at_most(
-        "Valiant: mean latency at 30 and 70 % of its saturation, apart from BookSim2's: the mean",
-        0.05,
-        _mean_size(apart),
-        uncertainty=math.hypot(*(width for _, width in apart.values())) / len(apart),
-        rival=sum(beside) / len(beside),
-        rival_is="as shortest paths take at the same share of theirs",
-        detail=f"{len(apart)} points",
+    return (
+        Claim("Valiant: mean latency at 30 and 70 % of its saturation, apart from BookSim2's: the mean")
+        .at_most(0.05, _mean_size(apart))
+        .plus_minus(math.hypot(*(width for _, width in apart.values())) / len(apart))
+        .against(sum(beside) / len(beside), "as shortest paths take at the same share of theirs")
+        .noting(f"{len(apart)} points")
     )
 
 
@@ -182,7 +169,7 @@ def _place(row: Row) -> Place:
     return row["network"], row["routing"], row["pattern"]
 
 
-def _values(model: str, rows: Sequence[Row]) -> dict[tuple[Place, float], list[float]]:
+def _values(model: str, rows: Rows) -> dict[tuple[Place, float], list[float]]:
     return grouped(
         where(rows, part="latency", model=model),
         lambda row: (_place(row), row["share"]),
@@ -190,7 +177,7 @@ def _values(model: str, rows: Sequence[Row]) -> dict[tuple[Place, float], list[f
     )
 
 
-def _apart(rows: Sequence[Row], model: str) -> dict[tuple[Place, float], tuple[float, float]]:
+def _apart(rows: Rows, model: str) -> dict[tuple[Place, float], tuple[float, float]]:
     """Place and share -> our mean over BookSim2's less 1, and the half width of its 95 % interval, of both together."""
     theirs = {(_place(row), row["share"]): row["cycles"] for row in _stored()}
     found = {}
@@ -205,7 +192,7 @@ def _mean_size(apart: Mapping[Any, tuple[float, float]]) -> float:
     return sum(abs(value) for value, _ in apart.values()) / len(apart)
 
 
-def _by_network(rows: Sequence[Row]) -> str:
+def _by_network(rows: Rows) -> str:
     """How far apart we are in the mean, by network, routing and share."""
     said = [
         f"{' '.join(case)} {', '.join(f'{_mean_size(found):.1%} at {share:.0%}' for share, found in by_share.items())}"
@@ -214,7 +201,7 @@ def _by_network(rows: Sequence[Row]) -> str:
     return f"Mean size of the difference: {'; '.join(said)}."
 
 
-def _grouped(rows: Sequence[Row]) -> dict[tuple[str, str], dict[float, dict[Place, tuple[float, float]]]]:
+def _grouped(rows: Rows) -> dict[tuple[str, str], dict[float, dict[Place, tuple[float, float]]]]:
     """How far apart we are: (network, routing) -> share -> place -> difference and interval."""
     groups: dict[tuple[str, str], dict[float, dict[Place, tuple[float, float]]]] = {}
     for (place, share), value in _apart(rows, "booksim").items():
@@ -222,7 +209,7 @@ def _grouped(rows: Sequence[Row]) -> dict[tuple[str, str], dict[float, dict[Plac
     return groups
 
 
-def _told(rows: Sequence[Row]) -> str:
+def _told(rows: Rows) -> str:
     """Every point: load, BookSim2's mean and interval, ours, how far apart."""
     theirs = {(_place(row), row["share"]): row for row in _stored()}
     said = []
@@ -247,7 +234,7 @@ def _rebuilt() -> str:
     )
 
 
-def figures(rows: Sequence[Row]) -> Mapping[str, Any]:
+def figures(rows: Rows) -> Figures:
     """How far our latencies are from BookSim2's, over the share of saturation: a line a pattern, a figure a network and routing.
 
     "all": the mean size of the difference, a line a network and routing.

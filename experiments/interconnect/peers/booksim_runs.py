@@ -21,6 +21,7 @@ from testbed.interconnect.parameters import FLIT_CYCLE_S, SimulationParameters
 from testbed.interconnect.patterns import DestinationPattern, build_pattern
 from testbed.interconnect.results import Simulation, summarize
 from testbed.interconnect.simulation import simulate
+from testbed.model.studies.study import Results, Row
 
 Point = Mapping[str, Any]
 
@@ -42,7 +43,7 @@ def table() -> dict[str, Any]:
     return read
 
 
-def measure(point: Point) -> dict[str, Any]:
+def measure(point: Row) -> Results:
     """Part "latency": one run; part "saturation": the search, ``load`` in flits a cycle and node."""
     if point["part"] == "saturation":
         return {"load": saturation_of(lambda load, seed: _latency_at(point, load, seed), point["rate"])}

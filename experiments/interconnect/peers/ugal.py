@@ -5,9 +5,6 @@ Accepted load over offered load on an 8x8 torus (Singh 2005) and on the Dragonfl
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
-
 from experiments.interconnect.runs import model_of
 from experiments.interconnect.traffic import network_of
 from testbed.interconnect.injection import InjectionProcess, build_injections
@@ -15,9 +12,9 @@ from testbed.interconnect.parameters import SimulationParameters
 from testbed.interconnect.patterns import DestinationPattern, build_pattern
 from testbed.interconnect.results import summarize
 from testbed.interconnect.simulation import simulate
-from testbed.model.samples import Row, grouped, half_width, spread, where
-from testbed.model.studies.study import Study
-from testbed.model.verdict import Check, Verdict
+from testbed.model.samples import grouped, half_width, spread
+from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, where
+from testbed.model.verdict import Check, Claim, Verdict
 from testbed.report.drawing.charts import draw_lines
 from topologies import Network
 
@@ -38,7 +35,7 @@ LITTLE = 1.05
 """And takes at most so many times the latency of minimal routing at the least load."""
 
 
-def points(quick: bool, seed: int) -> list[dict[str, Any]]:
+def points(quick: bool, seed: int) -> Points:
     """Networks, patterns, the three routings, offered loads; three seeds."""
     return [
         {"network": network, "pattern": pattern, "routing": routing, "load": load, "seed": s}
@@ -51,7 +48,7 @@ def points(quick: bool, seed: int) -> list[dict[str, Any]]:
     ]
 
 
-def measure(point: Mapping[str, Any]) -> dict[str, Any]:
+def measure(point: Row) -> Results:
     """One run: what part of the offered load is accepted once the first part of the run is over, latency, links crossed."""
     network, seconds = network_of(point["network"]), SECONDS[point["network"]]
     parameters = SimulationParameters(
@@ -81,7 +78,7 @@ def pattern_of(network: Network, name: str) -> DestinationPattern:
     return DestinationPattern(name=name, choices=choices)
 
 
-def judge(rows: Sequence[Row]) -> Verdict:
+def judge(rows: Rows) -> Verdict:
     """UGAL accepts nearly what the better of minimal routing and Valiant does, and is not slow at little load; that messages arrive."""
     checks = [_delivery(rows)]
     for network, pattern in dict.fromkeys((row["network"], row["pattern"]) for row in rows):
@@ -93,19 +90,17 @@ def judge(rows: Sequence[Row]) -> Verdict:
     return Verdict(checks=tuple(checks), notes=tuple(_told(rows)))
 
 
-def _delivery(rows: Sequence[Row]) -> Check:
+def _delivery(rows: Rows) -> Check:
     """Runs that stop because nothing moves any more; the rival: all. None of the three may deadlock."""
-    return Check.equal(
-        "runs in which nothing moves any more",
-        0.0,
-        float(sum(row["stopped"] == "no-progress" for row in rows)),
-        rival=float(len(rows)),
-        rival_is="all: lanes that packets may wait for in a circle",
-        detail=f"{len(rows)} runs, {sum(row['sent'] for row in rows)} messages",
+    return (
+        Claim("runs in which nothing moves any more")
+        .equal(0.0, float(sum(row["stopped"] == "no-progress" for row in rows)))
+        .against(float(len(rows)), "all: lanes that packets may wait for in a circle")
+        .noting(f"{len(rows)} runs, {sum(row['sent'] for row in rows)} messages")
     )
 
 
-def most_accepted(rows: Sequence[Row], network: str, pattern: str, routing: str) -> tuple[float, float]:
+def most_accepted(rows: Rows, network: str, pattern: str, routing: str) -> tuple[float, float]:
     """The most that the routing accepts at any offered load, in the mean over seeds, with half its 95 % interval."""
     return max(accepted(rows, network, pattern, routing).values(), key=lambda found: found[0])
 
@@ -114,18 +109,16 @@ def _as_the_better(
     name: str, minimal: tuple[float, float], valiant: tuple[float, float], ugal: tuple[float, float]
 ) -> Check:
     better, worse = max(minimal, valiant), min(minimal, valiant)
-    return Check.at_least(
-        f"{name}: the most that UGAL accepts, over the better of minimal routing and Valiant",
-        OF_THE_BETTER,
-        ugal[0] / better[0],
-        uncertainty=(ugal[1] + better[1]) / better[0],
-        rival=worse[0] / better[0],
-        rival_is="as the worse of the two",
-        detail=f"UGAL {ugal[0]:.3f}, minimal {minimal[0]:.3f}, Valiant {valiant[0]:.3f} of a link",
+    return (
+        Claim(f"{name}: the most that UGAL accepts, over the better of minimal routing and Valiant")
+        .at_least(OF_THE_BETTER, ugal[0] / better[0])
+        .plus_minus((ugal[1] + better[1]) / better[0])
+        .against(worse[0] / better[0], "as the worse of the two")
+        .noting(f"UGAL {ugal[0]:.3f}, minimal {minimal[0]:.3f}, Valiant {valiant[0]:.3f} of a link")
     )
 
 
-def _at_little_load(rows: Sequence[Row]) -> Check:
+def _at_little_load(rows: Rows) -> Check:
     """UGAL's latency over minimal routing's at the least load; the rival: Valiant's."""
     network, pattern, least = rows[0]["network"], rows[0]["pattern"], min(row["load"] for row in rows)
     minimal, valiant, ugal = (
@@ -133,18 +126,16 @@ def _at_little_load(rows: Sequence[Row]) -> Check:
         for name in (MINIMAL[network], "valiant", "ugal")
     )
     ratios = [one / other for one, other in zip(ugal, minimal, strict=True)]
-    return Check.at_most(
-        f"{network}, {pattern}: latency of UGAL over that of minimal routing, at the least load",
-        LITTLE,
-        spread(ratios)[0],
-        uncertainty=half_width(ratios),
-        rival=spread(valiant)[0] / spread(minimal)[0],
-        rival_is="as Valiant, which always makes its detour",
-        detail=f"load {least}, {1e6 * spread(ugal)[0]:.2f} us",
+    return (
+        Claim(f"{network}, {pattern}: latency of UGAL over that of minimal routing, at the least load")
+        .at_most(LITTLE, spread(ratios)[0])
+        .plus_minus(half_width(ratios))
+        .against(spread(valiant)[0] / spread(minimal)[0], "as Valiant, which always makes its detour")
+        .noting(f"load {least}, {1e6 * spread(ugal)[0]:.2f} us")
     )
 
 
-def _told(rows: Sequence[Row]) -> list[str]:
+def _told(rows: Rows) -> list[str]:
     """Accepted loads of every routing, by offered load."""
     said = []
     for network, pattern, routing in dict.fromkeys((r["network"], r["pattern"], r["routing"]) for r in rows):
@@ -154,14 +145,14 @@ def _told(rows: Sequence[Row]) -> list[str]:
     return said
 
 
-def accepted(rows: Sequence[Row], network: str, pattern: str, routing: str) -> dict[float, tuple[float, float]]:
+def accepted(rows: Rows, network: str, pattern: str, routing: str) -> dict[float, tuple[float, float]]:
     """Offered load -> what is accepted of it, in the mean over seeds, with half its 95 % interval."""
     of = where(rows, network=network, pattern=pattern, routing=routing)
     by_load = grouped(of, lambda row: row["load"], lambda row: row["accepted"])
     return {load: spread(values) for load, values in by_load.items()}
 
 
-def figures(rows: Sequence[Row]) -> Mapping[str, Any]:
+def figures(rows: Rows) -> Figures:
     """Accepted over offered load, a line a routing, a figure a network and pattern."""
     drawn, x, y = {}, "offered load (of a link)", "accepted load (of a link)"
     for network, pattern in dict.fromkeys((row["network"], row["pattern"]) for row in rows):

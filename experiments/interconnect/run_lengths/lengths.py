@@ -16,9 +16,9 @@ from experiments.interconnect import collectives, paths, permanent, shapes, trac
 from experiments.interconnect.as_stated import random_starts
 from experiments.interconnect.runs import measure_run
 from experiments.interconnect.samples import of_failures, safety_checks
-from testbed.model.samples import Row, grouped, half_width, spread, t_quantile, where
-from testbed.model.studies.study import Study
-from testbed.model.verdict import Check, Verdict
+from testbed.model.samples import grouped, half_width, spread, t_quantile
+from testbed.model.studies.study import Figures, Points, Rows, Study, where
+from testbed.model.verdict import Claim, Verdict
 from testbed.report.drawing.charts import draw_bars
 
 STUDIES = {
@@ -49,7 +49,7 @@ class Moved:
     diverted: float
 
 
-def points(quick: bool, seed: int) -> list[dict[str, Any]]:
+def points(quick: bool, seed: int) -> Points:
     """The chosen points of every study in three lengths, and the runs without failures that belong to them."""
     found: dict[str, dict[str, Any]] = {}
     for name, study in STUDIES.items():
@@ -74,20 +74,18 @@ def _groups(points: Sequence[Mapping[str, Any]]) -> Iterator[list[Mapping[str, A
         yield [point for point in group if point["faults"] == most]
 
 
-def judge(rows: Sequence[Row]) -> Verdict:
+def judge(rows: Rows) -> Verdict:
     """No figure of a study moves by more than its interval, or a tenth of a point, when the time is doubled."""
     checks, notes = safety_checks(rows), []
     for (study, network), figures in _moves(rows).items():
         worst = max(figures, key=lambda figure: figure.doubled)
         checks.append(
-            Check.at_most(
-                f"{study}, {network}: performance moves when the time is doubled, over what it may",
-                1.0,
-                worst.doubled,
-                uncertainty=worst.uncertainty,
-                rival=max(figure.from_tenth for figure in figures),
-                rival_is="as from a tenth of the time, the most",
-                detail=f"the most of {len(figures)} figures: {worst.what}; it moves by {worst.points:.2f} points to {worst.stands:.2f} %, {worst.diverted:.2f} diverted",
+            Claim(f"{study}, {network}: performance moves when the time is doubled, over what it may")
+            .at_most(1.0, worst.doubled)
+            .plus_minus(worst.uncertainty)
+            .against(max(figure.from_tenth for figure in figures), "as from a tenth of the time, the most")
+            .noting(
+                f"the most of {len(figures)} figures: {worst.what}; it moves by {worst.points:.2f} points to {worst.stands:.2f} %, {worst.diverted:.2f} diverted"
             )
         )
         moved = ", ".join(
@@ -97,7 +95,7 @@ def judge(rows: Sequence[Row]) -> Verdict:
     return Verdict(checks=tuple(checks), notes=tuple(notes))
 
 
-def _moves(rows: Sequence[Row]) -> dict[tuple[str, str], list[Moved]]:
+def _moves(rows: Rows) -> dict[tuple[str, str], list[Moved]]:
     """Of each study and network its figures."""
     whole = where(rows, faults=0)
     of_figure = grouped(
@@ -126,7 +124,7 @@ def _moves(rows: Sequence[Row]) -> dict[tuple[str, str], list[Moved]]:
     return found
 
 
-def _diverted(rows: Sequence[Row]) -> float:
+def _diverted(rows: Rows) -> float:
     """Over all that is diverted or escapes in the last quarter; 0 where nothing does."""
     diverted, escaped = (math.fsum(row[f"{what}_share_last"] for row in rows) for what in ("diverted", "escaped"))
     return diverted / (diverted + escaped) if diverted + escaped else 0.0
@@ -137,7 +135,7 @@ def _interval(values: Sequence[float], runs: int) -> float:
     return t_quantile(runs) * statistics.stdev(values) / math.sqrt(runs)
 
 
-def figures(rows: Sequence[Row]) -> Mapping[str, Any]:
+def figures(rows: Rows) -> Figures:
     """How far the worst figure of each study and network moves, over what it may, from a tenth of the time and doubled."""
     bars: dict[tuple[str, str], tuple[float, float]] = {}
     for (study, network), moves in _moves(rows).items():

@@ -9,15 +9,18 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from experiments.interconnect.figures import PERFORMANCE
 from experiments.interconnect.runs import measure_run
-from experiments.interconnect.samples import at_least, of_failures, safety_checks
+from experiments.interconnect.samples import (
+    at_least,
+    of_failures,
+    safety_checks,
+)
 from experiments.interconnect.traffic import TEN_PERCENT, drb_point, seeds_of
-from testbed.model.samples import Row, grouped, mean_of, spread
-from testbed.model.studies.study import Study
-from testbed.model.verdict import Check, Verdict
+from testbed.model.samples import grouped, mean_of, spread
+from testbed.model.studies.study import Figures, Points, Row, Rows, Study
+from testbed.model.verdict import Check, Claim, Verdict
 from testbed.report.drawing.charts import draw_lines
 
 LENGTHS_S = {"torus:8x8": 2.0, "fat-tree:4,3": 2.0, "torus:16x16": 1.5, "torus:32x32": 0.8}
@@ -32,7 +35,7 @@ FAR_S = {"fat-tree:4,3": (100.0, 200.0, 400.0, 800.0), "torus:32x32": (12.8,)}
 """Where the figure still moves then: runs of such lengths, each twice the one before."""
 
 
-def points(quick: bool, seed: int) -> list[dict[str, Any]]:
+def points(quick: bool, seed: int) -> Points:
     """Every network at three lengths of a run and more, with a tenth of its links failing half-way and without, one also with a machine's failures."""
     return [
         drb_point(network, "uniform", s, quick=quick, faults=n, fault_kind=kind, seconds=seconds)
@@ -56,7 +59,7 @@ def _lengths(network: str, quick: bool) -> list[float]:
     return lengths if quick else [*lengths, *FAR_S.get(network, ())]
 
 
-def judge(rows: Sequence[Row]) -> Verdict:
+def judge(rows: Rows) -> Verdict:
     """The figure stands still when the run's length is doubled; sources divert more the longer it is, and routers help less."""
     checks = safety_checks(rows)
     notes = []
@@ -65,14 +68,10 @@ def judge(rows: Sequence[Row]) -> Verdict:
         least = spread(length)[1]
         moved = abs(spread(doubled)[0] - spread(length)[0])
         checks.append(
-            Check.at_most(
-                f"{network}: performance after the failure moves so much when the time is doubled (points)",
-                least,
-                moved,
-                rival=abs(spread(length)[0] - spread(short)[0]),
-                rival_is="as from a tenth of the time",
-                detail=f"{len(length)} runs of each; at most the half width of the interval at {sorted(lines)[1]:g} s",
-            )
+            Claim(f"{network}: performance after the failure moves so much when the time is doubled (points)")
+            .at_most(least, moved)
+            .against(abs(spread(length)[0] - spread(short)[0]), "as from a tenth of the time")
+            .noting(f"{len(length)} runs of each; at most the half width of the interval at {sorted(lines)[1]:g} s")
         )
         checks.append(_later_diverts(network, rows))
         if len(lines) > len(SHARES):
@@ -92,13 +91,11 @@ def _longer(network: str, lines: Mapping[float, Sequence[float]]) -> Check:
         f"{at:g} s: {abs(spread(longer)[0] - spread(shorter)[0]):.3g} of {spread(shorter)[1]:.3g}"
         for at, shorter, longer in zip(seconds, (length, doubled, four), (doubled, four, eight), strict=False)
     )
-    return Check.at_most(
-        f"{network}: performance after the failure moves so much when {seconds[2]:g} s are doubled (points)",
-        spread(four)[1],
-        abs(spread(eight)[0] - spread(four)[0]),
-        rival=abs(spread(doubled)[0] - spread(length)[0]),
-        rival_is=f"as when {seconds[0]:g} s are doubled",
-        detail=f"{len(four)} runs; at most the half width of the interval at {seconds[2]:g} s; by length {each}",
+    return (
+        Claim(f"{network}: performance after the failure moves so much when {seconds[2]:g} s are doubled (points)")
+        .at_most(spread(four)[1], abs(spread(eight)[0] - spread(four)[0]))
+        .against(abs(spread(doubled)[0] - spread(length)[0]), f"as when {seconds[0]:g} s are doubled")
+        .noting(f"{len(four)} runs; at most the half width of the interval at {seconds[2]:g} s; by length {each}")
     )
 
 
@@ -110,14 +107,16 @@ def _extrapolated(network: str, lines: Mapping[float, Sequence[float]]) -> Check
         for shorter, longer in ((doubled, four), (four, eight))
     )
     stands, half = spread(after)
-    return Check.at_most(
-        f"{network}: performance after the failure in the end, extrapolated, moves so much when the time is doubled (points)",
-        half,
-        abs(stands - spread(before)[0]),
-        rival=abs(spread(doubled)[0] - spread(length)[0]),
-        rival_is="as the figure itself does",
-        detail=f"{stands:.2f} +- {half:.2f} % in the end (2 P(2T) - P(T), {len(after)} runs), {stands - spread(length)[0]:.2f} points above "
-        f"the figure at {sorted(lines)[1]:g} s",
+    return (
+        Claim(
+            f"{network}: performance after the failure in the end, extrapolated, moves so much when the time is doubled (points)"
+        )
+        .at_most(half, abs(stands - spread(before)[0]))
+        .against(abs(spread(doubled)[0] - spread(length)[0]), "as the figure itself does")
+        .noting(
+            f"{stands:.2f} +- {half:.2f} % in the end (2 P(2T) - P(T), {len(after)} runs), {stands - spread(length)[0]:.2f} points above "
+            f"the figure at {sorted(lines)[1]:g} s"
+        )
     )
 
 
@@ -131,17 +130,17 @@ def _far(network: str, lines: Mapping[float, Sequence[float]]) -> Check:
         if longer == 2.0 * at
     ]
     least, first, last = before[-1], before[usual - 2], before[usual - 1]
-    return Check.at_most(
-        f"{network}: performance after the failure moves so much when {least:g} s are doubled (points)",
-        spread(lines[least])[1],
-        abs(spread(lines[longest])[0] - spread(lines[least])[0]),
-        rival=abs(spread(lines[last])[0] - spread(lines[first])[0]),
-        rival_is=f"as from {first:g} s to {last:g} s",
-        detail=f"{len(lines[least])} runs; at most the half width of the interval at {least:g} s; by length {', '.join(each)}",
+    return (
+        Claim(f"{network}: performance after the failure moves so much when {least:g} s are doubled (points)")
+        .at_most(spread(lines[least])[1], abs(spread(lines[longest])[0] - spread(lines[least])[0]))
+        .against(abs(spread(lines[last])[0] - spread(lines[first])[0]), f"as from {first:g} s to {last:g} s")
+        .noting(
+            f"{len(lines[least])} runs; at most the half width of the interval at {least:g} s; by length {', '.join(each)}"
+        )
     )
 
 
-def _later_diverts(network: str, rows: Sequence[Row]) -> Check:
+def _later_diverts(network: str, rows: Rows) -> Check:
     """In the longest run the source diverts a larger part of the messages that a failure concerns than in the shortest."""
     parts = {seconds: _parts(found) for seconds, found in _failed_rows(network, rows).items()}
     first, last = min(parts), max(parts)
@@ -150,12 +149,10 @@ def _later_diverts(network: str, rows: Sequence[Row]) -> Check:
         f"{network}: messages past a failure that their source diverts, {last:g} s over {first:g} s (points more)",
         5.0,
         grown,
-        rival=0.0,
-        rival_is="time makes no difference: phase 2 never comes",
-    )
+    ).against(0.0, "time makes no difference: phase 2 never comes")
 
 
-def _parts(rows: Sequence[Row]) -> list[float]:
+def _parts(rows: Rows) -> list[float]:
     """Diverted over diverted and escaped, a run each."""
     return [row["diverted_share"] / max(row["diverted_share"] + row["escaped_share"], 1e-9) for row in rows]
 
@@ -166,12 +163,12 @@ def _case(row: Row) -> str:
     return f"{network}, failures of {MACHINE}" if row["fault_kind"].endswith(MACHINE) else network
 
 
-def _failed_rows(network: str, rows: Sequence[Row]) -> dict[float, list[Row]]:
+def _failed_rows(network: str, rows: Rows) -> dict[float, list[Row]]:
     failed = [row for row in rows if _case(row) == network and row["faults"]]
     return grouped(failed, lambda row: row["seconds"], lambda row: row)
 
 
-def _told(network: str, rows: Sequence[Row]) -> str:
+def _told(network: str, rows: Rows) -> str:
     """Both phases by length of the run, in words."""
     said = []
     performance = _by_length(rows, "latency_s")[network]
@@ -189,14 +186,14 @@ def _told(network: str, rows: Sequence[Row]) -> str:
     return f"{network}, shares of messages made after the failure: " + "; ".join(said)
 
 
-def _by_length(rows: Sequence[Row], field: str) -> dict[str, dict[float, list[float]]]:
+def _by_length(rows: Rows, field: str) -> dict[str, dict[float, list[float]]]:
     found: dict[str, dict[float, list[float]]] = {}
     for (network, seconds), values in of_failures(rows, lambda row: (_case(row), row["seconds"]), field).items():
         found.setdefault(network, {})[seconds] = values
     return found
 
 
-def figures(rows: Sequence[Row]) -> Mapping[str, Any]:
+def figures(rows: Rows) -> Figures:
     """Performance after the failure, and the part that sources divert, over the length of the run."""
     by_length = _by_length(rows, "latency_later_s")
     later = {(network, seconds): v for network, line in by_length.items() for seconds, v in line.items()}

@@ -18,7 +18,7 @@ from experiments.stream.networks import NETWORKS
 from testbed.faults.schedules import PoissonFaults
 from testbed.model.code_words import code_words
 from testbed.model.studies.study import Study
-from testbed.model.verdict import Check, Verdict
+from testbed.model.verdict import Check, Claim, Verdict
 from testbed.report.drawing.charts import panels, ticks
 from testbed.stream.plan import StreamPlan
 from testbed.stream.prediction.expected_redundancy import StateCosts
@@ -85,12 +85,9 @@ def judge(rows: Sequence[Row]) -> Verdict:
     """Cost by duration, by cable and before anything has happened; what is sent at rest; no block lost after the answer."""
     checks = [*_by_duration(rows), _slope(rows), _by_cable(rows), *_in_advance(rows), _at_rest(rows)]
     checks.append(
-        Check.equal(
-            "undecodable blocks after the sender's answer",
-            0,
-            sum(row["undecodable_settled"] for row in rows),
-            rival_is="none: a count that has to be nought",
-        )
+        Claim("undecodable blocks after the sender's answer")
+        .equal(0, sum(row["undecodable_settled"] for row in rows))
+        .against(None, "none: a count that has to be nought")
     )
     reasons = [row["invalid"] for row in rows if row.get("invalid")]
     return Verdict(checks=tuple(checks), invalid="; ".join(reasons) or None)
@@ -114,15 +111,10 @@ def _by_duration(rows: Sequence[Row]) -> list[Check]:
     for lasts_s in lasting:
         other = lasting[0] if lasts_s != lasting[0] else lasting[-1]
         checks.append(
-            Check.equal(
-                f"packets beyond rest that a failure of {lasts_s:g} s costs",
-                predicted[lasts_s],
-                measured[lasts_s],
-                tolerance=SHARE * predicted[lasts_s],
-                rival=predicted[other],
-                rival_is=f"a cost that does not depend on the duration: that of {other:g} s",
-                detail="eq. 22, overlapping failures as one state; the transient left out",
-            )
+            Claim(f"packets beyond rest that a failure of {lasts_s:g} s costs")
+            .equal(predicted[lasts_s], measured[lasts_s], SHARE * predicted[lasts_s])
+            .against(predicted[other], f"a cost that does not depend on the duration: that of {other:g} s")
+            .noting("eq. 22, overlapping failures as one state; the transient left out")
         )
     return checks
 
@@ -146,17 +138,16 @@ def transient_fit(rows: Sequence[Row]) -> tuple[float, float, float, float]:
 
 def _slope(rows: Sequence[Row]) -> Check:
     slope, longer, slope_error, longer_error = transient_fit(rows)
-    return Check.equal(
-        "all packets beyond rest, per packet that D x P x ROR asks for",
-        1.0,
-        slope,
-        tolerance=SHARE,
-        uncertainty=slope_error if len(rows) > 2 else None,
-        rival=0.0,
-        rival_is="a cost that does not depend on the duration",
-        detail=f"beside it every failure costs as if it lasted {longer:.2f} ± {longer_error:.2f} s longer: the transient"
-        if len(rows) > 2
-        else f"beside it every failure costs as if it lasted {longer:.2f} s longer: the transient",
+    return (
+        Claim("all packets beyond rest, per packet that D x P x ROR asks for")
+        .equal(1.0, slope, SHARE)
+        .plus_minus(slope_error if len(rows) > 2 else None)
+        .against(0.0, "a cost that does not depend on the duration")
+        .noting(
+            f"beside it every failure costs as if it lasted {longer:.2f} ± {longer_error:.2f} s longer: the transient"
+            if len(rows) > 2
+            else f"beside it every failure costs as if it lasted {longer:.2f} s longer: the transient"
+        )
     )
 
 
@@ -175,13 +166,14 @@ def _by_cable(rows: Sequence[Row]) -> Check:
     for (network, _), cost in mean["predicted"].items():
         of_network.setdefault(network, []).append(cost)
     alike = {network: sum(costs) / len(costs) for network, costs in of_network.items()}
-    return Check.at_most(
-        "mean packets a block beyond rest while one cable is broken, off the predicted ones: the worst cable",
-        PACKETS,
-        max((abs(mean["measured"][key] - mean["predicted"][key]) for key in found), default=math.inf),
-        rival=max((abs(alike[key[0]] - mean["predicted"][key]) for key in found), default=0.0),
-        rival_is="every failure costs the mean of all, whichever it is",
-        detail=f"{len(found)} cables, {sum(blocks.values())} blocks",
+    return (
+        Claim("mean packets a block beyond rest while one cable is broken, off the predicted ones: the worst cable")
+        .at_most(PACKETS, max((abs(mean["measured"][key] - mean["predicted"][key]) for key in found), default=math.inf))
+        .against(
+            max((abs(alike[key[0]] - mean["predicted"][key]) for key in found), default=0.0),
+            "every failure costs the mean of all, whichever it is",
+        )
+        .noting(f"{len(found)} cables, {sum(blocks.values())} blocks")
     )
 
 
@@ -195,16 +187,13 @@ def _in_advance(rows: Sequence[Row]) -> list[Check]:
         constant = sum((row["worst_block"] - row["block_packets"]) * row["blocks"] for row in own)
         states = sum(row["states"] for row in own)
         checks.append(
-            Check.equal(
-                f"packets beyond rest by D x P x ROR before any failure, {network}",
-                predicted,
-                sum(row["total"] for row in own),
-                tolerance=DEVIATIONS * spread,
-                uncertainty=1.96 * spread,
-                rival=constant,
-                rival_is="constant redundancy for the worst failure",
-                detail=f"{sum(row['failures'] for row in own)} failures; those that came call for {states:.0f}, each as if alone "
-                f"for {sum(row['formula'] for row in own):.0f}; tolerance: three standard deviations of chance",
+            Claim(f"packets beyond rest by D x P x ROR before any failure, {network}")
+            .equal(predicted, sum(row["total"] for row in own), DEVIATIONS * spread)
+            .plus_minus(1.96 * spread)
+            .against(constant, "constant redundancy for the worst failure")
+            .noting(
+                f"{sum(row['failures'] for row in own)} failures; those that came call for {states:.0f}, each as if alone "
+                f"for {sum(row['formula'] for row in own):.0f}; tolerance: three standard deviations of chance"
             )
         )
     return checks
@@ -213,13 +202,13 @@ def _in_advance(rows: Sequence[Row]) -> list[Check]:
 def _at_rest(rows: Sequence[Row]) -> Check:
     calm = [one for row in rows for one in row["by_down"] if one["name"] == "0"]
     blocks = sum(one["blocks"] for one in calm)
-    return Check.at_most(
-        "mean packets a block beyond N at rest, while nothing is broken",
-        0.05,
-        sum(one["measured"] * one["blocks"] for one in calm) / max(1, blocks) if calm else math.inf,
-        rival=min(row["worst_block"] - row["block_packets"] for row in rows),
-        rival_is="constant redundancy for the worst failure",
-        detail=f"{blocks} blocks, from the moment at which the sender has fallen back",
+    return (
+        Claim("mean packets a block beyond N at rest, while nothing is broken")
+        .at_most(0.05, sum(one["measured"] * one["blocks"] for one in calm) / max(1, blocks) if calm else math.inf)
+        .against(
+            min(row["worst_block"] - row["block_packets"] for row in rows), "constant redundancy for the worst failure"
+        )
+        .noting(f"{blocks} blocks, from the moment at which the sender has fallen back")
     )
 
 

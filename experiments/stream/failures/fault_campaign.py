@@ -14,7 +14,7 @@ from typing import Any
 from experiments.stream.failures.failing_streams import cost_figures
 from testbed.faults.schedules import PoissonFaults
 from testbed.model.studies.study import Study
-from testbed.model.verdict import Check, Verdict
+from testbed.model.verdict import Check, Claim, Verdict
 from testbed.report.drawing.charts import BELOW, chart
 from testbed.results.study_store import Row
 from testbed.stream.plan import StreamParameters
@@ -122,16 +122,15 @@ def _spread(rows: Sequence[Row]) -> float:
 def _expectation(rate: float, rows: Sequence[Row], name: str) -> Check:
     """Against the mean of all states, in its own regime against equation 45; the rival is that of single failures alone."""
     inside = rate * LASTS_S * rows[0]["expected"]["cables"] <= MOST_IN_REGIME
-    return Check.equal(
-        f"redundancy sent over the runs, {name}: {'equation 45 as corrected' if inside else 'all states'}",
-        _mean(rows, "equation_45" if inside else "mean"),
-        _mean(rows, "redundancy"),
-        tolerance=DEVIATIONS * _spread(rows),
-        uncertainty=1.96 * _spread(rows),
-        rival=_mean(rows, "singles_only"),
-        rival_is="single failures alone",
-        detail=f"equation 45 as corrected {_mean(rows, 'equation_45'):.3f}, all states {_mean(rows, 'mean'):.3f}; tolerance: "
-        f"{DEVIATIONS:g} standard deviations of chance; beyond reach {_sum(rows, 'beyond_s'):.1f} s",
+    return (
+        Claim(f"redundancy sent over the runs, {name}: {'equation 45 as corrected' if inside else 'all states'}")
+        .equal(_mean(rows, "equation_45" if inside else "mean"), _mean(rows, "redundancy"), DEVIATIONS * _spread(rows))
+        .plus_minus(1.96 * _spread(rows))
+        .against(_mean(rows, "singles_only"), "single failures alone")
+        .noting(
+            f"equation 45 as corrected {_mean(rows, 'equation_45'):.3f}, all states {_mean(rows, 'mean'):.3f}; tolerance: "
+            f"{DEVIATIONS:g} standard deviations of chance; beyond reach {_sum(rows, 'beyond_s'):.1f} s"
+        )
     )
 
 
@@ -145,16 +144,15 @@ def _given(rows: Sequence[Row], name: str) -> Check:
     )
     packets = sum(row["rest_pps"] * row["duration_s"] for row in rows)
     states = _mean(rows, "redundancy_states")
-    return Check.equal(
-        f"redundancy sent for the failures that came, {name}",
-        states,
-        _mean(rows, "redundancy"),
-        tolerance=max(LEAST, SHARE * states),
-        rival=alone / len(rows),
-        rival_is="only what the times with one cable broken call for",
-        detail=f"{_sum(rows, 'failures'):.0f} failures, up to {max(row['most_at_once'] for row in rows)} at once, "
-        f"{_sum(rows, 'overlapping_s'):.1f} s of overlap; the transient beside it: "
-        f"{(_sum(rows, 'before') + _sum(rows, 'after')) / packets:.3f}",
+    return (
+        Claim(f"redundancy sent for the failures that came, {name}")
+        .equal(states, _mean(rows, "redundancy"), max(LEAST, SHARE * states))
+        .against(alone / len(rows), "only what the times with one cable broken call for")
+        .noting(
+            f"{_sum(rows, 'failures'):.0f} failures, up to {max(row['most_at_once'] for row in rows)} at once, "
+            f"{_sum(rows, 'overlapping_s'):.1f} s of overlap; the transient beside it: "
+            f"{(_sum(rows, 'before') + _sum(rows, 'after')) / packets:.3f}"
+        )
     )
 
 

@@ -14,9 +14,8 @@ from typing import Any
 
 from experiments.stream.failures.failing_streams import simulated_figures
 from experiments.stream.networks import NETWORKS
-from testbed.model.samples import where
-from testbed.model.studies.study import Study
-from testbed.model.verdict import Check, Verdict
+from testbed.model.studies.study import Study, where
+from testbed.model.verdict import Check, Claim, Verdict
 from testbed.report.drawing.charts import ORANGE, panels, ticks
 from testbed.stream.prediction.expected_redundancy import expected_redundancy
 
@@ -64,11 +63,10 @@ def judge(rows: Sequence[Row]) -> Verdict:
         own = [row for row in rows if (row["network"], row["in_force"]) == (network, in_force)]
         checks += [_expectation(own), _given(own)]
     checks.append(
-        Check.equal(
-            "undecodable blocks after the sender's answer",
-            0,
-            sum(row["undecodable_settled"] for row in rows),
-            rival_is="none: a count that has to be nought",
+        (
+            Claim("undecodable blocks after the sender's answer")
+            .equal(0, sum(row["undecodable_settled"] for row in rows))
+            .against(None, "none: a count that has to be nought")
         ).of(sum(row["blocks"] for row in rows))
     )
     return Verdict(checks=tuple(checks))
@@ -92,30 +90,28 @@ def _expectation(rows: Sequence[Row]) -> Check:
     predicted, rival = (
         (means["equation_45"], means["singles_only"]) if inside else (means["mean"], means["equation_45"])
     )
-    return Check.equal(
-        f"mean redundancy, {row['in_force']:g} failures in force, {row['network']}: "
-        + ("equation 45 as corrected" if inside else "all states"),
-        predicted,
-        means["measured"],
-        tolerance=DEVIATIONS * means["deviation"],
-        uncertainty=1.96 * means["deviation"],
-        rival=rival,
-        rival_is="single failures alone" if inside else "equation 45, which ends at two at once",
-        detail=f"{sum(one['failures'] for one in rows)} failures in {len(rows)} hours; all states {means['mean']:.4f}; "
-        f"tolerance: {DEVIATIONS:g} standard deviations of chance; transient beside it: {means['all'] - means['measured']:.4f}",
+    return (
+        Claim(
+            f"mean redundancy, {row['in_force']:g} failures in force, {row['network']}: "
+            + ("equation 45 as corrected" if inside else "all states")
+        )
+        .equal(predicted, means["measured"], DEVIATIONS * means["deviation"])
+        .plus_minus(1.96 * means["deviation"])
+        .against(rival, "single failures alone" if inside else "equation 45, which ends at two at once")
+        .noting(
+            f"{sum(one['failures'] for one in rows)} failures in {len(rows)} hours; all states {means['mean']:.4f}; "
+            f"tolerance: {DEVIATIONS:g} standard deviations of chance; transient beside it: {means['all'] - means['measured']:.4f}"
+        )
     )
 
 
 def _given(rows: Sequence[Row]) -> Check:
     row, means = rows[0], pooled(rows)
-    return Check.equal(
-        f"redundancy for the failures that came, {row['in_force']:g} in force, {row['network']}",
-        means["states"],
-        means["measured"],
-        tolerance=SHARE * means["states"],
-        rival=means["each_alone"],
-        rival_is="each failure costs as if alone, overlaps add up",
-        detail=f"{sum(one['overlapping_s'] for one in rows):.0f} s of overlap",
+    return (
+        Claim(f"redundancy for the failures that came, {row['in_force']:g} in force, {row['network']}")
+        .equal(means["states"], means["measured"], SHARE * means["states"])
+        .against(means["each_alone"], "each failure costs as if alone, overlaps add up")
+        .noting(f"{sum(one['overlapping_s'] for one in rows):.0f} s of overlap")
     )
 
 

@@ -20,7 +20,7 @@ from experiments.stream.failures.failing_streams import PLAYBACK_S, SIMULATED_PP
 from fec.redundancy.block_size import fec_block_size
 from testbed.model.code_words import code_words
 from testbed.model.studies.study import Study
-from testbed.model.verdict import Check, Verdict
+from testbed.model.verdict import Check, Claim, Verdict
 from testbed.report.drawing.charts import panels, ticks
 from testbed.stream.plan import StreamParameters
 from testbed.stream.planning import PlanOptions, build_plan
@@ -197,15 +197,16 @@ def _saving(rows: Sequence[Row]) -> Check:
     found_at = list(turns(rows).values())
     at = sorted(one for one in found_at if one)
     where = f" at an unavailability of {at[0]:.2%} to {at[-1]:.2%}, median {statistics.median(at):.2%}" if at else ""
-    return Check.equal(
-        f"computed: saving of the full route over the first layer while each cable is broken {UNAVAILABLE[0]:.2%} of the time",
-        predicted,
-        found,
-        tolerance=0.03,
-        rival=0.0,
-        rival_is="no saving, as soon as failures can overlap",
-        detail=f"predicted by ROR alone; of {len(whole)} networks the order turns in {len(at)}{where}; the full route never needs more in "
-        f"{found_at.count(None)}, always in {found_at.count(0.0)}",
+    return (
+        Claim(
+            f"computed: saving of the full route over the first layer while each cable is broken {UNAVAILABLE[0]:.2%} of the time"
+        )
+        .equal(predicted, found, 0.03)
+        .against(0.0, "no saving, as soon as failures can overlap")
+        .noting(
+            f"predicted by ROR alone; of {len(whole)} networks the order turns in {len(at)}{where}; the full route never needs more in "
+            f"{found_at.count(None)}, always in {found_at.count(0.0)}"
+        )
     )
 
 
@@ -221,14 +222,19 @@ def _order(unavailable: float, rows: Sequence[Row]) -> Check:
     known = {k: means["sent"][k] - means["came"][k] + means["expected"][k] for k in of}
     spread = math.hypot(*(math.sqrt(sum(r["expected"]["spread"] ** 2 for r in own)) / len(own) for own in of.values()))
     raw = means["sent"][FULL] - means["sent"][1]
-    return Check.equal(
-        f"on packets: mean redundancy of the full route less that of the first layer, each cable broken {unavailable:.1%} of the time",
-        means["expected"][FULL] - means["expected"][1],
-        known[FULL] - known[1],
-        tolerance=SHARE * (means["expected"][FULL] + means["expected"][1]),
-        rival=0.0,
-        rival_is="no difference",
-        detail=f"{min(map(len, of.values()))} streams each; with the chance of which failures came left in {raw:.4f} ± {1.96 * spread:.4f}",
+    return (
+        Claim(
+            f"on packets: mean redundancy of the full route less that of the first layer, each cable broken {unavailable:.1%} of the time"
+        )
+        .equal(
+            means["expected"][FULL] - means["expected"][1],
+            known[FULL] - known[1],
+            SHARE * (means["expected"][FULL] + means["expected"][1]),
+        )
+        .against(0.0, "no difference")
+        .noting(
+            f"{min(map(len, of.values()))} streams each; with the chance of which failures came left in {raw:.4f} ± {1.96 * spread:.4f}"
+        )
     )
 
 
@@ -253,16 +259,15 @@ def _streams(unavailable: float, rows: Sequence[Row]) -> list[Check]:
     for layers, own in of.items():
         predicted, other = asked[layers], asked[FULL if layers == 1 else 1]
         checks.append(
-            Check.equal(
+            Claim(
                 f"on packets: redundancy for the failures that came, {'all layers' if layers == FULL else 'layer 1'}, "
-                f"{unavailable:.1%}",
-                predicted,
-                sum(row["redundancy"] for row in own) / len(own),
-                tolerance=SHARE * predicted,
-                rival=other,
-                rival_is="what the other route's failures call for",
-                detail=f"{sum(row['failures'] for row in own)} failures; {sum(row['undecodable'] for row in own)} of "
-                f"{sum(row['blocks'] for row in own)} blocks undecodable, beyond reach for {sum(row['beyond_s'] for row in own):.0f} s",
+                f"{unavailable:.1%}"
+            )
+            .equal(predicted, sum(row["redundancy"] for row in own) / len(own), SHARE * predicted)
+            .against(other, "what the other route's failures call for")
+            .noting(
+                f"{sum(row['failures'] for row in own)} failures; {sum(row['undecodable'] for row in own)} of "
+                f"{sum(row['blocks'] for row in own)} blocks undecodable, beyond reach for {sum(row['beyond_s'] for row in own):.0f} s"
             )
         )
     return checks

@@ -20,7 +20,7 @@ from experiments.stream.real_time.adaptive_figures import outcome_figures
 from testbed.faults.fault import Fault
 from testbed.faults.schedules import PoissonFaults
 from testbed.model.studies.study import Study
-from testbed.model.verdict import Check, Verdict
+from testbed.model.verdict import Check, Claim, Verdict
 from testbed.stream.endpoints import build_sender
 from testbed.stream.judgement.fault_results import size_range
 from testbed.stream.plan import LabelOrder, StreamParameters, StreamPlan
@@ -182,9 +182,7 @@ def _foresight_check(table: Table, cases: Sequence[tuple[str, float]]) -> Check:
     own = [table[pattern, at, "clairvoyant"] for pattern, at in cases if pattern == "on and off"]
     worst = max(row["undecodable"] for row in own)
     still = min(table["on and off", row["at"], "fixed, at rest"]["undecodable"] for row in own)
-    return Check.equal(
-        "blocks that foresight could not save, link on and off", 0.0, worst, rival=still, rival_is="N at rest"
-    )
+    return Claim("blocks that foresight could not save, link on and off").equal(0.0, worst).against(still, "N at rest")
 
 
 def _losses_check(table: Table, pattern: str, values: Sequence[float], own: str) -> Check:
@@ -194,27 +192,28 @@ def _losses_check(table: Table, pattern: str, values: Sequence[float], own: str)
         late = {sender: table[pattern, at, sender]["late"] for sender in ("clairvoyant", own, "fixed, at rest")}
         if late["fixed, at rest"] > late["clairvoyant"]:
             shares.append((late[own] - late["clairvoyant"]) / (late["fixed, at rest"] - late["clairvoyant"]))
-    return Check.at_most(
-        f"{pattern}: of the packets that only foresight saves and N at rest loses, share lost by the {own} sender, worst",
-        0.1,
-        max(shares, default=0.0),
-        rival=1.0,
-        rival_is="N at rest",
-        detail="below 0 it does better than foresight without late parity",
+    return (
+        Claim(
+            f"{pattern}: of the packets that only foresight saves and N at rest loses, share lost by the {own} sender, worst"
+        )
+        .at_most(0.1, max(shares, default=0.0))
+        .against(1.0, "N at rest")
+        .noting("below 0 it does better than foresight without late parity")
     )
 
 
 def _held_check(table: Table, periods: Sequence[float], sender: str) -> Check:
     """How long N is raised: while the link is down and ``hold_s`` longer."""
     rows = [table["on and off", at, sender] for at in periods]
-    return Check.equal(
-        f"on and off, {sender}: share of blocks with N raised, mean over the periods",
-        statistics.fmean(held_share(row, HOLDS_S[sender]) for row in rows),
-        statistics.fmean(row["raised"] for row in rows),
-        tolerance=SLACK,
-        rival=statistics.fmean(row["down"] for row in rows),
-        rival_is="a sender that lowers N at once",
-        detail=f"it holds N for {HOLDS_S[sender]:g} s",
+    return (
+        Claim(f"on and off, {sender}: share of blocks with N raised, mean over the periods")
+        .equal(
+            statistics.fmean(held_share(row, HOLDS_S[sender]) for row in rows),
+            statistics.fmean(row["raised"] for row in rows),
+            SLACK,
+        )
+        .against(statistics.fmean(row["down"] for row in rows), "a sender that lowers N at once")
+        .noting(f"it holds N for {HOLDS_S[sender]:g} s")
     )
 
 
@@ -228,14 +227,11 @@ def _exact_check(table: Table, periods: Sequence[float]) -> Check:
         for sender in ("diagnosing", "estimating")
     )
     worst = max(gaps, key=lambda at: abs(gaps[at]))
-    return Check.equal(
-        "on and off, diagnosing: overhead beyond that of foresight, worst",
-        0.0,
-        gaps[worst],
-        tolerance=SLACK,
-        rival=max(rivals.values()),
-        rival_is="the estimating sender",
-        detail=f"at a period of {worst:g} s",
+    return (
+        Claim("on and off, diagnosing: overhead beyond that of foresight, worst")
+        .equal(0.0, gaps[worst], SLACK)
+        .against(max(rivals.values()), "the estimating sender")
+        .noting(f"at a period of {worst:g} s")
     )
 
 
@@ -247,13 +243,10 @@ def _cheaper_check(table: Table, periods: Sequence[float]) -> Check:
         for row in rows
     ]
     measured = [row["overhead"] / table["on and off", row["at"], "fixed, for the worst"]["overhead"] for row in rows]
-    return Check.equal(
-        "on and off, diagnosing: parity sent over that of N for the worst, mean",
-        statistics.fmean(predicted),
-        statistics.fmean(measured),
-        tolerance=0.1,
-        rival=1.0,
-        rival_is="as dear as being always prepared",
+    return (
+        Claim("on and off, diagnosing: parity sent over that of N for the worst, mean")
+        .equal(statistics.fmean(predicted), statistics.fmean(measured), 0.1)
+        .against(1.0, "as dear as being always prepared")
     )
 
 
@@ -261,26 +254,24 @@ def _decode_check(table: Table, periods: Sequence[float]) -> Check:
     """From each failure to the first block that decodes, within the playback buffer."""
     found = [t for at in periods for t in table["on and off", at, "diagnosing"]["first_decode_s"]]
     never = 99.0
-    return Check.at_most(
-        "on and off, diagnosing: from a failure to the first block that decodes, worst, s",
-        PLAYBACK_S,
-        max((never if t is None else t for t in found), default=never),
-        rival=min(periods) / 2,
-        rival_is="N at rest: only after the repair",
-        detail=f"{len(found)} failures; 99: none while it lasted",
+    return (
+        Claim("on and off, diagnosing: from a failure to the first block that decodes, worst, s")
+        .at_most(PLAYBACK_S, max((never if t is None else t for t in found), default=never))
+        .against(min(periods) / 2, "N at rest: only after the repair")
+        .noting(f"{len(found)} failures; 99: none while it lasted")
     )
 
 
 def _no_code_check(table: Table, cases: Sequence[tuple[str, float]]) -> Check:
     """Without a code, what the faults take is late: what all others are to save."""
     own = [table[pattern, at, "none"] for pattern, at in cases]
-    return Check.equal(
-        "no code: source packets late or lost, over those that the failures take",
-        1.0,
-        sum(row["late"] for row in own) / sum(row["lost"] for row in own),
-        tolerance=0.03,
-        rival=sum(table[pattern, at, "diagnosing"]["late"] for pattern, at in cases) / sum(row["lost"] for row in own),
-        rival_is="the diagnosing sender",
+    return (
+        Claim("no code: source packets late or lost, over those that the failures take")
+        .equal(1.0, sum(row["late"] for row in own) / sum(row["lost"] for row in own), 0.03)
+        .against(
+            sum(table[pattern, at, "diagnosing"]["late"] for pattern, at in cases) / sum(row["lost"] for row in own),
+            "the diagnosing sender",
+        )
     )
 
 

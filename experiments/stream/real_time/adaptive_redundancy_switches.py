@@ -10,7 +10,7 @@ from experiments.stream.real_time.adaptive_figures import outcome_figures
 from experiments.stream.real_time.adaptive_redundancy import PATTERNS, PLAYBACK_S, sender_plan
 from experiments.stream.real_time.adaptive_redundancy import measure as measure_simulated
 from testbed.model.studies.study import Study
-from testbed.model.verdict import Check, Verdict
+from testbed.model.verdict import Check, Claim, Verdict
 
 Row = Mapping[str, Any]
 RIVALS = {
@@ -60,27 +60,18 @@ def judge(rows: Sequence[Row]) -> Verdict:
         own = {row["sender"]: row for row in rows if row["at"] == at}
         for sender, row in own.items():
             checks.append(
-                Check.equal(
-                    f"period {at:g} s, {sender}: overhead on switches against virtual time",
-                    row["virtual"]["overhead"],
-                    row["overhead"],
-                    tolerance=SLACK,
-                    rival=own[RIVALS[sender]]["virtual"]["overhead"],
-                    rival_is=RIVALS[sender],
-                    detail=f"late {100 * row['late']:.2f} %, in virtual time {100 * row['virtual']['late']:.2f} %",
-                )
+                Claim(f"period {at:g} s, {sender}: overhead on switches against virtual time")
+                .equal(row["virtual"]["overhead"], row["overhead"], SLACK)
+                .against(own[RIVALS[sender]]["virtual"]["overhead"], RIVALS[sender])
+                .noting(f"late {100 * row['late']:.2f} %, in virtual time {100 * row['virtual']['late']:.2f} %")
             )
         checks += [_late_check(own, at, sender) for sender in ("diagnosing", "estimating")]
         times = own["diagnosing"]["first_decode_s"]
         checks.append(
-            Check.at_most(
-                f"period {at:g} s, diagnosing: from a failure to the first block that decodes, worst, s",
-                PLAYBACK_S,
-                max((NEVER_S if t is None else t for t in times), default=NEVER_S),
-                rival=at / 2,
-                rival_is="N at rest: only after the repair",
-                detail=f"{len(times)} failures; {NEVER_S:g}: none while it lasted",
-            )
+            Claim(f"period {at:g} s, diagnosing: from a failure to the first block that decodes, worst, s")
+            .at_most(PLAYBACK_S, max((NEVER_S if t is None else t for t in times), default=NEVER_S))
+            .against(at / 2, "N at rest: only after the repair")
+            .noting(f"{len(times)} failures; {NEVER_S:g}: none while it lasted")
         )
     reasons = [row["invalid"] for row in rows if row["invalid"]]
     return Verdict(checks=tuple(checks), invalid="; ".join(reasons) or None)
@@ -88,13 +79,11 @@ def judge(rows: Sequence[Row]) -> Verdict:
 
 def _late_check(own: Mapping[str, Row], at: float, sender: str) -> Check:
     lost = own["none"]["virtual"]["lost"]
-    return Check.at_most(
-        f"period {at:g} s, {sender}: source packets late or lost, over those that the failures take",
-        0.1,
-        own[sender]["late"] / lost,
-        rival=own["none"]["late"] / lost,
-        rival_is="no code",
-        detail=f"N at rest: {own['fixed, at rest']['late'] / lost:.2f}",
+    return (
+        Claim(f"period {at:g} s, {sender}: source packets late or lost, over those that the failures take")
+        .at_most(0.1, own[sender]["late"] / lost)
+        .against(own["none"]["late"] / lost, "no code")
+        .noting(f"N at rest: {own['fixed, at rest']['late'] / lost:.2f}")
     )
 
 

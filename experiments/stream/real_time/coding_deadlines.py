@@ -11,7 +11,7 @@ from typing import Any
 
 from testbed.faults.fault import Fault
 from testbed.model.studies.study import Study
-from testbed.model.verdict import Check, Verdict
+from testbed.model.verdict import Claim, Verdict
 from testbed.report.drawing.charts import panels
 from testbed.stream.plan import StreamParameters
 from testbed.stream.session import SessionRequest, plan_session, run_session
@@ -72,24 +72,20 @@ def judge(rows: Sequence[Row]) -> Verdict:
         enough = [row for row in own if row["playback_s"] >= 2.5 * block_s + REPORT_S]
         short = [row for row in own if row["playback_s"] < 2 * block_s]
         checks.append(
-            Check.equal(
-                f"M = {m}: packets late or lost, buffers of two and a half blocks and a report or more, worst",
-                0.0,
-                max(_late(row) for row in enough),
-                rival=carried,
-                rival_is="all that the failed link carries",
-                detail=f"{len(enough)} buffers from {min(row['playback_s'] for row in enough):g} s; a block lasts {block_s:g} s",
+            Claim(f"M = {m}: packets late or lost, buffers of two and a half blocks and a report or more, worst")
+            .equal(0.0, max(_late(row) for row in enough))
+            .against(carried, "all that the failed link carries")
+            .noting(
+                f"{len(enough)} buffers from {min(row['playback_s'] for row in enough):g} s; a block lasts {block_s:g} s"
             )
         )
         if short:
             checks.append(
-                Check.at_least(
-                    f"M = {m}: packets late or lost, buffers shorter than two blocks, least",
-                    0.1 * carried,
-                    min(_late(row) for row in short),
-                    rival=0.0,
-                    rival_is="the buffer does not matter",
-                    detail=f"{len(short)} buffers up to {max(row['playback_s'] for row in short):g} s, {carried:.0f} packets on the failed link",
+                Claim(f"M = {m}: packets late or lost, buffers shorter than two blocks, least")
+                .at_least(0.1 * carried, min(_late(row) for row in short))
+                .against(0.0, "the buffer does not matter")
+                .noting(
+                    f"{len(short)} buffers up to {max(row['playback_s'] for row in short):g} s, {carried:.0f} packets on the failed link"
                 )
             )
     return Verdict(checks=tuple(checks))

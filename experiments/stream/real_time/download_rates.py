@@ -9,9 +9,8 @@ from typing import Any
 from testbed.download.judgement import judge_download
 from testbed.download.simulated import simulate_download
 from testbed.download.workload import download_plan
-from testbed.model.samples import where
-from testbed.model.studies.study import Study
-from testbed.model.verdict import Check, Verdict
+from testbed.model.studies.study import Study, where
+from testbed.model.verdict import Check, Claim, Verdict
 from testbed.report.drawing.charts import panels
 
 Row = Mapping[str, Any]
@@ -91,28 +90,25 @@ def judge(rows: Sequence[Row]) -> Verdict:
         for number, download in enumerate(DOWNLOADS):
             passing = download != "never raises it"
             checks.append(
-                Check.equal(
+                Claim(
                     f"{name}: verdict of the download that {download}"
                     if number < 2
-                    else f"{name}: verdict of the single path",
-                    float(passing),
-                    float(own[download]["verdict"] == "passed"),
-                    rival=float(not passing),
-                    rival_is="1: passed, 0: failed",
+                    else f"{name}: verdict of the single path"
                 )
+                .equal(float(passing), float(own[download]["verdict"] == "passed"))
+                .against(float(not passing), "1: passed, 0: failed")
             )
             if download == "raises its rate":
                 continue
             checks.append(
-                Check.equal(
-                    f"{name}: seconds saved, raised rate over {'constant rate' if number == 1 else 'single path'}",
+                Claim(f"{name}: seconds saved, raised rate over {'constant rate' if number == 1 else 'single path'}")
+                .equal(
                     own[download]["predicted_s"] - raised["predicted_s"],
                     _seconds(own[download]) - _seconds(raised),
-                    tolerance=raised["tolerance_s"],
-                    rival=0.0,
-                    rival_is="nothing is saved",
-                    detail=f"{_seconds(raised):.2f} s instead of {_seconds(own[download]):.2f} s",
+                    raised["tolerance_s"],
                 )
+                .against(0.0, "nothing is saved")
+                .noting(f"{_seconds(raised):.2f} s instead of {_seconds(own[download]):.2f} s")
             )
     reasons = [row["invalid"] for row in rows if row["invalid"]]
     return Verdict(checks=tuple(checks), invalid="; ".join(reasons) or None)

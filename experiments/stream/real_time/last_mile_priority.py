@@ -13,7 +13,7 @@ from testbed.emulation.network.links import queue_bytes
 from testbed.faults.fault import Fault
 from testbed.model import samples
 from testbed.model.studies.study import Study
-from testbed.model.verdict import Check, Verdict
+from testbed.model.verdict import Check, Claim, Verdict
 from testbed.report.drawing.charts import chart
 from testbed.stream.judgement.lateness import MAX_LAG
 from testbed.stream.measurements import FloatArray, StreamMeasurements
@@ -149,35 +149,21 @@ def _queue_checks(rows: Sequence[Row], plan: StreamPlan) -> list[Check]:
     link = next(k for k in plan.network.links if k.capacity_bps == LAST_BPS)
     queue_s = queue_bytes(link, MTU) * 8 / LAST_BPS
     return [
-        Check.equal(
-            "one queue: median delay, s",
-            TCP_FILLS * queue_s,
-            mean(rows, "one queue", "median_s"),
-            tolerance=(1 - TCP_FILLS) * queue_s,
-            rival=mean(rows, "alone", "median_s"),
-            rival_is="without TCP",
-            detail=f"TCP keeps the queue, {queue_s:.3f} s long, between 70 and 100 % full",
-        ),
+        Claim("one queue: median delay, s")
+        .equal(TCP_FILLS * queue_s, mean(rows, "one queue", "median_s"), (1 - TCP_FILLS) * queue_s)
+        .against(mean(rows, "alone", "median_s"), "without TCP")
+        .noting(f"TCP keeps the queue, {queue_s:.3f} s long, between 70 and 100 % full"),
         *(
-            Check.equal(
-                f"{case}: source packets lost or later than {1000 * IN_TIME_S:.0f} ms, share",
-                0.0,
-                mean(rows, case, "not_in_time"),
-                tolerance=ALMOST_NONE,
-                uncertainty=half_width(rows, case, "not_in_time"),
-                rival=shared,
-                rival_is="the share in one queue with TCP",
-            )
+            Claim(f"{case}: source packets lost or later than {1000 * IN_TIME_S:.0f} ms, share")
+            .equal(0.0, mean(rows, case, "not_in_time"), ALMOST_NONE)
+            .plus_minus(half_width(rows, case, "not_in_time"))
+            .against(shared, "the share in one queue with TCP")
             for case in ("alone", "priority")
         ),
-        Check.at_most(
-            "priority: delay that 99 % stay below, s",
-            QUEUED_PACKETS * (MTU + 14) * 8 / LAST_BPS + own_s,
-            mean(rows, "priority", "p99_s"),
-            uncertainty=half_width(rows, "priority", "p99_s"),
-            rival=mean(rows, "one queue", "p99_s"),
-            rival_is="in one queue with TCP",
-        ),
+        Claim("priority: delay that 99 % stay below, s")
+        .at_most(QUEUED_PACKETS * (MTU + 14) * 8 / LAST_BPS + own_s, mean(rows, "priority", "p99_s"))
+        .plus_minus(half_width(rows, "priority", "p99_s"))
+        .against(mean(rows, "one queue", "p99_s"), "in one queue with TCP"),
     ]
 
 
@@ -187,25 +173,15 @@ def _rest_checks(rows: Sequence[Row], plan: StreamPlan) -> list[Check]:
     share = float(plan.forward.load(plan.network.link_index[FAULT.link]))
     failing = share * (FAULT.stop_s - FAULT.start_s) / (plan.duration_s - plan.stream.playback_s)
     return [
-        Check.equal(
-            "priority: what TCP carries, bit/s",
-            left_bps * TCP_PAYLOAD,
-            mean(rows, "priority", "tcp_bps"),
-            tolerance=0.04 * LAST_BPS,
-            uncertainty=half_width(rows, "priority", "tcp_bps"),
-            rival=LAST_BPS * TCP_PAYLOAD,
-            rival_is="all of the link",
-            detail=f"one queue: {mean(rows, 'one queue', 'tcp_bps') / 1e3:.0f} kbit/s",
-        ),
-        Check.equal(
-            "priority, code, outage: source packets that could not be played, share",
-            0.0,
-            mean(rows, "priority, code, outage", "unplayed"),
-            tolerance=ALMOST_NONE,
-            uncertainty=half_width(rows, "priority, code, outage", "unplayed"),
-            rival=failing,
-            rival_is="what the failed link carries meanwhile",
-        ),
+        Claim("priority: what TCP carries, bit/s")
+        .equal(left_bps * TCP_PAYLOAD, mean(rows, "priority", "tcp_bps"), 0.04 * LAST_BPS)
+        .plus_minus(half_width(rows, "priority", "tcp_bps"))
+        .against(LAST_BPS * TCP_PAYLOAD, "all of the link")
+        .noting(f"one queue: {mean(rows, 'one queue', 'tcp_bps') / 1e3:.0f} kbit/s"),
+        Claim("priority, code, outage: source packets that could not be played, share")
+        .equal(0.0, mean(rows, "priority, code, outage", "unplayed"), ALMOST_NONE)
+        .plus_minus(half_width(rows, "priority, code, outage", "unplayed"))
+        .against(failing, "what the failed link carries meanwhile"),
     ]
 
 

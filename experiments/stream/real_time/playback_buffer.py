@@ -14,7 +14,7 @@ import numpy as np
 
 from testbed.faults.fault import Fault
 from testbed.model.studies.study import Study
-from testbed.model.verdict import Check, Verdict
+from testbed.model.verdict import Claim, Verdict
 from testbed.report.drawing.charts import panels
 from testbed.stream.plan import StreamParameters, StreamPlan
 from testbed.stream.planning import PlanOptions, build_plan
@@ -99,52 +99,35 @@ def judge(rows: Sequence[Row]) -> Verdict:
         longer = [row for row in single if row["outage_s"] > 1.2 * playback_s]
         survived = [row["outage_s"] - row["lost"] / RATE_PPS for row in longer]
         checks.append(
-            Check.equal(
-                f"buffer of {playback_s:g} s: longest failure without loss on a single path with retransmission, s",
-                playback_s,
-                float(np.mean(survived)),
-                tolerance=REACTION_S,
-                rival=0.0,
-                rival_is="every failure costs packets, as without a buffer",
-                detail=f"from what {len(longer)} longer failures lost; a block is {SHORT_BLOCK / RATE_PPS:g} s",
-            )
+            Claim(f"buffer of {playback_s:g} s: longest failure without loss on a single path with retransmission, s")
+            .equal(playback_s, float(np.mean(survived)), REACTION_S)
+            .against(0.0, "every failure costs packets, as without a buffer")
+            .noting(f"from what {len(longer)} longer failures lost; a block is {SHORT_BLOCK / RATE_PPS:g} s")
         )
         shorter = [row for row in single if row["outage_s"] < playback_s - REACTION_S - 1e-9]
         checks.append(
-            Check.equal(
-                f"buffer of {playback_s:g} s: packets lost on it by a failure of {shorter[-1]['outage_s']:g} s",
-                0.0,
-                shorter[-1]["lost"],
-                tolerance=1.0,
-                rival=RATE_PPS * shorter[-1]["outage_s"],
-                rival_is="all that are sent meanwhile",
-            )
+            Claim(f"buffer of {playback_s:g} s: packets lost on it by a failure of {shorter[-1]['outage_s']:g} s")
+            .equal(0.0, shorter[-1]["lost"], 1.0)
+            .against(RATE_PPS * shorter[-1]["outage_s"], "all that are sent meanwhile")
         )
     heavy = [row for row in table["single path, heavy code"] if unavoidable(row)]
     checks.append(
-        Check.at_least(
-            "single path, heavy code: packets lost over those that no code saves, least",
-            0.98,
-            min(row["lost"] / unavoidable(row) for row in heavy),
-            rival=0.0,
-            rival_is="a code that outlasts the failure",
-            detail=f"{len(heavy)} failures longer than the buffer; {np.mean([r['sent_per_source'] for r in heavy]):.1f} packets sent "
-            "for each source packet",
+        Claim("single path, heavy code: packets lost over those that no code saves, least")
+        .at_least(0.98, min(row["lost"] / unavoidable(row) for row in heavy))
+        .against(0.0, "a code that outlasts the failure")
+        .noting(
+            f"{len(heavy)} failures longer than the buffer; {np.mean([r['sent_per_source'] for r in heavy]):.1f} packets sent "
+            "for each source packet"
         )
     )
     for sender in ("two paths", "capillary"):
         worst = max(table[sender], key=lambda row: row["lost"])
         alone = max(row["lost"] for row in table["single path, retransmission"])
         checks.append(
-            Check.equal(
-                f"{sender}: packets lost by a failure, worst of all lengths and buffers",
-                0.0,
-                worst["lost"],
-                tolerance=1.0,
-                rival=alone,
-                rival_is="the single path's",
-                detail=f"{len(table[sender])} points, failures of up to {max(r['outage_s'] for r in table[sender]):g} s",
-            )
+            Claim(f"{sender}: packets lost by a failure, worst of all lengths and buffers")
+            .equal(0.0, worst["lost"], 1.0)
+            .against(alone, "the single path's")
+            .noting(f"{len(table[sender])} points, failures of up to {max(r['outage_s'] for r in table[sender]):g} s")
         )
     return Verdict(checks=tuple(checks))
 

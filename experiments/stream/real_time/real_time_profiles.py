@@ -8,7 +8,7 @@ from typing import Any
 
 from testbed.faults.fault import Fault
 from testbed.model.studies.study import Study
-from testbed.model.verdict import Check, Verdict
+from testbed.model.verdict import Claim, Verdict
 from testbed.report.drawing.charts import chart
 from testbed.stream.measurements import StreamMeasurements
 from testbed.stream.plan import StreamParameters, StreamPlan
@@ -104,52 +104,39 @@ def judge(rows: Sequence[Row]) -> Verdict:
         longest = max(failure_s for _, failure_s in own)
         single = own["single path, retransmission", longest]
         checks.append(
-            Check.at_least(
-                f"{profile}, single path: packets lost by a failure of {longest:g} s",
-                0.98 * unavoidable(single),
-                single["lost"],
-                rival=0.0,
-                rival_is="a code that outlasts the failure",
-                detail=f"buffer of {PROFILES[profile]['playback']:g} s; {single['sent_per_source']:.2f} packets sent for each source packet",
+            Claim(f"{profile}, single path: packets lost by a failure of {longest:g} s")
+            .at_least(0.98 * unavoidable(single), single["lost"])
+            .against(0.0, "a code that outlasts the failure")
+            .noting(
+                f"buffer of {PROFILES[profile]['playback']:g} s; {single['sent_per_source']:.2f} packets sent for each source packet"
             )
         )
         static = own["RS(30,23), two paths", longest]
         half = 0.5 * PROFILES[profile]["rate_pps"] * longest
         checks.append(
-            Check.equal(
-                f"{profile}, RS(30,23) over two paths: packets lost by a failure of {longest:g} s",
-                half,
-                static["lost"],
-                tolerance=static["block"],
-                rival=0.0,
-                rival_is="the code repairs it",
-                detail=f"half of all; {static['sent_per_source']:.2f} packets sent for each source packet",
-            )
+            Claim(f"{profile}, RS(30,23) over two paths: packets lost by a failure of {longest:g} s")
+            .equal(half, static["lost"], static["block"])
+            .against(0.0, "the code repairs it")
+            .noting(f"half of all; {static['sent_per_source']:.2f} packets sent for each source packet")
         )
         for row in own.values():
             if row["sender"] == "capillary":
                 carried = row["load"] * PROFILES[profile]["rate_pps"] * row["failure_s"]
                 checks.append(
-                    Check.equal(
-                        f"{profile}, capillary: packets lost by a failure of {row['failure_s']:g} s",
-                        0.0,
-                        row["lost"],
-                        tolerance=1.0,
-                        rival=carried,
-                        rival_is="without a code, what the failed link carries",
-                        detail=f"{row['sent_per_source']:.2f} packets sent for each source packet",
-                    )
+                    Claim(f"{profile}, capillary: packets lost by a failure of {row['failure_s']:g} s")
+                    .equal(0.0, row["lost"], 1.0)
+                    .against(carried, "without a code, what the failed link carries")
+                    .noting(f"{row['sent_per_source']:.2f} packets sent for each source packet")
                 )
         total = sum(row["virtual_lost"] for row in own.values())
         checks.append(
-            Check.equal(
-                f"{profile}: packets lost in all runs, switches against virtual time",
+            Claim(f"{profile}: packets lost in all runs, switches against virtual time")
+            .equal(
                 total,
                 sum(row["lost"] for row in own.values()),
-                tolerance=sum(row["block"] for row in own.values() if row["virtual_lost"]),
-                rival=0.0,
-                rival_is="none",
+                sum(row["block"] for row in own.values() if row["virtual_lost"]),
             )
+            .against(0.0, "none")
         )
     reasons = [row["invalid"] for row in rows if row["invalid"]]
     return Verdict(checks=tuple(checks), invalid="; ".join(reasons) or None)

@@ -16,7 +16,7 @@ import numpy as np
 from testbed.faults.fault import Fault
 from testbed.faults.schedules import cables_of
 from testbed.model.studies.study import Study
-from testbed.model.verdict import Check, Verdict
+from testbed.model.verdict import Check, Claim, Verdict
 from testbed.report.drawing.charts import panels
 from testbed.stream.endpoints import label_sequence
 from testbed.stream.plan import StreamParameters, StreamPlan
@@ -120,37 +120,27 @@ def judge(rows: Sequence[Row]) -> Verdict:
     for sender, rival in (("RS(30,23), single path", 0.0), ("RS(30,23), two paths", float(N - M))):
         own = [row for row in rows if row["sender"] == sender]
         checks.append(
-            Check.equal(
-                f"{sender}: longest failure without loss, source packets",
-                (N - M) / own[0]["heaviest"],
-                longest_without_loss(own),
-                tolerance=1.5 / own[0]["heaviest"],
-                rival=rival,
-                rival_is="on a single path" if rival else "without a code",
-                detail=f"7 losses a block are repaired; the most loaded cable carries {own[0]['heaviest']:.2f}",
-            )
+            Claim(f"{sender}: longest failure without loss, source packets")
+            .equal((N - M) / own[0]["heaviest"], longest_without_loss(own), 1.5 / own[0]["heaviest"])
+            .against(rival, "on a single path" if rival else "without a code")
+            .noting(f"7 losses a block are repaired; the most loaded cable carries {own[0]['heaviest']:.2f}")
         )
     checks += [_prediction_check(sender, rows) for sender in SENDERS if sender.startswith("RS")]
     long = {row["sender"]: row for row in rows if row["packets"] == LONGEST}
     static, adaptive = long["RS(30,23), two paths"], long["adaptive, capillary"]
     checks += [
-        Check.equal(
-            "RS(30,23), two paths: lost while a cable is down for a second, share",
-            0.5,
-            static["lost"] / static["cables"] / LONGEST,
-            tolerance=0.05,
-            rival=0.0,
-            rival_is="the code repairs it",
-            detail=f"either path carries half, more than 7 of 30; {static['sent_per_source']:.2f} packets sent for each source packet",
+        Claim("RS(30,23), two paths: lost while a cable is down for a second, share")
+        .equal(0.5, static["lost"] / static["cables"] / LONGEST, 0.05)
+        .against(0.0, "the code repairs it")
+        .noting(
+            f"either path carries half, more than 7 of 30; {static['sent_per_source']:.2f} packets sent for each source packet"
         ),
-        Check.at_most(
-            "adaptive, capillary: lost while a cable is down for a second, summed over the route's cables, shares",
-            0.1 * static["lost"] / LONGEST,
-            adaptive["lost"] / LONGEST,
-            rival=static["lost"] / LONGEST,
-            rival_is="RS(30,23) over two paths",
-            detail=f"{adaptive['cables']} cables instead of {static['cables']}; {adaptive['sent_per_source']:.2f} packets sent for each "
-            "source packet",
+        Claim("adaptive, capillary: lost while a cable is down for a second, summed over the route's cables, shares")
+        .at_most(0.1 * static["lost"] / LONGEST, adaptive["lost"] / LONGEST)
+        .against(static["lost"] / LONGEST, "RS(30,23) over two paths")
+        .noting(
+            f"{adaptive['cables']} cables instead of {static['cables']}; {adaptive['sent_per_source']:.2f} packets sent for each "
+            "source packet"
         ),
     ]
     return Verdict(checks=tuple(checks), notes=tuple(_notes(rows)))
@@ -160,14 +150,11 @@ def _prediction_check(sender: str, rows: Sequence[Row]) -> Check:
     """Over all lengths: what the failures took, against what the labels and the schedule say."""
     own = [row for row in rows if row["sender"] == sender]
     total, uncoded = sum(row["predicted"] for row in own), sum(row["uncoded"] for row in own)
-    return Check.equal(
-        f"{sender}: source packets lost, all lengths together, over those that labels and schedule predict",
-        1.0,
-        sum(row["lost"] for row in own) / total,
-        tolerance=0.01,
-        rival=uncoded / total,
-        rival_is="without a code",
-        detail=f"{total:.0f} predicted over {len(own)} lengths",
+    return (
+        Claim(f"{sender}: source packets lost, all lengths together, over those that labels and schedule predict")
+        .equal(1.0, sum(row["lost"] for row in own) / total, 0.01)
+        .against(uncoded / total, "without a code")
+        .noting(f"{total:.0f} predicted over {len(own)} lengths")
     )
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from experiments.stream.ror.layer_checks import FULL, layer_means, layer_name, whole_networks
 from experiments.stream.ror.measured_routes import LABELS, Row, allowed, route_ror
 from experiments.stream.ror.method_checks import MEASURE, METHODS, pairs
-from testbed.model.samples import where
+from testbed.model.studies.study import where
 from testbed.report.drawing.charts import BLUE, INK, ORANGE, panels
 
 PREDICTED, MEASURED, RIVAL = INK, BLUE, ORANGE

@@ -17,7 +17,7 @@ from experiments.stream.ror.measured_routes import (
     route_ror,
 )
 from experiments.stream.ror.sender_checks import sender_checks
-from testbed.model.verdict import Check, Verdict
+from testbed.model.verdict import Check, Claim, Verdict
 
 FULL = 0
 """Stands for all layers."""
@@ -103,15 +103,12 @@ def _fall_check(labels: str, means: dict[int, RouteRor]) -> Check:
         )
     first, last = means[1], means[FULL]
     predicted = first.predicted - last.predicted
-    return Check.equal(
-        name,
-        predicted,
-        first.measured - last.measured,
-        tolerance=allowed(labels, predicted),
-        uncertainty=math.hypot(first.uncertainty, last.uncertainty),
-        rival=0.0,
-        rival_is="no fall",
-        detail=f"{first.measured:.2f} to {last.measured:.2f} measured",
+    return (
+        Claim(name)
+        .equal(predicted, first.measured - last.measured, allowed(labels, predicted))
+        .plus_minus(math.hypot(first.uncertainty, last.uncertainty))
+        .against(0.0, "no fall")
+        .noting(f"{first.measured:.2f} to {last.measured:.2f} measured")
     )
 
 

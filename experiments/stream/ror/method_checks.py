@@ -21,7 +21,7 @@ from experiments.stream.ror.measured_routes import (
     route_ror,
 )
 from experiments.stream.ror.sender_checks import sender_checks
-from testbed.model.verdict import Check, Verdict
+from testbed.model.verdict import Check, Claim, Verdict
 
 METHODS = ("single", "disjoint-2", "ecmp", "max-flow", "capillary", "least-fec:0.05")
 MEASURE = "capillary"
@@ -93,14 +93,10 @@ def judge_methods(rows: Sequence[Row]) -> Verdict:
             notes += [one for one in beside if isinstance(one, str)]
     forced = sum(row["forced"] for row in rows)
     checks.append(
-        Check.equal(
-            "failures of links that carry everything in which something arrived: ROR is infinite where nothing does",
-            0,
-            sum(row["forced_open"] for row in rows),
-            rival=forced,
-            rival_is="something arrives, so that some N would do",
-            detail=f"{forced} failures on {sum(row['forced'] > 0 for row in rows)} routes",
-        )
+        Claim("failures of links that carry everything in which something arrived: ROR is infinite where nothing does")
+        .equal(0, sum(row["forced_open"] for row in rows))
+        .against(forced, "something arrives, so that some N would do")
+        .noting(f"{forced} failures on {sum(row['forced'] > 0 for row in rows)} routes")
     )
     capillary = {(row["network"], row["labels"]): route_ror(row).predicted for row in rows if row["method"] == MEASURE}
     checks += sender_checks(
@@ -127,14 +123,14 @@ def _order_check(labels: str, found: Sequence[Pair]) -> Check:
             rival_note="the order swapped",
             detail="no two predictions differ by more than twice the tolerance",
         )
-    return Check.at_least(
-        name,
-        1.0,
-        1 - len(astray) / len(judged),
-        rival=0.0,
-        rival_is="the order swapped",
-        detail=f"{len(judged)} pairs on {len({pair.network for pair in judged})} networks; {len(found) - len(judged)} more differ by "
-        "less than twice the tolerance" + (f"; not so: {', '.join(astray)}" if astray else ""),
+    return (
+        Claim(name)
+        .at_least(1.0, 1 - len(astray) / len(judged))
+        .against(0.0, "the order swapped")
+        .noting(
+            f"{len(judged)} pairs on {len({pair.network for pair in judged})} networks; {len(found) - len(judged)} more differ by "
+            "less than twice the tolerance" + (f"; not so: {', '.join(astray)}" if astray else "")
+        )
     )
 
 
@@ -150,13 +146,10 @@ def _beside_capillary(rows: Sequence[Row], labels: str, method: str) -> Check | 
     words = f"{labels} labels: mean ROR of {method} less that of capillary routing"
     if abs(predicted) <= 2 * tolerance:
         return f"{words}: {predicted:.2f}, too near to be told apart"
-    return Check.equal(
-        words,
-        predicted,
-        one.measured - two.measured,
-        tolerance=tolerance,
-        uncertainty=math.hypot(one.uncertainty, two.uncertainty),
-        rival=-predicted,
-        rival_is="the two swapped",
-        detail=f"{len(shared)} networks on which both are finite",
+    return (
+        Claim(words)
+        .equal(predicted, one.measured - two.measured, tolerance)
+        .plus_minus(math.hypot(one.uncertainty, two.uncertainty))
+        .against(-predicted, "the two swapped")
+        .noting(f"{len(shared)} networks on which both are finite")
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from experiments.stream.ror.measured_routes import LABELS, Row, mean_ror, off_in_tolerances, route_allowed, route_ror
-from testbed.model.verdict import Check
+from testbed.model.verdict import Check, Claim
 
 
 def sender_checks(rows: Sequence[Row], other: Callable[[Row], float], other_is: str) -> list[Check]:
@@ -20,35 +20,24 @@ def sender_checks(rows: Sequence[Row], other: Callable[[Row], float], other_is: 
     heavy = sum(row["heavy"] for row in rows)
     return [
         *checks,
-        Check.equal(
-            "failures without a whole block between the answer and the end",
-            0,
-            sum(row["unanswered"] for row in rows),
-            rival=sum(row["links"] for row in rows),
-            rival_is="a sender that answers too late every time",
+        Claim("failures without a whole block between the answer and the end")
+        .equal(0, sum(row["unanswered"] for row in rows))
+        .against(sum(row["links"] for row in rows), "a sender that answers too late every time"),
+        Claim("undecodable blocks after the answer, stratified labels")
+        .equal(0, sum(row["undecodable"] for row in strict))
+        .against(
+            sum(row["steady_blocks"] for row in strict), "a sender that never raises N: every block that needs more"
         ),
-        Check.equal(
-            "undecodable blocks after the answer, stratified labels",
-            0,
-            sum(row["undecodable"] for row in strict),
-            rival=sum(row["steady_blocks"] for row in strict),
-            rival_is="a sender that never raises N: every block that needs more",
-        ),
-        Check.at_least(
-            "failures of links of load above 1/200 in which the failed cable is named, share",
-            0.99,
-            sum(row["right"] for row in rows) / max(1, heavy),
-            rival=sum(row["heavy"] / max(1, row["of_links"]) for row in rows) / max(1, heavy),
-            rival_is="a cable of the route, guessed",
-            detail=f"{heavy} failures",
-        ),
-        Check.equal(
-            "failures in which the sender was certain of a wrong cable",
-            0,
-            sum(row["wrong"] for row in rows),
-            rival=heavy,
-            rival_is="a wrong cable each time",
-        ),
+        Claim("failures of links of load above 1/200 in which the failed cable is named, share")
+        .at_least(0.99, sum(row["right"] for row in rows) / max(1, heavy))
+        .against(
+            sum(row["heavy"] / max(1, row["of_links"]) for row in rows) / max(1, heavy),
+            "a cable of the route, guessed",
+        )
+        .noting(f"{heavy} failures"),
+        Claim("failures in which the sender was certain of a wrong cable")
+        .equal(0, sum(row["wrong"] for row in rows))
+        .against(heavy, "a wrong cable each time"),
     ]
 
 
@@ -59,23 +48,24 @@ def _worst_route(labels: str, rows: Sequence[Row], other: Callable[[Row], float]
     rivals = [
         abs(other(row) - route_ror(row).predicted) * row["links"] / row["of_links"] / route_allowed(row) for row in rows
     ]
-    return Check.at_most(
-        f"{labels} labels: measured ROR off the predicted one, in tolerances, worst route",
-        1.0,
-        max(gaps),
-        rival=max(rivals),
-        rival_is=other_is,
-        detail=f"{sum(gap > 1 for gap in gaps)} of {len(rows)} routes are off; the worst is on {worst['network']}, "
-        + (f"method {worst['method']}" if "method" in worst else f"layers {worst['layers'] or 'all'}"),
+    return (
+        Claim(f"{labels} labels: measured ROR off the predicted one, in tolerances, worst route")
+        .at_most(1.0, max(gaps))
+        .against(max(rivals), other_is)
+        .noting(
+            f"{sum(gap > 1 for gap in gaps)} of {len(rows)} routes are off; the worst is on {worst['network']}, "
+            + (f"method {worst['method']}" if "method" in worst else f"layers {worst['layers'] or 'all'}")
+        )
     )
 
 
 def _single_links(labels: str, rows: Sequence[Row]) -> Check:
-    return Check.at_most(
-        f"{labels} labels: what single links are off, summed over a route, mean over routes",
-        sum(map(route_allowed, rows)) / len(rows),
-        sum(row["astray"] for row in rows) / len(rows),
-        rival=sum(row["astray_rival"] for row in rows) / len(rows),
-        rival_is="each failure answered with the next link's block size",
-        detail=f"of a ROR of {mean_ror(rows).predicted:.2f} in the mean",
+    return (
+        Claim(f"{labels} labels: what single links are off, summed over a route, mean over routes")
+        .at_most(sum(map(route_allowed, rows)) / len(rows), sum(row["astray"] for row in rows) / len(rows))
+        .against(
+            sum(row["astray_rival"] for row in rows) / len(rows),
+            "each failure answered with the next link's block size",
+        )
+        .noting(f"of a ROR of {mean_ror(rows).predicted:.2f} in the mean")
     )

@@ -6,15 +6,15 @@ It is a value: a command (``testbed experiment run``) measures, stores, judges a
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
 
 from testbed.errors import InputError
-from testbed.model.samples import Row as Row
-from testbed.model.samples import where as where
 from testbed.model.verdict import Verdict
 
+Row = Mapping[str, Any]
+"""A point's parameters and results by name, JSON-ready."""
 Rows = Sequence[Row]
 Points = list[dict[str, Any]]
 """What ``points`` gives: the parameters of each."""
@@ -22,6 +22,15 @@ Results = dict[str, Any]
 """What ``measure`` gives: what was measured at a point."""
 Figures = Mapping[str, Any]
 """What ``figures`` gives: matplotlib figures by name."""
+
+
+def where(rows: Iterable[Row], **values: Any) -> list[Row]:
+    """The rows that have these values under these names, in their order. KeyError where a row lacks a name.
+
+    >>> where([{"nodes": 2, "lost": 0}, {"nodes": 4, "lost": 1}], nodes=4)
+    [{'nodes': 4, 'lost': 1}]
+    """
+    return [row for row in rows if all(row[name] == value for name, value in values.items())]
 
 
 def option(default: Any, text: str, *, reads: type | tuple[int, int] | None = None, metavar: str | None = None) -> Any:
