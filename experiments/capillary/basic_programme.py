@@ -152,9 +152,9 @@ def figures(rows: Rows) -> Figures:
     figure, (left, right) = panels(11, 4.6, columns=2)
     colours = dict(zip(FORMS, (ORANGE, AMBER, BLUE, GREEN), strict=True))
     for at, form in enumerate(FORMS):
-        own = [row for row in rows if row["form"] == form and row["network"].startswith("mobile")]
+        own = [row for row in where(rows, form=form) if row["network"].startswith("mobile")]
         draw_dots(left, at, [100 * row["wrong"] / row["links"] for row in own], colours[form])
-        deepest = [row for row in rows if row["form"] == form and row["network"] == f"nested {DEPTHS[-1]}"]
+        deepest = where(rows, form=form, network=f"nested {DEPTHS[-1]}")
         for row in deepest:
             dots = [(load, max(error, 1e-17)) for load, error in row["errors"] if load > 0]
             line = "--" if form == "hunted" else "-"

@@ -196,7 +196,7 @@ def figures(rows: Rows) -> Figures:
     figure, all_axes = panels(15, 5.2, columns=3, sharey=True)
     colours = colormaps["viridis"]
     for axes, (kind, title) in zip(all_axes, KINDS.items(), strict=True):
-        own = [row for row in rows if row["kind"] == kind]
+        own = where(rows, kind=kind)
         for k in range(LAYERS):
             hunts = [row["suspects"][k] for row in own if len(row["suspects"]) > k]
             if not hunts:

@@ -73,7 +73,7 @@ def judge(rows: Rows) -> Verdict:
         .cites("above 95 % (5.6.1)")
         .against(80.0, "the document's lowest with a tenth of the links failed")
     )
-    return Verdict(checks=tuple(checks))
+    return Verdict.of(checks)
 
 
 def _fall(pattern: str, line: Mapping[int, Sequence[float]], loaded: bool) -> Check:

@@ -118,7 +118,7 @@ def judge(rows: Rows) -> Verdict:
         "A gain of 8-14 points needs permanent failures to cost as much; at the stated 400 packets/s of 512 B (0.08 % of a "
         "link) they cost the detours only, so there is less to gain (see interconnect_permanent for a loaded network)"
     )
-    return Verdict(checks=tuple(checks), notes=tuple(notes))
+    return Verdict.of(checks, notes)
 
 
 def figures(rows: Rows) -> Figures:

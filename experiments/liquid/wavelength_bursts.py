@@ -240,9 +240,9 @@ def _horizon_figure(rows: Rows) -> Any:
     figure, axes = chart(title, size=(8, 5), xlabel=x, ylabel=y)
     for load, colour in ((0.95, BLUE), (1.0, ORANGE)):
         for strategy, line in (("liquid", "-"), ("greedy-defer", "--")):
-            own = [r for r in rows if (r["load"], r["strategy"]) == (load, strategy)]
+            own = where(rows, load=load, strategy=strategy)
             times = sorted({r["slots"] for r in own})
-            means = [statistics.mean(max(r["backlog"], 1) for r in own if r["slots"] == slots) for slots in times]
+            means = [statistics.mean(max(r["backlog"], 1) for r in where(own, slots=slots)) for slots in times]
             axes.loglog(times, means, line, marker=LOOKS[strategy][1], color=colour,
                         label=f"{NAMES[strategy]}, load {load:g}: exponent {growth(own)[0]:.2f}")  # fmt: skip
     axes.legend()
@@ -263,9 +263,7 @@ def _figure(rows: Rows, title: str) -> Any:
     )
     for axes, (name, label, scale, kind) in zip(every, shown, strict=True):
         for strategy in STRATEGIES:
-            own = sorted(
-                (r["load"], r[name] * scale) for r in rows if r["strategy"] == strategy and r[name] is not None
-            )
+            own = sorted((r["load"], r[name] * scale) for r in where(rows, strategy=strategy) if r[name] is not None)
             colour, marker, line = LOOKS[strategy]
             axes.plot(*zip(*own, strict=True), color=colour, marker=marker, linestyle=line, label=NAMES[strategy])
         axes.set_yscale(kind)

@@ -121,7 +121,7 @@ def _exact(name: str, predicted: float, measured: float, stated: str) -> Check:
 
 def figures(rows: Rows) -> Figures:
     """Figure 62: the transfers of the two switches in a circle, edges by bottlenecks in bold."""
-    two = next(row for row in rows if row["network"] == "two-switch")
+    two = where(rows, network="two-switch")[0]
     names = list(dict.fromkeys(name for edge in two["edges"] for name in edge[:2]))
     ab = {name for *both, shared in two["edges"] for name in both if "s_a->s_b" in shared}
     ba = {name for *both, shared in two["edges"] for name in both if "s_b->s_a" in shared}

@@ -160,7 +160,7 @@ def _striped_figure(rows: Rows) -> Any:
     figure, axes = chart(title, size=SIZE, xlabel="compute nodes, and as many I/O nodes", ylabel=TOGETHER)
     averages = [{**row, "throughput_bps": row["mean_bps"]} for row in chosen]
     lines_by_nodes(axes, averages, STRIPED, {})
-    peaks = sorted((row["nodes"], row["peak_bps"] / 1e6) for row in chosen if row["series"] == "striped")
+    peaks = sorted((row["nodes"], row["peak_bps"] / 1e6) for row in where(chosen, series="striped"))
     axes.plot(*zip(*peaks, strict=True), color=AMBER, marker="s", linestyle=":", markerfacecolor="none", label="peak")
     _all_links(axes, chosen, senders=1.0)
     axes.axvline(FALL_FROM, color=GREY, linestyle="--", linewidth=1, label="beyond it the document's falls")

@@ -94,7 +94,7 @@ def figures(rows: Rows) -> Figures:
 
 
 def _figure(rows: Rows, varied: str) -> Any:
-    chosen = [row for row in rows if row["varied"] == varied]
+    chosen = where(rows, varied=varied)
     fixed = f"{chosen[0]['compute_nodes']} compute nodes" if varied == "io" else f"{IO} I/O nodes"
     x = "I/O nodes" if varied == "io" else "compute nodes"
     figure, axes = chart(f"{fixed}, 10 Mbit/s links, crossbar", size=(6.8, 4.2), xlabel=x, ylabel=TOGETHER)

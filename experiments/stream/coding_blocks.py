@@ -13,7 +13,7 @@ from typing import Any
 from fec.adapters.raptorq_blocks import RaptorQBlocks
 from fec.code.block_codes import ReedSolomonBlocks
 from fec.redundancy.block_size import fec_block_size
-from testbed.model.studies.study import Study
+from testbed.model.studies.study import Study, where
 from testbed.model.verdict import Check, Claim, Verdict
 from testbed.report.drawing.charts import BLUE, INK, ORANGE, chart, ticks
 from testbed.routing import route_by_name
@@ -111,7 +111,7 @@ def judge(rows: Sequence[Row]) -> Verdict:
             .against(float(math.ceil(m / (1 - p))), "equation 29, blocks of any length need the mean")
         )
     large = [row for row in rows if row["m"] >= 200]
-    small = next(row for row in rows if row["code"] == "reed-solomon" and row["m"] == 20)
+    small = where(rows, code="reed-solomon", m=20)[0]
     for row in large:
         ours, theirs = row["quantile"] / row["m"], small["quantile"] / small["m"]
         checks.append(
@@ -120,7 +120,7 @@ def judge(rows: Sequence[Row]) -> Verdict:
             .cites("equation 29")
             .against(theirs, "that of 20 packets a block")
         )
-    return Verdict(checks=tuple(checks))
+    return Verdict.of(checks)
 
 
 def figures(rows: Sequence[Row]) -> dict[str, Any]:
@@ -129,7 +129,7 @@ def figures(rows: Sequence[Row]) -> dict[str, Any]:
     x, y = "M, source packets a block", "N / M until the block decodes"
     figure, axes = chart(title, size=(7.5, 4.8), xlabel=x, ylabel=y)
     for code, mark, colour, wide in (("reed-solomon", "o", BLUE, 9), ("raptorq", "+", ORANGE, 8)):
-        own = [row for row in rows if row["code"] == code]
+        own = where(rows, code=code)
         sizes = [row["m"] for row in own]
         like = {"marker": mark, "markersize": wide, "mfc": "none", "linestyle": "none", "color": colour}
         for name, words, width in (("quantile", "all but 1 % of blocks", 2), ("mean", "mean", 0.8)):

@@ -17,7 +17,7 @@ from testbed.emulation.sandbox.sandbox import require_sandbox
 from testbed.errors import InvalidRunError
 from testbed.faults.fault import Fault
 from testbed.machines.asked import MachinesRequest
-from testbed.model.studies.study import Study
+from testbed.model.studies.study import Study, where
 from testbed.model.verdict import Check, Claim, Verdict
 from testbed.report.drawing.charts import chart
 from testbed.striping.plan import StripingOptions
@@ -208,7 +208,7 @@ def figures(rows: Sequence[Row]) -> dict[str, Any]:
     """Share of the predicted throughput over the number of machines."""
     figure, axes = chart(size=(6, 4), xlabel="machines", ylabel="measured over liquid throughput")
     for marker, case in zip("os^", CASES, strict=True):
-        own = [row for row in rows if row["case"] == case and row["shares"]]
+        own = [row for row in where(rows, case=case) if row["shares"]]
         axes.plot([row["machines"] for row in own], [row["shares"][0] for row in own], marker=marker, label=case)
     axes.set(xticks=list(MACHINES), ylim=(0, None))
     axes.legend()

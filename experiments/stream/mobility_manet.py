@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from testbed.faults.schedules import PoissonFaults
-from testbed.model.studies.study import Study
+from testbed.model.studies.study import Study, where
 from testbed.model.verdict import Check, Claim, Verdict
 from testbed.report.drawing.charts import BELOW, INK, chart
 from testbed.results.study_store import Row
@@ -82,7 +82,7 @@ def judge(rows: Sequence[Row]) -> Verdict:
         checks += _frame_checks(row, name)
         if row["handover"] == "before" and not row["faults"]:
             lost = max(frame["measured_loss"] for frame in row["frames_measured"])
-            late = [other for other in rows if other["handover"] == "after" and not other["faults"]]
+            late = [other for other in where(rows, handover="after") if not other["faults"]]
             checks.append(
                 Claim(f"loss, {name}")
                 .equal(0, lost)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from testbed.errors import InvalidRunError
-from testbed.model.studies.study import Study
+from testbed.model.studies.study import Study, where
 from testbed.model.verdict import Check, Claim, Verdict
 from testbed.report.drawing.charts import MARKS, chart
 from testbed.stream.mobility import Movement, frame_names
@@ -101,7 +101,7 @@ def judge(rows: Sequence[Row]) -> Verdict:
 def judged_beside_one(rows: Sequence[Row], against_one: Callable[[Row, Row], list[Check]]) -> Verdict:
     """The verdict of runs on several machines, each held by ``against_one`` to its case's run on one machine, and its clocks to the truth."""
     invalid = next((f"{r['case']}, {r['machines']} machines: {r['invalid']}" for r in rows if r["invalid"]), None)
-    alone = {row["case"]: row for row in rows if row["machines"] == 1}
+    alone = {row["case"]: row for row in where(rows, machines=1)}
     checks: list[Check] = []
     for row in rows:
         if row["machines"] > 1:
@@ -156,7 +156,7 @@ def clock_check(row: Row) -> Check:
 
 def figures(rows: Sequence[Row]) -> dict[str, Any]:
     """Losses of every fault on several machines over those on one."""
-    alone = {row["case"]: row for row in rows if row["machines"] == 1}
+    alone = {row["case"]: row for row in where(rows, machines=1)}
     figure, axes = chart(size=(6, 5), xlabel="loss of a fault on one machine, %", ylabel="on several machines, %")
     for number, row in enumerate(row for row in rows if row["machines"] > 1 and row["losses"]):
         one = alone[row["case"]]

@@ -252,9 +252,7 @@ def _delivered(rows: Rows) -> Check:
     return (
         Claim("runs with NAC or two channels that leave a message undelivered")
         .equal(0.0, float(sum(row["received"] < row["sent"] for row in kept)))
-        .against(
-            float(sum(row["received"] < row["sent"] for row in rows if row["deadlock"] == "none")), "as without either"
-        )
+        .against(float(sum(row["received"] < row["sent"] for row in where(rows, deadlock="none"))), "as without either")
         .noting(f"{len(kept)} runs")
     )
 

@@ -60,7 +60,7 @@ def judge(rows: Rows) -> Verdict:
 
 
 def _delivery(rows: Rows) -> Check:
-    sent, received = (sum(row[name] for row in rows if row["part"] == "latency") for name in ("sent", "received"))
+    sent, received = (sum(row[name] for row in where(rows, part="latency")) for name in ("sent", "received"))
     check = (
         Claim("messages undelivered")
         .equal(0.0, float(sent - received))
@@ -143,13 +143,12 @@ def _detours(rows: Rows) -> Check:
     apart = {key: value for key, value in _apart(rows, "booksim").items() if key[0][1] == "valiant" and key[1] < 0.9}
     straight = {
         (row["network"], row["pattern"], row["share"]): spread(row["cycles"])[0]
-        for row in _stored()
-        if row["routing"] == "dor"
+        for row in where(_stored(), routing="dor")
     }
     beside = [
         abs(straight[row["network"], row["pattern"], row["share"]] / spread(row["cycles"])[0] - 1)
-        for row in _stored()
-        if row["routing"] == "valiant" and row["share"] < 0.9
+        for row in where(_stored(), routing="valiant")
+        if row["share"] < 0.9
     ]
     return (
         Claim("Valiant: mean latency at 30 and 70 % of its saturation, apart from BookSim2's: the mean")

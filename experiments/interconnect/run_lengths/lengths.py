@@ -71,7 +71,7 @@ def _groups(points: Sequence[Mapping[str, Any]]) -> Iterator[list[Mapping[str, A
             figures.setdefault(tuple(point[name] for name in SAME), []).append(point)
     for group in figures.values():
         most = max(point["faults"] for point in group)
-        yield [point for point in group if point["faults"] == most]
+        yield where(group, faults=most)
 
 
 def judge(rows: Rows) -> Verdict:
@@ -92,7 +92,7 @@ def judge(rows: Rows) -> Verdict:
             f"{one.what} {one.doubled:.2g} ({one.diverted:.2f})" for one in sorted(figures, key=lambda f: -f.doubled)
         )
         notes.append(f"{study}, {network}, over what it may (diverted of what failures concern at the end): {moved}")
-    return Verdict(checks=tuple(checks), notes=tuple(notes))
+    return Verdict.of(checks, notes)
 
 
 def _moves(rows: Rows) -> dict[tuple[str, str], list[Moved]]:

@@ -80,7 +80,7 @@ def judge(rows: Rows) -> Verdict:
             if len(lines) > len(few):
                 checks.append(_far(network, lines))
         notes.append(_told(network, rows))
-    return Verdict(checks=tuple(checks), notes=tuple(notes))
+    return Verdict.of(checks, notes)
 
 
 def _longer(network: str, lines: Mapping[float, Sequence[float]]) -> Check:

@@ -13,7 +13,7 @@ from typing import Any
 
 from experiments.liquid.swiss_t1_traffic import SIZE, pattern_chart, pattern_points, traffic_of
 from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study
-from testbed.model.verdict import Check, Verdict
+from testbed.model.verdict import Check, Claim, Verdict
 from testbed.report.drawing.charts import AMBER, BLUE, GREEN, INK, ORANGE, chart, ticks
 from testbed.scheduling.baselines import sending_rounds
 from testbed.scheduling.methods import schedule_by_name
@@ -87,35 +87,23 @@ def judge(rows: Rows) -> Verdict:
     """Each remedy gains, none solves the contention, the liquid schedule does; blocks help until their overhead weighs more."""
     middle = {name: statistics.median(row[name] for row in rows) for name in LOOKS}
     checks = [
-        Check.at_least(
-            "liquid schedule, share of the liquid throughput, least",
-            1 - 1e-9,
-            min(row["liquid"] for row in rows),
-            stated="the potential capacity is used, 3.2.1",
-            rival=middle["wormhole"],
-            rival_is="round robin over the wormhole network",
-        )
+        Claim("liquid schedule, share of the liquid throughput, least")
+        .at_least(1 - 1e-9, min(row["liquid"] for row in rows))
+        .cites("the potential capacity is used, 3.2.1")
+        .against(middle["wormhole"], "round robin over the wormhole network")
     ]
     for name in ("cut-through", "virtual-2", "virtual-4"):
         checks.append(
-            Check.at_least(
-                f"{LOOKS[name][2]}: throughput over that of the plain wormhole network, median",
-                GAIN,
-                statistics.median(row[name] / row["wormhole"] for row in rows),
-                stated="contention solved partially, 3.1.2",
-                rival=1.0,
-                rival_is="nothing solved",
-            )
+            Claim(f"{LOOKS[name][2]}: throughput over that of the plain wormhole network, median")
+            .at_least(GAIN, statistics.median(row[name] / row["wormhole"] for row in rows))
+            .cites("contention solved partially, 3.1.2")
+            .against(1.0, "nothing solved")
         )
         checks.append(
-            Check.at_most(
-                f"{LOOKS[name][2]}: share of the liquid throughput, median",
-                SOLVED,
-                middle[name],
-                stated="contention solved only partially, 3.1.2",
-                rival=1.0,
-                rival_is="contention solved",
-            )
+            Claim(f"{LOOKS[name][2]}: share of the liquid throughput, median")
+            .at_most(SOLVED, middle[name])
+            .cites("contention solved only partially, 3.1.2")
+            .against(1.0, "contention solved")
         )
     return Verdict(checks=(*checks, *_block_checks(rows)), notes=_notes(rows, middle))
 
@@ -129,31 +117,23 @@ def _block_checks(rows: Rows) -> list[Check]:
     costly = with_overhead(mean["cut-through"])
     best = max(range(len(BLOCKS)), key=lambda k: costly[k])
     return [
-        Check.at_least(
-            f"virtual cut-through in {BLOCKS[-1]} blocks, share of the liquid throughput, mean of {len(cut)} patterns",
-            SOLVED,
-            mean["cut-through"][-1],
-            stated="liquid as the packet size tends to zero (2002, section 1)",
-            rival=mean["cut-through"][0],
-            rival_is="whole messages",
-        ),
-        Check.at_least(
-            f"wormhole in {BLOCKS[-1]} blocks, share of the liquid throughput, mean of {len(cut)} patterns",
-            SOLVED,
-            mean["wormhole"][-1],
-            stated="liquid as the packet size tends to zero (2002, section 1)",
-            rival=mean["wormhole"][0],
-            rival_is="whole messages",
-        ),
-        Check.at_least(
-            f"best number of blocks where each costs {OVERHEAD:g} of a message, over whole messages: throughput by cut-through",
-            1.01,
-            costly[best] / costly[0],
-            stated="two opposite factors (2002, section 1)",
-            rival=costly[-1] / costly[0],
-            rival_is=f"{BLOCKS[-1]} blocks: the smaller the better",
-            detail=f"best: {BLOCKS[best]} blocks",
-        ),
+        Claim(
+            f"virtual cut-through in {BLOCKS[-1]} blocks, share of the liquid throughput, mean of {len(cut)} patterns"
+        )
+        .at_least(SOLVED, mean["cut-through"][-1])
+        .cites("liquid as the packet size tends to zero (2002, section 1)")
+        .against(mean["cut-through"][0], "whole messages"),
+        Claim(f"wormhole in {BLOCKS[-1]} blocks, share of the liquid throughput, mean of {len(cut)} patterns")
+        .at_least(SOLVED, mean["wormhole"][-1])
+        .cites("liquid as the packet size tends to zero (2002, section 1)")
+        .against(mean["wormhole"][0], "whole messages"),
+        Claim(
+            f"best number of blocks where each costs {OVERHEAD:g} of a message, over whole messages: throughput by cut-through"
+        )
+        .at_least(1.01, costly[best] / costly[0])
+        .cites("two opposite factors (2002, section 1)")
+        .against(costly[-1] / costly[0], f"{BLOCKS[-1]} blocks: the smaller the better")
+        .noting(f"best: {BLOCKS[best]} blocks"),
     ]
 
 

@@ -13,8 +13,8 @@ from dataclasses import replace
 from typing import Any
 
 from testbed.errors import InvalidRunError
-from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study
-from testbed.model.verdict import Check, Verdict
+from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, where
+from testbed.model.verdict import Claim, Verdict
 from testbed.report.drawing.charts import BLUE, ORANGE, chart
 from topologies.assembly import two_way
 from topologies.network import Network, Node
@@ -99,33 +99,24 @@ def judge(rows: Rows) -> Verdict:
     missing = sum(1 - row["streamed_verified"] + row["stops"] - row["stored_verified"] for row in good)
     return Verdict(
         checks=(
-            Check.equal(
-                "stored at every stop: each further stop adds, in times over one stop",
-                1.0,
-                stored,
-                tolerance=TOLERANCE,
-                uncertainty=stored_width,
-                stated="delay = stops times size, 1.3.1, Figure 6",
-                rival=streamed,
-                rival_is="what it adds where it is streamed",
-            ),
-            Check.at_most(
-                "streamed through all switches: each further stop adds, in times over one stop",
-                INSENSITIVE,
-                streamed,
-                uncertainty=streamed_width,
-                stated="latency insensitive to the distance, 3.2.1, Figure 7",
-                rival=stored,
-                rival_is="what it adds where it is stored",
-            ),
-            Check.equal("messages not verified", 0, missing, rival_is="none: an exact count"),
+            Claim("stored at every stop: each further stop adds, in times over one stop")
+            .equal(1.0, stored, TOLERANCE)
+            .cites("delay = stops times size, 1.3.1, Figure 6")
+            .against(streamed, "what it adds where it is streamed")
+            .plus_minus(stored_width),
+            Claim("streamed through all switches: each further stop adds, in times over one stop")
+            .at_most(INSENSITIVE, streamed)
+            .cites("latency insensitive to the distance, 3.2.1, Figure 7")
+            .against(stored, "what it adds where it is stored")
+            .plus_minus(streamed_width),
+            Claim("messages not verified").equal(0, missing).against(None, "none: an exact count"),
         )
     )
 
 
 def growth(rows: Rows, way: str) -> tuple[float, float]:
     """(what each stop adds to the time over one stop, in times that; half width of its 95 % interval): a straight line through all."""
-    single = statistics.median(row[f"{way}_s"] for row in rows if row["stops"] == 1)
+    single = statistics.median(row[f"{way}_s"] for row in where(rows, stops=1))
     x = [float(row["stops"]) for row in rows]
     y = [row[f"{way}_s"] / single for row in rows]
     fit = statistics.linear_regression(x, y)
@@ -144,7 +135,7 @@ def figures(rows: Rows) -> Figures:
         axes.plot([r["stops"] for r in good], [r[f"{way}_s"] for r in good], mark, color=colour, markersize=5,
                   label=f"{label}: each stop adds {slope:.3f} of the time over one")  # fmt: skip
         stops = sorted({row["stops"] for row in good})
-        middles = [statistics.median(r[f"{way}_s"] for r in good if r["stops"] == n) for n in stops]
+        middles = [statistics.median(r[f"{way}_s"] for r in where(good, stops=n)) for n in stops]
         axes.plot(stops, middles, color=colour, linewidth=0.8)
     axes.set(ylim=(0, None))
     axes.legend()

@@ -11,8 +11,8 @@ from contextlib import ExitStack
 from typing import Any
 
 from testbed.errors import InvalidRunError
-from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study
-from testbed.model.verdict import Check, Verdict
+from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, where
+from testbed.model.verdict import Claim, Verdict
 from testbed.report.drawing.charts import BLUE, GREEN, ORANGE, chart, ticks
 
 ALLOCATION = "0-0-1-3-3-2-3-4"
@@ -86,38 +86,26 @@ def judge(rows: Rows) -> Verdict:
     missing = sum(row["transfers"] - row[f"{name}_messages_verified"] for row in good for name in RUNS)
     return Verdict(
         checks=(
-            Check.at_most(
-                f"liquid schedule: throughput of messages of {small / 1e3:g} kB over that of {large / 1e3:g} kB",
-                COST,
-                share(good, "liquid", small) / share(good, "liquid", large),
-                stated="cost rises as messages become smaller (2002, section 1)",
-                rival=1.0,
-                rival_is="no cost a message",
-            ),
-            Check.at_least(
-                f"round robin of {large / 1e3:g} kB: throughput in packets over that of whole messages",
-                GAIN,
-                share(good, "packets", large) / share(good, "circuits", large),
-                stated="smaller pieces use the links better (2002, section 1)",
-                rival=1.0,
-                rival_is="nothing gained",
-            ),
-            Check.at_least(
-                f"liquid schedule of {large / 1e3:g} kB: throughput over that of round robin in packets",
-                1.02,
-                share(good, "liquid", large) / share(good, "packets", large),
-                stated="congestion keeps the throughput below the liquid one (2002, section 1)",
-                rival=1.0,
-                rival_is="packets are liquid already",
-            ),
-            Check.equal("messages not verified", 0, missing, rival_is="none: an exact count"),
+            Claim(f"liquid schedule: throughput of messages of {small / 1e3:g} kB over that of {large / 1e3:g} kB")
+            .at_most(COST, share(good, "liquid", small) / share(good, "liquid", large))
+            .cites("cost rises as messages become smaller (2002, section 1)")
+            .against(1.0, "no cost a message"),
+            Claim(f"round robin of {large / 1e3:g} kB: throughput in packets over that of whole messages")
+            .at_least(GAIN, share(good, "packets", large) / share(good, "circuits", large))
+            .cites("smaller pieces use the links better (2002, section 1)")
+            .against(1.0, "nothing gained"),
+            Claim(f"liquid schedule of {large / 1e3:g} kB: throughput over that of round robin in packets")
+            .at_least(1.02, share(good, "liquid", large) / share(good, "packets", large))
+            .cites("congestion keeps the throughput below the liquid one (2002, section 1)")
+            .against(1.0, "packets are liquid already"),
+            Claim("messages not verified").equal(0, missing).against(None, "none: an exact count"),
         )
     )
 
 
 def share(rows: Rows, name: str, size: int) -> float:
     """Mean over the repetitions."""
-    own = [row[f"{name}_share"] for row in rows if row["message_bytes"] == size]
+    own = [row[f"{name}_share"] for row in where(rows, message_bytes=size)]
     return float(sum(own) / len(own))
 
 

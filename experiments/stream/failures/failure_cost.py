@@ -17,7 +17,7 @@ from experiments.stream.failures.failing_streams import simulated_figures
 from experiments.stream.networks import NETWORKS
 from testbed.faults.schedules import PoissonFaults
 from testbed.model.code_words import code_words
-from testbed.model.studies.study import Study
+from testbed.model.studies.study import Study, where
 from testbed.model.verdict import Check, Claim, Verdict
 from testbed.report.drawing.charts import panels, ticks
 from testbed.stream.plan import StreamPlan
@@ -105,7 +105,7 @@ def _by_duration(rows: Sequence[Row]) -> list[Check]:
     lasting = sorted({row["lasts_s"] for row in rows})
     predicted, measured = {}, {}
     for lasts_s in lasting:
-        own = [row for row in rows if row["lasts_s"] == lasts_s]
+        own = where(rows, lasts_s=lasts_s)
         predicted[lasts_s], measured[lasts_s] = cost_of_a_failure(own)
     checks = []
     for lasts_s in lasting:
@@ -181,7 +181,7 @@ def _in_advance(rows: Sequence[Row]) -> list[Check]:
     """Equation 21 as it stands, on each network, against the packets of all its streams, the transient included."""
     checks = []
     for network in dict.fromkeys(row["network"] for row in rows):
-        own = [row for row in rows if row["network"] == network]
+        own = where(rows, network=network)
         predicted = sum(row["equation_21"] for row in own)
         spread = math.sqrt(sum(row["equation_21_spread"] ** 2 for row in own))
         constant = sum((row["worst_block"] - row["block_packets"]) * row["blocks"] for row in own)
@@ -216,7 +216,7 @@ def figures(rows: Sequence[Row]) -> dict[str, Any]:
     """Packets a failure by its duration, and by cable."""
     figure, (left, right) = panels(11, 4.8, columns=2)
     for number, network in enumerate(dict.fromkeys(row["network"] for row in rows)):
-        own = [row for row in rows if row["network"] == network]
+        own = where(rows, network=network)
         _draw_by_duration(left, own, f"C{number}", network)
         cables = [one for row in own for one in row["by_cable"]]
         at, drawn = [one["predicted"] for one in cables], [one["measured"] for one in cables]
@@ -239,7 +239,7 @@ def _draw_by_duration(axes: Any, rows: Sequence[Row], colour: str, network: str)
     lasting = sorted({row["lasts_s"] for row in rows})
     formula, steady, total = [], [], []
     for lasts_s in lasting:
-        own = [row for row in rows if row["lasts_s"] == lasts_s]
+        own = where(rows, lasts_s=lasts_s)
         asked, sent = cost_of_a_failure(own)
         formula.append(asked)
         steady.append(sent)

@@ -60,7 +60,7 @@ def judge(rows: Sequence[Row]) -> Verdict:
     """Each network and rate: redundancy against the expectation, and against that of the failures that came."""
     checks = []
     for network, in_force in dict.fromkeys((row["network"], row["in_force"]) for row in rows):
-        own = [row for row in rows if (row["network"], row["in_force"]) == (network, in_force)]
+        own = where(rows, network=network, in_force=in_force)
         checks += [_expectation(own), _given(own)]
     checks.append(
         (
@@ -69,7 +69,7 @@ def judge(rows: Sequence[Row]) -> Verdict:
             .against(None, "none: a count that has to be nought")
         ).of(sum(row["blocks"] for row in rows))
     )
-    return Verdict(checks=tuple(checks))
+    return Verdict.of(checks)
 
 
 def pooled(rows: Sequence[Row]) -> dict[str, float]:

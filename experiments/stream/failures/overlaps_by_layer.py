@@ -19,7 +19,7 @@ import numpy as np
 from experiments.stream.failures.failing_streams import PLAYBACK_S, SIMULATED_PPS, cost_figures, failing_plan
 from fec.redundancy.block_size import fec_block_size
 from testbed.model.code_words import code_words
-from testbed.model.studies.study import Study
+from testbed.model.studies.study import Study, where
 from testbed.model.verdict import Check, Claim, Verdict
 from testbed.report.drawing.charts import panels, ticks
 from testbed.stream.plan import StreamParameters
@@ -127,12 +127,12 @@ def _packets(point: Row) -> dict[str, Any]:
 def judge(rows: Sequence[Row]) -> Verdict:
     """By computation: at the lowest rate layers save what ROR says. By packets: each stream, and the order on either side of the turn."""
     checks = [_saving(rows)]
-    packets = [row for row in rows if row["kind"] == "packets"]
+    packets = where(rows, kind="packets")
     for unavailable in sorted({row["unavailable"] for row in packets}):
-        own = [row for row in packets if row["unavailable"] == unavailable]
+        own = where(packets, unavailable=unavailable)
         if {row["layers"] for row in own} == {1, FULL}:
             checks += [_order(unavailable, own), *_streams(unavailable, own)]
-    return Verdict(checks=tuple(checks))
+    return Verdict.of(checks)
 
 
 def whole_networks(rows: Sequence[Row]) -> dict[str, dict[int, Row]]:
@@ -214,7 +214,7 @@ def _order(unavailable: float, rows: Sequence[Row]) -> Check:
     """Full route less first layer, on packets. Which failures came is chance, and the same for prediction and measurement: what they
     called for is taken out of the measured means, and what was to be expected put in. Without that hours would be needed by the dozen.
     """
-    of = {layers: [row for row in rows if row["layers"] == layers] for layers in (1, FULL)}
+    of = {layers: where(rows, layers=layers) for layers in (1, FULL)}
     means = {
         key: {layers: sum(read(row) for row in own) / len(own) for layers, own in of.items()}
         for key, read in (("sent", _sent), ("came", _came), ("expected", _expected))
@@ -254,7 +254,7 @@ def _expected(row: Row) -> float:
 def _streams(unavailable: float, rows: Sequence[Row]) -> list[Check]:
     """What was sent against the states of the failures that came; the rival takes it to be the same over either route."""
     checks = []
-    of = {layers: [row for row in rows if row["layers"] == layers] for layers in (1, FULL)}
+    of = {layers: where(rows, layers=layers) for layers in (1, FULL)}
     asked = {layers: sum(row["redundancy_states"] for row in own) / len(own) for layers, own in of.items()}
     for layers, own in of.items():
         predicted, other = asked[layers], asked[FULL if layers == 1 else 1]
@@ -287,10 +287,10 @@ def figures(rows: Sequence[Row]) -> dict[str, Any]:
             computed = [mean / u for mean, u in zip(whole[SHOWN[0]][layers]["mean"], UNAVAILABLE, strict=True)]
             right.plot(at, computed, "-", color=f"C{number}", label=f"{words}, computed")
     left.set(title=f"geometric mean of {len(whole)} networks", ylabel="mean redundancy, over that of layer 1")
-    packets = [row for row in rows if row["kind"] == "packets"]
+    packets = where(rows, kind="packets")
     for layers, colour, aside in ((1, "C0", 0.96), (FULL, f"C{len(LAYERS) - 1}", 1.04)):
         for u in sorted({row["unavailable"] for row in packets}):
-            own = [row for row in packets if (row["layers"], row["unavailable"]) == (layers, u)]
+            own = where(packets, layers=layers, unavailable=u)
             spread = math.sqrt(sum(row["expected"]["spread"] ** 2 for row in own)) / len(own)
             mean = sum(map(_sent, own)) / len(own)
             place, style = 100 * u * aside, {"color": colour, "fillstyle": "none"}

@@ -6,6 +6,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from testbed.model.studies.study import where
 from testbed.report.drawing.charts import AMBER, BLUE, GREEN, INK, ORANGE, PURPLE, SKY, panels, ticks
 
 Row = Mapping[str, Any]
@@ -75,7 +76,7 @@ def _none_share(row: Row) -> float | None:
 
 
 def _line(axes: Any, rows: Sequence[Row], pattern: str, sender: str, value: Any) -> None:
-    own = sorted((row["at"], value(row)) for row in rows if (row["pattern"], row["sender"]) == (pattern, sender))
+    own = sorted((row["at"], value(row)) for row in where(rows, pattern=pattern, sender=sender))
     shown = [(at, y) for at, y in own if y is not None]
     colour, style, mark = STYLES[sender]
     look = {"color": colour, "linestyle": style, "marker": mark, "fillstyle": "none"}

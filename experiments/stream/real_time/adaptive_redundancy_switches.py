@@ -9,7 +9,7 @@ from typing import Any
 from experiments.stream.real_time.adaptive_figures import outcome_figures
 from experiments.stream.real_time.adaptive_redundancy import PATTERNS, PLAYBACK_S, sender_plan
 from experiments.stream.real_time.adaptive_redundancy import measure as measure_simulated
-from testbed.model.studies.study import Study
+from testbed.model.studies.study import Study, where
 from testbed.model.verdict import Check, Claim, Verdict
 
 Row = Mapping[str, Any]
@@ -57,7 +57,7 @@ def judge(rows: Sequence[Row]) -> Verdict:
     """Overhead as in virtual time; the senders that adapt late with at most a tenth of what no code is late with."""
     checks = []
     for at in dict.fromkeys(row["at"] for row in rows):
-        own = {row["sender"]: row for row in rows if row["at"] == at}
+        own = {row["sender"]: row for row in where(rows, at=at)}
         for sender, row in own.items():
             checks.append(
                 Claim(f"period {at:g} s, {sender}: overhead on switches against virtual time")

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from testbed.faults.fault import Fault
-from testbed.model.studies.study import Study
+from testbed.model.studies.study import Study, where
 from testbed.model.verdict import Claim, Verdict
 from testbed.report.drawing.charts import panels
 from testbed.stream.plan import StreamParameters
@@ -67,7 +67,7 @@ def judge(rows: Sequence[Row]) -> Verdict:
     """A buffer of two and a half blocks, and a report, loses nothing; one of less than two blocks loses: their parity comes too late."""
     checks = []
     for m in dict.fromkeys(row["m"] for row in rows):
-        own = [row for row in rows if row["m"] == m]
+        own = where(rows, m=m)
         block_s, carried = own[0]["block_s"], own[0]["carried"]
         enough = [row for row in own if row["playback_s"] >= 2.5 * block_s + REPORT_S]
         short = [row for row in own if row["playback_s"] < 2 * block_s]
@@ -88,7 +88,7 @@ def judge(rows: Sequence[Row]) -> Verdict:
                     f"{len(short)} buffers up to {max(row['playback_s'] for row in short):g} s, {carried:.0f} packets on the failed link"
                 )
             )
-    return Verdict(checks=tuple(checks))
+    return Verdict.of(checks)
 
 
 def _late(row: Row) -> float:
@@ -99,7 +99,7 @@ def figures(rows: Sequence[Row]) -> dict[str, Any]:
     """Late packets of the transient over the buffer, a line a block length; time to the answer beside it."""
     figure, (left, right) = panels(11, 4.6, columns=2)
     for m, mark in zip(dict.fromkeys(row["m"] for row in rows), "osD^v", strict=False):
-        own = [row for row in rows if row["m"] == m]
+        own = where(rows, m=m)
         label = f"M = {m} ({1000 * own[0]['block_s']:.0f} ms a block)"
         at = [row["playback_s"] for row in own]
         left.plot(at, [row["transient_late"] + row["steady_late"] for row in own], mark + "-", label=label)

@@ -12,7 +12,7 @@ from testbed.download.planning import with_last_kilometre
 from testbed.emulation.network.links import queue_bytes
 from testbed.faults.fault import Fault
 from testbed.model import samples
-from testbed.model.studies.study import Study
+from testbed.model.studies.study import Study, where
 from testbed.model.verdict import Check, Claim, Verdict
 from testbed.report.drawing.charts import chart
 from testbed.stream.judgement.lateness import MAX_LAG
@@ -186,12 +186,12 @@ def _rest_checks(rows: Sequence[Row], plan: StreamPlan) -> list[Check]:
 
 
 def mean(rows: Sequence[Row], case: str, key: str) -> float:
-    return statistics.fmean(row[key] for row in rows if row["case"] == case)
+    return statistics.fmean(row[key] for row in where(rows, case=case))
 
 
 def half_width(rows: Sequence[Row], case: str, key: str) -> float | None:
     """Of the 95 % interval of the mean over repetitions (Student's t); None for a single run."""
-    values: list[float] = [row[key] for row in rows if row["case"] == case]
+    values: list[float] = [row[key] for row in where(rows, case=case)]
     return samples.half_width(values) if len(values) > 1 else None
 
 
@@ -211,7 +211,7 @@ def figures(rows: Sequence[Row]) -> dict[str, Any]:
     x, y = "one-way delay, ms", "source packets that came within it, %"
     figure, axes = chart(title, size=(7.5, 4.6), xlabel=x, ylabel=y, xlim=(0, 400), ylim=(0, 101))
     for number, case in enumerate(dict.fromkeys(row["case"] for row in rows)):
-        own = np.mean([row["delays"] for row in rows if row["case"] == case], axis=0)
+        own = np.mean([row["delays"] for row in where(rows, case=case)], axis=0)
         axes.plot(1000 * own, np.arange(101), color=f"C{number}", linestyle="--" if "code" in case else "-", label=case)
     axes.axvline(1000 * IN_TIME_S, color="k", linestyle=":", label=f"{1000 * IN_TIME_S:.0f} ms: a conversation")
     axes.legend()

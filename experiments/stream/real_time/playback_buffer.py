@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from testbed.faults.fault import Fault
-from testbed.model.studies.study import Study
+from testbed.model.studies.study import Study, where
 from testbed.model.verdict import Claim, Verdict
 from testbed.report.drawing.charts import panels
 from testbed.stream.plan import StreamParameters, StreamPlan
@@ -93,9 +93,9 @@ def unavoidable(row: Row) -> float:
 def judge(rows: Sequence[Row]) -> Verdict:
     """The single path's step is at the buffer; heavier codes do not move it; many paths have none."""
     checks = []
-    table = {sender: [row for row in rows if row["sender"] == sender] for sender in SENDERS}
+    table = {sender: where(rows, sender=sender) for sender in SENDERS}
     for playback_s in dict.fromkeys(row["playback_s"] for row in rows):
-        single = [row for row in table["single path, retransmission"] if row["playback_s"] == playback_s]
+        single = where(table["single path, retransmission"], playback_s=playback_s)
         longer = [row for row in single if row["outage_s"] > 1.2 * playback_s]
         survived = [row["outage_s"] - row["lost"] / RATE_PPS for row in longer]
         checks.append(
@@ -129,7 +129,7 @@ def judge(rows: Sequence[Row]) -> Verdict:
             .against(alone, "the single path's")
             .noting(f"{len(table[sender])} points, failures of up to {max(r['outage_s'] for r in table[sender]):g} s")
         )
-    return Verdict(checks=tuple(checks))
+    return Verdict.of(checks)
 
 
 def figures(rows: Sequence[Row]) -> dict[str, Any]:
@@ -138,10 +138,10 @@ def figures(rows: Sequence[Row]) -> dict[str, Any]:
     figure, every = panels(4.2 * len(buffers), 4.4, columns=len(buffers))
     for axes, playback_s in zip(every, buffers, strict=True):
         for sender, mark in zip(SENDERS, "osD^", strict=True):
-            own = [row for row in rows if (row["sender"], row["playback_s"]) == (sender, playback_s)]
+            own = where(rows, sender=sender, playback_s=playback_s)
             at = [row["outage_s"] / playback_s for row in own]
             axes.plot(at, [row["lost"] for row in own], f"{mark}-", fillstyle="none", label=sender)
-        at_least = np.linspace(0, max(row["outage_s"] for row in rows if row["playback_s"] == playback_s), 200)
+        at_least = np.linspace(0, max(row["outage_s"] for row in where(rows, playback_s=playback_s)), 200)
         bound = RATE_PPS * np.maximum(0.0, at_least - playback_s)
         axes.plot(at_least / playback_s, bound, "k--", label="any code on a single path")
         axes.axvline(1.0, color="0.7", linestyle=":")

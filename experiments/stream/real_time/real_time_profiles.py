@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from testbed.faults.fault import Fault
-from testbed.model.studies.study import Study
+from testbed.model.studies.study import Study, where
 from testbed.model.verdict import Claim, Verdict
 from testbed.report.drawing.charts import chart
 from testbed.stream.measurements import StreamMeasurements
@@ -100,7 +100,7 @@ def judge(rows: Sequence[Row]) -> Verdict:
     """Capillary routes lose nothing; a single path loses what no code saves, and a fixed code over two paths its half."""
     checks = []
     for profile in dict.fromkeys(row["profile"] for row in rows):
-        own = {(row["sender"], row["failure_s"]): row for row in rows if row["profile"] == profile}
+        own = {(row["sender"], row["failure_s"]): row for row in where(rows, profile=profile)}
         longest = max(failure_s for _, failure_s in own)
         single = own["single path, retransmission", longest]
         checks.append(
@@ -149,7 +149,7 @@ def figures(rows: Sequence[Row]) -> dict[str, Any]:
         "One failure of the most loaded link of each route", size=(8.5, 4.6), ylabel="source packets lost or late"
     )
     for number, sender in enumerate(SENDERS):
-        own = {(row["profile"], row["failure_s"]): row for row in rows if row["sender"] == sender}
+        own = {(row["profile"], row["failure_s"]): row for row in where(rows, sender=sender)}
         at = [k + 0.26 * (number - 1) for k in range(len(cases))]
         bars = axes.bar(at, [own[case]["lost"] for case in cases], width=0.24, label=f"{sender}, switches")
         axes.bar_label(bars, fmt="%.0f", fontsize=8)

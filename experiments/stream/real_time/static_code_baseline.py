@@ -15,7 +15,7 @@ import numpy as np
 
 from testbed.faults.fault import Fault
 from testbed.faults.schedules import cables_of
-from testbed.model.studies.study import Study
+from testbed.model.studies.study import Study, where
 from testbed.model.verdict import Check, Claim, Verdict
 from testbed.report.drawing.charts import panels
 from testbed.stream.endpoints import label_sequence
@@ -118,7 +118,7 @@ def judge(rows: Sequence[Row]) -> Verdict:
     """Two paths double the failure that a fixed code repairs, and repair no long one; redundancy that adapts does."""
     checks = []
     for sender, rival in (("RS(30,23), single path", 0.0), ("RS(30,23), two paths", float(N - M))):
-        own = [row for row in rows if row["sender"] == sender]
+        own = where(rows, sender=sender)
         checks.append(
             Claim(f"{sender}: longest failure without loss, source packets")
             .equal((N - M) / own[0]["heaviest"], longest_without_loss(own), 1.5 / own[0]["heaviest"])
@@ -126,7 +126,7 @@ def judge(rows: Sequence[Row]) -> Verdict:
             .noting(f"7 losses a block are repaired; the most loaded cable carries {own[0]['heaviest']:.2f}")
         )
     checks += [_prediction_check(sender, rows) for sender in SENDERS if sender.startswith("RS")]
-    long = {row["sender"]: row for row in rows if row["packets"] == LONGEST}
+    long = {row["sender"]: row for row in where(rows, packets=LONGEST)}
     static, adaptive = long["RS(30,23), two paths"], long["adaptive, capillary"]
     checks += [
         Claim("RS(30,23), two paths: lost while a cable is down for a second, share")
@@ -148,7 +148,7 @@ def judge(rows: Sequence[Row]) -> Verdict:
 
 def _prediction_check(sender: str, rows: Sequence[Row]) -> Check:
     """Over all lengths: what the failures took, against what the labels and the schedule say."""
-    own = [row for row in rows if row["sender"] == sender]
+    own = where(rows, sender=sender)
     total, uncoded = sum(row["predicted"] for row in own), sum(row["uncoded"] for row in own)
     return (
         Claim(f"{sender}: source packets lost, all lengths together, over those that labels and schedule predict")
@@ -161,7 +161,7 @@ def _prediction_check(sender: str, rows: Sequence[Row]) -> Check:
 def _notes(rows: Sequence[Row]) -> list[str]:
     found = []
     for sender in SENDERS:
-        own = [row for row in rows if row["sender"] == sender]
+        own = where(rows, sender=sender)
         shares = ", ".join(f"{1000 * row['packets'] / RATE_PPS:g} ms {row['lost'] / row['packets']:.2f}" for row in own)
         found.append(
             f"{sender}, {own[0]['cables']} cables: lost of what is sent meanwhile, summed over the cables: {shares}"
@@ -182,7 +182,7 @@ def figures(rows: Sequence[Row]) -> dict[str, Any]:
     """What failures of one length cost, summed over the route's cables; below, what each sender sends."""
     figure, (left, right) = panels(11.5, 4.8, columns=2)
     for sender, mark in zip(SENDERS, "xosD^", strict=True):
-        own = sorted((row for row in rows if row["sender"] == sender), key=lambda row: row["packets"])
+        own = sorted((row for row in where(rows, sender=sender)), key=lambda row: row["packets"])
         at = [1000 * row["packets"] / RATE_PPS for row in own]
         left.plot(at, [row["lost"] / row["packets"] for row in own], f"{mark}-", fillstyle="none", label=sender)
         right.plot(at, [row["sent_per_source"] for row in own], f"{mark}-", fillstyle="none", label=sender)

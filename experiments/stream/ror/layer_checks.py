@@ -17,6 +17,7 @@ from experiments.stream.ror.measured_routes import (
     route_ror,
 )
 from experiments.stream.ror.sender_checks import sender_checks
+from testbed.model.studies.study import where
 from testbed.model.verdict import Check, Claim, Verdict
 
 FULL = 0
@@ -31,7 +32,7 @@ def layer_name(layers: int) -> str:
 def judge_layers(rows: Sequence[Row]) -> Verdict:
     """Means layer by layer, the fall, and what is asked of the sender on every route that the code can carry."""
     left_out, rows = beyond_notes(rows), carried(rows)
-    first = {(row["network"], row["labels"]): route_ror(row).predicted for row in rows if row["layers"] == 1}
+    first = {(row["network"], row["labels"]): route_ror(row).predicted for row in where(rows, layers=1)}
     checks: list[Check] = []
     orders = [labels for labels in LABELS if any(row["labels"] == labels for row in rows)]
     for labels in orders:

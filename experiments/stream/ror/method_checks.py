@@ -21,6 +21,7 @@ from experiments.stream.ror.measured_routes import (
     route_ror,
 )
 from experiments.stream.ror.sender_checks import sender_checks
+from testbed.model.studies.study import where
 from testbed.model.verdict import Check, Claim, Verdict
 
 METHODS = ("single", "disjoint-2", "ecmp", "max-flow", "capillary", "least-fec:0.05")
@@ -61,7 +62,7 @@ def whole_ror(row: Row) -> tuple[float, float]:
 def pairs(rows: Sequence[Row], labels: str) -> list[Pair]:
     """Every two methods on every network, but for those that are both infinite."""
     found = []
-    for a, b in itertools.combinations([row for row in rows if row["labels"] == labels], 2):
+    for a, b in itertools.combinations(where(rows, labels=labels), 2):
         if a["network"] != b["network"] or (a["forced"] and b["forced"]):
             continue
         (predicted_a, measured_a), (predicted_b, measured_b) = whole_ror(a), whole_ror(b)
@@ -98,13 +99,13 @@ def judge_methods(rows: Sequence[Row]) -> Verdict:
         .against(forced, "something arrives, so that some N would do")
         .noting(f"{forced} failures on {sum(row['forced'] > 0 for row in rows)} routes")
     )
-    capillary = {(row["network"], row["labels"]): route_ror(row).predicted for row in rows if row["method"] == MEASURE}
+    capillary = {(row["network"], row["labels"]): route_ror(row).predicted for row in where(rows, method=MEASURE)}
     checks += sender_checks(
         rows,
         lambda row: capillary.get((row["network"], row["labels"]), 0.0),
         "what capillary routing calls for, whatever the method",
     )
-    return Verdict(checks=tuple(checks), notes=tuple(notes))
+    return Verdict.of(checks, notes)
 
 
 def _order_check(labels: str, found: Sequence[Pair]) -> Check:
@@ -136,7 +137,7 @@ def _order_check(labels: str, found: Sequence[Pair]) -> Check:
 
 def _beside_capillary(rows: Sequence[Row], labels: str, method: str) -> Check | str:
     """The mean difference over the networks on which both are finite, where theory tells them apart; else a note."""
-    finite = {(row["network"], row["method"]): row for row in rows if row["labels"] == labels and not row["forced"]}
+    finite = {(row["network"], row["method"]): row for row in where(rows, labels=labels) if not row["forced"]}
     shared = [n for n, name in finite if name == method and (n, MEASURE) in finite]
     if not shared:
         return f"{labels} labels: {method} is infinite on every network"

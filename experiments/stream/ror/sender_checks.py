@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from experiments.stream.ror.measured_routes import LABELS, Row, mean_ror, off_in_tolerances, route_allowed, route_ror
+from testbed.model.studies.study import where
 from testbed.model.verdict import Check, Claim
 
 
@@ -13,10 +14,10 @@ def sender_checks(rows: Sequence[Row], other: Callable[[Row], float], other_is: 
     that in words."""
     checks = []
     for labels in LABELS:
-        own = [row for row in rows if row["labels"] == labels and row["links"]]
+        own = [row for row in where(rows, labels=labels) if row["links"]]
         if own:
             checks += [_worst_route(labels, own, other, other_is), _single_links(labels, own)]
-    strict = [row for row in rows if row["labels"] == "stratified"]
+    strict = where(rows, labels="stratified")
     heavy = sum(row["heavy"] for row in rows)
     return [
         *checks,
