@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any, TypeVar
 
-from testbed.model.options.option import Option, build, options_of
+from testbed.model.options.option import GROUPS, Option, build, options_of
 
 T = TypeVar("T")
 _TYPES: dict[str, Any] = {"int": int, "float": float, "Path": Path}
@@ -40,13 +40,22 @@ def _add(parser: argparse.ArgumentParser, one: Option) -> None:
         setattr(action, "group", one.group)  # noqa: B010 - read by the help page
         return
     words |= {"dest": one.name, "required": one.required}
-    actions = [parser.add_argument(str(one.flag), **words)]
+    place = _place(parser, one.group)
+    actions = [place.add_argument(str(one.flag), **words)]
     for old in one.former:
-        actions.append(parser.add_argument(old, **{**words, "required": False, "help": argparse.SUPPRESS}))
+        actions.append(place.add_argument(old, **{**words, "required": False, "help": argparse.SUPPRESS}))
         setattr(actions[-1], "now", one.flag)  # noqa: B010 - said when it is used
     for action in actions:
         setattr(action, "group", one.group)  # noqa: B010
         setattr(action, "once", not one.many)  # noqa: B010
+
+
+def _place(parser: argparse.ArgumentParser, heading: str | None) -> argparse._ActionsContainer:
+    """Where an option of that heading goes: the parser itself, which sorts those that all commands share, or a group of its own."""
+    if heading is None or heading in GROUPS:
+        return parser
+    made = (group for group in parser._action_groups if group.title == heading)
+    return next(made, None) or parser.add_argument_group(heading)
 
 
 def _words(one: Option) -> dict[str, Any]:
@@ -55,7 +64,7 @@ def _words(one: Option) -> dict[str, Any]:
     if not one.required:
         words["default"] = one.default
     if one.annotation == "bool":
-        return words | {"action": argparse.BooleanOptionalAction if one.default else "store_true"}
+        return words | {"action": argparse.BooleanOptionalAction if one.default or one.negated else "store_true"}
     if one.metavar is not None:
         words["metavar"] = one.metavar
     if one.kind is not None:

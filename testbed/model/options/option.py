@@ -14,19 +14,20 @@ import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields, replace
 from functools import cache
-from typing import Any, Literal, TypeVar, dataclass_transform
+from typing import Any, TypeVar, dataclass_transform
 
 from testbed.errors import InputError, require
 from testbed.model.options.kinds import Kind
 
 T = TypeVar("T")
-Group = Literal["network and end points", "what is sent", "routing and schedule", "code", "faults", "the run"]
-ENDS: Group = "network and end points"
-SENT: Group = "what is sent"
-ROUTED: Group = "routing and schedule"
-CODE: Group = "code"
-FAULTS: Group = "faults"
-RUN: Group = "the run"
+ENDS = "network and end points"
+SENT = "what is sent"
+ROUTED = "routing and schedule"
+CODE = "code"
+FAULTS = "faults"
+RUN = "the run"
+GROUPS = (ENDS, SENT, ROUTED, CODE, FAULTS, RUN)
+"""Headings of a help page that every command shares; an option with another stands under its own, after these."""
 _SIMPLE: Mapping[str, tuple[type | tuple[type, ...], str]] = {
     "int": (int, "a whole number"),
     "float": ((int, float), "a number"),
@@ -52,6 +53,7 @@ class Option:
     ``positional``: by its place; None and not ``listed``: not at all). ``former``: spellings of old, still taken. ``shown``: the default as written in
     its unit. ``choices``: the words that may be given, or a function that lists them. ``only``: when it has a meaning.
     ``switches_only``: the simulated fabric cannot carry it out. ``many``: it may be given several times, and is a tuple.
+    ``negated``: a bool that is False by itself can be said to be so (--no-...), as one that is True can.
     ``presets``: other options' values that a value of this one stands for, where they are not given themselves.
     """
 
@@ -64,12 +66,13 @@ class Option:
     shown: str | None = None
     kind: Kind | None = None
     choices: Sequence[str] | Callable[[], Sequence[str]] = ()
-    group: Group | None = None
+    group: str | None = None
     metavar: str | None = None
     help: str = ""
     only: tuple[Only, ...] = ()
     switches_only: bool = False
     many: bool = False
+    negated: bool = False
     presets: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     annotation: str = ""
 
@@ -110,9 +113,11 @@ def option(*, default: Any = MISSING, kw_only: bool = True, kind: Kind | None = 
     return field(default=value, kw_only=kw_only, metadata={"option": one})
 
 
-def nested(kind: type[T], *, prefix: str = "") -> Any:
-    """A field that is an options class itself: its options are the command's as well, flags behind ``prefix`` ("--nac-")."""
-    return field(default_factory=kind, kw_only=True, metadata={"nested": (kind, prefix)})
+def nested(*, default_factory: type[T], prefix: str = "", group: str | None = None, only: tuple[Only, ...] = ()) -> Any:
+    """A field that is itself of an options class, ``default_factory`` (a name that mypy reads): its options are the command's as well,
+    flags behind ``prefix`` ("--nac-"), under the heading ``group``, with a meaning where ``only`` holds too."""
+    said = (default_factory, prefix, group, only)
+    return field(default_factory=default_factory, kw_only=True, metadata={"nested": said})
 
 
 @dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(option, nested))
@@ -150,14 +155,12 @@ def _options_of(kind: Any) -> tuple[Option, ...]:
         if "option" in one.metadata:
             found.append(declared(one))
         elif "nested" in one.metadata:
-            inner, prefix = one.metadata["nested"]
-            found += [_within(each, one.name, prefix) for each in options_of(inner)]
+            inner, prefix, group, only = one.metadata["nested"]
+            for each in options_of(inner):
+                flag = prefix + each.flag.lstrip("-") if prefix and each.flag else each.flag
+                name, of = f"{one.name}.{each.name}", each.group or group
+                found.append(replace(each, name=name, flag=flag, group=of, only=(*only, *each.only)))
     return tuple(found)
-
-
-def _within(one: Option, field_name: str, prefix: str) -> Option:
-    flag = prefix + one.flag.lstrip("-") if prefix and one.flag else one.flag
-    return replace(one, name=f"{field_name}.{one.name}", flag=flag)
 
 
 def build(kind: type[T], given: Mapping[str, Any]) -> T:

@@ -21,6 +21,7 @@ from testbed.model.options.planner import planner
 class NacOptions:
     slack: int = option(default=1, kind=kinds.packets_of_slack, help="packets (default {default})")
     old: bool = option(default=True)
+    new: bool = option(default=False, negated=True)
 
 
 @options
@@ -37,7 +38,9 @@ class SendOptions:
     inside: float = option(default=0.5, listed=False)
     profile: str = option(default="none", presets={"small": {"size_bytes": 10, "nac.slack": 3}})
     quick: bool = option(default=False)
-    nac: NacOptions = nested(NacOptions, prefix="--nac-")
+    nac: NacOptions = nested(
+        default_factory=NacOptions, prefix="--nac-", group="NAC", only=(Only(when=lambda a: a.quick, needs="--quick"),)
+    )
 
     def __post_init__(self) -> None:
         if self.network == "nowhere":
@@ -67,7 +70,8 @@ def test_defaults_are_those_of_the_class_and_text_is_read_by_its_kind() -> None:
 
 def test_nested_options_are_named_by_their_field() -> None:
     names = [one.name for one in options_of(SendOptions)]
-    assert names[-2:] == ["nac.slack", "nac.old"] and options_of(SendOptions)[-2].flag == "--nac-slack"
+    assert names[-3:] == ["nac.slack", "nac.old", "nac.new"] and options_of(SendOptions)[-3].flag == "--nac-slack"
+    assert read("ring:4", "--nac-new").nac.new and not read("ring:4", "--no-nac-new").nac.new
 
 
 @pytest.mark.parametrize(
@@ -122,6 +126,9 @@ def test_an_option_without_a_meaning_is_named_as_it_was_written() -> None:
         refuse_meaningless("send", parsed("ring:4", "--block", "3"))
     refuse_meaningless("send", parsed("ring:4", "--block", "3", "--access", "strided"))
     assert not list(meaningless(SendOptions, {}, SimpleNamespace(access="whole")))
+    with pytest.raises(InputError, match="--nac-slack: it is for --quick"):
+        refuse_meaningless("send", parsed("ring:4", "--nac-slack", "3"))
+    refuse_meaningless("send", parsed("ring:4", "--nac-slack", "3", "--quick"))
 
 
 def test_help_has_headings_defaults_and_no_former_spelling() -> None:
@@ -129,6 +136,7 @@ def test_help_has_headings_defaults_and_no_former_spelling() -> None:
     add_options(parser, SendOptions)
     page = parser.format_help()
     assert "faults:\n  --faults FAULTS" in page and "sent (default 4MB)" in page and "--bytes" not in page
+    assert "NAC:\n  --nac-slack" in page and page.count("--no-nac-") == 2
 
 
 def test_planner_is_a_function_of_the_fields() -> None:
