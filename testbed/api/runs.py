@@ -49,8 +49,10 @@ def _fabric(workload: Workload[Any, Any], asked: Fabric | None) -> Fabric:
 
     if asked not in (None, "emulation", "simulator"):
         raise InputError(f"fabric {asked!r}; give emulation, simulator or None")
-    if asked is None and workload.carry is None and (workload.emulate is None or workload.simulate is None):
-        asked = "simulator" if workload.emulate is None else "emulation"
+    if asked is None and not workload.on_switches:
+        asked = "simulator"
+    elif asked is None and workload.carry is None and workload.simulate is None:
+        asked = "emulation"
     return "emulation" if choose_fabric(asked, quiet=True) == "emulation" else "simulator"
 
 
@@ -58,7 +60,7 @@ def _emulated(workload: Workload[Any, Any], plan: Any, progress: ReportProgress 
     """Here where this is a sandbox already, else in a process inside one."""
     from testbed.emulation.sandbox.sandbox import in_sandbox
 
-    if in_sandbox() or (workload.emulate is None and workload.carry is None):
+    if in_sandbox() or not workload.on_switches:
         return workload.measured(plan, How(fabric="emulation"), progress)
     from testbed.api.emulated.owner import SandboxProcess
 

@@ -70,11 +70,10 @@ def add_parser(subparsers: Any, name: str, summary: str, workload: Work) -> None
 
 
 def _declared(workload: Work) -> list[type]:
-    on_switches = workload.emulate is not None or workload.carry is not None
     every = (
         workload.options,
         workload.run_options,
-        FabricOptions if on_switches else None,
+        FabricOptions if workload.on_switches else None,
         KeepOptions,
         MachineOptions if workload.spreads else None,
     )

@@ -8,7 +8,7 @@ from typing import Any
 from testbed.conformance.findings import finding
 from testbed.model.verdict import Check
 from testbed.model.wiring import wire
-from testbed.model.workload import Workload
+from testbed.model.workload import How, Workload
 from topologies import Network, load_network
 from topologies.catalog import CatalogueEntry
 
@@ -61,13 +61,12 @@ def workload_checks(workload: Workload[Any, Any]) -> list[Check]:
             )
         ]
     example = workload.example
-    if workload.simulate is None:
+    if workload.simulate is None and workload.carry is None:
         return [finding("its example is one of its plans", lambda: _stranger(workload, example()))]
-    simulate = workload.simulate
 
     def judged() -> Any:
         plan = example()
-        return workload.judge(plan, simulate(plan, None))
+        return workload.judge(plan, workload.measured(plan, How(fabric="simulator"), None))
 
     return [
         finding("its example is one of its plans", lambda: _stranger(workload, example())),

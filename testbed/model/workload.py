@@ -63,6 +63,8 @@ class Workload(Generic[P, M]):
     simulate: Callable[[P, ReportProgress | None], M] | None = None
     emulate: Callable[[P, ReportProgress | None], M] | None = None
     carry: Callable[[P, How, ReportProgress | None], M] | None = None
+    virtual: bool = False
+    """Whether ``carry`` runs in virtual time only."""
     example: Callable[[], P] | None = None
 
     # of its command
@@ -95,9 +97,14 @@ class Workload(Generic[P, M]):
     shown: Callable[[Mapping[str, Any]], Iterable[str]] | None = None
     """The lines that a terminal is shown of the document, above the checks."""
 
+    @property
+    def on_switches(self) -> bool:
+        """Whether a plan can be carried out on switches."""
+        return self.emulate is not None or (self.carry is not None and not self.virtual)
+
     def measured(self, plan: P, how: How, report_progress: ReportProgress | None) -> M:
         """Carry the plan out. Raises CapabilityError where the workload does not run on that fabric."""
-        if self.carry is not None:
+        if self.carry is not None and (self.on_switches or how.fabric == "simulator"):
             return self.carry(plan, how, report_progress)
         carry = self.emulate if how.fabric == "emulation" else self.simulate
         if carry is None:

@@ -130,3 +130,7 @@ def test_a_workload_without_switches_has_no_fabric_to_choose(
         summed("--upto", "3", "--fabric", "simulator", workload=plain)
     with pytest.raises(CapabilityError, match="in virtual time only"):
         plain.measured(Sum(numbers=(1,)), How(fabric="emulation"), None)
+    virtual = replace(SUM, virtual=True)
+    assert SUM.on_switches and not virtual.on_switches
+    with pytest.raises(CapabilityError, match="in virtual time only"):
+        virtual.measured(Sum(numbers=(1,)), How(fabric="emulation"), None)
