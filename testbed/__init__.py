@@ -21,7 +21,6 @@ if TYPE_CHECKING:
         campaign_plan,
         metapath_plan,
         mobility_plan,
-        simulation_plan,
         stream_plan,
         striping_plan,
         wavelength_plan,
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
     from testbed.api.session import Session, session
     from testbed.api.values import block_size, network, route, schedule, traffic
     from testbed.download.workload import download_plan
+    from testbed.simulation.workload import simulation_plan
 
 _HOMES = {
     "network": "api.values",
@@ -45,7 +45,7 @@ _HOMES = {
     "campaign_plan": "api.plans",
     "striping_plan": "api.plans",
     "wavelength_plan": "api.plans",
-    "simulation_plan": "api.plans",
+    "simulation_plan": "simulation.workload",
     "run": "api.runs",
     "session": "api.session",
     "Session": "api.session",

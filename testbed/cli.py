@@ -29,7 +29,7 @@ COMMANDS = {
     "demands": "routing",
     "stream": "stream",
     "mobility": "stream",
-    **dict.fromkeys(LISTED, ""),
+    "download": "",
     "schedule": "scheduling",
     "bulk": "scheduling",
     "demo": "stream",
@@ -39,7 +39,7 @@ COMMANDS = {
     "report": "studies",
     "allocate": "scheduling",
     "wavelengths": "scheduling",
-    "simulate": "interconnect",
+    "simulate": "",
     "up": "network",
     "exec": "network",
     "attach": "network",
@@ -48,16 +48,16 @@ COMMANDS = {
     "schema": "network",
     "plugins": "network",
     "doctor": "network",
+    **dict.fromkeys(LISTED, ""),
 }
 """Each command and the folder of ``testbed.commands`` in which it lies ("": a workload's), in the order of --help."""
-SUMMARIES = {
+_SAYS = {
     "topology": "list, show, draw and export networks",
     "route": "split a flow over a network",
     "ror": "rate routings by the redundancy they need",
     "demands": "route all pairs of a network at once",
     "stream": "stream coded packets over a network while links fail; verdict on every prediction",
     "mobility": "stream while nodes move: each frame is routed anew and passed to the switches without a gap",
-    **{name: listed.summary for name, listed in LISTED.items()},
     "schedule": "schedule transfers in time frames (liquid, exact, baselines)",
     "bulk": "bulk transfers frame by frame over circuits",
     "demo": "coded streams over capillary routes on three networks while links fail (under 2 minutes)",
@@ -67,7 +67,6 @@ SUMMARIES = {
     "report": "draw a stored run's page anew",
     "allocate": "choose the nodes of a job",
     "wavelengths": "assign wavelengths in an optical cloud",
-    "simulate": "simulate an interconnection network",
     "up": "build a network of real switches and give Mininet's prompt",
     "exec": "run a program in a host of a network that is up",
     "attach": "a prompt on a network that is up, or which ones are",
@@ -76,7 +75,9 @@ SUMMARIES = {
     "schema": "the JSON Schema of the files that commands read",
     "plugins": "what other packages add, and the suites that judge it",
     "doctor": "try out what this machine can do, and say what to do about each lack",
+    **{name: listed.summary for name, listed in LISTED.items()},
 }
+SUMMARIES = {name: _SAYS[name] for name in COMMANDS}
 """What --help says of each command: the same as the command itself, whose module it does not have to import."""
 
 

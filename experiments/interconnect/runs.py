@@ -22,7 +22,8 @@ from experiments.interconnect.traffic import (
     traffic_of,
 )
 from testbed.interconnect.network_model import NetworkModel, build_model
-from testbed.interconnect.parameters import FtDrbOptions, SimulationParameters
+from testbed.interconnect.options import FtDrbOptions
+from testbed.interconnect.parameters import SimulationParameters
 from testbed.interconnect.results import NAC_EVENTS, Simulation, summarize
 from testbed.interconnect.simulation import simulate
 from testbed.model.studies.study import Results, Row

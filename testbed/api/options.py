@@ -9,10 +9,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypedDict
 
 from testbed.bulk.plan import KilledProcess, Pair, Switching
-from testbed.faults.failure_traces import FailureTrace
 from testbed.faults.fault import Fault
 from testbed.faults.schedules import PoissonFaults
-from testbed.interconnect.parameters import FtDrbOptions, NacOptions
 from testbed.metapath.metapaths import MetapathOptions
 from testbed.metapath.plan import Routing
 from testbed.stream.plan import Handover, LabelOrder
@@ -132,31 +130,3 @@ class StripingPlanOptions(TypedDict, total=False):
     repeat: int
     faults: Faults
     killed: tuple[KilledProcess, ...]
-
-
-class SimulationPlanOptions(TypedDict, total=False):
-    """Of ``simulation_plan``. ``faults``: in the grammar of testbed/faults/grammar.py."""
-
-    model: str
-    routing: str
-    deadlock: str
-    virtual_channels: int | None
-    link_bps: float
-    packet_bytes: int
-    buffer_bytes: int
-    arbitration: str
-    watchdog_s: float
-    drain_s: float
-    nac: NacOptions
-    ft_drb: FtDrbOptions
-    pattern: str
-    traffic: Mapping[str, Any] | None
-    injection: str
-    burst: int
-    in_phase: bool
-    faults: str | None
-    trace: FailureTrace | None
-    trace_permanent: bool
-    timeline: int
-    duration_s: float
-    warm_up_s: float

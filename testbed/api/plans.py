@@ -20,13 +20,11 @@ if TYPE_CHECKING:
         CampaignPlanOptions,
         MetapathPlanOptions,
         MobilityPlanOptions,
-        SimulationPlanOptions,
         StreamOptions,
         StripingPlanOptions,
     )
     from testbed.bulk.plan import BulkPlan, Switching
     from testbed.campaigns.description import Campaign
-    from testbed.interconnect.experiment import SimulationPlan
     from testbed.metapath.plan import MetapathPlan
     from testbed.stream.plan import StreamPlan
     from testbed.striping.plan import StripingPlan
@@ -151,42 +149,6 @@ def wavelength_plan(
         method=method,
         effort=Effort(seed=seed, time_limit_s=time_limit_s, now=time.monotonic),
     )
-
-
-def simulation_plan(
-    network: NetworkLike, rate: float = 0.3, *, seed: int = 1, seeds: int = 1, **given: Unpack[SimulationPlanOptions]
-) -> SimulationPlan:
-    """Routers with finite buffers in virtual time, run once for each of ``seeds`` seeds from ``seed`` on.
-
-    ``rate``: of every node, as a fraction of a link. ``options``: fields of ``SimulationParameters`` (model, routing, deadlock, ...)
-    and of ``Experiment`` (pattern, injection, burst, faults, duration_s, warm_up_s); defaults are the command's.
-
-    >>> plan = simulation_plan("torus:4x4", 0.2, deadlock="virtual-channels", seeds=3)
-    >>> plan.seeds, plan.experiment.parameters.routing, plan.experiment.parameters.channels
-    ((1, 2, 3), 'dor', 2)
-    """
-    options: dict[str, Any] = {**given}
-    from testbed.interconnect.experiment import Experiment, SimulationPlan, own_routing
-    from testbed.interconnect.parameters import SimulationParameters
-
-    found = known_network(network)
-    for name, value in (("seed", seed), ("seeds", seeds)):
-        require(value, int, name, "a whole number")
-    require(rate, (int, float), "rate", "a fraction of a link")
-    if not 0 < rate <= 1:
-        raise InputError(f"rate {rate:g}: a fraction of a link; give more than 0, at most 1")
-    _check_names("simulation_plan", options, SimulationParameters, Experiment)
-    names = {f.name for f in fields(SimulationParameters)}
-    chosen = {"routing": own_routing(found)} | {name: options.pop(name) for name in list(options) if name in names}
-    parameters = _built(lambda: SimulationParameters(**chosen))
-    per_s = parameters.packets_per_s(rate)
-    duration = options.pop("duration_s", min(1.0, max(1500 / per_s, 1e-4)))
-    warm_up = options.pop("warm_up_s", duration / 5)
-    if not 0 < duration <= 18 or not 0 <= warm_up < duration:
-        raise InputError(f"duration_s {duration:g}, warm_up_s {warm_up:g}: give up to 18 s, longer than the warm-up")
-    asked = {"rate_per_s": per_s, "duration_s": duration, "warm_up_s": warm_up, **options}
-    experiment = _built(lambda: Experiment(network=found, parameters=parameters, **asked))
-    return SimulationPlan(experiment=experiment, seeds=tuple(range(seed, seed + seeds)))
 
 
 def mobility_plan(

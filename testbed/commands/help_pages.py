@@ -10,24 +10,24 @@ from collections.abc import Iterable, Iterator
 
 SUBJECTS: dict[str, tuple[str, ...]] = {
     "network and end points": (
-        "network", "source", "sink", "also", "pair", "between", "link_rate", "last_rate", "link_bps", "mtu", "no_shape", "compute_nodes", "io_nodes",
+        "network", "source", "sink", "also", "pair", "between", "link_rate", "mtu", "no_shape", "compute_nodes", "io_nodes",
         "placement", "occupied", "nodes", "count", "frames", "frame_s", "handover", "background_mbps", "queues",
     ),
     "what is sent": (
         "pattern", "matrix", "total", "traffic", "message_size", "size", "stripe_unit", "file_size", "operation", "access", "block_size", "packets",
-        "wrong", "rate", "rates", "rate_unit", "injection", "burst", "in_phase", "packet_bytes", "inject", "repeat", "duration", "warm_up",
-        "unequal", "store", "root", "constant_rate",
+        "wrong", "inject", "repeat", "duration",
+        "unequal", "store", "root",
     ),
     "routing and schedule": (
         "method", "layers", "floats", "certify", "routing", "schedule", "check", "time_limit", "switching", "alone", "barrier", "deadlock", "wormhole",
-        "remedy", "wavelengths", "optimise", "without", "save_pattern", "route", "virtual_channels", "buffer_bytes", "arbitration", "model",
+        "remedy", "wavelengths", "optimise", "without", "save_pattern", "route",
     ),
     "code": (
-        "profile", "m", "tolerance", "der", "labels", "large_blocks", "code", "block_symbols", "rate_pps", "symbol_bytes", "playback",
+        "profile", "m", "tolerance", "der", "labels", "large_blocks", "code", "rate_pps", "symbol_bytes", "playback",
         "most_overhead", "hold", "probe_block_size", "blocks", "probe_link",
     ),
     "faults": ("faults", "fault_kind", "fault_loss", "one_way", "precision", "links", "kill", "failed", "failure_s", "between_s"),
-    "the run": ("machines", "place", "underlay", "encrypt", "fabric", "seed", "seeds", "repeats", "results", "json", "live", "output", "draw", "pcap", "name", "mpi", "timeout"),
+    "the run": ("machines", "place", "underlay", "encrypt", "fabric", "seed", "repeats", "results", "json", "live", "output", "draw", "pcap", "name", "mpi", "timeout"),
 }  # fmt: skip
 """Heading -> names of values, in the order of a help page; what stands nowhere is listed as argparse has it."""
 FEW = 8
@@ -49,7 +49,6 @@ EXAMPLES = {
     "report": "testbed report results/stream/RUN",
     "allocate": "testbed allocate swiss-t1 --nodes 8",
     "wavelengths": "testbed wavelengths optical-cloud --pattern x1:x14,x2:x5",
-    "simulate": "testbed simulate torus:8x8 --rates 0.1:0.5:0.1 --deadlock nac",
     "up": "testbed up swiss-t1 --route capillary --from s1 --to s6",
     "exec": "testbed exec NAME t0 -- hostname",
     "attach": "testbed attach",

@@ -147,17 +147,6 @@ RULES: dict[str, tuple[Rule, ...]] = {
         ),
     ),
     "wavelengths": (Rule(options=("packets", "wrong"), when=lambda a: a.fabric != "none", needs="--fabric simulator or emulation"),),
-    "simulate": (
-        Rule(
-            options=("rate", "rate_unit", "injection", "burst", "in_phase", "pattern"),
-            when=lambda a: a.traffic is None,
-            needs="messages made by a pattern, without --traffic",
-        ),
-        Rule(options=("rate",), when=lambda a: not a.rates, needs="one rate, without --rates"),
-        Rule(options=("rates",), when=lambda a: a.traffic is None and a.nac_timeline is None, needs="a pattern without --traffic and --nac-timeline"),
-        Rule(options=("burst",), when=lambda a: a.injection == "burst", needs="--injection burst"),
-        Rule(options=("in_phase",), when=lambda a: a.injection != "poisson", needs="--injection periodic or burst"),
-    ),
     "run": (
         Rule(options=("mpi",), when=lambda a: not _spread(a), needs="a program on one machine, without --machines (its launcher starts ranks in hosts of its own machine only)"),
         Rule(options=("results",), when=lambda a: a.root is None, needs="a run without --root, which says where subfiles lie"),

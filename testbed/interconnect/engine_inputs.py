@@ -17,7 +17,8 @@ from testbed.arrays import IntArray
 from testbed.faults.fault import Fault
 from testbed.interconnect.injection import Injections
 from testbed.interconnect.network_model import NetworkModel, zero_load_ticks
-from testbed.interconnect.parameters import MAX_S, PS_PER_TICK, SimulationParameters, ticks
+from testbed.interconnect.options import MAX_S
+from testbed.interconnect.parameters import PS_PER_TICK, SimulationParameters, ticks
 from testbed.interconnect.relation_tables import FIRST, NO_DETOUR, UNDECIDED, VALIANT
 from testbed.interconnect.static_paths import NONE
 

@@ -13,7 +13,8 @@ from testbed.faults.fault import Fault
 from testbed.interconnect.engine_inputs import EngineInputs, Recording, build_inputs
 from testbed.interconnect.injection import Injections
 from testbed.interconnect.network_model import NetworkModel, build_model
-from testbed.interconnect.parameters import MAX_S, SimulationParameters
+from testbed.interconnect.options import MAX_S
+from testbed.interconnect.parameters import SimulationParameters
 from testbed.interconnect.results import Outcome, Simulation
 from topologies import Network
 

@@ -18,7 +18,6 @@ from topologies.json_types import Json
 TITLES = {
     "bulk": "Bulk transfers",
     "sfio": "A striped file",
-    "simulate": "Routers with finite buffers",
     "stream-routing": "A stream whose routing answers failures",
 }
 """Of the runs of commands."""

@@ -1,8 +1,10 @@
-"""Seeds of a simulation over the machine's cores: one process a core, this one among them; rows in the order of the seeds."""
+"""Seeds of a simulation over the machine's cores: one process a core, this one among them; rows in the order of the
+seeds."""
 
 from __future__ import annotations
 
 import multiprocessing
+import os
 from collections import deque
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
@@ -11,14 +13,17 @@ from queue import SimpleQueue
 from threading import Lock
 
 from testbed.emulation.sandbox.process_life import children_without_interrupts, interrupts_after
-from testbed.interconnect.experiment import Experiment, run_seed
+from testbed.interconnect.experiment import run_seed
+from testbed.interconnect.plan import Experiment
 from topologies.json_types import JsonObject
 
 FEW_MESSAGES = 200_000
 
 
-def run_seeds(experiment: Experiment, seeds: Sequence[int], *, processes: int) -> list[JsonObject]:
-    """The rows of all seeds. The first runs here (it fills the cache of compiled code); small runs all do."""
+def run_seeds(experiment: Experiment, seeds: Sequence[int], *, processes: int | None = None) -> list[JsonObject]:
+    """The rows of all seeds, on so many processes (None: one a core). The first runs here (it fills the cache of
+    compiled code); small runs all do."""
+    processes = processes or os.cpu_count() or 1
     first, rest = seeds[0], seeds[1:]
     rows = [run_seed(experiment, first)]
     if not rest:

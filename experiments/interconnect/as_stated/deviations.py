@@ -15,7 +15,8 @@ from experiments.interconnect.samples import COUNTED, at_least, equal
 from experiments.interconnect.traffic import Run, drb_point, faults_of, network_of, traffic_of
 from testbed.faults.fault import Fault
 from testbed.interconnect.injection import InjectionProcess, build_injections
-from testbed.interconnect.parameters import NacOptions, SimulationParameters
+from testbed.interconnect.options import NacOptions
+from testbed.interconnect.parameters import SimulationParameters
 from testbed.interconnect.patterns import build_pattern
 from testbed.interconnect.results import summarize
 from testbed.interconnect.simulation import simulate

@@ -17,7 +17,8 @@ from testbed.faults.cable_faults import Cable, cable_fault, switch_cables
 from testbed.faults.fault import Fault
 from testbed.interconnect.injection import Injections
 from testbed.interconnect.network_model import NetworkModel, build_model
-from testbed.interconnect.parameters import FtDrbOptions, NacOptions, SimulationParameters
+from testbed.interconnect.options import FtDrbOptions, NacOptions
+from testbed.interconnect.parameters import SimulationParameters
 from testbed.interconnect.simulation import simulate
 from topologies import load_network
 

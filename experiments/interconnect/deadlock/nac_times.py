@@ -16,7 +16,8 @@ from experiments.interconnect.samples import at_least
 from experiments.interconnect.traffic import network_of
 from testbed.faults.cable_faults import random_faults
 from testbed.interconnect.injection import InjectionProcess, Injections, build_injections, burst_at
-from testbed.interconnect.parameters import NacOptions, SimulationParameters
+from testbed.interconnect.options import NacOptions
+from testbed.interconnect.parameters import SimulationParameters
 from testbed.interconnect.patterns import build_pattern
 from testbed.interconnect.results import NAC_EVENTS, Simulation
 from testbed.interconnect.simulation import simulate

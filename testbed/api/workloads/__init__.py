@@ -22,6 +22,7 @@ class Listed(NamedTuple):
 
 LISTED: dict[str, Listed] = {
     "download": Listed("a file over many paths, the last kilometre kept full", "testbed.download.workload", "DOWNLOAD"),
+    "simulate": Listed("simulate an interconnection network", "testbed.simulation.workload", "SIMULATION"),
 }
 """Command -> its workload, in the order of ``testbed --help``."""
 

@@ -7,7 +7,6 @@ from typing import Any
 from testbed.api.workloads import LISTED, load
 from testbed.api.workloads.campaigns import CAMPAIGN
 from testbed.api.workloads.files_and_light import STRIPING, WAVELENGTHS
-from testbed.api.workloads.routers import SIMULATION
 from testbed.api.workloads.streams import METAPATH, STREAM
 from testbed.api.workloads.transfers import BULK
 from testbed.errors import UsageError
@@ -24,11 +23,12 @@ _ALL: tuple[Workload[Any, Any], ...] = (
     STREAM,
     METAPATH,
     BULK,
-    *map(load, LISTED),
+    load("download"),
     STRIPING,
     WAVELENGTHS,
-    SIMULATION,
+    load("simulate"),
     CAMPAIGN,
+    *map(load, LISTED),
 )
 for _workload in _ALL:
     if _workload.name not in WORKLOADS.own_names():  # two commands may be of one workload

@@ -100,14 +100,12 @@ def _drawer(place: Path, name: str, rows: Sequence[Row], verdict: Verdict | None
     from testbed.campaigns.figures import campaign_figures
     from testbed.commands.studies.experiment import find_experiments
     from testbed.errors import InputError
-    from testbed.interconnect.figures import simulation_figures
     from testbed.metapath.figures import metapath_figures
     from testbed.model.studies.study import Study
     from testbed.striping.figures import striping_figures
 
     of_commands: dict[str, Callable[[Sequence[Row]], Mapping[str, Any]]] = {
         "bulk": bulk_figures,
-        "simulate": simulation_figures,
         "stream-routing": metapath_figures,
         "sfio": lambda found: striping_figures(found[0]),
     }

@@ -184,11 +184,11 @@ def rates(text: str) -> tuple[float, ...]:
     """``A:B:STEP`` to the rates from A to B; 200 at most. Raises InputError for anything else."""
     parts = [sending_rate._read(word) for word in text.split(":")]
     if len(parts) != 3 or not all(sending_rate._allows(part) for part in parts) or parts[1] < parts[0]:
-        raise InputError(f"{text[:_SHOWN]!r}: give A:B:STEP, as in 0.1:0.9:0.1")
+        raise InputError(f"--rates {text[:_SHOWN]!r}: give A:B:STEP, as in 0.1:0.9:0.1")
     first, last, step = parts
     count = math.floor((last - first) / step + 1e-9) + 1
     if count > 200:
-        raise InputError(f"{text[:_SHOWN]!r}: {count:.3g} rates; give 200 at most")
+        raise InputError(f"--rates {text[:_SHOWN]!r}: {count:.3g} rates; give 200 at most")
     return tuple(round(first + k * step, 12) for k in range(count))
 
 

@@ -15,9 +15,10 @@ import testbed
 from testbed.api.workloads.known import WORKLOADS, workload_of
 from testbed.errors import InputError
 from testbed.faults.fault_times import FaultTimes
-from testbed.interconnect.experiment import judge_runs
 from testbed.metapath.plan import MetapathPlan, MetapathRun, ReceivedDatagrams, SentDatagrams
 from testbed.model.verdict import Verdict
+from testbed.model.workload import How
+from testbed.simulation.judgement import judge_runs
 from testbed.stream.judgement.recording import ReceivedLog, SentLog, block_outcomes
 from testbed.stream.measurements import RunHealth, StreamMeasurements
 from testbed.stream.plan import StreamPlan
@@ -67,7 +68,7 @@ def judged(plan: Any, run: Any) -> Verdict:
 
 
 def measured(plan: Any) -> Any:
-    return WORKLOADS.find(workload_of(plan).name).simulate(plan, None)  # type: ignore[union-attr]
+    return workload_of(plan).measured(plan, How(fabric="simulator"), None)
 
 
 def faulty(kind: str = "down") -> StreamPlan:

@@ -161,19 +161,11 @@ def test_every_workload_runs_on_the_simulator_to_a_verdict(plan: Callable[[], An
     assert json.loads(json.dumps(outcome.document))["verdict"]["passed"] == outcome.passed
 
 
-def test_simulation_gives_the_commands_json(tmp_path: Path) -> None:
-    plan = testbed.simulation_plan("mesh:3x3", 0.1, duration_s=0.001, seeds=2)
-    words = [
-        "simulate",
-        "mesh:3x3",
-        "--rate",
-        "0.1",
-        "--duration",
-        "0.001",
-        "--seeds",
-        "2",
-        "--json",
-    ]
+@pytest.mark.parametrize("rates", [{"rate": 0.1}, {"rates": (0.1, 0.2)}])
+def test_simulation_gives_the_commands_json(rates: dict[str, Any], tmp_path: Path) -> None:
+    plan = testbed.simulation_plan("mesh:3x3", duration_s=0.001, seeds=2, **rates)
+    loads = ["--rate", "0.1"] if "rate" in rates else ["--rates", "0.1:0.2:0.1"]
+    words = ["simulate", "mesh:3x3", *loads, "--duration", "0.001", "--seeds", "2", "--json"]
     done = in_process(*words, "--results", str(tmp_path))
     document = json.loads(done.stdout)
     del document["results"]  # where the command kept the run
@@ -202,8 +194,6 @@ def test_typed_options_are_those_that_plans_take() -> None:
 
     from testbed.api import options
     from testbed.bulk.planning import BulkOptions
-    from testbed.interconnect.experiment import Experiment
-    from testbed.interconnect.parameters import SimulationParameters
     from testbed.metapath.plan import MetapathPlan
     from testbed.stream.plan import StreamParameters
     from testbed.stream.planning import PlanOptions
@@ -214,7 +204,6 @@ def test_typed_options_are_those_that_plans_take() -> None:
         (options.MetapathPlanOptions, (MetapathPlan,)),
         (options.BulkPlanOptions, (BulkOptions,)),
         (options.StripingPlanOptions, (StripingOptions,)),
-        (options.SimulationPlanOptions, (SimulationParameters, Experiment)),
     ):
         known = {field.name for kind in kinds for field in fields(kind)} | {"faults"}
         assert set(typed.__annotations__) <= known

@@ -120,9 +120,8 @@ ALWAYS = {
     "doctor": {"compile", "calibrate", "json", "strict"},
 }  # fmt: skip
 """Options that have a meaning beside any other, or whose command itself refuses what they contradict (tested there)."""
-ELSEWHERE = {"simulate", "topology"}
-"""``simulate`` refuses options of FT-DRB, NAC and traces by themselves; the options of ``topology`` belong to its actions. A
-workload's options say it themselves (``Only``)."""
+ELSEWHERE = {"topology"}
+"""The options of ``topology`` belong to its actions. A workload's options say it themselves (``Only``)."""
 
 
 @pytest.mark.parametrize("command", sorted(set(COMMANDS) - ELSEWHERE - set(LISTED)))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 from pathlib import Path
 
@@ -10,13 +9,13 @@ import pytest
 
 from testbed.api import plans as api_plans
 from testbed.cli import main
-from testbed.commands.interconnect.simulate_options import _TRACE as TRACE_OPTIONS
-from testbed.commands.interconnect.simulate_options import split_faults
 from testbed.commands.network.exec import known_host
 from testbed.commands.parsing import parse_captures, read_pattern
 from testbed.download.workload import download_plan
 from testbed.errors import InputError
 from testbed.faults.reading import read_faults
+from testbed.simulation.options import SimulationOptions
+from testbed.simulation.planning import split_faults
 from topologies import load_network
 
 
@@ -73,8 +72,7 @@ def test_recordings_patterns_and_traces(tmp_path: Path, monkeypatch: pytest.Monk
     assert parse_captures(["a=b->c d/e=x=1.pcap"], network, named=True) == {("a=b", "c d/e", 0): Path("x=1.pcap")}
     assert parse_captures(["a=b -> c d/e"], network, named=False) == {("a=b", "c d/e", 0): Path("a-b---c-d-e.pcap")}
     assert read_pattern("trace:x:y,z,a=b:c d/e", network) == (("trace:x", "y,z"), ("a=b", "c d/e"))
-    options = argparse.Namespace(faults="y,z-a=b@1-2", **dict.fromkeys(TRACE_OPTIONS))
-    assert split_faults(options) == ("y,z-a=b@1-2", None)
+    assert split_faults(SimulationOptions("ring:4", faults="y,z-a=b@1-2")) == ("y,z-a=b@1-2", None)
 
 
 def test_a_text_longer_than_a_file_name_is_read(tmp_path: Path) -> None:
@@ -112,7 +110,7 @@ def test_a_recording_that_can_be_of_two_links(tmp_path: Path) -> None:
 def test_no_faults(words: str) -> None:
     network = load_network("ring:4")
     assert read_faults(words, network) == ()
-    assert split_faults(argparse.Namespace(faults=words, **dict.fromkeys(TRACE_OPTIONS))) == (None, None)
+    assert split_faults(SimulationOptions("ring:4", faults=words)) == (None, None)
     assert download_plan(network, "s0", "s2", faults=words, file_bytes=10_000).faults == ()
     assert api_plans.bulk_plan("crossbar:3", faults=words).faults == ()
 

@@ -10,7 +10,8 @@ from testbed.errors import InputError
 from testbed.faults.cable_faults import cable_fault, random_faults
 from testbed.interconnect.injection import InjectionProcess, Injections, build_injections
 from testbed.interconnect.network_model import build_model
-from testbed.interconnect.parameters import FtDrbOptions, NacOptions, SimulationParameters
+from testbed.interconnect.options import FtDrbOptions, NacOptions
+from testbed.interconnect.parameters import SimulationParameters
 from testbed.interconnect.patterns import build_pattern
 from testbed.interconnect.results import NAC_EVENTS, Simulation
 from tests.helpers.injected_messages import messages
@@ -92,7 +93,7 @@ def test_options_that_would_never_let_a_packet_pass_are_refused() -> None:
     with pytest.raises(InputError, match="larger than the slot that it shares"):
         replace(THESIS, packet_bytes=512, ft_drb=FtDrbOptions(ack_bytes=600, ack_buffers="shared"))
     for name in ("probes", "ack_buffers"):
-        with pytest.raises(InputError, match=f"ft-drb: {name}"):
+        with pytest.raises(InputError, match=f"{name} .both.: choose from"):
             FtDrbOptions(**{name: "both"})
 
 

@@ -11,7 +11,8 @@ from testbed.errors import InputError
 from testbed.faults.cable_faults import cable_fault, random_faults
 from testbed.interconnect.injection import InjectionProcess, build_injections, burst_at
 from testbed.interconnect.network_model import build_model
-from testbed.interconnect.parameters import FtDrbOptions, NacOptions, SimulationParameters
+from testbed.interconnect.options import FtDrbOptions, NacOptions
+from testbed.interconnect.parameters import SimulationParameters
 from testbed.interconnect.patterns import build_pattern
 from tests.helpers.injected_messages import messages
 from tests.oracles.interconnect import simulate

@@ -23,7 +23,8 @@ from testbed.interconnect.engine_inputs import build_settings
 from testbed.interconnect.ft_drb import source_steps
 from testbed.interconnect.ft_drb.escape_steps import escape_path, measure_path
 from testbed.interconnect.ft_drb.source_state import build_state, count_events
-from testbed.interconnect.parameters import FtDrbOptions, SimulationParameters
+from testbed.interconnect.options import FtDrbOptions
+from testbed.interconnect.parameters import SimulationParameters
 from testbed.interconnect.static_paths import NONE, Paths, build_paths, compact_routes, links_between, next_link
 from tests.oracles.interconnect.ft_drb_paths import Escape, RoutingMap
 from tests.oracles.interconnect.ft_drb_source import COUNTED, Source
@@ -414,14 +415,14 @@ def test_both_engines_sources_decide_alike(
 @pytest.mark.parametrize(
     ("wrong", "words"),
     [
-        ({"paths": 0}, "paths 0; give 1 to"),
+        ({"paths": 0}, "paths 0: give a whole number, 1 to 64"),
         ({"paths": 2, "first_paths": 3}, "first_paths 3; give 1 to 2"),
         ({"notifications": 0}, "notifications 0"),
-        ({"threshold": 0}, "above 0"),
+        ({"threshold": 0}, "threshold 0: give a number, more than 0"),
         ({"tolerance": 1.5}, "below 1"),
-        ({"averaging": 0}, "averaging 0; give 1 to"),
-        ({"marking": "never"}, "ack or clock or hybrid"),
-        ({"notifier": "nobody"}, "router or destination"),
+        ({"averaging": 0}, "averaging 0: give a whole number, 1 to 1000"),
+        ({"marking": "never"}, "choose from ack, clock, hybrid"),
+        ({"notifier": "nobody"}, "choose from router, destination"),
     ],
 )
 def test_impossible_options_are_refused(wrong: dict[str, Any], words: str) -> None:

@@ -17,7 +17,8 @@ from testbed.interconnect.compiled.kernel_state import build_state, build_tables
 from testbed.interconnect.engine_inputs import EngineInputs, Recording, build_inputs
 from testbed.interconnect.injection import InjectionProcess, build_injections, burst_at, merge
 from testbed.interconnect.network_model import build_model
-from testbed.interconnect.parameters import NacOptions, SimulationParameters
+from testbed.interconnect.options import NacOptions
+from testbed.interconnect.parameters import SimulationParameters
 from testbed.interconnect.patterns import build_pattern
 from testbed.interconnect.results import Outcome, Simulation, summarize
 from testbed.interconnect.traffic_files import read_messages

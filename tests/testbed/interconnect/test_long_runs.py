@@ -13,7 +13,8 @@ from testbed.faults.fault import Fault
 from testbed.interconnect.compiled import stretches
 from testbed.interconnect.engine_inputs import Recording
 from testbed.interconnect.injection import InjectionProcess, build_injections
-from testbed.interconnect.parameters import FtDrbOptions, SimulationParameters
+from testbed.interconnect.options import FtDrbOptions
+from testbed.interconnect.parameters import SimulationParameters
 from testbed.interconnect.patterns import build_pattern
 from tests.helpers.injected_messages import messages
 from tests.oracles.interconnect import simulate

@@ -18,14 +18,8 @@ from testbed.faults.cable_faults import cable_fault, random_faults, switch_cable
 from testbed.interconnect import static_paths
 from testbed.interconnect.engine_inputs import Recording
 from testbed.interconnect.injection import InjectionProcess, Injections, build_injections
-from testbed.interconnect.parameters import (
-    FLIT_CYCLE_S,
-    HOP_MODELS,
-    FtDrbOptions,
-    HopModel,
-    NacOptions,
-    SimulationParameters,
-)
+from testbed.interconnect.options import FtDrbOptions, NacOptions
+from testbed.interconnect.parameters import FLIT_CYCLE_S, HOP_MODELS, HopModel, SimulationParameters
 from testbed.interconnect.patterns import build_pattern
 from testbed.interconnect.results import Simulation
 from tests.oracles.interconnect import simulate

@@ -14,7 +14,8 @@ from testbed.errors import InputError
 from testbed.interconnect.engine_inputs import build_settings
 from testbed.interconnect.ft_drb.source_state import build_state
 from testbed.interconnect.ft_drb.source_steps import draw_path, size_metapath
-from testbed.interconnect.parameters import FtDrbOptions, SimulationParameters
+from testbed.interconnect.options import FtDrbOptions
+from testbed.interconnect.parameters import SimulationParameters
 from testbed.interconnect.static_paths import build_paths
 from testbed.metapath.known_paths import cable_number, known_paths
 from testbed.metapath.metapaths import (

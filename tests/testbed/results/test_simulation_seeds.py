@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from testbed.errors import InputError
-from testbed.interconnect.experiment import Experiment
 from testbed.interconnect.parameters import SimulationParameters
+from testbed.interconnect.plan import Experiment
 from testbed.results import simulation_seeds
 from testbed.results.simulation_seeds import run_seeds
 from topologies import load_network

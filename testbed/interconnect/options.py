@@ -1,0 +1,274 @@
+"""What routers, NAC and FT-DRB can be told, for the command and the library: each option with its bounds, in bytes,
+bits a second and seconds."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from testbed.errors import InputError
+from testbed.model.options import kinds
+from testbed.model.options.option import ENDS, ROUTED, SENT, Only, nested, option, options
+
+MAX_S = 1000.0
+"""Of a run. Some 50 bytes of memory a message are needed."""
+MAX_TIMER_S = 10.0
+"""Of a timer of routers: the compiled engine's event keys have room for 21.9 s (``compiled/stretches.py``)."""
+_BELOW_1_S = replace(kinds.short, below=True)
+_LASTING = kinds.times(0, MAX_S, above=True)
+WITH_NAC = "NAC (with --deadlock nac)"
+NAC = Only(when=lambda a: a.deadlock == "nac", needs="--deadlock nac")
+
+
+@options
+class NacOptions:
+    """Where the description of NAC (Zarza 2011, section 4.2) is open; the numbers in brackets are those of
+    docs/workloads/interconnect.md.
+
+    ``retry_s``: None: (n + 1) t_f on a ring of n, 4 k t_f on a torus of side k (8). ``repeat_when_full``: (4).
+    ``own_request``: (5); without it, the input waits behind the avoidance buffer. ``reserve``: kept until it is used
+    (6). ``stop_local``: (4.2.1). ``recovery_run``: (4.2.3); without it only the router that identified the cycle
+    moves a packet. ``slack``: the variant of condition 4.1 in section 4.3. ``strict_slot``: (17); without it the next
+    packet may move in behind the head. ``stop_output``: closed to every input until the blocked one is blocked no
+    more (21). ``identify_anew``: (22); without it the signal follows the path that the first identification recorded.
+    ``ask_anew``: (23). Raises InputError for values out of range.
+    """
+
+    control_s: float = option(
+        default="3.975e-7",
+        kind=_BELOW_1_S,
+        flag="--control",
+        metavar="S",
+        help="t_f, a control packet's hop (default {default})",
+    )
+    retry_s: float | None = option(
+        default=None,
+        kind=_BELOW_1_S,
+        flag="--retry",
+        metavar="S",
+        help="until a blocked router identifies itself again (default (n + 1) t_f on a ring of n, 4 k t_f on a "
+        "k-torus)",
+    )
+    repeat_when_full: bool = option(
+        default=True, help="repeat identification packets while the avoidance buffer is full (default yes)"
+    )
+    own_request: bool = option(default=True, help="the avoidance buffer asks the crossbar for itself (default yes)")
+    reserve: bool = option(default=True, help="a freed slot is kept for the cycle (default yes)")
+    stop_local: bool = option(
+        default=True, help="local injection stops while a router is blocked or recovering (default yes)"
+    )
+    recovery_run: bool = option(default=True, help="the recovery signal goes round the cycle (default yes)")
+    slack: int = option(
+        default=0,
+        kind=kinds.packets_of_slack,
+        metavar="N",
+        help="act N packets before a buffer is full, the variant of 4.3 (default {default})",
+    )
+    strict_slot: bool = option(
+        default=False,
+        negated=True,
+        help="the avoidance buffer is in use until the tail of its packet has left (default no)",
+    )
+    stop_output: bool = option(
+        default=False,
+        negated=True,
+        help="an output that a blocked input asks for is closed from detection on (stop_st, 4.2.1) (default no)",
+    )
+    identify_anew: bool = option(
+        default=False,
+        negated=True,
+        help="each router that the recovery signal reaches identifies the cycle by itself (4.2.3) (default no)",
+    )
+    ask_anew: bool = option(
+        default=False,
+        negated=True,
+        help="when a cable fails or works again, heads of inputs leave out their escape paths (not in the "
+        "document) (default no)",
+    )
+
+    def __post_init__(self) -> None:
+        if self.retry_s is not None and self.retry_s < self.control_s:
+            raise InputError(f"nac: retry_s {self.retry_s}; give control_s ({self.control_s:g}) or more, below 1")
+        if self.stop_output and self.slack:
+            raise InputError(f"nac: stop_output with slack {self.slack}; the slack would never be used: give 0")
+        if self.identify_anew and not self.reserve:
+            raise InputError(
+                "nac: identify_anew without reserve; the freed slot would be gone before the cycle is known"
+            )
+
+
+@options
+class FtDrbOptions:
+    """FT-DRB's parameters with the defaults of Zarza 2011, and the design alternatives of its section 3.6.
+
+    ``paths``: multistep paths of a metapath. ``marking``: Table 3.2. ``probing``: Table 3.1, of the minimal path
+    while it has a permanent failure. ``probes``: "synthetic" is a packet of ``ack_bytes``, whose ACK clears failures
+    and tells no latency (3.6.2). ``notifier``: the "router" that meets the failure, or the "destination", by an error
+    flag in the packet. ``link_up``: the "router" tells those that it notified. ``reuse_notifications``,
+    ``notify_queued``: the two improvements of 3.6.1. ``threshold``: of the pair's minimal path. ``hysteresis``: none
+    comes or goes before all in use have told their latency anew either; without it a path that came goes again with
+    the next ACK. ``ack_buffers``: in "shared" ones (3.1) each takes a message's slot. ``header_bytes``: what the
+    multiple header adds (Figure 3.12), which takes time in whole flits. ``always``: Algorithm 3.3 for every pair, as
+    the document has it; without it only for those with a failure on their minimal path. Raises InputError for values
+    out of range.
+    """
+
+    paths: int = option(
+        default=4, kind=kinds.simulated_paths, metavar="N", help="most alternative paths of a pair (default {default})"
+    )
+    first_paths: int = option(
+        default=1, kind=kinds.simulated_paths, metavar="N", help="paths that a metapath starts with (default {default})"
+    )
+    marking: str = option(
+        default="ack",
+        choices=("ack", "clock", "hybrid"),
+        help="a link is permanent after notifications in a row (default), after a time without a latency ACK, or "
+        "either",
+    )
+    notifications: int = option(
+        default=5, kind=kinds.occurrences, metavar="N", help="in a row, that mark a link (default {default})"
+    )
+    marking_s: float = option(
+        default=0.05,
+        kind=kinds.short,
+        flag="--marking-time",
+        metavar="S",
+        help="of marking by clock (default {default})",
+    )
+    probing: str = option(
+        default="request",
+        choices=("request", "clock", "hybrid"),
+        help="marked paths are tried by one in so many messages (default), every so long, or either",
+    )
+    probe_every: int = option(
+        default=100, kind=kinds.simulated_interval, metavar="N", help="one in N messages (default {default})"
+    )
+    probe_s: float = option(
+        default=0.05, kind=kinds.short, flag="--probe-time", metavar="S", help="of probing by clock (default {default})"
+    )
+    probes: str = option(
+        default="message",
+        choices=("message", "synthetic"),
+        help="the message itself tries the marked path (default), or a small packet beside it",
+    )
+    notifier: str = option(
+        default="router",
+        choices=("router", "destination"),
+        help="who tells the source of a failure (default {default})",
+    )
+    link_up: str = option(
+        default="probe",
+        choices=("probe", "router"),
+        help="who finds that a link is mended: probes (default) or its router",
+    )
+    reuse_notifications: bool = option(default=False, help="hosts on a notification's way learn from it")
+    notify_queued: bool = option(default=False, help="notify the sources of all that waits for a failed link")
+    threshold: float = option(
+        default="4",
+        kind=kinds.times_zero_load,
+        metavar="X",
+        help="Thl over the zero-load latency of the pair (default {default})",
+    )
+    tolerance: float = option(default=0.25, kind=kinds.share, metavar="X", help="Tol over Thl (default {default})")
+    averaging: int = option(
+        default=8,
+        kind=kinds.whole(1, 1000),
+        metavar="N",
+        help="a latency moves its path's mean by 1/N (default {default})",
+    )
+    hysteresis: bool = option(
+        default=True,
+        help="give a path up only where those left are below Thl - Tol without it (default yes; no: Algorithm "
+        "3.3 to the letter)",
+    )
+    ack_bytes: int = option(
+        default=64, kind=kinds.bytes_up_to(65535), metavar="B", help="of every ACK (default {default})"
+    )
+    ack_buffers: str = option(
+        default="own", choices=("own", "shared"), help="ACKs have buffers of their own (default), or wait with messages"
+    )
+    header_bytes: int = option(
+        default=0,
+        kind=replace(kinds.bytes_up_to(255), least=0),
+        metavar="B",
+        help="that FT-DRB's header adds to every message (default {default})",
+    )
+    always: bool = option(default=True, flag="--always-metapaths", help="for pairs without failures too (default yes)")
+    hop_cap_diameters: int = option(
+        default=16,
+        kind=kinds.diameters,
+        flag="--hop-cap",
+        metavar="N",
+        help="diameters that make a livelock (default {default})",
+    )
+
+    def __post_init__(self) -> None:
+        if self.first_paths > self.paths:
+            raise InputError(f"ft-drb: first_paths {self.first_paths}; give 1 to {self.paths}")
+
+
+@options
+class RouterOptions:
+    """What routers are made of, in bytes, bits a second and seconds.
+
+    ``model``: a name of HOP_MODELS. ``buffer_bytes``: of every virtual channel of every input (and output, where the
+    model has them), and of the separate buffers for FT-DRB's ACKs; a packet takes a slot of ``packet_bytes``.
+    """
+
+    model: str = option(
+        default="booksim",
+        choices=("booksim", "thesis"),
+        group=ROUTED,
+        help="delays and buffers of a hop (default {default})",
+    )
+    deadlock: str = option(
+        default="none",
+        choices=("none", "nac", "virtual-channels", "bubble", "disha"),
+        group=ROUTED,
+        help="how deadlocks are avoided, or recovered from",
+    )
+    virtual_channels: int | None = option(
+        default=None,
+        kind=kinds.virtual_channels,
+        group=ROUTED,
+        metavar="N",
+        help="of every link (default 2 with a dateline, else 1)",
+    )
+    link_bps: float = option(
+        default="2e9",
+        kind=replace(kinds.rate_bps, least=1e3, most=1e13, above=False),
+        group=ENDS,
+        metavar="BPS",
+        help="of every link (default {default})",
+    )
+    packet_bytes: int = option(
+        default=2048, kind=kinds.bytes_up_to(10**9), group=SENT, metavar="B", help="default {default}"
+    )
+    buffer_bytes: int = option(
+        default=4096,
+        kind=kinds.bytes_up_to(10**9),
+        group=ROUTED,
+        metavar="B",
+        help="of every (virtual) channel (default {default})",
+    )
+    arbitration: str = option(default="round-robin", choices=("round-robin", "fifo"), group=ROUTED)
+    timeout_s: float = option(
+        default=1e-4,
+        kind=kinds.times(0, MAX_TIMER_S, above=True),
+        listed=False,
+        help='the first packet of an input waits so long before it is taken for deadlocked ("disha")',
+    )
+    watchdog_s: float = option(
+        default=0.01, kind=_LASTING, listed=False, help="so long without a packet having moved counts as no progress"
+    )
+    drain_s: float = option(
+        default=1.0,
+        kind=_LASTING,
+        listed=False,
+        help="so long after the last message packets may still arrive; what has not arrived then is undelivered",
+    )
+    ft_drb: FtDrbOptions = nested(
+        default_factory=FtDrbOptions,
+        group="FT-DRB (with --routing ft-drb)",
+        only=(Only(when=lambda a: a.routing == "ft-drb", needs="--routing ft-drb"),),
+    )
+    nac: NacOptions = nested(default_factory=NacOptions, prefix="--nac-", group=WITH_NAC, only=(NAC,))

@@ -1,0 +1,2 @@
+"""Packets through routers with finite buffers as a workload: what is asked of the router simulator, in virtual time
+only."""

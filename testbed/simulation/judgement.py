@@ -1,0 +1,109 @@
+"""The verdict on a simulation's rows, and what ``testbed simulate --json`` prints."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from testbed.interconnect.plan import Experiment, SimulationPlan, load_of
+from testbed.model.samples import half_width
+from testbed.model.verdict import Check, Verdict
+
+OF_MESSAGES = ("messages", "transfers", "frames")
+"""Keys of a traffic file; a format of other programs adds its own."""
+
+
+def simulation_document(plan: SimulationPlan, rows: Sequence[Mapping[str, Any]], verdict: Verdict) -> dict[str, Any]:
+    """What ``testbed simulate --json`` prints; of a sweep, each load's means stand under ``loads``."""
+    document = _document(plan.experiment, rows, verdict)
+    if plan.sweep:  # a mean over loads means nothing
+        names = ("mean_latency_s", "mean_latency_interval_s", "network_latency_s", "network_latency_interval_s")
+        document |= dict.fromkeys((*names, "throughput", "throughput_interval", "rate_packets_per_s"))
+        document["loads"] = [_load(one, rows) for one in plan.sweep]
+    return document
+
+
+def _load(experiment: Experiment, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """One load of a sweep: its means over the seeds."""
+    load = load_of(experiment)
+    own = [row for row in rows if row["load"] == load]
+    found = _document(experiment, own, judge_runs(own))
+    names = ("mean_latency_s", "mean_latency_interval_s", "throughput", "throughput_interval", "deadlocked")
+    return {"load": load} | {name: found[name] for name in names}
+
+
+def _document(experiment: Experiment, rows: Sequence[Mapping[str, Any]], verdict: Verdict) -> dict[str, Any]:
+    """Means over the seeds with half their 95 % confidence intervals, every seed's row, what was read of the trace
+    of failures, and what another program's file of traffic said besides its messages."""
+    latency, latency_half = _mean(rows, "mean_latency_s")
+    network_latency, network_half = _mean(rows, "network_latency_s")
+    throughput, throughput_half = _mean(rows, "throughput")
+    return {
+        "network": experiment.network.name,
+        "pattern": experiment.pattern,
+        "model": experiment.parameters.model,
+        "routing": experiment.parameters.routing,
+        "deadlock_avoidance": experiment.parameters.deadlock,
+        "rate_packets_per_s": experiment.rate_per_s,
+        "duration_s": experiment.duration_s,
+        "warm_up_s": experiment.warm_up_s,
+        "mean_latency_s": latency,
+        "mean_latency_interval_s": latency_half,
+        "network_latency_s": network_latency,
+        "network_latency_interval_s": network_half,
+        "throughput": throughput,
+        "throughput_interval": throughput_half,
+        "trace": _trace(experiment),
+        "sent": sum(row["sent"] for row in rows),
+        "received": sum(row["received"] for row in rows),
+        "deadlocked": any(row["deadlocked"] for row in rows),
+        "packet_hops": sum(row["packet_hops"] for row in rows),
+        "per_seed": list(rows),
+        "verdict": dict(verdict.to_json()),
+        **{name: value for name, value in (experiment.traffic or {}).items() if name not in OF_MESSAGES},
+    }
+
+
+def _trace(experiment: Experiment) -> dict[str, Any] | None:
+    """What was read of the trace of failures."""
+    if experiment.trace is None:
+        return None
+    names = ("system", "rule", "span_s")
+    return {name: getattr(experiment.trace, name) for name in names} | {
+        "failures": len(experiment.trace.failures),
+        "bad_rows": list(experiment.trace.bad_rows),
+    }
+
+
+def _mean(rows: Sequence[Mapping[str, Any]], name: str) -> tuple[float | None, float | None]:
+    """Mean over seeds and half its 95 % confidence interval (None where there is none)."""
+    values = [row[name] for row in rows if row[name] is not None]
+    if not values:
+        return None, None
+    return statistics.fmean(values), half_width(values) if len(values) > 1 else None
+
+
+def judge_runs(rows: Sequence[Mapping[str, Any]]) -> Verdict:
+    """Every message made is delivered (conservation), nothing deadlocks, no packet circles; of no message, or, at
+    some load, none that was measured between warm-up and end, a run cannot tell."""
+    sent, received = sum(row["sent"] for row in rows), sum(row["received"] for row in rows)
+    stuck = [row["seed"] for row in rows if row["deadlocked"]]
+    circling = sum(row["livelocked"] for row in rows)
+    late = sum(row["sent"] - row["received"] for row in rows if row["stopped"] == "out-of-time")
+    loads = {row["load"] for row in rows}
+    measured = min((sum(row["measured"] for row in rows if row["load"] == load) for load in loads), default=0)
+    conserved = Check.equal(
+        "sent = received", float(sent), float(received), key="conservation",
+        detail=f"{late} still under way when the time to drain was over" if late else "",
+    )  # fmt: skip
+    deadlocks = Check.equal(
+        "runs that deadlock", 0.0, float(len(stuck)), key="deadlocks",
+        detail=f"seeds {', '.join(map(str, stuck[:10]))}" if stuck else "",
+    )  # fmt: skip
+    checks = (
+        conserved.of(measured) if conserved.passed else conserved,
+        deadlocks.of(sent),
+        Check.equal("packets beyond the hop cap", 0.0, float(circling), key="hop-cap").of(sent),
+    )
+    return Verdict(checks=checks)

@@ -1,0 +1,169 @@
+"""What is simulated, and how, for the command and the library: the options of routers, and those of messages,
+failures and seeds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from testbed.errors import InputError
+from testbed.interconnect.options import NAC, WITH_NAC, RouterOptions
+from testbed.model.naming.networks import NetworkLike
+from testbed.model.options import kinds
+from testbed.model.options.option import FAULTS, ROUTED, RUN, SENT, Only, option, options
+
+if TYPE_CHECKING:
+    from testbed.faults.failure_traces import FailureTrace
+
+_MADE = Only(when=lambda a: a.traffic is None, needs="messages made by a pattern, without --traffic")
+_TRACED = Only(when=lambda a: "trace:" in (a.faults or ""), needs="--faults trace:FILE")
+
+
+@options
+class SimulationOptions(RouterOptions):
+    """What is simulated; see ``Experiment``. ``traffic``: a file, or its document; ``trace``: failures of a machine
+    that were read before; ``timeline``: rows carry so many of NAC's events."""
+
+    network: NetworkLike = option(
+        kw_only=False,
+        positional=True,
+        metavar="NETWORK",
+        help="a catalogue name (torus:8x8, ring:8, fat-tree:4,3, ...) or a file",
+    )
+    pattern: str = option(
+        default="uniform",
+        group=SENT,
+        only=(_MADE,),
+        help="uniform (default), bit-reversal, shuffle, butterfly, transpose, complement, tornado, scatter, gather",
+    )
+    traffic: Mapping[str, Any] | str | None = option(
+        default=None,
+        group=SENT,
+        metavar="FILE",
+        help='messages or a schedule instead: {"messages": [...]}, {"transfers": ...} or {"frames": ...}; NAME.et: a '
+        "Chakra trace (NAME.0.et, NAME.1.et, ... or .et.json), whose messages wait for each other",
+    )
+    rate: float = option(
+        default=0.1,
+        kw_only=False,
+        kind=kinds.sending_rate,
+        group=SENT,
+        only=(_MADE, Only(when=lambda a: not a.rates, needs="one rate, without --rates")),
+        help="of every sender, on average (default {default})",
+    )
+    rates: Sequence[float] | str | None = option(
+        default=None,
+        group=SENT,
+        metavar="A:B:STEP",
+        only=(
+            Only(
+                when=lambda a: a.traffic is None and a.nac_timeline is None,
+                needs="a pattern without --traffic and --nac-timeline",
+            ),
+        ),
+        help="one after another instead, as in 0.1:0.9:0.1; drawn over the load",
+    )
+    rate_unit: str = option(
+        default="fraction",
+        choices=("fraction", "packets/s"),
+        group=SENT,
+        only=(_MADE,),
+        help="of a link, or packets a second",
+    )
+    injection: str = option(
+        default="poisson",
+        choices=("poisson", "periodic", "burst"),
+        group=SENT,
+        only=(_MADE,),
+        help="when messages are made",
+    )
+    burst: int = option(
+        default=1,
+        kind=kinds.count,
+        group=SENT,
+        metavar="N",
+        only=(_MADE, Only(when=lambda a: a.injection == "burst", needs="--injection burst")),
+        help="messages a burst (with --injection burst)",
+    )
+    in_phase: bool = option(
+        default=False,
+        group=SENT,
+        only=(_MADE, Only(when=lambda a: a.injection != "poisson", needs="--injection periodic or burst")),
+        help="all senders at the same moments (periodic and burst)",
+    )
+    duration_s: float | None = option(
+        default=None,
+        kind=kinds.simulated,
+        flag="--duration",
+        group=SENT,
+        metavar="S",
+        help="how long messages are generated (default: about 1500 messages per node, at most 1 s)",
+    )
+    warm_up_s: float | None = option(
+        default=None,
+        kind=kinds.warm_up,
+        flag="--warm-up",
+        group=SENT,
+        metavar="S",
+        help="messages made before do not count (default: a fifth of the duration)",
+    )
+    routing: str | None = option(
+        default=None,
+        group=ROUTED,
+        help="dor, d-mod-k, nca, table, shortest-path, ft-drb, up-down, odd-even, minimal-adaptive, dateline, "
+        "distance-classes, valiant, ugal or a plug-in's (default: the network's own)",
+    )
+    faults: str | None = option(
+        default=None,
+        group=FAULTS,
+        metavar="none|LIST",
+        help="commas between: s0_0-s0_1@0.1-0.2 (down from, up at, seconds; for ever without), random:N, "
+        "transient:N, intermittent:N, line:N, square:N, L:N, U:N (legs of N links), or trace:FILE (an LANL, FTA "
+        "or PNNL table, plain or .gz)",
+    )
+    trace_system: str | None = option(
+        default=None,
+        group=FAULTS,
+        metavar="NAME",
+        only=(_TRACED,),
+        help="whose failures of the table are meant (LANL, FTA)",
+    )
+    trace_rule: str | None = option(
+        default=None,
+        group=FAULTS,
+        only=(_TRACED,),
+        help="which rows of an LANL table count: interconnect-hardware (default), network-column, either",
+    )
+    trace_permanent: bool = option(
+        default=False, group=FAULTS, only=(_TRACED,), help="no failure of the trace is mended"
+    )
+    skip_bad_rows: bool = option(
+        default=False,
+        group=FAULTS,
+        only=(_TRACED,),
+        help="skip rows of the trace that cannot be read; they are counted",
+    )
+    trace: FailureTrace | None = option(default=None, listed=False)
+    timeline: int = option(default=0, listed=False)
+    seed: int = option(default=1, kind=kinds.seed, group=RUN, help="first seed (default {default})")
+    seeds: int = option(
+        default=1, kind=kinds.some, group=RUN, metavar="N", help="runs, seeds one after another (default {default})"
+    )
+
+
+@options
+class TimelineOptions:
+    """What a run of the command writes besides."""
+
+    nac_timeline: Path | None = option(
+        default=None,
+        group=WITH_NAC,
+        metavar="FILE",
+        only=(NAC,),
+        help="write every identification, move and recovery as CSV (the first 100000 of each run)",
+    )
+
+    def __post_init__(self) -> None:
+        if self.nac_timeline is not None and not self.nac_timeline.parent.is_dir():
+            raise InputError(f"--nac-timeline {self.nac_timeline}: no such directory; give a file in one that exists")

@@ -1,0 +1,176 @@
+"""Packets through routers with finite buffers and credits, with NAC, virtual channels or no deadlock avoidance, seed
+after seed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from testbed.interconnect.plan import SimulationPlan, load_of
+from testbed.model.options.planner import planner
+from testbed.model.progress import Progress, Reading, ReportProgress
+from testbed.model.workload import How, Judgement, Workload
+from testbed.simulation.options import SimulationOptions, TimelineOptions
+
+DESCRIPTION = (
+    "Simulate an interconnection network: virtual cut-through routers with finite buffers and credits, on tori, "
+    "meshes, rings, fat trees or any other network. Packets move by dimension order, d-mod-k, random ways up a fat "
+    "tree (nca), a table or FT-DRB; deadlocks are avoided by NAC, by virtual channels with a dateline, or not at all "
+    "(then a watchdog reports them). docs/workloads/interconnect.md has the models of a hop."
+)
+Rows = tuple[dict[str, Any], ...]
+TIMELINE_EVENTS = 100_000
+
+
+def _build(asked: SimulationOptions) -> SimulationPlan:
+    from testbed.simulation.planning import build_simulation
+
+    return build_simulation(asked)
+
+
+def _carry(plan: SimulationPlan, how: How, report_progress: ReportProgress | None) -> Rows:
+    """A row a seed and load. A command runs the seeds of a load over the machine's cores, the library one after
+    another here."""
+    from testbed.results.simulation_seeds import run_seeds
+
+    timeline = None if how.options is None else how.options.nac_timeline
+    loads = plan.sweep or (plan.experiment,)
+    if timeline is not None:
+        loads = tuple(replace(one, timeline=TIMELINE_EVENTS) for one in loads)
+    shares = [plan.seeds] if how.results is not None else [(seed,) for seed in plan.seeds]
+    parts = [(one, seeds) for one in loads for seeds in shares]
+    rows: list[dict[str, Any]] = []
+    for number, (one, seeds) in enumerate(parts):
+        if report_progress is not None:
+            words = f"load {load_of(one):.3g}, " + (f"seed {seeds[0]}" if len(seeds) == 1 else f"{len(seeds)} seeds")
+            reading = Reading(figures=_reading(rows))
+            report_progress(Progress(done_s=number, total_s=len(parts), doing=words, reading=reading))
+        rows += run_seeds(one, seeds)
+    if timeline is not None:
+        _write_timeline(timeline, rows)
+    return tuple(rows)
+
+
+def _reading(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    """Of the last row, as a live page shows them."""
+    if not rows or rows[-1]["mean_latency_s"] is None:
+        return {}
+    last = rows[-1]
+    names = {f"Latency at load {last['load']:.3g}, us": 1e6 * last["mean_latency_s"], "Throughput": last["throughput"]}
+    return {name: float(value) for name, value in names.items()}
+
+
+def _write_timeline(path: Path, rows: Sequence[dict[str, Any]]) -> None:
+    """A line an event; the events leave the rows, which go on to the report."""
+    from topologies.files.formats import write_whole
+
+    lines = ["seed,time_s,event,router,input_link\n"]
+    for row in rows:
+        for time_s, event, router, link in row.pop("nac_timeline"):
+            lines.append(f"{row['seed']},{time_s:.11f},{event},{router},{link}\n")
+    write_whole(path, "".join(lines).encode())
+
+
+def _judge(plan: SimulationPlan, rows: Rows) -> Judgement:
+    from testbed.simulation.judgement import judge_runs, simulation_document
+
+    verdict = judge_runs(rows)
+    return Judgement(verdict=verdict, document=simulation_document(plan, rows, verdict), rows=rows)
+
+
+def _view(plan: SimulationPlan) -> tuple[str, Callable[[], Any]]:
+    from testbed.live.scenes import network_scene
+
+    one = plan.experiment
+    title = f"{one.network.name}: {one.pattern}, deadlock avoidance {one.parameters.deadlock}"
+    return "simulate", partial(network_scene, title, one.network, {})
+
+
+def _figures(rows: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+    from testbed.interconnect.figures import simulation_figures
+
+    return simulation_figures(rows)
+
+
+def _shown(document: Mapping[str, Any]) -> Iterator[str]:
+    loads, latency, trace = document.get("loads"), document["mean_latency_s"], document["trace"]
+    asked = f"{document['rate_packets_per_s'] or 0:.6g} packets/s a node for {document['duration_s']:g} s"
+    if loads:
+        asked = f"loads {loads[0]['load']:g} to {loads[-1]['load']:g}"
+    yield (
+        f"{document['network']}, {document['pattern']}, {document['routing']}, "
+        f"deadlock avoidance {document['deadlock_avoidance']}, model {document['model']}: {asked}"
+    )
+    if trace is not None:
+        yield (
+            f"trace of {trace['system']}: {trace['failures']} failures in {trace['span_s'] / 86400:.0f} days "
+            f"(rule: {trace['rule']}), {_skipped(trace['bad_rows'])}"
+        )
+    yield from _table(document["per_seed"], with_load=bool(loads))
+    if latency is not None:
+        half = document["mean_latency_interval_s"]
+        spread = "" if half is None else f" +- {1e6 * half:.3f}"
+        yield f"mean latency {1e6 * latency:.3f}{spread} us, source queue included"
+
+
+def _skipped(rows: Sequence[int]) -> str:
+    if not rows:
+        return "no row skipped"
+    named = ", ".join(map(str, rows[:5])) + (", ..." if len(rows) > 5 else "")
+    return f"{len(rows)} bad row{'s' if len(rows) > 1 else ''} skipped ({named})"
+
+
+def _table(rows: Sequence[Mapping[str, Any]], *, with_load: bool) -> Iterator[str]:
+    """A line a row, its columns below their headings."""
+
+    def written(form: str, value: float | None, factor: float = 1.0) -> str:
+        return "-" if value is None else format(factor * value, form)
+
+    def moves(nac: Mapping[str, int]) -> str:
+        return str(nac.get("moved", 0) + nac.get("recovery_moved", 0)) if nac else "-"
+
+    columns: dict[str, Callable[[Mapping[str, Any]], str]] = {
+        "load": lambda row: f"{row['load']:.3g}",
+        "seed": lambda row: str(row["seed"]),
+        "sent": lambda row: str(row["sent"]),
+        "received": lambda row: str(row["received"]),
+        "latency us": lambda row: written(".3f", row["mean_latency_s"], 1e6),
+        "in the network us": lambda row: written(".3f", row["network_latency_s"], 1e6),
+        "throughput": lambda row: f"{row['throughput']:.3f}",
+        "deadlock at s": lambda row: written(".6f", row["deadlocked_at_s"]),
+        "NAC moves": lambda row: moves(row["nac"]),
+    }
+    headings = [name for name in columns if with_load or name != "load"]
+    cells = [headings, *([columns[name](row) for name in headings] for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    for line in cells:
+        yield "  ".join(cell.rjust(width) for cell, width in zip(line, widths, strict=True))
+
+
+def _small() -> SimulationPlan:
+    return simulation_plan("mesh:3x3", 0.1, duration_s=0.001)
+
+
+simulation_plan = planner(
+    "simulation_plan", "Routers with finite buffers in virtual time, seed after seed.", SimulationOptions, _build
+)
+SIMULATION = Workload(
+    name="simulation",
+    title="Routers with finite buffers",
+    description=DESCRIPTION,
+    command="testbed simulate torus:8x8 --rates 0.1:0.5:0.1 --deadlock nac",
+    plan=SimulationPlan,
+    options=SimulationOptions,
+    run_options=TimelineOptions,
+    build=_build,
+    carry=_carry,
+    virtual=True,
+    judge=_judge,
+    view=_view,
+    figures=_figures,
+    shown=_shown,
+    example=_small,
+)
