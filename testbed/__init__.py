@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from testbed.api.data_frames import data_frame
     from testbed.api.plans import (
-        bulk_plan,
         campaign_plan,
         metapath_plan,
         mobility_plan,
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
     from testbed.api.runs import run
     from testbed.api.session import Session, session
     from testbed.api.values import block_size, network, route, schedule, traffic
+    from testbed.bulk.workload import bulk_plan
     from testbed.download.workload import download_plan
     from testbed.simulation.workload import simulation_plan
 
@@ -38,7 +38,7 @@ _HOMES = {
     "schedule": "api.values",
     "block_size": "api.values",
     "stream_plan": "api.plans",
-    "bulk_plan": "api.plans",
+    "bulk_plan": "bulk.workload",
     "download_plan": "download.workload",
     "metapath_plan": "api.plans",
     "mobility_plan": "api.plans",

@@ -7,8 +7,6 @@ of the study says something of the whole, and a later run adds to it.
 
 from __future__ import annotations
 
-import time
-from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
@@ -82,11 +80,10 @@ def points(quick: bool, seed: int, options: Options = Options()) -> Points:
 
 def measure(point: Row) -> Results:
     """Every order of this repetition over circuits, one after the other, on one network."""
-    from testbed.bulk.session import open_bulk_fabric
+    from testbed.bulk.emulated.fabric import EmulatedBulkFabric
 
     found: Results = {}
-    with ExitStack() as stack:
-        fabric = open_bulk_fabric("emulation", stack)
+    with EmulatedBulkFabric() as fabric:
         for method in METHODS:
             if method == "liquid" and point["repetition"] > LIQUID_REPETITIONS:
                 continue
@@ -99,25 +96,24 @@ def measure(point: Row) -> Results:
 
 def measured_order(point: Row, method: str, fabric: Any) -> Results:
     """One order on a fabric. Raises InvalidRunError where the machine could not keep up in any of three attempts."""
-    from testbed.bulk.planning import BulkOptions
-    from testbed.bulk.session import plan_sides, run_side
+    from testbed.bulk.judgement import judge_bulk
+    from testbed.bulk.workload import bulk_plan
 
     order, barrier = METHODS[method]
     size = point["liquid_message_bytes" if method == "liquid" else "message_bytes"]
-    options = BulkOptions(method=order, message_bytes=size, barrier=barrier, seed=point["seed"])
     name = f"swiss-t1:allocation={point['allocation']}"
-    (plan,) = plan_sides(name, options, ("circuit",), now=time.monotonic)
+    plan = bulk_plan(name, method=order, message_bytes=size, barrier=barrier, seed=point["seed"])
     for attempt in range(ATTEMPTS):
-        session = run_side(fabric, plan)
-        if session.verdict.invalid is None:
+        judged = judge_bulk(plan, fabric.run(plan))
+        if judged.verdict.invalid is None:
             break
         if attempt == ATTEMPTS - 1:
-            raise InvalidRunError(session.verdict.invalid)
-    row = session.row()
+            raise InvalidRunError(judged.verdict.invalid)
+    row = judged.document
     return {
         **{f"{method}_{key}": row[key] for key in KEPT},
         f"{method}_goodput_bps": row["goodput_bps"],
-        f"{method}_failed": [check.name for check in session.verdict.checks if not check.passed],
+        f"{method}_failed": [check.name for check in judged.verdict.checks if not check.passed],
         f"{method}_attempts": attempt + 1,
         "transfers": row["transfers"],
         "liquid_links": row["liquid_links"],

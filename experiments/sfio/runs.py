@@ -63,26 +63,26 @@ def accessed(network: str, *, place: Path | None = None, **options: Any) -> Resu
 def transferred(network: str, *, free: bool = False, pairs: Pairs = (), **options: Any) -> Results:
     """Plain messages from all to all, or between ``pairs``: what the network itself carries. In the time frames of a liquid
     schedule over circuits; or ``free``, each sender's one after another, with nobody waiting for others. ``options``: of
-    BulkOptions."""
-    from contextlib import ExitStack
+    ``bulk_plan``."""
+    from testbed.bulk.emulated.fabric import EmulatedBulkFabric
+    from testbed.bulk.judgement import judge_bulk
+    from testbed.bulk.workload import bulk_plan
 
-    from testbed.bulk.planning import BulkOptions
-    from testbed.bulk.session import open_bulk_fabric, plan_sides, run_side
-
-    asked = BulkOptions(
+    plan = bulk_plan(
+        network,
+        switching="packet" if free else "circuit",
         method="round-robin" if free else "liquid",
         barrier=not free,
         pattern=tuple(pairs) or "all-to-all",
         injected=0,
         **options,
     )
-    plan = plan_sides(network, asked, ("packet" if free else "circuit",), now=time.monotonic)[0]
     for _ in range(ATTEMPTS):
-        with ExitStack() as stack:
-            session = run_side(open_bulk_fabric("emulation", stack, calibrate=False), plan)
-        if session.verdict.invalid is None:
+        with EmulatedBulkFabric(calibrate=False) as fabric:
+            judged = judge_bulk(plan, fabric.run(plan))
+        if judged.verdict.invalid is None:
             break
-    row = session.row()
+    row = judged.document
     return {
         "throughput_bps": row["throughput_bps"],
         "seconds": row["seconds"],
@@ -92,7 +92,7 @@ def transferred(network: str, *, free: bool = False, pairs: Pairs = (), **option
         "verified": row["verified"],
         "queue_drops": row["queue_drops"],
         "cpu_fraction": row["cpu_fraction"],
-        "invalid": session.verdict.invalid,
+        "invalid": judged.verdict.invalid,
         "frames": row["frames"],
         "deadlocks": row["deadlocks"],
     }

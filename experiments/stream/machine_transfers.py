@@ -5,14 +5,13 @@ from __future__ import annotations
 import statistics
 import tempfile
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from experiments.stream.several_machines import MACHINES, TRIES, judged_beside_one
-from testbed.bulk.planning import BulkOptions
-from testbed.bulk.session import open_bulk_fabric, plan_sides, run_side
+from testbed.bulk.judgement import judge_bulk
+from testbed.bulk.workload import bulk_plan
 from testbed.emulation.sandbox.sandbox import require_sandbox
 from testbed.errors import InvalidRunError
 from testbed.faults.fault import Fault
@@ -100,13 +99,15 @@ def _valid_run(point: Row, asked: MachinesRequest | None) -> tuple[_Run, int]:
 
 
 def _bulk(point: Row, asked: MachinesRequest | None) -> _Run:
-    options = BulkOptions(message_bytes=MESSAGE_BYTES, link_rate_bps=RATE_BPS, seed=point["seed"])
-    (plan,) = plan_sides(NETWORK, options, ("circuit",))
-    with ExitStack() as stack:
-        session = run_side(open_bulk_fabric("emulation", stack, machines=asked), plan)
-    row = session.row()
+    from testbed.bulk.emulated.fabric import EmulatedBulkFabric
+    from testbed.bulk.emulated.several_machines import SeveralMachinesBulk
+
+    plan = bulk_plan(NETWORK, message_bytes=MESSAGE_BYTES, link_rate_bps=RATE_BPS, seed=point["seed"])
+    with EmulatedBulkFabric() if asked is None else SeveralMachinesBulk(asked) as fabric:
+        judged = judge_bulk(plan, fabric.run(plan))
+    row = judged.document
     return _Run(
-        verdict=session.verdict,
+        verdict=judged.verdict,
         shares=[row["ratio"]],
         queue_drops=[],
         arrived=(row["messages_verified"], row["transfers"]),

@@ -16,14 +16,12 @@ from testbed.model.naming.networks import NetworkLike, known_network
 
 if TYPE_CHECKING:
     from testbed.api.options import (
-        BulkPlanOptions,
         CampaignPlanOptions,
         MetapathPlanOptions,
         MobilityPlanOptions,
         StreamOptions,
         StripingPlanOptions,
     )
-    from testbed.bulk.plan import BulkPlan, Switching
     from testbed.campaigns.description import Campaign
     from testbed.metapath.plan import MetapathPlan
     from testbed.stream.plan import StreamPlan
@@ -84,27 +82,6 @@ def metapath_plan(network: NetworkLike, source: str, sink: str, **given: Unpack[
     source_options = options.setdefault("options", MetapathOptions())
     options.setdefault("duration_s", default_duration_s(asked, rate_pps, source_options))
     return _built(lambda: MetapathPlan(network=found, source=source, sink=sink, faults=asked, **options))
-
-
-def bulk_plan(network: NetworkLike, *, switching: Switching = "circuit", **given: Unpack[BulkPlanOptions]) -> BulkPlan:
-    """Messages from every host to every other in time frames. ``options``: fields of ``BulkOptions`` (method, message_bytes,
-    link_rate_bps, barrier, pattern, routing, seed, time_limit_s, injected, faults, killed).
-
-    >>> plan = bulk_plan("crossbar:3", message_bytes=1000)
-    >>> len(plan.transfers), len(plan.frames), plan.bottleneck_load
-    (9, 3, 3)
-    """
-    options: dict[str, Any] = {**given}
-    from testbed.bulk.plan import SWITCHINGS
-    from testbed.bulk.planning import BulkOptions, build_bulk_plan
-
-    found = known_network(network)
-    if switching not in SWITCHINGS:
-        raise InputError(f"switching {switching!r}; give circuit or packet")
-    _check_names("bulk_plan", options, BulkOptions)
-    if "faults" in options:
-        options["faults"] = _faults(options["faults"], found)
-    return _built(lambda: build_bulk_plan(found, BulkOptions(**options), switching, now=time.monotonic))
 
 
 def striping_plan(

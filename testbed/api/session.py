@@ -266,7 +266,7 @@ class Session:
         InputError where links differ in capacity, or a fault of ``fail`` stands. An ``mtu`` of 9000 carries whole time frames
         where switches are in user space.
         """
-        from testbed.api.plans import bulk_plan
+        from testbed.bulk.workload import bulk_plan
 
         rates = {link.capacity_bps for link in self.network.links}
         rate = options.setdefault("link_rate_bps", min(rates))

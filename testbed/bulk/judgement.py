@@ -9,15 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from testbed.bulk.calibration import LONGER_FRAMES, machine_lag
 from testbed.bulk.measurements import BulkMeasurements
 from testbed.bulk.plan import BulkPlan
-from testbed.bulk.planning import ROUNDS
-from testbed.bulk.prediction import HEADERS_BYTES, expected_bytes, liquid_throughput_bps
+from testbed.bulk.planning import ROUNDS, frames_without_conflict
+from testbed.bulk.prediction import HEADERS_BYTES, expected_bytes, liquid_throughput_bps, predicted_ratio
 from testbed.faults.coming import came_check, fault_moments
+from testbed.machines.run_report import MachinesReport
 from testbed.model.machine.strain import StrainLimits, could_not_keep_up, why_not_kept_up
 from testbed.model.verdict import Check, Verdict
+from testbed.model.workload import Judgement
 from topologies.network import LinkId, label_of
 
 LIQUID_RATIO = 0.95
@@ -51,6 +54,70 @@ class BulkAnalysis:
     busy: Mapping[LinkId, tuple[float, ...]]
     counter_error: float
     worst_link: LinkId | None
+
+
+def judge_bulk(plan: BulkPlan, run: BulkMeasurements) -> Judgement:
+    """Verdict and figures beside what is predicted; one row has them all."""
+    analysis = analyse(plan, run, predicted_ratio(plan))
+    verdict, row = judge(plan, run, analysis), _row(plan, run, analysis)
+    return Judgement(verdict=verdict, document={**row, "verdict": dict(verdict.to_json())}, rows=(row,))
+
+
+def _row(plan: BulkPlan, run: BulkMeasurements, found: BulkAnalysis) -> dict[str, Any]:
+    """Everything that figures and tables are drawn from, JSON-ready."""
+    return {
+        "switching": plan.switching,
+        "method": plan.method,
+        "barrier": plan.barrier,
+        "fabric": run.fabric,
+        "network": plan.network.name,
+        "bytes": run.delivered * plan.message_bytes,
+        "message_bytes": plan.message_bytes,
+        "seconds": run.seconds,
+        "throughput_bps": found.throughput_bps,
+        "goodput_bps": run.goodput.alone_bps,
+        "goodput_together_bps": run.goodput.together_bps,
+        "link_rate_bps": plan.link_rate_bps,
+        "liquid_links": float(plan.liquid_links),
+        "liquid_throughput_bps": found.liquid_throughput_bps,
+        "ratio": found.ratio,
+        "predicted_ratio": found.predicted_ratio,
+        "transfers": len(plan.transfers),
+        "frames": frames_without_conflict(plan),
+        "rounds": len(plan.frames) if plan.method in ROUNDS else None,
+        "bottleneck_load": plan.bottleneck_load,
+        "verified": found.verified == len(plan.transfers),
+        "messages_verified": found.verified,
+        "deadlocks": len(run.deadlocks),
+        "injected": run.injected,
+        "dropped": sum(run.dropped.values()),
+        "queue_drops": sum(c.queue_drops for c in run.links.values()),
+        "rule_changes": run.rule_changes,
+        "slowest_change_s": run.slowest_change_s,
+        "changing_s": run.changing_s,
+        "cpu_fraction": run.cpu_fraction,
+        "failure": run.failure,
+        "frame_times_s": [list(times) for times in run.frame_times_s],
+        "bottlenecks": [label_of(link) for link in found.busy],
+        "bottleneck_busy": [[round(x, 4) for x in shares] for shares in found.busy.values()],
+        "link_loads": [
+            [label_of(k), load, run.links[k].bytes if k in run.links else 0] for k, load in plan.loads.items()
+        ],
+        "several_machines": None if run.machines is None else _of_machines(plan, run, run.machines),
+        "repeated": [plan.transfers[r.transfer].name for r in run.transfers if r.attempts > 1],
+    }
+
+
+def _of_machines(plan: BulkPlan, run: BulkMeasurements, report: MachinesReport) -> dict[str, Any]:
+    """``seconds`` is right to within ``seconds_uncertainty_s``; ``messages_undecided``: done so near to a fault's beginning or end
+    that the clocks cannot tell on which side."""
+    moments = [moment_s for fault in plan.faults for moment_s in (fault.start_s, fault.stop_s)]
+    done = [record.done_s for record in run.transfers if record.done_s is not None]
+    return {
+        **report.to_json(),
+        "seconds_uncertainty_s": report.uncertainty_s,
+        "messages_undecided": report.undecided(done, moments),
+    }
 
 
 def analyse(plan: BulkPlan, run: BulkMeasurements, predicted_ratio: float) -> BulkAnalysis:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
 from dataclasses import dataclass
 
-from testbed.bulk.planning import BulkOptions
-from testbed.bulk.session import open_bulk_fabric, plan_sides, run_side
+from testbed.bulk.judgement import judge_bulk
+from testbed.bulk.workload import bulk_plan
 from testbed.errors import InvalidRunError
 from testbed.model.machine.carried_load import busy_links
 
@@ -41,20 +40,21 @@ def load_steps(report: Callable[[LoadStep], None] = lambda _: None) -> Iterator[
 
 def _tried(rate_bps: float) -> LoadStep:
     """Circuits for one time frame; what comes out is the verdict of an ordinary run. A rate that fails once is tried again."""
-    options = BulkOptions(
-        pattern=PAIRS, link_rate_bps=rate_bps, message_bytes=round(rate_bps * MESSAGE_S / 8), injected=0
+    from testbed.bulk.emulated.fabric import EmulatedBulkFabric
+
+    plan = bulk_plan(
+        NETWORK, pattern=PAIRS, link_rate_bps=rate_bps, message_bytes=round(rate_bps * MESSAGE_S / 8), injected=0
     )
-    (plan,) = plan_sides(NETWORK, options, ("circuit",))
     link_bps = rate_bps * busy_links([len(t.path) for t in plan.transfers], len(plan.frames))
     why = ""
     for _ in range(2):
-        with ExitStack() as stack:
-            try:
-                session = run_side(open_bulk_fabric("emulation", stack), plan)
-            except InvalidRunError as error:
-                why = str(error)
-                continue
-        if session.verdict.passed:
+        try:
+            with EmulatedBulkFabric() as fabric:
+                judged = judge_bulk(plan, fabric.run(plan))
+        except InvalidRunError as error:
+            why = str(error)
+            continue
+        if judged.verdict.passed:
             return LoadStep(rate_bps=rate_bps, link_bps=link_bps, carried=True, why="")
-        why = session.verdict.invalid or f"{session.analysis.ratio:.2f} of the predicted throughput"
+        why = judged.verdict.invalid or f"{judged.document['ratio']:.2f} of the predicted throughput"
     return LoadStep(rate_bps=rate_bps, link_bps=link_bps, carried=False, why=why)

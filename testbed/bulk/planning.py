@@ -3,70 +3,58 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 
-from testbed.bulk.plan import BulkPlan, BulkTransfer, KilledProcess, Pair, Path, Switching
+from testbed.bulk.options import BulkOptions
+from testbed.bulk.plan import BulkPlan, BulkTransfer, KilledProcess, Pair, Path
 from testbed.errors import InputError
-from testbed.faults.fault import Fault
+from testbed.faults.grammar import parse_moment
+from testbed.faults.reading import read_faults
 from testbed.model.machine.carried_load import USUAL_RATE_BPS
+from testbed.model.naming.networks import known_network
 from testbed.model.traffic import Traffic
 from testbed.scheduling.baselines import Order, sending_rounds
 from testbed.scheduling.methods import schedule_by_name
-from testbed.scheduling.traffic.traffic_file import CarriedSchedule
+from testbed.scheduling.traffic.patterns import read_pattern
+from testbed.scheduling.traffic.traffic_file import CarriedSchedule, read_schedule
 from topologies.errors import NoPathError
 from topologies.impairments import short_text
 from topologies.network import LinkId, Network, label_of
 from topologies.routing_tables import shortest_path_routing, static_routing
 
-MAX_MESSAGE_BYTES = 1 << 30
+ALL_TO_ALL = ("all-to-all", "all-to-others")
+"""Patterns in words: the same here, where no host sends to itself."""
 CARRIED = "file"
 """The method of a plan whose time frames were given."""
 ROUNDS: tuple[Order, ...] = ("round-robin", "random", "identical")
 """Orders of the senders alone: their rounds may congest, which is what circuits then wait for."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class BulkOptions:
-    """What a user asks; ``routing`` None takes the network's own. ``pattern``: "all-to-all" or pairs. ``carried``: a schedule that has
-    the pairs and their time frames, instead of ``pattern`` and ``method``."""
-
-    method: str = "liquid"
-    message_bytes: int = 1_000_000
-    link_rate_bps: float = USUAL_RATE_BPS
-    barrier: bool = True
-    pattern: str | tuple[Pair, ...] = "all-to-all"
-    carried: CarriedSchedule | None = None
-    routing: str | None = None
-    seed: int = 1
-    time_limit_s: float = 10.0
-    injected: int = 20
-    faults: tuple[Fault, ...] = ()
-    killed: tuple[KilledProcess, ...] = ()
-
-
-def build_bulk_plan(
-    network: Network, options: BulkOptions, switching: Switching, *, now: Callable[[], float] | None = None
-) -> BulkPlan:
+def build_bulk_plan(asked: BulkOptions, *, now: Callable[[], float] | None = None) -> BulkPlan:
     """The plan; every link gets the rate asked for. ``now``: a clock for methods that search against a time limit.
 
     Raises InputError and TopologyError for what cannot be run: no transfer, an unknown node, method or routing, a path
     over a link that has none back.
     """
-    if not 1 <= options.message_bytes <= MAX_MESSAGE_BYTES:
-        raise InputError(f"messages of {options.message_bytes} bytes; give 1 to {MAX_MESSAGE_BYTES}")
-    if not options.link_rate_bps > 0:
-        raise InputError(f"link rate {options.link_rate_bps:g} bit/s; give more than 0")
-    shaped = at_rate(network, options.link_rate_bps)
-    asked = options.pattern if options.carried is None else options.carried.pairs
-    pairs = all_to_all(shaped) if asked in ("all-to-all", "all-to-others") else _checked(shaped, asked)
-    transfers = transfers_of(shaped, pairs, options.routing)
-    for node in {k.node for k in options.killed} - {t.sink for t in transfers}:
+    network = known_network(asked.network)
+    killed = tuple(_killed(one, network) for one in asked.killed)
+    pattern = asked.pattern
+    if isinstance(pattern, str) and pattern not in ALL_TO_ALL:
+        pattern = read_pattern(pattern, network)
+    carried = None if asked.schedule is None else read_schedule(asked.schedule, network)
+    faults = () if asked.faults is None else read_faults(asked.faults, network)
+    rate_bps = USUAL_RATE_BPS if asked.link_rate_bps is None else asked.link_rate_bps
+    shaped = at_rate(network, rate_bps)
+    if carried is not None:
+        pattern = carried.pairs
+    pairs = all_to_all(shaped) if isinstance(pattern, str) else _checked(shaped, pattern)
+    transfers = transfers_of(shaped, pairs, asked.routing)
+    for node in {k.node for k in killed} - {t.sink for t in transfers}:
         raise InputError(f"receiver {node!r} gets no message in this run; name one of {transfers[0].sink}, ...")
-    carried = options.carried
     if carried is None:
-        method, limit_s = options.method, options.time_limit_s
-        frames = time_frames(shaped, transfers, method, seed=options.seed, time_limit_s=limit_s, now=now)
+        method, limit_s = asked.method, asked.time_limit_s
+        frames = time_frames(shaped, transfers, method, seed=asked.seed, time_limit_s=limit_s, now=now)
     else:
         frames = carried_frames(carried, transfers)
     most = bottleneck_load(transfers)
@@ -74,18 +62,25 @@ def build_bulk_plan(
         network=shaped,
         transfers=transfers,
         frames=frames,
-        method=options.method if carried is None else CARRIED,
-        switching=switching,
-        barrier=options.barrier,
-        message_bytes=options.message_bytes,
-        link_rate_bps=options.link_rate_bps,
+        method=asked.method if carried is None else CARRIED,
+        switching=asked.switching,
+        barrier=asked.barrier,
+        message_bytes=asked.message_bytes,
+        link_rate_bps=rate_bps,
         liquid_links=Fraction(len(transfers), most),
         bottleneck_load=most,
-        seed=options.seed,
-        injected=options.injected if switching == "circuit" else 0,
-        faults=options.faults,
-        killed=options.killed,
+        seed=asked.seed,
+        injected=asked.injected if asked.switching == "circuit" else 0,
+        faults=faults,
+        killed=killed,
     )
+
+
+def _killed(one: str | KilledProcess, network: Network) -> KilledProcess:
+    if isinstance(one, KilledProcess):
+        return one
+    node, at_s = parse_moment(one, "--kill", network)
+    return KilledProcess(node=node, at_s=at_s)
 
 
 def at_rate(network: Network, link_rate_bps: float) -> Network:
@@ -112,9 +107,7 @@ def all_to_all(network: Network) -> tuple[Pair, ...]:
     return tuple((a, b) for a in senders for b in receivers if a != b)
 
 
-def _checked(network: Network, pattern: str | Sequence[Pair]) -> tuple[Pair, ...]:
-    if isinstance(pattern, str):
-        raise InputError(f"pattern {pattern!r} is unknown; give all-to-all or a file of pairs")
+def _checked(network: Network, pattern: Sequence[Pair]) -> tuple[Pair, ...]:
     for pair in pattern:
         for node in pair:
             if network.node(node).kind != "host":

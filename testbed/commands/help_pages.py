@@ -41,7 +41,6 @@ EXAMPLES = {
     "stream": "testbed stream swiss-t1 --from s1 --to s6 --faults 's1->s2@2-4, s3->s6@6-8'",
     "mobility": "testbed mobility manet:nodes=20,seed=3 --from n0 --to n19 --frames 4",
     "schedule": "testbed schedule swiss-t1 --pattern t0:r5,t1:r6 --output schedule.json",
-    "bulk": "testbed bulk swiss-t1 --schedule schedule.json --message-size 100kB",
     "demo": "testbed demo --quick",
     "experiment": "testbed experiment run liquid_worked_examples --quick",
     "campaign": "testbed campaign --list",

@@ -1,12 +1,12 @@
-"""The rate of links that a command takes where none is given, by what this machine was measured to carry; and repeats of invalid runs."""
+"""Options of the links' rate and of repeats; and the repeats of invalid runs."""
 
 from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from testbed.errors import InvalidRunError, MachineLostError
 from testbed.model.options import kinds
@@ -35,20 +35,6 @@ def add_repeats(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="repeat a run that this machine could not carry, at most N times (default 1)",
     )
-
-
-def chosen_rate(asked_bps: float | None, paths: Sequence[Sequence[Any]], frames: int, fabric: str) -> tuple[float, str]:
-    """(bits a second, the sentence that says where they come from) for transfers over these paths in so many time frames."""
-    from testbed.model.machine.carried_load import USUAL_RATE_BPS, busy_links, rate_for, rate_words
-    from testbed.results.carried_load_file import load_carried
-
-    if asked_bps is not None:
-        return asked_bps, f"links of {asked_bps / 1e6:g} Mbit/s, as asked"
-    if fabric != "emulation":
-        return USUAL_RATE_BPS, f"links of {USUAL_RATE_BPS / 1e6:g} Mbit/s, the usual rate"
-    carried, busy = load_carried(), busy_links([len(path) for path in paths], frames)
-    rate_bps = rate_for(carried, busy)
-    return rate_bps, rate_words(rate_bps, carried, busy)
 
 
 def repeated(run: Callable[[], Result], verdict_of: Callable[[Result], Verdict], repeats: int) -> Result:

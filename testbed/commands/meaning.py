@@ -34,12 +34,6 @@ def _each_link(args: Args) -> bool:
     return str(args.faults) == "each-link"
 
 
-def _failing(args: Args) -> bool:
-    from testbed.faults.grammar import no_faults
-
-    return args.faults is not None and not no_faults(args.faults)
-
-
 def _coded(args: Args) -> bool:
     return args.routing not in REACTIVE
 
@@ -111,16 +105,6 @@ RULES: dict[str, tuple[Rule, ...]] = {
             needs="NETWORK, whose nodes it names (files have their transfers)",
         ),
         Rule(options=("method", "time_limit"), when=lambda a: a.check is None, needs="a search (--check makes none)"),
-    ),
-    "bulk": (
-        Rule(options=("store",), when=lambda a: not _spread(a), needs="a run on one machine, without --machines"),
-        Rule(options=("method", "pattern", "time_limit"), when=lambda a: a.schedule is None, needs="a run without --schedule"),
-        Rule(options=("inject",), when=lambda a: not (a.alone and a.switching == "packet"), needs="circuit switching"),
-        Rule(
-            options=("alone",),
-            when=lambda a: not (a.kill or _failing(a)),
-            needs="a run without faults (under faults one switching always runs alone)",
-        ),
     ),
     "sfio": (
         Rule(

@@ -1,7 +1,6 @@
 """What every command keeps to: errors are one line on stderr and an exit code, and values are written one way everywhere.
 
-An error is never a traceback or half a page of usage. Numbers are those of ``testbed.model.options.kinds``; a pattern is a file of
-pairs; a recording is LINK=FILE.
+An error is never a traceback or half a page of usage. Numbers are those of ``testbed.model.options.kinds``; a recording is LINK=FILE.
 """
 
 from __future__ import annotations
@@ -23,7 +22,6 @@ from testbed.model.options import kinds
 from testbed.report.streams import complain
 
 if TYPE_CHECKING:
-    from testbed.scheduling.traffic.traffic_file import CarriedSchedule
     from topologies.network import LinkId, Network
 
 
@@ -206,29 +204,6 @@ def read_ends(args: argparse.Namespace, network: Network) -> None:
     for end in ("source", "sink"):
         if (text := getattr(args, end)) is not None:
             setattr(args, end, read_node(text, network))
-
-
-def read_pattern(file: str, network: Network) -> tuple[tuple[str, str], ...]:
-    """The pairs of nodes of a ``--pattern``: a file, or ``A:B,C:D`` itself; InputError or TopologyError names the pair that is none."""
-    from testbed.model.json_values import is_file, read_json
-    from testbed.model.naming.names import read_pairs
-    from testbed.scheduling.traffic.patterns import parse_pairs
-
-    where = f"--pattern {file}"
-    if ":" in file and not is_file(file):
-        return read_pairs(file, network, "--pattern")
-    return tuple(
-        parse_pairs(read_json(file, where, mend="give all-to-all, A:B,C:D or a file of pairs"), network, where)
-    )
-
-
-def read_schedule(file: str, network: Network) -> CarriedSchedule:
-    """The schedule of a ``--schedule FILE``, to be carried out over the network; InputError or TopologyError names what is wrong."""
-    from testbed.model.json_values import read_json
-    from testbed.scheduling.traffic.traffic_file import parse_carried
-
-    where = f"--schedule {file}"
-    return parse_carried(read_json(file, where, mend="give what testbed schedule --output wrote"), network, where)
 
 
 def parse_captures(words: Sequence[str], network: Network, *, named: bool) -> dict[LinkId, Path]:

@@ -24,7 +24,8 @@ from testbed.commands.several_machines import (
 from testbed.model.naming.printable import printable
 from testbed.model.options import kinds
 from testbed.model.options.option import RUN, option, options, options_of
-from testbed.model.workload import How, Judgement, Workload
+from testbed.model.progress import ReportProgress
+from testbed.model.workload import Carry, How, Judgement, Workload
 
 Work = Workload[Any, Any]
 
@@ -94,18 +95,19 @@ def run(name: str, workload: Work, args: argparse.Namespace) -> int:
     start_live(args)
     if fabric == "emulation":
         enter_unless_elsewhere(machines)
-    note = ""
+    notes = [""] * len(plans)
     if workload.fitted is not None:
-        fitted = [workload.fitted(asked, one, fabric) for one in plans]
-        plans, note = [one for one, _ in fitted], fitted[0][1]
+        plans, notes = map(list, zip(*(workload.fitted(asked, one, fabric) for one in plans), strict=True))
     runs = workload if isinstance(plan, workload.plan) else workload_of(plan)
     how = How(fabric=fabric, options=own, machines=machines, results=args.results)
-    with said_when_lost(as_json=args.json and machines is not None):
-        judged = [_judged(runs, one, how, getattr(args, "repeats", 0)) for one in plans]
-    found = judged[0] if runs.together is None else runs.together(judged)
-    if note:
-        found = replace(found, verdict=with_note(found.verdict, note))
-    return _report(args, runs.kept_as or name, runs, found)
+    alone = nullcontext(partial(_measured, runs, how))
+    with (
+        said_when_lost(as_json=args.json and machines is not None),
+        runs.opened(how) if runs.opened else alone as carry,
+    ):
+        judged = [_judged(runs, one, carry, getattr(args, "repeats", 0)) for one in plans]
+    judged = [_noted(one, note) for one, note in zip(judged, notes, strict=True)]
+    return _report(args, runs.kept_as or name, runs, judged[0] if runs.together is None else runs.together(judged))
 
 
 def _fabric(args: argparse.Namespace, workload: Work, plan: Any) -> str:
@@ -120,13 +122,25 @@ def _fabric(args: argparse.Namespace, workload: Work, plan: Any) -> str:
     return fabric
 
 
-def _judged(workload: Work, plan: Any, how: How, repeats: int) -> Judgement:
+def _measured(workload: Work, how: How, plan: Any, report_progress: ReportProgress | None) -> Any:
+    return workload.measured(plan, how, report_progress)
+
+
+def _noted(judged: Judgement, note: str) -> Judgement:
+    """With one more note in the verdict, the first."""
+    if not note:
+        return judged
+    verdict = with_note(judged.verdict, note)
+    return replace(judged, verdict=verdict, document={**judged.document, "verdict": dict(verdict.to_json())})
+
+
+def _judged(workload: Work, plan: Any, carry: Carry[Any, Any], repeats: int) -> Judgement:
     """Carried out and judged, again while the machine could not keep up."""
     from testbed.live.adapters.feed import shown
 
     def once() -> Judgement:
         with nullcontext() if workload.view is None else shown(*workload.view(plan)) as report_progress:
-            return workload.judge(plan, workload.measured(plan, how, report_progress))
+            return workload.judge(plan, carry(plan, report_progress))
 
     return repeated(once, lambda judged: judged.verdict, repeats)
 

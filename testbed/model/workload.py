@@ -7,6 +7,7 @@ those of other packages come in by the entry-point group ``testbed.workloads``.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -19,6 +20,8 @@ from topologies.json_types import Json
 P = TypeVar("P")
 M = TypeVar("M")
 Row = Mapping[str, Any]
+Carry = Callable[[P, ReportProgress | None], M]
+"""Carries out one plan."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,6 +91,8 @@ class Workload(Generic[P, M]):
     """The plans that are run after the first, to be compared with it."""
     together: Callable[[Sequence[Judgement]], Judgement] | None = None
     """One judgement of the first plan and its variants."""
+    opened: Callable[[How], AbstractContextManager[Carry[P, M]]] | None = None
+    """What carries out the plans of the command, one after another, on one network that stays up between them (default: each by itself)."""
     spreads: bool = False
     """Whether it runs over several machines (``--machines``)."""
     view: Callable[[P], tuple[str, Callable[[], Any]]] | None = None

@@ -1,14 +1,26 @@
-"""Where ``testbed doctor --calibrate`` keeps what the machine carries: one file a user, in the cache directory of the system."""
+"""Where ``testbed doctor --calibrate`` keeps what the machine carries: one file a user, in the cache directory of the system.
+
+And the rate of links that follows from it, where a command is given none.
+"""
 
 from __future__ import annotations
 
 import json
 import os
 import platform
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from testbed.errors import InputError
-from testbed.model.machine.carried_load import CarriedLoad, parse_carried_load
+from testbed.model.machine.carried_load import (
+    USUAL_RATE_BPS,
+    CarriedLoad,
+    busy_links,
+    parse_carried_load,
+    rate_for,
+    rate_words,
+)
 
 
 def load_file() -> Path:
@@ -26,6 +38,17 @@ def load_carried() -> CarriedLoad | None:
     if found is None or (found.processors, found.kernel) != this_machine():
         return None
     return found
+
+
+def chosen_rate(asked_bps: float | None, paths: Sequence[Sequence[Any]], frames: int, fabric: str) -> tuple[float, str]:
+    """(bits a second, the sentence that says where they come from) for transfers over these paths in so many time frames."""
+    if asked_bps is not None:
+        return asked_bps, f"links of {asked_bps / 1e6:g} Mbit/s, as asked"
+    if fabric != "emulation":
+        return USUAL_RATE_BPS, f"links of {USUAL_RATE_BPS / 1e6:g} Mbit/s, the usual rate"
+    carried, busy = load_carried(), busy_links([len(path) for path in paths], frames)
+    rate_bps = rate_for(carried, busy)
+    return rate_bps, rate_words(rate_bps, carried, busy)
 
 
 def this_machine() -> tuple[int, str]:

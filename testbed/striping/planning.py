@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
+from testbed.bulk.options import MAX_MESSAGE_BYTES
 from testbed.bulk.plan import BulkTransfer, Pair
-from testbed.bulk.planning import MAX_MESSAGE_BYTES, at_rate, carried_frames, time_frames, transfers_of
+from testbed.bulk.planning import at_rate, carried_frames, time_frames, transfers_of
 from testbed.errors import InputError
 from testbed.striping.access import access_blocks, matrix_side, subfile_shares
 from testbed.striping.placement import Placement, place

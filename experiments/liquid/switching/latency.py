@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Sequence
-from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any
 
@@ -50,13 +49,12 @@ def line(switches: int) -> Network:
 
 def measure(point: Row) -> Results:
     """Seconds of one message from the first host to that many stops on, by each way."""
-    from testbed.bulk.session import open_bulk_fabric
+    from testbed.bulk.emulated.fabric import EmulatedBulkFabric
 
     stops = point["stops"]
     hops = {"streamed": [(0, stops)], "stored": [(k, k + 1) for k in range(stops)]}
     found: Results = {"invalid": None}
-    with ExitStack() as stack:
-        fabric = open_bulk_fabric("emulation", stack, calibrate=False)
+    with EmulatedBulkFabric(calibrate=False) as fabric:
         for way, pairs in hops.items():
             try:
                 found |= _carried(point, way, pairs, fabric)
@@ -66,10 +64,10 @@ def measure(point: Row) -> Results:
 
 
 def _carried(point: Row, way: str, hops: Sequence[tuple[int, int]], fabric: Any) -> Results:
-    from testbed.bulk.planning import BulkOptions, build_bulk_plan
-    from testbed.bulk.session import run_side
+    from testbed.bulk.workload import bulk_plan
 
-    options = BulkOptions(
+    plan = bulk_plan(
+        line(STOPS[-1] + 1),
         method="identical",
         message_bytes=MESSAGE_BYTES,
         link_rate_bps=LINK_BPS,
@@ -77,17 +75,16 @@ def _carried(point: Row, way: str, hops: Sequence[tuple[int, int]], fabric: Any)
         seed=point["seed"],
         injected=0,
     )
-    plan = build_bulk_plan(line(STOPS[-1] + 1), options, "circuit")
     plan = replace(plan, frames=tuple((k,) for k in range(len(hops))))
     for _ in range(ATTEMPTS):
-        session = run_side(fabric, plan)
-        if session.run.failure is None:
+        run = fabric.run(plan)
+        if run.failure is None:
             break
     else:
-        raise InvalidRunError(f"{way}: {session.run.failure}")
-    records = session.run.transfers
+        raise InvalidRunError(f"{way}: {run.failure}")
+    records = run.transfers
     began, done = records[0].began_s or 0.0, records[-1].done_s or 0.0
-    return {f"{way}_s": done - began, f"{way}_verified": session.analysis.verified}
+    return {f"{way}_s": done - began, f"{way}_verified": sum(record.deliveries == 1 for record in records)}
 
 
 def judge(rows: Rows) -> Verdict:

@@ -6,8 +6,6 @@ However, smaller messages allow a more progressive utilization of network links.
 
 from __future__ import annotations
 
-import time
-from contextlib import ExitStack
 from typing import Any
 
 from testbed.errors import InvalidRunError
@@ -43,11 +41,10 @@ def points(quick: bool, seed: int) -> Points:
 
 def measure(point: Row) -> Results:
     """Share of the liquid throughput by each way, on one network."""
-    from testbed.bulk.session import open_bulk_fabric
+    from testbed.bulk.emulated.fabric import EmulatedBulkFabric
 
     found: Results = {"invalid": None}
-    with ExitStack() as stack:
-        fabric = open_bulk_fabric("emulation", stack)
+    with EmulatedBulkFabric() as fabric:
         for name in RUNS:
             try:
                 found |= _carried(point, name, fabric)
@@ -57,20 +54,25 @@ def measure(point: Row) -> Results:
 
 
 def _carried(point: Row, name: str, fabric: Any) -> Results:
-    from testbed.bulk.planning import BulkOptions
-    from testbed.bulk.session import plan_sides, run_side
+    from testbed.bulk.judgement import judge_bulk
+    from testbed.bulk.workload import bulk_plan
 
     method, barrier, switching = RUNS[name]
-    options = BulkOptions(method=method, message_bytes=point["message_bytes"], barrier=barrier, seed=point["seed"])
-    network = f"swiss-t1:allocation={point['allocation']}"
-    (plan,) = plan_sides(network, options, (switching,), now=time.monotonic)  # type: ignore[arg-type]
+    plan = bulk_plan(
+        f"swiss-t1:allocation={point['allocation']}",
+        method=method,
+        message_bytes=point["message_bytes"],
+        barrier=barrier,
+        switching=switching,  # type: ignore[arg-type]
+        seed=point["seed"],
+    )
     for attempt in range(ATTEMPTS):
-        session = run_side(fabric, plan)
-        if session.verdict.invalid is None:
+        judged = judge_bulk(plan, fabric.run(plan))
+        if judged.verdict.invalid is None:
             break
         if attempt == ATTEMPTS - 1:
-            raise InvalidRunError(session.verdict.invalid)
-    row = session.row()
+            raise InvalidRunError(judged.verdict.invalid)
+    row = judged.document
     kept = {f"{name}_{key}": row[key] for key in ("seconds", "throughput_bps", "goodput_bps", "messages_verified")}
     # Of the links' rate, not of this size's own goodput, which has the message's cost in it already.
     share = row["throughput_bps"] / (row["liquid_links"] * row["link_rate_bps"])

@@ -21,6 +21,7 @@ class Listed(NamedTuple):
 
 
 LISTED: dict[str, Listed] = {
+    "bulk": Listed("bulk transfers frame by frame over circuits", "testbed.bulk.workload", "BULK"),
     "download": Listed("a file over many paths, the last kilometre kept full", "testbed.download.workload", "DOWNLOAD"),
     "simulate": Listed("simulate an interconnection network", "testbed.simulation.workload", "SIMULATION"),
 }

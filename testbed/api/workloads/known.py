@@ -8,7 +8,6 @@ from testbed.api.workloads import LISTED, load
 from testbed.api.workloads.campaigns import CAMPAIGN
 from testbed.api.workloads.files_and_light import STRIPING, WAVELENGTHS
 from testbed.api.workloads.streams import METAPATH, STREAM
-from testbed.api.workloads.transfers import BULK
 from testbed.errors import UsageError
 from testbed.model.workload import Workload
 from topologies.registry import Registry
@@ -22,7 +21,7 @@ WORKLOADS: Registry[Workload[Any, Any]] = Registry("testbed.workloads", "workloa
 _ALL: tuple[Workload[Any, Any], ...] = (
     STREAM,
     METAPATH,
-    BULK,
+    load("bulk"),
     load("download"),
     STRIPING,
     WAVELENGTHS,

@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from testbed.commands.parsing import read_pattern
 from testbed.commands.scheduling.schedule_extras import (
     add_extras,
     check_extras,
@@ -92,7 +91,7 @@ def traffic_of_options(network: str | None, pattern: str, file: Path | None) -> 
         raise InputError("give either NETWORK or --traffic FILE")
     if file is not None:
         return parse_traffic(read_json(file), str(file))
-    from testbed.scheduling.traffic.patterns import all_to_all, all_to_others, traffic_of
+    from testbed.scheduling.traffic.patterns import all_to_all, all_to_others, read_pattern, traffic_of
     from topologies.catalog import load_network
 
     assert network is not None

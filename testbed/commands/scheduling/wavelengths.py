@@ -8,7 +8,6 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
-from testbed.commands.parsing import read_pattern
 from testbed.errors import CapabilityError, InputError
 from testbed.model.options import kinds
 
@@ -80,6 +79,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _plans(args: argparse.Namespace, network: Network) -> tuple[WavelengthPlan, dict[str, int]]:
     """The plan asked for, and the rounds that every other method needs."""
+    from testbed.scheduling.traffic.patterns import read_pattern
     from testbed.wavelengths.assignment import METHODS, Effort, all_to_all, assign_wavelengths, lightpaths_between
     from testbed.wavelengths.plan import Switching
 

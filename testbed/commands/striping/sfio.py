@@ -12,10 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from testbed.commands.arguments import add_options
-from testbed.commands.link_rates import add_link_rate, chosen_rate, repeated, with_note
+from testbed.commands.link_rates import add_link_rate, repeated, with_note
 from testbed.commands.live import start_live
 from testbed.commands.meaning import require_switches
-from testbed.commands.parsing import read_schedule
 from testbed.commands.runs import add_run_options, keep_run, make_directory, show_verdict
 from testbed.commands.several_machines import (
     MachineOptions,
@@ -116,6 +115,7 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Exit code: the verdict's."""
+    from testbed.results.carried_load_file import chosen_rate
     from testbed.stream.session import choose_fabric
     from testbed.striping.figures import striping_figures
     from testbed.striping.planning import at_link_rate
@@ -218,6 +218,7 @@ def _options(args: argparse.Namespace) -> StripingOptions:
     from testbed.bulk.plan import KilledProcess
     from testbed.faults.grammar import parse_moment
     from testbed.model.machine.carried_load import USUAL_RATE_BPS
+    from testbed.scheduling.traffic.traffic_file import read_schedule
     from testbed.striping.plan import StripingOptions
     from topologies import load_network
 

@@ -96,7 +96,6 @@ def _described(manifest: Manifest) -> Manifest:
 
 def _drawer(place: Path, name: str, rows: Sequence[Row], verdict: Verdict | None) -> Draw | None:
     """What draws the figures of a stored run of that name; None where nothing is there to be drawn. InputError for an unknown one."""
-    from testbed.bulk.figures import bulk_figures
     from testbed.campaigns.figures import campaign_figures
     from testbed.commands.studies.experiment import find_experiments
     from testbed.errors import InputError
@@ -105,7 +104,6 @@ def _drawer(place: Path, name: str, rows: Sequence[Row], verdict: Verdict | None
     from testbed.striping.figures import striping_figures
 
     of_commands: dict[str, Callable[[Sequence[Row]], Mapping[str, Any]]] = {
-        "bulk": bulk_figures,
         "stream-routing": metapath_figures,
         "sfio": lambda found: striping_figures(found[0]),
     }

@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 
 from testbed.errors import InputError
+from testbed.model.json_values import is_file, read_json
+from testbed.model.naming.names import read_pairs
 from testbed.model.schemas import refuse_unknown
 from testbed.model.traffic import IntArray, Traffic
 from testbed.scheduling.traffic.all_pairs import AllPairs
@@ -113,3 +115,13 @@ def parse_pairs(document: object, network: Network, where: str) -> list[tuple[st
         for end in pair:
             network.node(end)
     return [(a, b) for a, b in listed]
+
+
+def read_pattern(file: str, network: Network) -> tuple[tuple[str, str], ...]:
+    """The pairs of nodes of a ``--pattern``: a file, or ``A:B,C:D`` itself; InputError or TopologyError names the pair that is none."""
+    where = f"--pattern {file}"
+    if ":" in file and not is_file(file):
+        return read_pairs(file, network, "--pattern")
+    return tuple(
+        parse_pairs(read_json(file, where, mend="give all-to-all, A:B,C:D or a file of pairs"), network, where)
+    )

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from testbed.errors import InputError
+from testbed.model.json_values import read_json
 from testbed.model.naming.names import read_link
 from testbed.model.schedule import Schedule
 from testbed.model.schemas import refuse_unknown
@@ -74,6 +75,12 @@ def parse_carried(document: Any, network: Network, where: str) -> CarriedSchedul
         frames=tuple(tuple(int(i) for i in frame) for frame in schedule.frames),
         where=where,
     )
+
+
+def read_schedule(file: str, network: Network) -> CarriedSchedule:
+    """The schedule of a ``--schedule FILE``, to be carried out over the network; InputError or TopologyError names what is wrong."""
+    where = f"--schedule {file}"
+    return parse_carried(read_json(file, where, mend="give what testbed schedule --output wrote"), network, where)
 
 
 def parse_frames(document: Any, traffic: Traffic, where: str) -> Schedule:

@@ -193,7 +193,7 @@ def test_typed_options_are_those_that_plans_take() -> None:
     from dataclasses import fields
 
     from testbed.api import options
-    from testbed.bulk.planning import BulkOptions
+    from testbed.bulk.options import BulkOptions
     from testbed.metapath.plan import MetapathPlan
     from testbed.stream.plan import StreamParameters
     from testbed.stream.planning import PlanOptions

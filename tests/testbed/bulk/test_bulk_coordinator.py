@@ -16,8 +16,9 @@ from testbed.bulk.calibration import together
 from testbed.bulk.coordinator import BulkCoordinator, ChangeCircuits, Finished, Send
 from testbed.bulk.judgement import analyse, judge
 from testbed.bulk.plan import BulkPlan, Switching
-from testbed.bulk.planning import BulkOptions, all_to_all, at_rate, bottleneck_load, build_bulk_plan, transfers_of
+from testbed.bulk.planning import all_to_all, at_rate, bottleneck_load, transfers_of
 from testbed.bulk.simulated import SimulatedBulkFabric, max_min_shares
+from testbed.bulk.workload import bulk_plan
 from testbed.errors import InputError
 from testbed.faults.fault import Fault
 from topologies import load_network
@@ -116,21 +117,13 @@ def test_circuits_that_stand_at_one_time_share_no_link(frames: Any, barrier: boo
 @settings(max_examples=15, deadline=None)
 @given(st.integers(0, 10**6))
 def test_rings_deadlock_are_told_and_still_deliver_everything(seed: int) -> None:
-    asked = build_bulk_plan(
-        load_network("ring:6"),
-        BulkOptions(method="random", message_bytes=SIZE, link_rate_bps=RATE, barrier=False, seed=seed),
-        "circuit",
-    )
+    asked = bulk_plan("ring:6", method="random", message_bytes=SIZE, link_rate_bps=RATE, barrier=False, seed=seed)
     run = SimulatedBulkFabric().run(asked)
     assert run.failure is None and run.delivered == len(asked.transfers)
 
 
 def test_a_run_that_must_not_retreat_ends_at_a_deadlock_and_names_the_circle() -> None:
-    asked = build_bulk_plan(
-        load_network("ring:6"),
-        BulkOptions(method="round-robin", message_bytes=SIZE, link_rate_bps=RATE, barrier=False),
-        "circuit",
-    )
+    asked = bulk_plan("ring:6", method="round-robin", message_bytes=SIZE, link_rate_bps=RATE, barrier=False)
     retreated = SimulatedBulkFabric().run(asked)
     failed = SimulatedBulkFabric(on_deadlock="fail").run(asked)
     if not retreated.deadlocks:

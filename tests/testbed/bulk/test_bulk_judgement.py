@@ -10,9 +10,9 @@ import pytest
 from testbed.bulk.judgement import analyse, judge
 from testbed.bulk.measurements import BulkMeasurements, Goodput, LinkCount, Repeats
 from testbed.bulk.plan import BulkPlan
-from testbed.bulk.planning import BulkOptions, build_bulk_plan
 from testbed.bulk.prediction import expected_bytes, predicted_ratio
 from testbed.bulk.simulated import SimulatedBulkFabric
+from testbed.bulk.workload import bulk_plan
 from testbed.model.machine.strain import Strain
 from testbed.model.verdict import Verdict
 from tests.helpers.strains import CALM
@@ -20,8 +20,7 @@ from topologies import load_network
 
 
 def plan_of(message_bytes: int) -> BulkPlan:
-    network = load_network("swiss-t1:allocation=1-1-0-0-1-0-0-0")
-    return build_bulk_plan(network, BulkOptions(message_bytes=message_bytes), "circuit")
+    return bulk_plan("swiss-t1:allocation=1-1-0-0-1-0-0-0", message_bytes=message_bytes)
 
 
 def judged(plan: BulkPlan, more_bytes: int = 0, slower: float = 1.0, **changes: Any) -> Verdict:
@@ -118,7 +117,7 @@ def test_repeats_that_switches_cannot_explain_leave_a_slow_run_failed() -> None:
 def test_a_measured_run_of_twelve_packets_a_message_is_invalid_and_failed_before() -> None:
     """100 kB over links of 1 Mbit/s, four machines' nodes, 23 November 2026: 0.946 of the liquid throughput."""
     network = load_network("swiss-t1:allocation=1-1-1-1-0-0-0-0")
-    plan = build_bulk_plan(network, BulkOptions(message_bytes=100_000, link_rate_bps=1e6), "circuit")
+    plan = bulk_plan(network, message_bytes=100_000, link_rate_bps=1e6)
     sizes = [364, 17896, 8948, 364, 364, 17896, 17896, 8948, 8948, 364, 17896, 8948, 8948]
     again = {number: Repeats(bytes=size, packets=max(1, size // 8948)) for number, size in enumerate(sizes)}
     goodput = Goodput(alone_bps=1.0e6, together_bps=0.99e6, paths_together=4)

@@ -18,24 +18,24 @@ NETWORK, SIZE = "swiss-t1:allocation=1-1-0-0-1-0-0-0", 100_000
 def carried(switchings: list[str], store: str | None, options: dict[str, Any]) -> list[dict[str, Any]]:
     """Inside a sandbox: the run of each switching on one network, as its row and what the switches say."""
     from testbed.bulk.emulated.fabric import EmulatedBulkFabric
+    from testbed.bulk.judgement import analyse, judge_bulk
     from testbed.bulk.plan import KilledProcess
-    from testbed.bulk.planning import BulkOptions
-    from testbed.bulk.session import plan_sides, run_side
+    from testbed.bulk.workload import bulk_plan
     from testbed.faults.fault import Fault
 
     killed = tuple(KilledProcess(node=node, at_s=at) for node, at in options.pop("killed", []))
     faults = tuple(Fault(link=tuple(link), kind="down", start_s=at, stop_s=60.0) for link, at in options.pop("cut", []))
-    asked = BulkOptions(message_bytes=options.pop("size", SIZE), killed=killed, faults=faults, **options)
+    asked = {"message_bytes": options.pop("size", SIZE), "killed": killed, "faults": faults, **options}
     told = []
     with EmulatedBulkFabric(store=None if store is None else Path(store), calibrate=False) as fabric:
-        for plan in plan_sides(NETWORK, asked, tuple(switchings)):  # type: ignore[arg-type]
-            session = run_side(fabric, plan)
-            run = session.run
+        for switching in switchings:
+            plan = bulk_plan(NETWORK, switching=switching, **asked)  # type: ignore[arg-type]
+            run = fabric.run(plan)
             told.append(
-                session.row()
-                | {
+                {
+                    **judge_bulk(plan, run).rows[0],
                     "by_switch": dict(run.dropped),
-                    "counter_error": session.analysis.counter_error,
+                    "counter_error": analyse(plan, run, 1.0).counter_error,
                     "paths": [[f"{a}->{b}" for a, b, _ in r.path] for r in run.transfers],
                     "deliveries": [r.deliveries for r in run.transfers],
                     "lost": [f"{a}->{b}" for a, b, _ in run.lost_links],
@@ -68,8 +68,7 @@ def test_every_message_arrives_once_in_both_switchings_and_the_counters_agree(
 def left_behind() -> list[int]:
     """Inside a sandbox: TCP sockets of all hosts in the run and after it (lines of the kernel's table of each)."""
     from testbed.bulk.emulated import fabric as fabrics
-    from testbed.bulk.planning import BulkOptions
-    from testbed.bulk.session import plan_sides, run_side
+    from testbed.bulk.workload import bulk_plan
 
     counts: list[int] = []
 
@@ -85,9 +84,8 @@ def left_behind() -> list[int]:
         return measured(platform, plan, run)
 
     fabrics._measured = counted  # type: ignore[assignment]
-    (plan,) = plan_sides(NETWORK, BulkOptions(message_bytes=SIZE), ("circuit",))
     with fabrics.EmulatedBulkFabric(calibrate=False) as fabric:
-        run_side(fabric, plan)
+        fabric.run(bulk_plan(NETWORK, message_bytes=SIZE))
         assert fabric._network is not None
         count(fabric._network)
     return counts

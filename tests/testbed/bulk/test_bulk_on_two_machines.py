@@ -18,10 +18,9 @@ PLACE = {"machines": [["s1", "s4", "s5", "s6"], ["s2", "s3", "s7", "s8"]]}
 def exchanged(how: str, message_bytes: int) -> dict[str, Any]:
     """All to all over both machines; ``how``: "whole", or what the network between them does from the middle on: "loss" (5 %), "delay"
     (30 ms)."""
-    from contextlib import ExitStack
-
-    from testbed.bulk.planning import BulkOptions
-    from testbed.bulk.session import open_bulk_fabric, plan_sides, run_side
+    from testbed.bulk.emulated.several_machines import SeveralMachinesBulk
+    from testbed.bulk.judgement import judge_bulk
+    from testbed.bulk.workload import bulk_plan
     from testbed.errors import InvalidRunError
     from testbed.machines.asked import MachinesRequest
     from tests.helpers.poor_underlay import delay, lose_towards
@@ -32,13 +31,10 @@ def exchanged(how: str, message_bytes: int) -> dict[str, Any]:
         if how != "whole" and progress.reading is not None and progress.done_s >= progress.total_s / 2 and not programs:
             programs.append(delay(1, 0.03) if how == "delay" else lose_towards(1, 0.05))
 
-    options = BulkOptions(message_bytes=message_bytes, link_rate_bps=10e6)
-    (plan,) = plan_sides(NETWORK, options, ("circuit",))
-    with ExitStack() as stack:
-        asked = MachinesRequest(count=2, place=PLACE)
-        fabric = open_bulk_fabric("emulation", stack, calibrate=how == "whole", machines=asked)
+    plan = bulk_plan(NETWORK, message_bytes=message_bytes, link_rate_bps=10e6)
+    with SeveralMachinesBulk(MachinesRequest(count=2, place=PLACE), calibrate=how == "whole") as fabric:
         try:
-            session = run_side(fabric, plan, in_the_middle)
+            judged = judge_bulk(plan, fabric.run(plan, in_the_middle))
         except InvalidRunError as error:
             if how == "whole":
                 raise
@@ -48,10 +44,10 @@ def exchanged(how: str, message_bytes: int) -> dict[str, Any]:
                 if program is not None:
                     program.kill()
                     program.communicate()
-    if session.verdict.invalid is not None:
-        raise InvalidRunError(session.verdict.invalid)
-    failed = [check.name for check in session.verdict.checks if not check.passed]
-    return {"code": session.verdict.exit_code, "failed": failed, "row": session.row(), "reason": ""}
+    if judged.verdict.invalid is not None:
+        raise InvalidRunError(judged.verdict.invalid)
+    failed = [check.name for check in judged.verdict.checks if not check.passed]
+    return {"code": judged.verdict.exit_code, "failed": failed, "row": judged.rows[0], "reason": ""}
 
 
 def test_messages_over_two_machines_are_whole_and_timed_within_the_clocks(sandboxed: Callable[..., Any]) -> None:

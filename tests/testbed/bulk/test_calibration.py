@@ -22,14 +22,12 @@ from testbed.bulk.calibration import (
 )
 from testbed.bulk.measurements import Goodput
 from testbed.bulk.plan import BulkPlan
-from testbed.bulk.planning import BulkOptions, build_bulk_plan
+from testbed.bulk.workload import bulk_plan
 from testbed.errors import InvalidRunError
-from topologies import load_network
 
 
 def plan_of(message_bytes: int) -> BulkPlan:
-    network = load_network("swiss-t1:allocation=1-1-0-0-1-0-0-0")
-    return build_bulk_plan(network, BulkOptions(message_bytes=message_bytes), "circuit")
+    return bulk_plan("swiss-t1:allocation=1-1-0-0-1-0-0-0", message_bytes=message_bytes)
 
 
 class Machine:

@@ -12,15 +12,14 @@ import pytest
 from testbed.bulk.coordinator import BulkCoordinator, Circuit
 from testbed.bulk.emulated.circuit_driver import CircuitDriver
 from testbed.bulk.plan import BulkPlan
-from testbed.bulk.planning import BulkOptions, build_bulk_plan
-from topologies import load_network
+from testbed.bulk.workload import bulk_plan
 from topologies.network import LinkId
 
 LOST = ("s1", "r0", 0)
 
 
 def plan_of(**options: object) -> BulkPlan:
-    return build_bulk_plan(load_network("crossbar:3"), BulkOptions(message_bytes=1000, **options), "circuit")  # type: ignore[arg-type]
+    return bulk_plan("crossbar:3", message_bytes=1000, **options)  # type: ignore[arg-type]
 
 
 class FakeSwitchboard:

@@ -7,13 +7,12 @@ from scapy.layers.l2 import Ether
 from testbed.bulk.circuit_rules import BULK_PORT, circuit_rules
 from testbed.bulk.emulated.injection import FORGOTTEN_S, InjectionChoice, data_packet
 from testbed.bulk.plan import BulkPlan
-from testbed.bulk.planning import BulkOptions, build_bulk_plan
+from testbed.bulk.workload import bulk_plan
 from testbed.model.wiring import wire
-from topologies import load_network
 
 
 def plan() -> BulkPlan:
-    return build_bulk_plan(load_network("crossbar:2"), BulkOptions(message_bytes=1000), "circuit")
+    return bulk_plan("crossbar:2", message_bytes=1000)
 
 
 def test_a_pair_is_chosen_only_when_its_circuit_has_been_gone_for_long() -> None:

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from testbed.commands.link_rates import chosen_rate, repeated, with_note
+from testbed.commands.link_rates import repeated, with_note
 from testbed.errors import InvalidRunError, MachineLostError
 from testbed.model.machine.carried_load import CarriedLoad, rate_for
 from testbed.model.verdict import Check, Verdict
-from testbed.results.carried_load_file import load_carried, load_file, save_carried, this_machine
+from testbed.results.carried_load_file import chosen_rate, load_carried, load_file, save_carried, this_machine
 
 PASSED = Verdict(checks=(Check.equal("all", 1, 1),))
 INVALID = replace(PASSED, invalid="the machine could not keep up")

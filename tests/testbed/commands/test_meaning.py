@@ -93,10 +93,6 @@ ALWAYS = {
         "symbol_bytes", "playback", "most_overhead", "hold", "repeats", "fabric", "seed", "results", "json",
     },
     "schedule": {"network", "traffic", "check", "seed", "unequal", "wormhole", "remedy", "draw", "output", "json"},
-    "bulk": {
-        "network", "schedule", "message_size", "link_rate", "repeats", "switching", "barrier", "routing", "faults", "kill", "deadlock", "machines",
-        "fabric", "seed", "results", "json", "live",
-    },
     "demo": {"quick", "fabric", "seed", "results", "json", "live"},
     "experiment": set(),
     "campaign": {"list", "json"},

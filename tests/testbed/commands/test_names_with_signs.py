@@ -7,13 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from testbed.api import plans as api_plans
+from testbed.bulk.workload import bulk_plan
 from testbed.cli import main
 from testbed.commands.network.exec import known_host
-from testbed.commands.parsing import parse_captures, read_pattern
+from testbed.commands.parsing import parse_captures
 from testbed.download.workload import download_plan
 from testbed.errors import InputError
 from testbed.faults.reading import read_faults
+from testbed.scheduling.traffic.patterns import read_pattern
 from testbed.simulation.options import SimulationOptions
 from testbed.simulation.planning import split_faults
 from topologies import load_network
@@ -112,7 +113,7 @@ def test_no_faults(words: str) -> None:
     assert read_faults(words, network) == ()
     assert split_faults(SimulationOptions("ring:4", faults=words)) == (None, None)
     assert download_plan(network, "s0", "s2", faults=words, file_bytes=10_000).faults == ()
-    assert api_plans.bulk_plan("crossbar:3", faults=words).faults == ()
+    assert bulk_plan("crossbar:3", faults=words).faults == ()
 
 
 @pytest.mark.parametrize(

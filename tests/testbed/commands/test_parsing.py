@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from testbed.commands.parsing import parse_captures, read_pattern
+from testbed.commands.parsing import parse_captures
 from testbed.errors import InputError
 from testbed.model.options.kinds import RATES, SIZES, rate_bps, search_limit, seconds, size_bytes, time_limit
+from testbed.scheduling.traffic.patterns import read_pattern
 from topologies import load_network
 
 

@@ -103,14 +103,14 @@ def test_bad_input_is_one_line_and_exit_code_2(tmp_path: Path, words: tuple[str,
     ],
 )
 def test_a_pattern_that_cannot_be_run_is_named(tmp_path: Path, pairs: Any, says: str) -> None:
-    from testbed.bulk.planning import BulkOptions, build_bulk_plan
+    from testbed.bulk.workload import bulk_plan
     from testbed.scheduling.traffic.patterns import parse_pairs
     from topologies import load_network
 
     with pytest.raises(ValueError, match=says):
         network = load_network(NETWORK)
         pattern = tuple(parse_pairs(pairs, network, "pattern"))
-        build_bulk_plan(network, BulkOptions(pattern=pattern), "circuit")
+        bulk_plan(network, pattern=pattern)
 
 
 @pytest.mark.emulation

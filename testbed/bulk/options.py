@@ -1,0 +1,138 @@
+"""What a bulk run sends, and how, for the command and the library."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from testbed.bulk.coordinator import OnDeadlock
+from testbed.bulk.plan import SWITCHINGS, KilledProcess, Pair, Switching
+from testbed.faults.grammar import no_faults
+from testbed.faults.reading import FAULT_WORDS, FaultsLike
+from testbed.model.naming.networks import NetworkLike
+from testbed.model.options import kinds
+from testbed.model.options.option import ENDS, FAULTS, ROUTED, RUN, SENT, Only, option, options
+
+MAX_MESSAGE_BYTES = 1 << 30
+PatternLike = str | Sequence[Pair]
+"""Pairs of hosts, or as text: "all-to-all", pairs ("A:B,C:D"), a file of them."""
+KilledLike = Sequence[str | KilledProcess]
+"""Processes that are killed; as text "NODE@SECONDS"."""
+_UNSCHEDULED = Only(when=lambda a: a.schedule is None, needs="a run without --schedule")
+
+
+@options
+class BulkOptions:
+    """Who sends to whom, and how; see ``BulkPlan``. ``schedule``: a file with the pairs and their time frames, in place of ``pattern``
+    and ``method``. ``alone`` is of the command: a plan has one switching."""
+
+    network: NetworkLike = option(
+        kw_only=False, positional=True, metavar="NETWORK", help="a network with hosts (swiss-t1, ...) or a file"
+    )
+    method: str = option(
+        default="liquid",
+        group=ROUTED,
+        help="liquid, round-robin, random, identical, dsatur, ... (default {default})",
+        only=(_UNSCHEDULED,),
+    )
+    pattern: PatternLike = option(
+        default="all-to-all",
+        group=SENT,
+        metavar="all-to-all|A:B,...|FILE",
+        help='pairs of nodes, or a file: {"pairs": [["t0", "r5"], ...]}',
+        only=(_UNSCHEDULED,),
+    )
+    schedule: str | None = option(
+        default=None,
+        group=ROUTED,
+        metavar="FILE",
+        help="the pairs and time frames that testbed schedule NETWORK --output wrote",
+    )
+    message_bytes: int = option(
+        default="1MB",
+        flag="--message-size",
+        kind=kinds.bytes_up_to(MAX_MESSAGE_BYTES),
+        group=SENT,
+        metavar="SIZE",
+        help="of every message (default {default})",
+    )
+    link_rate_bps: float | None = option(
+        default=None,
+        flag="--link-rate",
+        kind=kinds.rate_bps,
+        group=ENDS,
+        metavar="RATE",
+        help="of every link (default 20Mbps, or less where testbed doctor --calibrate found that this machine carries less)",
+    )
+    switching: Switching = option(
+        default="circuit", choices=SWITCHINGS, group=ROUTED, help="which the verdict is about ({default})"
+    )
+    alone: bool = option(
+        default=False,
+        group=ROUTED,
+        help="do not run the other switching beside it",
+        only=(
+            Only(
+                when=lambda a: not a.killed and (a.faults is None or no_faults(a.faults)),
+                needs="a run without faults (under faults one switching always runs alone)",
+            ),
+        ),
+    )
+    barrier: bool = option(default=True, group=ROUTED, help="between time frames (default: yes)")
+    routing: str | None = option(default=None, group=ROUTED, help="static routing method (default: the network's own)")
+    injected: int = option(
+        default=20,
+        flag="--inject",
+        kind=kinds.few,
+        group=SENT,
+        metavar="N",
+        help="packets without a circuit, in mid-run (default {default})",
+        only=(Only(when=lambda a: not (a.alone and a.switching == "packet"), needs="circuit switching"),),
+        switches_only=True,
+    )
+    faults: FaultsLike | None = option(
+        default=None,
+        group=FAULTS,
+        metavar=f"none|{FAULT_WORDS}|FILE",
+        help="links to cut while it runs, as in s1->s2@1-3, or a JSON file as for testbed stream",
+    )
+    killed: KilledLike = option(
+        default=(),
+        flag="--kill",
+        many=True,
+        group=FAULTS,
+        metavar="NODE@S",
+        help="end a receiver's process S seconds after the start",
+        switches_only=True,
+    )
+    time_limit_s: float = option(
+        default="10",
+        flag="--time-limit",
+        kind=kinds.search_limit,
+        group=ROUTED,
+        metavar="S",
+        help="of the search for a schedule (default {default})",
+        only=(_UNSCHEDULED,),
+    )
+    seed: int = option(default=1, kind=kinds.seed, group=RUN, help="seed of everything random (default {default})")
+
+
+@options
+class BulkRunOptions:
+    """Of a run of the command. ``store``: a directory that keeps every message that arrived whole."""
+
+    on_deadlock: OnDeadlock = option(
+        default="retreat",
+        flag="--deadlock",
+        choices=("retreat", "fail"),
+        group=ROUTED,
+        help="what ends a circle of waiting transfers",
+    )
+    store: Path | None = option(
+        default=None,
+        group=SENT,
+        metavar="DIR",
+        help="keep every message that arrived whole",
+        only=(Only(when=lambda a: a.machines is None, needs="a run on one machine, without --machines"),),
+        switches_only=True,
+    )

@@ -1,0 +1,168 @@
+"""Messages from every sending to every receiving host, in time frames, by circuits and by packet switching side by side."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from testbed.bulk.measurements import BulkMeasurements
+from testbed.bulk.options import BulkOptions, BulkRunOptions
+from testbed.bulk.plan import BulkPlan
+from testbed.model.options.planner import planner
+from testbed.model.progress import ReportProgress
+from testbed.model.verdict import Verdict
+from testbed.model.workload import Carry, How, Judgement, Workload
+
+DESCRIPTION = (
+    "Send a message from every sending to every receiving host, in the time frames of a method. With circuit switching a "
+    "transfer holds every link of its path while it sends, and its circuit is in the switches; with packet switching "
+    "congestion is left to them. Both are run and reported side by side; --switching says which one the verdict is about."
+)
+_HEADINGS = ("switching", "seconds", "Mbit/s", "of liquid", "virtual time", "verified", "queue drops", "verdict")
+
+
+def _build(asked: BulkOptions) -> BulkPlan:
+    from testbed.bulk.planning import build_bulk_plan
+
+    return build_bulk_plan(asked, now=time.monotonic)
+
+
+def _fitted(asked: BulkOptions, plan: BulkPlan, fabric: str) -> tuple[BulkPlan, str]:
+    from testbed.bulk.planning import at_rate
+    from testbed.results.carried_load_file import chosen_rate
+
+    paths = [transfer.path for transfer in plan.transfers]
+    rate_bps, words = chosen_rate(asked.link_rate_bps, paths, len(plan.frames), fabric)
+    return replace(plan, network=at_rate(plan.network, rate_bps), link_rate_bps=rate_bps), words
+
+
+def _others(asked: BulkOptions, plan: BulkPlan) -> Sequence[BulkPlan]:
+    """The same transfers and time frames by the other switching; none under faults, whose moments are of one run."""
+    if asked.alone or plan.faults or plan.killed:
+        return ()
+    if plan.switching == "circuit":
+        return (replace(plan, switching="packet", injected=0),)
+    return (replace(plan, switching="circuit", injected=asked.injected),)
+
+
+def _simulate(plan: BulkPlan, report_progress: ReportProgress | None) -> BulkMeasurements:
+    from testbed.bulk.simulated import SimulatedBulkFabric
+
+    return SimulatedBulkFabric().run(plan, report_progress)
+
+
+def _emulate(plan: BulkPlan, report_progress: ReportProgress | None) -> BulkMeasurements:
+    with _opened(How(fabric="emulation")) as carry:
+        return carry(plan, report_progress)
+
+
+@contextmanager
+def _opened(how: How) -> Iterator[Carry[BulkPlan, BulkMeasurements]]:
+    """One fabric for all plans: they share its network, or its machines."""
+    asked: BulkRunOptions = how.options or BulkRunOptions()
+    if how.fabric == "simulator":
+        from testbed.bulk.simulated import SimulatedBulkFabric
+
+        yield SimulatedBulkFabric(on_deadlock=asked.on_deadlock).run
+    elif how.machines is not None:
+        from testbed.bulk.emulated.several_machines import SeveralMachinesBulk
+
+        with SeveralMachinesBulk(how.machines, on_deadlock=asked.on_deadlock) as spread:
+            yield spread.run
+    else:
+        from testbed.bulk.emulated.fabric import EmulatedBulkFabric
+
+        with EmulatedBulkFabric(on_deadlock=asked.on_deadlock, store=asked.store) as fabric:
+            yield fabric.run
+
+
+def _judge(plan: BulkPlan, run: BulkMeasurements) -> Judgement:
+    from testbed.bulk.judgement import judge_bulk
+
+    return judge_bulk(plan, run)
+
+
+def _beside(judged: Sequence[Judgement]) -> Judgement:
+    """The first switching's judgement, with the figures of the other under ``beside``."""
+    beside = {one.document["switching"]: one.document for one in judged[1:]}
+    stored = tuple(row for one in judged for row in one.rows)
+    return replace(judged[0], document={**judged[0].document, "beside": beside}, stored=stored)
+
+
+def _view(plan: BulkPlan) -> tuple[str, Callable[[], Any]]:
+    from testbed.live.scenes import network_scene
+
+    title = f"{plan.network.name}: bulk transfers, {plan.switching} switching, {plan.method}"
+    return f"{plan.switching} switching", partial(network_scene, title, plan.network, plan.loads, plan.faults)
+
+
+def _figures(rows: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+    from testbed.bulk.figures import bulk_figures
+
+    return bulk_figures(rows)
+
+
+def _shown(document: Mapping[str, Any]) -> Iterator[str]:
+    barrier = "with a barrier" if document["barrier"] else "without a barrier"
+    frames = f"{document['frames']} time frames"
+    if document["rounds"] is not None:
+        frames = f"{document['rounds']} rounds ({frames} without conflict)"
+    yield (
+        f"{document['network']}: {document['transfers']} messages of {document['message_bytes'] / 1e6:g} MB, {document['method']}, "
+        f"{frames} {barrier} (bottleneck load {document['bottleneck_load']}), {document['fabric']}"
+    )
+    yield (
+        f"predicted: {document['liquid_links']:.2f} links x {document['goodput_bps'] / 1e6:.2f} Mbit/s of goodput = "
+        f"{document['liquid_throughput_bps'] / 1e6:.1f} Mbit/s"
+    )
+    table = [_HEADINGS, *map(_cells, (document, *document["beside"].values()))]
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    for first, *figures, verdict in table:
+        numbers = [text.rjust(width) for text, width in zip(figures, widths[1:-1], strict=True)]
+        yield "  ".join([" " + first.ljust(widths[0]), *numbers, verdict])
+
+
+def _cells(row: Mapping[str, Any]) -> tuple[str, ...]:
+    from testbed.model.json_values import from_json
+    from testbed.report.wording import state_of
+
+    verdict = from_json(Verdict, row["verdict"], "verdict")
+    return (
+        row["switching"],
+        f"{row['seconds']:.2f}",
+        f"{row['throughput_bps'] / 1e6:.1f}",
+        f"{row['ratio']:.3f}",
+        f"{row['predicted_ratio']:.3f}",
+        f"{row['messages_verified']}/{row['transfers']}",
+        str(row["queue_drops"]),
+        state_of(verdict).replace("-", " "),
+    )
+
+
+bulk_plan = planner("bulk_plan", "Messages from every host to every other in time frames.", BulkOptions, _build)
+BULK = Workload(
+    name="bulk",
+    title="Bulk transfers",
+    description=DESCRIPTION,
+    command="testbed bulk swiss-t1 --schedule schedule.json --message-size 100kB",
+    plan=BulkPlan,
+    options=BulkOptions,
+    run_options=BulkRunOptions,
+    build=_build,
+    fitted=_fitted,
+    variants=_others,
+    together=_beside,
+    simulate=_simulate,
+    emulate=_emulate,
+    opened=_opened,
+    judge=_judge,
+    spreads=True,
+    view=_view,
+    figures=_figures,
+    shown=_shown,
+    example=lambda: bulk_plan("crossbar:3", message_bytes=100_000),
+)
