@@ -75,7 +75,10 @@ def _opened(how: How) -> Iterator[Carry[BulkPlan, BulkMeasurements]]:
             yield spread.run
     else:
         from testbed.bulk.emulated.fabric import EmulatedBulkFabric
+        from testbed.results.run_folder import make_directory
 
+        if asked.store is not None:
+            make_directory(asked.store, "--store")
         with EmulatedBulkFabric(on_deadlock=asked.on_deadlock, store=asked.store) as fabric:
             yield fabric.run
 

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from testbed.commands.live import add_live
-from testbed.errors import InputError
 from testbed.model.naming.printable import printable
 from testbed.model.options import kinds
 
@@ -30,14 +29,6 @@ def add_run_options(parser: argparse.ArgumentParser, *, seeded: str = "everythin
     add("--results", type=Path, default=Path("results"), help="where runs are kept (default results)")
     add("--json", action="store_true", help="print one JSON object on stdout")
     add_live(parser)
-
-
-def make_directory(directory: Path, option: str) -> None:
-    """Make the directory that an option names; InputError where there can be none."""
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(f"{option} {directory}: {error.strerror}; choose a directory that can be written") from None
 
 
 def command_line() -> str:

@@ -32,6 +32,14 @@ _KINDS = {
 }
 
 
+def make_directory(directory: Path, option: str) -> None:
+    """Make the directory that an option names; InputError where there can be none."""
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"{option} {directory}: {error.strerror}; choose a directory that can be written") from None
+
+
 def is_there(path: Path) -> bool:
     """Whether the folder has something of that name but a directory; only reading it says whether it is a plain file."""
     try:

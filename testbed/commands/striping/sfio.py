@@ -15,7 +15,7 @@ from testbed.commands.arguments import add_options
 from testbed.commands.link_rates import add_link_rate, repeated, with_note
 from testbed.commands.live import start_live
 from testbed.commands.meaning import require_switches
-from testbed.commands.runs import add_run_options, keep_run, make_directory, show_verdict
+from testbed.commands.runs import add_run_options, keep_run, show_verdict
 from testbed.commands.several_machines import (
     MachineOptions,
     enter_unless_elsewhere,
@@ -154,6 +154,7 @@ def _frames(plan: StripingPlan) -> int:
 def _session(args: argparse.Namespace, plan: StripingPlan, fabric: str) -> StripingSession:
     from testbed.live.adapters.feed import shown
     from testbed.live.scenes import network_scene
+    from testbed.results.run_folder import make_directory
     from testbed.striping.emulated.scratch_folders import scratch_folder
     from testbed.striping.session import run_session
 

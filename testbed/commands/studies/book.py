@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from testbed.commands.runs import make_directory
 from testbed.commands.studies.experiment import chapters, find_experiments, pages_of_studies
 from testbed.errors import InputError
 from testbed.model.stored_runs import StoredRun, spokesman
@@ -13,7 +12,7 @@ from testbed.report.book import Chapter, Entry, book_pages
 from testbed.report.book_tables import errata_of, with_counts, with_tables
 from testbed.results.packed_files import pack_run, read_packed
 from testbed.results.replication import stored_runs
-from testbed.results.run_folder import write_below
+from testbed.results.run_folder import make_directory, write_below
 
 PAGES = Path("docs/replication")
 """Where the errata of the documents stand, where there is such a folder."""
