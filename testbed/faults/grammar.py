@@ -213,7 +213,9 @@ def parse_moment(text: str, where: str, network: Network) -> tuple[str, float]:
     return read_node(node, network) if named else node.strip(), at_s
 
 
-def parse_fault_document(document: object, network: Network, where: str, folder: Path | None = None) -> tuple[Fault, ...]:
+def parse_fault_document(
+    document: object, network: Network, where: str, folder: Path | None = None
+) -> tuple[Fault, ...]:
     """Faults from a JSON document, by start: a list, or {"faults": list}, of {"link": "a->b", "kind", "start_s", "stop_s", ...},
     {"node": "a", "start_s", "stop_s"} (all its cables) and {"flapping": "a->b", "period_s", "down_s", "start_s", "stop_s"}.
 

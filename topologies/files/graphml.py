@@ -207,9 +207,7 @@ def _read_data(
     return found | rest
 
 
-def _set_value(
-    found: JsonObject, key: ElementTree.Element, number: str, data: ElementTree.Element, place: str
-) -> None:
+def _set_value(found: JsonObject, key: ElementTree.Element, number: str, data: ElementTree.Element, place: str) -> None:
     """The value under its key's name; an empty number or truth value (yEd's defaults) is none."""
     name, kind, text = key.get("attr.name", number), key.get("attr.type", "string"), data.text or ""
     kinds: dict[str, Callable[[str], object]] = {

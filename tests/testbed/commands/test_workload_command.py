@@ -34,9 +34,7 @@ class SumOptions:
 
 @options
 class HowOptions:
-    wrong: int = option(
-        default=0, kind=kinds.few, only=(Only(when=lambda a: a.upto > 1, needs="--upto of 2 or more"),)
-    )
+    wrong: int = option(default=0, kind=kinds.few, only=(Only(when=lambda a: a.upto > 1, needs="--upto of 2 or more"),))
 
 
 def build(asked: SumOptions) -> Sum:

@@ -26,7 +26,9 @@ CALLS = st.lists(
 
 def buffers() -> Any:
     queues = records(Queue, len(SLOTS), slots=SLOTS, returning_at=np.arange(len(SLOTS)))
-    return SimpleNamespace(queues=np.asarray(queues).view(np.recarray), release=np.zeros(len(SLOTS) * max(SLOTS), dtype=np.int64))
+    return SimpleNamespace(
+        queues=np.asarray(queues).view(np.recarray), release=np.zeros(len(SLOTS) * max(SLOTS), dtype=np.int64)
+    )
 
 
 @given(CALLS)
