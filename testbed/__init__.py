@@ -21,7 +21,6 @@ if TYPE_CHECKING:
         metapath_plan,
         mobility_plan,
         stream_plan,
-        striping_plan,
         wavelength_plan,
     )
     from testbed.api.runs import run
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
     from testbed.bulk.workload import bulk_plan
     from testbed.download.workload import download_plan
     from testbed.simulation.workload import simulation_plan
+    from testbed.striping.workload import striping_plan
 
 _HOMES = {
     "network": "api.values",
@@ -43,7 +43,7 @@ _HOMES = {
     "metapath_plan": "api.plans",
     "mobility_plan": "api.plans",
     "campaign_plan": "api.plans",
-    "striping_plan": "api.plans",
+    "striping_plan": "striping.workload",
     "wavelength_plan": "api.plans",
     "simulation_plan": "simulation.workload",
     "run": "api.runs",

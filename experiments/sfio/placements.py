@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import random
 import statistics
-import time
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
@@ -82,12 +81,11 @@ def measure(point: Row) -> Results:
     if point["draws"] is not None:
         found = half_throughputs(point["nodes"], point["draws"], point["seed"])
         return {"halves_deciles": statistics.quantiles(found, n=10)}
-    from testbed.striping.plan import StripingOptions
+    from testbed.striping.measurements import MTU_BYTES
     from testbed.striping.prediction import predict
-    from testbed.striping.session import MTU_BYTES, plan_session
+    from testbed.striping.workload import striping_plan
 
-    options = StripingOptions(**placed_options(point, "none"))
-    plan = plan_session(f"swiss-t1:allocation={point['allocation']}", options, now=time.monotonic)
+    plan = striping_plan(f"swiss-t1:allocation={point['allocation']}", **placed_options(point, "none"))
     prediction = predict(plan, MTU_BYTES)
     assert prediction is not None
     return {

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import statistics
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -19,20 +18,21 @@ def accessed(network: str, *, place: Path | None = None, **options: Any) -> Resu
     """Write, or read: the median throughput of the repetitions beside the prediction. ``place``: where the subfiles lie (by
     default in the page cache of the working directory); ``options``: of StripingOptions."""
     from testbed.striping.emulated.scratch_folders import scratch_folder
+    from testbed.striping.judgement import judge_striping
     from testbed.striping.keeping_up import why_invalid
-    from testbed.striping.plan import StripingOptions
-    from testbed.striping.session import plan_session, run_session
+    from testbed.striping.workload import run_striping, striping_plan
 
-    plan = plan_session(network, StripingOptions(**options), now=time.monotonic)
+    plan = striping_plan(network, **options)
     for _ in range(ATTEMPTS):
         invalid = None
         with scratch_folder(place or Path.cwd()) as root:
-            session = run_session(plan, root)
-        if session.prediction is not None:  # else round trips and processors set the pace, and are what is measured
-            invalid = why_invalid(plan, session.run)
+            run = run_striping(plan, root)
+        judged = judge_striping(plan, run)
+        if judged.prediction is not None:  # else round trips and processors set the pace, and are what is measured
+            invalid = why_invalid(plan, run)
         if invalid is None:
             break
-    found = session.document()
+    found = judged.document
     first = found["operations"][0]
     prediction = found["predicted"]
     (typical,) = found["typical_throughput_bps"].values()

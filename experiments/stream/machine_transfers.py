@@ -19,8 +19,8 @@ from testbed.machines.asked import MachinesRequest
 from testbed.model.studies.study import Study, where
 from testbed.model.verdict import Check, Claim, Verdict
 from testbed.report.drawing.charts import chart
-from testbed.striping.plan import StripingOptions
-from testbed.striping.session import plan_session, run_session
+from testbed.striping.judgement import judge_striping
+from testbed.striping.workload import run_striping, striping_plan
 
 Row = Mapping[str, Any]
 NETWORK = "swiss-t1:allocation=1-1-1-1-0-0-0-0"
@@ -117,7 +117,8 @@ def _bulk(point: Row, asked: MachinesRequest | None) -> _Run:
 
 
 def _striped(point: Row, asked: MachinesRequest | None) -> _Run:
-    options = StripingOptions(
+    plan = striping_plan(
+        NETWORK,
         compute_nodes=4,
         io_nodes=4,
         file_bytes=FILE_BYTES,
@@ -127,17 +128,17 @@ def _striped(point: Row, asked: MachinesRequest | None) -> _Run:
         seed=point["seed"],
     )
     with tempfile.TemporaryDirectory(dir=require_sandbox() / "tmp") as root:
-        session = run_session(plan_session(NETWORK, options), Path(root), machines=asked)
-    document = session.document()
-    whole = [record for record in session.run.operations if not record.errors]
-    predicted = document["liquid_throughput_bps"]
+        run = run_striping(plan, Path(root), machines=asked)
+    judged = judge_striping(plan, run)
+    whole = [record for record in run.operations if not record.errors]
+    predicted = judged.document["liquid_throughput_bps"]
     return _Run(
-        verdict=session.verdict,
+        verdict=judged.verdict,
         shares=[record.throughput_bps / predicted for record in whole],
         queue_drops=[record.queue_drops for record in whole],
         arrived=(sum(record.bytes for record in whole if record.verified), 2 * FILE_BYTES),
-        broken=sum(len(record.errors) for record in session.run.operations),
-        machines=document["several_machines"] or {},
+        broken=sum(len(record.errors) for record in run.operations),
+        machines=judged.document["several_machines"] or {},
     )
 
 

@@ -8,16 +8,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, TypedDict
 
-from testbed.bulk.plan import KilledProcess, Pair, Switching
+from testbed.bulk.plan import KilledProcess, Pair
 from testbed.faults.fault import Fault
 from testbed.faults.schedules import PoissonFaults
 from testbed.metapath.metapaths import MetapathOptions
 from testbed.metapath.plan import Routing
 from testbed.stream.plan import Handover, LabelOrder
 from testbed.stream.planning import EachLink
-from testbed.striping.access import Access
-from testbed.striping.placement import Order
-from testbed.striping.plan import Operation, Optimisation, Schedule
 
 Faults = str | Sequence[str | Fault]
 """``"s1->s2@0.5-1 down"``, several of them, or ``Fault`` values."""
@@ -110,23 +107,3 @@ class BulkPlanOptions(TypedDict, total=False):
     killed: tuple[KilledProcess, ...]
 
 
-class StripingPlanOptions(TypedDict, total=False):
-    """Of ``striping_plan``."""
-
-    stripe_unit: int
-    file_bytes: int
-    operation: Operation
-    access: Access
-    block_bytes: int
-    optimise: bool
-    without: tuple[Optimisation, ...]
-    schedule: Schedule
-    switching: Switching
-    link_rate_bps: float
-    routing: str | None
-    order: Order
-    seed: int
-    time_limit_s: float
-    repeat: int
-    faults: Faults
-    killed: tuple[KilledProcess, ...]

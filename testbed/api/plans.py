@@ -20,12 +20,10 @@ if TYPE_CHECKING:
         MetapathPlanOptions,
         MobilityPlanOptions,
         StreamOptions,
-        StripingPlanOptions,
     )
     from testbed.campaigns.description import Campaign
     from testbed.metapath.plan import MetapathPlan
     from testbed.stream.plan import StreamPlan
-    from testbed.striping.plan import StripingPlan
     from testbed.wavelengths.plan import WavelengthPlan
     from topologies import Network
 
@@ -84,20 +82,6 @@ def metapath_plan(network: NetworkLike, source: str, sink: str, **given: Unpack[
     return _built(lambda: MetapathPlan(network=found, source=source, sink=sink, faults=asked, **options))
 
 
-def striping_plan(
-    network: NetworkLike, compute_nodes: int, io_nodes: int, **given: Unpack[StripingPlanOptions]
-) -> StripingPlan:
-    """A striped file, written or read by many at once. ``options``: fields of ``StripingOptions``."""
-    options: dict[str, Any] = {**given}
-    from testbed.striping.plan import StripingOptions
-    from testbed.striping.planning import build_striping_plan
-
-    found = known_network(network)
-    _check_names("striping_plan", options, StripingOptions)
-    if "faults" in options:
-        options["faults"] = _faults(options["faults"], found)
-    asked = _built(lambda: StripingOptions(compute_nodes=compute_nodes, io_nodes=io_nodes, **options))
-    return _built(lambda: build_striping_plan(found, asked, now=time.monotonic))
 
 
 def wavelength_plan(

@@ -14,13 +14,13 @@ SUBJECTS: dict[str, tuple[str, ...]] = {
         "placement", "occupied", "nodes", "count", "frames", "frame_s", "handover", "background_mbps", "queues",
     ),
     "what is sent": (
-        "pattern", "matrix", "total", "traffic", "message_size", "size", "stripe_unit", "file_size", "operation", "access", "block_size", "packets",
-        "wrong", "inject", "repeat", "duration",
+        "pattern", "matrix", "total", "traffic", "message_size", "size", "packets",
+        "wrong", "inject", "duration",
         "unequal", "store", "root",
     ),
     "routing and schedule": (
         "method", "layers", "floats", "certify", "routing", "schedule", "check", "time_limit", "switching", "alone", "barrier", "deadlock", "wormhole",
-        "remedy", "wavelengths", "optimise", "without", "save_pattern", "route",
+        "remedy", "wavelengths", "route",
     ),
     "code": (
         "profile", "m", "tolerance", "der", "labels", "large_blocks", "code", "rate_pps", "symbol_bytes", "playback",
@@ -52,7 +52,6 @@ EXAMPLES = {
     "exec": "testbed exec NAME t0 -- hostname",
     "attach": "testbed attach",
     "run": "testbed run crossbar:4 --compute-nodes 1 --io-nodes 2 -- python examples/hello.py",
-    "sfio": "testbed sfio swiss-t1 --compute-nodes 4 --io-nodes 4 --stripe-unit 1000",
     "schema": "testbed schema network",
     "plugins": "testbed plugins list",
     "doctor": "testbed doctor",

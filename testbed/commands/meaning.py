@@ -106,14 +106,6 @@ RULES: dict[str, tuple[Rule, ...]] = {
         ),
         Rule(options=("method", "time_limit"), when=lambda a: a.check is None, needs="a search (--check makes none)"),
     ),
-    "sfio": (
-        Rule(
-            options=("schedule", "switching", "kill", "root", "time_limit"),
-            when=lambda a: not _spread(a),
-            needs="a run on one machine, without --machines",
-        ),
-        Rule(options=("block_size",), when=lambda a: a.access in ("strided", "random"), needs="--access strided or random"),
-    ),
     "campaign": (
         Rule(options=("workers",), when=lambda a: a.scheduler is None, needs="a local cluster, without --scheduler"),
         Rule(

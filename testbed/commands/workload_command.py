@@ -23,7 +23,7 @@ from testbed.commands.several_machines import (
 )
 from testbed.model.naming.printable import printable
 from testbed.model.options import kinds
-from testbed.model.options.option import RUN, option, options, options_of
+from testbed.model.options.option import RUN, Option, option, options, options_of
 from testbed.model.progress import ReportProgress
 from testbed.model.workload import Carry, How, Judgement, Workload
 
@@ -90,6 +90,10 @@ def run(name: str, workload: Work, args: argparse.Namespace) -> int:
     plan = workload.build(asked)
     plans = [plan, *(workload.variants(asked, plan) if workload.variants is not None else ())]
     own = None if workload.run_options is None else read_options(args, workload.run_options)
+    said = None if workload.instead is None else workload.instead(plan, own)
+    if said is not None:
+        print(said)
+        return 0
     fabric = _fabric(args, workload, plan)
     machines = machines_request(args, fabric) if workload.spreads else None
     start_live(args)
@@ -116,10 +120,13 @@ def _fabric(args: argparse.Namespace, workload: Work, plan: Any) -> str:
 
     networks = [plan.network] if hasattr(plan, "network") else []
     fabric = choose_fabric(getattr(args, "fabric", "simulator"), *networks, quiet=args.json)
-    require_switches(
-        args, fabric, [one.name for kind in _declared(workload) for one in options_of(kind) if one.switches_only]
-    )
+    every = [one for kind in _declared(workload) for one in options_of(kind)]
+    require_switches(args, fabric, [one.name for one in every if _on_switches(one, getattr(args, one.name, None))])
     return fabric
+
+
+def _on_switches(one: Option, value: Any) -> bool:
+    return one.switches_only(value) if callable(one.switches_only) else one.switches_only
 
 
 def _measured(workload: Work, how: How, plan: Any, report_progress: ReportProgress | None) -> Any:
@@ -131,7 +138,9 @@ def _noted(judged: Judgement, note: str) -> Judgement:
     if not note:
         return judged
     verdict = with_note(judged.verdict, note)
-    return replace(judged, verdict=verdict, document={**judged.document, "verdict": dict(verdict.to_json())})
+    said = {"verdict": dict(verdict.to_json())}
+    stored = tuple(row | said if "verdict" in row else row for row in map(dict, judged.stored))
+    return replace(judged, verdict=verdict, document={**judged.document, **said}, stored=stored)
 
 
 def _judged(workload: Work, plan: Any, carry: Carry[Any, Any], repeats: int) -> Judgement:

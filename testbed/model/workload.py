@@ -15,7 +15,6 @@ from typing import Any, Generic, TypeVar
 from testbed.errors import CapabilityError
 from testbed.model.progress import ReportProgress
 from testbed.model.verdict import Verdict
-from topologies.json_types import Json
 
 P = TypeVar("P")
 M = TypeVar("M")
@@ -31,9 +30,9 @@ class Judgement:
     figures are drawn. ``prediction``: what the measurements were held against, computed once from the plan."""
 
     verdict: Verdict
-    document: Json
-    rows: tuple[Json, ...] = ()
-    stored: tuple[Json, ...] = ()
+    document: Mapping[str, Any]
+    rows: tuple[Row, ...] = ()
+    stored: tuple[Row, ...] = ()
     prediction: Any = None
 
 
@@ -85,6 +84,8 @@ class Workload(Generic[P, M]):
     """What belongs to a run of the command alone."""
     build: Callable[[Any], P] | None = None
     """From the options to the plan; it may be the plan of another workload. Refuses bad input before anything is built."""
+    instead: Callable[[P, Any], str | None] | None = None
+    """From plan and ``run_options`` what the command says that it did with the plan instead of a run; None: it runs."""
     fitted: Callable[[Any, P, str], tuple[P, str]] | None = None
     """From options, plan and fabric to the plan that this machine can carry, and the note that says so in the verdict."""
     variants: Callable[[Any, P], Sequence[P]] | None = None
@@ -129,8 +130,8 @@ class Outcome(Generic[P, M]):
     plan: P
     measurements: M
     verdict: Verdict
-    document: Json = field(repr=False)
-    rows: tuple[Json, ...] = field(repr=False, default=())
+    document: Mapping[str, Any] = field(repr=False)
+    rows: tuple[Mapping[str, Any], ...] = field(repr=False, default=())
 
     @property
     def passed(self) -> bool:

@@ -16,7 +16,6 @@ from testbed.report.wording import counted, state_of, when, why
 from topologies.json_types import Json
 
 TITLES = {
-    "sfio": "A striped file",
     "stream-routing": "A stream whose routing answers failures",
 }
 """Of the runs of commands."""

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import get_args
 
 import numpy as np
 import numpy.typing as npt
 
 from testbed.errors import InputError
+from testbed.striping.options import Access
 
-Access = Literal["contiguous", "strided", "random", "matrix-columns"]
 ACCESSES: tuple[Access, ...] = get_args(Access)
 Integers = npt.NDArray[np.int64]
 ELEMENT_BYTES = 8

@@ -4,27 +4,41 @@ from __future__ import annotations
 
 import statistics
 from dataclasses import replace
+from typing import Any
 
 from testbed.faults.coming import came_check, fault_moments
+from testbed.faults.fault import in_words
+from testbed.machines.run_report import MachinesReport
 from testbed.model.verdict import Check, Verdict
+from testbed.model.workload import Judgement
 from testbed.striping.keeping_up import why_invalid
-from testbed.striping.measurements import OperationRecord, StripingMeasurements
+from testbed.striping.measurements import TIMEOUT_S, OperationRecord, StripingMeasurements
 from testbed.striping.plan import StripingPlan
-from testbed.striping.prediction import Prediction
+from testbed.striping.prediction import Prediction, predict
+from topologies.network import label_of
 
 ERROR_SLACK_S = 0.5
 
 
-def judge(plan: StripingPlan, run: StripingMeasurements, prediction: Prediction | None, *, timeout_s: float) -> Verdict:
+def judge_striping(plan: StripingPlan, run: StripingMeasurements) -> Judgement:
+    """The verdict, and the document: sums over the operations that came to their end, and each of them."""
+    prediction = predict(plan, run.mtu_bytes)
+    verdict = judge(plan, run, prediction)
+    document = _document(plan, run, prediction, verdict)
+    rows = tuple(document["operations"])
+    return Judgement(verdict=verdict, document=document, rows=rows, stored=(document,), prediction=prediction)
+
+
+def judge(plan: StripingPlan, run: StripingMeasurements, prediction: Prediction | None) -> Verdict:
     """Every operation whole and verified; throughput beside its prediction; errors in time where faults were asked for.
 
     Where no throughput is predicted none is judged, and a machine that did not keep up takes nothing away.
     """
     checks: list[Check] = []
-    moments = fault_moments(plan.options.faults, plan.options.killed)
+    moments = fault_moments(plan.faults, plan.killed)
     for number, record in enumerate(run.operations):
         own = [*came_check(moments, record.seconds, f"the {record.direction}")] if record.faulty else []
-        own.append(_error_check(record, timeout_s) if record.faulty and record.errors else _whole(record))
+        own.append(_error_check(record) if record.faulty and record.errors else _whole(record))
         if not record.errors:
             own.append(_content(record))
         own = [replace(check, about=f"operation:{number}") for check in own]
@@ -54,16 +68,16 @@ def _whole(record: OperationRecord) -> Check:
     )
 
 
-def _error_check(record: OperationRecord, timeout_s: float) -> Check:
+def _error_check(record: OperationRecord) -> Check:
     """Under a fault: every process that failed was told so in time, and none hung."""
     slowest = max(record.errors, key=lambda e: e.since_fault_s)
     return Check(
         name=f"{record.direction} under faults: every process that failed was told in time, s",
         key="failures-told",
-        predicted=timeout_s,
+        predicted=TIMEOUT_S,
         measured=slowest.since_fault_s,
         tolerance=ERROR_SLACK_S,
-        passed=slowest.since_fault_s <= timeout_s + ERROR_SLACK_S,
+        passed=slowest.since_fault_s <= TIMEOUT_S + ERROR_SLACK_S,
         detail=f"{len(record.errors)} failed; {slowest.node}: {slowest.text}",
     )
 
@@ -103,3 +117,55 @@ def _throughput(direction: str, throughput_bps: float, prediction: Prediction) -
         detail=f"{throughput_bps / 1e6:.1f} of {prediction.throughput_bps / 1e6:.1f} Mbit/s; at least "
         f"{prediction.least_ratio:g}",
     )
+
+
+def _document(
+    plan: StripingPlan, run: StripingMeasurements, prediction: Prediction | None, verdict: Verdict
+) -> dict[str, Any]:
+    ended = [record for record in run.operations if not record.errors]
+    total, seconds = sum(r.bytes for r in ended), sum(r.seconds for r in ended)
+    options = plan.options
+    return {
+        "network": plan.network.name,
+        "fabric": run.fabric,
+        "compute_nodes": options.compute_nodes,
+        "io_nodes": options.io_nodes,
+        "stripe_unit": options.stripe_unit,
+        "file_size": plan.file_bytes,
+        "operation": options.operation,
+        "access": options.access,
+        "optimise": options.optimise,
+        "without": list(options.without),
+        "schedule": plan.schedule,
+        "switching": plan.switching,
+        "link_rate_bps": plan.link_rate_bps,
+        "bytes": total,
+        "seconds": seconds,
+        "throughput_bps": total * 8 / seconds if seconds > 0 else 0.0,
+        "messages": sum(r.messages for r in ended),
+        "fragments": sum(r.fragments for r in ended),
+        "disk_calls": sum(r.disk_calls for r in ended),
+        "verified": bool(ended) and all(r.verified for r in ended),
+        "liquid_links": plan.liquid_links if plan.transfers else None,
+        "liquid_throughput_bps": None if prediction is None else prediction.liquid_throughput_bps,
+        "predicted": None if prediction is None else {"throughput_bps": prediction.throughput_bps, "seconds": prediction.seconds},
+        "frames": len(plan.frames),
+        "killed": [[killed.node, killed.at_s] for killed in plan.killed],
+        "cut": [[label_of(fault.link), fault.start_s, fault.stop_s] for fault in plan.faults if fault.kind == "down"],
+        "impaired": [[in_words(fault), fault.start_s, fault.stop_s] for fault in plan.faults if fault.kind != "down"],
+        "several_machines": None if run.machines is None else _of_machines(run, run.machines),
+        "typical_throughput_bps": typical_throughput(run),
+        "operations": [record.to_json() for record in run.operations],
+        "verdict": dict(verdict.to_json()),
+    }  # fmt: skip
+
+
+def _of_machines(run: StripingMeasurements, report: MachinesReport) -> dict[str, Any]:
+    """An operation's ``seconds`` lie between the stamps of two machines and are right to within ``seconds_uncertainty_s``;
+    ``errors_undecided``: calls that failed so near to the beginning of a fault that the clocks cannot tell whether before it."""
+    failed = [error.since_fault_s for record in run.operations for error in record.errors]
+    return {
+        **report.to_json(),
+        "seconds_uncertainty_s": 2 * report.uncertainty_s,
+        "errors_undecided": report.undecided(failed, [0.0]),
+    }

@@ -24,7 +24,7 @@ def lateness_s(plan: StripingPlan, late_s: Mapping[int, float]) -> float:
 
     A time frame waits for its latest transfer; without time frames the slowest process waits for all of its own.
     """
-    if plan.options.schedule != "none":
+    if plan.schedule != "none":
         return sum(max((late_s.get(i, 0.0) for i in frame), default=0.0) for frame in plan.frames)
     by_source: dict[str, float] = {}
     for number, late in late_s.items():
@@ -50,5 +50,5 @@ def why_invalid(plan: StripingPlan, run: StripingMeasurements) -> str | None:
 
 
 def _late_fraction(plan: StripingPlan, record: OperationRecord) -> float:
-    allowed_s = change_allowance_s(plan) * len(plan.frames) if plan.options.schedule != "none" else 0.0
+    allowed_s = change_allowance_s(plan) * len(plan.frames) if plan.schedule != "none" else 0.0
     return max(0.0, record.late_s - allowed_s) / record.seconds if record.seconds > 0 else 0.0

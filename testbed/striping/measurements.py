@@ -9,6 +9,9 @@ from testbed.machines.run_report import MachinesReport
 from testbed.model.machine.strain import Strain
 
 Direction = Literal["write", "read"]
+MTU_BYTES = 9000
+TIMEOUT_S = 2.0
+"""After which a silent listener is given up."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,14 +9,12 @@ import random
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
 
 from testbed.bulk.plan import Pair, Path
 from testbed.errors import InputError
+from testbed.striping.options import Order
 from topologies.network import Network, label_of, reverse_of
 from topologies.routing_tables import static_routing
-
-Order = Literal["first", "random"]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,68 +9,29 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Literal, get_args
+from typing import Literal
 
 from testbed.bulk.plan import BulkPlan, BulkTransfer, KilledProcess, Pair, Switching
 from testbed.bulk.planning import bottleneck_load
 from testbed.faults.fault import Fault
-from testbed.model.machine.carried_load import USUAL_RATE_BPS
-from testbed.scheduling.traffic.traffic_file import CarriedSchedule
-from testbed.striping.access import Access, Blocks
-from testbed.striping.placement import Order, Placement
+from testbed.striping.access import Blocks
+from testbed.striping.options import StripingOptions
+from testbed.striping.placement import Placement
 from topologies.network import LinkId, Network
 
 Schedule = Literal["none", "liquid", "file"]
-Operation = Literal["write", "read", "both"]
-Optimisation = Literal["sort", "merge", "combine", "pipeline"]
-OPTIMISATIONS: tuple[Optimisation, ...] = get_args(Optimisation)
-"""Those of the library's settings that can be left out one by one."""
 HEADERS_BYTES = 52
 """IPv4 and TCP with time stamps."""
 FRAMING_BYTES = 14
 """Ethernet, counted by the links' shapers."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class StripingOptions:
-    """What a user asks for; sizes in bytes. ``optimise`` false: one message a fragment. ``without``: optimisations that are
-    left out of a call's one message. ``repeat``: times that each operation is carried out."""
-
-    compute_nodes: int
-    io_nodes: int
-    stripe_unit: int = 200
-    file_bytes: int = 4_000_000
-    operation: Operation = "write"
-    access: Access = "contiguous"
-    block_bytes: int = 1000
-    optimise: bool = True
-    without: tuple[Optimisation, ...] = ()
-    schedule: Schedule = "none"
-    carried: CarriedSchedule | None = None
-    switching: Switching = "packet"
-    link_rate_bps: float = USUAL_RATE_BPS
-    routing: str | None = None
-    order: Order = "first"
-    seed: int = 1
-    time_limit_s: float = 10.0
-    repeat: int = 1
-    faults: tuple[Fault, ...] = ()
-    killed: tuple[KilledProcess, ...] = ()
-
-    @property
-    def directions(self) -> tuple[Literal["write", "read"], ...]:
-        """Every operation in order, each as often as asked."""
-        once: tuple[Literal["write", "read"], ...] = ("write", "read")
-        if self.operation != "both":
-            once = (self.operation,)
-        return tuple(direction for direction in once for _ in range(self.repeat))
-
-
 @dataclass(frozen=True, kw_only=True, eq=False)
 class StripingPlan:
     """``blocks[k]``: what compute process ``k`` accesses; ``volumes``: pair -> bytes between them, pairs with none left out.
 
-    ``transfers`` are those between different hosts, in the time frames ``frames`` (none where all may go at any time).
+    ``transfers`` are those between different hosts, in the time frames ``frames`` (none where all may go at any time). ``options``: as
+    they were asked for; what the fields below say is read from them.
     """
 
     options: StripingOptions
@@ -80,6 +41,18 @@ class StripingPlan:
     volumes: Mapping[Pair, int]
     transfers: tuple[BulkTransfer, ...]
     frames: tuple[tuple[int, ...], ...]
+    schedule: Schedule
+    switching: Switching
+    link_rate_bps: float
+    faults: tuple[Fault, ...] = ()
+    killed: tuple[KilledProcess, ...] = ()
+
+    @property
+    def directions(self) -> tuple[Literal["write", "read"], ...]:
+        """Every operation in order, each as often as asked."""
+        operation = self.options.operation
+        once: tuple[Literal["write", "read"], ...] = ("write", "read") if operation == "both" else (operation,)
+        return tuple(direction for direction in once for _ in range(self.options.repeat))
 
     @property
     def network(self) -> Network:
@@ -108,25 +81,24 @@ class StripingPlan:
 
     def goodput_bps(self, mtu_bytes: int) -> float:
         """Bits of data a second over a full link, without the headers of its packets."""
-        return self.options.link_rate_bps * (mtu_bytes - HEADERS_BYTES) / (mtu_bytes + FRAMING_BYTES)
+        return self.link_rate_bps * (mtu_bytes - HEADERS_BYTES) / (mtu_bytes + FRAMING_BYTES)
 
     def bulk_plan(self) -> BulkPlan:
         """The transfers as bulk messages of their mean size: what the coordinator and the simulated fabric take.
 
         Raises InputError where nothing crosses the network.
         """
-        options = self.options
         most = bottleneck_load(self.transfers)
         return BulkPlan(
             network=self.network,
             transfers=self.transfers,
             frames=self.frames or (tuple(range(len(self.transfers))),),
-            method=options.schedule,
-            switching=options.switching,
-            barrier=options.schedule != "none" or not self.frames,
+            method=self.schedule,
+            switching=self.switching,
+            barrier=self.schedule != "none" or not self.frames,
             message_bytes=max(1, sum(self.volumes[t.source, t.sink] for t in self.transfers) // len(self.transfers)),
-            link_rate_bps=options.link_rate_bps,
+            link_rate_bps=self.link_rate_bps,
             liquid_links=Fraction(len(self.transfers), most),
             bottleneck_load=most,
-            seed=options.seed,
+            seed=self.options.seed,
         )

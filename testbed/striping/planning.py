@@ -4,63 +4,83 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from pathlib import Path
 
 from testbed.bulk.options import MAX_MESSAGE_BYTES
-from testbed.bulk.plan import BulkTransfer, Pair
+from testbed.bulk.plan import BulkTransfer, KilledProcess, Pair
 from testbed.bulk.planning import at_rate, carried_frames, time_frames, transfers_of
 from testbed.errors import InputError
+from testbed.faults.fault import Fault
+from testbed.faults.grammar import parse_moment
+from testbed.faults.reading import FaultsLike, read_faults
+from testbed.model.machine.carried_load import USUAL_RATE_BPS
+from testbed.model.naming.networks import known_network
+from testbed.scheduling.traffic.traffic_file import CarriedSchedule, read_schedule
 from testbed.striping.access import access_blocks, matrix_side, subfile_shares
+from testbed.striping.options import StripingOptions
 from testbed.striping.placement import Placement, place
-from testbed.striping.plan import OPTIMISATIONS, StripingOptions, StripingPlan
+from testbed.striping.plan import Schedule, StripingPlan
 from topologies.network import Network
 
-MAX_FILE_BYTES = 1 << 31
 
-
-def build_striping_plan(
-    network: Network, options: StripingOptions, *, now: Callable[[], float] | None = None
-) -> StripingPlan:
-    """Every link gets the rate asked for. ``now``: a clock for the search for a schedule.
+def build_striping(asked: StripingOptions, *, now: Callable[[], float] | None = None) -> StripingPlan:
+    """The plan, every link of the rate asked for. ``now``: a clock for the search for a schedule.
 
     Raises InputError and TopologyError for what cannot be run.
     """
-    _check(options)
-    shaped = at_rate(network, options.link_rate_bps)
+    network = known_network(asked.network)
+    carried = None if asked.schedule in ("none", "liquid") else read_schedule(str(asked.schedule), network)
+    schedule: Schedule = "file" if carried is not None else "liquid" if asked.schedule == "liquid" else "none"
+    switching = asked.switching or ("packet" if schedule == "none" else "circuit")
+    faults = _faults(asked.faults, network)
+    killed = tuple(_killed(one, network) for one in asked.killed)
+    _check(asked, bool(faults or killed), schedule == "none" and switching == "packet")
+    rate_bps = USUAL_RATE_BPS if asked.link_rate_bps is None else asked.link_rate_bps
     placement = place(
-        shaped, options.compute_nodes, options.io_nodes, routing=options.routing, order=options.order, seed=options.seed
+        at_rate(network, rate_bps),
+        asked.compute_nodes,
+        asked.io_nodes,
+        routing=asked.routing,
+        order=asked.order,
+        seed=asked.seed,
     )
-    for killed in options.killed:
-        if killed.node not in placement.names:
-            raise InputError(f"{killed.node!r} is no I/O node of this run; they are {', '.join(placement.io)}")
-    file_bytes = options.file_bytes
-    if options.access == "matrix-columns":
+    for one in killed:
+        if one.node not in placement.names:
+            raise InputError(f"{one.node!r} is no I/O node of this run; they are {', '.join(placement.io)}")
+    file_bytes = asked.file_bytes or max(4_000_000, 200_000 * asked.compute_nodes * asked.io_nodes)
+    if asked.access == "matrix-columns":
         file_bytes = matrix_side(file_bytes) ** 2 * 8
     blocks = access_blocks(
-        options.access, file_bytes, options.compute_nodes, block_bytes=options.block_bytes, seed=options.seed
+        asked.access, file_bytes, asked.compute_nodes, block_bytes=asked.block_bytes, seed=asked.seed
     )
     volumes: dict[Pair, int] = {}
     for source, own in zip(placement.compute, blocks, strict=True):
-        shares = subfile_shares(own, options.stripe_unit, options.io_nodes)
+        shares = subfile_shares(own, asked.stripe_unit, asked.io_nodes)
         volumes |= {(source, sink): int(v) for sink, v in zip(placement.io, shares, strict=True) if v}
     if max(volumes.values()) > MAX_MESSAGE_BYTES:
-        raise InputError(f"--file-size {options.file_bytes}: more than {MAX_MESSAGE_BYTES} bytes between two hosts")
-    transfers = _transfers(placement, volumes, options.routing)
-    return StripingPlan(
-        options=options,
+        raise InputError(f"--file-size {file_bytes}: more than {MAX_MESSAGE_BYTES} bytes between two hosts")
+    transfers = _transfers(placement, volumes, asked.routing)
+    plan = StripingPlan(
+        options=asked,
         placement=placement,
         file_bytes=file_bytes,
         blocks=blocks,
         volumes=volumes,
         transfers=transfers,
-        frames=_frames(placement, transfers, options, now),
+        frames=(),
+        schedule=schedule,
+        switching=switching,
+        link_rate_bps=rate_bps,
+        faults=faults,
+        killed=killed,
     )
+    return replace(plan, frames=_frames(plan, carried, now))
 
 
 def at_link_rate(plan: StripingPlan, link_rate_bps: float) -> StripingPlan:
     """The same blocks, transfers and time frames over links of another rate."""
     network = at_rate(plan.placement.network, link_rate_bps)
-    options = replace(plan.options, link_rate_bps=link_rate_bps)
-    return replace(plan, options=options, placement=replace(plan.placement, network=network))
+    return replace(plan, link_rate_bps=link_rate_bps, placement=replace(plan.placement, network=network))
 
 
 def _transfers(placement: Placement, volumes: Mapping[Pair, int], routing: str | None) -> tuple[BulkTransfer, ...]:
@@ -75,55 +95,49 @@ def _transfers(placement: Placement, volumes: Mapping[Pair, int], routing: str |
 
 
 def _frames(
-    placement: Placement,
-    transfers: tuple[BulkTransfer, ...],
-    options: StripingOptions,
-    now: Callable[[], float] | None,
+    plan: StripingPlan, carried: CarriedSchedule | None, now: Callable[[], float] | None
 ) -> tuple[tuple[int, ...], ...]:
     """A liquid schedule; or, where circuits are asked for as they come, rounds in which every process serves one I/O node."""
-    if not transfers:
+    if not plan.transfers:
         return ()
-    if options.carried is not None:
-        return carried_frames(options.carried, transfers)
-    if options.schedule == "liquid":
-        return time_frames(
-            placement.network,
-            transfers,
-            "liquid",
-            seed=options.seed,
-            time_limit_s=options.time_limit_s,
-            now=now,
+    if carried is not None:
+        return carried_frames(carried, plan.transfers)
+    if plan.schedule == "liquid":
+        seed, time_limit_s = plan.options.seed, plan.options.time_limit_s
+        return time_frames(plan.network, plan.transfers, "liquid", seed=seed, time_limit_s=time_limit_s, now=now)
+    if plan.switching == "packet":
+        return ()
+    return time_frames(plan.network, plan.transfers, "round-robin", seed=1, time_limit_s=1, now=None)
+
+
+def _faults(asked: FaultsLike, network: Network) -> tuple[Fault, ...]:
+    words = [asked] if isinstance(asked, (str, Path)) else asked
+    faults = tuple(f for one in words for f in read_faults(one if isinstance(one, str | Path) else [one], network))
+    if any(f.kind != "impaired" and (f.kind != "down" or f.direction != "both") for f in faults):
+        raise InputError(
+            "--faults: a striped file's links are cut both ways or, on one machine, impaired; give LINK@START-STOP, as in s1->s2@0.2-3"
         )
-    if options.switching == "packet":
-        return ()
-    return time_frames(placement.network, transfers, "round-robin", seed=1, time_limit_s=1, now=None)
+    return faults
 
 
-def _check(options: StripingOptions) -> None:
-    for option, size_bytes in (("--stripe-unit", options.stripe_unit), ("--file-size", options.file_bytes)):
-        if not 1 <= size_bytes <= MAX_FILE_BYTES:
-            raise InputError(f"{option} {size_bytes}: give bytes, 1 to {MAX_FILE_BYTES}")
-    if not options.link_rate_bps > 0:
-        raise InputError(f"--link-rate {options.link_rate_bps:g}: give bits a second, more than 0")
-    if options.schedule not in ("none", "liquid", "file"):
-        raise InputError(f"--schedule {options.schedule!r}: give none or liquid")
-    if options.switching not in ("packet", "circuit"):
-        raise InputError(f"--switching {options.switching!r}: give packet or circuit")
-    if not 1 <= options.repeat <= 1000:
-        raise InputError(f"--repeat {options.repeat}: give 1 to 1000")
-    if options.operation not in ("write", "read", "both"):
-        raise InputError(f"--operation {options.operation!r}: give write, read or both")
-    if not options.optimise and (options.schedule != "none" or options.switching != "packet"):
+def _killed(one: str | KilledProcess, network: Network) -> KilledProcess:
+    if isinstance(one, KilledProcess):
+        return one
+    node, at_s = parse_moment(one, "--kill", network)
+    return KilledProcess(node=node, at_s=at_s)
+
+
+def _check(asked: StripingOptions, failing: bool, plain: bool) -> None:
+    """What does not go together. ``plain``: packets without a schedule."""
+    if not asked.optimise and not plain:
         raise InputError(
             "--no-optimise sends a message a fragment, which has no place in a schedule; leave out --schedule and --switching"
         )
-    if unknown := [name for name in options.without if name not in OPTIMISATIONS]:
-        raise InputError(f"--without {unknown[0]!r}: give {', '.join(OPTIMISATIONS)}")
-    if options.without and (not options.optimise or options.schedule != "none" or options.switching != "packet"):
+    if asked.without and not (asked.optimise and plain):
         raise InputError(
             "--without is for one call an operation in packets; leave out --no-optimise, --schedule and --switching"
         )
-    if (options.faults or options.killed) and (options.schedule != "none" or options.switching != "packet"):
+    if failing and not plain:
         raise InputError(
             "--faults and --kill are for packet switching without a schedule; leave out --schedule and --switching, or the faults"
         )

@@ -40,7 +40,7 @@ def predict(plan: StripingPlan, mtu_bytes: int) -> Prediction | None:
     optimisation left out), because then round trips and processors set the pace."""
     if not plan.transfers or not plan.options.optimise or plan.options.without:
         return None
-    seconds = _scheduled_s(plan, mtu_bytes) if plan.options.schedule == "liquid" else _virtual_s(plan, mtu_bytes)
+    seconds = _scheduled_s(plan, mtu_bytes) if plan.schedule == "liquid" else _virtual_s(plan, mtu_bytes)
     liquid = plan.liquid_links * plan.goodput_bps(mtu_bytes)
     throughput = min(liquid, plan.file_bytes * 8 / seconds)
     least, most = _bounds(plan)
@@ -64,9 +64,9 @@ def _scheduled_s(plan: StripingPlan, mtu_bytes: int) -> float:
 def _virtual_s(plan: StripingPlan, mtu_bytes: int) -> float:
     """Seconds of the same transfers in virtual time, all of their mean size."""
     bulk = plan.bulk_plan()
-    on_the_wire = plan.options.link_rate_bps / plan.goodput_bps(mtu_bytes)
+    on_the_wire = plan.link_rate_bps / plan.goodput_bps(mtu_bytes)
     bulk = replace(bulk, message_bytes=round(bulk.message_bytes * on_the_wire))
-    setup_s = CIRCUIT_CHANGE_S if plan.options.switching == "circuit" else 0.0
+    setup_s = CIRCUIT_CHANGE_S if plan.switching == "circuit" else 0.0
     return SimulatedBulkFabric(setup_s=setup_s).run(bulk).seconds
 
 
@@ -78,13 +78,13 @@ def _bounds(plan: StripingPlan) -> tuple[float, float]:
         return SHARED_RATIO, 10.0
     if plan.options.access != "contiguous":
         return min(IRREGULAR_RATIO, SHARED_RATIO if not plan.coordinated else 1.0), 10.0
-    if plan.options.schedule == "liquid" or alone:
+    if plan.schedule == "liquid" or alone:
         return SCHEDULED_RATIO, 10.0
-    if plan.options.switching == "circuit":
+    if plan.switching == "circuit":
         return 1 - ORDER_TOLERANCE, 1 + ORDER_TOLERANCE
     return SHARED_RATIO, 10.0
 
 
 def change_allowance_s(plan: StripingPlan) -> float:
     """What a time frame is allowed for the change to it."""
-    return CIRCUIT_CHANGE_S if plan.options.switching == "circuit" else CIRCUIT_CHANGE_S / 2
+    return CIRCUIT_CHANGE_S if plan.switching == "circuit" else CIRCUIT_CHANGE_S / 2

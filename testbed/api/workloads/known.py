@@ -6,7 +6,7 @@ from typing import Any
 
 from testbed.api.workloads import LISTED, load
 from testbed.api.workloads.campaigns import CAMPAIGN
-from testbed.api.workloads.files_and_light import STRIPING, WAVELENGTHS
+from testbed.api.workloads.files_and_light import WAVELENGTHS
 from testbed.api.workloads.streams import METAPATH, STREAM
 from testbed.errors import UsageError
 from testbed.model.workload import Workload
@@ -23,7 +23,7 @@ _ALL: tuple[Workload[Any, Any], ...] = (
     METAPATH,
     load("bulk"),
     load("download"),
-    STRIPING,
+    load("sfio"),
     WAVELENGTHS,
     load("simulate"),
     CAMPAIGN,

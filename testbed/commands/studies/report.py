@@ -101,11 +101,9 @@ def _drawer(place: Path, name: str, rows: Sequence[Row], verdict: Verdict | None
     from testbed.errors import InputError
     from testbed.metapath.figures import metapath_figures
     from testbed.model.studies.study import Study
-    from testbed.striping.figures import striping_figures
 
     of_commands: dict[str, Callable[[Sequence[Row]], Mapping[str, Any]]] = {
         "stream-routing": metapath_figures,
-        "sfio": lambda found: striping_figures(found[0]),
     }
     if name in LISTED and (figures := load(name).figures) is not None:
         return (lambda: figures(rows)) if rows else None

@@ -52,8 +52,9 @@ class Option:
     ``name``: as the library takes it, with a dot inside nested options ("nac.slack"). ``flag``: as the command does ("" and
     ``positional``: by its place; None and not ``listed``: not at all). ``former``: spellings of old, still taken. ``shown``: the default as written in
     its unit. ``choices``: the words that may be given, or a function that lists them. ``only``: when it has a meaning.
-    ``switches_only``: the simulated fabric cannot carry it out. ``many``: it may be given several times, and is a tuple.
-    ``negated``: a bool that is False by itself can be said to be so (--no-...), as one that is True can.
+    ``switches_only``: the simulated fabric cannot carry it out, or not the values for which it is true. ``many``: it may be
+    given several times, and is a tuple. ``negated``: a bool that is False by itself can be said to be so (--no-...), as one
+    that is True can.
     ``presets``: other options' values that a value of this one stands for, where they are not given themselves.
     """
 
@@ -70,7 +71,7 @@ class Option:
     metavar: str | None = None
     help: str = ""
     only: tuple[Only, ...] = ()
-    switches_only: bool = False
+    switches_only: bool | Callable[[Any], bool] = False
     many: bool = False
     negated: bool = False
     presets: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)

@@ -21,7 +21,7 @@ _SWITCH_INTERVAL_S = 0.0005
 def patience_s(plan: StripingPlan, timeout_s: float) -> float:
     """A connection that waits for its circuit is silent and whole; one that loses packets to others' is slow and whole; ``timeout_s``
     where something is broken on purpose."""
-    if plan.options.faults or plan.options.killed:
+    if plan.faults or plan.killed:
         return timeout_s
     return CIRCUIT_PATIENCE_S if plan.coordinated else _CONGESTION_PATIENCE_S
 

@@ -42,7 +42,7 @@ from testbed.striping.emulated.machine_ends import (
     subfiles,
 )
 from testbed.striping.keeping_up import lateness_s
-from testbed.striping.measurements import Direction, OperationRecord, StripingMeasurements
+from testbed.striping.measurements import MTU_BYTES, TIMEOUT_S, Direction, OperationRecord, StripingMeasurements
 from testbed.striping.plan import StripingPlan
 
 _START_AHEAD_S = 0.15
@@ -55,15 +55,12 @@ def emulate_striping(
     plan: StripingPlan,
     root: Path,
     *,
-    mtu: int,
-    timeout_s: float,
     report_progress: ReportProgress | None = None,
     machines: MachinesRequest | None = None,
 ) -> StripingMeasurements:
     """All operations of the plan on a network of its own; inside the sandbox where that is on this machine.
 
-    ``root``: where the subfiles lie, a directory for each I/O node; over several ``machines`` each keeps its own. ``mtu``: over several
-    machines at most. ``timeout_s``: until a silent listener is given up.
+    ``root``: where the subfiles lie, a directory for each I/O node; over several ``machines`` each keeps its own.
 
     Raises CapabilityError where a network cannot be built, InputError where the file cannot be opened or for what one machine only can
     do, InvalidRunError where the network between machines was too poor, MachineLostError where a machine dies.
@@ -75,13 +72,13 @@ def emulate_striping(
         doing[0] = progress.doing
         report(progress)
 
-    with _network(plan, mtu, lambda words: report(Progress(done_s=0, total_s=1, doing=words)), machines) as platform:
+    with _network(plan, lambda words: report(Progress(done_s=0, total_s=1, doing=words)), machines) as platform:
         with platform.running(lambda: _until_now(doing[0], operations)):
             own_root = root if machines is None else None
-            with closing(_Run(platform, plan, timeout_s, own_root)) as run:
+            with closing(_Run(platform, plan, own_root)) as run:
                 run.carry_out(told, operations)
         mtu = platform.network.mtu
-        found = platform.report(plan.options.link_rate_bps / 8 / mtu)
+        found = platform.report(plan.link_rate_bps / 8 / mtu)
         if found is not None:
             for record in operations:
                 found.require_for(record.seconds)
@@ -89,20 +86,22 @@ def emulate_striping(
 
 
 def _network(
-    plan: StripingPlan, mtu: int, told: Callable[[str], None], machines: MachinesRequest | None
+    plan: StripingPlan, told: Callable[[str], None], machines: MachinesRequest | None
 ) -> AbstractContextManager[Platform]:
     wiring = wire(plan.network)
     if machines is None:
         told("building the network")
-        return here(wiring, mtu=mtu, controlled=False)
-    if plan.coordinated or plan.options.killed:
-        what = "--kill" if plan.options.killed else "--schedule and --switching circuit"
+        return here(wiring, mtu=MTU_BYTES, controlled=False)
+    impaired = any(fault.kind == "impaired" for fault in plan.faults)
+    if plan.coordinated or plan.killed or impaired:
+        circuits = "--schedule and --switching circuit"
+        what = "--kill" if plan.killed else "--faults with impairments" if impaired else circuits
         raise InputError(
             f"{what}: striped files over several machines know it not; leave it out, or run on one machine"
         )
     from testbed.machines.adapters.spread import over_machines
 
-    return over_machines(machines, wiring, told, mtu=mtu, at_most=True, controlled=False)
+    return over_machines(machines, wiring, told, mtu=MTU_BYTES, at_most=True, controlled=False)
 
 
 def _until_now(doing: str, operations: Sequence[OperationRecord]) -> dict[str, object]:
@@ -117,12 +116,12 @@ def _until_now(doing: str, operations: Sequence[OperationRecord]) -> dict[str, o
 class _Run:
     """Listeners and standing rules on a network that is up."""
 
-    def __init__(self, platform: Platform, plan: StripingPlan, timeout_s: float, root: Path | None) -> None:
+    def __init__(self, platform: Platform, plan: StripingPlan, root: Path | None) -> None:
         self._platform, self._plan = platform, plan
-        self._circuits = plan.options.switching == "circuit" and bool(plan.transfers)
+        self._circuits = plan.switching == "circuit" and bool(plan.transfers)
         key = new_key()
         self._shares = [
-            Share(plan=plan, io=self._on(k, plan.placement.io), compute=self._on(k, plan.placement.compute), key=key, timeout_s=timeout_s, root=root)
+            Share(plan=plan, io=self._on(k, plan.placement.io), compute=self._on(k, plan.placement.compute), key=key, timeout_s=TIMEOUT_S, root=root)
             for k in range(len(platform.names))
         ]  # fmt: skip
         self._computing = [k for k, share in enumerate(self._shares) if share.compute]
@@ -143,16 +142,16 @@ class _Run:
 
     def carry_out(self, report: ReportProgress, operations: list[OperationRecord]) -> None:
         """All operations of the plan into ``operations``; those that a fault broke once more, when it is mended."""
-        options = self._plan.options
+        plan = self._plan
         with ExitStack() as stack:
             stack.enter_context(self._clients())
-            if "write" not in options.directions:
+            if "write" not in plan.directions:
                 self._platform.all(subfiles, "fill")
-            for number, direction in enumerate(options.directions):
-                total_s = len(options.directions) + 0.5
+            for number, direction in enumerate(plan.directions):
+                total_s = len(plan.directions) + 0.5
                 now = Progress(done_s=number + 0.5, total_s=total_s, doing=direction)
                 report(self._platform.live(read_links, now))
-                faulty = number == 0 and bool(options.faults or options.killed)
+                faulty = number == 0 and bool(plan.faults or plan.killed)
                 operations.append(self._operate(direction, attempt=1, faulty=faulty))
                 if operations[-1].errors:
                     stack.close()
@@ -179,8 +178,8 @@ class _Run:
         return GroupServer(f"tcp:{address}:0", len(self._plan.placement.compute))
 
     def _operate(self, direction: Direction, *, attempt: int, faulty: bool) -> OperationRecord:
-        platform, options = self._platform, self._plan.options
-        faults, killed = (options.faults, options.killed) if faulty else ((), ())
+        platform, plan = self._platform, self._plan
+        faults, killed = (plan.faults, plan.killed) if faulty else ((), ())
         names = self._plan.placement.names
         deaths = tuple((k.at_s, names[k.node]) for k in killed)
         fault_s = min((*(fault.start_s for fault in faults), *(at_s for at_s, _ in deaths)), default=0.0)

@@ -24,7 +24,7 @@ from testbed.striping.emulated.clients import (
     raise_first,
 )
 from testbed.striping.emulated.verification import verified_subfiles, write_subfiles
-from testbed.striping.measurements import Direction, OperationRecord, StripingMeasurements
+from testbed.striping.measurements import MTU_BYTES, Direction, OperationRecord, StripingMeasurements
 from testbed.striping.oracle import file_content
 from testbed.striping.plan import StripingPlan
 from testbed.striping.prediction import predict
@@ -32,14 +32,14 @@ from testbed.striping.prediction import predict
 _TIMEOUT_S = 10.0
 
 
-def run_over_loopback(plan: StripingPlan, root: Path, *, mtu: int) -> StripingMeasurements:
+def run_over_loopback(plan: StripingPlan, root: Path) -> StripingMeasurements:
     """Content, messages and disk calls are measured; seconds are those of the plan's transfers in virtual time.
 
     Raises InputError for what only switches can show: faults, and fragments sent one by one.
     """
-    if plan.options.faults or plan.options.killed:
+    if plan.faults or plan.killed:
         raise InputError("the simulated fabric of striped files knows no faults; leave them out, or run on switches")
-    prediction = predict(plan, mtu)
+    prediction = predict(plan, MTU_BYTES)
     if prediction is None:
         raise InputError("the simulated fabric cannot time this run; use --optimise and more than one host")
     sockets = {node: open_listening_socket("127.0.0.1", 0) for node in plan.placement.io}
@@ -53,7 +53,7 @@ def run_over_loopback(plan: StripingPlan, root: Path, *, mtu: int) -> StripingMe
         listener.close()
         with suppress(RuntimeError):
             thread.join(_TIMEOUT_S)
-    return StripingMeasurements(fabric="simulator", operations=operations, mtu_bytes=mtu)
+    return StripingMeasurements(fabric="simulator", operations=operations, mtu_bytes=MTU_BYTES)
 
 
 def _operations(
@@ -73,7 +73,7 @@ def _operations(
         raise_first(clients)
         if options.operation == "read":
             write_subfiles(content, root, plan.placement, options.stripe_unit)
-        return tuple(_operate(plan, root, clients, direction, seconds) for direction in options.directions)
+        return tuple(_operate(plan, root, clients, direction, seconds) for direction in plan.directions)
     finally:
         close_all(clients)
 

@@ -79,7 +79,7 @@ def start_listeners(machine: Machine, share: Share) -> None:
     held = machine.kept["striping"] = _Held(share, network_of(machine), root)
     built.callback(held.close_listeners)
     built.callback(held.close_clients)
-    killed = [share.plan.placement.names[k.node] for k in share.plan.options.killed]
+    killed = [share.plan.placement.names[k.node] for k in share.plan.killed]
     for group in process_groups(share.io, killed):
         held.listeners.append(held.listen(group))
 

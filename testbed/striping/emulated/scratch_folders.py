@@ -12,13 +12,21 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from testbed.errors import InputError
+
 PREFIX = ".subfiles-"
 JUST_MADE_S = 60.0  # a folder this young may be about to be locked
 
 
 @contextmanager
-def scratch_folder(parent: Path) -> Iterator[Path]:
-    """A new folder in `parent`, removed afterwards. Before, those that killed processes have left in `parent` are removed."""
+def scratch_folder(parent: Path | None = None) -> Iterator[Path]:
+    """A new folder in `parent` (made where it is not there; None: the system's for such), removed afterwards. Before, those that killed
+    processes have left in it are removed. InputError where there can be none."""
+    parent = parent or Path(tempfile.gettempdir())
+    try:
+        parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"--results {parent}: {error.strerror}; choose a directory that can be written") from None
     _remove_abandoned(parent, time.time() - JUST_MADE_S)
     with tempfile.TemporaryDirectory(prefix=PREFIX, dir=parent) as root:
         lock = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)

@@ -363,7 +363,7 @@ def test_the_folder_of_a_killed_study_goes_when_the_next_begins_and_its_own_is_l
         os.close(handle)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("testbed.striping.session.run_session", stop)
+    monkeypatch.setattr("testbed.striping.workload.run_striping", stop)
     options = {"compute_nodes": 2, "io_nodes": 2, "file_bytes": 40_000}
     with pytest.raises(KeyboardInterrupt):
         accessed("crossbar:4", place=tmp_path, **options)

@@ -197,13 +197,11 @@ def test_typed_options_are_those_that_plans_take() -> None:
     from testbed.metapath.plan import MetapathPlan
     from testbed.stream.plan import StreamParameters
     from testbed.stream.planning import PlanOptions
-    from testbed.striping.plan import StripingOptions
 
     for typed, kinds in (
         (options.StreamOptions, (PlanOptions, StreamParameters)),
         (options.MetapathPlanOptions, (MetapathPlan,)),
         (options.BulkPlanOptions, (BulkOptions,)),
-        (options.StripingPlanOptions, (StripingOptions,)),
     ):
         known = {field.name for kind in kinds for field in fields(kind)} | {"faults"}
         assert set(typed.__annotations__) <= known

@@ -104,11 +104,6 @@ ALWAYS = {
     "run": {
         "network", "compute_nodes", "io_nodes", "root", "routing", "link_rate", "mtu", "no_shape", "timeout", "time_limit", "machines", "live",
     },
-    "sfio": {
-        "network", "compute_nodes", "io_nodes", "stripe_unit", "file_size", "operation", "access", "optimise",
-        "without", "save_pattern", "machines", "live",
-        "repeat", "repeats", "link_rate", "routing", "placement", "faults", "fabric", "seed", "results", "json",
-    },
     "schema": {"kind", "json"},
     "exec": {"held", "host", "words"},
     "attach": {"held", "json"},

@@ -16,10 +16,11 @@ pytestmark = pytest.mark.emulation
 
 def counted(root: str, without: list[str]) -> dict[str, Any]:
     """Inside a sandbox: the counts of a write of random blocks."""
-    from testbed.striping.plan import StripingOptions
-    from testbed.striping.session import plan_session, run_session
+    from testbed.striping.judgement import judge_striping
+    from testbed.striping.workload import run_striping, striping_plan
 
-    options = StripingOptions(
+    plan = striping_plan(
+        "crossbar:5",
         compute_nodes=2,
         io_nodes=3,
         file_bytes=300_000,
@@ -27,7 +28,7 @@ def counted(root: str, without: list[str]) -> dict[str, Any]:
         block_bytes=1000,
         without=tuple(without),  # type: ignore[arg-type]
     )
-    (found,) = run_session(plan_session("crossbar:5", options), Path(root)).document()["operations"]
+    (found,) = judge_striping(plan, run_striping(plan, Path(root))).document["operations"]
     return {key: found[key] for key in ("messages", "requests", "disk_calls", "verified")}
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import subprocess
 import sys
 import textwrap
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -30,15 +29,15 @@ def accessed(network: str, root: str, options: dict[str, Any]) -> dict[str, Any]
     machine that cannot keep up does not keep by chance."""
     from testbed.bulk.plan import KilledProcess
     from testbed.faults.fault import Fault
-    from testbed.striping.plan import StripingOptions
-    from testbed.striping.session import plan_session, run_session
+    from testbed.striping.judgement import judge_striping
+    from testbed.striping.workload import run_striping, striping_plan
 
     faults = tuple(Fault(link=tuple(link), start_s=a, stop_s=b) for link, a, b in options.pop("cut", []))
     for link, a, b, words in options.pop("impaired", []):
         faults += (Fault(link=tuple(link), kind="impaired", start_s=a, stop_s=b, impairments=words),)
     killed = tuple(KilledProcess(node=node, at_s=at_s) for node, at_s in options.pop("killed", []))
-    plan = plan_session(network, StripingOptions(faults=faults, killed=killed, **options), now=time.monotonic)
-    return run_session(plan, Path(root)).document()
+    plan = striping_plan(network, faults=faults, killed=killed, **options)
+    return dict(judge_striping(plan, run_striping(plan, Path(root))).document)
 
 
 @pytest.mark.unclocked

@@ -40,8 +40,8 @@ def striped(how: str) -> dict[str, Any]:
     from testbed.errors import InvalidRunError
     from testbed.faults.fault import Fault
     from testbed.machines.asked import MachinesRequest
-    from testbed.striping.plan import StripingOptions
-    from testbed.striping.session import plan_session, run_session
+    from testbed.striping.judgement import judge_striping
+    from testbed.striping.workload import run_striping, striping_plan
     from tests.helpers.poor_underlay import delay, lose_towards
 
     devices: dict[str, list[int]] = {}
@@ -64,14 +64,10 @@ def striped(how: str) -> dict[str, Any]:
                 subfile.write(bytes([first[0] ^ 1]))
 
     faults = (Fault(link=CROSSING, start_s=0.2, stop_s=5.0),) if how == "cut" else ()
-    options = StripingOptions(
-        compute_nodes=4, io_nodes=4, file_bytes=FILE_BYTES, operation="both", link_rate_bps=5e6, faults=faults
-    )
+    plan = striping_plan(NETWORK, 4, 4, file_bytes=FILE_BYTES, operation="both", link_rate_bps=5e6, faults=faults)
     asked = MachinesRequest(count=2, place=PLACE)
     try:
-        session = run_session(
-            plan_session(NETWORK, options), Path("unused"), machines=asked, report_progress=before_reading
-        )
+        run = run_striping(plan, Path("unused"), machines=asked, report_progress=before_reading)
     except InvalidRunError as error:
         if how not in ("loss", "delay"):
             raise
@@ -80,16 +76,17 @@ def striped(how: str) -> dict[str, Any]:
         for program in programs:
             program.kill()
             program.communicate()
-    if session.verdict.invalid is not None:
-        raise InvalidRunError(session.verdict.invalid)
-    failed = [check.name for check in session.verdict.checks if not check.passed]
-    errors = [len(record.errors) for record in session.run.operations]
+    judged = judge_striping(plan, run)
+    if judged.verdict.invalid is not None:
+        raise InvalidRunError(judged.verdict.invalid)
+    failed = [check.name for check in judged.verdict.checks if not check.passed]
+    errors = [len(record.errors) for record in run.operations]
     return {
-        "code": session.verdict.exit_code,
+        "code": judged.verdict.exit_code,
         "failed": failed,
         "devices": devices,
         "errors": errors,
-        "spread": session.document()["several_machines"],
+        "spread": judged.document["several_machines"],
     }
 
 

@@ -11,16 +11,16 @@ from testbed.striping.emulated.fabric import worst_strain
 from testbed.striping.judgement import judge
 from testbed.striping.keeping_up import MAX_LATE_FRACTION, lateness_s, why_invalid
 from testbed.striping.measurements import OperationRecord, StripingMeasurements
-from testbed.striping.plan import StripingOptions, StripingPlan
-from testbed.striping.planning import build_striping_plan
+from testbed.striping.plan import StripingPlan
 from testbed.striping.prediction import change_allowance_s, predict
+from testbed.striping.workload import striping_plan
 from tests.helpers.strains import CALM
 from topologies import load_network
 
 
 def plan(**options: Any) -> StripingPlan:
     network = load_network("swiss-t1:allocation=2-2-0-0-0-0-0-0")
-    return build_striping_plan(network, StripingOptions(compute_nodes=4, io_nodes=4, file_bytes=1_600_000, **options))
+    return striping_plan(network, 4, 4, file_bytes=1_600_000, **options)
 
 
 def judged(chosen: StripingPlan, *operations: dict[str, Any]) -> tuple[int, str | None]:
@@ -32,7 +32,7 @@ def judged(chosen: StripingPlan, *operations: dict[str, Any]) -> tuple[int, str 
     }  # fmt: skip
     records = tuple(OperationRecord(**(usual | fields)) for fields in operations)
     run = StripingMeasurements(fabric="emulation", operations=records, mtu_bytes=9000)
-    verdict = judge(chosen, run, prediction, timeout_s=2.0)
+    verdict = judge(chosen, run, prediction)
     return verdict.exit_code, verdict.invalid
 
 
@@ -89,7 +89,7 @@ def test_content_needs_no_machine_that_keeps_up_where_no_throughput_is_judged() 
              "fragments": 8000, "requests": 8000, "disk_calls": 8000, "verified": True}  # fmt: skip
     busy = OperationRecord(**usual, strain=replace(CALM, cpu_fraction=1.0))  # type: ignore[arg-type]
     run = StripingMeasurements(fabric="emulation", operations=(busy,), mtu_bytes=9000)
-    assert judge(chosen, run, None, timeout_s=2.0).exit_code == 0
+    assert judge(chosen, run, None).exit_code == 0
     assert why_invalid(chosen, run) is not None, "a study that compares such runs is told"
 
 

@@ -14,8 +14,8 @@ from sfio_emu.errors import PeerError
 from testbed.bulk.coordinator import Circuit
 from testbed.striping.emulated.admission import ClientTurns, TransferAdmission
 from testbed.striping.emulated.clients import ThreadGroup
-from testbed.striping.plan import StripingOptions, StripingPlan
-from testbed.striping.planning import build_striping_plan
+from testbed.striping.plan import StripingPlan
+from testbed.striping.workload import striping_plan
 from topologies import load_network
 
 
@@ -44,7 +44,7 @@ class FakeSwitchswitchboard:
 def plan(schedule: str) -> StripingPlan:
     options: dict[str, Any] = {"schedule": schedule, "switching": "circuit", "file_bytes": 36_000}
     network = load_network("swiss-t1:allocation=2-2-0-0-2-0-0-0")
-    return build_striping_plan(network, StripingOptions(compute_nodes=6, io_nodes=6, **options))
+    return striping_plan(network, 6, 6, **options)
 
 
 def carried(

@@ -37,8 +37,8 @@ def test_no_faults_need_no_switches(words: str, tmp_path: Path) -> None:
         ("sfio crossbar:4 --compute-nodes 1 --io-nodes 2 --stripe-unit 0", "--stripe-unit: '0'"),
         ("sfio crossbar:4 --compute-nodes 1 --io-nodes 9", "--io-nodes 9"),
         ("sfio crossbar:4 --compute-nodes 1 --io-nodes 2 --file-size lots", "--file-size: 'lots'"),
-        ("sfio crossbar:4 --compute-nodes 1 --io-nodes 2 --fault s1->r9@1-2", "s1->r9"),
-        ("sfio crossbar:4 --compute-nodes 1 --io-nodes 2 --fault s1->r1@2-1", "before stop"),
+        ("sfio crossbar:4 --compute-nodes 1 --io-nodes 2 --faults s1->r9@1-2", "s1->r9"),
+        ("sfio crossbar:4 --compute-nodes 1 --io-nodes 2 --faults s1->r1@2-1", "before stop"),
         ("sfio crossbar:4 --compute-nodes 1 --io-nodes 2 --kill t0@1", "'t0' is no I/O node"),
         (
             "sfio crossbar:4 --compute-nodes 1 --io-nodes 2 --kill r1@1 --schedule liquid",
@@ -49,7 +49,7 @@ def test_no_faults_need_no_switches(words: str, tmp_path: Path) -> None:
             "--faults and --kill are for",
         ),
         (
-            "sfio crossbar:4 --compute-nodes 1 --io-nodes 2 --fault s1->r1@1-2 --schedule liquid --switching packet",
+            "sfio crossbar:4 --compute-nodes 1 --io-nodes 2 --faults s1->r1@1-2 --schedule liquid --switching packet",
             "--faults and --kill are for packet switching without a schedule; leave out --schedule and --switching",
         ),
         (

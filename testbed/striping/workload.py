@@ -1,0 +1,163 @@
+"""A file that is striped over the I/O nodes of a network, written or read by all compute nodes together."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from testbed.errors import InputError
+from testbed.machines.asked import MachinesRequest
+from testbed.model.options.planner import planner
+from testbed.model.progress import ReportProgress
+from testbed.model.workload import How, Judgement, Workload
+from testbed.striping.measurements import StripingMeasurements
+from testbed.striping.options import StripingOptions, StripingRunOptions
+from testbed.striping.plan import StripingPlan
+
+DESCRIPTION = (
+    "All compute nodes together write or read one file that is striped over the I/O nodes, through the network's links. "
+    "The content is verified after every run, and the throughput held against what the network lets through."
+)
+
+
+def _build(asked: StripingOptions) -> StripingPlan:
+    from testbed.striping.planning import build_striping
+
+    return build_striping(asked, now=time.monotonic)
+
+
+def _fitted(asked: StripingOptions, plan: StripingPlan, fabric: str) -> tuple[StripingPlan, str]:
+    """In time frames, or where all may go at once as many as the fullest link has transfers."""
+    from testbed.bulk.planning import bottleneck_load
+    from testbed.results.carried_load_file import chosen_rate
+    from testbed.striping.planning import at_link_rate
+
+    frames = len(plan.frames) or (bottleneck_load(plan.transfers) if plan.transfers else 1)
+    rate_bps, words = chosen_rate(asked.link_rate_bps, [t.path for t in plan.transfers], frames, fabric)
+    return at_link_rate(plan, rate_bps), words
+
+
+def _save_pattern(plan: StripingPlan, own: StripingRunOptions) -> str | None:
+    from topologies.files.formats import write_whole
+
+    if own.save_pattern is None:
+        return None
+    pairs = [[t.source, t.sink] for t in plan.transfers]
+    write_whole(own.save_pattern, json.dumps({"pairs": pairs}).encode())
+    return f"{own.save_pattern}: {len(pairs)} pairs"
+
+
+def _carry(plan: StripingPlan, how: How, report_progress: ReportProgress | None) -> StripingMeasurements:
+    from testbed.striping.emulated.scratch_folders import scratch_folder
+
+    carry = partial(run_striping, plan, fabric=how.fabric, report_progress=report_progress, machines=how.machines)
+    if how.options is not None and how.options.root is not None:
+        return carry(how.options.root)
+    with scratch_folder(how.results) as root:
+        return carry(root)
+
+
+def run_striping(
+    plan: StripingPlan,
+    root: Path,
+    *,
+    fabric: str = "emulation",
+    report_progress: ReportProgress | None = None,
+    machines: MachinesRequest | None = None,
+) -> StripingMeasurements:
+    """Run it; ``root`` gets the subfiles, a directory for each I/O node; over several ``machines`` each keeps those of its own I/O
+    nodes, until the run is over. Emulation must be called inside the sandbox.
+
+    Raises InputError where ``root`` cannot be written, CapabilityError where the network cannot be built.
+    """
+    from sfio_emu.errors import SfioError
+
+    if machines is None:
+        _claim(root, plan)
+    try:
+        if fabric == "simulator":
+            from testbed.striping.emulated.loopback import run_over_loopback
+
+            return run_over_loopback(plan, root)
+        from testbed.striping.emulated.fabric import emulate_striping
+
+        return emulate_striping(plan, root, report_progress=report_progress, machines=machines)
+    except SfioError as error:
+        raise InputError(f"the striped file could not be opened: {error}") from None
+
+
+def _claim(root: Path, plan: StripingPlan) -> None:
+    """Directories of the I/O nodes, without the subfiles of an earlier run."""
+    try:
+        for node in plan.placement.io:
+            (root / node).mkdir(parents=True, exist_ok=True)
+            (root / node / "data").unlink(missing_ok=True)
+    except OSError as error:
+        raise InputError(f"--root {root}: {error.strerror}; choose a directory that can be written") from None
+
+
+def _judge(plan: StripingPlan, run: StripingMeasurements) -> Judgement:
+    from testbed.striping.judgement import judge_striping
+
+    return judge_striping(plan, run)
+
+
+def _view(plan: StripingPlan) -> tuple[str, Callable[[], Any]]:
+    from testbed.live.scenes import network_scene
+
+    title = f"{plan.network.name}: striped file over {plan.options.io_nodes} I/O nodes"
+    view = partial(network_scene, title, plan.network, plan.link_bytes, plan.faults, stores=plan.placement.io)
+    return "striped file", view
+
+
+def _figures(rows: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+    from testbed.striping.figures import striping_figures
+
+    return striping_figures(rows[0])
+
+
+def _shown(document: Mapping[str, Any]) -> Iterator[str]:
+    yield (
+        f"{document['network']}: {document['file_size'] / 1e6:g} MB in stripe units of {document['stripe_unit']} bytes, "
+        f"{document['compute_nodes']} compute and {document['io_nodes']} I/O nodes, {document['access']} access, "
+        f"{document['switching']} switching, schedule {document['schedule']}, {document['fabric']}"
+    )
+    if document["predicted"] is not None:
+        yield (
+            f"predicted: {document['predicted']['throughput_bps'] / 1e6:.1f} Mbit/s; liquid: {document['liquid_links']:.2f} links "
+            f"= {document['liquid_throughput_bps'] / 1e6:.1f} Mbit/s"
+        )
+    counts = ("messages", "fragments", "disk calls", "queue drops")
+    yield f"{'operation':18} seconds   Mbit/s" + "".join(f"{name:>13}" for name in counts) + "  verified"
+    for record in document["operations"]:
+        when = " again" if record["attempt"] > 1 else " under faults" if record["faulty"] else ""
+        rate = "failed" if record["errors"] else f"{record['throughput_bps'] / 1e6:.1f}"
+        numbers = "".join(f"{record[name.replace(' ', '_')]:13}" for name in counts)
+        verified = "yes" if record["verified"] else "no"
+        yield f"{record['direction'] + when:18}{record['seconds']:8.2f} {rate:>8}{numbers}  {verified:>8}"
+
+
+striping_plan = planner("striping_plan", "A striped file, written or read by many at once.", StripingOptions, _build)
+STRIPING = Workload(
+    name="striping",
+    title="A striped file",
+    description=DESCRIPTION,
+    command="testbed sfio swiss-t1 --compute-nodes 4 --io-nodes 4 --stripe-unit 1000",
+    plan=StripingPlan,
+    options=StripingOptions,
+    run_options=StripingRunOptions,
+    build=_build,
+    fitted=_fitted,
+    instead=_save_pattern,
+    carry=_carry,
+    judge=_judge,
+    spreads=True,
+    view=_view,
+    figures=_figures,
+    shown=_shown,
+    example=lambda: striping_plan("crossbar:4", 2, 2, file_bytes=200_000),
+)
