@@ -6,7 +6,6 @@ A 32x32 torus, one root, 2 to 200 links failed from the start.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from experiments.interconnect.figures import PERFORMANCE
@@ -17,8 +16,9 @@ from experiments.interconnect.samples import (
     safety_checks,
 )
 from experiments.interconnect.traffic import drb_point, seeds_of
+from testbed.model.options.option import option, options
 from testbed.model.samples import mean_of, spread
-from testbed.model.studies.study import Figures, Rows, Study, option, where
+from testbed.model.studies.study import Figures, Rows, Study, where
 from testbed.model.verdict import Verdict
 from testbed.report.drawing.charts import draw_lines
 
@@ -28,15 +28,16 @@ BUSY_ROOT = 200_000.0
 """Messages a second that the root of a scatter makes in the second set (41 % of its link); a gather gives as many."""
 
 
-@dataclass(frozen=True)
+@options
 class Options:
     """What may be left out."""
 
-    scatter: bool = option(False, "scatter alone (default: gather too, which takes most of the time)")
+    scatter: bool = option(default=False, help="scatter alone (default: gather too, which takes most of the time)")
 
 
-def points(quick: bool, seed: int, options: Options = Options()) -> list[dict[str, Any]]:
+def points(quick: bool, seed: int, options: Options | None = None) -> list[dict[str, Any]]:
     """Both collectives at the thesis' 400 packets/s a node (quick: three counts); with ``--scatter`` the scatters alone."""
+    options = options or Options()
     seeds = seeds_of(seed, quick, few=6)
     counts, few_counts = ((0, 10, 50), (0, 50)) if quick else (COUNTS, (0, 10, 100, 200))
     gather: dict[str, Any] = {"rate": BUSY_ROOT / 1023} | ({} if quick else {"seconds": 0.5})

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +19,9 @@ from experiments.interconnect.samples import (
 )
 from experiments.interconnect.traffic import SYNTHETIC, drb_point, seeds_of, trace_of
 from testbed.errors import InputError
+from testbed.model.options.option import option, options
 from testbed.model.samples import half_width, spread
-from testbed.model.studies.study import Figures, Results, Row, Rows, Study, option, where
+from testbed.model.studies.study import Figures, Results, Row, Rows, Study, where
 from testbed.model.verdict import Claim, Verdict
 from testbed.report.drawing.charts import draw_bars
 
@@ -37,16 +37,13 @@ PUBLIC = "those of the public tables"
 GENERATED = "generated, with the statistics of the tables"
 
 
-@dataclass(frozen=True)
+@options
 class Options:
     """Which patterns, and where the public tables are. InputError where one of them is missing."""
 
-    all_patterns: bool = option(False, "six patterns (default: uniform, which the claims are on)")
+    all_patterns: bool = option(default=False, help="six patterns (default: uniform, which the claims are on)")
     traces: Path | None = option(
-        None,
-        "directory of lanl.csv.gz and pnnl2007.csv.gz (default: synthetic traces)",
-        reads=Path,
-        metavar="DIR",
+        default=None, metavar="DIR", help="directory of lanl.csv.gz and pnnl2007.csv.gz (default: synthetic traces)"
     )
 
     def __post_init__(self) -> None:
@@ -55,8 +52,9 @@ class Options:
                 raise InputError(f"--traces {self.traces}: no {name} there; leave the option out for synthetic traces")
 
 
-def points(quick: bool, seed: int, options: Options = Options()) -> list[dict[str, Any]]:
+def points(quick: bool, seed: int, options: Options | None = None) -> list[dict[str, Any]]:
     """Every machine with its outages as they were (where known) and all permanent; uniform, ``--all-patterns``: six, of fewer seeds."""
+    options = options or Options()
     seconds = QUICK_S if quick else FULL_S
     found = []
     for number, s in enumerate(seeds_of(seed, quick)):

@@ -7,13 +7,14 @@ of the study says something of the whole, and a later run adds to it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from experiments.liquid import bulk_swiss_t1_verdict as verdict
 from experiments.liquid.bulk_swiss_t1_verdict import METHODS
 from testbed.errors import InvalidRunError
-from testbed.model.studies.study import Points, Results, Row, Study, option
+from testbed.model.options import kinds
+from testbed.model.options.option import option, options
+from testbed.model.studies.study import Points, Results, Row, Study
 
 PATTERNS, REPETITIONS = 362, 20
 QUICK_PATTERNS = slice(1, 3)
@@ -23,21 +24,30 @@ ATTEMPTS = 3
 KEPT = ("seconds", "ratio", "predicted_ratio", "throughput_bps", "messages_verified", "queue_drops", "failure")
 
 
-@dataclass(frozen=True)
+_KB = kinds.whole(1, 100_000)
+
+
+@options
 class Options:
     """How many patterns, how often, and how long their messages are."""
 
     patterns: int | None = option(
-        None, "so many, spread over the 362 (default: all; quick: two)", reads=(1, PATTERNS), metavar="N"
+        default=None,
+        kind=kinds.whole(1, PATTERNS),
+        metavar="N",
+        help="so many, spread over the 362 (default: all; quick: two)",
     )
     repetitions: int | None = option(
-        None, "of each pattern (default 20, of liquid schedules 7; quick: 1)", reads=(1, REPETITIONS), metavar="R"
+        default=None,
+        kind=kinds.whole(1, REPETITIONS),
+        metavar="R",
+        help="of each pattern (default 20, of liquid schedules 7; quick: 1)",
     )
     message_kb: int = option(
-        200, "of every message but in liquid schedules (default 200)", reads=(1, 100_000), metavar="KB"
+        default=200, kind=_KB, metavar="KB", help="of every message but in liquid schedules (default {default})"
     )
     liquid_message_kb: int = option(
-        500, "of messages in liquid schedules (default 500)", reads=(1, 100_000), metavar="KB"
+        default=500, kind=_KB, metavar="KB", help="of messages in liquid schedules (default {default})"
     )
 
 
@@ -54,8 +64,9 @@ def spread(count: int) -> list[int]:
     return order
 
 
-def points(quick: bool, seed: int, options: Options = Options()) -> Points:
+def points(quick: bool, seed: int, options: Options | None = None) -> Points:
     """Repetition by repetition; the whole machine is always among the patterns, but with ``quick``."""
+    options = options or Options()
     from testbed.scheduling.traffic.allocation import distinct_allocations
 
     every = distinct_allocations()

@@ -11,10 +11,11 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
-from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, option, where
+from testbed.model.options.option import option, options
+from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, where
 from testbed.model.verdict import Check, Claim, Verdict
 from testbed.report.drawing.charts import BLUE, GREEN, GREY, ORANGE, chart, panels
 from testbed.wavelengths.burst_switching import STRATEGIES, BurstTraffic, optical_cloud_of, simulate_bursts
@@ -42,15 +43,16 @@ LOOKS = {
 }
 
 
-@dataclass(frozen=True)
+@options
 class Options:
     """What may be left out."""
 
-    no_conversion: bool = option(False, "leave out the loads with wavelength conversion")
+    no_conversion: bool = option(default=False, help="leave out the loads with wavelength conversion")
 
 
-def points(quick: bool, seed: int, options: Options = Options()) -> Points:
+def points(quick: bool, seed: int, options: Options | None = None) -> Points:
     """Every strategy at every load, without conversion and with it; in full the horizons too."""
+    options = options or Options()
     if quick:
         return _over_loads(("wsxc",), QUICK_LOADS, 400, seed)
     kept, converted = (_over_loads((switching,), LOADS, 2000, seed) for switching in ("wsxc", "wixc"))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import statistics
-from dataclasses import dataclass
 
 from experiments.sfio.placements import (
     DOCUMENT_LINKS,
@@ -15,7 +14,9 @@ from experiments.sfio.placements import (
     spread,
 )
 from experiments.sfio.runs import accessed, judged
-from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, option, where
+from testbed.model.options import kinds
+from testbed.model.options.option import option, options
+from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, where
 from testbed.model.verdict import Check, Claim, Verdict
 
 NODES, QUICK_NODES = (8, 16, 24, 31), (8, 24)
@@ -24,20 +25,21 @@ WAYS = {"liquid": "liquid schedule", "none": "circuits as they come"}
 ORDER_TOLERANCE, MIN_LIQUID, MAX_SHARE = 0.2, 0.85, 0.8
 
 
-@dataclass(frozen=True)
+@options
 class Options:
     """How many placements; the document measured ``PLACEMENTS``."""
 
     placements: int | None = option(
-        None,
-        f"random placements of each number of nodes (default {PLACEMENTS}; {QUICK_PLACEMENTS} with --quick)",
-        reads=(1, PLACEMENTS),
+        default=None,
+        kind=kinds.whole(1, PLACEMENTS),
         metavar="N",
+        help=f"random placements of each number of nodes (default {PLACEMENTS}; {QUICK_PLACEMENTS} with --quick)",
     )
 
 
-def points(quick: bool, seed: int, options: Options = Options()) -> Points:
+def points(quick: bool, seed: int, options: Options | None = None) -> Points:
     """One placement of all sizes after another, so that what is measured of a part is spread over the sizes."""
+    options = options or Options()
     measured = options.placements or (QUICK_PLACEMENTS if quick else PLACEMENTS)
     return [
         {**placed_point(nodes, k, seed), "schedule": schedule}

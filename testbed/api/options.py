@@ -105,5 +105,3 @@ class BulkPlanOptions(TypedDict, total=False):
     injected: int
     faults: Faults
     killed: tuple[KilledProcess, ...]
-
-

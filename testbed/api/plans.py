@@ -82,8 +82,6 @@ def metapath_plan(network: NetworkLike, source: str, sink: str, **given: Unpack[
     return _built(lambda: MetapathPlan(network=found, source=source, sink=sink, faults=asked, **options))
 
 
-
-
 def wavelength_plan(
     network: NetworkLike,
     pattern: str | list[tuple[str, str]] = "all-to-all",

@@ -11,10 +11,11 @@ import re
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from testbed.commands.arguments import add_options, read_options
 from testbed.commands.dask_link import add_tls, security_of
 from testbed.commands.live import add_live, start_live
 from testbed.commands.parsing import OneLineParser, reported
@@ -56,25 +57,19 @@ def study_parser(study: Study, program: str | None = None) -> OneLineParser:
         add("--workers", type=kinds.processes, default=1, help="processes that share the points (default 1)")
         add("--scheduler", metavar="ADDRESS", help="a Dask scheduler whose workers share the points instead")
         add_tls(parser)
-    for own in fields(study.options) if study.options else ():
-        said, kind = own.metadata, own.metadata["reads"]
-        how = {"action": "store_true"} if kind is None else {"type": _reader(kind), "metavar": said["metavar"]}
-        add("--" + own.name.replace("_", "-"), default=own.default, help=said["help"], **how)
+    if study.options is not None:
+        add_options(parser, study.options)
     return parser
-
-
-def _reader(kind: type | tuple[int, int]) -> Callable[[str], Any]:
-    return kinds.whole(*kind) if isinstance(kind, tuple) else kind
 
 
 def _run(study: Study, args: argparse.Namespace, words: list[str]) -> int:
     if study.shared:
         security_of(args)  # what is wrong with it is said before anything begins
-    own = study.options and study.options(**{said.name: getattr(args, said.name) for said in fields(study.options)})
+    own: Any = None if study.options is None else read_options(args, study.options)
     start_live(args)
     if study.emulation:
         _enter_sandbox(study, words)
-    listed = study.points(args.quick, args.seed, *([own] if own else []))
+    listed = study.points(args.quick, args.seed, *([] if own is None else [own]))
     points = [dict(json_ready(point)) for point in listed]
     size = "quick" if args.quick else "full"
     with _open(study, args, words, "own options" if study.options and own != study.options() else size) as run:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Self
 
 from testbed.errors import InputError
@@ -31,12 +31,6 @@ def where(rows: Iterable[Row], **values: Any) -> list[Row]:
     [{'nodes': 4, 'lost': 1}]
     """
     return [row for row in rows if all(row[name] == value for name, value in values.items())]
-
-
-def option(default: Any, text: str, *, reads: type | tuple[int, int] | None = None, metavar: str | None = None) -> Any:
-    """A field of a study's options class: ``--its-name``, explained by ``text``; a flag, or with ``reads`` something written after it,
-    of that type or a whole number between these bounds."""
-    return field(default=default, metadata={"help": text, "reads": reads, "metavar": metavar})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,8 +63,8 @@ class Study(Subject):
 
     ``emulation``: points are measured on real switches, one after another, inside a sandbox; ``timed``: one after another, for
     the clock is what is measured; else ``--workers`` processes may share them (then ``measure`` must be a function of a
-    module). ``options``: a frozen dataclass whose fields are options of its own (``option``); its values are then the third
-    argument of ``points``, by default those of ``options()``. Rows keep the order of ``points``.
+    module). ``options``: a class of options of its own (``testbed.model.options``), a value of which is then the third argument of
+    ``points``, by default ``options()``. Rows keep the order of ``points``.
     """
 
     points: Callable[..., Rows]
