@@ -115,6 +115,7 @@ class Diagnoser:
     over how long a failure's losses have to spread, or be very many, before one is certain: a switch that stalls delays packets of
     several ways for a moment, which looks like a node that is down.
 
+    >>> from fec.redundancy.suspects import Suspect
     >>> table = SuspectTable([Suspect(name=n, intervals=(i,)) for n, i in (("a", (0, 9)), ("b", (5, 20)), ("c", (12, 20)))])
     >>> diagnoser = Diagnoser(table, memory_s=1.0)
     >>> for label, lost in ((7, True), (2, False), (6, True), (15, True)):

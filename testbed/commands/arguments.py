@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -29,8 +30,8 @@ def read_options(args: argparse.Namespace, kind: type[T]) -> T:
     return build(kind, {one.name: _value(one, getattr(args, one.name)) for one in listed})
 
 
-def _value(one: Option, value: Any) -> Any:
-    return tuple(value) if one.many else value
+def _value(one: Option, value: object) -> object:
+    return tuple(value) if one.many and isinstance(value, Iterable) else value
 
 
 def _add(parser: argparse.ArgumentParser, one: Option) -> None:

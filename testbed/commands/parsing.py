@@ -58,15 +58,17 @@ class OneLineParser(argparse.ArgumentParser):
             self._chosen(found).refuse(others)
         return found
 
-    def _get_value(self, action: argparse.Action, text: str) -> Any:
+    def _get_value(self, action: argparse.Action, text: str) -> object:
         """As argparse does; a kind refuses a text by an error of the testbed, whose words are shown."""
         read = self._registry_get("type", action.type, action.type)
         try:
-            return read(text)
+            value: object = read(text)
+            return value
         except InputError as error:
             raise argparse.ArgumentError(action, str(error)) from None
         except (argparse.ArgumentTypeError, TypeError, ValueError):
-            return super()._get_value(action, text)  # refuses it in its own words
+            refused: object = super()._get_value(action, text)  # in its own words
+            return refused
 
     def _check_value(self, action: argparse.Action, value: object) -> None:
         """As argparse does, but a wrong word is told the nearest right one."""

@@ -114,7 +114,7 @@ def run(name: str, workload: Work, args: argparse.Namespace) -> int:
     return _report(args, runs.kept_as or name, runs, judged[0] if runs.together is None else runs.together(judged))
 
 
-def _fabric(args: argparse.Namespace, workload: Work, plan: Any) -> str:
+def _fabric(args: argparse.Namespace, workload: Work, plan: object) -> str:
     """Where the plan is carried out; options that only switches can carry out are refused elsewhere."""
     from testbed.emulation.machine.fabric import choose_fabric
 
@@ -125,12 +125,13 @@ def _fabric(args: argparse.Namespace, workload: Work, plan: Any) -> str:
     return fabric
 
 
-def _on_switches(one: Option, value: Any) -> bool:
+def _on_switches(one: Option, value: object) -> bool:
     return one.switches_only(value) if callable(one.switches_only) else one.switches_only
 
 
-def _measured(workload: Work, how: How, plan: Any, report_progress: ReportProgress | None) -> Any:
-    return workload.measured(plan, how, report_progress)
+def _measured(workload: Work, how: How, plan: object, report_progress: ReportProgress | None) -> object:
+    measured: object = workload.measured(plan, how, report_progress)
+    return measured
 
 
 def _noted(judged: Judgement, note: str) -> Judgement:
@@ -143,7 +144,7 @@ def _noted(judged: Judgement, note: str) -> Judgement:
     return replace(judged, verdict=verdict, document={**judged.document, **said}, stored=stored)
 
 
-def _judged(workload: Work, plan: Any, carry: Carry[Any, Any], repeats: int) -> Judgement:
+def _judged(workload: Work, plan: object, carry: Carry[Any, Any], repeats: int) -> Judgement:
     """Carried out and judged, again while the machine could not keep up."""
     from testbed.live.adapters.feed import shown
 

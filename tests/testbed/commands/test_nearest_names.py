@@ -28,7 +28,7 @@ from testbed.cli import main
         ("stream ring:4 --form s0 --to s2", "'--form' is nothing that it takes; did you mean --from?"),
         ("stream ring:4 --form=s0 --to s2", "did you mean --from?"),
         ("stream ring:4 --to s2", "required: --from"),
-        ("stream ring:4 --fro s1", "required: --to"),
+        ("stream ring:4 --fro s1", "'--fro' is nothing that it takes; did you mean --from?"),
         ("up ring:4 --pcap s0->s9", "did you mean s0->s3 or s0->s1?"),
     ],
 )

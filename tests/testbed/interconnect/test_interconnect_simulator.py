@@ -277,7 +277,7 @@ def test_a_schedule_holds_its_paths_frame_after_frame() -> None:
         ({"deadlock": "virtual-channels", "virtual_channels": 1}, "2 or more"),
         ({"deadlock": "nac", "virtual_channels": 2}, "needs none"),
         ({"model": "opnet"}, "booksim, thesis"),
-        ({"link_bps": 0.0}, "bit/s"),
+        ({"link_bps": 0.0}, "bits a second"),
     ],
 )
 def test_parameters_that_make_no_simulation_are_refused(given: dict[str, Any], says: str) -> None:
