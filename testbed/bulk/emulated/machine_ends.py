@@ -8,6 +8,8 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
+# A request's module is imported when it is first performed: scapy is to be there before a run, not loaded within it.
+from testbed.bulk.emulated import injection as injection
 from testbed.bulk.emulated.agent_process import AgentPort, AgentProcess
 from testbed.bulk.emulated.receiver import Receiver
 from testbed.bulk.emulated.sender import Sender
