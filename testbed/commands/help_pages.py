@@ -11,23 +11,21 @@ from collections.abc import Iterable, Iterator
 SUBJECTS: dict[str, tuple[str, ...]] = {
     "network and end points": (
         "network", "source", "sink", "also", "pair", "between", "link_rate", "mtu", "no_shape", "compute_nodes", "io_nodes",
-        "placement", "occupied", "nodes", "count", "frames", "frame_s", "handover", "background_mbps", "queues",
+        "occupied", "nodes", "count", "frames", "frame_s", "handover", "background_mbps", "queues",
     ),
     "what is sent": (
-        "pattern", "matrix", "total", "traffic", "message_size", "size", "packets",
-        "wrong", "inject", "duration",
-        "unequal", "store", "root",
+        "pattern", "matrix", "total", "traffic", "packets", "wrong", "duration", "unequal", "root",
     ),
     "routing and schedule": (
-        "method", "layers", "floats", "certify", "routing", "schedule", "check", "time_limit", "switching", "alone", "barrier", "deadlock", "wormhole",
+        "method", "layers", "floats", "certify", "routing", "check", "time_limit", "switching", "wormhole",
         "remedy", "wavelengths", "route",
     ),
     "code": (
         "profile", "m", "tolerance", "der", "labels", "large_blocks", "code", "rate_pps", "symbol_bytes", "playback",
         "most_overhead", "hold", "probe_block_size", "blocks", "probe_link",
     ),
-    "faults": ("faults", "fault_kind", "fault_loss", "one_way", "precision", "links", "kill", "failed", "failure_s", "between_s"),
-    "the run": ("machines", "place", "underlay", "encrypt", "fabric", "seed", "repeats", "results", "json", "live", "output", "draw", "pcap", "name", "mpi", "timeout"),
+    "faults": ("faults", "fault_kind", "fault_loss", "one_way", "precision", "links", "failed", "failure_s", "between_s"),
+    "the run": ("fabric", "seed", "repeats", "results", "json", "live", "output", "draw", "pcap", "name", "mpi", "timeout"),
 }  # fmt: skip
 """Heading -> names of values, in the order of a help page; what stands nowhere is listed as argparse has it."""
 FEW = 8

@@ -1,4 +1,4 @@
-"""Options of the links' rate and of repeats; and the repeats of invalid runs."""
+"""Repeats of runs that say nothing, and their option."""
 
 from __future__ import annotations
 
@@ -13,17 +13,6 @@ from testbed.model.options import kinds
 from testbed.model.verdict import Verdict
 
 Result = TypeVar("Result")
-
-
-def add_link_rate(parser: argparse.ArgumentParser) -> None:
-    """--link-rate, whose default the machine decides, and --repeats."""
-    parser.add_argument(
-        "--link-rate",
-        type=kinds.rate_bps,
-        metavar="RATE",
-        help="of every link (default 20Mbps, or less where testbed doctor --calibrate found that this machine carries less)",
-    )
-    add_repeats(parser)
 
 
 def add_repeats(parser: argparse.ArgumentParser) -> None:

@@ -158,7 +158,6 @@ rate_bps = Kind("bits a second", 0, 1e15, above=True, units=RATES, hint="20Mbps"
 rate_pps = Kind("packets a second", 0, 1e6, above=True)
 background_mbps = Kind("Mbit/s", 0, 1000)
 
-seconds = times(0, 1e9)
 duration = times(0, DAY_S, above=True)
 buffering = times(0, 3600, above=True)
 holding = times(0, 3600)
