@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from testbed.commands.parsing import parse_captures
 from testbed.errors import InputError
-from testbed.model.options.kinds import RATES, SIZES, rate_bps, search_limit, seconds, size_bytes, time_limit
+from testbed.model.options.kinds import RATES, SIZES, rate_bps, search_limit, size_bytes, time_limit, times
 from testbed.scheduling.traffic.patterns import read_pattern
 from topologies import load_network
 
@@ -40,7 +40,7 @@ def test_sizes_rates_and_times_are_read_as_people_write_them() -> None:
         "2.5 Tbps": 2.5e12,
     }
     assert {text: rate_bps(text) for text in rates} == rates
-    times = {
+    spans = {
         "2.5": 2.5,
         "250ms": 0.25,
         "3 us": 3e-6,
@@ -49,7 +49,8 @@ def test_sizes_rates_and_times_are_read_as_people_write_them() -> None:
         "0": 0.0,
         "1e-3": 1e-3,
     }
-    assert {text: seconds(text) for text in times} == pytest.approx(times)
+    seconds = times(0, 1e9)
+    assert {text: seconds(text) for text in spans} == pytest.approx(spans)
 
 
 @given(number=st.floats(1, 900), unit=st.sampled_from(sorted(SIZES)), capital=st.booleans())
@@ -75,7 +76,7 @@ def test_text_that_is_no_rate_is_refused(text: str) -> None:
 def test_text_that_is_no_time_is_refused() -> None:
     for text in ("", "x", "-1", "nan", "1d", "inf"):
         with pytest.raises(InputError, match="give seconds"):
-            seconds(text)
+            times(0, 1e9)(text)
     for read, text in ((time_limit, "0"), (search_limit, "0"), (search_limit, "inf"), (search_limit, "86401")):
         with pytest.raises(InputError, match="give seconds, more than 0 and at most"):
             read(text)
