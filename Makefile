@@ -39,7 +39,7 @@ test-next-numba:  ## set up, then the tests of compiled code with the newest num
 	@vagrant/provision.sh --extras test
 	@$(PYTHON) -m pip install -q --disable-pip-version-check --no-deps --pre --upgrade --target build/next-numba numba llvmlite
 	@PYTHONPATH=build/next-numba NUMBA_CACHE_DIR=build/next-numba-cache $(PYTHON) -m pytest -r fEs $(ARGS) \
-	    tests/testbed/test_compile.py tests/fec/test_compile_cache.py tests/testbed/interconnect/test_simulator_engines_agree.py \
+	    tests/testbed/test_jit.py tests/fec/test_compile_cache.py tests/testbed/interconnect/test_simulator_engines_agree.py \
 	    tests/testbed/interconnect/test_tables_for_the_compiler.py tests/testbed/interconnect/test_exhaustive_nac.py \
 	    tests/testbed/routing/capillary tests/testbed/scheduling/fast
 

@@ -114,19 +114,19 @@ def measured_apart(size: int, machines: int, plan: Path, code: Path, args: argpa
 def measure(size: int, machines: int, plan: Path) -> dict[str, Any]:
     """One network up, its rules in, and down again; inside a sandbox."""
     from testbed.machines.adapters.cluster import machines_up
-    from testbed.machines.adapters.on_machine import PartSpec
-    from testbed.machines.adapters.spread import placed, spread_network
-    from testbed.machines.asked import MachinesRequest
+    from testbed.machines.adapters.distributed_network import distributed_network, placement_of
+    from testbed.machines.adapters.rpc_network import PartitionSpec
+    from testbed.machines.machines_request import MachinesRequest
     from testbed.model.wiring import wire
     from topologies import load_network
 
     name, ends, rules, plan_s = pickle.loads(plan.read_bytes())
     wiring = wire(load_network(name), ends)
-    talking = {"talking": ends} if "talking" in {field.name for field in fields(PartSpec)} else {}
+    talking = {"talking": ends} if "talking" in {field.name for field in fields(PartitionSpec)} else {}
     with machines_up(MachinesRequest(count=machines)) as up:
-        placement = placed(up, wiring, MachinesRequest(count=machines))
+        placement = placement_of(up, wiring, MachinesRequest(count=machines))
         before, cpu, kernel, began = held_mb(), processor_s(), kernel_mb(), time.monotonic()
-        with spread_network(up, wiring, placement, **talking) as network:
+        with distributed_network(up, wiring, placement, **talking) as network:
             set_up_s, built_cpu, built_kernel = time.monotonic() - began, processor_s(), kernel_mb()
             began = time.monotonic()
             network.install(rules, 1)

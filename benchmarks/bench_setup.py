@@ -30,11 +30,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--no-mininet", action="store_true", help="time only ours")
     args = parser.parse_args(argv)
-    from testbed.emulation.machine.capabilities import emulation_obstacle
+    from testbed.emulation.machine.capabilities import emulation_problem
     from testbed.emulation.sandbox.sandbox import in_sandbox
 
     if not in_sandbox():
-        obstacle = emulation_obstacle()
+        obstacle = emulation_problem()
         if obstacle is not None:
             print(f"set-up of emulated networks: not measured, {obstacle}")
             return 0

@@ -1,4 +1,4 @@
-"""How many packet-hops a second the engine simulates; with ``--before DIR`` those of another checkout beside them, in one run.
+"""How many packet-hops a second the engine simulates; with ``--before DIR`` those of another checkout next to them, in one run.
 
 Uniform traffic on an 8x8 and a 32x32 torus: plain, with NAC, with FT-DRB and NAC, at the document's load and at 0.8 of a link.
 """
@@ -16,11 +16,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from testbed.interconnect.injection import InjectionProcess, build_injections
 from testbed.interconnect.network_model import build_model
 from testbed.interconnect.parameters import SimulationParameters
-from testbed.interconnect.patterns import build_pattern
 from testbed.interconnect.simulation import simulate
+from testbed.interconnect.traffic.injection import InjectionProcess, build_injections
+from testbed.interconnect.traffic.patterns import build_pattern
 from topologies import load_network
 
 BOOKSIM = SimulationParameters(deadlock="virtual-channels")

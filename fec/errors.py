@@ -1,6 +1,6 @@
 """Errors of fec: the caller's mistakes, symbols that do not suffice, and packets that are not ours.
 
-Every message is one line that says what, where and how to mend it.
+Every message is one line that says what, where and how to fix it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class NotDecodable(FecError):
 
 
 class EngineUnavailable(FecError):
-    """A Reed-Solomon engine that this machine lacks, with what to install."""
+    """A Reed-Solomon engine that this machine is missing, with what to install."""
 
 
 class MalformedPacket(FecError):

@@ -1,4 +1,4 @@
-"""The packages beside the product pass the suites of their groups, and are found by their entry points."""
+"""The packages next to the product pass the suites of their groups, and are found by their entry points."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """What can go wrong in a striped file: mistakes of the caller apart from faults of an I/O node or of the way to it.
-Every message is one line: what, where, how to mend."""
+Every message is one line: what, where, how to fix."""
 
 from __future__ import annotations
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence, Sized
 from typing import TYPE_CHECKING
 
-from sfio_emu.bodies import encode_create
 from sfio_emu.client.buffers import first_bytes
 from sfio_emu.client.catalogue import mexists, mlist, mstat, path_message, remove_subfiles, rename_file
 from sfio_emu.client.current_session import current_session
 from sfio_emu.client.session import Session
-from sfio_emu.client.sizes import new_cut
+from sfio_emu.client.size_check import new_truncation_id
 from sfio_emu.errors import SfioError, UsageError, whole_number
+from sfio_emu.message_bodies import encode_create
 from sfio_emu.names import parse_file_name
 from sfio_emu.settings import CALLS, Settings
 from sfio_emu.striped_file import StripedFile
@@ -56,10 +56,10 @@ def mcreate(name: str) -> None:
         subfiles = parse_file_name(name)
         for subfile in subfiles:
             session.link(subfile.host)
-        cut = new_cut()
+        cut = new_truncation_id()
         for subfile in subfiles:
             body = encode_create(subfile.path, cut)
-            session.ask({subfile.host: [path_message(Kind.CREATE, subfile, body)]})
+            session.request({subfile.host: [path_message(Kind.CREATE, subfile, body)]})
 
     _change("create", [name], create)
 
@@ -156,7 +156,7 @@ def merror() -> dict[str, int]:
 
 
 def merrora() -> dict[str, int]:
-    """What `merror` counts, asked for by all processes of the group at once, the sum on each: collective."""
+    """What `merror` counts, requested by all processes of the group at once, the sum on each: collective."""
     session = current_session()
     session.group.barrier()
     fault: SfioError | None = None

@@ -46,7 +46,9 @@ def parse_file_name(name: str) -> tuple[SubfileName, ...]:
     seen: set[SubfileName] = set()
     for number, subfile in enumerate(subfiles, 1):
         if subfile in seen:
-            raise UsageError(f"part {number} of the file name, {str(subfile)!r}, stands twice: give each subfile once")
+            raise UsageError(
+                f"part {number} of the file name, {str(subfile)!r}, is given twice: give each subfile once"
+            )
         seen.add(subfile)
     return subfiles
 

@@ -90,7 +90,7 @@ class Turns(Protocol):
         """The hosts of a call in groups: groups follow one another, the hosts of a group are served at once."""
         ...
 
-    def take(self, host: str, size_bytes: int, direction: Direction) -> AbstractContextManager[None]:
+    def acquire(self, host: str, size_bytes: int, direction: Direction) -> AbstractContextManager[None]:
         """The data of this call to or from this host flow only inside the block (acknowledgements included)."""
         ...
 
@@ -125,7 +125,7 @@ class FreeTurns:
     def order(self, hosts: Sequence[str], direction: Direction) -> Sequence[Sequence[str]]:
         return [list(hosts)]
 
-    def take(self, host: str, size_bytes: int, direction: Direction) -> AbstractContextManager[None]:
+    def acquire(self, host: str, size_bytes: int, direction: Direction) -> AbstractContextManager[None]:
         return nullcontext()
 
 

@@ -16,8 +16,8 @@ class Settings:
     """The optimisations of the `c` and `b` functions (Gabrielyan 2007, sections 2.6 and 2.7).
 
     `sort`: requests of a call in the order of their offsets; `merge`: overlapping and consecutive ones become one;
-    `combine`: one message an I/O node instead of one a request; `pipeline`: `window` messages under way instead of
-    one, so that disk and network work at the same time. `message_bytes` bounds a message beside what the listener
+    `combine`: one message an I/O node instead of one a request; `pipeline`: `window` messages in transit instead of
+    one, so that disk and network work at the same time. `message_bytes` bounds a message next to what the listener
     allows; one long run, which is written as it arrives, may be eight times as long. `check_data`
     protects what is written by a checksum of its own (XXH3), `check_reads` what is read. Heads and bodies always have checksums.
     """
@@ -45,7 +45,7 @@ class Settings:
 
 
 @dataclass(kw_only=True)
-class Counters:
+class TransferCounters:
     """What a file (or a session) has done: messages sent, fragments (pieces of memory) and requests (runs of a
     subfile) in them, calls of the disk reported by the listeners, data bytes, messages that were rejected, and the
     ways of copying (`strided`, `listed`, `vectors`: messages gathered or scattered so)."""
@@ -59,7 +59,7 @@ class Counters:
     rejected: int = 0
     copies: dict[str, int] = field(default_factory=lambda: {"strided": 0, "listed": 0, "vectors": 0})
 
-    def add(self, other: Counters) -> None:
+    def add(self, other: TransferCounters) -> None:
         """Count what another counter has counted."""
         self.messages += other.messages
         self.fragments += other.fragments
@@ -72,4 +72,4 @@ class Counters:
             self.copies[way] += count
 
 
-__all__ = ["ALL_CALLS", "CALLS", "Counters", "Settings"]
+__all__ = ["ALL_CALLS", "CALLS", "Settings", "TransferCounters"]

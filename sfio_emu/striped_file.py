@@ -12,25 +12,25 @@ from typing import TYPE_CHECKING, NamedTuple, overload
 import numpy as np
 import numpy.typing as npt
 
-from sfio_emu import bodies
-from sfio_emu.bodies import OpenFlag, StoredLayout
+from sfio_emu import message_bodies
 from sfio_emu.client.access import NO_END, Access
 from sfio_emu.client.buffers import as_bytes, each_offset, inside, span
 from sfio_emu.client.connection import Message
 from sfio_emu.client.current_session import current_session
-from sfio_emu.client.nonblocking import Request, begin
+from sfio_emu.client.nonblocking import Request, start
 from sfio_emu.client.session import Session
-from sfio_emu.client.sizes import least_size, new_cut
+from sfio_emu.client.size_check import min_size, new_truncation_id
 from sfio_emu.client.subfile_requests import store_layout, sync_subfiles, unmake_subfile
 from sfio_emu.errors import SfioError, UsageError, whole_number
 from sfio_emu.layout.piece import Bytes
 from sfio_emu.layout.requests import Requests, StridedBlocks, make_requests, strided_requests
 from sfio_emu.layout.striping import Layout
+from sfio_emu.message_bodies import OpenFlag, StoredLayout
 from sfio_emu.names import SubfileName, parse_file_name
 from sfio_emu.opening import Opening, parse_mode
 from sfio_emu.ports import Direction
 from sfio_emu.positioned_file import PositionedFile
-from sfio_emu.settings import Counters, Settings
+from sfio_emu.settings import Settings, TransferCounters
 from sfio_emu.wire import Kind
 
 if TYPE_CHECKING:
@@ -78,12 +78,12 @@ class StripedFile(PositionedFile):
         self._closed = False
         self._position = 0
         self._registered = False
-        self._held: list[SubfileName] = []
+        self._in_use: list[SubfileName] = []
         self._made: list[SubfileName] = []
         self._requests: weakref.WeakSet[Request] = weakref.WeakSet()
 
     @property
-    def counters(self) -> Counters:
+    def counters(self) -> TransferCounters:
         """What the calls of this file have done so far."""
         return self._access.counters
 
@@ -152,7 +152,7 @@ class StripedFile(PositionedFile):
             layout = StoredLayout(self.layout.stripe_unit, number, len(self.subfiles))
             opened = self.session.open(subfile, flags=flags, layout=layout)
             self.session.retain(subfile, read_only=self._access.read_only)
-            self._held.append(subfile)
+            self._in_use.append(subfile)
             if opened.created:
                 self._made.append(subfile)
             self._access.sizes[number] = opened.size
@@ -186,9 +186,9 @@ class StripedFile(PositionedFile):
             self.session.unregister(self.subfiles)
             self._registered = False
         fault: SfioError | None = None
-        while self._held:
+        while self._in_use:
             try:
-                self.session.release(self._held.pop(0), read_only=self._access.read_only)
+                self.session.release(self._in_use.pop(0), read_only=self._access.read_only)
             except SfioError as error:
                 fault = fault or error
         return fault
@@ -312,7 +312,7 @@ class StripedFile(PositionedFile):
         self._require_open(writing=direction == "write")
         job = self._access.job(direction, memory, requests) if len(requests) else None
         writing = direction == "write"
-        request = begin(
+        request = start(
             self._access,
             direction,
             job,
@@ -399,11 +399,11 @@ class StripedFile(PositionedFile):
         self.session.agree("sync (to the medium)", [], fault)
 
     def _resize(self, sizes: Sequence[int]) -> None:
-        cut = new_cut()
+        cut = new_truncation_id()
 
         def message(number: int, handle: int) -> Message:
             path = self.subfiles[number].path
-            return Message(Kind.RESIZE, bodies.RESIZE.pack(handle, sizes[number], cut), path=lambda _: path)
+            return Message(Kind.RESIZE, message_bodies.RESIZE.pack(handle, sizes[number], cut), path=lambda _: path)
 
         self._access.ask_each(message)
 
@@ -412,7 +412,7 @@ class StripedFile(PositionedFile):
         self._require_open()
         sizes = self._access.ask_sizes()
         readable = min(self.layout.logical_offset(number, size) for number, size in enumerate(sizes))
-        return Extent(size=sum(sizes), readable=readable, end=least_size(self.layout, dict(enumerate(sizes))))
+        return Extent(size=sum(sizes), readable=readable, end=min_size(self.layout, dict(enumerate(sizes))))
 
     def _require_open(self, *, writing: bool | None = None) -> None:
         if self._closed:
@@ -426,7 +426,7 @@ def _check_layout(subfile: SubfileName, meant: StoredLayout, stored: StoredLayou
         raise UsageError(
             f"{subfile} was written as subfile {stored.index + 1} of {stored.subfiles} in units of {stored.stripe_unit}"
             f" bytes, and is opened as subfile {meant.index + 1} of {meant.subfiles} in units of {meant.stripe_unit}: open it"
-            " as it was written, or make it anew (mcreate, mode 'w')"
+            " as it was written, or create it again (mcreate, mode 'w')"
         )
 
 

@@ -5,24 +5,24 @@ listener answers each, in order, with the same number. A message is
 
     head (28 bytes)  magic "SFIO", version, kind, flags, number, bytes of the body, bytes of the data, the lower 32
                      bits of the body's XXH3, CRC-32 of the head itself; all numbers little-endian (`HEADER`)
-    body             what is to be done: a path, a handle, or runs (handle, size, offset) of subfiles (`sfio_emu.bodies`)
+    body             what is to be done: a path, a handle, or runs (handle, size, offset) of subfiles (`sfio_emu.message_bodies`)
     data             of a WRITE, or of the answer to a READ: the bytes of its runs, one after the other
     trailer          a checksum of the data (`Checksum`), where the flag `CHECKED` is set and there are data
 
 A session begins with HELLO, whose answer says how large a message the listener takes and whether it asks for a key, which
-KEY then proves (`sfio_emu.keys`). OPEN gives a handle that is valid on its connection only. WRITE and READ move the runs of
+KEY then proves (`sfio_emu.authentication`). OPEN gives a handle that is valid on its connection only. WRITE and READ move the runs of
 any number of subfiles at once; a run of no bytes in a WRITE makes its subfile at least `offset` long, and the answer says
 how long each subfile was before: whoever writes past the end learns from it which other subfiles must grow. It also says
-which truncations the subfile has been through (`sfio_emu.client.sizes`): each has a number of its own. WRITE_STRIDED and
+which truncations the subfile has been through (`sfio_emu.client.size_check`): each has a number of its own. WRITE_STRIDED and
 READ_STRIDED do the same for runs of one size at one distance, as views have them by thousands: each is told once, with
 its distance and how many of it there are (`Strided`), instead of run by run. ERRORS gives and resets what Gabrielyan 2007, appendix A.3, calls error statistics.
 
-There are three answers. DONE has what was asked for. FAILED names a call of the operating system that failed; the session
+There are three answers. DONE has what was requested. FAILED names a call of the operating system that failed; the session
 goes on. REFUSED says in words what was wrong with a message (`Malformed`): a wrong body or wrong data cost that message
 alone, but behind a wrong head, version or length nobody knows where the next message begins, so that the connection ends.
 HEARTBEAT is no answer: a listener sends it between answers while it waits for its disk.
 
-Flow control. A client has at most `window` unanswered messages under way (`Settings`). A listener reads nothing from a client
+Flow control. A client has at most `window` unanswered messages in transit (`Settings`). A listener reads nothing from a client
 while an answer to it waits to be sent, holds at most one message of each, and compares lengths with its limit before it
 allocates anything; TCP holds back the rest. One run may be longer than the limit, because no buffer holds it, where the flag
 `STREAMED` says so: the data of a WRITE come in blocks (`block_sizes`), each with its own trailer, and each is written when it

@@ -8,13 +8,14 @@
         session.fail("s1->s2")
         print(session.ping("t0", "r31"))
 
-Each name is imported when it is first asked for (PEP 562): ``import testbed`` alone costs nothing. docs/guide/api.md tells all of it.
+Each name is imported when it is first requested (PEP 562): ``import testbed`` alone costs nothing. docs/guide/api.md tells all of it.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from testbed.api.calculations import block_size, network, route, schedule, traffic
     from testbed.api.data_frames import data_frame
     from testbed.api.plans import (
         campaign_plan,
@@ -25,18 +26,17 @@ if TYPE_CHECKING:
     )
     from testbed.api.runs import run
     from testbed.api.session import Session, session
-    from testbed.api.values import block_size, network, route, schedule, traffic
     from testbed.bulk.workload import bulk_plan
     from testbed.download.workload import download_plan
     from testbed.simulation.workload import simulation_plan
     from testbed.striping.workload import striping_plan
 
 _HOMES = {
-    "network": "api.values",
-    "route": "api.values",
-    "traffic": "api.values",
-    "schedule": "api.values",
-    "block_size": "api.values",
+    "network": "api.calculations",
+    "route": "api.calculations",
+    "traffic": "api.calculations",
+    "schedule": "api.calculations",
+    "block_size": "api.calculations",
     "stream_plan": "api.plans",
     "bulk_plan": "bulk.workload",
     "download_plan": "download.workload",
@@ -81,7 +81,7 @@ def __getattr__(name: str) -> Any:
     import_module("testbed.api.compile_notice").announce_to_people()
     found = getattr(import_module(f"testbed.{_HOMES[name]}"), name)
     if not isinstance(found, type):
-        found = import_module("testbed.api.lacks").naming_extras(found)
+        found = import_module("testbed.api.missing_extras").with_missing_extra_error(found)
     globals()[name] = found
     return found
 

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from testbed.api.compile_notice import announce_compilation
 from testbed.api.workloads import LISTED, load
 from testbed.commands.heartbeat import heartbeat
-from testbed.commands.interrupts import end_now, hear_interrupts
+from testbed.commands.interrupts import exit_interrupted, install_interrupt_handler
 from testbed.commands.live import end_live
 from testbed.commands.meaning import refuse_meaningless
 from testbed.commands.notes import notes_on_stderr
@@ -57,22 +57,22 @@ _SAYS = {
     "ror": "rate routings by the redundancy they need",
     "demands": "route all pairs of a network at once",
     "stream": "stream coded packets over a network while links fail; verdict on every prediction",
-    "mobility": "stream while nodes move: each frame is routed anew and passed to the switches without a gap",
+    "mobility": "stream while nodes move; routes are recomputed for each frame and replaced without loss",
     "schedule": "schedule transfers in time frames (liquid, exact, baselines)",
     "demo": "coded streams over capillary routes on three networks while links fail (under 2 minutes)",
     "experiment": "list and run the experiments",
     "campaign": "ROR over many networks, methods and tolerances, on Dask",
     "replicate": "run all studies, resumably, and write the book of results",
-    "report": "draw a stored run's page anew",
+    "report": "regenerate the page of a stored run",
     "allocate": "choose the nodes of a job",
     "wavelengths": "assign wavelengths in an optical cloud",
     "up": "build a network of real switches and give Mininet's prompt",
     "exec": "run a program in a host of a network that is up",
-    "attach": "a prompt on a network that is up, or which ones are",
+    "attach": "open a prompt on a running network, or list running networks",
     "run": "run a parallel program on emulated hosts",
     "schema": "the JSON Schema of the files that commands read",
-    "plugins": "what other packages add, and the suites that judge it",
-    "doctor": "try out what this machine can do, and say what to do about each lack",
+    "plugins": "list plug-ins and run their conformance tests",
+    "doctor": "check this machine's capabilities and suggest remedies",
     **{name: listed.summary for name, listed in LISTED.items()},
 }
 SUMMARIES = {name: _SAYS[name] for name in COMMANDS}
@@ -114,18 +114,18 @@ def _outer_parser() -> tuple[OneLineParser, argparse._SubParsersAction[OneLinePa
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; returns its exit code: 0 passed, 1 failed, 2 bad input, 3 the machine lacks something,
+    """Run one command; returns its exit code: 0 passed, 1 failed, 2 bad input, 3 a required capability is missing,
     4 run invalid, 5 cannot tell, 70 an error that nobody foresaw."""
     words = list(sys.argv[1:] if argv is None else argv)
     if argv is None:
-        hear_interrupts()
+        install_interrupt_handler()
         install_thread_handler()
         make_printable()
     code = exit_code_with_threads(reported(lambda: _run(words)))
     if "--live" in words:
         end_live(code)
     if argv is None and code in (INTERRUPTED, UNFORESEEN):
-        end_now(code)
+        exit_interrupted(code)
     return code
 
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from numbers import Integral, Real
+from typing import TYPE_CHECKING
+
+from testbed.renamed import former_names
 
 
 class TestbedError(Exception):
@@ -13,7 +16,7 @@ class TestbedError(Exception):
 
 
 class InputError(TestbedError, ValueError):
-    """The caller's mistake: what, where, how to mend it. Exit code 2."""
+    """The caller's mistake: what, where, how to fix it. Exit code 2."""
 
     exit_code = 2
 
@@ -22,14 +25,14 @@ class UsageError(InputError, TypeError):
     """A function was called with a value of another kind than it takes: which one, and what it takes. Exit code 2."""
 
 
-class SessionError(TestbedError):
+class SessionClosedError(TestbedError):
     """The process that holds a network up has ended, or met something that it should not have. Exit code 3."""
 
     exit_code = 3
 
 
 class CapabilityError(TestbedError):
-    """This machine lacks something: what, and what to install or allow. Exit code 3."""
+    """This machine is missing something: what, and what to install or allow. Exit code 3."""
 
     exit_code = 3
 
@@ -46,7 +49,7 @@ class InvalidRunError(TestbedError):
     exit_code = 4
 
 
-class MachineLostError(InvalidRunError):
+class MachineDiedError(InvalidRunError):
     """One of several machines died in the middle of a run: which, by its ``number``, and when on our monotonic clock. Exit code 4.
 
     ``measured``: what was known by then, for a document; whoever ran something adds it.
@@ -61,7 +64,7 @@ class MachineLostError(InvalidRunError):
 _WIDER: dict[type, type] = {int: Integral, float: Real}
 
 
-def require(value: object, kind: type | tuple[type, ...], what: str, mend: str) -> None:
+def require_type(value: object, kind: type | tuple[type, ...], what: str, expected: str) -> None:
     """Raise UsageError unless the value is of that kind; ``mend`` says what to give instead. numpy's numbers are numbers.
 
     >>> require(["a"], str, "network", "a name")
@@ -73,4 +76,8 @@ def require(value: object, kind: type | tuple[type, ...], what: str, mend: str) 
     wider = tuple(_WIDER.get(one, one) for one in kinds)
     if not isinstance(value, wider) or (isinstance(value, bool) and bool not in kinds):
         name = type(value).__name__
-        raise UsageError(f"{what}: got {'an' if name[0] in 'aeiou' else 'a'} {name}; give {mend}")
+        raise UsageError(f"{what}: got {'an' if name[0] in 'aeiou' else 'a'} {name}; give {expected}")
+
+
+if not TYPE_CHECKING:
+    __getattr__ = former_names(__name__)

@@ -57,9 +57,9 @@ print("\\nRESULT " + json.dumps(result))
 
 @functools.cache
 def _obstacle() -> str | None:
-    from testbed.emulation.machine.capabilities import emulation_obstacle
+    from testbed.emulation.machine.capabilities import emulation_problem
 
-    return emulation_obstacle()
+    return emulation_problem()
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

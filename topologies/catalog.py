@@ -116,7 +116,7 @@ def catalogue() -> tuple[CatalogueEntry, ...]:
 
 def _own(family: str) -> CatalogueEntry | None:
     """Ours alone: a file is not hidden by what other packages call their families."""
-    return FAMILIES.find(family) if family in FAMILIES.own_names() else None
+    return FAMILIES.find(family) if family in FAMILIES.builtin_names() else None
 
 
 def _parse_values(entry: CatalogueEntry, words: str) -> Values:
@@ -201,8 +201,8 @@ def _nearest_network(wrong: str) -> str:
     if keys and keys[0].lower().rpartition("/")[2] == wrong.lower():
         return f"did you mean topohub:{keys[0]}?"
     theirs = " or ".join(f"topohub:{key}" for key in keys)
-    mend = f"did you mean {theirs}?" if keys else "testbed topology list shows all names"
-    return _nearest(wrong, dict.fromkeys(FAMILIES.names()), mend)
+    hint = f"did you mean {theirs}?" if keys else "testbed topology list shows all names"
+    return _nearest(wrong, dict.fromkeys(FAMILIES.names()), hint)
 
 
 def _crossbar(n: int, **common: float) -> Network:

@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from topologies.assembly import refuse_absurd, two_way, whole
+from topologies.builder_values import bidirectional, check_size, integer
 from topologies.errors import TopologyError
 from topologies.network import DEFAULT_CAPACITY_BPS, Link, Network, Node
 from topologies.torus import MAX_DIMENSIONS, grid_name
@@ -28,9 +28,9 @@ def dragonfly(*, a: int, h: int, p: int, capacity_bps: float = DEFAULT_CAPACITY_
     (72, 36, 324)
     """
     for name, value in (("a", a), ("h", h), ("p", p)):
-        whole(f"dragonfly: {name}", value, 1, 1000)
+        integer(f"dragonfly: {name}", value, 1, 1000)
     groups = a * h + 1
-    refuse_absurd(groups * a * (1 + p), groups * a * (a - 1 + h + 2 * p))
+    check_size(groups * a * (1 + p), groups * a * (a - 1 + h + 2 * p))
     switches = [
         Node(id=f"s{g}_{place}", kind="switch", attributes={"group": g, "place": place})
         for g in range(groups)
@@ -66,10 +66,10 @@ def hyperx(
     if not 1 <= len(sizes) <= MAX_DIMENSIONS:
         raise TopologyError(f"hyperx of {len(sizes)} dimensions; give 1 to {MAX_DIMENSIONS}, as in hyperx:4x4")
     for size in sizes:
-        whole(f"hyperx {written}: the dimension", size, 2, 1000)
-    whole("hyperx: p", p, 1, 1000)
+        integer(f"hyperx {written}: the dimension", size, 2, 1000)
+    integer("hyperx: p", p, 1, 1000)
     count = math.prod(sizes)
-    refuse_absurd(count * (1 + p), count * (sum(sizes) - len(sizes) + 2 * p))
+    check_size(count * (1 + p), count * (sum(sizes) - len(sizes) + 2 * p))
     points = list(itertools.product(*map(range, sizes)))
     switches = [Node(id=grid_name("s", x), kind="switch", attributes={"coordinates": list(x)}) for x in points]
     pairs = []
@@ -94,8 +94,8 @@ def _direct(
     p = int(attributes["p"])
     links: list[Link] = []
     for one, other in pairs:
-        links += two_way(one, other, capacity_bps=capacity_bps, delay_s=delay_s)
+        links += bidirectional(one, other, capacity_bps=capacity_bps, delay_s=delay_s)
     hosts = [Node(id=f"h{i}", kind="host", attributes={"index": i}) for i in range(len(switches) * p)]
     for i, host in enumerate(hosts):
-        links += two_way(switches[i // p].id, host.id, capacity_bps=capacity_bps, delay_s=delay_s)
+        links += bidirectional(switches[i // p].id, host.id, capacity_bps=capacity_bps, delay_s=delay_s)
     return Network(name=name, nodes=(*switches, *hosts), links=tuple(links), attributes=attributes)

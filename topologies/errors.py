@@ -1,4 +1,4 @@
-"""Errors of topologies: what is wrong, where, and how to mend it, in one line."""
+"""Errors of topologies: what is wrong, where, and how to fix it, in one line."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ Switches are s<level>_<index>, level 0 next to the hosts h0, h1, ...; their attr
 
 from __future__ import annotations
 
-from topologies.assembly import refuse_absurd, two_way, whole
+from topologies.builder_values import bidirectional, check_size, integer
 from topologies.errors import TopologyError
 from topologies.network import DEFAULT_CAPACITY_BPS, Link, Network, Node
 
@@ -20,20 +20,20 @@ def fat_tree(*, k: int, n: int, capacity_bps: float = DEFAULT_CAPACITY_BPS, dela
     >>> len(net.hosts), len(net.switches)
     (64, 48)
     """
-    whole("fat-tree: k", k, 2, 50_000)
-    whole("fat-tree: n", n, 1, 16)
+    integer("fat-tree: k", k, 2, 50_000)
+    integer("fat-tree: n", n, 1, 16)
     width = k ** (n - 1)
-    refuse_absurd(k * width + n * width, 2 * n * k * width)
+    check_size(k * width + n * width, 2 * n * k * width)
     nodes = [switch_node(level, w) for level in range(n) for w in range(width)]
     links: list[Link] = []
     for p in range(k * width):
         nodes.append(_host_node(p))
-        links += two_way(f"s0_{p // k}", f"h{p}", capacity_bps=capacity_bps, delay_s=delay_s)
+        links += bidirectional(f"s0_{p // k}", f"h{p}", capacity_bps=capacity_bps, delay_s=delay_s)
     for level in range(n - 1):
         for w in range(width):
             for port in range(k):
                 above = with_digit(w, level, port, k)
-                links += two_way(
+                links += bidirectional(
                     switch_name(level, w), switch_name(level + 1, above), capacity_bps=capacity_bps, delay_s=delay_s
                 )
     return Network(
@@ -53,26 +53,26 @@ def clos(*, k: int, capacity_bps: float = DEFAULT_CAPACITY_BPS, delay_s: float =
     >>> len(clos(k=4).hosts), len(clos(k=4).switches)
     (16, 20)
     """
-    whole("clos: k", k, 2, 1000)
+    integer("clos: k", k, 2, 1000)
     if k % 2:
         raise TopologyError(f"clos: k {k} must be even: half of a switch's ports lead up, half down")
     half = k // 2
-    refuse_absurd(k * half * half + 5 * half * half, 6 * k * half * half)
+    check_size(k * half * half + 5 * half * half, 6 * k * half * half)
     nodes = [
         switch_node(level, w) for level, count in enumerate((k * half, k * half, half * half)) for w in range(count)
     ]
     links: list[Link] = []
     for p in range(k * half * half):
         nodes.append(_host_node(p))
-        links += two_way(f"s0_{p // half}", f"h{p}", capacity_bps=capacity_bps, delay_s=delay_s)
+        links += bidirectional(f"s0_{p // half}", f"h{p}", capacity_bps=capacity_bps, delay_s=delay_s)
     for edge in range(k * half):
         for j in range(half):
             middle = edge // half * half + j
-            links += two_way(f"s0_{edge}", f"s1_{middle}", capacity_bps=capacity_bps, delay_s=delay_s)
+            links += bidirectional(f"s0_{edge}", f"s1_{middle}", capacity_bps=capacity_bps, delay_s=delay_s)
     for middle in range(k * half):
         for j in range(half):
             top = middle % half * half + j
-            links += two_way(f"s1_{middle}", f"s2_{top}", capacity_bps=capacity_bps, delay_s=delay_s)
+            links += bidirectional(f"s1_{middle}", f"s2_{top}", capacity_bps=capacity_bps, delay_s=delay_s)
     return Network(
         name=f"clos:{k}",
         nodes=tuple(nodes),

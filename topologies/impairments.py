@@ -1,4 +1,4 @@
-"""What a link does to packets beside its capacity and delay: bursts of loss, jitter, reordering, duplication, a rate that changes.
+"""What a link does to packets next to its capacity and delay: bursts of loss, jitter, reordering, duplication, a rate that changes.
 
 Written as words, in network files (``impairments`` of a link) and in faults (``testbed.faults.grammar``), several one after another::
 
@@ -78,7 +78,7 @@ class GilbertElliott:
         _check(self.mean_loss > 0, "ge: no packet would ever be lost; give 1-h or 1-k above 0")
 
     @property
-    def bad_share(self) -> float:
+    def loss_in_bad_state(self) -> float:
         """The stationary probability of the bad state, p / (p + r)."""
         return self.p / (self.p + self.r)
 
@@ -89,7 +89,7 @@ class GilbertElliott:
 
     @property
     def mean_loss(self) -> float:
-        return self.bad_share * self.bad_loss + (1 - self.bad_share) * self.good_loss
+        return self.loss_in_bad_state * self.bad_loss + (1 - self.loss_in_bad_state) * self.good_loss
 
     def __str__(self) -> str:
         return f"ge:p={self.p!r},r={self.r!r},1-h={self.bad_loss!r},1-k={self.good_loss!r}"
@@ -170,7 +170,7 @@ class RateTrace(_Lossless):
 
     @property
     def period_s(self) -> float:
-        """After so long the trace begins anew: the time of its last opportunity."""
+        """After so long the trace begins again: the time of its last opportunity."""
         return self.times_ms[-1] / 1000
 
     @property
@@ -227,10 +227,10 @@ def impairment_text(impairments: Impairments) -> str:
     return " ".join(map(str, impairments))
 
 
-def short_text(impairments: Impairments) -> str:
+def to_text(impairments: Impairments) -> str:
     """As a person would write them: defaults left out, a trace by its name.
 
-    >>> short_text(parse_impairments("ge:p=0.01,r=0.3 jitter:0.005 duplicate:0.02"))
+    >>> to_text(parse_impairments("ge:p=0.01,r=0.3 jitter:0.005 duplicate:0.02"))
     'ge:p=0.01,r=0.3 jitter:0.005 duplicate:0.02'
     """
     return " ".join(map(_short, impairments))

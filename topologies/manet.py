@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from topologies.assembly import MAX_LINKS, MAX_NODES, number, refuse_absurd, two_way, whole
+from topologies.builder_values import MAX_LINKS, MAX_NODES, bidirectional, check_size, integer, number
 from topologies.errors import TopologyError
 from topologies.network import DEFAULT_CAPACITY_BPS, Link, LinkId, Network, Node
 
@@ -42,15 +42,15 @@ class Walk:
     seed: int = 1
 
     def __post_init__(self) -> None:
-        whole("manet: nodes", self.nodes, 1, MAX_NODES // 2)
+        integer("manet: nodes", self.nodes, 1, MAX_NODES // 2)
         number("manet: step", self.step, 0, 1)
-        whole("manet: seed", self.seed, 0, 2**64 - 1)
+        integer("manet: seed", self.seed, 0, 2**64 - 1)
         if self.range_units is not None:
             number("manet: range", self.range_units, 0, 2)
         else:
             number("manet: degree", self.degree, 0, MAX_NODES)
-        expected = self.nodes * (self.nodes - 1) * share_in_range(min(self.radius, 1.0))
-        refuse_absurd(2 * self.nodes, 2 * self.nodes + round(expected))
+        expected = self.nodes * (self.nodes - 1) * fraction_in_range(min(self.radius, 1.0))
+        check_size(2 * self.nodes, 2 * self.nodes + round(expected))
 
     @property
     def radius(self) -> float:
@@ -87,7 +87,7 @@ def manet(
     (20, 20)
     """
     walk = walk or Walk()
-    whole("manet: frame", frame, 0, MAX_FRAME)
+    integer("manet: frame", frame, 0, MAX_FRAME)
     _refuse_long(walk, frame)
     positions = next(_positions(walk, frame))
     return _network(walk, frame, positions, capacity_bps, delay_s)
@@ -107,8 +107,8 @@ def manet_frames(
     [10, 11]
     """
     walk = walk or Walk()
-    whole("manet: frame", first, 0, MAX_FRAME)
-    whole("manet: the number of frames", count, 0, MAX_FRAME)
+    integer("manet: frame", first, 0, MAX_FRAME)
+    integer("manet: the number of frames", count, 0, MAX_FRAME)
     _refuse_long(walk, first + count)
     return _frames(walk, first, count, capacity_bps, delay_s)
 
@@ -128,12 +128,12 @@ def _frames(walk: Walk, first: int, count: int, capacity_bps: float, delay_s: fl
         before = now
 
 
-def share_in_range(radius: float) -> float:
+def fraction_in_range(radius: float) -> float:
     """The probability that two uniform points of the unit square lie within ``radius`` <= 1 of each other.
 
     The border is taken into account: pi r^2 - 8/3 r^3 + r^4/2.
 
-    >>> round(share_in_range(1.0), 4)
+    >>> round(fraction_in_range(1.0), 4)
     0.9749
     """
     return math.pi * radius**2 - 8 / 3 * radius**3 + radius**4 / 2
@@ -151,13 +151,13 @@ def range_for_degree(nodes: int, degree: float) -> float:
     if nodes < 2:
         return 0.0
     share = degree / (nodes - 1)
-    if share > share_in_range(1.0) and degree == DEFAULT_DEGREE:
+    if share > fraction_in_range(1.0) and degree == DEFAULT_DEGREE:
         return 1.5
-    if share > share_in_range(1.0):
+    if share > fraction_in_range(1.0):
         raise TopologyError(f"manet: degree {degree:g} is more than {nodes} nodes allow; lower it or give range=")
     low, high = 0.0, 1.0
     while low < (middle := (low + high) / 2) < high:
-        low, high = (middle, high) if share_in_range(middle) < share else (low, middle)
+        low, high = (middle, high) if fraction_in_range(middle) < share else (low, middle)
     return high
 
 
@@ -187,12 +187,12 @@ def _network(walk: Walk, frame: int, positions: NDArray[np.float64], capacity_bp
     radius = walk.radius
     pairs = pairs_in_range(positions, radius)
     if 2 * len(pairs) + 2 * walk.nodes > MAX_LINKS:
-        refuse_absurd(2 * walk.nodes, 2 * len(pairs) + 2 * walk.nodes)
+        check_size(2 * walk.nodes, 2 * len(pairs) + 2 * walk.nodes)
     links: list[Link] = []
     for i, j in pairs.tolist():
-        links += two_way(f"n{i}", f"n{j}", capacity_bps=capacity_bps, delay_s=delay_s)
+        links += bidirectional(f"n{i}", f"n{j}", capacity_bps=capacity_bps, delay_s=delay_s)
     for i in range(walk.nodes):
-        links += two_way(f"n{i}", f"h{i}", capacity_bps=capacity_bps, delay_s=delay_s)
+        links += bidirectional(f"n{i}", f"h{i}", capacity_bps=capacity_bps, delay_s=delay_s)
     places = [(float(x), float(y)) for x, y in positions.tolist()]
     spread = f"range={radius:g}" if walk.range_units is not None else f"degree={walk.degree:g}"
     return Network(

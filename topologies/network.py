@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Literal
 
 from topologies.errors import TopologyError, nearest
 from topologies.impairments import Impairments, impairment_text, known_impairments, parse_impairments
-from topologies.json_types import Json
+from topologies.text.json_types import Json
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -182,7 +182,7 @@ class Network:
             for end in (link.source, link.target):
                 if end not in seen:
                     raise TopologyError(
-                        f"network {self.name!r}: link {link.source!r} -> {link.target!r} names the unknown node {end!r}; add the node or mend the link"
+                        f"network {self.name!r}: link {link.source!r} -> {link.target!r} names the unknown node {end!r}; add the node or correct the link"
                     )
             if link.id in links:
                 raise TopologyError(
@@ -261,7 +261,7 @@ class Network:
 
     def to_networkx(self) -> nx.MultiDiGraph:
         """A networkx view (a copy): node attribute ``kind``, link attributes ``capacity_bps``, ``delay_s``, ``index``."""
-        import networkx as nx  # loaded when first asked for: a fifth of a second that most commands need not spend
+        import networkx as nx  # loaded when first requested: a fifth of a second that most commands need not spend
 
         graph = nx.MultiDiGraph(name=self.name, **dict(self.attributes))
         for node in self.nodes:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from topologies.assembly import refuse_absurd, two_way, whole
+from topologies.builder_values import bidirectional, check_size, integer
 from topologies.errors import TopologyError
 from topologies.network import DEFAULT_CAPACITY_BPS, Link, Network, Node
 
@@ -65,16 +65,16 @@ def optical_cloud(
     sites = cloud.switches
     if not sites:
         raise TopologyError(f"optical-cloud: the graph {cloud.name!r} has no switch; give one whose nodes are switches")
-    refuse_absurd(3 * len(sites), len(cloud.links) + 2 * (access + 1) * len(sites))
+    check_size(3 * len(sites), len(cloud.links) + 2 * (access + 1) * len(sites))
     light = {"wavelengths": wavelengths}
     links = _fibres(cloud, wavelengths)
     for site in sites:
         x, e, h = (letter + site.id for letter in "xeh")
         for key in range(access):
-            links += two_way(
+            links += bidirectional(
                 e, x, key=key, capacity_bps=capacity_bps, delay_s=delay_s, attributes={"medium": "fibre", **light}
             )
-        links += two_way(h, e, capacity_bps=capacity_bps, delay_s=delay_s)
+        links += bidirectional(h, e, capacity_bps=capacity_bps, delay_s=delay_s)
     return Network(
         name="optical-cloud" if graph is None else f"optical-cloud:graph={graph.name}",
         nodes=_nodes(sites, conversion),
@@ -84,8 +84,8 @@ def optical_cloud(
 
 
 def _check(wavelengths: int, conversion: str, access: int) -> None:
-    whole("optical-cloud: wavelengths", wavelengths, 1, 10_000)
-    whole("optical-cloud: access", access, 1, 64)
+    integer("optical-cloud: wavelengths", wavelengths, 1, 10_000)
+    integer("optical-cloud: access", access, 1, 64)
     if conversion not in CONVERSIONS:
         raise TopologyError(
             f"optical-cloud: conversion {conversion!r} is neither {CONVERSIONS[0]!r} nor {CONVERSIONS[1]!r}"
@@ -100,7 +100,7 @@ def nsfnet(*, capacity_bps: float = DEFAULT_CAPACITY_BPS, delay_s: float = 0.0) 
     """
     links: list[Link] = []
     for a, b in NSFNET_FIBRES:
-        links += two_way(str(a), str(b), capacity_bps=capacity_bps, delay_s=delay_s)
+        links += bidirectional(str(a), str(b), capacity_bps=capacity_bps, delay_s=delay_s)
     nodes = (
         Node(id=str(i), kind="switch", position=(east, north), attributes={"site": site})
         for i, (site, east, north) in enumerate(NSFNET_SITES, start=1)

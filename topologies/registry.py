@@ -1,7 +1,7 @@
-"""Doors for what other packages add: names of one kind of thing, ours and those of installed plug-ins.
+"""Registries of what other packages add: names of one kind of thing, ours and those of installed plug-ins.
 
 Ours are registered by the module that holds them. A plug-in is an entry point of its package, in the group of the same name
-(``[project.entry-points."testbed.routings"]``): it is looked for only when a name is asked for that is none of ours, or all names are
+(``[project.entry-points."testbed.routings"]``): it is looked for only when a name is requested that is none of ours, or all names are
 listed, and goes through the same ``register``. One that does not load, is of another kind or has a name that is taken is kept as
 broken, with its package and the reason; it takes nothing else down.
 """
@@ -40,7 +40,7 @@ class Registry(Generic[T]):
     """``kind``: what the things are, in words. ``check``: returns why a thing is none of them, or None.
 
     ``ours``: errors that a plug-in may raise as our own things do; any other that one of its functions raises becomes PluginError.
-    A name may end in a colon and a word (``disjoint:k``): then whatever stands there is asked for as ``disjoint:3``.
+    A name may end in a colon and a word (``disjoint:k``): then whatever stands there is requested as ``disjoint:3``.
 
     >>> doubles = Registry("testbed.doubles", "function", lambda thing: None if callable(thing) else "it cannot be called")
     >>> doubles.register("twice", lambda x: 2 * x)
@@ -78,10 +78,10 @@ class Registry(Generic[T]):
         if key not in self._things:
             plugin = self._others().get(key)
             if plugin is not None and plugin.broken is not None:
-                raise PluginError(f"{plugin.title} cannot be used: {plugin.broken}; mend or remove the package")
+                raise PluginError(f"{plugin.title} cannot be used: {plugin.broken}; repair or remove the package")
         return self._things.get(key)
 
-    def own_names(self) -> tuple[str, ...]:
+    def builtin_names(self) -> tuple[str, ...]:
         """Names of ours, in the order in which they were registered."""
         others = self._plugins or {}
         return tuple(title for key, title in self._titles.items() if key not in others)
@@ -101,7 +101,7 @@ class Registry(Generic[T]):
         return tuple(plugin for _, plugin in sorted(self._others().items()))
 
     def forget_plugins(self) -> None:
-        """Look anew for plug-ins when one is asked for next."""
+        """Look again for plug-ins when one is requested next."""
         for key in self._plugins or {}:
             if self._plugins and self._plugins[key].broken is None:
                 self._things.pop(key, None)

@@ -59,7 +59,7 @@ class RoutingRelation:
             link = self.network.links[i]
             if self.may_start(link, lane):
                 found[link.source].append(c)
-        return {switch: tuple(ways) for switch, ways in found.items()}
+        return {switch: tuple(paths) for switch, paths in found.items()}
 
     @cached_property
     def after(self) -> tuple[tuple[int, ...], ...]:
@@ -99,15 +99,15 @@ class RoutingRelation:
         if start == goal:
             return (*head, *tail)
         links = self.network.links
-        ways: list[tuple[int, ...]] = [(c,) for c in self.first[start]]
+        paths: list[tuple[int, ...]] = [(c,) for c in self.first[start]]
         seen = set(self.first[start])
-        for way in ways:
+        for way in paths:
             if links[self.channels[way[-1]][0]].target == goal:
                 return (*head, *(links[self.channels[c][0]].id for c in way), *tail)
             for d in self.after[way[-1]]:
                 if d not in seen:
                     seen.add(d)
-                    ways.append((*way, d))
+                    paths.append((*way, d))
         raise NoPathError(f"{self.method} has no way from {source!r} to {destination!r} in {self.network.name!r}")
 
     def _to_switch(self, node: str, *, outwards: bool) -> tuple[tuple[LinkId, ...], str]:
@@ -162,13 +162,13 @@ def _levels(network: Network) -> dict[str, tuple[int, int]]:
     for link in network.links:
         if link.source in order and link.target in order:
             near[link.source].append(link.target)
-    ways = [max(order, key=lambda s: (len(near[s]), -order[s]))]
-    depth = {ways[0]: 0}
-    for at in ways:
+    paths = [max(order, key=lambda s: (len(near[s]), -order[s]))]
+    depth = {paths[0]: 0}
+    for at in paths:
         for other in near[at]:
             if other not in depth:
                 depth[other] = depth[at] + 1
-                ways.append(other)
+                paths.append(other)
     return {s: (depth.get(s, len(order)), order[s]) for s in order}
 
 
@@ -265,12 +265,12 @@ def _diameter(network: Network) -> int:
             near[link.source].append(link.target)
     longest = 1
     for start in switches:
-        depth, ways = {start: 0}, [start]
-        for at in ways:
+        depth, paths = {start: 0}, [start]
+        for at in paths:
             for other in near[at]:
                 if other not in depth:
                     depth[other] = depth[at] + 1
-                    ways.append(other)
+                    paths.append(other)
         if len(depth) < len(switches):
             raise NoPathError(
                 f"{network.name!r}: {len(switches) - len(depth)} switches cannot be reached from {start!r}"
@@ -289,18 +289,18 @@ class _Grid:
         self.shape: Sequence[int] = shape
         self.wrapping = sum(size > 2 for size in shape) if network.attributes["wraps"] else 0
         self.at: dict[str, list[int]] = {s.id: s.attributes["coordinates"] for s in network.switches}
-        self._ways: dict[tuple[str, str], tuple[int, int, bool]] = {}
+        self._paths: dict[tuple[str, str], tuple[int, int, bool]] = {}
 
     def _look(self, link: Link) -> tuple[int, int, bool]:
         """Dimension, direction, and whether it joins the two ends of its row."""
-        known = self._ways.get((link.source, link.target))
+        known = self._paths.get((link.source, link.target))
         if known is None:
             one, other = self.at[link.source], self.at[link.target]
             dimension = next(d for d in range(len(one)) if one[d] != other[d])
             step = other[dimension] - one[dimension]
             crosses = abs(step) > 1
             known = (dimension, (1 if step > 0 else -1) * (-1 if crosses else 1), crosses)
-            self._ways[link.source, link.target] = known
+            self._paths[link.source, link.target] = known
         return known
 
     def way(self, link: Link) -> tuple[int, int]:

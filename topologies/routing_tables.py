@@ -133,7 +133,7 @@ def table_routing(network: Network, via: Mapping[str, Mapping[str, str]] | None 
             for switch in (start, end, middle):
                 if switch not in switches:
                     raise TopologyError(
-                        f"routing_table[{start!r}][{end!r}]: {switch!r} is no switch of {network.name!r}; mend it"
+                        f"routing_table[{start!r}][{end!r}]: {switch!r} is no switch of {network.name!r}; correct it"
                     )
 
     def between(first: str, last: str) -> Sequence[str]:
@@ -250,7 +250,7 @@ def _attribute(node: Any, name: str) -> int:
 
 
 def _over_switches(network: Network, between: Callable[[str, str], Sequence[str]]) -> Callable[[str, str], Path]:
-    """A search that takes each end's switch and the switches between the two; hosts hang on one switch each way."""
+    """A search that takes each end's switch and the switches between the two; hosts are attached to one switch each way."""
     joins = _lowest_keys(network)
 
     def find(source: str, destination: str) -> Path:

@@ -9,7 +9,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from topologies.assembly import two_way
+from topologies.builder_values import bidirectional
 from topologies.errors import TopologyError
 from topologies.network import DEFAULT_CAPACITY_BPS, Link, Network, Node
 
@@ -58,13 +58,13 @@ def swiss_t1(
     links: list[Link] = []
     for i, j in CORE_PAIRS:
         if i < j:
-            links += two_way(f"s{i + 1}", f"s{j + 1}", capacity_bps=capacity_bps, delay_s=delay_s)
+            links += bidirectional(f"s{i + 1}", f"s{j + 1}", capacity_bps=capacity_bps, delay_s=delay_s)
     for i, count in enumerate(counts):
         for k in range(NODES_PER_SWITCH * i, NODES_PER_SWITCH * i + count):
             for processor, role in ((f"t{k}", "sender"), (f"r{k}", "receiver")):
                 nodes.append(Node(id=processor, kind="host", attributes={"role": role, "node": k}))
                 ends = (processor, f"s{i + 1}") if role == "sender" else (f"s{i + 1}", processor)
-                links += two_way(*ends, capacity_bps=capacity_bps, delay_s=delay_s)
+                links += bidirectional(*ends, capacity_bps=capacity_bps, delay_s=delay_s)
     whole_machine = counts == FULL_ALLOCATION
     return Network(
         name="swiss-t1" if whole_machine else "swiss-t1:allocation=" + "-".join(map(str, counts)),

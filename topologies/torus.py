@@ -9,7 +9,7 @@ import itertools
 import math
 from collections.abc import Sequence
 
-from topologies.assembly import refuse_absurd, two_way, whole
+from topologies.builder_values import bidirectional, check_size, integer
 from topologies.errors import TopologyError
 from topologies.network import DEFAULT_CAPACITY_BPS, Link, Network, Node
 
@@ -40,7 +40,7 @@ def ring(*, switches: int, capacity_bps: float = DEFAULT_CAPACITY_BPS, delay_s: 
     >>> [link.label for link in ring(switches=3).links if link.source == "s0"]
     ['s0->s1', 's0->h0', 's0->s2']
     """
-    whole("ring: the number of switches", switches, 3, 50_000)
+    integer("ring: the number of switches", switches, 3, 50_000)
     return _grid("ring", (switches,), wraps=True, capacity_bps=capacity_bps, delay_s=delay_s)
 
 
@@ -50,9 +50,9 @@ def _grid(family: str, shape: Sequence[int], *, wraps: bool, capacity_bps: float
     if not 1 <= len(sizes) <= MAX_DIMENSIONS:
         raise TopologyError(f"{family} of {len(sizes)} dimensions; give 1 to {MAX_DIMENSIONS}, as in {family}:8x8")
     for size in sizes:
-        whole(f"{family} {written}: the dimension", size, 2, 50_000)
+        integer(f"{family} {written}: the dimension", size, 2, 50_000)
     points = math.prod(sizes)
-    refuse_absurd(2 * points, 2 * points * (len(sizes) + 1))
+    check_size(2 * points, 2 * points * (len(sizes) + 1))
     switches, hosts, links = [], [], []
     for point in itertools.product(*map(range, sizes)):
         switch, host = grid_name("s", point), grid_name("h", point)
@@ -61,7 +61,7 @@ def _grid(family: str, shape: Sequence[int], *, wraps: bool, capacity_bps: float
         switches.append(Node(id=switch, kind="switch", position=position, attributes=place))
         hosts.append(Node(id=host, kind="host", attributes=place))
         links += _cables_from(point, sizes, wraps, capacity_bps, delay_s)
-        links += two_way(switch, host, capacity_bps=capacity_bps, delay_s=delay_s)
+        links += bidirectional(switch, host, capacity_bps=capacity_bps, delay_s=delay_s)
     return Network(
         name=f"{family}:{written}",
         nodes=(*switches, *hosts),
@@ -80,7 +80,9 @@ def _cables_from(
         if at == size - 1 and (not wraps or size == 2):
             continue
         further = (*point[:dimension], (at + 1) % size, *point[dimension + 1 :])
-        links += two_way(grid_name("s", point), grid_name("s", further), capacity_bps=capacity_bps, delay_s=delay_s)
+        links += bidirectional(
+            grid_name("s", point), grid_name("s", further), capacity_bps=capacity_bps, delay_s=delay_s
+        )
     return links
 
 

@@ -5,7 +5,7 @@ Source: Gabrielyan 2007, 3.2.2, Figure 27; section 3.3, Figure 28; 3.7.1, Figure
 
 from __future__ import annotations
 
-from topologies.assembly import refuse_absurd, two_way, whole
+from topologies.builder_values import bidirectional, check_size, integer
 from topologies.network import DEFAULT_CAPACITY_BPS, Link, Network, Node
 
 
@@ -22,7 +22,7 @@ def two_switch(*, capacity_bps: float = DEFAULT_CAPACITY_BPS, delay_s: float = 0
         Node(id="s_a", kind="switch", position=(-1.0, 0.0)),
         Node(id="s_b", kind="switch", position=(1.0, 0.0)),
     ]
-    links = list(two_way("s_a", "s_b", capacity_bps=capacity_bps, delay_s=delay_s))
+    links = list(bidirectional("s_a", "s_b", capacity_bps=capacity_bps, delay_s=delay_s))
     for k in range(1, 6):
         switch = "s_a" if k <= 3 else "s_b"
         x = (k - 2) * 0.7 - 1 if k <= 3 else (k - 4.5) * 0.7 + 1
@@ -66,7 +66,7 @@ def three_switch(*, capacity_bps: float = DEFAULT_CAPACITY_BPS, delay_s: float =
 def shared_fibre(*, capacity_bps: float = DEFAULT_CAPACITY_BPS, delay_s: float = 0.0) -> Network:
     """The case that Gabrielyan 2007, 3.2.2, makes of Figure 27: the lightpaths from A to B and from C to D meet on one fibre.
 
-    The figure's whole cloud cannot be told from the text; this is what the text says of it: routers A and C behind one cross-connect,
+    The figure's whole cloud cannot be distinguished from the text; this is what the text says of it: routers A and C behind one cross-connect,
     B and D behind another, one fibre each way between these.
 
     >>> len(shared_fibre().switches), len(shared_fibre().links)
@@ -74,10 +74,10 @@ def shared_fibre(*, capacity_bps: float = DEFAULT_CAPACITY_BPS, delay_s: float =
     """
     places = {"A": (-1.0, 0.5), "C": (-1.0, -0.5), "B": (2.0, 0.5), "D": (2.0, -0.5)}
     nodes = [Node(id="x1", kind="switch", position=(0.0, 0.0)), Node(id="x2", kind="switch", position=(1.0, 0.0))]
-    links = list(two_way("x1", "x2", capacity_bps=capacity_bps, delay_s=delay_s))
+    links = list(bidirectional("x1", "x2", capacity_bps=capacity_bps, delay_s=delay_s))
     for router, place in places.items():
         nodes.append(Node(id=router, kind="host", position=place))
-        links += two_way(router, "x1" if router in "AC" else "x2", capacity_bps=capacity_bps, delay_s=delay_s)
+        links += bidirectional(router, "x1" if router in "AC" else "x2", capacity_bps=capacity_bps, delay_s=delay_s)
     return Network(
         name="shared-fibre",
         nodes=tuple(nodes),
@@ -94,15 +94,15 @@ def crossbar(*, ports: int, capacity_bps: float = DEFAULT_CAPACITY_BPS, delay_s:
     >>> [node.id for node in crossbar(ports=2).nodes]
     ['s1', 't0', 'r0', 't1', 'r1']
     """
-    whole("crossbar: the number of senders and of receivers", ports, 1, 49_999)
-    refuse_absurd(2 * ports + 1, 4 * ports)
+    integer("crossbar: the number of senders and of receivers", ports, 1, 49_999)
+    check_size(2 * ports + 1, 4 * ports)
     nodes = [Node(id="s1", kind="switch")]
     links: list[Link] = []
     for k in range(ports):
         nodes.append(Node(id=f"t{k}", kind="host", attributes={"role": "sender", "node": k}))
         nodes.append(Node(id=f"r{k}", kind="host", attributes={"role": "receiver", "node": k}))
-        links += two_way(f"t{k}", "s1", capacity_bps=capacity_bps, delay_s=delay_s)
-        links += two_way("s1", f"r{k}", capacity_bps=capacity_bps, delay_s=delay_s)
+        links += bidirectional(f"t{k}", "s1", capacity_bps=capacity_bps, delay_s=delay_s)
+        links += bidirectional("s1", f"r{k}", capacity_bps=capacity_bps, delay_s=delay_s)
     return Network(
         name=f"crossbar:{ports}",
         nodes=tuple(nodes),
@@ -120,13 +120,13 @@ def capillary_layers(*, graph: int, capacity_bps: float = DEFAULT_CAPACITY_BPS, 
 
     The document's text has no ends of links, but numbers: nine links from top to bottom, of which layers 1, 2 and 3 fix two at 1/2,
     three at 1/3 and two at 1/4. Four graphs without parallel links fit, 1 and 3 and these upside down (2 and 4); which of them
-    is drawn cannot be told from the text. In 1 and 2 the last two links carry 1/12 each, in 3 and 4 they carry 1/6 and 1/12.
+    is drawn cannot be distinguished from the text. In 1 and 2 the last two links carry 1/12 each, in 3 and 4 they carry 1/6 and 1/12.
     TopologyError for another ``graph``.
 
     >>> [link.label for link in capillary_layers(graph=1).links]
     ['s->a', 's->b', 'a->c', 'a->d', 'b->c', 'b->d', 'b->t', 'c->t', 'd->t']
     """
-    whole("capillary-layers: graph", graph, 1, 4)
+    integer("capillary-layers: graph", graph, 1, 4)
     ends = [(pair[0], pair[1]) for pair in LAYERED[(graph - 1) // 2].split()]
     places = {"s": (0.0, 1.0), "a": (-0.5, 0.5), "b": (0.5, 0.5), "c": (-0.5, -0.5), "d": (0.5, -0.5), "t": (0.0, -1.0)}
     if graph in (2, 4):
@@ -144,7 +144,7 @@ def capillary_layers(*, graph: int, capacity_bps: float = DEFAULT_CAPACITY_BPS, 
 def bottleneck_hunt(*, capacity_bps: float = DEFAULT_CAPACITY_BPS, delay_s: float = 0.0) -> Network:
     """A network of ours whose second layer has every number of Gabrielyan 2007, Figures 54 to 57.
 
-    The document's own graph cannot be told from its text, which names five links a to e and the end of none. Here as there, three nodes
+    The document's own graph cannot be distinguished from its text, which names five links a to e and the end of none. Here as there, three nodes
     transmit and two receive once the links of layer 1 are taken out, the flow grows by F = 4/3, four links are full at first, and the
     hunt takes them to three and to the two true bottlenecks. b is s1->t1, e is s2->t1; a, c and d are the parallel links s3->t2,
     of which two must be full and any may be relieved. They have ``capacity_bps``; the links of s and t have 3/4 or 3/2 of it.

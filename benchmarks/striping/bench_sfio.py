@@ -1,4 +1,4 @@
-"""Striped reads and writes over loopback beside a raw socket copy, one core for all, by stripe unit.
+"""Striped reads and writes over loopback next to a raw socket copy, one core for all, by stripe unit.
 
 ``python benchmarks/striping/bench_sfio.py [--quick]``: one client, three listeners in one process, medians of rounds in which every
 way has its turn; MB/s. Raw: one TCP stream to a process that writes (reads) one file with pwrite (pread) in 256 KB pieces.

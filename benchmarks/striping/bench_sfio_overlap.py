@@ -1,4 +1,4 @@
-"""How far a listener overlaps disk and network: a write over a slow way to a slow disk, beside each of the two alone.
+"""How far a listener overlaps disk and network: a write over a slow way to a slow disk, next to each of the two alone.
 
     python benchmarks/striping/bench_sfio_overlap.py [--megabytes 8] [--rate 16]
 

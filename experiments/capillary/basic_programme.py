@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 
 from experiments.capillary.mobile_pairs import mobile_pair
 from testbed.errors import InputError
-from testbed.model.samples import half_width
+from testbed.model.studies.samples import half_width
 from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, where
 from testbed.model.verdict import Claim, Verdict
 from testbed.report.drawing.charts import AMBER, BLUE, GREEN, INK, ORANGE, draw_dots, panels

@@ -15,7 +15,7 @@ import statistics
 from experiments.capillary.mobile_pairs import other_pairs, outermost_pair
 from testbed.campaigns.rows import drawn_pair
 from testbed.errors import InputError
-from testbed.model.samples import half_width
+from testbed.model.studies.samples import half_width
 from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, where
 from testbed.model.verdict import Check, Claim, Verdict
 from testbed.report.drawing.charts import ORANGE, panels

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from experiments.capillary.mobile_pairs import outermost_pair
-from testbed.model.samples import half_width
+from testbed.model.studies.samples import half_width
 from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, where
 from testbed.model.verdict import Claim, Verdict
 from testbed.report.drawing.charts import INK, ORANGE, chart
@@ -64,7 +64,7 @@ def measure(point: Row) -> Results:
 
 
 def geometric_network(nodes: int, links: int, seed: int) -> Network:
-    """Points in the unit square, the ``links / 2`` nearest pairs joined in both directions; drawn anew until the last node
+    """Points in the unit square, the ``links / 2`` nearest pairs joined in both directions; drawn again until the last node
     can be reached from the first."""
     generator = random.Random(f"hunting/{seed}")
     while True:

@@ -111,7 +111,7 @@ def judge(rows: Rows) -> Verdict:
 
 
 def figures(rows: Rows) -> Figures:
-    """Overlap probability against the duration of a failure, and k1 beside it; dots are simulated."""
+    """Overlap probability against the duration of a failure, and k1 next to it; dots are simulated."""
     figure, (left, right) = panels(10, 4.6, columns=2)
     fine = [0.25 * k for k in range(1, 241)]
     times = [row["failure_s"] for row in rows]

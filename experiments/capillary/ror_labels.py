@@ -5,19 +5,19 @@ from __future__ import annotations
 import statistics
 
 from experiments.capillary.mobile_pairs import mobile_pair
-from testbed.model.samples import half_width
+from testbed.model.studies.samples import half_width
 from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, where
 from testbed.model.verdict import Claim, Verdict
 from testbed.report.drawing.charts import BLUE, INK, ORANGE, panels
 from testbed.routing import route_by_name
 from testbed.routing.redundancy.coding import Coding, Labels
-from testbed.routing.redundancy.ror_study import route_breakdown
+from testbed.routing.redundancy.route_ror import route_breakdown
 from topologies import load_network
 
 BLOCKS = (5, 10, 20, 50)
 TOLERANCE = 0.05
 MOST = 0.9
-"""Of the packets that random labels need: a saving that can be told from none."""
+"""Of the packets that random labels need: a saving that can be distinguished from none."""
 FIXED = {"swiss-t1": ("s1", "s6"), "optical-cloud": ("x1", "x14")}
 
 

@@ -4,7 +4,7 @@ As the document has it: one random walk a figure, 300 consecutive frames of 115 
 four; fifteen tolerances. It does not say between which nodes. Two readings are run: a pair drawn at a set's first frame and held while
 the nodes move (as a communication would be), and a new pair in every frame. Each pair has two separate paths when it is drawn.
 
-A held pair may come to hang on a critical link, which every route loads fully. The layer that consists of such links alone (load 1) is not
+A held pair may come to are attached to a critical link, which every route loads fully. The layer that consists of such links alone (load 1) is not
 counted as a layer: after it the rest of the flow would take one path, and by the document (page 74) none of its routings passes everything
 through a link that is not critical. Equation 23 leaves the critical links themselves out.
 """
@@ -17,14 +17,14 @@ from typing import Any
 
 from experiments.capillary.mobile_pairs import TOLERANCES
 from testbed.campaigns.rows import drawn_pair
-from testbed.model.code_words import SHORT_AND_LARGE
+from testbed.model.code_description import SHORT_AND_LARGE
 from testbed.model.routes import SplitRoute
-from testbed.model.samples import half_width
+from testbed.model.studies.samples import half_width
 from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, where
 from testbed.model.verdict import Check, Claim, Verdict
 from testbed.report.drawing.charts import INK, panels
 from testbed.routing import capillary_route
-from testbed.routing.redundancy.ror_study import ror_by_tolerance
+from testbed.routing.redundancy.route_ror import ror_by_tolerance
 from topologies import Network, load_network
 from topologies.errors import NoPathError
 

@@ -3,11 +3,11 @@
 The claim to be tested speaks of "connected random graphs of at most 10 nodes, seeds 0 to 19" and leaves the generator open. Sparse
 graphs (``sparse_graph``: a random tree and some edges) were judged first, and one of 20 was above the bound (1.517 by eq. 23);
 ``random_graph`` was chosen afterwards, as the plainest reading of the words: every connected graph on the nodes is equally likely
-(each pair joined with probability 1/2, drawn anew until connected), both ways of an edge are links, and the end points are the
+(each pair joined with probability 1/2, drawn again until connected), both ways of an edge are links, and the end points are the
 first node and the last, a random pair since nodes are drawn alike. Both families are judged now. 6 to 10 nodes: on fewer there is
-hardly a choice between routes. M = 20 and DER = 1e-5 are the thesis'; the tolerance of 5 % lies in its range of 3.6 to 7.8 %, and the ratio hardly
+hardly a choice between routes. M = 20 and DER = 1e-5 are the thesis'; the tolerance of 5 % is in its range of 3.6 to 7.8 %, and the ratio hardly
 depends on it. What 20 graphs show is a matter of luck in its last digits, so more of the same kind are reported
-beside them (20 for short blocks, 180 for large ones).
+next to them (20 for short blocks, 180 for large ones).
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from contextlib import contextmanager
 
 from experiments.capillary.mobile_pairs import mobile_pair
 from fec import ror
-from testbed.model.code_words import code_words
-from testbed.model.samples import half_width
+from testbed.model.code_description import describe_code
+from testbed.model.studies.samples import half_width
 from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, where
 from testbed.model.verdict import Check, Claim, Verdict
 from testbed.report.drawing.charts import BLUE, GREEN, INK, ORANGE, draw_dots, panels, ticks
@@ -71,7 +71,7 @@ def random_graph(seed: int) -> Network:
     while True:
         edges = {(a, b) for b in range(nodes) for a in range(b) if generator.random() < 0.5}
         if is_connected(nodes, edges):
-            return _both_ways(f"random-{nodes}-{seed}", nodes, edges)
+            return _both_directions(f"random-{nodes}-{seed}", nodes, edges)
 
 
 def is_connected(nodes: int, edges: Set[tuple[int, int]]) -> bool:
@@ -89,14 +89,14 @@ def sparse_graph(seed: int) -> Network:
     generator = random.Random(f"optimum/{seed}")
     nodes = generator.randint(6, 10)
     edges = {(generator.randrange(i), i) for i in range(1, nodes)}
-    wanted = len(edges) + generator.randint(nodes // 2, nodes + nodes // 2)
-    while len(edges) < wanted and len(edges) < nodes * (nodes - 1) // 2:
+    required = len(edges) + generator.randint(nodes // 2, nodes + nodes // 2)
+    while len(edges) < required and len(edges) < nodes * (nodes - 1) // 2:
         a, b = sorted(generator.sample(range(nodes), 2))
         edges.add((a, b))
-    return _both_ways(f"sparse-{nodes}-{seed}", nodes, edges)
+    return _both_directions(f"sparse-{nodes}-{seed}", nodes, edges)
 
 
-def _both_ways(name: str, nodes: int, edges: Set[tuple[int, int]]) -> Network:
+def _both_directions(name: str, nodes: int, edges: Set[tuple[int, int]]) -> Network:
     return Network(
         name=name,
         nodes=tuple(Node(id=str(i), kind="switch") for i in range(nodes)),
@@ -127,13 +127,13 @@ def measure(point: Row) -> Results:
 def _solver_talks_to_stderr() -> Iterator[None]:
     """HiGHS writes a line now and then on the process's standard output, which belongs to ``--json``."""
     sys.stdout.flush()
-    kept = os.dup(1)
+    retained = os.dup(1)
     try:
         os.dup2(2, 1)
         yield
     finally:
-        os.dup2(kept, 1)
-        os.close(kept)
+        os.dup2(retained, 1)
+        os.close(retained)
 
 
 def _rated(network: Network, ends: tuple[str, str], large: bool, least: LeastFec) -> dict[str, float | None]:
@@ -255,7 +255,9 @@ STUDY = Study.of_module(
     __name__,
     name="ror_optimum",
     title="Capillary routing's distance to the least redundancy there is",
-    ror_code=code_words(labels="random", m=CODING.source_packets, tolerance=TOLERANCE, der=CODING.decoding_error_rate),
+    ror_code=describe_code(
+        labels="random", m=CODING.source_packets, tolerance=TOLERANCE, der=CODING.decoding_error_rate
+    ),
     does="ROR of every routing over that of the best route there is: small random graphs and mobile networks",
     answers="what Gabrielyan 2007 leaves open: how far capillary routing is from the least redundancy possible",
 )

@@ -5,13 +5,13 @@ from __future__ import annotations
 import statistics
 
 from experiments.capillary.mobile_pairs import mobile_pair
-from testbed.model.code_words import SHORT_AND_LARGE
-from testbed.model.samples import half_width
+from testbed.model.code_description import SHORT_AND_LARGE
+from testbed.model.studies.samples import half_width
 from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study
 from testbed.model.verdict import Claim, Verdict
 from testbed.report.drawing.charts import BLUE, GREEN, GREY, INK, ORANGE, panels, ticks
 from testbed.routing.methods import route_by_name
-from testbed.routing.redundancy.ror_study import ror_by_tolerance
+from testbed.routing.redundancy.route_ror import ror_by_tolerance
 
 TOLERANCES = (0.0, 0.0025, 0.005, 0.01, 0.015, 0.02, 0.025, 0.03, 0.036, 0.042, 0.05, 0.057, 0.065, 0.078)
 SMALL, THESIS_MIDDLE = 0.01, 0.057

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from experiments.demands.planned_pairs import JOINT, PAIRS, planned
-from testbed.model.code_words import code_words
+from testbed.model.code_description import describe_code
 from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study
 from testbed.model.verdict import Check, Claim, Verdict
 from testbed.report.drawing.charts import BLUE, INK, ORANGE, panels
@@ -244,7 +244,7 @@ STUDY = Study.of_module(
     __name__,
     name="demand_loads",
     title="A handful of pairs at once on switches",
-    ror_code=code_words(labels="stratified", m=20, tolerance=0.05, der=1e-5),
+    ror_code=describe_code(labels="stratified", m=20, tolerance=0.05, der=1e-5),
     does="four and five streams at once over Swiss-T1 and NSFNET's optical cloud, routed pair by pair and all together: link loads by the "
     "switches' counters, a cable cut, ROR of each pair",
     answers="not in the documents: whether predicted link loads of several capillary routes add up on switches, and what tells them from ECMP's",

@@ -1,4 +1,4 @@
-"""All pairs at once: what each routing loads and asks for in redundancy, beside the multicommodity optimum, on networks with real demands.
+"""All pairs at once: what each routing loads and asks for in redundancy, next to the multicommodity optimum, on networks with real demands.
 
 Capillary routing spreads every pair by itself. Does that keep the fullest link empty, or does it fill it? What would a routing cost that
 minds both, load and redundancy? The networks are SNDlib's with their own demands, with gravity and uniform matrices, and a mobile one.
@@ -11,7 +11,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from testbed.model.code_words import SHORT_AND_LARGE
+from testbed.model.code_description import SHORT_AND_LARGE
 from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study
 from testbed.model.verdict import Check, Claim, Verdict
 from testbed.report.drawing.charts import BLUE, GREEN, INK, ORANGE, chart, draw_dots, panels
@@ -45,7 +45,7 @@ def measure(point: Row) -> Results:
     """Every routing of one matrix, rated and checked; on small networks the trade as well."""
     from testbed.routing.demands.matrix import given_matrix, gravity_matrix, uniform_matrix
     from testbed.routing.demands.methods import route_demands, timed_routings
-    from testbed.routing.demands.redundancy import forced_links
+    from testbed.routing.demands.redundancy import unavoidable_links
     from topologies import load_network
     from topologies.files.formats import read_topohub_demands
 
@@ -57,7 +57,7 @@ def measure(point: Row) -> Results:
         matrix = (gravity_matrix if point["matrix"] == "gravity" else uniform_matrix)(network, ends)
     small = point["network"].rpartition("/")[2] in SMALL
     best = route_demands(matrix, "optimum")
-    forced = forced_links(route_demands(matrix, "capillary"))
+    forced = unavoidable_links(route_demands(matrix, "capillary"))
     rated = {
         method: _rated(routed, best.greatest_utilisation, forced, stratified=small) | {"seconds": seconds}
         for method, routed, seconds in timed_routings(matrix, METHODS, point["seed"], time.process_time)
@@ -95,19 +95,19 @@ def _rated(routed: Any, best: float, forced: Any, *, stratified: bool) -> Result
 
 
 def _checked(routed: Any) -> Any:
-    from testbed.routing.demands.splits import checked
+    from testbed.routing.demands.routed_demands import checked
 
     return checked(routed)
 
 
 def _trade(matrix: Any, best: float, forced: Any) -> Points:
     """The least redundancy at each limit, what it needs by equation 23, and its proved bound by equation 29."""
-    from testbed.routing.demands.trade import least_redundancy
+    from testbed.routing.demands.least_ror import least_ror_demands
 
     rows = []
     for limit in LIMITS:
         began = time.perf_counter()
-        found = least_redundancy(matrix, forced, float("inf") if limit is None else limit * best, TOLERANCE)
+        found = least_ror_demands(matrix, forced, float("inf") if limit is None else limit * best, TOLERANCE)
         seconds = time.perf_counter() - began
         if found is None:
             rows.append({"limit": limit, "found": False})

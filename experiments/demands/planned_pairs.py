@@ -12,7 +12,7 @@ from testbed.routing.demands.matrix import given_matrix
 from testbed.routing.demands.methods import route_demands
 from testbed.routing.demands.pair_routes import pair_route
 from testbed.stream.plan import StreamParameters, StreamPlan
-from testbed.stream.planning import check_together, ordered_for_route
+from testbed.stream.planning import check_concurrent, ordered_for_route
 from testbed.stream.session import SessionRequest, plan_session, plans_together
 
 PAIRS: Mapping[str, Sequence[tuple[str, str, float]]] = {
@@ -57,7 +57,7 @@ def planned(network: str, method: str, seed: int, *, cutting: bool) -> tuple[lis
         fault = Fault(link=cut, kind="down", start_s=FAULT_S[0], stop_s=FAULT_S[1])
         requests = [replace(request, faults=(fault,)) for request in requests]
     together = _routed(plans_together(requests), method)
-    check_together([plan for plan, _ in together])
+    check_concurrent([plan for plan, _ in together])
     return together, cut
 
 

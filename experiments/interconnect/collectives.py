@@ -15,9 +15,9 @@ from experiments.interconnect.samples import (
     performances,
     safety_checks,
 )
-from experiments.interconnect.traffic import drb_point, seeds_of
+from experiments.interconnect.study_points import drb_point, seeds_of
 from testbed.model.options.option import option, options
-from testbed.model.samples import mean_of, spread
+from testbed.model.studies.samples import mean_of, spread
 from testbed.model.studies.study import Figures, Rows, Study, where
 from testbed.model.verdict import Verdict
 from testbed.report.drawing.charts import draw_lines

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from experiments.interconnect.traffic import FIRST_SHOWN_SLOT, SLOT_S
+from experiments.interconnect.study_points import FIRST_SHOWN_SLOT, SLOT_S
 from testbed.model.studies.study import Row
-from testbed.report.drawing.charts import BESIDE, HUES, RED, chart
+from testbed.report.drawing.charts import COMPARED, HUES, RED, chart
 
 PERFORMANCE = "100 L0 / Lf (%)"
 LATENCY = "mean latency (us)"
@@ -25,7 +25,7 @@ def draw_time_series(
     for (name, (times, values)), hue in zip(series.items(), HUES, strict=False):
         axes.plot(times, values, label=name, color=hue, linewidth=1.2, drawstyle="steps-post")
     axes.axvline(event[0], color=RED, linestyle=":", linewidth=1.2, label=event[1])
-    axes.legend(**BESIDE)
+    axes.legend(**COMPARED)
     return figure
 
 

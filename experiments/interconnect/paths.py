@@ -15,8 +15,8 @@ from experiments.interconnect.samples import (
     of_failures,
     safety_checks,
 )
-from experiments.interconnect.traffic import SYNTHETIC, drb_point, seeds_of
-from testbed.model.samples import grouped, spread
+from experiments.interconnect.study_points import SYNTHETIC, drb_point, seeds_of
+from testbed.model.studies.samples import grouped, spread
 from testbed.model.studies.study import Figures, Points, Rows, Study
 from testbed.model.verdict import Check, Claim, Verdict
 from testbed.report.drawing.charts import draw_lines

@@ -1,6 +1,6 @@
 """How much latency do permanent link failures cost under FT-DRB (Zarza 2011, 5.6.1, Figures 5.25-5.28)?
 
-Two tori and a fat tree, six patterns, up to 10 % of the links; and, beside the thesis' 0.1 % load, one where queues exist.
+Two tori and a fat tree, six patterns, up to 10 % of the links; and, next to the thesis' 0.1 % load, one where queues exist.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from experiments.interconnect.samples import (
     performances,
     safety_checks,
 )
-from experiments.interconnect.traffic import SYNTHETIC, TEN_PERCENT, drb_point, seeds_of
-from testbed.model.samples import grouped, mean_of, spread
+from experiments.interconnect.study_points import SYNTHETIC, TEN_PERCENT, drb_point, seeds_of
+from testbed.model.studies.samples import grouped, mean_of, spread
 from testbed.model.studies.study import Figures, Points, Row, Rows, Study, where
 from testbed.model.verdict import Check, Claim, Verdict
 from testbed.report.drawing.charts import draw_bars, draw_lines

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from experiments.interconnect.traffic import (
+from experiments.interconnect.study_points import (
     BURST_AT_S,
     FIRST_SHOWN_SLOT,
     RING_SHAPE,
@@ -24,7 +24,7 @@ from experiments.interconnect.traffic import (
 from testbed.interconnect.network_model import NetworkModel, build_model
 from testbed.interconnect.options import FtDrbOptions
 from testbed.interconnect.parameters import SimulationParameters
-from testbed.interconnect.results import NAC_EVENTS, Simulation, summarize
+from testbed.interconnect.results import NAC_EVENTS, SimulationResult, summarize
 from testbed.interconnect.simulation import simulate
 from testbed.model.studies.study import Results, Row
 
@@ -66,7 +66,7 @@ def measure_run(point: Row) -> Results:
     }
 
 
-def _phases(run: Simulation, failed_s: float, end_s: float) -> dict[str, float]:
+def _phases(run: SimulationResult, failed_s: float, end_s: float) -> dict[str, float]:
     """Of messages made after the first failure, and in the last quarter of the run (``_last``): the shares that routers gave an
     escape path (phase 1) and that their source sent over other paths (phase 2, and what Algorithm 3.3 balances); the mean latency (us) of either, and of the rest.
 
@@ -107,12 +107,12 @@ def measure_ring(point: Row) -> Results:
     return found
 
 
-def moves_of(run: Simulation) -> int:
+def moves_of(run: SimulationResult) -> int:
     """Packets that NAC put aside: by routers that identified themselves, and in recovery."""
     return run.nac_counters.get("moved", 0) + run.nac_counters.get("recovery_moved", 0)
 
 
-def _around_burst(run: Simulation, seconds: float) -> dict[str, Any]:
+def _around_burst(run: SimulationResult, seconds: float) -> dict[str, Any]:
     """Slots, surface maps and latencies before, in and after the slot of the burst."""
     slots = round(seconds / SLOT_S)
     burst_slot = int(BURST_AT_S / SLOT_S + 1e-6)
@@ -137,7 +137,7 @@ def _around_burst(run: Simulation, seconds: float) -> dict[str, Any]:
     }
 
 
-def _identification_us(run: Simulation) -> float:
+def _identification_us(run: SimulationResult) -> float:
     """From the first input that is blocked until the first cycle is identified; 0 where there was none."""
     ticks, events = run.nac_timeline[:, 0], run.nac_timeline[:, 1]
     blocked, identified = (ticks[events == NAC_EVENTS.index(name)] for name in ("blocked", "identified"))
@@ -146,7 +146,7 @@ def _identification_us(run: Simulation) -> float:
     return float(identified[0] - blocked[0]) / run.ticks_per_s * 1e6
 
 
-def _running_means_us(run: Simulation, slots: int) -> list[float]:
+def _running_means_us(run: SimulationResult, slots: int) -> list[float]:
     """Equations 5.1 and 5.2 at the end of every slot: the mean of each destination so far, then over destinations."""
     done = np.nonzero(run.delivered >= 0)[0]
     order = done[np.argsort(run.delivered[done], kind="stable")]
@@ -167,12 +167,12 @@ def _running_means_us(run: Simulation, slots: int) -> list[float]:
     return means
 
 
-def _mean_us(run: Simulation, start_s: float, end_s: float) -> float:
+def _mean_us(run: SimulationResult, start_s: float, end_s: float) -> float:
     mean = summarize(run, start_s=start_s, end_s=end_s).mean_latency_s
     return 1e6 * mean if mean is not None else 0.0
 
 
-def _missing_percent(run: Simulation, until_s: float) -> float:
+def _missing_percent(run: SimulationResult, until_s: float) -> float:
     """Messages made but not delivered by then, of all messages made by then."""
     end = until_s * run.ticks_per_s
     made = int((run.born < end).sum())
@@ -180,9 +180,9 @@ def _missing_percent(run: Simulation, until_s: float) -> float:
     return 100.0 * (made - arrived) / made
 
 
-def _map_of(run: Simulation, done: NDArray[np.bool_], slot: NDArray[np.int_], wanted: int) -> list[list[int]]:
+def _map_of(run: SimulationResult, done: NDArray[np.bool_], slot: NDArray[np.int_], required: int) -> list[list[int]]:
     """Messages received in the slot by every node of the torus: [x][y]."""
-    there = run.destination[done][slot == wanted]
+    there = run.destination[done][slot == required]
     counts = np.bincount(there, minlength=RING_SHAPE[0] * RING_SHAPE[1])
     return [[int(v) for v in row] for row in counts.reshape(RING_SHAPE)]
 

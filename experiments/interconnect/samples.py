@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from testbed.model.samples import grouped, spread
+from testbed.model.studies.samples import grouped, spread
 from testbed.model.studies.study import Row, Rows, where
 from testbed.model.verdict import Check, Claim
 
@@ -21,8 +21,8 @@ def performances(rows: Rows, label: Callable[[Row], Any], field: str = "latency_
     ``field``: which latency, that of all messages or of those made in the second half of the run ("latency_later_s").
     """
     whole = {_run_key(row): row[field] for row in where(rows, faults=0)}
-    kept = [row for row in rows if row[field] and whole.get(_run_key(row)) is not None]
-    return grouped(kept, label, lambda row: 100.0 * whole[_run_key(row)] / row[field])
+    retained = [row for row in rows if row[field] and whole.get(_run_key(row)) is not None]
+    return grouped(retained, label, lambda row: 100.0 * whole[_run_key(row)] / row[field])
 
 
 def of_failures(rows: Rows, label: Callable[[Row], Any], field: str = "latency_s") -> dict[Any, list[float]]:

@@ -17,8 +17,8 @@ from experiments.interconnect.samples import (
     of_failures,
     safety_checks,
 )
-from experiments.interconnect.traffic import drb_point, seeds_of
-from testbed.model.samples import grouped, mean_of, spread
+from experiments.interconnect.study_points import drb_point, seeds_of
+from testbed.model.studies.samples import grouped, mean_of, spread
 from testbed.model.studies.study import Figures, Points, Rows, Study, where
 from testbed.model.verdict import Claim, Verdict
 from testbed.report.drawing.charts import draw_lines
@@ -120,10 +120,10 @@ def saturation_fraction(rows: Rows) -> float:
         where(rows, faults=0), lambda row: row["rate"] / LINK_RATE, lambda row: row["latency_later_s"]
     )
     means = {fraction: spread(values)[0] for fraction, values in sorted(latency.items())}
-    wanted = 3 * next(iter(means.values()))
+    required = 3 * next(iter(means.values()))
     for (low, before), (high, after) in itertools.pairwise(means.items()):
-        if after > wanted:
-            return low + (high - low) * (wanted - before) / (after - before)
+        if after > required:
+            return low + (high - low) * (required - before) / (after - before)
     return max(means)
 
 

@@ -14,8 +14,8 @@ from experiments.interconnect.samples import (
     of_failures,
     safety_checks,
 )
-from experiments.interconnect.traffic import drb_point, seeds_of
-from testbed.faults.shapes import SHAPES, shape_walk
+from experiments.interconnect.study_points import drb_point, seeds_of
+from testbed.faults.fault_regions import SHAPES, shape_walk
 from testbed.model.studies.study import Figures, Points, Rows, Study
 from testbed.model.verdict import Verdict
 from testbed.report.drawing.charts import INK, RED, draw_bars, panels

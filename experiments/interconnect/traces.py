@@ -17,10 +17,10 @@ from experiments.interconnect.samples import (
     of_failures,
     safety_checks,
 )
-from experiments.interconnect.traffic import SYNTHETIC, drb_point, seeds_of, trace_of
+from experiments.interconnect.study_points import SYNTHETIC, drb_point, seeds_of, trace_of
 from testbed.errors import InputError
 from testbed.model.options.option import option, options
-from testbed.model.samples import half_width, spread
+from testbed.model.studies.samples import half_width, spread
 from testbed.model.studies.study import Figures, Results, Row, Rows, Study, where
 from testbed.model.verdict import Claim, Verdict
 from testbed.report.drawing.charts import draw_bars
@@ -114,15 +114,15 @@ def judge(rows: Rows) -> Verdict:
 def measure_machine(point: Row) -> Results:
     """One run, and how many failures of the trace it met, counted by which rule."""
     kind, _, machine = point["fault_kind"].partition(":")
-    told = {}
+    reported = {}
     if kind.startswith("trace"):
         trace = trace_of(machine, point.get("traces", ""), point["seed"])
-        told = {
+        reported = {
             "trace_failures": len(trace.failures),
             "trace_rule": trace.rule,
             "trace_source": PUBLIC if point.get("traces") else GENERATED,
         }
-    return measure_run(point) | told
+    return measure_run(point) | reported
 
 
 def _origin(rows: Rows) -> str:

@@ -1,6 +1,6 @@
 """Do transient failures cost less than permanent ones under FT-DRB (Zarza 2011, 5.6.4, Figures 5.32-5.34)?
 
-The same networks and patterns; failures start at a random moment and last up to a tenth of the run, or for ever.
+The same networks and patterns; failures start at a random moment and last up to a tenth of the run, or permanently.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from experiments.interconnect.samples import (
     of_failures,
     safety_checks,
 )
-from experiments.interconnect.traffic import SYNTHETIC, TEN_PERCENT, drb_point, seeds_of
-from testbed.model.samples import spread
+from experiments.interconnect.study_points import SYNTHETIC, TEN_PERCENT, drb_point, seeds_of
+from testbed.model.studies.samples import spread
 from testbed.model.studies.study import Figures, Points, Rows, Study
 from testbed.model.verdict import Check, Claim, Verdict
 from testbed.report.drawing.charts import draw_bars, draw_lines

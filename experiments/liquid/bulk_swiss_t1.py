@@ -1,4 +1,4 @@
-"""Topology-unaware orders and liquid schedules on the emulated Swiss-T1, measured beside the liquid throughput (Figures 42, 43).
+"""Topology-unaware orders and liquid schedules on the emulated Swiss-T1, measured next to the liquid throughput (Figures 42, 43).
 
 Each pattern is an allocation of nodes that exchange messages all to all: the 362 with different nodes or bottleneck load. Points
 come repetition by repetition, and in each the patterns in an order of which every beginning is spread over all 362, so that a part
@@ -21,7 +21,7 @@ QUICK_PATTERNS = slice(1, 3)
 """Of those spread over the 362: the second and third, of 16 and 20 nodes; the whole machine takes minutes by itself."""
 LIQUID_REPETITIONS = 7
 ATTEMPTS = 3
-KEPT = ("seconds", "ratio", "predicted_ratio", "throughput_bps", "messages_verified", "queue_drops", "failure")
+STORED = ("seconds", "ratio", "predicted_ratio", "throughput_bps", "messages_verified", "queue_drops", "failure")
 
 
 _KB = kinds.whole(1, 100_000)
@@ -122,7 +122,7 @@ def measured_order(point: Row, method: str, fabric: Any) -> Results:
             raise InvalidRunError(judged.verdict.invalid)
     row = judged.document
     return {
-        **{f"{method}_{key}": row[key] for key in KEPT},
+        **{f"{method}_{key}": row[key] for key in STORED},
         f"{method}_goodput_bps": row["goodput_bps"],
         f"{method}_failed": [check.name for check in judged.verdict.checks if not check.passed],
         f"{method}_attempts": attempt + 1,

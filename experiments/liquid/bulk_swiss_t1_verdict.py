@@ -57,8 +57,8 @@ def by_pattern(rows: Rows) -> Points:
         }
         if None not in values.values():
             links = next(row["liquid_links"] for row in own if "liquid_links" in row)
-            kept = {key: own[0][key] for key in ("pattern", "nodes", "bottleneck_load")}
-            found.append({**kept, **values, "liquid_links": links})
+            retained = {key: own[0][key] for key in ("pattern", "nodes", "bottleneck_load")}
+            found.append({**retained, **values, "liquid_links": links})
     return found
 
 

@@ -43,7 +43,7 @@ def points(quick: bool, seed: int) -> Points:
 
 def measure(point: Row) -> Results:
     """Processor seconds, categories traversed and whether a liquid schedule was found, for each choice, without
-    what this search has beside the document's."""
+    what this search has next to the document's."""
     paths = traffic_of(point["allocation"]).paths()
     found: Results = {}
     for choice, (reduced, full) in CHOICES.items():

@@ -55,7 +55,7 @@ def measure(point: Row) -> Results:
 
 
 def judge(rows: Rows) -> Verdict:
-    """Mean share of the naive search space beside the thesis'; the rival of each step is that it saves nothing."""
+    """Mean share of the naive search space next to the thesis'; the rival of each step is that it saves nothing."""
     checks = [
         Claim("patterns on which all four searches find as many full teams")
         .equal(len(rows), sum(row["same_teams"] for row in rows))
@@ -88,7 +88,7 @@ def _mean(rows: Rows, name: str) -> float:
 
 
 def figures(rows: Rows) -> Figures:
-    """Mean reductions beside the thesis', and each pattern's."""
+    """Mean reductions next to the thesis', and each pattern's."""
     figure, axes = chart(
         f"Search space of all full teams, {len(rows)} patterns of 3 to {rows[-1]['nodes']} nodes (Figure 34)",
         size=(10, 4.6),

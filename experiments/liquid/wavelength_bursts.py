@@ -55,8 +55,8 @@ def points(quick: bool, seed: int, options: Options | None = None) -> Points:
     options = options or Options()
     if quick:
         return _over_loads(("wsxc",), QUICK_LOADS, 400, seed)
-    kept, converted = (_over_loads((switching,), LOADS, 2000, seed) for switching in ("wsxc", "wixc"))
-    return kept + _over_horizons(seed) + ([] if options.no_conversion else converted)
+    retained, converted = (_over_loads((switching,), LOADS, 2000, seed) for switching in ("wsxc", "wixc"))
+    return retained + _over_horizons(seed) + ([] if options.no_conversion else converted)
 
 
 def _over_loads(switchings: Sequence[str], loads: Sequence[float], slots: int, seed: int) -> Points:
@@ -115,24 +115,24 @@ def judge(rows: Rows) -> Verdict:
     """What of the proposal holds, without conversion; delays of its plain form, and what conversion changes, are notes."""
     horizons = [row for row in rows if "buffer_bursts" in row]
     rows = [row for row in rows if "buffer_bursts" not in row]
-    kept = where(rows, switching="wsxc")
-    loads = sorted({row["load"] for row in kept})
-    losses = [r["loss"] for r in kept if r["strategy"].startswith("liquid") and r["load"] <= LOSSLESS_UP_TO]
+    retained = where(rows, switching="wsxc")
+    loads = sorted({row["load"] for row in retained})
+    losses = [r["loss"] for r in retained if r["strategy"].startswith("liquid") and r["load"] <= LOSSLESS_UP_TO]
     high = [load for load in loads if load >= HIGH_LOAD]
     checks = [
         Claim(f"bursts lost by liquid schedules at loads up to {LOSSLESS_UP_TO:g}")
         .equal(0.0, max(losses))
         .cites("buffers are emptied without loss, 3.2.2")
         .against(
-            min((r["loss"] for r in where(kept, strategy="greedy-drop") if r["load"] in high), default=None),
+            min((r["loss"] for r in where(retained, strategy="greedy-drop") if r["load"] in high), default=None),
             f"{NAMES['greedy-drop']}, from load {HIGH_LOAD:g} on",
         ),
-        _carried_check(kept, high, "greedy-drop", 1.1),
-        _carried_check(kept, high, "greedy-defer", 1.0),
+        _carried_check(retained, high, "greedy-drop", 1.1),
+        _carried_check(retained, high, "greedy-defer", 1.0),
     ]
-    checks += [_delay_check(kept, load) for load in high]
+    checks += [_delay_check(retained, load) for load in high]
     checks += _horizon_checks(horizons) if horizons else []
-    notes = [_slower(kept, load, "liquid") for load in dict.fromkeys((high[0], high[-1]))]
+    notes = [_slower(retained, load, "liquid") for load in dict.fromkeys((high[0], high[-1]))]
     converted = where(rows, switching="wixc")
     notes += [_slower(converted, load, "liquid-rolling") for load in high[-1:] if converted]
     return Verdict.of(checks, notes)

@@ -135,8 +135,8 @@ def _striped_checks(average: Mapping[int, float], share: Mapping[str, float]) ->
 
 def _note(rows: Rows) -> str:
     striped = where(rows, series="striped")
-    told = [f"{r['nodes']}: {r['mean_bps'] / 1e6:.1f} and {r['peak_bps'] / 1e6:.1f}" for r in striped]
-    return f"striped file, all at once: average and peak in Mbit/s by nodes: {', '.join(told)}"
+    reported = [f"{r['nodes']}: {r['mean_bps'] / 1e6:.1f} and {r['peak_bps'] / 1e6:.1f}" for r in striped]
+    return f"striped file, all at once: average and peak in Mbit/s by nodes: {', '.join(reported)}"
 
 
 def figures(rows: Rows) -> Figures:

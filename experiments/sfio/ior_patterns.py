@@ -1,4 +1,4 @@
-"""IOR's patterns of access, striped by SFIO over loopback, beside one request a fragment and beside ROMIO on a local file."""
+"""IOR's patterns of access, striped by SFIO over loopback, next to one request a fragment and beside ROMIO on a local file."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from testbed.model.verdict import Claim, Verdict
 from testbed.report.drawing.charts import AMBER, BLUE, GREEN, GREY, panels
 
 PATTERNS = ("segmented", "strided", "random", "file per process")
-WAYS = {
+DIRECTIONS = {
     "SFIO": BLUE,
     "SFIO, one request a fragment": GREY,
     "ROMIO, collective buffering": AMBER,
@@ -39,7 +39,7 @@ def points(quick: bool, seed: int) -> Points:
         {"pattern": pattern, "way": way, "block_bytes": block, "bytes_each": QUICK_BYTES_EACH if quick else BYTES_EACH, "seed": seed}
         for block in (QUICK_BLOCKS if quick else BLOCKS)
         for pattern in PATTERNS
-        for way in WAYS
+        for way in DIRECTIONS
     ]  # fmt: skip
 
 
@@ -153,7 +153,7 @@ def figures(rows: Rows) -> Figures:
     block = sizes[len(sizes) // 2]
     figure, both = panels(11, 4.6, columns=2, sharey=True)
     for axes, name in zip(both, ("write", "read"), strict=True):
-        for place, (way, colour) in enumerate(WAYS.items()):
+        for place, (way, colour) in enumerate(DIRECTIONS.items()):
             chosen = {r["pattern"]: r[f"{name}_mb_cpu_s"] for r in where(rows, way=way, block_bytes=block)}
             label = f"{way} (local file)" if way.startswith("ROMIO") else way
             at = [n + 0.2 * (place - 1.5) for n in range(len(PATTERNS))]

@@ -21,7 +21,7 @@ from testbed.model.verdict import Check, Claim, Verdict
 
 NODES, QUICK_NODES = (8, 16, 24, 31), (8, 24)
 QUICK_PLACEMENTS = 2
-WAYS = {"liquid": "liquid schedule", "none": "circuits as they come"}
+DIRECTIONS = {"liquid": "liquid schedule", "none": "circuits as they come"}
 ORDER_TOLERANCE, MIN_LIQUID, MAX_SHARE = 0.2, 0.85, 0.8
 
 
@@ -45,7 +45,7 @@ def points(quick: bool, seed: int, options: Options | None = None) -> Points:
         {**placed_point(nodes, k, seed), "schedule": schedule}
         for k in range(measured)
         for nodes in (QUICK_NODES if quick else NODES)
-        for schedule in WAYS
+        for schedule in DIRECTIONS
     ]
 
 
@@ -63,7 +63,7 @@ def judge(rows: Rows) -> Verdict:
 
 
 def _agreement(waiting: Rows, liquid: Rows) -> list[Check]:
-    """Measured beside predicted throughput, and beside the liquid one."""
+    """Measured beside predicted throughput, and next to the liquid one."""
     ratios = sorted(row["throughput_bps"] / row["predicted_bps"] for row in waiting)
     return [
         Claim("circuits as they come: measured over predicted throughput, median")
@@ -118,7 +118,7 @@ def counts_of(rows: Rows) -> dict[int, int]:
 def figures(rows: Rows) -> Figures:
     """Figure 21: every placement a point, medians as lines."""
     title = "All to all on Swiss-T1, random placements of each number of nodes, 5 Mbit/s links"
-    measured = {name: where(rows, schedule=way) for way, name in WAYS.items()}
+    measured = {name: where(rows, schedule=way) for way, name in DIRECTIONS.items()}
     predicted = [{**row, "invalid": None} for row in where(rows, schedule="none")]
     return {"placed-writes": placement_figure(predicted, measured, title=title)}
 

@@ -77,7 +77,7 @@ def placed_options(point: Row, schedule: str) -> Results:
 
 
 def measure(point: Row) -> Results:
-    """Of circuits asked for as they come, in virtual time; and the liquid throughput, which no order exceeds."""
+    """Of circuits requested as they come, in virtual time; and the liquid throughput, which no order exceeds."""
     if point["draws"] is not None:
         found = half_throughputs(point["nodes"], point["draws"], point["seed"])
         return {"halves_deciles": statistics.quantiles(found, n=10)}

@@ -15,11 +15,11 @@ ATTEMPTS = 3
 
 
 def accessed(network: str, *, place: Path | None = None, **options: Any) -> Results:
-    """Write, or read: the median throughput of the repetitions beside the prediction. ``place``: where the subfiles lie (by
+    """Write, or read: the median throughput of the repetitions next to the prediction. ``place``: where the subfiles lie (by
     default in the page cache of the working directory); ``options``: of StripingOptions."""
     from testbed.striping.emulated.scratch_folders import scratch_folder
     from testbed.striping.judgement import judge_striping
-    from testbed.striping.keeping_up import why_invalid
+    from testbed.striping.overload import invalid_reason
     from testbed.striping.workload import run_striping, striping_plan
 
     plan = striping_plan(network, **options)
@@ -29,7 +29,7 @@ def accessed(network: str, *, place: Path | None = None, **options: Any) -> Resu
             run = run_striping(plan, root)
         judged = judge_striping(plan, run)
         if judged.prediction is not None:  # else round trips and processors set the pace, and are what is measured
-            invalid = why_invalid(plan, run)
+            invalid = invalid_reason(plan, run)
         if invalid is None:
             break
     found = judged.document

@@ -18,8 +18,8 @@ STRIPE_UNIT = 200
 BYTES_A_LINK, QUICK_BYTES_A_LINK = 2_000_000, 800_000
 """Of the file, for each link that it is to fill."""
 REPEAT = 3
-WAYS = {"liquid": ("in turns over circuits", BLUE, "o"), "none": ("all at once", AMBER, "s")}
-MIN_EXPONENT, MIN_KEPT = 0.8, 0.8
+DIRECTIONS = {"liquid": ("in turns over circuits", BLUE, "o"), "none": ("all at once", AMBER, "s")}
+MIN_EXPONENT, MIN_RETAINED = 0.8, 0.8
 
 
 def points(quick: bool, seed: int) -> Points:
@@ -38,7 +38,7 @@ def points(quick: bool, seed: int) -> Points:
             "seed": seed,
         }
         for compute_nodes, io_nodes, varied in (*io, *alone)
-        for way in WAYS
+        for way in DIRECTIONS
     ]
 
 
@@ -62,7 +62,7 @@ def measure(point: Row) -> Results:
 def judge(rows: Rows) -> Verdict:
     """Throughput grows with the I/O nodes, and more compute nodes do not slow them."""
     checks: list[Check] = []
-    for way, (name, _, _) in WAYS.items():
+    for way, (name, _, _) in DIRECTIONS.items():
         io = _found(rows, way, "io")
         few, many = min(io), max(io)
         checks.append(
@@ -75,7 +75,7 @@ def judge(rows: Rows) -> Verdict:
         few, many = min(compute), max(compute)
         checks.append(
             Claim(f"{name}: throughput of {IO} I/O nodes for {many} compute nodes over that for {few}")
-            .at_least(MIN_KEPT, compute[many] / compute[few])
+            .at_least(MIN_RETAINED, compute[many] / compute[few])
             .cites("simultaneous concurrent accesses do not slow the I/O layer, section 2.8 and Conclusions")
             .against(few / many, "slower in proportion to the compute nodes")
         )
@@ -98,7 +98,7 @@ def _figure(rows: Rows, varied: str) -> Any:
     fixed = f"{chosen[0]['compute_nodes']} compute nodes" if varied == "io" else f"{IO} I/O nodes"
     x = "I/O nodes" if varied == "io" else "compute nodes"
     figure, axes = chart(f"{fixed}, 10 Mbit/s links, crossbar", size=(6.8, 4.2), xlabel=x, ylabel=TOGETHER)
-    for way, (name, colour, marker) in WAYS.items():
+    for way, (name, colour, marker) in DIRECTIONS.items():
         found = sorted(_found(rows, way, varied).items())
         axes.plot(*zip(*[(n, bps / 1e6) for n, bps in found], strict=True), color=colour, marker=marker, label=name)
     links = sorted({(row[f"{varied}_nodes"], row["io_nodes"] * LINK_RATE_BPS / 1e6) for row in chosen})

@@ -24,7 +24,7 @@ PAIR_BYTES = 40_000
 """So that an unscheduled read of 32 nodes takes nine seconds."""
 STRIPE_UNIT = 200
 MIN_GAIN, GAIN_FROM, MIN_RATIO = 1.3, 16, 0.85
-WAYS = {"liquid": ("liquid schedule", BLUE), "none": ("circuits asked for as they come", AMBER)}
+DIRECTIONS = {"liquid": ("liquid schedule", BLUE), "none": ("circuits asked for as they come", AMBER)}
 
 
 def points(quick: bool, seed: int) -> Points:
@@ -40,7 +40,7 @@ def points(quick: bool, seed: int) -> Points:
         }
         for nodes in (QUICK_NODES if quick else FULL_NODES)
         for operation in ("write", "read")
-        for schedule in WAYS
+        for schedule in DIRECTIONS
     ]
 
 
@@ -102,7 +102,7 @@ def figures(rows: Rows) -> Figures:
     liquid = sorted({(row["nodes"], row["liquid_bps"] / 1e6) for row in rows})
     axes.plot(*zip(*liquid, strict=True), color=INK, linewidth=1, marker=".", label="liquid throughput")
     for operation, line in (("write", "-"), ("read", "--")):
-        for schedule, (name, colour) in WAYS.items():
+        for schedule, (name, colour) in DIRECTIONS.items():
             chosen = where(rows, operation=operation, schedule=schedule)
             plot_throughput(axes, chosen, "nodes", f"{operation}, {name}", colour, linestyle=line)
     finish(axes, rows, "nodes")

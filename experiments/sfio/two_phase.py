@@ -15,7 +15,7 @@ STRIPE_UNIT = 200
 LINK_RATE_BPS = 5e6
 REPEAT = 3
 NODES, QUICK_NODES = (2, 4, 8), (4,)
-WAYS = {
+DIRECTIONS = {
     "two phases": ("two phases (views, collective_buffering)", AMBER),
     "direct": ("every process to every I/O node (views)", BLUE),
     "liquid": ("by a liquid schedule over circuits", GREEN),
@@ -38,7 +38,7 @@ def points(quick: bool, seed: int) -> Points:
         }
         for nodes in (QUICK_NODES if quick else NODES)
         for operation in ("write", "read")
-        for way in WAYS
+        for way in DIRECTIONS
     ]
 
 
@@ -90,7 +90,7 @@ def measure(point: Row) -> Results:
 
 
 def judge(rows: Rows) -> Verdict:
-    """What two phases send beside the file itself, and what they lose by it."""
+    """What two phases send next to the file itself, and what they lose by it."""
     found = {(row["operation"], row["nodes"], row["way"]): row for row in rows}
     checks = []
     for (operation, nodes, way), row in found.items():
@@ -125,7 +125,7 @@ def figures(rows: Rows) -> Figures:
     """Throughput of the three ways over the number of nodes."""
     title = f"Columns of a matrix on a crossbar, 5 Mbit/s links, stripe unit {STRIPE_UNIT} bytes"
     figure, axes = chart(title, size=(7.4, 4.6), xlabel="compute nodes, and I/O nodes", ylabel=TOGETHER)
-    for way, (name, colour) in WAYS.items():
+    for way, (name, colour) in DIRECTIONS.items():
         for operation, line, marker in (("write", "-", "o"), ("read", "--", "s")):
             chosen = where(rows, way=way, operation=operation)
             plot_throughput(axes, chosen, "nodes", f"{operation}, {name}", colour, marker=marker, linestyle=line)

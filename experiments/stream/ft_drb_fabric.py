@@ -1,4 +1,4 @@
-"""FT-DRB on switches beside its alternatives: one path, a capillary route recomputed by the controller, a capillary route with FEC.
+"""FT-DRB on switches next to its alternatives: one path, a capillary route recomputed by the controller, a capillary route with FEC.
 
 On an emulated 4x4 torus a link of the path is cut (the carrier goes), swallows packets (the carrier stays), or is crowded by TCP.
 """
@@ -62,10 +62,10 @@ def _fault(kind: str) -> Any:
 
 
 def _measure_plain(point: Mapping[str, Any]) -> dict[str, Any]:
-    from testbed.metapath.metapaths import MetapathOptions
     from testbed.metapath.plan import MetapathPlan
     from testbed.metapath.records import fault_rows
     from testbed.metapath.session import run_metapath_session
+    from testbed.metapath.source import MetapathOptions
     from topologies import load_network
 
     header = point["routing"].endswith("header")
@@ -89,9 +89,9 @@ def _measure_plain(point: Mapping[str, Any]) -> dict[str, Any]:
 
 def _measure_crowded(point: Mapping[str, Any]) -> dict[str, Any]:
     from testbed.metapath.analysis import latency_of, path_shares
-    from testbed.metapath.metapaths import MetapathOptions
     from testbed.metapath.plan import BACKGROUND_AFTER_S, MetapathPlan
     from testbed.metapath.session import run_metapath_session
+    from testbed.metapath.source import MetapathOptions
     from topologies import load_network
 
     wide = {"first_paths": 4, "threshold": 0.3, "tolerance": 0.9} if "four" in point["routing"] else {}
@@ -122,7 +122,7 @@ def _measure_crowded(point: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _measure_coded(point: Mapping[str, Any]) -> dict[str, Any]:
-    from testbed.metapath.coded_fates import coded_fates
+    from testbed.metapath.coded_deliveries import coded_deliveries
     from testbed.stream.session import SessionRequest, open_fabric, plan_session, run_session
 
     request = SessionRequest(
@@ -137,7 +137,7 @@ def _measure_coded(point: Mapping[str, Any]) -> dict[str, Any]:
     session = run_session(plan, route, open_fabric("emulation"), repeats_if_invalid=_REPEATS)
     (result,) = session.analysis.faults
     return {
-        **_coded_row(coded_fates(plan, session.run), result.start_s, result.stop_s, session.run.sent.time_s),
+        **_coded_row(coded_deliveries(plan, session.run), result.start_s, result.stop_s, session.run.sent.time_s),
         "link": result.link,
         "port_status_s": None if result.port_status_s is None else result.port_status_s - result.start_s,
         "reconfigured_s": result.reaction_s,
@@ -145,7 +145,7 @@ def _measure_coded(point: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _coded_row(fates: Any, start_s: float, stop_s: float, datagrams_s: Any) -> dict[str, Any]:
+def _coded_row(deliveries: Any, start_s: float, stop_s: float, datagrams_s: Any) -> dict[str, Any]:
     """The figures of a plain stream's row, for messages that a code may have brought back."""
     from testbed.metapath.analysis import latency_of
     from testbed.metapath.records import fault_timeline
@@ -153,19 +153,19 @@ def _coded_row(fates: Any, start_s: float, stop_s: float, datagrams_s: Any) -> d
     def between(times_s: Any, low_s: float, high_s: float) -> Any:
         return (times_s >= low_s) & (times_s < high_s)
 
-    latency_ms, ends_s = (fates.arrived_s - fates.sent_s) * 1e3, stop_s + AFTER_S - 0.4
-    meets = between(fates.sent_s, start_s - 0.05, stop_s + 0.05)
-    lost, sent = int((fates.lost & meets).sum()), int(between(fates.sent_s, start_s, stop_s).sum())
+    latency_ms, ends_s = (deliveries.arrived_s - deliveries.sent_s) * 1e3, stop_s + AFTER_S - 0.4
+    meets = between(deliveries.sent_s, start_s - 0.05, stop_s + 0.05)
+    lost, sent = int((deliveries.lost & meets).sum()), int(between(deliveries.sent_s, start_s, stop_s).sum())
     return {
         "start_s": start_s,
         "stop_s": stop_s,
         "sent": sent,
         "lost": lost,
         "lost_s": lost / RATE_PPS,
-        "latency_before_ms": latency_of(latency_ms[fates.sent_s < start_s - 0.05]),
+        "latency_before_ms": latency_of(latency_ms[deliveries.sent_s < start_s - 0.05]),
         "latency_during_ms": latency_of(latency_ms[meets]),
-        "latency_after_ms": latency_of(latency_ms[between(fates.sent_s, stop_s + 0.05, ends_s)]),
-        "timeline": fault_timeline(fates, start_s, ends_s),
+        "latency_after_ms": latency_of(latency_ms[between(deliveries.sent_s, stop_s + 0.05, ends_s)]),
+        "timeline": fault_timeline(deliveries, start_s, ends_s),
         "datagrams_a_message": float(between(datagrams_s, start_s, stop_s).sum()) / max(1, sent),
     }
 
@@ -195,8 +195,8 @@ def _ft_drb_checks(rows: Sequence[Row]) -> list[Check]:
                 rival_is="on one path",
             )
         )
-        told = [row["port_status_s"] is not None and row["escaped"] > 0 for row in cuts]
-        checks.append(_count(f"cut: runs without an escape, {NAMES[routing]}", sum(not one for one in told)))
+        reported = [row["port_status_s"] is not None and row["escaped"] > 0 for row in cuts]
+        checks.append(_count(f"cut: runs without an escape, {NAMES[routing]}", sum(not one for one in reported)))
     silent = _of(rows, "ft-drb", "blackhole")
     found = [row["reconfigured_s"] for row in silent]
     limit = 0.075 + SLACK_S

@@ -1,4 +1,4 @@
-"""Impaired links on real switches: are bursts, copies, waits, overtaking and a trace's rate measured at the sink as they were asked for?
+"""Impaired links on real switches: are bursts, copies, waits, overtaking and a trace's rate measured at the sink as they were requested?
 
 Nothing of this is in the four documents: it is what users of emulators (netem, Mahimahi) expect a link to do.
 """

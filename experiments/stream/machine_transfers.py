@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from experiments.stream.several_machines import MACHINES, TRIES, judged_beside_one
+from experiments.stream.several_machines import MACHINES, TRIES, compared_with_one_machine
 from testbed.bulk.judgement import judge_bulk
 from testbed.bulk.workload import bulk_plan
 from testbed.emulation.sandbox.sandbox import require_sandbox
 from testbed.errors import InvalidRunError
 from testbed.faults.fault import Fault
-from testbed.machines.asked import MachinesRequest
+from testbed.machines.machines_request import MachinesRequest
 from testbed.model.studies.study import Study, where
 from testbed.model.verdict import Check, Claim, Verdict
 from testbed.report.drawing.charts import chart
@@ -30,7 +30,7 @@ PLACES = {
 }
 """Switch by switch, so that every machine has senders and receivers."""
 CUT = Fault(link=("s1", "s2", 0), start_s=0.2, stop_s=5.0)
-"""Its cable lies between two machines, on two and on four."""
+"""Its cable is between two machines, on two and on four."""
 CASES = ("bulk exchange", "striped file", "striped file, cut")
 MESSAGE_BYTES, FILE_BYTES = 1_000_000, 2_400_000
 RATE_BPS = 10e6
@@ -62,10 +62,10 @@ def points(quick: bool, seed: int) -> list[dict[str, Any]]:
 
 def measure(point: Row) -> dict[str, Any]:
     """As many valid runs on switches as the case asks for: shares as medians, what failed or was lost in any of them."""
-    asked = None
+    requested = None
     if point["machines"] > 1:
-        asked = MachinesRequest(count=point["machines"], place={"machines": PLACES[point["machines"]]})
-    tries = [_valid_run(point, asked) for _ in range(REPEATS.get(point["case"], 1))]
+        requested = MachinesRequest(count=point["machines"], place={"machines": PLACES[point["machines"]]})
+    tries = [_valid_run(point, requested) for _ in range(REPEATS.get(point["case"], 1))]
     runs = [run for run, _ in tries]
     first = runs[0].machines
     return {
@@ -85,25 +85,25 @@ def measure(point: Row) -> dict[str, Any]:
     }
 
 
-def _valid_run(point: Row, asked: MachinesRequest | None) -> tuple[_Run, int]:
+def _valid_run(point: Row, requested: MachinesRequest | None) -> tuple[_Run, int]:
     """A run, out of three at most until one is valid, and how many it took."""
     tried, run = 0, None
     while run is None or (run.verdict.invalid is not None and tried < TRIES):
         tried += 1
         try:
-            run = (_bulk if point["case"] == CASES[0] else _striped)(point, asked)
+            run = (_bulk if point["case"] == CASES[0] else _striped)(point, requested)
         except InvalidRunError:
             if tried == TRIES:
                 raise
     return run, tried
 
 
-def _bulk(point: Row, asked: MachinesRequest | None) -> _Run:
+def _bulk(point: Row, requested: MachinesRequest | None) -> _Run:
     from testbed.bulk.emulated.fabric import EmulatedBulkFabric
     from testbed.bulk.emulated.several_machines import SeveralMachinesBulk
 
     plan = bulk_plan(NETWORK, message_bytes=MESSAGE_BYTES, link_rate_bps=RATE_BPS, seed=point["seed"])
-    with EmulatedBulkFabric() if asked is None else SeveralMachinesBulk(asked) as fabric:
+    with EmulatedBulkFabric() if requested is None else SeveralMachinesBulk(requested) as fabric:
         judged = judge_bulk(plan, fabric.run(plan))
     row = judged.document
     return _Run(
@@ -116,7 +116,7 @@ def _bulk(point: Row, asked: MachinesRequest | None) -> _Run:
     )
 
 
-def _striped(point: Row, asked: MachinesRequest | None) -> _Run:
+def _striped(point: Row, requested: MachinesRequest | None) -> _Run:
     plan = striping_plan(
         NETWORK,
         compute_nodes=4,
@@ -128,7 +128,7 @@ def _striped(point: Row, asked: MachinesRequest | None) -> _Run:
         seed=point["seed"],
     )
     with tempfile.TemporaryDirectory(dir=require_sandbox() / "tmp") as root:
-        run = run_striping(plan, Path(root), machines=asked)
+        run = run_striping(plan, Path(root), machines=requested)
     judged = judge_striping(plan, run)
     whole = [record for record in run.operations if not record.errors]
     predicted = judged.document["liquid_throughput_bps"]
@@ -144,7 +144,7 @@ def _striped(point: Row, asked: MachinesRequest | None) -> _Run:
 
 def judge(rows: Sequence[Row]) -> Verdict:
     """Each run on several machines against the one on one machine; the clocks' claims against the truth."""
-    return judged_beside_one(rows, _against_one)
+    return compared_with_one_machine(rows, _against_one)
 
 
 def _against_one(row: Row, one: Row) -> list[Check]:
@@ -177,7 +177,7 @@ def _against_one(row: Row, one: Row) -> list[Check]:
 
 
 def _throughput_checks(name: str, row: Row, one: Row) -> list[Check]:
-    """Medians beside those on one machine, within what runs on one machine differ by, and 10 % at least."""
+    """Medians next to those on one machine, within what runs on one machine differ by, and 10 % at least."""
     found = []
     for number, (share, alone) in enumerate(zip(row["shares"], one["shares"], strict=True)):
         repeated = [shares[number] for shares in one["shares_of_runs"]]

@@ -87,7 +87,7 @@ def measure(point: Mapping[str, Any]) -> dict[str, Any]:
 
 def fabric_of(machines: int) -> StreamFabric:
     """One machine: the usual fabric."""
-    from testbed.machines.asked import MachinesRequest
+    from testbed.machines.machines_request import MachinesRequest
     from testbed.stream.emulated.fabric import EmulatedStreamFabric
 
     return EmulatedStreamFabric(machines=None if machines == 1 else MachinesRequest(count=machines))
@@ -95,10 +95,10 @@ def fabric_of(machines: int) -> StreamFabric:
 
 def judge(rows: Sequence[Row]) -> Verdict:
     """Each run on several machines against the one on one machine; the clocks' claims against the truth."""
-    return judged_beside_one(rows, _against_one)
+    return compared_with_one_machine(rows, _against_one)
 
 
-def judged_beside_one(rows: Sequence[Row], against_one: Callable[[Row, Row], list[Check]]) -> Verdict:
+def compared_with_one_machine(rows: Sequence[Row], against_one: Callable[[Row, Row], list[Check]]) -> Verdict:
     """The verdict of runs on several machines, each held by ``against_one`` to its case's run on one machine, and its clocks to the truth."""
     invalid = next((f"{r['case']}, {r['machines']} machines: {r['invalid']}" for r in rows if r["invalid"]), None)
     alone = {row["case"]: row for row in where(rows, machines=1)}

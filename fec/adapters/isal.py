@@ -24,22 +24,22 @@ class _Tables:
     """Expanded multiplication tables of one set of rows."""
 
     def __init__(self, library: Any, rows: NDArray[np.uint8]) -> None:
-        self.wanted, self.known = rows.shape
-        self._buffer = np.empty(self.wanted * self.known * _TABLE_BYTES, dtype=np.uint8)
+        self.required, self.known = rows.shape
+        self._buffer = np.empty(self.required * self.known * _TABLE_BYTES, dtype=np.uint8)
         self.address = ctypes.c_void_p(self._buffer.ctypes.data)
-        library.ec_init_tables(self.known, self.wanted, ctypes.c_void_p(rows.ctypes.data), self.address)
+        library.ec_init_tables(self.known, self.required, ctypes.c_void_p(rows.ctypes.data), self.address)
 
 
 class _BoundCall:
     """One multiplication over fixed buffers; keeps what its addresses point to alive."""
 
-    __slots__ = ("_arguments", "_kept", "_multiply")
+    __slots__ = ("_arguments", "_multiply", "_retained")
 
     def __init__(self, multiply: Any, tables: _Tables, source: Symbols, out: Symbols) -> None:
         rows_in, rows_out = _row_addresses(source), _row_addresses(out)
         self._multiply = multiply
-        self._arguments = (source.shape[1], tables.known, tables.wanted, tables.address, rows_in, rows_out)
-        self._kept = (tables, source, out)
+        self._arguments = (source.shape[1], tables.known, tables.required, tables.address, rows_in, rows_out)
+        self._retained = (tables, source, out)
 
     def __call__(self) -> None:
         self._multiply(*self._arguments)
@@ -58,8 +58,8 @@ class IsalEngine:
         library.ec_init_tables.argtypes = [ctypes.c_int, ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p]
         library.ec_init_tables.restype = None
 
-    def prepare(self, known: tuple[int, ...], wanted: tuple[int, ...]) -> _Tables:
-        return _Tables(self._library, interpolation_rows(known, wanted))
+    def prepare(self, known: tuple[int, ...], required: tuple[int, ...]) -> _Tables:
+        return _Tables(self._library, interpolation_rows(known, required))
 
     def bind(self, prepared: _Tables, source: Symbols, out: Symbols) -> Callable[[], None]:
         return _BoundCall(self._multiply, prepared, source, out)

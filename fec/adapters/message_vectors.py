@@ -38,7 +38,7 @@ _libc.recvmmsg.argtypes = (ctypes.c_int, ctypes.c_void_p, ctypes.c_uint, ctypes.
 
 
 class MessageVector:
-    """``most`` messages of ``stride`` bytes: message i lies in ``buffer`` from i * stride."""
+    """``most`` messages of ``stride`` bytes: message i is in ``buffer`` from i * stride."""
 
     def __init__(self, most: int, stride: int, *, control: bool = False, names: bool = False) -> None:
         self.most, self.stride = most, stride
@@ -72,7 +72,7 @@ class MessageVector:
     def sources(self, count: int) -> list[int]:
         """IPv4 address of the sender of each of the first messages, four bytes as they lie in memory."""
         if self._names is None:
-            raise ValueError("no addresses were asked for: build the vector with names=True")
+            raise ValueError("no addresses were requested: build the vector with names=True")
         return [int(address) for address in self._names[:count, 1].tolist()]
 
     def make_room(self) -> None:
@@ -85,7 +85,7 @@ class MessageVector:
     def stamps(self, count: int) -> NDArray[np.int64]:
         """(seconds, nanoseconds) of each of the first messages, int64 of shape (count, 2)."""
         if self._control is None:
-            raise ValueError("no time stamps were asked for: build the receiver with timestamps=True")
+            raise ValueError("no time stamps were requested: build the receiver with timestamps=True")
         return np.asarray(self._control[:count, 2:4], dtype=np.int64)
 
 

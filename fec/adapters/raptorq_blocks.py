@@ -1,4 +1,4 @@
-"""RaptorQ (RFC 6330) through the raptorq package: one source block an encoder, as many repair symbols as are asked for."""
+"""RaptorQ (RFC 6330) through the raptorq package: one source block an encoder, as many repair symbols as are requested."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class _Encoder:
         self._packets: list[bytes] = self._encoder.get_encoded_packets(0)
         if len(self._packets) != self._source or len(self._packets[0]) != _ID_BYTES + symbol_bytes:
             raise FecError(
-                f"RaptorQ: symbols of {len(self._packets[0]) - _ID_BYTES} bytes where {symbol_bytes} were asked for"
+                f"RaptorQ: symbols of {len(self._packets[0]) - _ID_BYTES} bytes where {symbol_bytes} were requested"
             )
 
     def symbol(self, number: int) -> bytes:

@@ -78,7 +78,7 @@ class FrameSender:
 
 
 class DatagramReceiver:
-    """Takes what lies in a datagram socket, many a system call, without waiting.
+    """Takes what is in a datagram socket, many a system call, without waiting.
 
     ``largest``: bytes of the longest datagram expected (a longer one is cut off there, and fails its checks);
     ``timestamps``: have the kernel stamp each datagram as it arrives (CLOCK_REALTIME), so that a receiver that was
@@ -126,7 +126,7 @@ class DatagramReceiver:
 
 
 def waiting_datagrams(sock: socket.socket, most: int = 256) -> Iterator[bytes]:
-    """What lies in a non-blocking socket, at most ``most`` datagrams."""
+    """What is in a non-blocking socket, at most ``most`` datagrams."""
     for _ in range(most):
         try:
             yield sock.recv(65536)

@@ -29,7 +29,7 @@ class ReedSolomonCode:
     """The code with ``source_packets`` = M source symbols a block, 1 <= M <= 254.
 
     ``engine``: "isal", "numba", "reedsolo", or None for the fastest that this machine has. All give the same bytes.
-    FecError for an M outside its range, EngineUnavailable for an engine that this machine lacks.
+    FecError for an M outside its range, EngineUnavailable for an engine that this machine is missing.
 
     >>> code = ReedSolomonCode(source_packets=2)
     >>> symbols = code.encode([b"capillary", b"routing.."], count=4)
@@ -95,31 +95,31 @@ class ReedSolomonCode:
         recovered = dict(zip(missing, self._rows(tuple(known), missing, self._stacked(packets)), strict=True))
         return _as_bytes([recovered[i] if i in recovered else symbols[i] for i in self._own])
 
-    def bind(self, known: Sequence[int], wanted: Sequence[int], source: Symbols, out: Symbols) -> Callable[[], None]:
+    def bind(self, known: Sequence[int], required: Sequence[int], source: Symbols, out: Symbols) -> Callable[[], None]:
         """A call that computes the ``wanted`` symbols (rows of ``out``) from M ``known`` ones (rows of ``source``).
 
         For buffers used again and again (a ring of blocks): all checks and tables are done here, the call only
         multiplies, over whatever the buffers hold then. NotDecodable for fewer than M known symbols, FecError for ids
         or arrays that do not fit.
         """
-        if not isinstance(known, Sequence) or not isinstance(wanted, Sequence):
-            raise FecError(f"symbols: got {type(known).__name__} and {type(wanted).__name__}; give lists of ids")
-        known, wanted = (tuple(whole(i, "symbol", 0, MAX_BLOCK - 1) for i in ids) for ids in (known, wanted))
+        if not isinstance(known, Sequence) or not isinstance(required, Sequence):
+            raise FecError(f"symbols: got {type(known).__name__} and {type(required).__name__}; give lists of ids")
+        known, required = (tuple(whole(i, "symbol", 0, MAX_BLOCK - 1) for i in ids) for ids in (known, required))
         if len(known) < self.source_packets:
             raise NotDecodable(len(known), self.source_packets)
         if len(known) > self.source_packets or len(set(known)) < len(known):
             raise FecError(f"known symbols {known}: give {self.source_packets} different ids")
         self._check_arrays(source, out)
-        if len(out) != len(wanted):
-            raise FecError(f"{len(out)} rows for {len(wanted)} wanted symbols: give one each")
-        return self._engine.bind(self._prepared(known, wanted), source, out)
+        if len(out) != len(required):
+            raise FecError(f"{len(out)} rows for {len(required)} wanted symbols: give one each")
+        return self._engine.bind(self._prepared(known, required), source, out)
 
-    def _rows(self, known: tuple[int, ...], wanted: tuple[int, ...], source: Symbols) -> list[bytes]:
-        if not wanted:
+    def _rows(self, known: tuple[int, ...], required: tuple[int, ...], source: Symbols) -> list[bytes]:
+        if not required:
             return []
         length = source.shape[1]
-        out = np.empty((len(wanted), length), dtype=np.uint8)
-        prepared: Any = self._prepared(known, wanted)
+        out = np.empty((len(required), length), dtype=np.uint8)
+        prepared: Any = self._prepared(known, required)
         self._engine.bind(prepared, source, out)()
         joined = out.tobytes()
         return [joined[at : at + length] for at in range(0, len(joined), length)]

@@ -179,7 +179,7 @@ class SlidingWindowDecoder:
         self._newest = number
         oldest = number - self._memory
         self._known = {n: s for n, s in self._known.items() if n > oldest}
-        self._rows = {pivot: kept for pivot, kept in self._rows.items() if pivot > oldest}
+        self._rows = {pivot: retained for pivot, retained in self._rows.items() if pivot > oldest}
 
 
 def _times(a: int, b: int) -> int:

@@ -1,4 +1,4 @@
-"""The engines that a Reed-Solomon code can run on, fastest first; each module is loaded when first asked for.
+"""The engines that a Reed-Solomon code can run on, fastest first; each module is loaded when first requested.
 
 An engine applies interpolation rows to symbols (``fec.engines.engine.Engine``); which one runs never changes a byte. The
 package ``reedsolo`` is the reference: the generator matrix is by definition what it makes of unit vectors
@@ -24,7 +24,7 @@ _MODULES = {
 
 @cache
 def load_engine(name: str) -> Engine:
-    """The engine called ``name``: FecError for an unknown name, EngineUnavailable where this machine lacks it."""
+    """The engine called ``name``: FecError for an unknown name, EngineUnavailable where this machine is missing it."""
     if name not in _MODULES:
         raise FecError(f"engine {name!r} is not known; choose one of {', '.join(_MODULES)}")
     try:

@@ -35,8 +35,8 @@ class NumbaEngine:
 
     name = "numba"
 
-    def prepare(self, known: tuple[int, ...], wanted: tuple[int, ...]) -> Schedule:
-        rows = interpolation_rows(known, wanted)
+    def prepare(self, known: tuple[int, ...], required: tuple[int, ...]) -> Schedule:
+        rows = interpolation_rows(known, required)
         bits = (rows[:, None, :] >> np.arange(7, -1, -1, dtype=np.uint8)[None, :, None]) & 1
         lists = bits.reshape(-1, rows.shape[1])
         starts = np.zeros(len(lists) + 1, dtype=np.int32)

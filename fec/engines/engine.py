@@ -17,7 +17,7 @@ class Engine(Protocol):
 
     name: str
 
-    def prepare(self, known: tuple[int, ...], wanted: tuple[int, ...]) -> Any:
+    def prepare(self, known: tuple[int, ...], required: tuple[int, ...]) -> Any:
         """Whatever the engine wants to keep for giving the ``wanted`` symbols from the ``known`` M (cached by the code)."""
         ...
 

@@ -42,7 +42,7 @@ _DISTANCES = LOGARITHMS[POWERS[:ORDER, None] ^ POWERS[None, :ORDER]]
 """Logarithm of x_a - x_b for the points x_j = 2^j; 0 on the diagonal, so that products may run over it."""
 
 
-def interpolation_rows(known: Sequence[int], wanted: Sequence[int]) -> NDArray[np.uint8]:
+def interpolation_rows(known: Sequence[int], required: Sequence[int]) -> NDArray[np.uint8]:
     """Coefficients that give the block's ``wanted`` symbols from its ``known`` ones (M distinct ids, 0 <= id < 255).
 
     The systematic code of RFC 5510 is the values at x_j = 2^j of the polynomial of degree below M that takes the
@@ -53,7 +53,7 @@ def interpolation_rows(known: Sequence[int], wanted: Sequence[int]) -> NDArray[n
     [[1], [1]]
     """
     at = np.asarray(known, dtype=np.int64)
-    to = np.asarray(wanted, dtype=np.int64)
+    to = np.asarray(required, dtype=np.int64)
     towards = _DISTANCES[to[:, None], at[None, :]]
     between = _DISTANCES[at[:, None], at[None, :]].sum(axis=1)
     rows = POWERS[(towards.sum(axis=1)[:, None] - towards - between[None, :]) % ORDER]

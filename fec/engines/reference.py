@@ -20,10 +20,12 @@ class ReedsoloEngine:
 
     name = "reedsolo"
 
-    def prepare(self, known: tuple[int, ...], wanted: tuple[int, ...]) -> tuple[Any, tuple[int, ...], tuple[int, ...]]:
+    def prepare(
+        self, known: tuple[int, ...], required: tuple[int, ...]
+    ) -> tuple[Any, tuple[int, ...], tuple[int, ...]]:
         m = len(known)
         code = reedsolo.RSCodec(ORDER - m, nsize=ORDER, fcr=m, prim=POLYNOMIAL, generator=2, c_exp=8)
-        return code, known, wanted
+        return code, known, required
 
     def bind(
         self, prepared: tuple[Any, tuple[int, ...], tuple[int, ...]], source: Symbols, out: Symbols
@@ -31,7 +33,7 @@ class ReedsoloEngine:
         return partial(self._apply, *prepared, source, out)
 
     @staticmethod
-    def _apply(code: Any, known: tuple[int, ...], wanted: tuple[int, ...], source: Symbols, out: Symbols) -> None:
+    def _apply(code: Any, known: tuple[int, ...], required: tuple[int, ...], source: Symbols, out: Symbols) -> None:
         erased = sorted(set(range(ORDER)) - set(known))
         systematic = known == tuple(range(len(known)))
         for column in range(source.shape[1]):
@@ -43,7 +45,7 @@ class ReedsoloEngine:
                 for position, value in zip(known, values, strict=True):
                     damaged[position] = value
                 word = code.decode(damaged, erase_pos=erased, only_erasures=True)[1]
-            out[:, column] = [word[i] for i in wanted]
+            out[:, column] = [word[i] for i in required]
 
 
 def build_engine() -> ReedsoloEngine:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from fec.compile import compiled
+from fec.jit import compiled
 
 _HIGH_BITS = np.uint64(0x8080808080808080)
 _LOW_SEVEN = np.uint64(0x7F7F7F7F7F7F7F7F)

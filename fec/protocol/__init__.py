@@ -20,9 +20,9 @@ Blocks that began under a smaller N than is needed now get late parity while the
 
 Who is believed (``probation``, after RFC 3550, appendix A.1). A packet that opens a block before its time, whose clock jumps, or that is of
 another session is refused until eight such packets agree while the stream has been silent for the time of one and a half blocks: a
-sender that was started anew is followed then, forged packets are not while the stream goes on. One that shortens the way by more
+sender that was started again is followed then, forged packets are not while the stream goes on. One that shortens the way by more
 than a third of the playback time counts as if it did so by that much. A report's number is the time stamp of the newest
-packet, so that one ahead of the sender's clock is refused; numbers that begin anew are followed after a second. With a
+packet, so that one ahead of the sender's clock is refused; numbers that begin again are followed after a second. With a
 key (``framing``) nothing that others made is believed.
 
 Bytes are told in ``wire`` and ``loss_report``; files in large blocks, which have an acknowledgement in place of a deadline, in ``large_blocks``.

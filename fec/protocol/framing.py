@@ -59,7 +59,7 @@ def sealed_with(key: bytes | None) -> Seal:
     inner, outer = (hashlib.sha256(bytes(byte ^ pad for byte in padded)) for pad in (0x36, 0x5C))
 
     def seal(front: bytes, rest: bytes | memoryview) -> bytes:
-        # hmac.digest prepares the key anew for every packet, which takes twice the time
+        # hmac.digest prepares the key again for every packet, which takes twice the time
         within, around = inner.copy(), outer.copy()
         within.update(front)
         within.update(rest)
@@ -73,7 +73,7 @@ def check_seal(data: memoryview, header_bytes: int, keyed: bool, seal: Seal | No
     """Whether the last four bytes of a header are the seal of the whole packet. ``keyed``: the packet says that it has one of a key;
     ``seal``: of this side's key. ``header_bytes`` 0: of a header without one. Raises WrongChecksum, WrongKey."""
     if seal is not None and not keyed:
-        raise WrongKey("packet without a key where one is asked for")
+        raise WrongKey("packet without a key where one is required")
     if not header_bytes or (keyed and seal is None):
         return
     at = header_bytes - SEAL_BYTES

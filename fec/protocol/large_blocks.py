@@ -44,8 +44,8 @@ MEASURED_OVER = 100
 """Packets sent between two measurements of the loss."""
 MAX_LOSS = 0.9
 """No rate makes up for more: where so much is lost, there is no way left, and the rate stays as it was before."""
-_MORE_THAN_ASKED = 1.03
-"""Where so much more arrives than was asked for, the last link's queue is full, and what is lost is lost there."""
+_EXTRA_SYMBOLS = 1.03
+"""Where so much more arrives than was requested, the last link's queue is full, and what is lost is lost there."""
 
 
 class BlockEncoder(Protocol):
@@ -204,7 +204,7 @@ class LargeBlockSender:
         """Loss between two acknowledgements at least a hundred sent packets apart, by the time stamps they echo.
 
         A sender that answered the losses of its own congestion with more packets would keep the queue full: where more arrives than
-        was asked for, half of the loss is believed.
+        was requested, half of the loss is believed.
         """
         while self._stamps and (newest_us - self._stamps[0][0]) & 0xFFFFFFFF < 1 << 31:
             self._covered = self._stamps.popleft()
@@ -212,7 +212,7 @@ class LargeBlockSender:
         if sent - seen_sent < MEASURED_OVER:
             return
         arrived, span_s = received - seen_received, ((stamp_us - seen_us) & 0xFFFFFFFF) / 1e6
-        congested = arrived > _MORE_THAN_ASKED * self.parameters.arrival_pps * span_s
+        congested = arrived > _EXTRA_SYMBOLS * self.parameters.arrival_pps * span_s
         loss = max(0.0, 1 - arrived / (sent - seen_sent))
         if loss <= MAX_LOSS:
             self.loss = loss / 2 if congested else loss

@@ -99,14 +99,14 @@ class LossReport:
                 raise FecError(f"loss report: block {block} within 24 bits, bitmap of symbols 0..{MAX_SYMBOL_ID}")
         if len(self.paths) > MAX_PATHS:
             raise FecError(f"loss report: {len(self.paths)} paths; at most {MAX_PATHS} fit into one packet")
-        for path, lost, came in self.paths:
-            if not 1 <= path <= MAX_PATH or not 0 <= lost <= MAX_LOST or not 0 <= came < 1 << 32:
-                raise FecError(f"loss report: path {path} (1..255), {lost} lost (24 bits), {came} came (32 bits)")
+        for path, lost, arrived in self.paths:
+            if not 1 <= path <= MAX_PATH or not 0 <= lost <= MAX_LOST or not 0 <= arrived < 1 << 32:
+                raise FecError(f"loss report: path {path} (1..255), {lost} lost (24 bits), {arrived} came (32 bits)")
 
     def encode(self, key_seal: Seal | None = None) -> bytes:
         """The packet: 44 bytes, then 36 a block and 8 a path; the CRC, or the seal of a key, covers all of it."""
         entries = b"".join(BLOCK_ENTRY.pack(block, bitmap.to_bytes(32, "big")) for block, bitmap in self.blocks)
-        entries += b"".join(PATH_ENTRY.pack(path << 24 | lost, came) for path, lost, came in self.paths)
+        entries += b"".join(PATH_ENTRY.pack(path << 24 | lost, arrived) for path, lost, arrived in self.paths)
         front = REPORT_HEADER.pack(
             VERSION << 4 | PacketType.REPORT,
             KEYED_FLAG if key_seal else 0,
@@ -153,7 +153,7 @@ def decode_report(data: bytes | bytearray | memoryview, seal: Seal | None = None
     entries = [
         (b, int.from_bytes(bits, "big")) for b, bits in BLOCK_ENTRY.iter_unpack(view[REPORT_HEADER.size : paths_at])
     ]
-    paths = tuple((word >> 24, word & MAX_LOST, came) for word, came in PATH_ENTRY.iter_unpack(view[paths_at:]))
+    paths = tuple((word >> 24, word & MAX_LOST, arrived) for word, arrived in PATH_ENTRY.iter_unpack(view[paths_at:]))
     if listed > MAX_BLOCKS or fields[6] >> 24 or any(b >> 24 or bits > _SYMBOLS_MASK for b, bits in entries):
         raise ImpossibleBlock(
             f"loss report of {listed} blocks, highest {fields[6]}: a number or symbol outside its range"

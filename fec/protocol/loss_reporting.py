@@ -93,7 +93,7 @@ class LossReporter:
         return report.encode(self.seal)
 
     def _next_number(self, newest_us: int) -> int:
-        """The newest time stamp, or one more than the last number: the sender's clock goes on when a receiver starts anew, and
+        """The newest time stamp, or one more than the last number: the sender's clock goes on when a receiver starts again, and
         so do the numbers of its reports."""
         number, last = newest_us & _WORD, self._last_number
         if last is not None and signed(number - last, STAMPS) <= 0:

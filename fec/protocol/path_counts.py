@@ -60,7 +60,7 @@ class PathArrivals:
     """At the receiver: packets that came on each path and the numbers missing between them.
 
     Missing are the numbers from the lowest to the highest that came; a silent path, or one that loses more than 32,767
-    packets on end, cannot be told by numbers alone. Hand in no duplicates.
+    packets on end, cannot be notified by numbers alone. Hand in no duplicates.
 
     >>> arrivals = PathArrivals()
     >>> for number in (0, 1, 4):
@@ -103,7 +103,7 @@ class PathArrivals:
 
 
 class PathReports:
-    """At the sender: what reports told of each path, summed over receivers that were started anew.
+    """At the sender: what reports told of each path, summed over receivers that were started again.
 
     >>> reports = PathReports()
     >>> for lost, came in ((1, 9), (2, 18), (0, 5)):  # a receiver of its own from the third report on
@@ -118,18 +118,18 @@ class PathReports:
 
     def add(self, entries: Iterable[Entry]) -> None:
         """The entries of a report newer than all before it."""
-        for path, lost, came in entries:
-            old_lost, old_came = self._last.get(path, (0, 0))
-            if came < old_came and old_came - came < _WORD // 2:
+        for path, lost, arrived in entries:
+            old_lost, old_arrived = self._last.get(path, (0, 0))
+            if arrived < old_arrived and old_arrived - arrived < _WORD // 2:
                 done = self._before.get(path, (0, 0))
-                self._before[path] = (done[0] + old_lost, done[1] + old_came)
-            self._last[path] = (lost, came)
+                self._before[path] = (done[0] + old_lost, done[1] + old_arrived)
+            self._last[path] = (lost, arrived)
 
     @property
     def totals(self) -> dict[int, tuple[int, int]]:
         """Path -> (lost, came)."""
         found = {}
-        for path, (lost, came) in sorted(self._last.items()):
+        for path, (lost, arrived) in sorted(self._last.items()):
             done = self._before.get(path, (0, 0))
-            found[path] = (lost + done[0], came + done[1])
+            found[path] = (lost + done[0], arrived + done[1])
         return found

@@ -27,7 +27,7 @@ QUICKER = 1 / 3
 STEP = 1 / 16
 """Of that, by which what is usual follows, a block."""
 RESTART_PLAYBACKS = 4
-"""So many playback times behind, a packet is taken for one of a sender that was started anew."""
+"""So many playback times behind, a packet is taken for one of a sender that was started again."""
 _EARLY_PERIODS, _RATE_SLACK, _ODD = 2.5, 0.1, 3
 
 
@@ -40,7 +40,7 @@ class Schedule:
     >>> schedule = Schedule()
     >>> schedule.earliest_us(7)
     -inf
-    >>> schedule.half_came(0, 10_000), schedule.half_came(10, 210_000)
+    >>> schedule.half_arrived(0, 10_000), schedule.half_arrived(10, 210_000)
     (None, None)
     >>> round(schedule.earliest_us(60))
     982727
@@ -57,7 +57,7 @@ class Schedule:
         """Half a block has come: more than a stray packet."""
         return self._first is not None
 
-    def half_came(self, block: int, stamp_us: int) -> None:
+    def half_arrived(self, block: int, stamp_us: int) -> None:
         """Half the symbols of a block that it takes are there; the last of them was sent then. One that is out of time is not believed, but
         the third of them in a row is."""
         if self._first is None:

@@ -56,7 +56,7 @@ class StreamReceiver:
 
     Not everybody who knows the format is believed (``fec.protocol.probation``): a block ahead of its time, a clock that jumps and
     a session other than the one followed are refused until eight packets agree while the stream itself is silent. So a
-    sender that was started anew is followed after the time of one and a half blocks, or eight packets.
+    sender that was started again is followed after the time of one and a half blocks, or eight packets.
 
     >>> from fec.code.reed_solomon import ReedSolomonCode
     >>> from fec.protocol.wire import PacketHeader, protect
@@ -260,26 +260,26 @@ class StreamReceiver:
                 self._counts["unused_parity" if symbol >= m else "unused_sources"] += 1
             return
         block.symbols[symbol] = body
-        came = len(block.symbols)
+        arrived = len(block.symbols)
         if symbol < m:
             self._deliver(block.number, symbol, body, now_s, False, events)
-            if came == self._half:  # of parity it tells nothing: that may be late
-                self._schedule.half_came(block.number, sent_us)
+            if arrived == self._half:  # of parity it tells nothing: that may be late
+                self._schedule.half_arrived(block.number, sent_us)
                 step_s = self._quicker_s * STEP
                 self._usual_s += step_s if now_s - sent_us * _S_PER_US > self._usual_s else -step_s
-        if came >= m:
+        if arrived >= m:
             self._complete(block, now_s, events)
-        elif block.bitmap.bit_length() - came > block.size - m and not self._reporter.urgent:
+        elif block.bitmap.bit_length() - arrived > block.size - m and not self._reporter.urgent:
             self._reporter.alarm(now_s)  # more than the code can repair is missing among what was sent before
 
     def _is_behind(self, packet: Packet, sent_us: int, late_s: float, now_s: float) -> bool:
         """Whether the stream goes on behind the blocks that are open: packets of blocks that are over are sent now, since it was led
-        astray, or as long ago as a sender began whose blocks and clock start anew. (Parity may always be late.)"""
+        astray, or as long ago as a sender began whose blocks and clock start again. (Parity may always be late.)"""
         astray = self._newest_us is not None and sent_us >= self._newest_us
         return packet.symbol < self._m and (astray or late_s > self._behind_s) and self._agreed(packet, now_s)
 
     def _strange_clock(self, packet: Packet, number: int, late_s: float, now_s: float, events: list[Event]) -> bool:
-        """Whether a clock was set, or a sender's was started anew, since a packet says so and others agree."""
+        """Whether a clock was set, or a sender's was started again, since a packet says so and others agree."""
         if not self._agreed(packet, now_s):
             return False
         if number <= self._highest and number not in self._blocks:

@@ -19,7 +19,7 @@ from fec.protocol.framing import KEYED_FLAG, MAX_SESSION, sealed_with, signed
 from fec.protocol.path_counts import PathNumbers, PathReports
 from fec.protocol.reordering import ReorderingAllowance
 from fec.protocol.wire import BLOCK_NUMBERS, CRC_OFFSET, HEADER, VERSION, LossReport, PacketType, decode_report, protect
-from fec.redundancy.block_size_control import MAX_BLOCK, BlockSizeControl, PacketFate
+from fec.redundancy.block_size_control import MAX_BLOCK, BlockSizeControl, PacketReport
 from fec.redundancy.labels import LabelOrder
 
 _LATE_PER_SOURCE, _MAX_LATE_STEP_S = 8, 0.001
@@ -32,8 +32,8 @@ _NUMBERS_AHEAD = 10_000
 """By which a report's number may be above the sender's clock in microseconds: reports that tell of no newer packet count on by one."""
 _BLOCKS_AHEAD = 4
 """Beyond what was sent, at most so far a forged packet can lead a receiver; what the report tells of the others holds."""
-_AGREEING, _ANEW_S = 3, 1.0
-"""Reports numbered anew, and the time without others, after which their numbers are followed."""
+_AGREEING, _REPEAT_S = 3, 1.0
+"""Reports numbered again, and the time without others, after which their numbers are followed."""
 _pack = HEADER.pack
 _DATA, _PARITY = VERSION << 4 | PacketType.DATA, VERSION << 4 | PacketType.PARITY
 
@@ -53,15 +53,15 @@ class SenderParameters:
     rate_pps: float
     playback_s: float = 0.4
     stream_id: int = 1
-    late_pps: float | None = None
+    late_parity_pps: float | None = None
     session: int = 0
     key: bytes | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         if not 0 <= self.session <= MAX_SESSION:
             raise FecError(f"session {self.session}; give 0 to {MAX_SESSION}")
-        if self.late_pps is not None and not self.late_pps > 0:
-            raise FecError(f"late parity at {self.late_pps} packets/s; give more than 0, or None")
+        if self.late_parity_pps is not None and not self.late_parity_pps > 0:
+            raise FecError(f"late parity at {self.late_parity_pps} packets/s; give more than 0, or None")
         if not (math.isfinite(self.rate_pps) and self.rate_pps > 0 and self.playback_s > 0):
             raise FecError(f"rate {self.rate_pps} packets/s, playback {self.playback_s} s: both must be above 0")
         if not 3 <= self.symbol_bytes <= 65535 or not 0 <= self.stream_id < 1 << 16:
@@ -141,7 +141,7 @@ class StreamSender:
         self._seal = sealed_with(parameters.key)
         self._identity = (0 if parameters.key is None else KEYED_FLAG, parameters.stream_id, parameters.session)
         usual_s = min(self._interval / _LATE_PER_SOURCE, _MAX_LATE_STEP_S)
-        self._late_step_s = 1 / parameters.late_pps if parameters.late_pps is not None else usual_s
+        self._late_step_s = 1 / parameters.late_parity_pps if parameters.late_parity_pps is not None else usual_s
         self._full_prefix = protect(bytes(parameters.symbol_bytes - 2))[:2]
         """What ``protect`` writes before a payload that fills its symbol."""
         self._next_source, self._next_label = 0, 0
@@ -154,7 +154,7 @@ class StreamSender:
         self._ended = False
         self._last_report, self._last_report_s = 0, -math.inf
         self._older_number = self._older_reports = 0
-        self.news_s = -math.inf
+        self.newest_reported_sent_s = -math.inf
         """When the newest packet that a report has told of was sent."""
         self.on_judgement: Callable[[int, int, bool, float], None] | None = None
         """Told of each packet (block, symbol) that is taken for lost (true), and of each of those that came after all (false), and when."""
@@ -237,7 +237,7 @@ class StreamSender:
             self._counts["bad_reports"] += 1
             return
         begun = -(-self._next_source // self._m)
-        highest = _near(report.highest_block, begun)
+        highest = _expand_block_number(report.highest_block, begun)
         own = (
             data[1],
             report.stream_id,
@@ -253,18 +253,18 @@ class StreamSender:
             self._last_report, self._last_report_s, self._older_reports = report.number, now_s, 0
             self._counts["reports"] += 1
             self._path_reports.add(report.paths)
-            self._learn(report, highest, now_s)
+            self._process_report(report, highest, now_s)
 
     def _is_newer(self, number: int, now_s: float) -> bool:
         """By the signed difference of numbers, which are time stamps: after half their range without a report any is new. So is the third of older
-        numbers in rising order, where no newer one has come for a while: their receiver counts anew."""
+        numbers in rising order, where no newer one has come for a while: their receiver counts again."""
         ahead = (number - self._last_report) % _STAMPS
         if 0 < ahead < _HALF_STAMPS or (now_s - self._last_report_s) * 1e6 > _HALF_STAMPS:
             return True
         rising = 0 < (number - self._older_number) % _STAMPS < _HALF_STAMPS
         self._older_reports = self._older_reports + 1 if rising else 1
         self._older_number = number
-        return self._older_reports >= _AGREEING and now_s > self._last_report_s + _ANEW_S
+        return self._older_reports >= _AGREEING and now_s > self._last_report_s + _REPEAT_S
 
     def _source_over(self) -> bool:
         return self._ended and self._next_source % self._m == 0
@@ -308,58 +308,58 @@ class StreamSender:
         path, number = self._numbers.next(label) if self._numbers is not None else (0, 0)
         flags, stream, session = self._identity
         front = _pack(kind, flags, stream, ids, session, m, size, path, number, self._symbol_bytes, stamp, 0)
-        held = self._seal(front, body) if flags else crc32(body, crc32(front)).to_bytes(4, "big")
-        data = b"".join((front[:CRC_OFFSET], held, body))
+        trailer = self._seal(front, body) if flags else crc32(body, crc32(front)).to_bytes(4, "big")
+        data = b"".join((front[:CRC_OFFSET], trailer, body))
         # tuple.__new__, because a named tuple's own constructor takes twice the time and this runs for every packet
         return tuple.__new__(OutgoingPacket, (due_s, label, data, block.number, symbol, size))
 
-    def _learn(self, report: LossReport, highest: int, now_s: float) -> None:
+    def _process_report(self, report: LossReport, highest: int, now_s: float) -> None:
         """Judge what was sent before the newest packet that arrived, adapt N, and help blocks that can still be saved."""
-        arrived = {_near(number, highest): bitmap for number, bitmap in report.blocks}
+        arrived = {_expand_block_number(number, highest): bitmap for number, bitmap in report.blocks}
         oldest = min(arrived, default=highest + 1)
-        self._forgive(arrived, now_s)
+        self._handle_spurious_losses(arrived, now_s)
         self._reordering.pass_time(now_s)
         now_us = int(now_s * 1e6)
-        newest_s = self.news_s = (now_us - max(0, signed(now_us - report.newest_us, _STAMPS))) / 1e6
-        fates: list[PacketFate] = []
+        newest_s = self.newest_reported_sent_s = (now_us - max(0, signed(now_us - report.newest_us, _STAMPS))) / 1e6
+        reports: list[PacketReport] = []
         while self._unjudged and self._unjudged[0][0] <= newest_s - self._reordering.allowance_s:
             at_s, block, symbol = self._unjudged.popleft()
             if block.number < oldest:
                 continue  # too old for the report: its fate is not known
             gone = not arrived.get(block.number, 0) >> symbol & 1
-            fates.append(PacketFate(self._label_of(block.first_label + symbol), gone, at_s))
+            reports.append(PacketReport(self._label_of(block.first_label + symbol), gone, at_s))
             block.judged += 1
             block.judged_lost |= gone << symbol
             if gone and self.on_judgement is not None:
                 self.on_judgement(block.number, symbol, True, now_s)
-        self.control.learn(fates, now_s)
+        self.control.on_packet_reports(reports, now_s)
         if self.control.late_parity:
             recent = itertools.takewhile(lambda block: block.number >= oldest, reversed(self._blocks.values()))
             for block in reversed(list(recent)):
                 count = arrived.get(block.number, 0).bit_count()
                 block.complete = block.complete or count >= self._m
                 if not block.complete and now_s < block.started_s + self.parameters.playback_s:
-                    self._help(block, count, now_s)
+                    self._send_late_parity(block, count, now_s)
 
-    def _forgive(self, arrived: dict[int, int], now_s: float) -> None:
+    def _handle_spurious_losses(self, arrived: dict[int, int], now_s: float) -> None:
         """Packets judged lost that came after all: allow for more reordering and do not trust the estimate."""
         found = 0
         for number, bitmap in arrived.items():
             block = self._blocks.get(number)
             if block is not None and block.judged_lost & bitmap:
-                came = block.judged_lost & bitmap
-                found += came.bit_count()
+                received = block.judged_lost & bitmap
+                found += received.bit_count()
                 block.judged_lost &= ~bitmap
                 if self.on_judgement is not None:
-                    for symbol in filter(lambda bit: came >> bit & 1, range(came.bit_length())):
+                    for symbol in filter(lambda bit: received >> bit & 1, range(received.bit_length())):
                         self.on_judgement(number, symbol, False, now_s)
         if found:
             self._counts["misjudged"] += found
             self._reordering.too_short(now_s)
             self.control.restart_estimate()
 
-    def _help(self, block: _Block, arrived: int, now_s: float) -> None:
-        """Late parity up to today's N, or as many more as a block lacks of which all that was sent is judged."""
+    def _send_late_parity(self, block: _Block, arrived: int, now_s: float) -> None:
+        """Late parity up to today's N, or as many more as a block is missing of which all that was sent is judged."""
         stop = self.block_size
         if block.sent == block.judged == block.size:
             lacking = math.ceil((self._m - arrived) / max(0.1, 1 - self.control.loss))
@@ -377,6 +377,6 @@ class StreamSender:
         self._late.extend((start + k * step, block, symbol) for k, symbol in enumerate(range(first, stop)))
 
 
-def _near(number: int, reference: int) -> int:
+def _expand_block_number(number: int, reference: int) -> int:
     """The block whose number modulo 2^24 is ``number``, nearest to ``reference``."""
     return reference + signed(number - reference, BLOCK_NUMBERS)

@@ -44,7 +44,7 @@ class BlocksSkipped(NamedTuple):
 
 
 class StreamRestarted(NamedTuple):
-    """Another sequence of packets is followed, from ``block`` on: its sender was started anew."""
+    """Another sequence of packets is followed, from ``block`` on: its sender was started again."""
 
     block: int
     at_s: float

@@ -86,7 +86,7 @@ class PacketHeader:
     ``block_size`` is N as its sender saw it, advisory: it may grow within a block. ``timestamp_us``: the sender's stream
     time in microseconds modulo 2^32; 0 in the compact form, which carries none. ``path``: 1 to 255, or 0 where the sender does
     not number paths; ``path_sequence`` counts the packets of that path, modulo 2^16. ``session``: another one whenever a sender
-    is started anew. ``keyed``: sealed with a key. FecError for a field outside its range.
+    is started again. ``keyed``: sealed with a key. FecError for a field outside its range.
     """
 
     stream_id: int

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fec.errors import FecError
-from fec.redundancy.block_size_control import MAX_BLOCK, PacketFate
+from fec.redundancy.block_size_control import MAX_BLOCK, PacketReport
 
 MAX_MEMORY = 2048
 """Packets that an estimate rests on at most."""
@@ -21,7 +21,7 @@ CONVERGING = 1024
 """Packets after a change during which an estimate is still told more exactly: N follows it down without a hold."""
 
 _MIN_GAP = 0.02
-"""Stratified shares nearer than this are not told apart: the windows in between err by as much."""
+"""Stratified shares nearer than this are not distinguished: the windows in between err by as much."""
 _SURE_OF_FIRST, _SURE_OF_OTHER = 7.0, 10.0
 """Log likelihood ratios at which a change of a stratified share is believed: after no loss at all, and between two losses.
 Stratified labels vary less than chance does; over 25 random placements of 1 to 8 intervals each, shares from 0.06 to 0.7 and
@@ -36,7 +36,7 @@ _SURE = 12.0
 class AdaptationParameters:
     """``base``: block size at rest; ``largest``: cap; ``hold_s``: how long a lower loss must last before N falls.
 
-    ``report_timeout_s``: after a silence this long the hold begins anew. ``deterministic``: losses follow from labels
+    ``report_timeout_s``: after a silence this long the hold begins again. ``deterministic``: losses follow from labels
     (stratified), so that a few packets tell a change; otherwise they are judged as independent random ones.
     """
 
@@ -134,10 +134,10 @@ class LossEstimator:
 
 def _log_likelihood(lost: NDArray[np.int64], sent: NDArray[np.int64]) -> NDArray[np.float64]:
     """Of ``lost`` among ``sent`` packets at the loss that explains them best."""
-    kept = sent - lost
+    retained = sent - lost
     with np.errstate(divide="ignore", invalid="ignore"):
         terms = np.where(lost > 0, lost * np.log(lost / sent), 0.0) + np.where(
-            kept > 0, kept * np.log(kept / sent), 0.0
+            retained > 0, retained * np.log(retained / sent), 0.0
         )
     return np.asarray(terms, dtype=np.float64)
 
@@ -154,7 +154,7 @@ class BlockSizeController:
         self._parameters = parameters
         self._policy = policy
         self._estimator = LossEstimator(deterministic=parameters.deterministic)
-        self._hold_until_s, self._held = 0.0, parameters.base
+        self._hold_until_s, self._in_use = 0.0, parameters.base
         self._needed_s = 0.0
         self._last_report_s: float | None = None
         self.block_size = parameters.base
@@ -173,9 +173,9 @@ class BlockSizeController:
         """N as it is now, whenever the block begins."""
         return self.block_size
 
-    def learn(self, fates: Sequence[PacketFate], now_s: float) -> None:
+    def on_packet_reports(self, reports: Sequence[PacketReport], now_s: float) -> None:
         """One report's news in the order of sending, but for outages, which no block size answers."""
-        self.add(*_without_outages([fate.lost for fate in fates], [fate.sent_s for fate in fates]), now_s)
+        self.add(*_without_outages([report.lost for report in reports], [report.sent_s for report in reports]), now_s)
 
     def restart_estimate(self) -> None:
         """Losses that were reported were none; N is kept until something else is known."""
@@ -184,21 +184,21 @@ class BlockSizeController:
     def add(self, lost: Sequence[bool], sent_s: Sequence[float], now_s: float) -> bool:
         """One report's news in the order of sending; True where N rose."""
         if self._last_report_s is not None and now_s - self._last_report_s > self._parameters.report_timeout_s:
-            self._hold_until_s, self._held = now_s + self._parameters.hold_s, self.block_size
+            self._hold_until_s, self._in_use = now_s + self._parameters.hold_s, self.block_size
         self._last_report_s = now_s
         if not len(lost):
             return False
         changed_s = self._estimator.add(lost, sent_s)
         if changed_s is not None and self._estimator.fell:
             self._hold_until_s = max(self._hold_until_s, changed_s + self._parameters.hold_s)
-            self._held = self.block_size
+            self._in_use = self.block_size
         before = self.block_size
         # A settled estimate has to move by its margin before N follows: without that every excursion would ratchet N up.
         slack = self._estimator.margin if self._estimator.packets > CONVERGING else 0.0
-        wanted = self._bounded(max(0.0, self._estimator.loss - slack))
-        if wanted >= before:
+        required = self._bounded(max(0.0, self._estimator.loss - slack))
+        if required >= before:
             self._needed_s = now_s
-            self.block_size = wanted
+            self.block_size = required
         else:
             self._lower(now_s)
         return self.block_size > before
@@ -209,12 +209,12 @@ class BlockSizeController:
             self._needed_s = now_s
         converging = self._estimator.packets <= CONVERGING
         if now_s < self._hold_until_s:
-            cautious = max(cautious, self._held)
+            cautious = max(cautious, self._in_use)
         if converging or now_s - self._needed_s >= self._parameters.hold_s:
             self.block_size = min(self.block_size, cautious)
 
     def _bounded(self, loss: float) -> int:
-        # No block size answers a loss of everything, so no policy is asked for it.
+        # No block size answers a loss of everything, so no policy is requested it.
         return min(self._parameters.largest, max(self._parameters.base, self._policy(min(loss, 0.99))))
 
 
@@ -222,9 +222,9 @@ def _without_outages(lost: list[bool], sent_s: list[float]) -> tuple[list[bool],
     """Fates and times but for runs of ``_OUTAGE`` or more losses."""
     if sum(lost) < _OUTAGE:
         return lost, sent_s
-    kept: list[int] = []
+    retained: list[int] = []
     for gone, run in itertools.groupby(range(len(lost)), key=lost.__getitem__):
         places = list(run)
         if not gone or len(places) < _OUTAGE:
-            kept += places
-    return [lost[i] for i in kept], [sent_s[i] for i in kept]
+            retained += places
+    return [lost[i] for i in retained], [sent_s[i] for i in retained]

@@ -11,7 +11,7 @@ smallest N at which delta is at most the decoding error rate DER. Equations 26 a
 *Stratified labels.* Where the sender chooses its labels in an order that covers the label space evenly
 (``fec.redundancy.labels``) and a broken link takes certain intervals of labels, nothing is random: which packets of a block
 are lost follows from the index of its first label. ``stratified_block_size`` is the smallest N of which M arrive in every
-window of N consecutive labels, so that no block ever fails. It lies between ceil(M / (1 - p)) and FEC_p as a rule.
+window of N consecutive labels, so that no block ever fails. It is between ceil(M / (1 - p)) and FEC_p as a rule.
 
 The reverse question is answered here as well: after how many packets a loss is known to a given precision.
 """
@@ -72,7 +72,7 @@ def decoding_failure_probability(source_packets: int, block_size: int, loss: flo
     lost, whole = _checked(source_packets, loss)
     if block_size < source_packets:
         return Fraction(1)
-    return Fraction(_failing_ways(source_packets, block_size, lost, whole), whole**block_size)
+    return Fraction(_failing_combinations(source_packets, block_size, lost, whole), whole**block_size)
 
 
 def stratified_block_size(intervals: Sequence[Interval], source_packets: int, rule: LabelRule = WEYL_MULTIPLIER) -> int:
@@ -245,7 +245,7 @@ def _fails_too_often(m: int, n: int, lost: int, whole: int, rate: Fraction) -> b
     # some hundred times what rounding adds up to: a few ulps of log delta itself and of m sums of logarithms below 100
     if abs(gap) > 1e-12 * (100 + m):
         return gap > 0
-    return bool(_failing_ways(m, n, lost, whole) * rate.denominator > rate.numerator * whole**n)
+    return bool(_failing_combinations(m, n, lost, whole) * rate.denominator > rate.numerator * whole**n)
 
 
 def _log_failure(m: int, n: int, lost: int, whole: int) -> float:
@@ -256,29 +256,29 @@ def _log_failure(m: int, n: int, lost: int, whole: int) -> float:
         log_p = math.log1p(-((whole - lost) / whole))
     else:
         log_q = math.log1p(-(lost / whole))
-    log_ways, terms = 0.0, []
+    log_combinations, terms = 0.0, []
     for k in range(m):
-        terms.append(log_ways + k * log_q + (n - k) * log_p)
-        log_ways += math.log(n - k) - math.log(k + 1)
+        terms.append(log_combinations + k * log_q + (n - k) * log_p)
+        log_combinations += math.log(n - k) - math.log(k + 1)
     largest = max(terms)
     return largest + math.log(math.fsum(math.exp(t - largest) for t in terms))
 
 
-def _failing_ways(m: int, n: int, lost: int, whole: int) -> int:
+def _failing_combinations(m: int, n: int, lost: int, whole: int) -> int:
     """P(at most m - 1 of n arrive) times whole^n, an integer: sum over k arriving of C(n,k) (whole-lost)^k lost^(n-k)."""
-    kept = whole - lost
+    retained = whole - lost
     if lost == 0:
         return 0
     # Horner from k = m - 1 down: lost^(n-m+1) * sum over k of C(n,k) kept^k lost^(m-1-k)
     total, power = 0, 1
     for k in range(m):
         total = total * lost + math.comb(n, k) * power
-        power *= kept
+        power *= retained
     return int(total * lost ** (n - m + 1))
 
 
 def _on_link(intervals: Sequence[Interval], rule: LabelRule) -> NDArray[np.bool_]:
-    """For each packet of one period of the order whether its label lies in the intervals; bool of shape (period,)."""
+    """For each packet of one period of the order whether its label is in the intervals; bool of shape (period,)."""
     inside = np.zeros(LABELS, dtype=np.bool_)
     for start, stop in intervals:
         if not 0 <= start <= stop <= LABELS:

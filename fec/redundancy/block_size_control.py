@@ -15,7 +15,7 @@ MAX_BLOCK = 255
 """Symbols in one block over GF(2^8)."""
 
 
-class PacketFate(NamedTuple):
+class PacketReport(NamedTuple):
     """What became of one packet: its label, whether it was lost, and when it was sent (seconds of stream time)."""
 
     label: int
@@ -41,7 +41,7 @@ class BlockSizeControl(Protocol):
         """N of a block that begins then."""
         ...
 
-    def learn(self, fates: Sequence[PacketFate], now_s: float) -> None:
+    def on_packet_reports(self, reports: Sequence[PacketReport], now_s: float) -> None:
         """What a report told, in the order in which the packets were sent."""
         ...
 
@@ -63,7 +63,7 @@ class PlannedBlockSize:
     def block_size_at(self, begins_s: float) -> int:
         return self.size_at(begins_s)
 
-    def learn(self, fates: Sequence[PacketFate], now_s: float) -> None:
+    def on_packet_reports(self, reports: Sequence[PacketReport], now_s: float) -> None:
         """Nothing is learnt."""
 
     def restart_estimate(self) -> None:

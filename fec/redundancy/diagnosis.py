@@ -5,10 +5,10 @@ all its cables) the label intervals that are lost while it is broken. A report t
 lost label accuses the suspects on its path, one that arrived clears them. What is left explains the losses; where several
 suspects break at once, the smallest set of them whose labels cover everything lost and nothing that arrived does.
 
-Evidence grows old: a label that arrived before a link failed clears nobody of that failure. Evidence therefore begins anew with
+Evidence grows old: a label that arrived before a link failed clears nobody of that failure. Evidence therefore begins again with
 the first lost label that nothing known explains (``_open``), and is closed in one of three ways:
 
-- All sets left lose the same labels: the diagnosis is *certain*. Suspects in series, which carry the same labels, cannot be told apart
+- All sets left lose the same labels: the diagnosis is *certain*. Suspects in series, which carry the same labels, cannot be distinguished
   and need not be: the answer is the same, and all of them are named. Two small failures look like one large one until a label tells
   them apart, so explanations by two cables have to be ruled out as well. Where a loss contradicts the one cable that was left, that may
   be another failure on top of it, or two others from the beginning: both stay possible.
@@ -33,7 +33,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from fec.redundancy.block_size_control import PacketFate
+from fec.redundancy.block_size_control import PacketReport
 from fec.redundancy.suspects import SuspectTable
 
 _MAX_AT_ONCE = 3
@@ -42,20 +42,20 @@ _MIN_EVIDENCE = 2
 """Losses since the evidence began before a diagnosis is acted upon: one packet may be lost by chance, and FEC_t answers it."""
 _WELL_EXPLAINED = 5
 """Losses after which an explanation stands: what contradicts it is then another failure, or the end of this one."""
-_MANY = 25
+_LOSSES_WITHOUT_SPREAD = 25
 """Losses that are too many for a switch that stalls: so many need not be spread over time before one is certain."""
-_BAFFLING = 3
-_MOST_UNIONS = 1000
+_MAX_UNEXPLAINED = 3
+_MAX_COMBINATIONS = 1000
 """Choices of explanations, one for each failure, that are gone through."""
 _MAX_SIZED = 4
 """So many of the widest sets are asked for their block size while several are possible."""
 
 
 @dataclass(frozen=True)
-class Explanation:
+class Hypothesis:
     """Suspects (indices) that together lose the labels of ``mask``."""
 
-    suspects: tuple[int, ...]
+    candidates: tuple[int, ...]
     mask: int
 
 
@@ -73,22 +73,22 @@ class _Failure:
     lost: int
     arrived: int = 0
     losses: int = 1
-    possible: list[Explanation]
-    rivals: list[Explanation] | None = None
+    possible: list[Hypothesis]
+    larger_hypotheses: list[Hypothesis] | None = None
     closed: bool = False
     confirmed: bool = True
     seen: dict[int, tuple[float, float]] = field(default_factory=dict)
 
-    def lose(self, bit: int, sent_s: float, *, alone: bool = True) -> None:
+    def lose(self, bit: int, sent_s: float, *, only_cause: bool = True) -> None:
         """One more loss that it explains; ``alone``: and nothing else does, so that it tells which explanation holds."""
         self.lost |= bit
         self.losses += 1
         self.newest_s = max(self.newest_s, sent_s)
-        self.note(bit, sent_s)
-        if alone:
+        self.note_loss_time(bit, sent_s)
+        if only_cause:
             self._keep(lambda mask: bool(mask & bit))
 
-    def note(self, bit: int, sent_s: float) -> None:
+    def note_loss_time(self, bit: int, sent_s: float) -> None:
         """When a lost packet left."""
         first_s, newest_s = self.seen.get(bit, (sent_s, sent_s))
         self.seen[bit] = min(first_s, sent_s), max(newest_s, sent_s)
@@ -98,15 +98,15 @@ class _Failure:
         times = [self.seen[bit] for bit in self.seen if not bit & outside]
         return max(t for _, t in times) - min(t for t, _ in times) if times else math.inf
 
-    def clear(self, bit: int) -> None:
+    def add_arrival(self, bit: int) -> None:
         """A label has arrived that was not lost to it."""
         self.arrived |= bit
         self._keep(lambda mask: not mask & bit)
 
     def _keep(self, fits: Callable[[int], bool]) -> None:
         self.possible = [one for one in self.possible if fits(one.mask)]
-        if self.rivals is not None:
-            self.rivals = [one for one in self.rivals if fits(one.mask)]
+        if self.larger_hypotheses is not None:
+            self.larger_hypotheses = [one for one in self.larger_hypotheses if fits(one.mask)]
 
 
 class Diagnoser:
@@ -117,177 +117,188 @@ class Diagnoser:
 
     >>> from fec.redundancy.suspects import Suspect
     >>> table = SuspectTable([Suspect(name=n, intervals=(i,)) for n, i in (("a", (0, 9)), ("b", (5, 20)), ("c", (12, 20)))])
-    >>> diagnoser = Diagnoser(table, memory_s=1.0)
+    >>> diagnoser = Diagnoser(table, unexplained_window_s=1.0)
     >>> for label, lost in ((7, True), (2, False), (6, True), (15, True)):
-    ...     diagnoser.add(PacketFate(label, lost, 0.0))
+    ...     diagnoser.add(PacketReport(label, lost, 0.0))
     >>> diagnoser.names(), diagnoser.certain
     (('b',), True)
     """
 
-    def __init__(self, table: SuspectTable, *, memory_s: float, transit_s: float = 0.0, settle_s: float = 0.0) -> None:
+    def __init__(
+        self,
+        table: SuspectTable,
+        *,
+        unexplained_window_s: float,
+        transit_s: float = 0.0,
+        min_loss_spread_s: float = 0.0,
+    ) -> None:
         self.table = table
-        self._memory_s, self._transit_s, self._settle_s = memory_s, transit_s, settle_s
-        self._closed: list[_Failure] = []
-        self._open: _Failure | None = None
-        self._unexplained: deque[float] = deque(maxlen=_BAFFLING)
+        self._memory_s, self._transit_s, self._settle_s = unexplained_window_s, transit_s, min_loss_spread_s
+        self._resolved: list[_Failure] = []
+        self._current: _Failure | None = None
+        self._unexplained: deque[float] = deque(maxlen=_MAX_UNEXPLAINED)
         self._newest_s = 0.0
         self._over, self._over_until_s = 0, 0.0
 
     @property
     def certain(self) -> bool:
         """Whether one set of lost labels is left (none lost included), and no more of it is believed than was seen of late."""
-        if self._open is not None or len(self._unions()) > 1:
+        if self._current is not None or len(self._unions()) > 1:
             return False
-        for failure in self._closed:
-            own = ~self._mask_of(one for one in self._closed if one is not failure)
+        for failure in self._resolved:
+            own = ~self._mask_of(one for one in self._resolved if one is not failure)
             if not failure.confirmed and any(one.mask & own for one in failure.possible):
                 return False
         return True
 
     @property
-    def baffled(self) -> bool:
+    def unexplained(self) -> bool:
         """Whether too many losses of late had no explanation."""
-        return len(self._unexplained) == _BAFFLING and self._newest_s - self._unexplained[0] <= self._memory_s
+        return len(self._unexplained) == _MAX_UNEXPLAINED and self._newest_s - self._unexplained[0] <= self._memory_s
 
     @property
-    def dead(self) -> tuple[int, ...]:
+    def possible_losses(self) -> tuple[int, ...]:
         """Bit sets of labels, one of which is lost now: one where certain; the widest ones where several are possible."""
         masks = self._unions()
-        if self._open is not None and self._open.losses >= _MIN_EVIDENCE:
-            masks = {mask | one.mask for mask in masks for one in self._open.possible}
+        if self._current is not None and self._current.losses >= _MIN_EVIDENCE:
+            masks = {mask | one.mask for mask in masks for one in self._current.possible}
         return tuple(sorted(masks, key=lambda mask: (-self.table.labels_in(mask), mask))[:_MAX_SIZED])
 
     def names(self) -> tuple[str, ...]:
         """Suspects of the present explanations, each once: those that explain the same losses, and those still possible."""
-        failures = [*self._closed]
-        if self._open is not None and self._open.losses >= _MIN_EVIDENCE:
-            failures.append(self._open)
-        found = dict.fromkeys(i for failure in failures for one in failure.possible for i in one.suspects)
-        return tuple(self.table.suspects[i].name for i in found)
+        failures = [*self._resolved]
+        if self._current is not None and self._current.losses >= _MIN_EVIDENCE:
+            failures.append(self._current)
+        found = dict.fromkeys(i for failure in failures for one in failure.possible for i in one.candidates)
+        return tuple(self.table.candidates[i].name for i in found)
 
     def restart(self) -> None:
         """Forget what is not certain yet: some of what was taken for lost came after all. A closed failure that was none ends with
         the next label that arrives."""
-        self._open = None
+        self._current = None
         self._unexplained.clear()
 
-    def add(self, fate: PacketFate) -> None:
+    def add(self, report: PacketReport) -> None:
         """The fate of one more packet, in the order of sending."""
-        bit = self.table.bit_of(fate.label)
-        self._newest_s = max(self._newest_s, fate.sent_s)
-        if fate.lost:
-            self._lose(bit, fate.sent_s)
+        bit = self.table.bit_of(report.label)
+        self._newest_s = max(self._newest_s, report.sent_s)
+        if report.lost:
+            self._lose(bit, report.sent_s)
         else:
-            self._arrive(bit, fate.sent_s)
-        self._settle()
+            self._arrive(bit, report.sent_s)
+        self._resolve_current()
 
     def _lose(self, bit: int, sent_s: float) -> None:
         if bit & self._over and sent_s < self._over_until_s:
             return  # left before the repair that a quicker packet told of
-        owners = [one for one in self._closed if any(each.mask & bit for each in one.possible)]
+        owners = [one for one in self._resolved if any(each.mask & bit for each in one.possible)]
         if owners:
             alone = len(owners) == 1
-            if self._open is not None and any(one.mask & bit for one in self._open.possible):
-                self._open.lose(bit, sent_s, alone=False)
+            if self._current is not None and any(one.mask & bit for one in self._current.possible):
+                self._current.lose(bit, sent_s, only_cause=False)
                 alone = False
             for one in owners:
-                one.lose(bit, sent_s, alone=alone)
+                one.lose(bit, sent_s, only_cause=alone)
                 one.confirmed = one.confirmed or alone
             return
-        known = self._open
+        known = self._current
         if known is None:
             self._begin(bit, sent_s)
         elif any(one.mask & bit for one in known.possible):
             known.lose(bit, sent_s)
         elif known.losses >= _WELL_EXPLAINED or sent_s - known.newest_s > self._memory_s:
-            both = [one for one in self._rivals_of(known) if one.mask & bit]
-            self._put_aside(known, both)  # another failure, on top of this one or long after; or two from the beginning
+            both = [one for one in self._larger_hypotheses_of(known) if one.mask & bit]
+            self._split_failure(
+                known, both
+            )  # another failure, on top of this one or long after; or two from the beginning
             self._begin(bit, sent_s)
         else:
             known.lose(bit, sent_s)
-            known.possible, known.rivals = self._explanations(known.lost, known.arrived), None
+            known.possible, known.larger_hypotheses = self._explanations(known.lost, known.arrived), None
             if not known.possible:  # the loss may be the first one of a failure
-                self._give_up()
+                self._mark_unexplained()
                 self._begin(bit, sent_s)
 
     def _arrive(self, bit: int, sent_s: float) -> None:
-        for failure in [one for one in self._closed if any(each.mask & bit for each in one.possible)]:
+        for failure in [one for one in self._resolved if any(each.mask & bit for each in one.possible)]:
             if sent_s < failure.began_s + self._transit_s:
                 continue  # was past the broken link already
             if failure.lost & bit or all(one.mask & bit for one in failure.possible):
                 self._end(failure, sent_s)
             else:
-                failure.clear(bit)
-        known = self._open
+                failure.add_arrival(bit)
+        known = self._current
         if known is None or known.arrived & bit or sent_s < known.began_s + self._transit_s:
             return
         if known.lost & bit:
             self._end(known, sent_s)
             return
-        known.clear(bit)
+        known.add_arrival(bit)
         if not known.possible:
             known.possible = self._explanations(known.lost, known.arrived)
         if not known.possible:
-            self._give_up()
+            self._mark_unexplained()
 
     def _begin(self, bit: int, sent_s: float) -> None:
-        possible = [Explanation((i,), self.table.masks[i]) for i in self.table.holding(bit)]
-        fewest = min((self.table.suspects[one.suspects[0]].cables for one in possible), default=0)
-        cheapest = [one for one in possible if self.table.suspects[one.suspects[0]].cables == fewest]
-        for failure in self._closed:
+        possible = [Hypothesis((i,), self.table.masks[i]) for i in self.table.holding(bit)]
+        fewest = min((self.table.candidates[one.candidates[0]].cables for one in possible), default=0)
+        cheapest = [one for one in possible if self.table.candidates[one.candidates[0]].cables == fewest]
+        for failure in self._resolved:
             failure.confirmed = False
-        self._open = _Failure(began_s=sent_s, newest_s=sent_s, lost=bit, possible=cheapest)
-        self._open.note(bit, sent_s)
+        self._current = _Failure(began_s=sent_s, newest_s=sent_s, lost=bit, possible=cheapest)
+        self._current.note_loss_time(bit, sent_s)
         if not cheapest:
-            self._give_up()
+            self._mark_unexplained()
 
     def _end(self, failure: _Failure, sent_s: float) -> None:
         """A label of it has arrived: it is over, and packets that left before that one may still be lost to it."""
         if failure.losses < _WELL_EXPLAINED:
             self._unexplained.append(self._newest_s)
         self._over, self._over_until_s = self._mask_of([failure]), sent_s + self._transit_s
-        if failure is self._open:
-            self._open = None
+        if failure is self._current:
+            self._current = None
         else:
-            self._closed.remove(failure)
+            self._resolved.remove(failure)
 
-    def _give_up(self) -> None:
+    def _mark_unexplained(self) -> None:
         """Nothing explains what was lost since the evidence began."""
         self._unexplained.append(self._newest_s)
-        self._open = None
+        self._current = None
 
-    def _put_aside(self, failure: _Failure, both: Sequence[Explanation]) -> None:
+    def _split_failure(self, failure: _Failure, both: Sequence[Hypothesis]) -> None:
         """Close it with all that is still possible, ``both``: pairs that explain what it lost and the loss that it does not; a single
         loss is too little for that."""
         if failure.losses < _MIN_EVIDENCE:
-            self._give_up()
+            self._mark_unexplained()
         else:
             failure.possible = [*failure.possible, *both]
-            self._closed.append(failure)
-            self._open = None
+            self._resolved.append(failure)
+            self._current = None
 
-    def _settle(self) -> None:
+    def _resolve_current(self) -> None:
         """Close the evidence where all that is possible loses the same labels, labels that are lost anyway left aside."""
-        known = self._open
+        known = self._current
         if known is None or known.losses < _MIN_EVIDENCE:
             return
-        if known.losses < _MANY and known.newest_s - known.began_s < self._settle_s:
+        if known.losses < _LOSSES_WITHOUT_SPREAD and known.newest_s - known.began_s < self._settle_s:
             return
-        fresh = ~self._mask_of(self._closed)
+        fresh = ~self._mask_of(self._resolved)
         mask = known.possible[0].mask & fresh
         if any(one.mask & fresh != mask for one in known.possible):
             return
-        if any(one.mask & fresh != mask for one in self._rivals_of(known)):
+        if any(one.mask & fresh != mask for one in self._larger_hypotheses_of(known)):
             return
         if self._is_passing(known):
             return
-        self._closed.append(known)
-        self._open = None
+        self._resolved.append(known)
+        self._current = None
 
     def _is_passing(self, known: _Failure) -> bool:
-        """Whether one cable explains all but what was lost within a moment: a switch that stalls beside a failure delays packets of other
+        """Whether one cable explains all but what was lost within a moment: a switch that stalls next to a failure delays packets of other
         ways, and the two look like a node that is down, or like several failures, until the late packets come or more are lost."""
-        wide = all(len(one.suspects) > 1 or self.table.suspects[one.suspects[0]].cables > 1 for one in known.possible)
+        wide = all(
+            len(one.candidates) > 1 or self.table.candidates[one.candidates[0]].cables > 1 for one in known.possible
+        )
         cables = self._free_cables(known.lost, known.arrived) if wide else ()
         return any(known.lasted_s(self.table.masks[i]) < self._settle_s for i in cables)
 
@@ -301,32 +312,34 @@ class Diagnoser:
     def _unions(self) -> set[int]:
         """What the closed failures may lose together: a choice of each one's explanations that covers all that was lost, or, where there
         are very many such, the widest of each and what is sure to be among them."""
-        choices = [list({one.mask for one in failure.possible}) for failure in self._closed]
-        if math.prod(map(len, choices)) > _MOST_UNIONS:
-            return {self._mask_of(self._closed), *itertools.chain.from_iterable(choices)}
-        lost = functools.reduce(operator.or_, (failure.lost for failure in self._closed), 0)
+        choices = [list({one.mask for one in failure.possible}) for failure in self._resolved]
+        if math.prod(map(len, choices)) > _MAX_COMBINATIONS:
+            return {self._mask_of(self._resolved), *itertools.chain.from_iterable(choices)}
+        lost = functools.reduce(operator.or_, (failure.lost for failure in self._resolved), 0)
         unions = {functools.reduce(operator.or_, chosen, 0) for chosen in itertools.product(*choices)}
         return {mask for mask in unions if not lost & ~mask} or unions
 
-    def _rivals_of(self, known: _Failure) -> list[Explanation]:
+    def _larger_hypotheses_of(self, known: _Failure) -> list[Hypothesis]:
         """Looked for once; from then on evidence rules them out one by one."""
-        if known.rivals is None:
-            known.rivals = self._rivals(known)
-        return known.rivals
+        if known.larger_hypotheses is None:
+            known.larger_hypotheses = self._larger_hypotheses(known)
+        return known.larger_hypotheses
 
-    def _rivals(self, known: _Failure) -> list[Explanation]:
+    def _larger_hypotheses(self, known: _Failure) -> list[Hypothesis]:
         """Pairs of cables that would explain as much as the one suspect that is left, each what the other does not."""
         masks = self.table.masks
-        if any(len(one.suspects) > 1 for one in known.possible):
+        if any(len(one.candidates) > 1 for one in known.possible):
             return []
         pairs = self._covers(known.lost, self._free_cables(known.lost, known.arrived), 2)
-        return [one for one in pairs if len(one.suspects) == 2 and all(known.lost & ~masks[i] for i in one.suspects)]
+        return [
+            one for one in pairs if len(one.candidates) == 2 and all(known.lost & ~masks[i] for i in one.candidates)
+        ]
 
     def _free_cables(self, lost: int, arrived: int) -> list[int]:
-        masks, suspects = self.table.masks, self.table.suspects
-        return [i for i, mask in enumerate(masks) if suspects[i].cables == 1 and mask & lost and not mask & arrived]
+        masks, candidates = self.table.masks, self.table.candidates
+        return [i for i, mask in enumerate(masks) if candidates[i].cables == 1 and mask & lost and not mask & arrived]
 
-    def _explanations(self, lost: int, arrived: int) -> list[Explanation]:
+    def _explanations(self, lost: int, arrived: int) -> list[Hypothesis]:
         """All sets of fewest suspects that lose ``lost`` and nothing of ``arrived``; single cables before wider suspects."""
         masks, cables = self.table.masks, self._free_cables(lost, arrived)
         free = [i for i, mask in enumerate(masks) if not mask & arrived and mask & lost]
@@ -336,7 +349,7 @@ class Diagnoser:
                 return found
         return []
 
-    def _covers(self, lost: int, chosen: Sequence[int], most: int) -> list[Explanation]:
+    def _covers(self, lost: int, chosen: Sequence[int], most: int) -> list[Hypothesis]:
         masks, found = self.table.masks, dict[tuple[int, ...], int]()
 
         def extend(taken: tuple[int, ...], mask: int) -> None:
@@ -352,4 +365,4 @@ class Diagnoser:
                     extend((*taken, i), mask | masks[i])
 
         extend((), 0)
-        return [Explanation(taken, mask) for taken, mask in found.items()]
+        return [Hypothesis(taken, mask) for taken, mask in found.items()]

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from fec.redundancy.adaptation import BlockSizeController
 from fec.redundancy.block_size import Interval
-from fec.redundancy.block_size_control import PacketFate
+from fec.redundancy.block_size_control import PacketReport
 from fec.redundancy.diagnosis import Diagnoser
 from fec.redundancy.labels import LABELS
 
@@ -33,7 +33,7 @@ class DiagnosisEvent:
 class NewPaths:
     """From ``from_s`` on labels may take other paths, from ``until_s`` on they take those of ``diagnoser`` (seconds of stream time).
 
-    What was sent in between went by the old or the new paths: nobody is accused or cleared by it, nor believed until so much was seen of
+    What was sent in between went by the old or the new paths: nobody is suspected or cleared by it, nor believed until so much was seen of
     the new ones that a failure would show.
     """
 
@@ -64,7 +64,7 @@ class DiagnosingControl:
 
     def __post_init__(self) -> None:
         self._base = self._block_size = self.estimator.block_size
-        self._coming = deque(self.changes)
+        self._expected = deque(self.changes)
 
     def prepare(self) -> None:
         """Reckon the block size of every single suspect now, so that none is in mid-stream."""
@@ -81,22 +81,22 @@ class DiagnosingControl:
         """The fraction of labels that is lost now, or the estimate where the estimator speaks."""
         if self._estimating:
             return self.estimator.loss
-        return self.diagnoser.table.labels_in(self.diagnoser.dead[0]) / LABELS
+        return self.diagnoser.table.labels_in(self.diagnoser.possible_losses[0]) / LABELS
 
     def block_size_at(self, begins_s: float) -> int:
         """N as it is now, whenever the block begins."""
         return self._block_size
 
-    def learn(self, fates: Sequence[PacketFate], now_s: float) -> None:
+    def on_packet_reports(self, reports: Sequence[PacketReport], now_s: float) -> None:
         """One report's news, to both; the diagnosis has the last word where it explains what happened."""
-        for fate in fates:
-            while self._coming and fate.sent_s >= self._coming[0].until_s:
-                self.diagnoser, self._unseen = self._coming.popleft().diagnoser, _FIRST_LOOK
-            self._changing = bool(self._coming) and fate.sent_s >= self._coming[0].from_s
+        for report in reports:
+            while self._expected and report.sent_s >= self._expected[0].until_s:
+                self.diagnoser, self._unseen = self._expected.popleft().diagnoser, _FIRST_LOOK
+            self._changing = bool(self._expected) and report.sent_s >= self._expected[0].from_s
             if not self._changing:
-                self.diagnoser.add(fate)
+                self.diagnoser.add(report)
                 self._unseen -= self._unseen > 0
-        self.estimator.learn(fates, now_s)
+        self.estimator.on_packet_reports(reports, now_s)
         self._decide(now_s)
 
     def restart_estimate(self) -> None:
@@ -106,7 +106,7 @@ class DiagnosingControl:
 
     @property
     def _estimating(self) -> bool:
-        return self._changing or self._unseen > 0 or self.diagnoser.baffled
+        return self._changing or self._unseen > 0 or self.diagnoser.unexplained
 
     def _decide(self, now_s: float) -> None:
         estimating = self._estimating
@@ -114,7 +114,7 @@ class DiagnosingControl:
             self._block_size = self.estimator.block_size
         else:
             table = self.diagnoser.table
-            sizes = [self._size(table.intervals_in(mask)) for mask in self.diagnoser.dead]
+            sizes = [self._size(table.intervals_in(mask)) for mask in self.diagnoser.possible_losses]
             known = [size for size in sizes if size is not None]
             if known:
                 self._block_size = min(self.largest, max(self._base, *known))

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fec.compile import compiled
+from fec.jit import compiled
 from fec.redundancy.block_size import Interval
 from fec.redundancy.labels import LABELS, slot_edges
 
@@ -36,7 +36,7 @@ _REFINED = 2
 """So many of the coarse orders are divided further."""
 _COARSE_MOVES, _FINE_MOVES = 30_000, 100_000
 _COARSE_WAY = (1.0, 1.0, 0.1)
-_FINE_WAYS = ((0.05, 0.6, 0.1), (0.15, 0.3, 0.05))
+_FINE_PATHS = ((0.05, 0.6, 0.1), (0.15, 0.3, 0.05))
 """Of a search: the share of moves between any two places, not parts of one slot only; thresholds at the beginning and at the end, in links
 times roots of windows. Which of the two is better differs from route to route; both are tried."""
 _HEAVY = 0.9
@@ -70,7 +70,7 @@ class SlotSearch:
             return []
         coarse = [self._coarse(count) for count in _COARSE]
         ranked = sorted(coarse, key=lambda slots: cost_of(tuple(slots.tolist())))
-        divided = [self._divided(slots, way) for slots in ranked[:_REFINED] for way in _FINE_WAYS]
+        divided = [self._divided(slots, way) for slots in ranked[:_REFINED] for way in _FINE_PATHS]
         return [tuple(slots.tolist()) for slots in (*coarse, *divided)]
 
     def _coarse(self, count: int) -> Slots:
@@ -131,7 +131,7 @@ class SlotSearch:
         return inside
 
 
-def _excess(order: Numbers, inside: Numbers, windows: Numbers, most: Numbers, held: Numbers) -> Numbers:
+def _excess(order: Numbers, inside: Numbers, windows: Numbers, most: Numbers, in_use: Numbers) -> Numbers:
     """Per link, by how many losses all its windows together hold too many; ``held``: filled with each window's losses."""
     places, links = len(order), inside.shape[1]
     excess = np.zeros(links, dtype=np.int64)
@@ -139,9 +139,9 @@ def _excess(order: Numbers, inside: Numbers, windows: Numbers, most: Numbers, he
         for place in range(places):
             if inside[order[place], link]:
                 for back in range(windows[link]):
-                    held[link, (place - back) % places] += 1
+                    in_use[link, (place - back) % places] += 1
         for place in range(places):
-            excess[link] += max(0, held[link, place] - most[link])
+            excess[link] += max(0, in_use[link, place] - most[link])
     return excess
 
 
@@ -159,18 +159,18 @@ def _reckon(order: Numbers, inside: Numbers, windows: Numbers, most: Numbers, co
 _cost_of = compiled(_reckon)
 
 
-def _shift(link: int, out: int, into: int, windows: Numbers, most: Numbers, held: Numbers) -> int:
+def _shift(link: int, out: int, into: int, windows: Numbers, most: Numbers, in_use: Numbers) -> int:
     """Move one loss of a link from a place to another; returns by how much its excess grows."""
-    places, limit, change = held.shape[1], most[link], 0
+    places, limit, change = in_use.shape[1], most[link], 0
     for back in range(windows[link]):
         place = (out - back) % places
-        if held[link, place] > limit:
+        if in_use[link, place] > limit:
             change -= 1
-        held[link, place] -= 1
+        in_use[link, place] -= 1
     for back in range(windows[link]):
         place = (into - back) % places
-        held[link, place] += 1
-        if held[link, place] > limit:
+        in_use[link, place] += 1
+        if in_use[link, place] > limit:
             change += 1
     return change
 
@@ -208,8 +208,8 @@ def _search(
     classes, by_class, starts = exchange
     moves, anywhere, hot, cold = way
     places, links = len(order), inside.shape[1]
-    held = np.zeros((links, places), dtype=np.int32)
-    excess = _excess_of(order, inside, windows, most, held)
+    in_use = np.zeros((links, places), dtype=np.int32)
+    excess = _excess_of(order, inside, windows, most, in_use)
     cost = 0.0
     for link in range(links):
         cost += counts[link] * math.sqrt(excess[link])
@@ -234,7 +234,7 @@ def _search(
             for at in range(first[mine], first[mine + 1]):
                 link = members[at]
                 if not inside[other, link]:
-                    grown[count] = _shifted(link, out, into, windows, most, held)
+                    grown[count] = _shifted(link, out, into, windows, most, in_use)
                     change += counts[link] * (math.sqrt(excess[link] + grown[count]) - math.sqrt(excess[link]))
                     touched[count] = link
                     count += 1
@@ -249,9 +249,9 @@ def _search(
         else:
             for k in range(count):
                 if inside[x, touched[k]]:
-                    _shifted(touched[k], b, a, windows, most, held)
+                    _shifted(touched[k], b, a, windows, most, in_use)
                 else:
-                    _shifted(touched[k], a, b, windows, most, held)
+                    _shifted(touched[k], a, b, windows, most, in_use)
     return best
 
 

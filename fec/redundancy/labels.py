@@ -35,7 +35,7 @@ LabelRule = int | tuple[int, ...]
 
 _MARGIN = 2
 """Labels that are left out at either end of a slot: loads are rounded to whole labels, and a link that fits its slots but for rounding
-must not count among those beside them."""
+must not count among those next to them."""
 
 
 class LabelOrder(Protocol):

@@ -32,18 +32,18 @@ class SuspectTable:
     (True, 50)
     """
 
-    def __init__(self, suspects: Sequence[Suspect]) -> None:
-        if not suspects:
+    def __init__(self, candidates: Sequence[Suspect]) -> None:
+        if not candidates:
             raise FecError("no suspects: give one for each cable that carries labels")
-        self.suspects = tuple(suspects)
-        edges = {0, LABELS} | {edge for one in suspects for interval in one.intervals for edge in interval}
+        self.candidates = tuple(candidates)
+        edges = {0, LABELS} | {edge for one in candidates for interval in one.intervals for edge in interval}
         self._edges = np.array(sorted(edges), dtype=np.int64)
         if self._edges[0] != 0 or self._edges[-1] != LABELS:
             raise FecError(
                 f"suspects: label intervals reach from {self._edges[0]} to {self._edges[-1]}; give 0 to {LABELS}"
             )
         self._interval_of = np.repeat(np.arange(len(edges) - 1, dtype=np.int32), np.diff(self._edges))
-        self.masks = tuple(self._mask(one.intervals) for one in suspects)
+        self.masks = tuple(self._mask(one.intervals) for one in candidates)
         self._holding: dict[int, tuple[int, ...]] = {}
         self._labels_in: dict[int, int] = {}
         self._intervals_in: dict[int, tuple[Interval, ...]] = {}

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fec.compile import compiled
+from fec.jit import compiled
 from fec.redundancy.block_size import Interval, stratified_block_size
 from fec.redundancy.labels import LABELS, LabelRule, label_table
 
@@ -53,8 +53,8 @@ class WorstWindows:
 
     def sizes(self, rule: LabelRule) -> NDArray[np.int64]:
         """Shape (sets,): the smallest N of which M packets arrive in every window of N labels of the order."""
-        kept = np.zeros((self._count, self._room), dtype=np.int32)
-        most = _most_lost(self._place_of[label_table(rule)], self._first, self._members, self._m, kept)
+        retained = np.zeros((self._count, self._room), dtype=np.int32)
+        most = _most_lost(self._place_of[label_table(rule)], self._first, self._members, self._m, retained)
         sizes = np.asarray(most + self._m, dtype=np.int64)
         for number, intervals in self._heavy.items():
             sizes[number] = stratified_block_size(intervals, self._m, rule)
@@ -70,10 +70,10 @@ class WorstWindows:
         return np.asarray(lost, dtype=np.float64)
 
 
-def _walk(places: Numbers, first: Numbers, members: Numbers, m: int, kept: Numbers) -> Numbers:
+def _walk(places: Numbers, first: Numbers, members: Numbers, m: int, retained: Numbers) -> Numbers:
     """For every set the most losses between which fewer than M packets arrive; ``places``: the elementary interval of each packet of a
     period; ``kept``: a ring of losses for each."""
-    count, room = kept.shape
+    count, room = retained.shape
     head = np.zeros(count, dtype=np.int64)
     tail = np.zeros(count, dtype=np.int64)
     most = np.zeros(count, dtype=np.int64)
@@ -82,9 +82,9 @@ def _walk(places: Numbers, first: Numbers, members: Numbers, m: int, kept: Numbe
         for at in range(first[place], first[place + 1]):
             number = members[at]
             arrived = index - tail[number]  # before this loss, up to a constant
-            kept[number, tail[number] & (room - 1)] = arrived
+            retained[number, tail[number] & (room - 1)] = arrived
             tail[number] += 1
-            while arrived - kept[number, head[number] & (room - 1)] >= m:
+            while arrived - retained[number, head[number] & (room - 1)] >= m:
                 head[number] += 1
             most[number] = max(most[number], tail[number] - head[number])
     return most

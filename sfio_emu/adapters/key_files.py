@@ -7,10 +7,10 @@ import os
 import secrets
 from pathlib import Path
 
+from sfio_emu.authentication import key_of_text
 from sfio_emu.errors import UsageError
-from sfio_emu.keys import key_of_text
 
-LOG = logging.getLogger("sfio_emu.keys")
+LOG = logging.getLogger("sfio_emu.authentication")
 KEY_BYTES = 32
 MAX_CHARACTERS = 1 << 16
 

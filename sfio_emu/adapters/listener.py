@@ -27,15 +27,15 @@ from sfio_emu.adapters.key_files import key_from_environment, read_key
 from sfio_emu.adapters.listener_clients import DEFAULT_MEMORY_BYTES, DEFAULT_MESSAGE_BYTES, Client, Limits
 from sfio_emu.adapters.listener_disk import OpenFiles, RootedSubfiles
 from sfio_emu.adapters.listener_log import LimitedLog
-from sfio_emu.adapters.listener_threads import BEAT_S, Heart, Syncs
+from sfio_emu.adapters.listener_threads import BEAT_S, HeartbeatThread, SyncThread
 from sfio_emu.adapters.peers.local_users import is_own_user
 from sfio_emu.adapters.sockets import watch_peer
-from sfio_emu.bodies import NONCE_BYTES
 from sfio_emu.errors import UsageError
 from sfio_emu.listener.connection import Identity, ServerConnection
 from sfio_emu.listener.operations import Rejections
 from sfio_emu.listener.pool import BufferPool
 from sfio_emu.listener.ports import CallFailed
+from sfio_emu.message_bodies import NONCE_BYTES
 
 LOG = logging.getLogger("sfio_emu.listener")
 MAX_SILENCE_S = 5.0
@@ -84,8 +84,8 @@ class Listener:
         self._spare = _spare_descriptor()
         self._stopping, self._closing = False, threading.Lock()
         self._serving: Client | None = None
-        self._heart = Heart(self._beat)
-        self._syncs = Syncs(self._note_synced)
+        self._heart = HeartbeatThread(self._beat)
+        self._syncs = SyncThread(self._note_synced)
         self._synced: deque[tuple[Client, int, CallFailed | None]] = deque()
 
     def serve_forever(self) -> None:
@@ -177,7 +177,7 @@ class Listener:
         self._poll.register(stream.fileno(), select.POLLIN)
 
     def _turn_away(self, listening: socket.socket, fault: OSError) -> None:
-        """No descriptor is left: take the spare one to accept and close, or the client would knock for ever."""
+        """No descriptor is left: take the spare one to accept and close, or the client would knock permanently."""
         self._log.warn("turned away", "a client:0", f"no descriptor is left for it ({fault.strerror})")
         os.close(self._spare)
         try:
@@ -240,7 +240,7 @@ class Listener:
             connection.refusal = ""
         if connection.syncs:
             client.syncing, client.beat_s = True, client.active_s
-            self._syncs.ask(client, connection.syncs)
+            self._syncs.submit(client, connection.syncs)
             connection.syncs = ()
         if not events and not connection.starved and not client.syncing:
             if connection.mid_message and not connection.closed:
@@ -279,7 +279,7 @@ class Listener:
         except OSError:
             self._drop(number)
 
-    # --- beside the one thread ---------------------------------------------------------------------------------------
+    # --- next to the one thread ---------------------------------------------------------------------------------------
 
     def _beat(self) -> None:
         """Called by the heart, which holds its lock: tell those who wait for an answer that the disk is slow."""

@@ -25,7 +25,7 @@ DEFAULT_MEMORY_BYTES = 32 << 20
 DEFAULT_MESSAGE_BYTES = (1 << 20) + 4096
 MAX_CLIENTS = 8192
 MAX_FILES = 65536
-DESCRIPTORS_KEPT = 64
+DESCRIPTORS_RESERVED = 64
 HEARTBEAT = memoryview(wire.encode_header(Kind.HEARTBEAT, 0, b""))
 STEPS = 4  # head, body, answer, and the beginning of what follows
 
@@ -52,7 +52,7 @@ class Limits:
     def of_process(cls, memory_bytes: int = DEFAULT_MEMORY_BYTES, message_bytes: int = DEFAULT_MESSAGE_BYTES) -> Limits:
         """Half of what this process may open for clients, half for files."""
         soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-        half = MAX_FILES if soft == resource.RLIM_INFINITY else max(16, (soft - DESCRIPTORS_KEPT) // 2)
+        half = MAX_FILES if soft == resource.RLIM_INFINITY else max(16, (soft - DESCRIPTORS_RESERVED) // 2)
         return cls(
             memory_bytes=memory_bytes, message_bytes=min(message_bytes, memory_bytes), clients=min(MAX_CLIENTS, half),
             files=min(MAX_FILES, half),
@@ -66,7 +66,7 @@ class Client:
     def __init__(self, stream: socket.socket, connection: ServerConnection, peer: str) -> None:
         self.stream, self.connection, self.peer = stream, connection, peer
         self.events = select.POLLIN
-        self.came_s = self.active_s = time.monotonic()
+        self.received_s = self.active_s = time.monotonic()
         self.used_s = self.beat_s = 0.0
         self.greeted = self.syncing = False
         self._began_s: float | None = None  # the message that is arriving
@@ -84,7 +84,7 @@ class Client:
 
     def too_slow(self, limits: Limits, now_s: float) -> str:
         """Why it is not to be waited for any longer; "" where it is."""
-        if not self.greeted and now_s - self.came_s > limits.greeting_s:
+        if not self.greeted and now_s - self.received_s > limits.greeting_s:
             return f"it has sent no whole message for {limits.greeting_s:g} s"
         if self._began_s is None or self.connection.outgoing() or self.connection.starved:
             return ""
@@ -96,7 +96,7 @@ class Client:
         return ""
 
     def move(self, pool: BufferPool, lock: Lock, *, gone: bool) -> int:
-        """Receive, serve and answer what can be now; the events to wait for, 0 at the end or where a buffer lacks.
+        """Receive, serve and answer what can be now; the events to wait for, 0 at the end or where a buffer is missing.
 
         After one message the others have their turn. `gone`: nothing more will come. `lock` is held while bytes are sent.
         """
@@ -155,7 +155,7 @@ class Client:
     def _set_lowat(self, count: int) -> None:
         """Let the kernel say that there is something to read from so many bytes on."""
         if self._lowat != count:
-            if count > 1:  # the kernel grants no wider a window than is asked for, rounded down: ask for more first
+            if count > 1:  # the kernel grants no wider a window than is requested, rounded down: ask for more first
                 self.stream.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, 2 * count)
             self.stream.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, count)
             self._lowat = count

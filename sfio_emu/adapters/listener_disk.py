@@ -13,8 +13,8 @@ from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from sfio_emu.bodies import LAYOUT_VERSION, NO_LAYOUT, Entry, OpenFlag, Stat, StoredLayout
 from sfio_emu.listener.ports import CallFailed
+from sfio_emu.message_bodies import LAYOUT_VERSION, NO_LAYOUT, Entry, OpenFlag, Stat, StoredLayout
 from sfio_emu.settings import ALL_CALLS
 
 DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -81,7 +81,7 @@ class RootedSubfiles:
             text = f"{root} is served by another listener{_lock_holder(self._root)}: end it, or give another root"
             os.close(self._root)
             raise OSError(text) from None
-        except OSError:  # a file system without locks: nobody can be told apart there
+        except OSError:  # a file system without locks: nobody can be distinguished there
             pass
         self._errors = dict.fromkeys(ALL_CALLS, 0)
         self._open_files = open_files or OpenFiles(2**31)

@@ -1,4 +1,4 @@
-"""What a listener does beside its one thread: it says that it lives while a call of the disk stands still, and syncs files.
+"""What a listener does next to its one thread: it says that it lives while a call of the disk stands still, and syncs files.
 
 The thread of the listener owns everything; the others only send heartbeats between answers, and call fsync.
 """
@@ -14,7 +14,7 @@ from sfio_emu.listener.ports import CallFailed, FileSync
 from sfio_emu.wire import BEAT_S
 
 
-class Heart:
+class HeartbeatThread:
     """Calls `beat` every BEAT_S seconds while one turn of the listener lasts longer than that: its disk stands still.
 
     `lock` is held meanwhile. Who takes a turn calls `begin` and `end`; `end` waits for a beat under way.
@@ -59,7 +59,7 @@ class Heart:
         self._thread.join()
 
 
-class Syncs:
+class SyncThread:
     """Files brought to the medium by a thread, one after the other; who asks while one is under way shares the next with all
     others that wait for the same file (group commit).
 
@@ -70,27 +70,27 @@ class Syncs:
         self._done = done
         self._thread: threading.Thread | None = None
         self._changed = threading.Condition()
-        self._asked: list[tuple[object, Sequence[tuple[int, FileSync]]]] = []
+        self._requested: list[tuple[object, Sequence[tuple[int, FileSync]]]] = []
         self._closing = False
 
-    def ask(self, token: object, files: Sequence[tuple[int, FileSync]]) -> None:
+    def submit(self, token: object, files: Sequence[tuple[int, FileSync]]) -> None:
         """Sync files, each named by a handle in what is said of its failure."""
         with self._changed:
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, daemon=True, name="syncs")
                 self._thread.start()
-            self._asked.append((token, files))
+            self._requested.append((token, files))
             self._changed.notify()
 
     def _run(self) -> None:
         while True:
             with self._changed:
-                self._changed.wait_for(lambda: self._asked or self._closing)
-                asked, self._asked = self._asked, []
-            if not asked:
+                self._changed.wait_for(lambda: self._requested or self._closing)
+                requested, self._requested = self._requested, []
+            if not requested:
                 return
-            results = _sync_once(sync for _, files in asked for _, sync in files)
-            for token, files in asked:
+            results = _sync_once(sync for _, files in requested for _, sync in files)
+            for token, files in requested:
                 failed = ((handle, results[sync.key]) for handle, sync in files if results[sync.key] is not None)
                 handle, failure = next(failed, (0, None))
                 self._done(token, handle, failure)
@@ -119,4 +119,4 @@ def _sync_once(syncs: Iterable[FileSync]) -> dict[Hashable, CallFailed | None]:
     return results
 
 
-__all__ = ["BEAT_S", "Heart", "Syncs"]
+__all__ = ["BEAT_S", "HeartbeatThread", "SyncThread"]

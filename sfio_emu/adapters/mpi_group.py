@@ -26,8 +26,8 @@ class MpiGroup:
         self._communicator = communicator.Dup()
         self.rank = int(communicator.Get_rank())
         self.size = int(communicator.Get_size())
-        held = 8 * MAX_COUNTERS if self.rank == 0 else 0  # rank 0 keeps the counters
-        self._window = MPI.Win.Allocate(held, 8, comm=self._communicator)
+        in_use = 8 * MAX_COUNTERS if self.rank == 0 else 0  # rank 0 keeps the counters
+        self._window = MPI.Win.Allocate(in_use, 8, comm=self._communicator)
         if self.rank == 0:
             memory: Any = self._window.tomemory()
             np.frombuffer(memory, dtype=np.int64)[:] = 0

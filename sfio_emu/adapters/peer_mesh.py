@@ -36,13 +36,13 @@ class PeerMesh:
             raise GroupError(
                 f"rank {rank} cannot listen at {address} for the others: {error.strerror}", rank
             ) from error
-        self.door = json.dumps([address, self._listening.getsockname()[1], self._key.hex()]).encode()
+        self.listener = json.dumps([address, self._listening.getsockname()[1], self._key.hex()]).encode()
 
     def connect(self, doors: Sequence[bytes]) -> None:
         """Connect to all lower ranks and wait for all higher ones; `doors` are those of all ranks. Raises GroupError."""
         until_s = time.monotonic() + CONNECT_S
-        for rank, door in enumerate(doors[: self._rank]):
-            address, port, key = json.loads(door)
+        for rank, listener in enumerate(doors[: self._rank]):
+            address, port, key = json.loads(listener)
             try:
                 stream = socket.create_connection((address, port), timeout=max(0.1, until_s - time.monotonic()))
                 stream.sendall(HELLO.pack(self._rank, bytes.fromhex(key)))

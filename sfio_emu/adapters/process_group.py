@@ -46,7 +46,7 @@ _MAX_ROUND_BYTES = 1 << 32  # a complete round holds the items of every rank
 class SocketGroup:
     """This process as a member of a group: `rank`, `size` and the calls of the port sfio_emu.ports.ProcessGroup.
 
-    Everything goes over the coordinator but `all_to_all`, whose bytes go from process to process: `own_address` is where
+    Everything goes over the coordinator but `all_to_all`, whose bytes go from process to process: `listen_address` is where
     the others reach this one (by default where it reaches the coordinator from, or this machine).
     Threads take turns, but must all make their collective calls in the order of the other processes. A child of fork has
     no place in the group: its calls raise UsageError. After an error the group is over: every further call raises it again.
@@ -121,7 +121,7 @@ class SocketGroup:
         with self._turn:
             if self._mesh is None:
                 self._mesh = PeerMesh(self._where(), self.rank)
-                doors = self.all_gather(self._mesh.door)
+                doors = self.all_gather(self._mesh.listener)
                 self._mesh.connect(doors)
             try:
                 return self._mesh.exchange(items)

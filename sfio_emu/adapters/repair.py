@@ -44,9 +44,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = OneLineParser(prog="python -m sfio_emu.adapters.repair", description=__doc__)
     parser.add_argument("name", metavar="NAME", help="the file: 'host/path;host/path'")
     parser.add_argument("--stripe-unit", type=int, metavar="BYTES", help="where none is stored with the file")
-    ways = parser.add_mutually_exclusive_group()
-    ways.add_argument("--cut", dest="way", action="store_const", const="cut", help="leave what is read without a gap")
-    ways.add_argument("--fill", dest="way", action="store_const", const="fill", help="keep all, zeros in the gaps")
+    paths = parser.add_mutually_exclusive_group()
+    paths.add_argument("--cut", dest="way", action="store_const", const="cut", help="leave what is read without a gap")
+    paths.add_argument("--fill", dest="way", action="store_const", const="fill", help="keep all, zeros in the gaps")
     options = parser.parse_args(arguments)
     try:
         said, whole = repair(options.name, options.stripe_unit, options.way, current_session())

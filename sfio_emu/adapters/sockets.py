@@ -1,6 +1,6 @@
 """Connections to listeners over TCP, and the loop that moves the bytes of several conversations at once.
 
-Three kinds of silence are told apart. A *way that is dead*: the kernel sends and nothing comes back, not even for a window
+Three kinds of silence are distinguished. A *way that is dead*: the kernel sends and nothing comes back, not even for a window
 that is closed; given up within the time limit. A *listener that stands still*: its host answers, the listener does not. A
 *disk that stands still*: the listener says so (HEARTBEAT). The last two are waited for 15 times as long.
 """
@@ -17,8 +17,8 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
 
 from sfio_emu.adapters.key_files import key_from_environment
-from sfio_emu.bodies import NONCE_BYTES
 from sfio_emu.errors import ListenerLost, PeerError, UsageError, whole_number
+from sfio_emu.message_bodies import NONCE_BYTES
 from sfio_emu.ports import Connection, Conversation
 from sfio_emu.wire import BEAT_S
 
@@ -156,7 +156,7 @@ class _Carriage:
         }
         self._poll = select.poll()
         self._timeout_s, self._stall_s = timeout_s, stall_s
-        self._wanted: dict[int, int] = {}
+        self._required: dict[int, int] = {}
         self._silence: dict[int, _Silence] = {}
         self._broken: dict[str, PeerError] = {}
 
@@ -224,9 +224,9 @@ class _Carriage:
         )
         if not events:
             self._forget(number)
-        elif self._wanted.get(number) != events:
+        elif self._required.get(number) != events:
             self._poll.register(number, events)
-            self._wanted[number] = events
+            self._required[number] = events
 
     def _drop(self, number: int, fault: PeerError | OSError | str) -> None:
         host = self._live[number][0]
@@ -235,7 +235,7 @@ class _Carriage:
 
     def _forget(self, number: int) -> None:
         del self._live[number]
-        if self._wanted.pop(number, None) is not None:
+        if self._required.pop(number, None) is not None:
             self._poll.unregister(number)
 
 

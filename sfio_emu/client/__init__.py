@@ -7,7 +7,7 @@ sockets moves its bytes, for all hosts at once. A message is made, and its data 
 in the window: what is under way is all that is held in memory.
 
 `session` keeps a link a host: its connection, the number of the next message, the open subfiles. A link that breaks is
-forgotten, and the next call makes it anew and opens the subfiles again, so that a call fails once and can be repeated.
+forgotten, and the next call makes it again and opens the subfiles again, so that a call fails once and can be repeated.
 
 `group_rounds` is how processes act together: opening, closing and truncating happen in all of them or in none.
 """

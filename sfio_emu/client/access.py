@@ -9,23 +9,23 @@ from functools import partial
 
 import numpy as np
 
-from sfio_emu import bodies, wire
+from sfio_emu import message_bodies, wire
 from sfio_emu.client.connection import Message
 from sfio_emu.client.session import Session
-from sfio_emu.client.sizes import NO_END, WrittenSizes, fit_one_file, least_size, left_short
-from sfio_emu.client.small_access import is_small, reached, read_small, write_small
-from sfio_emu.client.small_calls import Part, parts_of_block
+from sfio_emu.client.size_check import NO_END, WrittenSizes, fit_one_file, min_size, possibly_short_subfiles
+from sfio_emu.client.small_access import host_parts, is_small, read_small, write_small
+from sfio_emu.client.small_calls import BlockPart, block_parts
 from sfio_emu.client.transfer import Call, HostTransfer, Job, packed_for
 from sfio_emu.errors import SfioError
 from sfio_emu.layout.block_stage import MIN_BLOCK_BYTES, BlockStage, room_bytes
 from sfio_emu.layout.piece import Bytes, Piece, StripedPiece
-from sfio_emu.layout.pieces import pieces_of
+from sfio_emu.layout.piece_builder import pieces_of
 from sfio_emu.layout.regular_piece import regular_pieces
 from sfio_emu.layout.requests import Requests, make_requests, prepare
 from sfio_emu.layout.striping import Layout
 from sfio_emu.names import SubfileName
 from sfio_emu.ports import Direction
-from sfio_emu.settings import Counters, Settings
+from sfio_emu.settings import Settings, TransferCounters
 from sfio_emu.wire import Kind
 
 PLAIN = Settings(sort=False, merge=False, combine=False, pipeline=False)
@@ -39,7 +39,7 @@ class Access:
 
     Whoever writes past the end of the file makes the subfiles it does not touch as long as they are in a file that reaches
     so far: the sum of their sizes is always its size. `sizes`, what the subfiles were last seen to hold, only says what to
-    send at once; what the listeners answer says whether it was enough (`sfio_emu.client.sizes`).
+    send at once; what the listeners answer says whether it was enough (`sfio_emu.client.size_check`).
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class Access:
         self.subfiles, self.layout, self.session = tuple(subfiles), layout, session
         self.settings = session.settings if settings is None else settings
         self.read_only = False
-        self.counters = Counters()
+        self.counters = TransferCounters()
         self.sizes = [0] * len(self.subfiles)
         self.hosts: dict[str, list[int]] = {}
         for number, subfile in enumerate(self.subfiles):
@@ -88,8 +88,8 @@ class Access:
         if not is_small(self, offset, size):
             return False
         with self.session.guard:
-            parts = parts_of_block(self.layout, offset, size)
-            hosts = reached(self, parts, size)
+            parts = block_parts(self.layout, offset, size)
+            hosts = host_parts(self, parts, size)
             first = parts[0]
             inside = len(parts) == 1 and self.sizes[first.subfile] >= first.high
             if hosts is None or not (inside or self._needs_no_other(parts, offset + size)):
@@ -99,12 +99,12 @@ class Access:
                 self._settle(offset + size, sizes)
             return True
 
-    def _needs_no_other(self, parts: Sequence[Part], end: int) -> bool:
+    def _needs_no_other(self, parts: Sequence[BlockPart], end: int) -> bool:
         """Whether, by what was last seen, a write up to `end` leaves no subfile too short on which it has no part."""
         shares = [0] * len(self.subfiles)
         for part in parts:
             shares[part.subfile] = part.size
-        due = left_short(self.layout, end, self._seen(shares))
+        due = possibly_short_subfiles(self.layout, end, self._seen(shares))
         return all(shares[number] for number in due)
 
     def _read_small(self, memory: Bytes, offset: int) -> int | None:
@@ -113,7 +113,7 @@ class Access:
         if not is_small(self, offset, size):
             return None
         with self.session.guard:
-            hosts = reached(self, parts_of_block(self.layout, offset, size), size)
+            hosts = host_parts(self, block_parts(self.layout, offset, size), size)
             return None if hosts is None else read_small(self, memory, offset, hosts)
 
     def job(self, direction: Direction, memory: Bytes, requests: Requests) -> Job:
@@ -132,7 +132,7 @@ class Access:
             shares = [self._shares(job.requests) for job in jobs]
             due: set[int] = set()
             for job, share in zip(jobs, shares, strict=True) if direction == "write" else ():
-                job.due = left_short(self.layout, job.requests.end, self._seen(share))
+                job.due = possibly_short_subfiles(self.layout, job.requests.end, self._seen(share))
                 due |= set(job.due)
             if not alone:
                 for job, share in zip(jobs, shares, strict=True):
@@ -175,7 +175,7 @@ class Access:
             sizes = WrittenSizes()
             call = Call(memory, PLAIN, counters, sizes=sizes)
             everywhere = [1] * len(self.subfiles)
-            due = left_short(self.layout, offset, self._seen(everywhere))
+            due = possibly_short_subfiles(self.layout, offset, self._seen(everywhere))
             self._transfer(call, lambda host: self._write_messages(host, call, (), due), nothing, "write", also=due)
             for piece, shares in self._fragments(memory, offset):
 
@@ -202,7 +202,7 @@ class Access:
 
     def ask_each(self, message: Callable[[int, int], Message]) -> None:
         """Send each subfile the message made for (its number, its handle)."""
-        self.session.ask({
+        self.session.request({
             host: [message(number, self.session.handle(self.subfiles[number], read_only=self.read_only)) for number in numbers]
             for host, numbers in self.hosts.items()
         })  # fmt: skip
@@ -215,9 +215,9 @@ class Access:
             yield StripedPiece(self.layout, part.subfile, low, low + part.size, -offset), shares
 
     @contextmanager
-    def _counted(self) -> Iterator[Counters]:
+    def _counted(self) -> Iterator[TransferCounters]:
         """The turn of one call, and its counters, added to those of the file and of the session however it ends."""
-        counters = Counters()
+        counters = TransferCounters()
         with self.session.guard:
             try:
                 yield counters
@@ -242,11 +242,13 @@ class Access:
 
         def note(number: int) -> Callable[[memoryview], None]:
             def finish(body: memoryview) -> None:
-                (sizes[number],) = bodies.unpack(bodies.SIZE_ANSWER, body)
+                (sizes[number],) = message_bodies.unpack(message_bodies.SIZE_ANSWER, body)
 
             return finish
 
-        self.ask_each(lambda number, handle: Message(Kind.SIZE, bodies.HANDLE.pack(handle), finish=note(number)))
+        self.ask_each(
+            lambda number, handle: Message(Kind.SIZE, message_bodies.HANDLE.pack(handle), finish=note(number))
+        )
         self.sizes = sizes
         return sizes
 
@@ -257,7 +259,7 @@ class Access:
             if end:
                 self.ask_each(partial(self._ensure, self.layout.subfile_sizes(end)))
             sizes = dict(enumerate(self.ask_sizes()))
-            end = least_size(self.layout, sizes)
+            end = min_size(self.layout, sizes)
             if fit_one_file(self.layout, sizes):
                 return
 
@@ -278,8 +280,8 @@ class Access:
 
         A write between whose parts somebody has truncated the file looks again.
         """
-        least = least_size(self.layout, sizes.before)
-        if left_short(self.layout, end, sizes):
+        least = min_size(self.layout, sizes.before)
+        if possibly_short_subfiles(self.layout, end, sizes):
             self.fit(end)
         elif sizes.torn or (least < end and not sizes.of_one_time):
             self.fit()

@@ -75,7 +75,7 @@ def each_offset(offsets: int | Sequence[int], sizes: list[int]) -> list[int]:
 def inside(memory: Bytes, requests: Requests) -> Requests:
     low, high = requests.memory_bounds
     if low < 0 or high > len(memory):
-        raise UsageError(f"a block lies outside the buffer of {len(memory)} bytes: check its place and size")
+        raise UsageError(f"a block is outside the buffer of {len(memory)} bytes: check its place and size")
     return requests
 
 

@@ -8,14 +8,14 @@ import stat
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from sfio_emu.bodies import Stat, encode_path
 from sfio_emu.client.connection import Message
 from sfio_emu.client.current_session import current_session
 from sfio_emu.client.session import Session
-from sfio_emu.client.sizes import fit_one_file
+from sfio_emu.client.size_check import fit_one_file
 from sfio_emu.client.subfile_requests import list_folder, rename_subfile, stat_subfile
 from sfio_emu.errors import PeerError, RemoteFailure, SfioError, UsageError
 from sfio_emu.layout.striping import Layout
+from sfio_emu.message_bodies import Stat, encode_path
 from sfio_emu.names import SubfileName, parse_file_name
 from sfio_emu.wire import Kind
 
@@ -124,17 +124,17 @@ def rename_file(session: Session, name: str, new_name: str, *, replace: bool = F
     `replace`: also where a file has that name. Where one subfile cannot be renamed those before it get their names back.
     Raises `UsageError`, `RemoteFailure` (ENOENT, EEXIST), `ListenerLost`.
     """
-    olds, news = parse_file_name(name), parse_file_name(new_name)
-    if [old.host for old in olds] != [new.host for new in news]:
+    olds, loss_reports = parse_file_name(name), parse_file_name(new_name)
+    if [old.host for old in olds] != [new.host for new in loss_reports]:
         raise UsageError("a file is renamed on its I/O nodes: give the new name with the same hosts in the same order")
     _require_files(session, olds)
-    for new in news:
+    for new in loss_reports:
         found = _stat_or_none(session, new)
         if found is not None and (not replace or not stat.S_ISREG(found.mode)) and new not in olds:
             raise RemoteFailure(new.host, "rename", errno.EEXIST, new.path)
     done: list[tuple[SubfileName, SubfileName]] = []
     try:
-        for old, new in zip(olds, news, strict=True):
+        for old, new in zip(olds, loss_reports, strict=True):
             if old != new:
                 rename_subfile(session, old, new.path, replace=replace)
                 done.append((old, new))
@@ -156,7 +156,7 @@ def remove_subfiles(session: Session, subfiles: Sequence[SubfileName]) -> None:
     fault: PeerError | None = None
     for subfile in subfiles:
         try:
-            session.ask({subfile.host: [path_message(Kind.UNLINK, subfile)]})
+            session.request({subfile.host: [path_message(Kind.UNLINK, subfile)]})
         except PeerError as error:
             fault = fault or error
     if fault is not None:

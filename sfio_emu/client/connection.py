@@ -7,9 +7,9 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from sfio_emu import bodies, wire
+from sfio_emu import message_bodies, wire
 from sfio_emu.errors import PeerError, ProtocolError, RemoteFailure
-from sfio_emu.settings import ALL_CALLS, Counters, Settings
+from sfio_emu.settings import ALL_CALLS, Settings, TransferCounters
 from sfio_emu.wire import Header, Kind, Malformed
 
 INBOX_BYTES = 4096
@@ -19,9 +19,9 @@ Slice = Sequence[memoryview]
 class Message(NamedTuple):
     """A message and what becomes of its answer.
 
-    `data` gives the `data_bytes` to send in slices: each is asked for when the one before has been sent; `blocks`: the
+    `data` gives the `data_bytes` to send in slices: each is requested when the one before has been sent; `blocks`: the
     sizes of the blocks they are streamed in (of a READ: not None where its answer shall come in parts). Of an answer,
-    `places` gives the size of its data and places for them, given its body, also in slices: each is asked for when the
+    `places` gives the size of its data and places for them, given its body, also in slices: each is requested when the
     one before is full. `finish` takes the body when all has arrived. `path` names the subfile of a handle in an error.
     """
 
@@ -48,7 +48,7 @@ def refusal_of(host: str, body: memoryview) -> ProtocolError:
 
 def failure_of(host: str, body: memoryview, path: Callable[[int], str]) -> RemoteFailure:
     """What an answer of the kind FAILED says; raises `Malformed`."""
-    errno, call, handle, done_bytes = bodies.unpack(bodies.FAILURE, body)
+    errno, call, handle, done_bytes = message_bodies.unpack(message_bodies.FAILURE, body)
     if call >= len(ALL_CALLS):
         raise Malformed(f"a failure of the unknown call {call}", fatal=True)
     return RemoteFailure(host, ALL_CALLS[call], errno, path(handle), done_bytes)
@@ -65,7 +65,7 @@ class Exchange:
     brief = False
 
     def __init__(
-        self, host: str, messages: Iterator[Message], *, first: int, settings: Settings, counters: Counters
+        self, host: str, messages: Iterator[Message], *, first: int, settings: Settings, counters: TransferCounters
     ) -> None:
         self._host, self._messages = host, messages
         self._window, self._check, self._check_reads = settings.in_flight, settings.check_data, settings.check_reads

@@ -19,7 +19,7 @@ def made_by(make: Callable[[], Session]) -> None:
 
 
 def use(session: Session | None) -> None:
-    """Set the session of this process; None: make it anew from the environment when next needed."""
+    """Set the session of this process; None: make it again from the environment when next needed."""
     global _session
     if session is not None and not isinstance(session, Session):
         raise UsageError(f"a {type(session).__name__} is no session: give a Session, or None")

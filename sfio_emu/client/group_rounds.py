@@ -104,15 +104,15 @@ def unpack_items(payload: bytes, count: int) -> list[bytes]:
     at = 0
     for _ in range(count):
         if at + LENGTH.size > len(payload):
-            raise GroupError(f"a round with fewer than {count} items came from the coordinator")
+            raise GroupError(f"a round with fewer than {count} items received from the coordinator")
         (length,) = LENGTH.unpack_from(payload, at)
         at += LENGTH.size
         if at + length > len(payload):
-            raise GroupError("an item longer than its message came from the coordinator")
+            raise GroupError("an item longer than its message received from the coordinator")
         items.append(payload[at : at + length])
         at += length
     if at != len(payload):
-        raise GroupError(f"{len(payload) - at} bytes behind the items came from the coordinator")
+        raise GroupError(f"{len(payload) - at} bytes behind the items received from the coordinator")
     return items
 
 

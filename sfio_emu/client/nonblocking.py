@@ -9,7 +9,7 @@ from itertools import groupby
 
 from sfio_emu.client.access import Access, Job
 from sfio_emu.client.session import Session
-from sfio_emu.client.threads import Done, Worker
+from sfio_emu.client.threads import Completion, Worker
 from sfio_emu.errors import SfioError, UsageError
 from sfio_emu.ports import Direction
 
@@ -21,7 +21,7 @@ class Request:
         """Use `begin`. No `job`: nothing to do, done at once."""
         self.access, self.direction, self.job = access, direction, job
         self._count = count
-        self._done = Done()
+        self._done = Completion()
         self._generation = access.session.generation
         if job is None:
             self._done.happen()
@@ -61,13 +61,13 @@ class Request:
             raise UsageError("the request was begun before this process was forked: wait for it in the parent")
 
 
-def begin(access: Access, direction: Direction, job: Job | None, count: Callable[[Job], int]) -> Request:
+def start(access: Access, direction: Direction, job: Job | None, count: Callable[[Job], int]) -> Request:
     """A request that the session's thread carries out; `count` gives what `wait` returns."""
     request = Request(access, direction, job, count)
     if job is not None:
         with access.session.guard:
             worker = _workers.setdefault(access.session, Worker(_carry))
-        worker.give(request)
+        worker.submit(request)
     return request
 
 
@@ -102,4 +102,4 @@ def wait_all(requests: Iterable[Request]) -> list[int]:
 
 _workers: weakref.WeakKeyDictionary[Session, Worker[Request]] = weakref.WeakKeyDictionary()
 
-__all__ = ["Request", "begin", "wait_all"]
+__all__ = ["Request", "start", "wait_all"]

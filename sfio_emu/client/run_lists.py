@@ -114,7 +114,7 @@ class RunList:
         else:
             wrong = any(count > size for count, size in zip(counts, self.sizes, strict=True))
         if wrong:
-            raise Malformed("more bytes of a run than were asked", fatal=True)
+            raise Malformed("more bytes of a run than were requested", fatal=True)
         return disk_calls, counts
 
     def short(self, counts: Sequence[int] | Integers) -> Iterator[tuple[int, int]]:
@@ -144,7 +144,7 @@ class StridedRuns:
         """As of `RunList`: the bytes of each piece."""
         disk_calls, counts = wire.decode_counts(body, len(self._pieces))
         if any(count > size for count, size in zip(counts, self.sizes, strict=True)):
-            raise Malformed("more bytes of a run than were asked", fatal=True)
+            raise Malformed("more bytes of a run than were requested", fatal=True)
         return disk_calls, counts
 
     def short(self, counts: Sequence[int] | Integers) -> Iterator[tuple[int, int]]:

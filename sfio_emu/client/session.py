@@ -1,5 +1,5 @@
 """A process' side of the striped files: its connections to the listeners, its group, its order of transfers.
-Connections are made when first needed and made anew after a loss; open subfiles are then opened again."""
+Connections are made when first needed and made again after a loss; open subfiles are then opened again."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from dataclasses import dataclass, field
 from functools import wraps
 from typing import Concatenate, ParamSpec, SupportsIndex, TypeVar
 
-from sfio_emu import bodies, keys, wire
-from sfio_emu.bodies import NO_LAYOUT, Opened, OpenFlag, StoredLayout, Welcome
+from sfio_emu import authentication, message_bodies, wire
 from sfio_emu.client.connection import Exchange, Message
 from sfio_emu.client.small_calls import SmallCall
 from sfio_emu.client.threads import Guard
 from sfio_emu.client.transfer import Stage
 from sfio_emu.errors import PeerError, ProtocolError, SfioError, UsageError
+from sfio_emu.message_bodies import NO_LAYOUT, Opened, OpenFlag, StoredLayout, Welcome
 from sfio_emu.names import SubfileName
 from sfio_emu.ports import Connection, Connections, Direction, FreeTurns, ProcessGroup, SoloGroup, Turns
-from sfio_emu.settings import ALL_CALLS, Counters, Settings
+from sfio_emu.settings import ALL_CALLS, Settings, TransferCounters
 from sfio_emu.wire import Kind
 
 MANAGEMENT = Settings(check_data=True)
@@ -81,7 +81,7 @@ class Session:
         self.group: ProcessGroup = group if group is not None else SoloGroup()
         self.turns: Turns = turns if turns is not None else FreeTurns()
         self.settings = settings if settings is not None else Settings()
-        self.counters = Counters()
+        self.counters = TransferCounters()
         self.block_room = Stage()
         self._links: dict[str, Link] = {}
         self._errors = [0] * (len(ALL_CALLS) + 1)
@@ -126,8 +126,10 @@ class Session:
         """Learn what the listener takes; both sides prove that they have the key, where there is one."""
         nonce, key = link.connection.nonce, link.connection.key
         answers: list[Welcome] = []
-        hello = Message(Kind.HELLO, bodies.HELLO.pack(nonce), finish=lambda body: answers.append(Welcome.decode(body)))
-        self.ask({host: [hello]})
+        hello = Message(
+            Kind.HELLO, message_bodies.HELLO.pack(nonce), finish=lambda body: answers.append(Welcome.decode(body))
+        )
+        self.request({host: [hello]})
         welcome = answers[0]
         if not wire.MIN_LIMIT <= welcome.limit_bytes <= wire.MAX_LIMIT:
             raise ProtocolError(host, f"its listener offers messages of {welcome.limit_bytes} bytes")
@@ -136,11 +138,11 @@ class Session:
                 host, "its listener asks for the key of its run: name its file in SFIO_KEY_FILE, or give key="
             )
         if key is not None:
-            if not keys.same(welcome.proof, keys.proof(key, "listener", nonce, welcome.nonce)):
+            if not authentication.same(welcome.proof, authentication.proof(key, "listener", nonce, welcome.nonce)):
                 raise ProtocolError(
                     host, "its listener does not have the key of this run: another run's, or a stranger"
                 )
-            self.ask({host: [Message(Kind.KEY, keys.proof(key, "client", nonce, welcome.nonce))]})
+            self.request({host: [Message(Kind.KEY, authentication.proof(key, "client", nonce, welcome.nonce))]})
         link.limit_bytes, link.machine = welcome.limit_bytes, welcome.machine
         link.block_bytes = wire.block_bytes(welcome.limit_bytes)
 
@@ -160,11 +162,11 @@ class Session:
         """Open a subfile (again); what its listener says of it. `layout` is stored where none is yet."""
         link = self.link(subfile.host)
         answers: list[Opened] = []
-        body = bodies.encode_open(subfile.path, flags, layout)
+        body = message_bodies.encode_open(subfile.path, flags, layout)
         message = Message(
             Kind.OPEN, body, finish=lambda body: answers.append(Opened.decode(body)), path=lambda _: subfile.path
         )
-        self.ask({subfile.host: [message]})
+        self.request({subfile.host: [message]})
         opened = answers[0]
         key = subfile.path, bool(flags & OpenFlag.READ_ONLY)
         if link.handles.setdefault(key, opened.handle) != opened.handle:
@@ -189,11 +191,11 @@ class Session:
             self._close_handle(subfile, link.handles.pop(key))
 
     def _close_handle(self, subfile: SubfileName, handle: int) -> None:
-        message = Message(Kind.CLOSE, bodies.HANDLE.pack(handle), path=lambda _: subfile.path)
-        self.ask({subfile.host: [message]})
+        message = Message(Kind.CLOSE, message_bodies.HANDLE.pack(handle), path=lambda _: subfile.path)
+        self.request({subfile.host: [message]})
 
     @_in_turn
-    def ask(self, messages: Mapping[str, Iterable[Message]]) -> None:
+    def request(self, messages: Mapping[str, Iterable[Message]]) -> None:
         """Management: all hosts at once, no turns; raises the first fault in the order of hosts."""
         for fault in self._exchange({host: iter(items) for host, items in messages.items()}, self.counters, MANAGEMENT):
             raise fault
@@ -204,7 +206,7 @@ class Session:
         messages: Mapping[str, Callable[[], Iterator[Message]]],
         sizes: Mapping[str, int],
         direction: Direction,
-        counters: Counters,
+        counters: TransferCounters,
         settings: Settings,
     ) -> list[PeerError]:
         """Move the data of one call, host by host as the turns have it; what went wrong (the other hosts are served)."""
@@ -212,12 +214,12 @@ class Session:
         for hosts in self.turns.order(list(messages), direction):
             with ExitStack() as turn:
                 for host in hosts:
-                    turn.enter_context(self.turns.take(host, sizes[host], direction))
+                    turn.enter_context(self.turns.acquire(host, sizes[host], direction))
                 faults += self._exchange({host: messages[host]() for host in hosts}, counters, settings)
         return faults
 
     def _exchange(
-        self, messages: Mapping[str, Iterator[Message]], counters: Counters, settings: Settings
+        self, messages: Mapping[str, Iterator[Message]], counters: TransferCounters, settings: Settings
     ) -> list[PeerError]:
         """Send the messages of all hosts at once and take their answers; what went wrong, in the order of hosts."""
         return self.converse({
@@ -266,7 +268,7 @@ class Session:
         for host in self.connections.hosts:
             try:
                 self.link(host)
-                self.ask({host: [Message(Kind.ERRORS, finish=self._add_errors)]})
+                self.request({host: [Message(Kind.ERRORS, finish=self._add_errors)]})
             except PeerError as fault:
                 faults.append(fault)
         if faults:
@@ -277,7 +279,8 @@ class Session:
 
     def _add_errors(self, body: memoryview) -> None:
         self._errors = [
-            sum(counts) for counts in zip(self._errors, bodies.unpack(bodies.ERRORS_ANSWER, body), strict=True)
+            sum(counts)
+            for counts in zip(self._errors, message_bodies.unpack(message_bodies.ERRORS_ANSWER, body), strict=True)
         ]
 
     def agree(self, what: str, same: Sequence[object], fault: SfioError | None) -> None:

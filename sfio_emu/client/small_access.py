@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
-from sfio_emu import bodies, wire
+from sfio_emu import message_bodies, wire
 from sfio_emu.client.session import Link, Session
-from sfio_emu.client.sizes import NO_END, WrittenSizes
+from sfio_emu.client.size_check import NO_END, WrittenSizes
 from sfio_emu.client.small_calls import (
     MAX_SMALL_BYTES,
     OVERHEAD_BYTES,
-    Part,
+    BlockPart,
     SmallCall,
     gathered,
     scatter,
@@ -21,7 +21,7 @@ from sfio_emu.layout.piece import Bytes
 from sfio_emu.layout.striping import MAX_OFFSET, Layout
 from sfio_emu.names import SubfileName
 from sfio_emu.ports import FreeTurns
-from sfio_emu.settings import Counters, Settings
+from sfio_emu.settings import Settings, TransferCounters
 from sfio_emu.wire import Kind, Malformed
 
 
@@ -33,16 +33,16 @@ class OpenSubfiles(Protocol):
     session: Session
     settings: Settings
     read_only: bool
-    counters: Counters
+    counters: TransferCounters
     hosts: dict[str, list[int]]
 
 
-class Reached(NamedTuple):
+class HostParts(NamedTuple):
     """A host that is connected, the handles of its subfiles that have a part, and the parts."""
 
     link: Link
     handles: Sequence[int]
-    parts: Sequence[Part]
+    parts: Sequence[BlockPart]
 
     @property
     def runs(self) -> bytes:
@@ -62,9 +62,9 @@ def is_small(access: OpenSubfiles, offset: int, size: int) -> bool:
     )
 
 
-def reached(access: OpenSubfiles, parts: Sequence[Part], size: int) -> dict[str, Reached] | None:
+def host_parts(access: OpenSubfiles, parts: Sequence[BlockPart], size: int) -> dict[str, HostParts] | None:
     """The hosts of the parts in their order; None where one of them must be connected, or a subfile opened, first."""
-    found: dict[str, Reached] = {}
+    found: dict[str, HostParts] = {}
     for host, numbers in _by_host(access, parts).items():
         link = access.session.live(host)
         if link is None or size + OVERHEAD_BYTES + wire.RUN_BYTES * len(numbers) > link.limit_bytes:
@@ -73,25 +73,25 @@ def reached(access: OpenSubfiles, parts: Sequence[Part], size: int) -> dict[str,
         known = [handle for handle in handles if handle is not None]
         if len(known) < len(handles):
             return None
-        found[host] = Reached(link, known, numbers)
+        found[host] = HostParts(link, known, numbers)
     return found
 
 
-def _by_host(access: OpenSubfiles, parts: Sequence[Part]) -> Mapping[str, Sequence[Part]]:
+def _by_host(access: OpenSubfiles, parts: Sequence[BlockPart]) -> Mapping[str, Sequence[BlockPart]]:
     if len(parts) == 1:
         return {access.subfiles[parts[0].subfile].host: parts}
-    by_host: dict[str, list[Part]] = {host: [] for host in access.hosts}
+    by_host: dict[str, list[BlockPart]] = {host: [] for host in access.hosts}
     for part in parts:
         by_host[access.subfiles[part.subfile].host].append(part)
     return {host: some for host, some in by_host.items() if some}
 
 
-def write_small(access: OpenSubfiles, memory: Bytes, offset: int, hosts: Mapping[str, Reached]) -> WrittenSizes:
+def write_small(access: OpenSubfiles, memory: Bytes, offset: int, hosts: Mapping[str, HostParts]) -> WrittenSizes:
     """Write a block to the hosts that hold its parts, all at once; what they said of the sizes of its subfiles.
 
     Raises the first fault in the order of hosts when all hosts are served.
     """
-    sizes, counters = WrittenSizes(), Counters()
+    sizes, counters = WrittenSizes(), TransferCounters()
     calls: dict[str, SmallCall] = {}
     for host, (link, handles, parts) in hosts.items():
         data = [gathered(access.layout, part, memory, offset) for part in parts]
@@ -105,24 +105,24 @@ def write_small(access: OpenSubfiles, memory: Bytes, offset: int, hosts: Mapping
 
 
 def _note_written(
-    parts: Sequence[Part], sizes: WrittenSizes, counters: Counters
+    parts: Sequence[BlockPart], sizes: WrittenSizes, counters: TransferCounters
 ) -> Callable[[memoryview, memoryview], None]:
     def finish(body: memoryview, data: memoryview) -> None:
-        written = bodies.decode_written(body, len(parts))
+        written = message_bodies.decode_written(body, len(parts))
         counters.disk_calls += written.disk_calls
         counters.bytes_written += written.written_bytes
         sizes.note_answer([part.subfile for part in parts], written)
-        sizes.note_reached((part.subfile, part.high) for part in parts)
+        sizes.record_end((part.subfile, part.high) for part in parts)
 
     return finish
 
 
-def read_small(access: OpenSubfiles, memory: Bytes, offset: int, hosts: Mapping[str, Reached]) -> int:
+def read_small(access: OpenSubfiles, memory: Bytes, offset: int, hosts: Mapping[str, HostParts]) -> int:
     """Read a block from the hosts that hold its parts; where the first byte of the file lies that is missing (`NO_END`: none).
 
     Raises the first fault in the order of hosts when all hosts are served.
     """
-    counters, end = Counters(), [NO_END]
+    counters, end = TransferCounters(), [NO_END]
     calls: dict[str, SmallCall] = {}
     for host, (link, handles, parts) in hosts.items():
         runs = hosts[host].runs
@@ -136,7 +136,7 @@ def read_small(access: OpenSubfiles, memory: Bytes, offset: int, hosts: Mapping[
 
 
 def _note_read(
-    layout: Layout, parts: Sequence[Part], memory: Bytes, offset: int, notes: tuple[Counters, list[int]]
+    layout: Layout, parts: Sequence[BlockPart], memory: Bytes, offset: int, notes: tuple[TransferCounters, list[int]]
 ) -> Callable[[memoryview, memoryview], None]:
     counters, end = notes
 
@@ -145,7 +145,7 @@ def _note_read(
         if sum(counts) != len(data):
             raise Malformed(f"{len(data)} bytes of data where {sum(counts)} are announced", fatal=True)
         if any(count > part.size for count, part in zip(counts, parts, strict=True)):
-            raise Malformed("more bytes of a run than were asked", fatal=True)
+            raise Malformed("more bytes of a run than were requested", fatal=True)
         counters.disk_calls += disk_calls
         counters.bytes_read += len(data)
         place = 0
@@ -158,7 +158,7 @@ def _note_read(
     return finish
 
 
-def _paths(access: OpenSubfiles, handles: Sequence[int], parts: Sequence[Part]) -> Callable[[int], str]:
+def _paths(access: OpenSubfiles, handles: Sequence[int], parts: Sequence[BlockPart]) -> Callable[[int], str]:
     def path(handle: int) -> str:
         for known, part in zip(handles, parts, strict=True):
             if known == handle:
@@ -169,7 +169,7 @@ def _paths(access: OpenSubfiles, handles: Sequence[int], parts: Sequence[Part]) 
 
 
 def _carry(
-    access: OpenSubfiles, calls: Mapping[str, SmallCall], hosts: Mapping[str, Reached], counters: Counters
+    access: OpenSubfiles, calls: Mapping[str, SmallCall], hosts: Mapping[str, HostParts], counters: TransferCounters
 ) -> None:
     unit = access.layout.stripe_unit
     try:
@@ -187,4 +187,4 @@ def _carry(
         access.session.counters.add(counters)
 
 
-__all__ = ["NO_END", "is_small", "reached", "read_small", "write_small"]
+__all__ = ["NO_END", "host_parts", "is_small", "read_small", "write_small"]

@@ -17,7 +17,7 @@ from sfio_emu.client.connection import check_sequence, failure_of, refusal_of
 from sfio_emu.errors import PeerError, ProtocolError
 from sfio_emu.layout.piece import Bytes, StripedPiece
 from sfio_emu.layout.striping import Layout
-from sfio_emu.settings import Counters
+from sfio_emu.settings import TransferCounters
 from sfio_emu.wire import Kind, Malformed
 
 MAX_SMALL_BYTES = 16 << 10
@@ -26,7 +26,7 @@ OVERHEAD_BYTES = 256  # what a message and its answer hold beside data and runs,
 NOTHING = memoryview(b"")
 
 
-class Part(NamedTuple):
+class BlockPart(NamedTuple):
     """Bytes [low, high) of a subfile, those of a block; `place`: where they begin in memory, None where they are scattered over it."""
 
     subfile: int
@@ -39,28 +39,28 @@ class Part(NamedTuple):
         return self.high - self.low
 
 
-def parts_of_block(layout: Layout, offset: int, size: int) -> list[Part]:
+def block_parts(layout: Layout, offset: int, size: int) -> list[BlockPart]:
     """The parts of `size` bytes at `offset` of the file that lie in the first bytes of memory, in the order of the subfiles."""
     unit, count = layout.stripe_unit, layout.subfiles
     first, inside = divmod(offset, unit)
     if inside + size <= unit:  # the usual case: within one stripe unit
         rounds, subfile = divmod(first, count)
         low = rounds * unit + inside
-        return [Part(subfile, low, low + size, 0)]
+        return [BlockPart(subfile, low, low + size, 0)]
     if count == 1:
-        return [Part(0, offset, offset + size, 0)]
+        return [BlockPart(0, offset, offset + size, 0)]
     last = (offset + size - 1) // unit
     touched = range(count) if last - first >= count else sorted({number % count for number in range(first, last + 1)})
     parts = []
     for subfile in touched:
         low, high = layout.share(offset, subfile), layout.share(offset + size, subfile)
         whole = (high - 1) // unit == low // unit
-        parts.append(Part(subfile, low, high, layout.logical_offset(subfile, low) - offset if whole else None))
+        parts.append(BlockPart(subfile, low, high, layout.logical_offset(subfile, low) - offset if whole else None))
     return parts
 
 
-def gathered(layout: Layout, part: Part, memory: Bytes, offset: int) -> bytes | memoryview:
-    """The data of a part of a block at `offset` that lies at the beginning of `memory`."""
+def gathered(layout: Layout, part: BlockPart, memory: Bytes, offset: int) -> bytes | memoryview:
+    """The data of a part of a block at `offset` that is at the beginning of `memory`."""
     if part.place is not None:
         return memory.data[part.place : part.place + part.size]
     stream = np.empty(part.size, dtype=np.uint8)
@@ -68,7 +68,7 @@ def gathered(layout: Layout, part: Part, memory: Bytes, offset: int) -> bytes | 
     return stream.data
 
 
-def scatter(layout: Layout, part: Part, memory: Bytes, offset: int, data: memoryview) -> None:
+def scatter(layout: Layout, part: BlockPart, memory: Bytes, offset: int, data: memoryview) -> None:
     """Put the first `len(data)` bytes of a part of a block in their places."""
     if part.place is not None:
         memory.data[part.place : part.place + len(data)] = data
@@ -88,7 +88,7 @@ def write_message(sequence: int, runs: bytes, data: Sequence[bytes | memoryview]
 
 
 class SmallCall:
-    """One message to the listener of `host` and its answer, which needs no more than `room_bytes` where it is what was asked for.
+    """One message to the listener of `host` and its answer, which needs no more than `room_bytes` where it is what was requested.
 
     A `Conversation`. `finish(body, data)` is given the answer; an answer that says "failed" is kept in `failure`.
     """
@@ -97,7 +97,7 @@ class SmallCall:
 
     def __init__(
         self, host: str, sequence: int, message: bytes, room_bytes: int,
-        finish: Callable[[memoryview, memoryview], None], counters: Counters,
+        finish: Callable[[memoryview, memoryview], None], counters: TransferCounters,
     ) -> None:  # fmt: skip
         self._host, self._sequence, self._finish, self._counters = host, sequence, finish, counters
         self._outgoing = [memoryview(message)]
@@ -178,5 +178,12 @@ class SmallCall:
 
 
 __all__ = [
-    "MAX_SMALL_BYTES", "OVERHEAD_BYTES", "Part", "SmallCall", "gathered", "parts_of_block", "scatter", "write_message",
+    "MAX_SMALL_BYTES",
+    "OVERHEAD_BYTES",
+    "BlockPart",
+    "SmallCall",
+    "block_parts",
+    "gathered",
+    "scatter",
+    "write_message",
 ]  # fmt: skip

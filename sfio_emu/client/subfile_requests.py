@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from sfio_emu import bodies
-from sfio_emu.bodies import Entry, Stat, StoredLayout
+from sfio_emu import message_bodies
 from sfio_emu.client.connection import Message
 from sfio_emu.client.session import Session
+from sfio_emu.message_bodies import Entry, Stat, StoredLayout
 from sfio_emu.names import SubfileName
 from sfio_emu.wire import Kind
 
@@ -24,18 +24,18 @@ def stat_subfile(session: Session, subfile: SubfileName) -> Stat:
         session,
         subfile,
         Kind.STAT,
-        bodies.encode_path(subfile.path),
+        message_bodies.encode_path(subfile.path),
         finish=lambda body: found.append(Stat.decode(body)),
     )
     return found[0]
 
 
 def list_folder(session: Session, host: str, path: str) -> Iterator[Entry]:
-    """The names of a folder ("" is the root) of a listener, in their order, asked for page by page."""
+    """The names of a folder ("" is the root) of a listener, in their order, requested page by page."""
     after, more = "", True
     while more:
         pages: list[tuple[list[Entry], bool]] = []
-        body = bodies.encode_pair(b"", after, path)
+        body = message_bodies.encode_pair(b"", after, path)
         folder = SubfileName(host=host, path=path)
         _ask(session, folder, Kind.LIST, body, finish=_keep(pages))
         [(entries, more)] = pages
@@ -45,7 +45,7 @@ def list_folder(session: Session, host: str, path: str) -> Iterator[Entry]:
 
 
 def _keep(pages: list[tuple[list[Entry], bool]]) -> Callable[[memoryview], None]:
-    return lambda body: pages.append(bodies.decode_entries(body))
+    return lambda body: pages.append(message_bodies.decode_entries(body))
 
 
 def rename_subfile(session: Session, subfile: SubfileName, path: str, *, replace: bool = False) -> None:
@@ -53,20 +53,20 @@ def rename_subfile(session: Session, subfile: SubfileName, path: str, *, replace
 
     Its missing folders are made. Who has the file open goes on with it under its new name.
     """
-    _ask(session, subfile, Kind.RENAME, bodies.encode_pair(bytes([replace]), subfile.path, path))
+    _ask(session, subfile, Kind.RENAME, message_bodies.encode_pair(bytes([replace]), subfile.path, path))
 
 
 def store_layout(session: Session, subfile: SubfileName, layout: StoredLayout) -> None:
     """Store a layout with an open subfile, in the place of what was stored."""
     handle = session.handle(subfile)
-    body = bodies.LAYOUT.pack(handle, layout.stripe_unit, layout.index, layout.subfiles)
+    body = message_bodies.LAYOUT.pack(handle, layout.stripe_unit, layout.index, layout.subfiles)
     _ask(session, subfile, Kind.LAYOUT, body)
 
 
 def unmake_subfile(session: Session, subfile: SubfileName, *, read_only: bool) -> None:
     """Delete an open subfile that its opening made, with the folders made for it, as far as all are empty still."""
     handle = session.handle(subfile, read_only=read_only)
-    _ask(session, subfile, Kind.UNMAKE, bodies.HANDLE.pack(handle))
+    _ask(session, subfile, Kind.UNMAKE, message_bodies.HANDLE.pack(handle))
 
 
 def sync_subfiles(session: Session, subfiles: Sequence[SubfileName]) -> None:
@@ -76,17 +76,21 @@ def sync_subfiles(session: Session, subfiles: Sequence[SubfileName]) -> None:
         handles = {session.handle(subfile): subfile.path for subfile in subfiles if subfile.host == host}
         numbers = list(handles)
         messages[host] = [
-            Message(Kind.SYNC, bodies.encode_handles(numbers[first : first + SYNCED_AT_ONCE]), path=handles.__getitem__)
+            Message(
+                Kind.SYNC,
+                message_bodies.encode_handles(numbers[first : first + SYNCED_AT_ONCE]),
+                path=handles.__getitem__,
+            )
             for first in range(0, len(numbers), SYNCED_AT_ONCE)
         ]
-    session.ask(messages)
+    session.request(messages)
 
 
 def _ask(
     session: Session, subfile: SubfileName, kind: Kind, body: bytes, finish: Callable[[memoryview], None] | None = None
 ) -> None:
     session.link(subfile.host)
-    session.ask({subfile.host: [Message(kind, body, finish=finish, path=lambda _: subfile.path)]})
+    session.request({subfile.host: [Message(kind, body, finish=finish, path=lambda _: subfile.path)]})
 
 
 __all__ = ["list_folder", "rename_subfile", "stat_subfile", "store_layout", "sync_subfiles", "unmake_subfile"]

@@ -25,7 +25,7 @@ class Guard:
     def __init__(self, forked: Callable[[], None]) -> None:
         self._lock = threading.RLock()
         self._forked = weakref.WeakMethod(forked)
-        _kept.add(self)
+        _retained.add(self)
 
     def __enter__(self) -> None:
         self._lock.acquire()
@@ -33,15 +33,15 @@ class Guard:
     def __exit__(self, *_: object) -> None:
         self._lock.release()
 
-    def begin_child(self) -> None:
-        """Start anew: a thread that held the lock does not exist here."""
+    def reset_after_fork(self) -> None:
+        """Start again: a thread that held the lock does not exist here."""
         self._lock = threading.RLock()
         forked = self._forked()
         if forked is not None:
             forked()
 
 
-class Done:
+class Completion:
     """Something that happens once, for which others wait."""
 
     def __init__(self) -> None:
@@ -68,9 +68,9 @@ class Worker(Generic[Job]):
         self._jobs: deque[Job] = deque()
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
-        _kept.add(self)
+        _retained.add(self)
 
-    def give(self, job: Job) -> None:
+    def submit(self, job: Job) -> None:
         """Have a job done behind those given before."""
         with self._changed:
             self._jobs.append(job)
@@ -90,7 +90,7 @@ class Worker(Generic[Job]):
                 self._jobs.clear()
             self._act(jobs)
 
-    def begin_child(self) -> None:
+    def reset_after_fork(self) -> None:
         """In a child of fork: forget the parent's thread and what it was given."""
         self._jobs = deque()
         self._changed = threading.Condition()
@@ -98,11 +98,11 @@ class Worker(Generic[Job]):
 
 
 def _begin_child() -> None:
-    for kept in list(_kept):
-        kept.begin_child()
+    for retained in list(_retained):
+        retained.reset_after_fork()
 
 
-_kept: weakref.WeakSet[Guard | Worker[Any]] = weakref.WeakSet()
+_retained: weakref.WeakSet[Guard | Worker[Any]] = weakref.WeakSet()
 os.register_at_fork(after_in_child=_begin_child)
 
-__all__ = ["Done", "Guard", "Worker"]
+__all__ = ["Completion", "Guard", "Worker"]

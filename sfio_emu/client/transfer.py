@@ -8,15 +8,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sfio_emu import bodies, wire
+from sfio_emu import message_bodies, wire
 from sfio_emu.client.connection import Message, Slice
 from sfio_emu.client.run_lists import Runs, runs_of
-from sfio_emu.client.sizes import NO_END, WrittenSizes
+from sfio_emu.client.size_check import NO_END, WrittenSizes
 from sfio_emu.errors import SfioError
 from sfio_emu.layout.block_stage import BlockStage
 from sfio_emu.layout.piece import VECTOR_BYTES, Bytes, Piece
 from sfio_emu.layout.requests import Integers, Prepared
-from sfio_emu.settings import Counters, Settings
+from sfio_emu.settings import Settings, TransferCounters
 
 OVERHEAD_BYTES = 64
 CONTIGUOUS_FACTOR = 8  # a run alone in its message may be so much longer than others: the listener does not hold it
@@ -31,7 +31,7 @@ class Call(NamedTuple):
 
     memory: Bytes
     settings: Settings
-    counters: Counters
+    counters: TransferCounters
     block: BlockStage | None = None
     sizes: WrittenSizes | None = None
 
@@ -103,14 +103,14 @@ def pack(
                 if not message and rest.single_run and rest.size > room and longest_run > left:
                     count = rest.fitting(longest_run)
                 if count:
-                    message.append(rest if count == rest.size else rest.part(0, count))
+                    message.append(rest if count == rest.size else rest.slice(0, count))
                     left -= message[-1].cost_bytes
                 if count < rest.size or left <= 0 or not combine:
                     yield message
                     message, left = [], room
                 if count == rest.size:
                     break
-                rest = rest.part(count, rest.size)
+                rest = rest.slice(count, rest.size)
     if message:
         yield message
 
@@ -124,12 +124,12 @@ def packed_for(pieces: Iterable[Piece], limit_bytes: int, settings: Settings) ->
 def _single_runs(piece: Piece) -> Iterator[Piece]:
     place = 0
     for size in piece.runs()[1]:
-        yield piece.part(place, place + size)
+        yield piece.slice(place, place + size)
         place += size
 
 
 class Stage:
-    """Memory for gathering and scattering the messages of one conversation, made when first needed, used anew."""
+    """Memory for gathering and scattering the messages of one conversation, made when first needed, used again."""
 
     def __init__(self) -> None:
         self._memory = np.empty(0, dtype=np.uint8)
@@ -152,7 +152,7 @@ class HostTransfer(NamedTuple):
     memory: Bytes
     handles: Mapping[int, int]
     stage: Stage
-    counters: Counters
+    counters: TransferCounters
     merge: bool
     checked: bool
     path: Callable[[int], str]
@@ -176,13 +176,13 @@ class HostTransfer(NamedTuple):
 
         def finish(body: memoryview) -> None:
             subfiles = list(dict.fromkeys([piece.subfile for piece in pieces] + [subfile for subfile, _ in ensured]))
-            written = bodies.decode_written(body, len(subfiles))
+            written = message_bodies.decode_written(body, len(subfiles))
             self.counters.disk_calls += written.disk_calls
             self.counters.bytes_written += written.written_bytes
             if sizes is not None:
                 sizes.note_answer(subfiles, written)
-                sizes.note_reached((piece.subfile, piece.bounds[1]) for piece in pieces)
-                sizes.note_reached(ensured)
+                sizes.record_end((piece.subfile, piece.bounds[1]) for piece in pieces)
+                sizes.record_end(ensured)
 
         return Message(
             runs.writes, runs.encode(self.handles, ensured), data=(lambda: self._gathered(pieces, runs)) if pieces else None,
@@ -226,7 +226,7 @@ class HostTransfer(NamedTuple):
         if self.block is not None:
             least_bytes = BLOCK_VECTOR_BYTES
         if any(piece.fragment_bytes < least_bytes for piece in pieces):
-            self.counters.copies[pieces[0].way] += 1
+            self.counters.copies[pieces[0].copy_method] += 1
             return []
         self.counters.copies["vectors"] += 1
         return [view for piece in pieces for view in piece.vectors(self.memory)]
@@ -249,10 +249,10 @@ class HostTransfer(NamedTuple):
                 yield [stream.data]
 
     def _scattered(self, pieces: Sequence[Piece], runs: Runs, counts: Sequence[int] | Integers) -> Iterator[Slice]:
-        """Places for the data of a READ, slice by slice; each is full when the next is asked for."""
-        size, wanted = int(np.sum(counts)), runs.total_bytes
-        if size < wanted:
-            self.counters.copies[pieces[0].way] += 1
+        """Places for the data of a READ, slice by slice; each is full when the next is requested."""
+        size, required = int(np.sum(counts)), runs.total_bytes
+        if size < required:
+            self.counters.copies[pieces[0].copy_method] += 1
             stream = np.empty(size, dtype=np.uint8)
             yield [stream.data]
             _scatter_present(pieces, self.memory, stream, [int(n) for n in runs.sizes], [int(n) for n in counts])
@@ -299,7 +299,7 @@ def slices(pieces: Sequence[Piece], size: int) -> Iterator[tuple[Sequence[Piece]
         while start < piece.size:
             count = piece.grain(min(room, piece.size - start))
             if count:
-                parts.append(piece if count == piece.size else piece.part(start, start + count))
+                parts.append(piece if count == piece.size else piece.slice(start, start + count))
                 start, room = start + count, room - count
             if not (count and room):
                 yield parts, SLICE_BYTES - room
@@ -325,7 +325,7 @@ def _scatter_present(
         for first, there, count in present:
             start, end = max(first, place), min(first + count, place + piece.size)
             if start < end:
-                piece.part(start - place, end - place).scatter(
+                piece.slice(start - place, end - place).scatter(
                     memory, stream[there + start - first : there + end - first]
                 )
         place += piece.size

@@ -43,7 +43,7 @@ class BlockStage:
         self._slots = room[: room_bytes(count)].reshape(2, count, self._window)
         self._views = [[row.data for row in slot] for slot in self._slots]
         self._turn = [min(self._first) // self._window - 1] * count
-        self._held = list(self._turn)
+        self._in_use = list(self._turn)
         self._arrived: list[list[tuple[int, int, int] | None]] = [[None] * count, [None] * count]
         self._done = [-1 if low < high else EVER for low, high in zip(self._first, self._last, strict=True)]
         self._compiled = size >= COMPILED_FROM_BYTES or "numba" in sys.modules
@@ -56,10 +56,10 @@ class BlockStage:
             self._bounds = np.array([self._first, self._last], dtype=np.int64)
 
     def parted(self, subfile: int, low: int, high: int) -> Iterator[tuple[memoryview]]:
-        """Bytes [low, high) of a subfile, window by window; each is valid until the next is asked for."""
+        """Bytes [low, high) of a subfile, window by window; each is valid until the next is requested."""
         while low < high:
             number = low // self._window
-            if self._held[subfile] < number:
+            if self._in_use[subfile] < number:
                 self._part(number, subfile)
             self._turn[subfile] = number
             start = number * self._window
@@ -69,14 +69,14 @@ class BlockStage:
 
     def _part(self, number: int, subfile: int) -> None:
         """Fill the stages of all subfiles whose next window this is and who have left the one before the last."""
-        turn, held = self._turn, self._held
-        chosen = [s for s in range(len(turn)) if s == subfile or (turn[s] == number - 1 and held[s] < number)]
+        turn, in_use = self._turn, self._in_use
+        chosen = [s for s in range(len(turn)) if s == subfile or (turn[s] == number - 1 and in_use[s] < number)]
         for s in chosen:
-            held[s] = number
+            in_use[s] = number
         self._copy(number, chosen, self._first, self._last, gather=True)
 
     def joined(self, subfile: int, low: int, high: int) -> Iterator[tuple[memoryview]]:
-        """Places for bytes [low, high) of a subfile, window by window; each is full when the next is asked for."""
+        """Places for bytes [low, high) of a subfile, window by window; each is full when the next is requested."""
         while low < high:
             number = low // self._window
             start = number * self._window

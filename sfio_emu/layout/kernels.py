@@ -18,7 +18,7 @@ Bytes = npt.NDArray[np.uint8]
 
 
 def _compiled(function: Callable[..., Any]) -> Any:
-    """Compiled without the interpreter's lock, and kept; anew in every process where no cache directory can be written."""
+    """Compiled without the interpreter's lock, and kept; again in every process where no cache directory can be written."""
     try:
         return njit(cache=True, nogil=True)(function)
     except RuntimeError:  # numba's "no locator available"

@@ -30,7 +30,7 @@ class Piece(Protocol):
     @property
     def fragment_bytes(self) -> float: ...
     @property
-    def way(self) -> str: ...
+    def copy_method(self) -> str: ...
     @property
     def single_run(self) -> bool: ...
     @property
@@ -70,7 +70,7 @@ class Piece(Protocol):
         """The most of its bytes, up to `count`, after which it is cut at no cost; may be 0."""
         ...
 
-    def part(self, start: int, end: int) -> Piece: ...
+    def slice(self, start: int, end: int) -> Piece: ...
     def vectors(self, memory: Bytes) -> list[memoryview]: ...
     def gather(self, memory: Bytes, stream: Bytes) -> None: ...
     def scatter(self, memory: Bytes, stream: Bytes) -> None: ...
@@ -79,7 +79,7 @@ class Piece(Protocol):
 class StripedPiece:
     """Bytes [low, high) of a subfile whose place in memory is their place in the file plus `shift`."""
 
-    way = "strided"
+    copy_method = "strided"
     single_run = True
     run_count = 1
     alike = False
@@ -128,7 +128,7 @@ class StripedPiece:
     def grain(self, count: int) -> int:
         return count
 
-    def part(self, start: int, end: int) -> StripedPiece:
+    def slice(self, start: int, end: int) -> StripedPiece:
         return StripedPiece(self._layout, self.subfile, self._low + start, self._low + end, self._shift)
 
     def _place(self, local: int) -> int:
@@ -187,7 +187,7 @@ class ListedPiece:
     places have one entry more, the end. Places need not begin at 0.
     """
 
-    way = "listed"
+    copy_method = "listed"
     alike = False
 
     def __init__(
@@ -243,7 +243,7 @@ class ListedPiece:
     def grain(self, count: int) -> int:
         return count
 
-    def part(self, start: int, end: int) -> ListedPiece:
+    def slice(self, start: int, end: int) -> ListedPiece:
         start, end = start + int(self._place[0]), end + int(self._place[0])
         runs = _cut(self._run_offset, self._run_place, start, end)
         fragments = _cut(self._source, self._place, start, end)

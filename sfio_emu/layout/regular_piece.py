@@ -19,7 +19,7 @@ MAX_PERIOD = 256
 class RegularPiece:
     """`count` runs of `run_bytes`: where the first begins and how far apart they are (bytes), ``at`` in the subfile, ``source`` in memory."""
 
-    way = "strided"
+    copy_method = "strided"
     alike = True
 
     def __init__(
@@ -71,10 +71,10 @@ class RegularPiece:
     def grain(self, count: int) -> int:
         return count // self._run_bytes * self._run_bytes if self._run_bytes <= PAGE_BYTES else count
 
-    def part(self, start: int, end: int) -> Piece:
+    def slice(self, start: int, end: int) -> Piece:
         first, inside = divmod(start, self._run_bytes)
         if inside or end % self._run_bytes:
-            return self.listed().part(start, end)
+            return self.listed().slice(start, end)
         return RegularPiece(
             self.subfile, self._run_bytes, end // self._run_bytes - first,
             at=(self._low + first * self._step, self._step),

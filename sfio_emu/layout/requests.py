@@ -248,7 +248,7 @@ def _without_overlaps(requests: Requests, *, writing: bool) -> tuple[Requests, t
     order = sorted(range(len(offsets)), key=offsets.__getitem__)
     bounds = sorted({*offsets, *ends})
     active: list[int] = []
-    kept: list[tuple[int, int, int]] = []
+    retained: list[tuple[int, int, int]] = []
     copies: list[tuple[int, int, int]] = []
     arrived = 0
     for start, end in pairwise(bounds):
@@ -261,11 +261,11 @@ def _without_overlaps(requests: Requests, *, writing: bool) -> tuple[Requests, t
             continue
         owner = -active[0]
         source = memory[owner] + start - offsets[owner]
-        kept.append((start, source, end - start))
+        retained.append((start, source, end - start))
         if not writing:
             for block in {-item for item in active if ends[-item] > start} - {owner}:
                 copies.append((source, memory[block] + start - offsets[block], end - start))
-    columns = np.array(kept, dtype=np.int64).T
+    columns = np.array(retained, dtype=np.int64).T
     return Requests(offsets=columns[0].copy(), memory=columns[1].copy(), sizes=columns[2].copy()), tuple(copies)
 
 

@@ -23,7 +23,7 @@ class Fragment:
 
 @dataclass(frozen=True, kw_only=True)
 class Layout:
-    """How a file lies on `subfiles` subfiles in units of `stripe_unit` bytes.
+    """How a file is on `subfiles` subfiles in units of `stripe_unit` bytes.
 
     >>> layout = Layout(stripe_unit=5, subfiles=2)
     >>> layout.subfile_sizes(35), layout.logical_size([20, 15])

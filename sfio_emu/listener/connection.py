@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from sfio_emu import bodies, keys, wire
+from sfio_emu import authentication, message_bodies, wire
 from sfio_emu.listener.operations import Operations, Rejections
 from sfio_emu.listener.pool import BufferPool
 from sfio_emu.listener.ports import Answer, CallFailed, FileSync, Subfiles, failed
@@ -19,7 +19,7 @@ class Identity:
     """What a listener says of itself to a client: the machine it runs on, the key it asks for (None: no key), a nonce that
     is used once."""
 
-    nonce: bytes = bytes(bodies.NONCE_BYTES)
+    nonce: bytes = bytes(message_bodies.NONCE_BYTES)
     machine: bytes = bytes(16)
     key: bytes | None = None
 
@@ -158,23 +158,23 @@ class ServerConnection:
         return self._operations.execute(request)
 
     def _welcome(self, body: memoryview) -> Answer:
-        (nonce,) = bodies.unpack(bodies.HELLO, body)
+        (nonce,) = message_bodies.unpack(message_bodies.HELLO, body)
         assert isinstance(nonce, bytes)
         identity, self._client_nonce = self._identity, nonce
         key = identity.key
-        welcome = bodies.Welcome(
+        welcome = message_bodies.Welcome(
             limit_bytes=self._pool.buffer_bytes, wants_key=key is not None, nonce=identity.nonce, machine=identity.machine,
-            proof=keys.NO_PROOF if key is None else keys.proof(key, "listener", nonce, identity.nonce),
+            proof=authentication.NO_PROOF if key is None else authentication.proof(key, "listener", nonce, identity.nonce),
         )  # fmt: skip
         return Answer(body=welcome.encode())
 
     def _take_proof(self, body: memoryview) -> Answer:
-        (proof,) = bodies.unpack(bodies.KEY, body)
+        (proof,) = message_bodies.unpack(message_bodies.KEY, body)
         assert isinstance(proof, bytes)
         key, nonce = self._identity.key, self._client_nonce
         if key is None or nonce is None:
-            raise Malformed("a key that was not asked for", fatal=True)
-        if not keys.same(proof, keys.proof(key, "client", nonce, self._identity.nonce)):
+            raise Malformed("a key that was not requested", fatal=True)
+        if not authentication.same(proof, authentication.proof(key, "client", nonce, self._identity.nonce)):
             raise Malformed("another key than that of this listener's run", fatal=True)
         self._trusted = True
         return Answer()

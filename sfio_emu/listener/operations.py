@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from sfio_emu import bodies
-from sfio_emu.bodies import OpenFlag, StoredLayout
-from sfio_emu.listener.moves import Moves
+from sfio_emu import message_bodies
 from sfio_emu.listener.pool import BufferPool
 from sfio_emu.listener.ports import Answer, CallFailed, FileSync, Subfiles, failed
 from sfio_emu.listener.reader import Request
+from sfio_emu.listener.subfile_io import Moves
+from sfio_emu.message_bodies import OpenFlag, StoredLayout
 from sfio_emu.wire import WRITES, Kind, Malformed
 
 MAX_HANDLES = 4096
@@ -23,7 +23,7 @@ class Rejections:
         self.count = 0
 
     def take(self) -> int:
-        """The number so far; counting begins anew."""
+        """The number so far; counting begins again."""
         count, self.count = self.count, 0
         return count
 
@@ -81,7 +81,7 @@ class Operations:
     # --- names and open files --------------------------------------------------------------------------------------
 
     def _open(self, request: Request) -> Answer:
-        path, flags, layout = bodies.decode_open(request.body)
+        path, flags, layout = message_bodies.decode_open(request.body)
         if len(self._files) >= MAX_HANDLES:
             raise Malformed(f"more than {MAX_HANDLES} subfiles open at once", fatal=False)
         file, created = self._subfiles.open(path, flags)
@@ -95,64 +95,64 @@ class Operations:
             raise
         handle, self._next_handle = self._next_handle, self._next_handle % 0xFFFFFFFF + 1
         self._files[handle] = file
-        opened = bodies.Opened(
+        opened = message_bodies.Opened(
             handle=handle, created=created, size=found.size, device=found.device, inode=found.inode, layout=found.layout
         )
         return Answer(body=opened.encode())
 
     def _close(self, request: Request) -> Answer:
-        (handle,) = bodies.unpack(bodies.HANDLE, request.body)
+        (handle,) = message_bodies.unpack(message_bodies.HANDLE, request.body)
         file = self._file(handle)
         del self._files[handle]
         self._subfiles.close(file)
         return Answer()
 
     def _unmake(self, request: Request) -> Answer:
-        (handle,) = bodies.unpack(bodies.HANDLE, request.body)
+        (handle,) = message_bodies.unpack(message_bodies.HANDLE, request.body)
         self._subfiles.unmake(self._file(handle))
         return Answer()
 
     def _create(self, request: Request) -> Answer:
-        self._subfiles.create(*bodies.decode_create(request.body))
+        self._subfiles.create(*message_bodies.decode_create(request.body))
         return Answer()
 
     def _unlink(self, request: Request) -> Answer:
-        self._subfiles.unlink(bodies.decode_path(request.body))
+        self._subfiles.unlink(message_bodies.decode_path(request.body))
         return Answer()
 
     def _rename(self, request: Request) -> Answer:
-        (replace,), source, target = bodies.decode_pair(bodies.RENAME, request.body)
+        (replace,), source, target = message_bodies.decode_pair(message_bodies.RENAME, request.body)
         self._subfiles.rename(source, target, replace=bool(replace))
         return Answer()
 
     def _stat(self, request: Request) -> Answer:
-        return Answer(body=self._subfiles.stat(bodies.decode_path(request.body)).encode())
+        return Answer(body=self._subfiles.stat(message_bodies.decode_path(request.body)).encode())
 
     def _list(self, request: Request) -> Answer:
-        _, after, path = bodies.decode_pair(bodies.LIST, request.body)
-        most = max(1, min(bodies.MAX_LIST_BYTES, self._pool.buffer_bytes) // 300)
+        _, after, path = message_bodies.decode_pair(message_bodies.LIST, request.body)
+        most = max(1, min(message_bodies.MAX_LIST_BYTES, self._pool.buffer_bytes) // 300)
         entries, more = self._subfiles.list_folder(path, after, most)
-        return Answer(body=bodies.encode_entries(entries, more=more))
+        return Answer(body=message_bodies.encode_entries(entries, more=more))
 
     def _layout(self, request: Request) -> Answer:
-        handle, *layout = bodies.unpack(bodies.LAYOUT, request.body)
+        handle, *layout = message_bodies.unpack(message_bodies.LAYOUT, request.body)
         self._subfiles.store_layout(self._file(handle), StoredLayout(*layout))
         return Answer()
 
     def _resize(self, request: Request) -> Answer:
-        handle, size, cut = bodies.unpack(bodies.RESIZE, request.body)
+        handle, size, cut = message_bodies.unpack(message_bodies.RESIZE, request.body)
         file = self._file(handle)
         self._subfiles.note_cut(file, cut)
         self._subfiles.truncate(file, size)
         return Answer()
 
     def _size(self, request: Request) -> Answer:
-        (handle,) = bodies.unpack(bodies.HANDLE, request.body)
-        return Answer(body=bodies.SIZE_ANSWER.pack(self._subfiles.size(self._file(handle))))
+        (handle,) = message_bodies.unpack(message_bodies.HANDLE, request.body)
+        return Answer(body=message_bodies.SIZE_ANSWER.pack(self._subfiles.size(self._file(handle))))
 
     def _sync(self, request: Request) -> Answer:
         syncs: list[tuple[int, FileSync]] = []
-        for handle, file in self._files_of(bodies.decode_handles(request.body)).items():
+        for handle, file in self._files_of(message_bodies.decode_handles(request.body)).items():
             try:
                 syncs.append((handle, self._subfiles.sync(file)))
             except CallFailed as failure:
@@ -162,7 +162,7 @@ class Operations:
         return Answer(syncs=syncs)
 
     def _errors(self, request: Request) -> Answer:
-        return Answer(body=bodies.ERRORS_ANSWER.pack(*self._subfiles.take_errors(), self._rejections.take()))
+        return Answer(body=message_bodies.ERRORS_ANSWER.pack(*self._subfiles.take_errors(), self._rejections.take()))
 
 
 __all__ = ["Operations", "Rejections"]

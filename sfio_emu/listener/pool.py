@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sfio_emu import wire
-from sfio_emu.listener.sieves import WINDOW_BYTES
+from sfio_emu.listener.data_sieving import WINDOW_BYTES
 
 
 class BufferPool:

@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator, Sequence
 from typing import NamedTuple, Protocol
 
-from sfio_emu import bodies
-from sfio_emu.bodies import Entry, OpenFlag, Stat, StoredLayout
+from sfio_emu import message_bodies
+from sfio_emu.message_bodies import Entry, OpenFlag, Stat, StoredLayout
 from sfio_emu.settings import ALL_CALLS
 from sfio_emu.wire import Kind
 
@@ -75,7 +75,7 @@ class Answer(NamedTuple):
 
 def failed(failure: CallFailed, handle: int = 0, done_bytes: int = 0) -> Answer:
     """The answer that names a call that failed."""
-    body = bodies.FAILURE.pack(failure.errno, ALL_CALLS.index(failure.call), handle, done_bytes)
+    body = message_bodies.FAILURE.pack(failure.errno, ALL_CALLS.index(failure.call), handle, done_bytes)
     return Answer(kind=Kind.FAILED, body=body)
 
 

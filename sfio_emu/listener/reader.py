@@ -14,7 +14,7 @@ NOTHING = memoryview(b"")
 
 
 class Request(NamedTuple):
-    """A message that has arrived whole. `buffer` is the memory it lies in; its answer may take it over."""
+    """A message that has arrived whole. `buffer` is the memory it is in; its answer may take it over."""
 
     header: Header
     body: memoryview

@@ -23,7 +23,7 @@ _BOUNDS = binary.Struct("!qq")
 _NOTHING = np.zeros(0, dtype=np.int64)
 
 
-class Together(Protocol):
+class CollectiveStep(Protocol):
     """Act, then learn how it went everywhere: every process goes on with what each said, or every process raises."""
 
     def __call__(self, act: Callable[[], bytes]) -> list[bytes]: ...
@@ -59,7 +59,7 @@ class TwoPhase:
         self,
         file: BlockFile,
         group: ProcessGroup,
-        together: Together,
+        together: CollectiveStep,
         *,
         nodes: int,
         buffer_bytes: int,
@@ -91,12 +91,12 @@ class TwoPhase:
             end = _BOUNDS.unpack(size)[0]
         for window in windows:
             parts = self._parts(blocks, (window[0], np.minimum(window[1], end)))
-            asked = self._group.all_to_all(self._for_gatherers([part.encode() for part in parts]))
+            requested = self._group.all_to_all(self._for_gatherers([part.encode() for part in parts]))
             loaded: list[list[bytes]] = []
-            self._together(lambda asked=asked, loaded=loaded: self._load(asked, loaded))  # type: ignore[misc]
-            came = self._group.all_to_all(loaded[0])
+            self._together(lambda requested=requested, loaded=loaded: self._load(requested, loaded))  # type: ignore[misc]
+            arrived = self._group.all_to_all(loaded[0])
             for rank, part in zip(self._gatherers, parts, strict=True):
-                _scattered(memory, part.places, part.lengths, np.frombuffer(came[rank], dtype=np.uint8))
+                _scattered(memory, part.places, part.lengths, np.frombuffer(arrived[rank], dtype=np.uint8))
         return int(np.clip(end - blocks.file_offsets, 0, blocks.lengths).sum())
 
     def _windows(self, blocks: PairedRuns) -> list[tuple[Integers, Integers]]:
@@ -152,11 +152,11 @@ class TwoPhase:
                 self._file.pwrite_blocks(data.data, offsets, places, lengths)
         return b""
 
-    def _load(self, asked: Sequence[bytes], loaded: list[list[bytes]]) -> bytes:
+    def _load(self, requested: Sequence[bytes], loaded: list[list[bytes]]) -> bytes:
         """Read what was asked of this gatherer, each byte of the file once, and put it into items for all ranks."""
         answers = [b""] * self._group.size
         if self._group.rank in self._gatherers:
-            parts = [_decode(item) for item in asked]
+            parts = [_decode(item) for item in requested]
             runs, lengths = _union([part[0] for part in parts], [part[1] for part in parts])
             starts = np.cumsum(lengths) - lengths
             memory = np.zeros(int(lengths.sum()), dtype=np.uint8)

@@ -61,8 +61,8 @@ class Runs:
 def joined_runs(offsets: Integers, lengths: Integers) -> Runs:
     """Runs of the arrays (n,): empty ones dropped, each joined with its successor where that begins at its end."""
     if len(lengths) and int(lengths.min()) == 0:
-        kept = lengths > 0
-        offsets, lengths = offsets[kept], lengths[kept]
+        retained = lengths > 0
+        offsets, lengths = offsets[retained], lengths[retained]
     if len(offsets) > 1:
         begins = np.empty(len(offsets), dtype=bool)
         begins[0] = True
@@ -284,8 +284,8 @@ def _strided(name: str, count: int, block_length: int, stride_bytes: int, base: 
 def _blocks(name: str, places: Integers, counts: Integers, base: Datatype) -> Datatype:
     """Block i: `counts[i]` elements of `base` from byte `places[i]`, both of shape (n,)."""
     if len(counts) and int(counts.min()) == 0:
-        kept = counts > 0
-        places, counts = places[kept], counts[kept]
+        retained = counts > 0
+        places, counts = places[retained], counts[retained]
     if not len(counts) or not len(base.runs):
         return _empty(name)
     _check_reach(name, counts, max(base.extent_bytes, base.size_bytes, 1))

@@ -106,7 +106,7 @@ class View:
         return int(self.runs(byte, 1).offsets[0])
 
     def bytes_before(self, file_size: int) -> int:
-        """How many bytes of the view's stream come before the first that lies at or behind `file_size`."""
+        """How many bytes of the view's stream come before the first that is at or behind `file_size`."""
         runs = self.filetype.runs
         inside = file_size - self.displacement
         tile = max(0, (inside - int(self._reaches[-1])) // self.filetype.extent_bytes + 1)
@@ -185,7 +185,7 @@ class PairedAccess:
     them the file can have."""
 
     def __init__(self, octets: memoryview, places: Runs, view: View, first_byte: int, there: int) -> None:
-        self.octets, self.wanted, self.there = octets, places.size_bytes, there
+        self.octets, self.required, self.there = octets, places.size_bytes, there
         self._places, self._view, self._first_byte = places, view, first_byte
 
     @cached_property
@@ -193,12 +193,12 @@ class PairedAccess:
         """The blocks where they are all alike; None where they are not."""
         if len(self._places) != 1:
             return None
-        return self._view.strided(self._first_byte, self.wanted, int(self._places.offsets[0]))
+        return self._view.strided(self._first_byte, self.required, int(self._places.offsets[0]))
 
     @cached_property
     def blocks(self) -> PairedRuns:
         """The blocks, listed."""
-        return pair_runs(self._places, self._view.runs(self._first_byte, self.wanted))
+        return pair_runs(self._places, self._view.runs(self._first_byte, self.required))
 
 
 def _overlaps(datatype: Datatype) -> bool:

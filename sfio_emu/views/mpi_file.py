@@ -196,7 +196,7 @@ class MpiFile:
         return self._begin("write", offset, buffer, memory, count, start_byte)
 
     def iread(self, buffer: Any, memory: Datatype | None = None, count: int = 1, start_byte: int = 0) -> Request:
-        """As iread_at from the individual pointer, which moves at once behind what was asked for."""
+        """As iread_at from the individual pointer, which moves at once behind what was requested."""
         return self._begin(
             "read", self._ahead("read", buffer, memory, count, start_byte), buffer, memory, count, start_byte
         )
@@ -315,7 +315,7 @@ class MpiFile:
         return self._shared.position
 
     def read_shared(self, buffer: Any, memory: Datatype | None = None, count: int = 1, start_byte: int = 0) -> int:
-        """As read_at from the shared pointer, which has moved behind what was asked for when the reading begins."""
+        """As read_at from the shared pointer, which has moved behind what was requested when the reading begins."""
         return self.read_at(self._take("read", buffer, memory, count, start_byte), buffer, memory, count, start_byte)
 
     def write_shared(self, buffer: Any, memory: Datatype | None = None, count: int = 1, start_byte: int = 0) -> int:
@@ -348,17 +348,17 @@ class MpiFile:
         return found
 
     def _take(self, verb: Verb, buffer: Any, memory: Datatype | None, count: int, start_byte: int) -> int:
-        return self._shared.take(self._etypes_of(verb, buffer, memory, count, start_byte))
+        return self._shared.fetch_and_add(self._etypes_of(verb, buffer, memory, count, start_byte))
 
     def _take_ordered(self, verb: Verb, buffer: Any, memory: Datatype | None, count: int, start_byte: int) -> int:
         etypes, _ = self._together(lambda: self._etypes_of(verb, buffer, memory, count, start_byte))
         counts = [int(_NUMBER.unpack(item)[0]) for item in self._group.all_gather(_NUMBER.pack(etypes))]
-        first = self._shared.take(sum(counts)) if self._group.rank == 0 else 0
+        first = self._shared.fetch_and_add(sum(counts)) if self._group.rank == 0 else 0
         (first,) = _NUMBER.unpack(self._group.all_gather(_NUMBER.pack(first))[0])
         return int(first) + sum(counts[: self._group.rank])
 
     def _etypes_of(self, verb: Verb, buffer: Any, memory: Datatype | None, count: int, start_byte: int) -> int:
-        return self._blocks(verb, 0, buffer, memory, count, start_byte).wanted // self._view.etype.size_bytes
+        return self._blocks(verb, 0, buffer, memory, count, start_byte).required // self._view.etype.size_bytes
 
     # --- how an access is carried out --------------------------------------------------------------------------------
 
@@ -366,7 +366,7 @@ class MpiFile:
         self, verb: Verb, offset: int, buffer: Any, memory: Datatype | None, count: int, start_byte: int
     ) -> int:
         access = self._blocks(verb, offset, buffer, memory, count, start_byte)
-        if not access.wanted:
+        if not access.required:
             return 0
         file, strided = self._file, access.strided
         if strided is not None and isinstance(file, StripedFile):
@@ -420,14 +420,14 @@ class MpiFile:
         octets = as_bytes(buffer, writable=verb == "read").data
         layout, elements = (BYTE, len(octets)) if memory is None else (memory, count)
         places = memory_runs(len(octets), elements, layout, start_byte)
-        wanted = there = places.size_bytes
-        if wanted % self._view.etype.size_bytes:
-            text = f"{verb} of {wanted} bytes through a view of etypes of {self._view.etype.size_bytes}"
+        required = there = places.size_bytes
+        if required % self._view.etype.size_bytes:
+            text = f"{verb} of {required} bytes through a view of etypes of {self._view.etype.size_bytes}"
             raise UsageError(f"{text}: give whole etypes")
         first_byte = offset * self._view.etype.size_bytes
-        if wanted and verb == "read" and self._view.overlapping:
+        if required and verb == "read" and self._view.overlapping:
             # bytes up to the end of the file are not what a sum of blocks says
-            there = min(wanted, max(0, self._view.bytes_before(self._file.size()) - first_byte))
+            there = min(required, max(0, self._view.bytes_before(self._file.size()) - first_byte))
         return PairedAccess(octets, places, self._view, first_byte, there)
 
     def _advance(self, moved_bytes: int) -> int:

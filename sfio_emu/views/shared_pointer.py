@@ -27,7 +27,7 @@ class SharedPointer:
         """Where it points now, in etypes of the view."""
         return self._base + self._group.fetch_add(self._name, 0)
 
-    def take(self, etypes: int) -> int:
+    def fetch_and_add(self, etypes: int) -> int:
         """Where an access of so many etypes begins; the next one, of whatever process, begins behind it."""
         return self._base + self._group.fetch_add(self._name, etypes)
 

@@ -20,14 +20,14 @@ class CompileNotice(logging.Handler):
     def __init__(self) -> None:
         super().__init__(logging.INFO)
         self._began_s = 0.0
-        self._told = False
+        self._format = False
         self._timer: threading.Timer | None = None
 
     def emit(self, record: logging.LogRecord) -> None:
-        """``compiling NAME`` or ``compiled NAME``, see ``fec.compile.LOGGER``."""
+        """``compiling NAME`` or ``compiled NAME``, see ``fec.jit.LOGGER``."""
         doing, _, name = record.getMessage().partition(" ")
         if doing == "compiling":
-            self._began_s, self._told = time.monotonic(), False
+            self._began_s, self._format = time.monotonic(), False
             self._timer = threading.Timer(PATIENCE_S, self._tell, (name,))
             self._timer.daemon = True
             self._timer.start()
@@ -36,19 +36,19 @@ class CompileNotice(logging.Handler):
                 self._timer.cancel()
                 self._timer.join()
             seconds = time.monotonic() - self._began_s
-            if seconds >= PATIENCE_S and not self._told:  # the compiler let no other thread run
+            if seconds >= PATIENCE_S and not self._format:  # the compiler let no other thread run
                 self._tell(name)
-            if self._told:
+            if self._format:
                 _say(f"compiled {name} in {seconds:.1f} s")
 
     def _tell(self, name: str) -> None:
-        self._told = True
+        self._format = True
         _say(f"compiling {name} for this machine, this once; 5 to 60 s ...")
 
 
 def announce_compilation() -> None:
     """From now on, in this process; a second call changes nothing. The logger is named and not imported: fec is large."""
-    logger = logging.getLogger("fec.compile")
+    logger = logging.getLogger("fec.jit")
     if not any(isinstance(handler, CompileNotice) for handler in logger.handlers):
         logger.addHandler(CompileNotice())
         logger.setLevel(logging.INFO)

@@ -41,10 +41,10 @@ def rows_of(result: Any) -> list[Row]:
     """
     from testbed.model.routes import SplitRoute
     from testbed.model.schedule import Schedule
-    from testbed.model.workload import Outcome
+    from testbed.model.workload import RunResult
     from topologies import Network
 
-    if isinstance(result, Outcome):
+    if isinstance(result, RunResult):
         return list(result.rows)
     if isinstance(result, SplitRoute):
         return [_load_row(result, i) for i in result.loaded]

@@ -11,8 +11,8 @@ from typing import Any, TypedDict
 from testbed.bulk.plan import KilledProcess, Pair
 from testbed.faults.fault import Fault
 from testbed.faults.schedules import PoissonFaults
-from testbed.metapath.metapaths import MetapathOptions
 from testbed.metapath.plan import Routing
+from testbed.metapath.source import MetapathOptions
 from testbed.stream.plan import Handover, LabelOrder
 from testbed.stream.planning import EachLink
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
-from testbed.errors import InputError, UsageError, require
+from testbed.errors import InputError, UsageError, require_type
 from testbed.model.naming.networks import NetworkLike, known_network
 
 if TYPE_CHECKING:
@@ -53,13 +53,13 @@ def stream_plan(network: NetworkLike, source: str, sink: str, **given: Unpack[St
     found = _with_ends(network, source, sink)
     faults = options.pop("faults", "each-link")
     each: dict[str, Any] = {"each-link": EachLink()}
-    asked = each[faults] if isinstance(faults, str) and faults in each else _faults(faults, found)
+    requested = each[faults] if isinstance(faults, str) and faults in each else _faults(faults, found)
     names = {f.name for f in fields(StreamParameters)}
     _check_names("stream_plan", options, PlanOptions, StreamParameters)
     coding = {name: options.pop(name) for name in list(options) if name in names}
     stream = _built(lambda: StreamParameters(**coding))
     plan, _ = _built(
-        lambda: build_plan(found, source, sink, PlanOptions(**{"stream": stream, "faults": asked, **options}))
+        lambda: build_plan(found, source, sink, PlanOptions(**{"stream": stream, "faults": requested, **options}))
     )
     return plan
 
@@ -67,19 +67,19 @@ def stream_plan(network: NetworkLike, source: str, sink: str, **given: Unpack[St
 def metapath_plan(network: NetworkLike, source: str, sink: str, **given: Unpack[MetapathPlanOptions]) -> MetapathPlan:
     """A plain stream whose routing answers failures. ``options``: fields of ``MetapathPlan``; ``faults`` as of ``stream_plan``."""
     options: dict[str, Any] = {**given}
-    from testbed.metapath.metapaths import MetapathOptions
     from testbed.metapath.plan import MetapathPlan, default_duration_s, each_cable_faults
+    from testbed.metapath.source import MetapathOptions
 
     found = _with_ends(network, source, sink)
     faults = options.pop("faults", "each-link")
     if faults == "each-link":
         faults = each_cable_faults(found, source, sink)
-    asked = _faults(faults, found)
+    requested = _faults(faults, found)
     _check_names("metapath_plan", options, MetapathPlan)
     rate_pps = options.setdefault("rate_pps", MetapathPlan.rate_pps)
     source_options = options.setdefault("options", MetapathOptions())
-    options.setdefault("duration_s", default_duration_s(asked, rate_pps, source_options))
-    return _built(lambda: MetapathPlan(network=found, source=source, sink=sink, faults=asked, **options))
+    options.setdefault("duration_s", default_duration_s(requested, rate_pps, source_options))
+    return _built(lambda: MetapathPlan(network=found, source=source, sink=sink, faults=requested, **options))
 
 
 def wavelength_plan(
@@ -125,21 +125,21 @@ def mobility_plan(
     from testbed.stream.mobility import MobilityOptions, Movement, mobility_plan
     from testbed.stream.plan import StreamParameters
 
-    asked: Sequence[NetworkLike]
+    requested: Sequence[NetworkLike]
     if isinstance(frames, Sequence) and not isinstance(frames, str):
-        asked = frames
+        requested = frames
     else:
-        asked = _walk(frames, options.pop("count", 20))
-    networks = [known_network(frame) for frame in asked]
+        requested = _walk(frames, options.pop("count", 20))
+    networks = [known_network(frame) for frame in requested]
     faults, seed = options.pop("faults", ()), options.pop("seed", 1)
     _check_names("mobility_plan", options, Movement, StreamParameters)
     names = {f.name for f in fields(Movement)}
     movement = {name: options.pop(name) for name in list(options) if name in names}
 
     def build() -> StreamPlan:
-        asked_faults = _faults(faults, networks[0]) if networks else ()
+        requested_faults = _faults(faults, networks[0]) if networks else ()
         how = MobilityOptions(
-            movement=Movement(**movement), stream=StreamParameters(**options), faults=asked_faults, seed=seed
+            movement=Movement(**movement), stream=StreamParameters(**options), faults=requested_faults, seed=seed
         )
         return mobility_plan(networks, source, sink, how)[0]
 
@@ -150,8 +150,8 @@ def _walk(network: object, count: int) -> list[NetworkLike]:
     """One name a frame of the mobile network."""
     from testbed.stream.mobility import frame_names
 
-    require(network, str, "frames", 'the name of a mobile network ("manet:...") or a list of networks')
-    require(count, int, "count", "a whole number of frames")
+    require_type(network, str, "frames", 'the name of a mobile network ("manet:...") or a list of networks')
+    require_type(count, int, "count", "a whole number of frames")
     return list(frame_names([str(network)], count))
 
 
@@ -163,11 +163,11 @@ def campaign_plan(campaign: str | None = None, **given: Unpack[CampaignPlanOptio
     (('capillary', 'single'), 4)
     """
     from testbed.campaigns.description import parse_campaign
-    from testbed.campaigns.known import load_campaign
+    from testbed.campaigns.loader import load_campaign
 
     if campaign is None:
         return _built(lambda: parse_campaign({**given}, "campaign_plan"))
-    require(campaign, str, "campaign", "the name or the file of a campaign")
+    require_type(campaign, str, "campaign", "the name or the file of a campaign")
     if given:
         raise UsageError(f"campaign_plan: give the campaign {campaign!r} or keys, not both")
     return load_campaign(campaign)
@@ -176,25 +176,25 @@ def campaign_plan(campaign: str | None = None, **given: Unpack[CampaignPlanOptio
 def _with_ends(network: NetworkLike, *nodes: str) -> Network:
     found = known_network(network)
     for node in nodes:
-        require(node, str, "node", "the id of a node of the network")
+        require_type(node, str, "node", "the id of a node of the network")
         found.node(node)
     return found
 
 
-def _faults(asked: Any, network: Network) -> Any:
+def _faults(requested: Any, network: Network) -> Any:
     """Faults as texts or values, to values; a law of random faults is passed on."""
     from testbed.faults.grammar import no_faults, parse_poisson
     from testbed.faults.reading import read_faults
     from testbed.faults.schedules import PoissonFaults
     from testbed.stream.planning import EachLink
 
-    if isinstance(asked, (PoissonFaults, EachLink)):
-        return asked
-    if isinstance(asked, str) and asked.startswith("poisson:"):
-        return parse_poisson(asked)
-    if isinstance(asked, str):
-        asked = () if no_faults(asked) else [asked]
-    return read_faults(asked, network)
+    if isinstance(requested, (PoissonFaults, EachLink)):
+        return requested
+    if isinstance(requested, str) and requested.startswith("poisson:"):
+        return parse_poisson(requested)
+    if isinstance(requested, str):
+        requested = () if no_faults(requested) else [requested]
+    return read_faults(requested, network)
 
 
 def _check_names(function: str, options: Mapping[str, Any], *kinds: type) -> None:
@@ -205,7 +205,7 @@ def _check_names(function: str, options: Mapping[str, Any], *kinds: type) -> Non
             raise UsageError(f"{function}: there is no argument {name!r}; there are {', '.join(known)}")
         simple = _SIMPLE.get(str(known[name].type))
         if simple is not None:
-            require(value, simple[0], name, simple[1])
+            require_type(value, simple[0], name, simple[1])
 
 
 def _built(build: Callable[[], T]) -> T:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from testbed.api.workloads.known import workload_of
+from testbed.api.workloads.registry import workload_of
 from testbed.errors import InputError
 from testbed.model.progress import ReportProgress
-from testbed.model.workload import How, Outcome, Workload
+from testbed.model.workload import How, RunResult, Workload
 
 Fabric = Literal["emulation", "simulator"]
 
 
-def run(plan: Any, fabric: Fabric | None = None, *, progress: ReportProgress | None = None) -> Outcome[Any, Any]:
+def run(plan: Any, fabric: Fabric | None = None, *, progress: ReportProgress | None = None) -> RunResult[Any, Any]:
     """Carry out the plan, wait, judge: its measurements and the verdict on every prediction.
 
     ``fabric``: "emulation" (real switches, in a sandbox process that ends with this one), "simulator", or None for the first
@@ -33,7 +33,7 @@ def run(plan: Any, fabric: Fabric | None = None, *, progress: ReportProgress | N
         else workload.measured(plan, How(fabric=chosen), progress)
     )
     judged = workload.judge(plan, measured)
-    return Outcome(
+    return RunResult(
         workload=workload.name,
         fabric=chosen,
         plan=plan,
@@ -44,16 +44,16 @@ def run(plan: Any, fabric: Fabric | None = None, *, progress: ReportProgress | N
     )
 
 
-def _fabric(workload: Workload[Any, Any], asked: Fabric | None) -> Fabric:
+def _fabric(workload: Workload[Any, Any], requested: Fabric | None) -> Fabric:
     from testbed.emulation.machine.fabric import choose_fabric
 
-    if asked not in (None, "emulation", "simulator"):
-        raise InputError(f"fabric {asked!r}; give emulation, simulator or None")
-    if asked is None and not workload.on_switches:
-        asked = "simulator"
-    elif asked is None and workload.carry is None and workload.simulate is None:
-        asked = "emulation"
-    return "emulation" if choose_fabric(asked, quiet=True) == "emulation" else "simulator"
+    if requested not in (None, "emulation", "simulator"):
+        raise InputError(f"fabric {requested!r}; give emulation, simulator or None")
+    if requested is None and not workload.on_switches:
+        requested = "simulator"
+    elif requested is None and workload.carry is None and workload.simulate is None:
+        requested = "emulation"
+    return "emulation" if choose_fabric(requested, quiet=True) == "emulation" else "simulator"
 
 
 def _emulated(workload: Workload[Any, Any], plan: Any, progress: ReportProgress | None) -> Any:
@@ -62,7 +62,7 @@ def _emulated(workload: Workload[Any, Any], plan: Any, progress: ReportProgress 
 
     if in_sandbox() or not workload.on_switches:
         return workload.measured(plan, How(fabric="emulation"), progress)
-    from testbed.api.emulated.owner import SandboxProcess
+    from testbed.api.emulated.sandbox_client import SandboxProcess
 
     with SandboxProcess({"do": "work"}, report_progress=progress) as process:
         return process.ask({"do": "run"}, plan, progress)

@@ -14,20 +14,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
-from testbed.api.values import network as known_network
-from testbed.errors import InputError, TimeLimitError, UsageError, require
+from testbed.api.calculations import network as known_network
+from testbed.errors import InputError, TimeLimitError, UsageError, require_type
 from testbed.model.naming.networks import NetworkLike
 from topologies.errors import nearest
 
 if TYPE_CHECKING:
-    from testbed.api.emulated.owner import SandboxProcess
+    from testbed.api.emulated.sandbox_client import SandboxProcess
     from testbed.api.options import BulkPlanOptions, StreamOptions
     from testbed.bulk.measurements import LinkCount
     from testbed.bulk.plan import BulkPlan, Switching
-    from testbed.emulation.held.caller import Recording
+    from testbed.emulation.attach.client import Recording
     from testbed.model.progress import ReportProgress
     from testbed.model.routes import SplitRoute
-    from testbed.model.workload import Outcome
+    from testbed.model.workload import RunResult
     from testbed.stream.plan import StreamPlan
     from topologies.network import LinkId
 
@@ -53,7 +53,7 @@ class Ping:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Installed:
+class InstalledRoute:
     """A route in force: rules that the switches took, seconds until all had confirmed."""
 
     rules: int
@@ -96,11 +96,11 @@ class Session:
         shape: bool = True,
         progress: ReportProgress | None = None,
     ) -> None:
-        from testbed.api.emulated.owner import SandboxProcess
+        from testbed.api.emulated.sandbox_client import SandboxProcess
 
         self.network = known_network(network)
-        require(mtu, int, "mtu", "bytes, a whole number")
-        require(name, (str, type(None)), "name", "a text")
+        require_type(mtu, int, "mtu", "bytes, a whole number")
+        require_type(name, (str, type(None)), "name", "a text")
         switches = [node.id for node in self.network.switches]
         chosen = list(ends) if ends is not None else switches if len(switches) <= _MAX_ENDS else []
         for node in chosen:
@@ -136,7 +136,7 @@ class Session:
         end_point: bool = False,
     ) -> subprocess.CompletedProcess[str]:
         """Run a program in the host and wait: exit code, output, errors. A switch's name: where Open vSwitch's programs work;
-        with ``end_point`` the host outside the model that hangs on the switch.
+        with ``end_point`` the host outside the model that is attached to the switch.
 
         Raises TimeLimitError after ``timeout_s`` seconds (the program is ended), InputError where it cannot be started.
         """
@@ -155,7 +155,7 @@ class Session:
                 out, err = program.communicate(input, timeout_s)
             except subprocess.TimeoutExpired:
                 program.kill()
-                raise TimeLimitError(f"{argv[0]} in {host}: not done after {timeout_s:g} s; ended") from None
+                raise TimeLimitError(f"{argv[0]} in {host}: timed out after {timeout_s:g} s") from None
             except BaseException:
                 program.kill()
                 raise
@@ -171,9 +171,9 @@ class Session:
         **options: Any,
     ) -> subprocess.Popen[Any]:
         """Start a program in the host. ``options`` are subprocess.Popen's; signals, pipes and exit code are the program's own."""
-        from testbed.emulation.held.caller import start_program
+        from testbed.emulation.attach.client import start_program
 
-        require(host, str, "host", "the id of a node")
+        require_type(host, str, "host", "the id of a node")
         if isinstance(argv, str) or not all(isinstance(word, str) for word in argv) or not argv:
             raise UsageError('argv: give a program and its arguments as a list, such as ["ip", "address"]')
         self._host(host)
@@ -182,7 +182,7 @@ class Session:
 
     def ping(self, source: str, target: str, count: int = 3, *, every_s: float = 0.2, wait_s: float = 1.0) -> Ping:
         """Echoes from one host to another, ``every_s`` seconds apart; the last is waited for ``wait_s`` seconds."""
-        require(count, int, "count", "a whole number of echoes")
+        require_type(count, int, "count", "a whole number of echoes")
         if not 1 <= count <= 100_000:
             raise InputError(f"count {count}: give 1 to 100000")
         words = ["ping", "-n", "-q", "-c", str(count), "-i", f"{every_s:g}", "-W", f"{wait_s:g}", self.address(target)]
@@ -203,7 +203,7 @@ class Session:
         ``kind``: "down" (the carrier goes), "blackhole" (packets vanish) or "loss", with the fraction that is lost. A link that
         is broken already is broken in the new way.
         """
-        require(link, str, "link", 'a text such as "s1->s2"')
+        require_type(link, str, "link", 'a text such as "s1->s2"')
         manner = [
             *kind.split(),
             *([f"{loss:g}"] if kind == "loss" and loss is not None else []),
@@ -212,8 +212,8 @@ class Session:
         return float(self._process.ask({"do": "fail", "link": link, "manner": manner})["at_s"])
 
     def restore(self, link: str) -> float:
-        """Mend a link that ``fail`` broke; the monotonic time at which it was whole. InputError where none stands on it."""
-        require(link, str, "link", 'a text such as "s1->s2"')
+        """Repair a link that ``fail`` broke; the monotonic time at which it was whole. InputError where none stands on it."""
+        require_type(link, str, "link", 'a text such as "s1->s2"')
         return float(self._process.ask({"do": "restore", "link": link})["at_s"])
 
     def counters(self) -> Mapping[LinkId, LinkCount]:
@@ -225,13 +225,13 @@ class Session:
 
     def capture(self, link: str, path: str | Path) -> Recording:
         """Record what arrives over a link (that direction) into a pcap file until ``stop``, or the end of its with block."""
-        from testbed.emulation.held.caller import Recording
+        from testbed.emulation.attach.client import Recording
 
-        require(link, str, "link", 'a text such as "s1->s2"')
+        require_type(link, str, "link", 'a text such as "s1->s2"')
         self._process.check()
         return Recording(self.name, link, Path(path))
 
-    def install(self, route: SplitRoute) -> Installed:
+    def install(self, route: SplitRoute) -> InstalledRoute:
         """Put a route in force: the coded stream's labels take its paths, everything else of the pair the path of label 0.
 
         What was installed for the pair before is replaced without a gap; the way back is disjoint where it can be.
@@ -239,16 +239,16 @@ class Session:
         from testbed.model.routes import SplitRoute
         from testbed.routing.label_split.spraying import disjoint_return_split, spray
 
-        require(route, SplitRoute, "route", "a SplitRoute, as testbed.route(...) makes")
+        require_type(route, SplitRoute, "route", "a SplitRoute, as testbed.route(...) makes")
         if route.network.links != self.network.links:
             raise InputError(f"the route is of {route.network.name!r}, this session holds {self.network.name!r} up")
         splits = spray(route), disjoint_return_split(self.network, route.source, route.sink)
         done = self._process.ask({"do": "install"}, splits)
-        return Installed(rules=done["rules"], seconds=done["seconds"])
+        return InstalledRoute(rules=done["rules"], seconds=done["seconds"])
 
     def stream(
         self, source: str, sink: str, *, progress: ReportProgress | None = None, **options: Unpack[StreamOptions]
-    ) -> Outcome[Any, Any]:
+    ) -> RunResult[Any, Any]:
         """A coded stream over this network, judged. ``options``: as of ``testbed.stream_plan``. One measured run goes at a time."""
         from testbed.api.plans import stream_plan
 
@@ -260,7 +260,7 @@ class Session:
         switching: Switching = "circuit",
         progress: ReportProgress | None = None,
         **options: Unpack[BulkPlanOptions],
-    ) -> Outcome[Any, Any]:
+    ) -> RunResult[Any, Any]:
         """A collective exchange over this network, judged. ``options``: as of ``testbed.bulk_plan``; links keep their capacity.
 
         InputError where links differ in capacity, or a fault of ``fail`` stands. An ``mtu`` of 9000 carries whole time frames
@@ -274,13 +274,13 @@ class Session:
             raise InputError(f"bulk: links of {min(rates):g} to {max(rates):g} bit/s here; all must have {rate:g}")
         return self._run("bulk", bulk_plan(self.network, switching=switching, **options), progress)
 
-    def _run(self, workload: str, plan: StreamPlan | BulkPlan, progress: ReportProgress | None) -> Outcome[Any, Any]:
-        from testbed.api.workloads.known import workload_of
-        from testbed.model.workload import Outcome
+    def _run(self, workload: str, plan: StreamPlan | BulkPlan, progress: ReportProgress | None) -> RunResult[Any, Any]:
+        from testbed.api.workloads.registry import workload_of
+        from testbed.model.workload import RunResult
 
         measured = self._process.ask({"do": workload}, plan, progress)
         judged = workload_of(plan).judge(plan, measured)
-        return Outcome(
+        return RunResult(
             workload=workload,
             fabric="emulation",
             plan=plan,

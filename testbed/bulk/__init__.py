@@ -14,7 +14,7 @@ of its path, and nobody else uses them. A circuit is in the switches as one rule
 (``circuit_rules``), for TCP data of that pair of hosts. Data without a circuit match no rule and are dropped.
 
 **Admission.** The ``coordinator`` opens a time frame and asks the ``arbiter`` for the links of each of its transfers, one after
-another along the path. A link goes to whoever asked first; a transfer keeps the links it has while it waits, as a worm does.
+another along the path. A link goes to whoever requests first; a transfer keeps the links it has while it waits, as a worm does.
 When it holds them all, its circuit goes to the switches in the next batch of changes, and the transfer is admitted: its
 message is sent once every switch has confirmed the batch. Transfers that wait for each other in a circle are found when the
 circle closes; one of them gives its links back and asks again.
@@ -33,5 +33,5 @@ point dies, the run ends and says why.
 
 The coordinator knows neither sockets nor clocks. ``simulated`` runs it in virtual time; ``emulated`` runs it on switches, where
 one driver (``emulated.circuit_driver``) carries its decisions out. What a run measured (``measurements``) is judged
-(``judgement``) beside what theory says (``prediction``), after the machine has shown what one path can carry (``calibration``).
+(``judgement``) next to what theory says (``prediction``), after the machine has shown what one path can carry (``calibration``).
 """

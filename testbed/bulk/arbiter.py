@@ -26,7 +26,7 @@ class Deadlock(Generic[Key, Line]):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Outcome(Generic[Key, Line]):
+class ArbiterResult(Generic[Key, Line]):
     """What a call led to: transfers that now hold all their links, in the order they got there, and circles that closed."""
 
     granted: tuple[Key, ...] = ()
@@ -36,7 +36,7 @@ class Outcome(Generic[Key, Line]):
 class CircuitArbiter(Generic[Key, Line]):
     """Who holds which link, and who waits for it; keys name transfers, any hashable names a link.
 
-    A link goes to those who asked for it in the order in which they came to it. Every call takes time proportional to the
+    A link goes to those who requested it in the order in which they came to it. Every call takes time proportional to the
     links that change hands, plus the length of the chain of waiting transfers where one begins to wait.
 
     >>> arbiter = CircuitArbiter()
@@ -48,38 +48,38 @@ class CircuitArbiter(Generic[Key, Line]):
 
     def __init__(self) -> None:
         self._paths: dict[Key, tuple[Line, ...]] = {}
-        self._held: dict[Key, int] = {}
+        self._occupied: dict[Key, int] = {}
         self._holder: dict[Line, Key] = {}
         self._queues: dict[Line, deque[Key]] = {}
 
-    def request(self, key: Key, path: Sequence[Line]) -> Outcome[Key, Line]:
+    def request(self, key: Key, path: Sequence[Line]) -> ArbiterResult[Key, Line]:
         """Begin to acquire the links of the path, in its order.
 
         Raises InputError for a key that holds or waits already, an empty path, and a path that takes a link twice (it
         would wait for itself).
         """
         if key in self._paths:
-            raise InputError(f"transfer {key} has asked for its links already; release it first")
+            raise InputError(f"transfer {key} has already requested its links; release them first")
         if not path or len(set(path)) != len(path):
             raise InputError(f"transfer {key}: its path is empty or takes a link twice")
         self._paths[key] = tuple(path)
-        self._held[key] = 0
+        self._occupied[key] = 0
         return self._advance([key])
 
-    def release(self, key: Key) -> Outcome[Key, Line]:
+    def release(self, key: Key) -> ArbiterResult[Key, Line]:
         """Give back whatever the transfer holds, and its place where it waits; InputError for one that is not here."""
         if key not in self._paths:
             raise InputError(f"transfer {key} holds no link and waits for none")
-        path, held = self._paths.pop(key), self._held.pop(key)
-        if held < len(path):
-            self._queues[path[held]].remove(key)
+        path, occupied = self._paths.pop(key), self._occupied.pop(key)
+        if occupied < len(path):
+            self._queues[path[occupied]].remove(key)
         heirs = []
-        for link in path[:held]:
+        for link in path[:occupied]:
             queue = self._queues.get(link)
             if queue:
                 heir = queue.popleft()
                 self._holder[link] = heir
-                self._held[heir] += 1
+                self._occupied[heir] += 1
                 heirs.append(heir)
             else:
                 del self._holder[link]
@@ -87,7 +87,7 @@ class CircuitArbiter(Generic[Key, Line]):
 
     def holds_all(self, key: Key) -> bool:
         """Whether the transfer holds every link of its path."""
-        return key in self._paths and self._held[key] == len(self._paths[key])
+        return key in self._paths and self._occupied[key] == len(self._paths[key])
 
     def holder(self, link: Line) -> Key | None:
         """Who holds the link."""
@@ -97,28 +97,28 @@ class CircuitArbiter(Generic[Key, Line]):
         """The link that the transfer waits for, None where it waits for none."""
         if key not in self._paths or self.holds_all(key):
             return None
-        return self._paths[key][self._held[key]]
+        return self._paths[key][self._occupied[key]]
 
     @property
     def idle(self) -> bool:
         """Whether nobody holds or waits for anything."""
         return not self._paths
 
-    def _advance(self, keys: Sequence[Key]) -> Outcome[Key, Line]:
+    def _advance(self, keys: Sequence[Key]) -> ArbiterResult[Key, Line]:
         granted, deadlocks = [], []
         for key in keys:
             path = self._paths[key]
-            while self._held[key] < len(path) and path[self._held[key]] not in self._holder:
-                self._holder[path[self._held[key]]] = key
-                self._held[key] += 1
-            if self._held[key] == len(path):
+            while self._occupied[key] < len(path) and path[self._occupied[key]] not in self._holder:
+                self._holder[path[self._occupied[key]]] = key
+                self._occupied[key] += 1
+            if self._occupied[key] == len(path):
                 granted.append(key)
                 continue
-            self._queues.setdefault(path[self._held[key]], deque()).append(key)
+            self._queues.setdefault(path[self._occupied[key]], deque()).append(key)
             circle = self._circle(key)
             if circle is not None:
                 deadlocks.append(circle)
-        return Outcome(granted=tuple(granted), deadlocks=tuple(deadlocks))
+        return ArbiterResult(granted=tuple(granted), deadlocks=tuple(deadlocks))
 
     def _circle(self, key: Key) -> Deadlock[Key, Line] | None:
         """Follow who waits for whom. A transfer waits for one link, and that has one holder: the chain ends or closes."""

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from testbed.bulk.measurements import Goodput
 from testbed.bulk.plan import BulkPlan, Pair
 from testbed.errors import InvalidRunError
-from testbed.model.machine.strain import LOWER_LINK_RATE, could_not_keep_up
+from testbed.model.machine.load import LOWER_LINK_RATE, overload_message
 from topologies.network import LinkId
 
 MESSAGES_ALONE, MESSAGES_TOGETHER = 3, 2
@@ -41,7 +41,7 @@ Measure = Callable[[CalibrationJob], float]
 """Carries a job out and gives payload bits a second over its slowest path."""
 
 
-def alone(plan: BulkPlan) -> CalibrationJob:
+def single_path_goodput(plan: BulkPlan) -> CalibrationJob:
     """The transfer with the longest path (of equals the first)."""
     longest = max(range(len(plan.transfers)), key=lambda i: (len(plan.transfers[i].path), -i))
     return CalibrationJob(transfers=(longest,), count=_count(plan, MESSAGES_ALONE))
@@ -51,7 +51,7 @@ def _count(plan: BulkPlan, least: int) -> int:
     return max(least, min(MAX_MESSAGES, math.ceil(MIN_S / plan.message_s)))
 
 
-def together(plan: BulkPlan) -> CalibrationJob:
+def concurrent_goodput(plan: BulkPlan) -> CalibrationJob:
     """As many transfers as share no link in either direction of use, found greedily, but no more than the liquid throughput
     lets a time frame hold on average; those over bottlenecks first."""
     hard = set(plan.bottlenecks)
@@ -68,14 +68,14 @@ def together(plan: BulkPlan) -> CalibrationJob:
 
 def calibration_pairs(plan: BulkPlan) -> Iterator[Pair]:
     """The end points of all messages that calibrating before and after a run can take, in the order in which it takes them."""
-    for job in (alone(plan), *[together(plan)] * (2 * ATTEMPTS + 1)):
+    for job in (single_path_goodput(plan), *[concurrent_goodput(plan)] * (2 * ATTEMPTS + 1)):
         for index in job.transfers:
             yield from [(plan.transfers[index].source, plan.transfers[index].sink)] * job.count
 
 
 def uncalibrated(plan: BulkPlan) -> Goodput:
     """Goodput taken to be the links' rate."""
-    return Goodput(alone_bps=plan.link_rate_bps, together_bps=plan.link_rate_bps, paths_together=1)
+    return Goodput(single_path_bps=plan.link_rate_bps, concurrent_bps=plan.link_rate_bps, concurrent_paths=1)
 
 
 def calibrate(plan: BulkPlan, measure: Measure) -> Goodput:
@@ -83,7 +83,7 @@ def calibrate(plan: BulkPlan, measure: Measure) -> Goodput:
 
     Raises InvalidRunError where these are much slower than one alone, however often they are tried.
     """
-    alone_bps = measure(alone(plan))
+    alone_bps = measure(single_path_goodput(plan))
     for _ in range(ATTEMPTS):
         found = _measured_together(plan, measure, alone_bps)
         if machine_lag(plan, found) is None:
@@ -91,28 +91,28 @@ def calibrate(plan: BulkPlan, measure: Measure) -> Goodput:
     raise InvalidRunError(str(machine_lag(plan, found)))
 
 
-def calibrate_again(plan: BulkPlan, measure: Measure, first: Goodput) -> Goodput:
+def recalibrate(plan: BulkPlan, measure: Measure, first: Goodput) -> Goodput:
     """Many paths at once after the run: a machine that lags now may have lagged in the run. The slower of both counts."""
     for _ in range(ATTEMPTS):
-        if machine_lag(plan, _measured_together(plan, measure, first.alone_bps)) is None:
+        if machine_lag(plan, _measured_together(plan, measure, first.single_path_bps)) is None:
             return first
-    return _measured_together(plan, measure, first.alone_bps)
+    return _measured_together(plan, measure, first.single_path_bps)
 
 
 def _measured_together(plan: BulkPlan, measure: Measure, alone_bps: float) -> Goodput:
-    job = together(plan)
-    return Goodput(alone_bps=alone_bps, together_bps=measure(job), paths_together=len(job.transfers))
+    job = concurrent_goodput(plan)
+    return Goodput(single_path_bps=alone_bps, concurrent_bps=measure(job), concurrent_paths=len(job.transfers))
 
 
 def machine_lag(plan: BulkPlan, goodput: Goodput) -> str | None:
     """Why the machine cannot carry a time frame, None where it can; or why its messages are too short to tell."""
-    if goodput.together_bps >= MIN_TOGETHER * goodput.alone_bps:
+    if goodput.concurrent_bps >= MIN_TOGETHER * goodput.single_path_bps:
         return None
-    short = (1 - MIN_TOGETHER) / 2 * alone(plan).count * plan.message_bytes < AT_ONCE_BYTES
-    return could_not_keep_up(
-        f"{goodput.paths_together} disjoint paths at once got {goodput.together_bps / 1e6:.2f} Mbit/s each, "
-        f"one alone {goodput.alone_bps / 1e6:.2f}",
-        mend="give a larger --message-size: a link that has rested passes two packets at once"
+    short = (1 - MIN_TOGETHER) / 2 * single_path_goodput(plan).count * plan.message_bytes < AT_ONCE_BYTES
+    return overload_message(
+        f"{goodput.concurrent_paths} disjoint paths at once got {goodput.concurrent_bps / 1e6:.2f} Mbit/s each, "
+        f"one alone {goodput.single_path_bps / 1e6:.2f}",
+        hint="give a larger --message-size: a link that has rested passes two packets at once"
         if short
         else LOWER_LINK_RATE,
     )

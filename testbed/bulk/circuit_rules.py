@@ -82,7 +82,7 @@ def shared_return_rules(
     return tuple(found)
 
 
-def standing_rules(
+def packet_switching_rules(
     wiring: Wiring, paths: Mapping[Pair, Sequence[LinkId]], *, port: int = BULK_PORT
 ) -> tuple[FlowRule, ...]:
     """Packet switching: the data of every pair finds its way at any time (acknowledgements: ``return_rules``)."""
@@ -97,7 +97,7 @@ def _along(wiring: Wiring, pair: Pair, path: Sequence[LinkId], match: Match, pri
     at = pair[0]
     for link in path:
         if link[0] != at or (at != pair[0] and not _is_switch(wiring, at)):
-            raise InputError(f"path of {pair[0]} to {pair[1]}: {label_of(link)} does not go on from {at} over switches")
+            raise InputError(f"path of {pair[0]} to {pair[1]}: {label_of(link)} does not start at {at} over switches")
         at = link[1]
     if at != pair[1] or len(path) < 2:
         raise InputError(f"path of {pair[0]} to {pair[1]} ends at {at}; give one over at least one switch")

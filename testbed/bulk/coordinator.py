@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from testbed.bulk.arbiter import CircuitArbiter, Deadlock, Outcome
+from testbed.bulk.arbiter import ArbiterResult, CircuitArbiter, Deadlock
 from testbed.bulk.measurements import TransferRecord
 from testbed.bulk.plan import BulkPlan, Path
 from topologies.network import LinkId, label_of, reverse_of
@@ -106,7 +106,7 @@ class BulkCoordinator:
     def records(self) -> tuple[TransferRecord, ...]:
         """What became of each transfer so far."""
         return tuple(
-            replace(r, attempts=self._attempts[r.transfer] if r.began_s is not None else 0) for r in self._records
+            replace(r, attempts=self._attempts[r.transfer] if r.started_s is not None else 0) for r in self._records
         )
 
     def has_circuit(self, transfer: int) -> bool:
@@ -132,7 +132,7 @@ class BulkCoordinator:
         """When ``advance`` is to be called at the latest."""
         return self._progress_s + self._stall_s
 
-    def begin(self, now_s: float) -> None:
+    def start(self, now_s: float) -> None:
         """Open the first time frame (without a barrier: let every sender begin)."""
         self._progress_s = now_s
         if self.plan.barrier:
@@ -157,7 +157,7 @@ class BulkCoordinator:
             return
         self._progress_s = now_s
         if not intact:
-            self._again(transfer, now_s, "its checksum was wrong")
+            self._retry_transfer(transfer, now_s, "its checksum was wrong")
             return
         self._records[transfer] = replace(self._records[transfer], done_s=now_s, deliveries=1)
         self._close(transfer, now_s)
@@ -165,9 +165,9 @@ class BulkCoordinator:
     def connection_broke(self, transfer: int, attempt: int, now_s: float) -> None:
         """The sender's connection ended before its message had arrived: it is sent again over a new one."""
         if transfer in self._open and attempt == self._attempts[transfer] and not self._over:
-            self._again(transfer, now_s, "its connection broke")
+            self._retry_transfer(transfer, now_s, "its connection broke")
 
-    def endpoint_lost(self, nodes: Iterable[str], now_s: float) -> None:
+    def on_endpoint_failed(self, nodes: Iterable[str], now_s: float) -> None:
         """The process of these nodes has ended: the run fails, and names them."""
         self._progress_s = now_s
         names = sorted(set(nodes))
@@ -177,7 +177,7 @@ class BulkCoordinator:
         under_way = f", in the middle of {self._named(waiting)}" if waiting else ""
         self._fail(f"{', '.join(names)} died {now_s:.2f} s after the start{under_way}")
 
-    def link_lost(self, links: Iterable[LinkId], now_s: float) -> None:
+    def on_link_failed(self, links: Iterable[LinkId], now_s: float) -> None:
         """These links are cut: circuits over them, or with acknowledgements over them, are torn down, and their transfers
         repeated over their alternative path where the plan has one that is whole."""
         self._dead_links |= set(links)
@@ -191,7 +191,7 @@ class BulkCoordinator:
                 self._records[index] = replace(record, path=other)
                 if index in self._open:
                     self._withdraw(index)
-                    self._attempts[index] += record.began_s is not None
+                    self._attempts[index] += record.started_s is not None
                     moved.append(index)
         for index in moved:
             self._ask(index, now_s)
@@ -206,12 +206,12 @@ class BulkCoordinator:
         while self._frames and not self._open:
             number, frame = self._frames.popleft()
             self._frame_began[number] = now_s
-            asked = [i for i in frame if i not in self._stranded]
-            if not asked:
+            requested = [i for i in frame if i not in self._stranded]
+            if not requested:
                 self._frame_ended[number] = now_s
-            for index in asked:
+            for index in requested:
                 self._open.add(index)
-            for index in asked:
+            for index in requested:
                 self._ask(index, now_s)
 
     def _next_of(self, queue: deque[int], now_s: float) -> None:
@@ -229,16 +229,16 @@ class BulkCoordinator:
         if record.requested_s is None:
             self._records[index] = record = replace(record, requested_s=now_s)
         if self.plan.switching == "circuit":
-            self._after(self._arbiter.request(index, record.path), now_s)
+            self._apply_arbiter_actions(self._arbiter.request(index, record.path), now_s)
         elif record.path != self.plan.transfers[index].path:
-            self._granted(index, now_s)
+            self._on_granted(index, now_s)
         else:
             self._records[index] = replace(record, granted_s=now_s)
             self._send([index], now_s)
 
-    def _after(self, outcome: Outcome[int, LinkId], now_s: float) -> None:
+    def _apply_arbiter_actions(self, outcome: ArbiterResult[int, LinkId], now_s: float) -> None:
         for index in outcome.granted:
-            self._granted(index, now_s)
+            self._on_granted(index, now_s)
         for deadlock in outcome.deadlocks:
             self._break(deadlock, now_s)
 
@@ -255,10 +255,10 @@ class BulkCoordinator:
         if self._arbiter.waits_for(retreating) is None:
             return  # another retreat of the same moment has freed it
         outcome = self._arbiter.release(retreating)
-        self._after(outcome, now_s)
-        self._after(self._arbiter.request(retreating, self._records[retreating].path), now_s)
+        self._apply_arbiter_actions(outcome, now_s)
+        self._apply_arbiter_actions(self._arbiter.request(retreating, self._records[retreating].path), now_s)
 
-    def _granted(self, index: int, now_s: float) -> None:
+    def _on_granted(self, index: int, now_s: float) -> None:
         record = self._records[index]
         self._records[index] = replace(record, granted_s=now_s)
         moved = record.path != self.plan.transfers[index].path
@@ -266,11 +266,11 @@ class BulkCoordinator:
 
     def _send(self, indices: list[int], now_s: float) -> None:
         for index in indices:
-            self._records[index] = replace(self._records[index], began_s=now_s)
+            self._records[index] = replace(self._records[index], started_s=now_s)
         if indices and not self._over:
             self._actions.append(Send(messages=tuple((i, self._attempts[i]) for i in indices)))
 
-    def _again(self, index: int, now_s: float, why: str) -> None:
+    def _retry_transfer(self, index: int, now_s: float, why: str) -> None:
         if self._attempts[index] >= MAX_ATTEMPTS:
             self._fail(f"{self.plan.transfers[index].name}: {why}, {MAX_ATTEMPTS} times")
             return
@@ -306,7 +306,7 @@ class BulkCoordinator:
             self._tear_down.append(circuit)
         if self.plan.switching == "circuit" and (self._arbiter.holds_all(index) or self._arbiter.waits_for(index)):
             outcome = self._arbiter.release(index)
-            self._after(outcome, self._progress_s if now_s is None else now_s)
+            self._apply_arbiter_actions(outcome, self._progress_s if now_s is None else now_s)
 
     def _strand(self, index: int, now_s: float) -> None:
         """No way is left: the transfer is given up, and named at the end."""

@@ -24,7 +24,7 @@ def bulk_figures(rows: Sequence[Row]) -> dict[str, Any]:
 
 
 def throughput_figure(rows: Sequence[Row]) -> Any:
-    """Measured throughput of each switching beside the predicted liquid throughput."""
+    """Measured throughput of each switching next to the predicted liquid throughput."""
     from matplotlib import pyplot as plt
 
     figure, axes = plt.subplots(figsize=(7, 1.2 + 0.6 * len(rows)))
@@ -105,7 +105,7 @@ def busy_figure(row: Row) -> Any:
 
 
 def bytes_figure(row: Row) -> Any:
-    """Bytes that every link carried by the interfaces' counters, beside what the schedule puts on it."""
+    """Bytes that every link carried by the interfaces' counters, next to what the schedule puts on it."""
     from matplotlib import pyplot as plt
 
     loads = sorted(row["link_loads"], key=lambda entry: (-entry[1], entry[0]))

@@ -1,4 +1,4 @@
-"""A bulk run's measurements beside its prediction: figures, and the verdict.
+"""A bulk run's measurements next to its prediction: figures, and the verdict.
 
 Every run must come to its end with each message delivered once and verified. Where circuits ran without faults, their
 throughput is held against the prediction and the links' bytes against the schedule; a machine that did not keep up makes that
@@ -14,11 +14,11 @@ from typing import Any
 from testbed.bulk.calibration import LONGER_FRAMES, machine_lag
 from testbed.bulk.measurements import BulkMeasurements
 from testbed.bulk.plan import BulkPlan
-from testbed.bulk.planning import ROUNDS, frames_without_conflict
+from testbed.bulk.planning import ROUNDS, conflict_free_frames
 from testbed.bulk.prediction import HEADERS_BYTES, expected_bytes, liquid_throughput_bps, predicted_ratio
-from testbed.faults.coming import came_check, fault_moments
-from testbed.machines.run_report import MachinesReport
-from testbed.model.machine.strain import StrainLimits, could_not_keep_up, why_not_kept_up
+from testbed.faults.injection_check import injection_check, injection_times
+from testbed.machines.machines_report import MachinesReport
+from testbed.model.machine.load import MachineLoadLimits, overload_message, overload_reason
 from testbed.model.verdict import Check, Verdict
 from testbed.model.workload import Judgement
 from topologies.network import LinkId, label_of
@@ -41,7 +41,7 @@ SEGMENT_BYTES = 8948
 
 @dataclass(frozen=True, kw_only=True)
 class BulkAnalysis:
-    """Figures of one run beside its prediction. ``liquid_throughput_bps``: liquid throughput times calibrated goodput; ``ratio``:
+    """Figures of one run next to its prediction. ``liquid_throughput_bps``: liquid throughput times calibrated goodput; ``ratio``:
     measured throughput over it; ``predicted_ratio``: that of the same plan in virtual time. ``busy``: bottleneck -> fraction
     of each time frame in which it carried data. ``counter_error``: largest relative difference between the bytes that a link
     carried and the bytes that the schedule puts on it, those that TCP sent again there set aside."""
@@ -57,7 +57,7 @@ class BulkAnalysis:
 
 
 def judge_bulk(plan: BulkPlan, run: BulkMeasurements) -> Judgement:
-    """Verdict and figures beside what is predicted; one row has them all."""
+    """Verdict and figures next to what is predicted; one row has them all."""
     analysis = analyse(plan, run, predicted_ratio(plan))
     verdict, row = judge(plan, run, analysis), _row(plan, run, analysis)
     return Judgement(verdict=verdict, document={**row, "verdict": dict(verdict.to_json())}, rows=(row,))
@@ -75,15 +75,15 @@ def _row(plan: BulkPlan, run: BulkMeasurements, found: BulkAnalysis) -> dict[str
         "message_bytes": plan.message_bytes,
         "seconds": run.seconds,
         "throughput_bps": found.throughput_bps,
-        "goodput_bps": run.goodput.alone_bps,
-        "goodput_together_bps": run.goodput.together_bps,
+        "goodput_bps": run.goodput.single_path_bps,
+        "goodput_together_bps": run.goodput.concurrent_bps,
         "link_rate_bps": plan.link_rate_bps,
         "liquid_links": float(plan.liquid_links),
         "liquid_throughput_bps": found.liquid_throughput_bps,
         "ratio": found.ratio,
         "predicted_ratio": found.predicted_ratio,
         "transfers": len(plan.transfers),
-        "frames": frames_without_conflict(plan),
+        "frames": conflict_free_frames(plan),
         "rounds": len(plan.frames) if plan.method in ROUNDS else None,
         "bottleneck_load": plan.bottleneck_load,
         "verified": found.verified == len(plan.transfers),
@@ -143,13 +143,13 @@ def busy_fractions(plan: BulkPlan, run: BulkMeasurements, links: Sequence[LinkId
     times = run.frame_times_s
     busy: dict[LinkId, list[float]] = {link: [0.0] * len(times) for link in links}
     for record in run.transfers:
-        if record.began_s is None or record.done_s is None:
+        if record.started_s is None or record.done_s is None:
             continue
         number = plan.frame_of[record.transfer]
         if number >= len(times):
             continue
         begin, end = times[number]
-        share = (min(end, record.done_s) - max(begin, record.began_s)) / (end - begin) if end > begin else 0.0
+        share = (min(end, record.done_s) - max(begin, record.started_s)) / (end - begin) if end > begin else 0.0
         for link in record.path:
             if link in busy:
                 busy[link][number] += max(0.0, share)
@@ -201,7 +201,7 @@ def judge(plan: BulkPlan, run: BulkMeasurements, analysis: BulkAnalysis) -> Verd
             detail=f"{analysis.verified * plan.message_bytes} of {plan.total_bytes} bytes",
         ),
     ]
-    checks += came_check(fault_moments(plan.faults, plan.killed), run.seconds)
+    checks += injection_check(injection_times(plan.faults, plan.killed), run.seconds)
     strained = None
     whole = run.failure is None and not plan.faults and not plan.killed
     if whole and plan.switching == "circuit":
@@ -223,12 +223,12 @@ def _strained(plan: BulkPlan, run: BulkMeasurements, analysis: BulkAnalysis, cla
         return None
     predicted_s = plan.total_bytes * 8 / (analysis.liquid_throughput_bps * (claim.predicted or 1.0))
     spare_s = predicted_s * (claim.tolerance or 0.0)
-    limits = StrainLimits(
+    limits = MachineLoadLimits(
         worst_lateness_s=max(min(USUAL_LATENESS_S, spare_s), MAX_STANDSTILL * spare_s), mean_lateness_s=MAX_LATE_S
     )
-    machine = why_not_kept_up([run.strain], limits, run.seconds)
+    machine = overload_reason([run.strain], limits, run.seconds)
     changes = _changes_too_long(run, predicted_s, MAX_STANDSTILL * spare_s)
-    short = MAX_STANDSTILL * spare_s < USUAL_LATENESS_S  # then a longer run is what mends it
+    short = MAX_STANDSTILL * spare_s < USUAL_LATENESS_S  # then a longer run is what repairs it
     return (changes or machine if short else machine or changes) or _repeats_too_long(plan, run, predicted_s, spare_s)
 
 
@@ -238,10 +238,10 @@ def _changes_too_long(run: BulkMeasurements, predicted_s: float, limit_s: float)
     if not run.rule_changes or run.changing_s <= limit_s:
         return None
     each_ms = 1e3 * run.changing_s / run.rule_changes
-    return could_not_keep_up(
+    return overload_message(
         f"{run.rule_changes} changes of circuits took {each_ms:.1f} ms each, {run.changing_s / predicted_s:.1%} of the predicted "
         f"time (limit {limit_s / predicted_s:.1%})",
-        mend=LONGER_FRAMES,
+        hint=LONGER_FRAMES,
     )
 
 
@@ -254,18 +254,18 @@ def _repeats_too_long(plan: BulkPlan, run: BulkMeasurements, predicted_s: float,
     packets = sum(repeats.packets for repeats in run.retransmitted.values())
     if packets > _most_stray(plan) * _own_packets(plan) or any(count.queue_drops for count in run.links.values()):
         return None
-    took_s = repeating_s(plan, run)
+    took_s = retransmission_time_s(plan, run)
     if not packets or took_s + run.changing_s <= limit_s:
         return None
     timeouts = sum(repeats.timeouts for repeats in run.retransmitted.values())
-    return could_not_keep_up(
+    return overload_message(
         f"TCP sent {packets} packets again, {timeouts} after a time-out of {1e3 * TIMEOUT_S:.0f} ms, which takes up to "
         f"{took_s / predicted_s:.1%} of the predicted time (limit, with changes of circuits, {limit_s / predicted_s:.1%})",
-        mend=LONGER_FRAMES,
+        hint=LONGER_FRAMES,
     )
 
 
-def repeating_s(plan: BulkPlan, run: BulkMeasurements) -> float:
+def retransmission_time_s(plan: BulkPlan, run: BulkMeasurements) -> float:
     """By how much TCP's repeating can have made the run longer: of each time frame, the transfer that repeated for longest."""
     longest = [0.0] * len(plan.frames)
     for number, repeats in run.retransmitted.items():

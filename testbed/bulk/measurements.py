@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from testbed.bulk.plan import Path
-from testbed.machines.run_report import MachinesReport
-from testbed.model.machine.strain import Strain
+from testbed.machines.machines_report import MachinesReport
+from testbed.model.machine.load import MachineLoad
 from topologies.network import LinkId
 
 
@@ -16,14 +16,14 @@ from topologies.network import LinkId
 class TransferRecord:
     """What became of one transfer; times in seconds after the start, None where it never came to that.
 
-    ``requested_s``: asked for its links; ``granted_s``: held them all; ``began_s``: its circuit stood and it sent;
+    ``requested_s``: requested its links; ``granted_s``: held them all; ``began_s``: its circuit stood and it sent;
     ``done_s``: its message was whole and verified. ``attempts``: times it was sent.
     """
 
     transfer: int
     requested_s: float | None = None
     granted_s: float | None = None
-    began_s: float | None = None
+    started_s: float | None = None
     done_s: float | None = None
     attempts: int = 0
     deliveries: int = 0
@@ -34,9 +34,9 @@ class TransferRecord:
 class Goodput:
     """Calibrated goodput: payload bits a second over one path alone, and over the slowest of many disjoint paths at once."""
 
-    alone_bps: float
-    together_bps: float
-    paths_together: int
+    single_path_bps: float
+    concurrent_bps: float
+    concurrent_paths: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,7 +48,7 @@ class LinkCount:
     queue_drops: int
 
 
-class Repeats(NamedTuple):
+class TcpRetransmissions(NamedTuple):
     """What TCP sent again on one connection, as its sender's kernel counts it, and how often it had waited in vain (time-outs)
     before it did: 0 where the kernel does not count them (before Linux 6.7)."""
 
@@ -75,13 +75,13 @@ class BulkMeasurements:
     links: Mapping[LinkId, LinkCount] = field(default_factory=dict)
     dropped: Mapping[str, int] = field(default_factory=dict)
     injected: int = 0
-    retransmitted: Mapping[int, Repeats] = field(default_factory=dict)
+    retransmitted: Mapping[int, TcpRetransmissions] = field(default_factory=dict)
     lost_links: tuple[LinkId, ...] = ()
     rule_changes: int = 0
     slowest_change_s: float = 0.0
     changing_s: float = 0.0
     packet_payload_bytes: int = 1448
-    strain: Strain | None = None
+    strain: MachineLoad | None = None
     machines: MachinesReport | None = None
 
     @property

@@ -56,14 +56,14 @@ def trailer(checksum: int) -> bytes:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Began:
+class MessageStarted:
     """A header has come."""
 
     header: MessageHeader
 
 
 @dataclass(frozen=True, kw_only=True)
-class Part:
+class PayloadPart:
     """Some payload; a view of the bytes handed in, good until the next call."""
 
     header: MessageHeader
@@ -71,7 +71,7 @@ class Part:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Arrived:
+class MessageArrived:
     """All of it is there; ``intact``: the checksum of what came agrees with the one that was sent."""
 
     header: MessageHeader
@@ -79,7 +79,7 @@ class Arrived:
     intact: bool
 
 
-Event = Began | Part | Arrived
+Event = MessageStarted | PayloadPart | MessageArrived
 
 
 class MessageReader:
@@ -104,21 +104,21 @@ class MessageReader:
                 if len(self._small) == HEADER_BYTES:
                     self._header = MessageHeader.decode(self._small)
                     self._small, self._left, self._checksum = b"", self._header.length, 0
-                    yield Began(header=self._header)
+                    yield MessageStarted(header=self._header)
             elif self._left:
                 part, data = data[: self._left], data[self._left :]
                 self._left -= len(part)
                 self._checksum = zlib.crc32(part, self._checksum)
-                yield Part(header=self._header, payload=part)
+                yield PayloadPart(header=self._header, payload=part)
             else:
                 data = self._gather(data, TRAILER_BYTES)
                 if len(self._small) == TRAILER_BYTES:
                     (sent,) = _TRAILER.unpack(self._small)
                     header, self._header, self._small = self._header, None, b""
-                    yield Arrived(header=header, checksum=self._checksum, intact=sent == self._checksum)
+                    yield MessageArrived(header=header, checksum=self._checksum, intact=sent == self._checksum)
 
-    def _gather(self, data: memoryview, wanted: int) -> memoryview:
-        missing = wanted - len(self._small)
+    def _gather(self, data: memoryview, required: int) -> memoryview:
+        missing = required - len(self._small)
         self._small += bytes(data[:missing])
         return data[missing:]
 
@@ -131,7 +131,7 @@ class Inbox:
         self._expected = expected
         self._whole: set[int] = set()
 
-    def take(self, arrived: Arrived) -> bool:
+    def take(self, arrived: MessageArrived) -> bool:
         """Whether this is the first whole and right message of its transfer: only then it is delivered."""
         number = arrived.header.transfer
         right = arrived.intact and self._expected.get(number) == arrived.checksum

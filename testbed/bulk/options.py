@@ -70,7 +70,7 @@ class BulkOptions:
     alone: bool = option(
         default=False,
         group=ROUTED,
-        help="do not run the other switching beside it",
+        help="do not run the other switching for comparison",
         only=(
             Only(
                 when=lambda a: not a.killed and (a.faults is None or no_faults(a.faults)),

@@ -9,9 +9,9 @@ from fractions import Fraction
 from testbed.bulk.options import BulkOptions
 from testbed.bulk.plan import BulkPlan, BulkTransfer, KilledProcess, Pair, Path
 from testbed.errors import InputError
-from testbed.faults.grammar import parse_moment
+from testbed.faults.grammar import parse_node_time
 from testbed.faults.reading import read_faults
-from testbed.model.machine.carried_load import USUAL_RATE_BPS
+from testbed.model.machine.capacity import USUAL_RATE_BPS
 from testbed.model.naming.networks import known_network
 from testbed.model.traffic import Traffic
 from testbed.scheduling.baselines import Order, sending_rounds
@@ -19,7 +19,7 @@ from testbed.scheduling.methods import schedule_by_name
 from testbed.scheduling.traffic.patterns import read_pattern
 from testbed.scheduling.traffic.traffic_file import CarriedSchedule, read_schedule
 from topologies.errors import NoPathError
-from topologies.impairments import short_text
+from topologies.impairments import to_text
 from topologies.network import LinkId, Network, label_of
 from topologies.routing_tables import shortest_path_routing, static_routing
 
@@ -31,46 +31,46 @@ ROUNDS: tuple[Order, ...] = ("round-robin", "random", "identical")
 """Orders of the senders alone: their rounds may congest, which is what circuits then wait for."""
 
 
-def build_bulk_plan(asked: BulkOptions, *, now: Callable[[], float] | None = None) -> BulkPlan:
-    """The plan; every link gets the rate asked for. ``now``: a clock for methods that search against a time limit.
+def build_bulk_plan(requested: BulkOptions, *, now: Callable[[], float] | None = None) -> BulkPlan:
+    """The plan; every link gets the rate requested. ``now``: a clock for methods that search against a time limit.
 
     Raises InputError and TopologyError for what cannot be run: no transfer, an unknown node, method or routing, a path
     over a link that has none back.
     """
-    network = known_network(asked.network)
-    killed = tuple(_killed(one, network) for one in asked.killed)
-    pattern = asked.pattern
+    network = known_network(requested.network)
+    killed = tuple(_killed(one, network) for one in requested.killed)
+    pattern = requested.pattern
     if isinstance(pattern, str) and pattern not in ALL_TO_ALL:
         pattern = read_pattern(pattern, network)
-    carried = None if asked.schedule is None else read_schedule(asked.schedule, network)
-    faults = () if asked.faults is None else read_faults(asked.faults, network)
-    rate_bps = USUAL_RATE_BPS if asked.link_rate_bps is None else asked.link_rate_bps
+    carried = None if requested.schedule is None else read_schedule(requested.schedule, network)
+    faults = () if requested.faults is None else read_faults(requested.faults, network)
+    rate_bps = USUAL_RATE_BPS if requested.link_rate_bps is None else requested.link_rate_bps
     shaped = at_rate(network, rate_bps)
     if carried is not None:
         pattern = carried.pairs
     pairs = all_to_all(shaped) if isinstance(pattern, str) else _checked(shaped, pattern)
-    transfers = transfers_of(shaped, pairs, asked.routing)
+    transfers = transfers_of(shaped, pairs, requested.routing)
     for node in {k.node for k in killed} - {t.sink for t in transfers}:
         raise InputError(f"receiver {node!r} gets no message in this run; name one of {transfers[0].sink}, ...")
     if carried is None:
-        method, limit_s = asked.method, asked.time_limit_s
-        frames = time_frames(shaped, transfers, method, seed=asked.seed, time_limit_s=limit_s, now=now)
+        method, limit_s = requested.method, requested.time_limit_s
+        frames = time_frames(shaped, transfers, method, seed=requested.seed, time_limit_s=limit_s, now=now)
     else:
-        frames = carried_frames(carried, transfers)
+        frames = schedule_frames(carried, transfers)
     most = bottleneck_load(transfers)
     return BulkPlan(
         network=shaped,
         transfers=transfers,
         frames=frames,
-        method=asked.method if carried is None else CARRIED,
-        switching=asked.switching,
-        barrier=asked.barrier,
-        message_bytes=asked.message_bytes,
+        method=requested.method if carried is None else CARRIED,
+        switching=requested.switching,
+        barrier=requested.barrier,
+        message_bytes=requested.message_bytes,
         link_rate_bps=rate_bps,
         liquid_links=Fraction(len(transfers), most),
         bottleneck_load=most,
-        seed=asked.seed,
-        injected=asked.injected if asked.switching == "circuit" else 0,
+        seed=requested.seed,
+        injected=requested.injected if requested.switching == "circuit" else 0,
         faults=faults,
         killed=killed,
     )
@@ -79,7 +79,7 @@ def build_bulk_plan(asked: BulkOptions, *, now: Callable[[], float] | None = Non
 def _killed(one: str | KilledProcess, network: Network) -> KilledProcess:
     if isinstance(one, KilledProcess):
         return one
-    node, at_s = parse_moment(one, "--kill", network)
+    node, at_s = parse_node_time(one, "--kill", network)
     return KilledProcess(node=node, at_s=at_s)
 
 
@@ -89,7 +89,7 @@ def at_rate(network: Network, link_rate_bps: float) -> Network:
     impaired = next((link for link in network.links if link.impairments), None)
     if impaired is not None:
         raise InputError(
-            f"{impaired.label} is always impaired ({short_text(impaired.impaired_by)}): no throughput over it is predicted; impair it for a time "
+            f"{impaired.label} is always impaired ({to_text(impaired.impaired_by)}): no throughput over it is predicted; impair it for a time "
             "(--faults), or take testbed stream"
         )
     return replace(network, links=tuple(replace(link, capacity_bps=link_rate_bps) for link in network.links))
@@ -113,10 +113,10 @@ def _checked(network: Network, pattern: Sequence[Pair]) -> tuple[Pair, ...]:
             if network.node(node).kind != "host":
                 raise InputError(f"pattern: {node!r} is a switch; messages go from host to host")
         if pair[0] == pair[1]:
-            raise InputError(f"pattern: {pair[0]!r} sends to itself, over no link; leave the pair out")
+            raise InputError(f"pattern: {pair[0]!r} is both source and destination; leave the pair out")
     if len(set(pattern)) != len(pattern):
         twice = next(p for p in pattern if pattern.count(p) > 1)
-        raise InputError(f"pattern: {label_of((*twice, 0))} is there twice; one message a pair")
+        raise InputError(f"pattern: {label_of((*twice, 0))} is a duplicate pair; one message per pair")
     return tuple(pattern)
 
 
@@ -177,7 +177,7 @@ def time_frames(
     return tuple(tuple(frame) for frame in schedule.frames)
 
 
-def carried_frames(carried: CarriedSchedule, transfers: Sequence[BulkTransfer]) -> tuple[tuple[int, ...], ...]:
+def schedule_frames(carried: CarriedSchedule, transfers: Sequence[BulkTransfer]) -> tuple[tuple[int, ...], ...]:
     """The schedule's time frames as indices of ``transfers``. InputError where one of the two has a pair that the other has not,
     or sends it over other links."""
     number_of = {(t.source, t.sink): i for i, t in enumerate(transfers)}
@@ -192,7 +192,7 @@ def carried_frames(carried: CarriedSchedule, transfers: Sequence[BulkTransfer]) 
     return tuple(tuple(number_of[carried.pairs[i]] for i in frame) for frame in carried.frames)
 
 
-def frames_without_conflict(plan: BulkPlan) -> int:
+def conflict_free_frames(plan: BulkPlan) -> int:
     """The time frames of a plan in which no two transfers share a link: rounds that congest are split, as ``testbed schedule`` does."""
     if plan.method not in ROUNDS:
         return len(plan.frames)

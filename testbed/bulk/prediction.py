@@ -17,7 +17,7 @@ HEADERS_BYTES = 66
 def liquid_throughput_bps(plan: BulkPlan, goodput: Goodput) -> float:
     """Bits of payload a second that no order of the transfers exceeds: the traffic's liquid throughput in links
     (Gabrielyan 2007, eq. 3) times the calibrated goodput of one link."""
-    return float(plan.liquid_links) * goodput.alone_bps
+    return float(plan.liquid_links) * goodput.single_path_bps
 
 
 def predicted_ratio(plan: BulkPlan) -> float:

@@ -14,7 +14,7 @@ from testbed.bulk.coordinator import BulkCoordinator, ChangeCircuits, OnDeadlock
 from testbed.bulk.measurements import BulkMeasurements, Goodput, LinkCount
 from testbed.bulk.plan import BulkPlan, Path
 from testbed.errors import InputError
-from testbed.model.progress import Progress, Reading, ReportProgress
+from testbed.model.progress import CounterReading, Progress, ReportProgress
 from topologies.network import LinkId, reverse_of
 
 _PACKET_BYTES = 1500
@@ -39,7 +39,7 @@ class SimulatedBulkFabric:
     def run(self, plan: BulkPlan, report_progress: ReportProgress | None = None) -> BulkMeasurements:
         """Run the plan to its end. InputError where it asks for what this fabric cannot do (a fault other than a cut)."""
         if any(f.kind != "down" for f in plan.faults) or plan.killed:
-            raise InputError("the simulated fabric of bulk transfers knows cut links only; leave other faults out")
+            raise InputError("simulated bulk transfers support only links that are down; leave other faults out")
         run = _Run(
             plan, BulkCoordinator(plan, on_deadlock=self._on_deadlock, stall_s=1e9), self._setup_s, report_progress
         )
@@ -68,7 +68,7 @@ class _Run:
 
     def to_the_end(self) -> BulkMeasurements:
         """Events in their order; at one moment a batch is confirmed before messages arrive, and these before links are cut."""
-        self._coordinator.begin(0.0)
+        self._coordinator.start(0.0)
         self._execute_all()
         while not self._over:
             self._share()
@@ -81,7 +81,7 @@ class _Run:
                 self._coordinator.circuits_changed(at)
             elif not self._arrive():
                 _, link = self._cuts.pop(0)
-                self._coordinator.link_lost([link, reverse_of(link)], at)
+                self._coordinator.on_link_failed([link, reverse_of(link)], at)
             self._execute_all()
         rate = min(self._capacity.values())
         return BulkMeasurements(
@@ -89,7 +89,7 @@ class _Run:
             seconds=self._now,
             transfers=self._coordinator.records(),
             frame_times_s=self._coordinator.frame_times(),
-            goodput=Goodput(alone_bps=rate, together_bps=rate, paths_together=1),
+            goodput=Goodput(single_path_bps=rate, concurrent_bps=rate, concurrent_paths=1),
             failure=self._failure,
             deadlocks=tuple(self._coordinator.deadlocks),
             links=self._counts(),
@@ -121,7 +121,7 @@ class _Run:
             done, total = self._coordinator.done, len(self._plan.transfers)
             open_, frames = self._coordinator.frames_open, len(self._plan.frames)
             carried = {link: round(bits / 8) for link, bits in self._bits.items()}
-            reading = Reading(at_s=self._now, frame=open_, frames=frames, link_bytes=carried)
+            reading = CounterReading(at_s=self._now, frame=open_, frames=frames, link_bytes=carried)
             words = f"{done} of {total} messages, in virtual time"
             self._report_progress(Progress(done_s=done, total_s=total, doing=words, reading=reading))
 

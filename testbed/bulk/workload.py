@@ -25,28 +25,28 @@ DESCRIPTION = (
 _HEADINGS = ("switching", "seconds", "Mbit/s", "of liquid", "virtual time", "verified", "queue drops", "verdict")
 
 
-def _build(asked: BulkOptions) -> BulkPlan:
+def _build(requested: BulkOptions) -> BulkPlan:
     from testbed.bulk.planning import build_bulk_plan
 
-    return build_bulk_plan(asked, now=time.monotonic)
+    return build_bulk_plan(requested, now=time.monotonic)
 
 
-def _fitted(asked: BulkOptions, plan: BulkPlan, fabric: str) -> tuple[BulkPlan, str]:
+def _fitted(requested: BulkOptions, plan: BulkPlan, fabric: str) -> tuple[BulkPlan, str]:
     from testbed.bulk.planning import at_rate
-    from testbed.results.carried_load_file import chosen_rate
+    from testbed.results.capacity_file import chosen_rate
 
     paths = [transfer.path for transfer in plan.transfers]
-    rate_bps, words = chosen_rate(asked.link_rate_bps, paths, len(plan.frames), fabric)
+    rate_bps, words = chosen_rate(requested.link_rate_bps, paths, len(plan.frames), fabric)
     return replace(plan, network=at_rate(plan.network, rate_bps), link_rate_bps=rate_bps), words
 
 
-def _others(asked: BulkOptions, plan: BulkPlan) -> Sequence[BulkPlan]:
+def _others(requested: BulkOptions, plan: BulkPlan) -> Sequence[BulkPlan]:
     """The same transfers and time frames by the other switching; none under faults, whose moments are of one run."""
-    if asked.alone or plan.faults or plan.killed:
+    if requested.alone or plan.faults or plan.killed:
         return ()
     if plan.switching == "circuit":
         return (replace(plan, switching="packet", injected=0),)
-    return (replace(plan, switching="circuit", injected=asked.injected),)
+    return (replace(plan, switching="circuit", injected=requested.injected),)
 
 
 def _simulate(plan: BulkPlan, report_progress: ReportProgress | None) -> BulkMeasurements:
@@ -63,23 +63,23 @@ def _emulate(plan: BulkPlan, report_progress: ReportProgress | None) -> BulkMeas
 @contextmanager
 def _opened(how: How) -> Iterator[Carry[BulkPlan, BulkMeasurements]]:
     """One fabric for all plans: they share its network, or its machines."""
-    asked: BulkRunOptions = how.options or BulkRunOptions()
+    requested: BulkRunOptions = how.options or BulkRunOptions()
     if how.fabric == "simulator":
         from testbed.bulk.simulated import SimulatedBulkFabric
 
-        yield SimulatedBulkFabric(on_deadlock=asked.on_deadlock).run
+        yield SimulatedBulkFabric(on_deadlock=requested.on_deadlock).run
     elif how.machines is not None:
         from testbed.bulk.emulated.several_machines import SeveralMachinesBulk
 
-        with SeveralMachinesBulk(how.machines, on_deadlock=asked.on_deadlock) as spread:
+        with SeveralMachinesBulk(how.machines, on_deadlock=requested.on_deadlock) as spread:
             yield spread.run
     else:
         from testbed.bulk.emulated.fabric import EmulatedBulkFabric
         from testbed.results.run_folder import make_directory
 
-        if asked.store is not None:
-            make_directory(asked.store, "--store")
-        with EmulatedBulkFabric(on_deadlock=asked.on_deadlock, store=asked.store) as fabric:
+        if requested.store is not None:
+            make_directory(requested.store, "--store")
+        with EmulatedBulkFabric(on_deadlock=requested.on_deadlock, store=requested.store) as fabric:
             yield fabric.run
 
 
@@ -89,18 +89,18 @@ def _judge(plan: BulkPlan, run: BulkMeasurements) -> Judgement:
     return judge_bulk(plan, run)
 
 
-def _beside(judged: Sequence[Judgement]) -> Judgement:
+def _compared(judged: Sequence[Judgement]) -> Judgement:
     """The first switching's judgement, with the figures of the other under ``beside``."""
-    beside = {one.document["switching"]: one.document for one in judged[1:]}
+    comparison = {one.document["switching"]: one.document for one in judged[1:]}
     stored = tuple(row for one in judged for row in one.rows)
-    return replace(judged[0], document={**judged[0].document, "beside": beside}, stored=stored)
+    return replace(judged[0], document={**judged[0].document, "beside": comparison}, stored=stored)
 
 
 def _view(plan: BulkPlan) -> tuple[str, Callable[[], Any]]:
-    from testbed.live.scenes import network_scene
+    from testbed.live.run_views import network_view
 
     title = f"{plan.network.name}: bulk transfers, {plan.switching} switching, {plan.method}"
-    return f"{plan.switching} switching", partial(network_scene, title, plan.network, plan.loads, plan.faults)
+    return f"{plan.switching} switching", partial(network_view, title, plan.network, plan.loads, plan.faults)
 
 
 def _figures(rows: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
@@ -158,7 +158,7 @@ BULK = Workload(
     build=_build,
     fitted=_fitted,
     variants=_others,
-    together=_beside,
+    together=_compared,
     simulate=_simulate,
     emulate=_emulate,
     opened=_opened,

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from testbed.campaigns.summary import Row
-from testbed.model.code_words import code_words
+from testbed.model.code_description import describe_code
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -32,7 +32,7 @@ def campaign_figures(summary: Sequence[Row]) -> dict[str, Figure]:
             axes.plot(
                 [100 * t for t, _ in line], [r for _, r in line], marker=MARKS[number % len(MARKS)], ms=4, label=label
             )
-        equation = code_words(labels="random", m=m, tolerance=None, der=der, large_blocks=large)
+        equation = describe_code(labels="random", m=m, tolerance=None, der=der, large_blocks=large)
         axes.set(xlabel="static tolerance, % of packets", ylabel="mean ROR", title=f"Mean ROR, {equation}")
         axes.set_ylim(0, 1.05 * axes.get_ylim()[1])
         axes.grid(alpha=0.3)

@@ -15,8 +15,8 @@ from testbed.routing.baselines import disjoint_paths
 from testbed.routing.methods import route_by_name
 from topologies.catalog import load_network
 from topologies.errors import NoPathError
-from topologies.json_types import JsonObject
 from topologies.network import Network
+from topologies.text.json_types import JsonObject
 
 Row = JsonObject
 MAX_DRAWS = 10_000
@@ -108,7 +108,7 @@ def _joined(network: Network, source: str, sink: str, paths: int) -> bool:
 
 
 def _method_rows(campaign: Campaign, common: Row, route: SplitRoute | None) -> list[Row]:
-    """ROR as ``fec.redundancy.ror.ror`` gives it; each load's block size is asked for once, the sums are in floats."""
+    """ROR as ``fec.redundancy.ror.ror`` gives it; each load's block size is requested once, the sums are in floats."""
     loads = [] if route is None else sorted(route.loads[i] for i in route.loaded)
     forced = sum(load == 1 for load in loads)
     partial = loads[: len(loads) - forced]

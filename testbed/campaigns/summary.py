@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from testbed.campaigns.description import Campaign, Claim
-from testbed.model.samples import t_quantile
+from testbed.model.studies.samples import t_quantile
 from testbed.model.verdict import Check, Verdict
 
 Row = Mapping[str, Any]

@@ -10,7 +10,7 @@ from testbed.errors import InputError
 if TYPE_CHECKING:
     from distributed import Security
 
-    from testbed.machines.asked import TlsFiles
+    from testbed.machines.machines_request import TlsFiles
 
 TLS_OPTIONS = ("tls_ca", "tls_cert", "tls_key", "without_tls")
 _FILES = TLS_OPTIONS[:3]
@@ -20,7 +20,7 @@ HELP = {
     "tls_ca": "of a scheduler tls://HOST:PORT: the authority of its certificates (PEM)",
     "tls_cert": "the certificate to show it (default of all three: Dask's configuration)",
     "tls_key": "the certificate's key",
-    "without_tls": "use a scheduler tcp://HOST:PORT of another machine: whoever reaches it can run programs there",
+    "without_tls": "use a scheduler tcp://HOST:PORT of another machine: anyone who reaches it can run programs there",
 }
 
 
@@ -33,7 +33,7 @@ def add_tls(parser: argparse.ArgumentParser) -> None:
 
 def tls_files(args: argparse.Namespace) -> TlsFiles:
     """What the options say."""
-    from testbed.machines.asked import TlsFiles
+    from testbed.machines.machines_request import TlsFiles
 
     return TlsFiles(ca=args.tls_ca, cert=args.tls_cert, key=args.tls_key, without_tls=args.without_tls)
 

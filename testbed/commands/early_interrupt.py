@@ -10,7 +10,7 @@ import sys
 from types import FrameType
 
 
-def end_at_once(_number: int, _frame: FrameType | None) -> None:
+def exit_interrupted_early(_number: int, _frame: FrameType | None) -> None:
     """What SIGINT does until ``testbed.cli.main`` takes over: there is nothing yet that could be put in order."""
     os.write(2, b"testbed: interrupted\n")
     os._exit(130)
@@ -20,4 +20,4 @@ if (
     sys.argv[0].rpartition("/")[2] in ("testbed", "cli.py")
     and signal.getsignal(signal.SIGINT) is signal.default_int_handler
 ):
-    signal.signal(signal.SIGINT, end_at_once)
+    signal.signal(signal.SIGINT, exit_interrupted_early)

@@ -17,7 +17,7 @@ from typing import Any, TextIO
 from testbed.model.naming.printable import Styled
 
 PATIENCE_S = 0.5
-"""After so long without output the line appears; then it is drawn anew this often."""
+"""After so long without output the line appears; then it is drawn again this often."""
 TERMINAL_IS_ANOTHERS = frozenset({"up", "exec", "attach", "run"})
 """Commands that give the terminal to a prompt or to programs of the user's."""
 _ERASE = "\r\x1b[2K"

@@ -15,7 +15,7 @@ import threading
 import time
 from typing import NoReturn
 
-from testbed.commands.early_interrupt import end_at_once
+from testbed.commands.early_interrupt import exit_interrupted_early
 
 CLEAN_UP_S = 8.0
 """For so long after a Ctrl-C another one is ignored."""
@@ -24,14 +24,14 @@ AGAIN_S = 0.02
 _INTERRUPTED_AT = [-CLEAN_UP_S]
 
 
-def hear_interrupts() -> None:
+def install_interrupt_handler() -> None:
     """Ctrl-C raises KeyboardInterrupt from now on, unless somebody else has a say in it already."""
-    if signal.getsignal(signal.SIGINT) in (signal.default_int_handler, end_at_once):
+    if signal.getsignal(signal.SIGINT) in (signal.default_int_handler, exit_interrupted_early):
         signal.signal(signal.SIGINT, _interrupt_once)
         sys.unraisablehook = _dropped
 
 
-def end_now(code: int) -> NoReturn:
+def exit_interrupted(code: int) -> NoReturn:
     """End with the code, after Ctrl-C or an error that nobody foresaw: its one line was the last word. Python itself would kill the process by
     SIGINT where that once came while code in a text ran (an import of named tuples), although it was handled, and libraries
     complain of what they cannot put in order at such an end."""

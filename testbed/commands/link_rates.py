@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TypeVar
 
-from testbed.errors import InvalidRunError, MachineLostError
+from testbed.errors import InvalidRunError, MachineDiedError
 from testbed.model.options import kinds
 from testbed.model.verdict import Verdict
 
@@ -22,13 +22,13 @@ def add_repeats(parser: argparse.ArgumentParser) -> None:
         type=kinds.whole(0, 20),
         default=1,
         metavar="N",
-        help="repeat a run that this machine could not carry, at most N times (default 1)",
+        help="retries if the run is invalid because the machine was overloaded (default 1)",
     )
 
 
 def repeated(run: Callable[[], Result], verdict_of: Callable[[Result], Verdict], repeats: int) -> Result:
     """Run; where the machine did not keep up run again, at most ``repeats`` times. Raises the last InvalidRunError, and
-    MachineLostError at once: a run over several machines ends with the first that dies."""
+    MachineDiedError at once: a run over several machines ends with the first that dies."""
     for left in range(repeats, -1, -1):
         try:
             result = run()
@@ -36,7 +36,7 @@ def repeated(run: Callable[[], Result], verdict_of: Callable[[Result], Verdict],
                 return result
             why = verdict_of(result).invalid
         except InvalidRunError as error:
-            if not left or isinstance(error, MachineLostError):
+            if not left or isinstance(error, MachineDiedError):
                 raise
             why = str(error)
         print(f"testbed: {why}; once more ({left} left)", file=sys.stderr)

@@ -10,7 +10,7 @@ OUTCOMES = {
     0: "passed",
     1: "failed",
     2: "refused",
-    3: "the machine lacks something",
+    3: "a required capability is missing",
     4: "invalid, the machine could not keep up",
     5: "cannot tell",
     70: "ended by an error that nobody foresaw",
@@ -22,12 +22,12 @@ def add_live(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--live",
         action="store_true",
-        help="serve a page of the run while it goes on, on loopback; its address is printed on stderr",
+        help="serve a live web page of the run on localhost (address on stderr)",
     )
 
 
 def start_live(args: argparse.Namespace) -> None:
-    """Serve the page, and print its address, where asked for. To be called before the sandbox is entered, when bad input has been refused.
+    """Serve the page, and print its address, where requested. To be called before the sandbox is entered, when bad input has been refused.
 
     Raises CapabilityError where the extra ``live`` is not installed.
     """

@@ -1,4 +1,4 @@
-"""Which options have a meaning only beside others: an option that would be dropped in silence is refused instead.
+"""Which options have a meaning only next to others: an option that would be dropped in silence is refused instead.
 
 ``RULES`` has, for every command, the options that depend on others and when they have a meaning. An option of a command stands in
 a rule or in ``ALWAYS``; a test holds every parser to that, so that whoever adds an option decides.
@@ -137,7 +137,7 @@ def given_options(args: Args) -> dict[str, str]:
 
 
 def refuse_meaningless(command: str, args: Args) -> None:
-    """Raise InputError for the first option given that has no meaning beside the others."""
+    """Raise InputError for the first option given that has no meaning next to the others."""
     given = given_options(args)
     for rule in RULES.get(command, ()):
         named = next((given[name] for name in rule.options if name in given), None)
@@ -151,7 +151,7 @@ def refuse_meaningless(command: str, args: Args) -> None:
 def require_switches(args: Args, fabric: str, options: Iterable[str]) -> None:
     """Refuse options that only switches can carry out, where the run is on the simulated fabric.
 
-    Raises InputError where the simulator was asked for, CapabilityError where this machine has nothing else.
+    Raises InputError where the simulator was requested, CapabilityError where this machine has nothing else.
     """
     given: Any = given_options(args)
     named = next((given[name] for name in options if name in given), None)

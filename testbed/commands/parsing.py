@@ -46,7 +46,7 @@ class OneLineParser(argparse.ArgumentParser):
         words = self._words = list(sys.argv[1:] if args is None else args)
         for word in words[: words.index("--") if "--" in words else len(words)]:
             if word.startswith("--") and word.endswith("=--"):
-                self.error(f"argument {word[:-3]}: '--' is no value; give one after the =")
+                self.error(f"argument {word[:-3]}: expected a value after '='")
         for action in self._actions:
             _note_when_given(action)
         return super().parse_known_args(words, namespace)
@@ -76,8 +76,8 @@ class OneLineParser(argparse.ArgumentParser):
             choices = [str(choice) for choice in action.choices]
             from topologies.errors import nearest  # the networks' package: what says --help does without
 
-            mend = nearest(str(value), choices, "choose from ", len(choices))
-            raise argparse.ArgumentError(action, f"invalid choice: {value!r}; {mend}")
+            hint = nearest(str(value), choices, "choose from ", len(choices))
+            raise argparse.ArgumentError(action, f"invalid choice: {value!r}; {hint}")
 
     def format_help(self) -> str:
         """Options by subject, and a command to begin with."""
@@ -99,7 +99,7 @@ class OneLineParser(argparse.ArgumentParser):
         """End with exit code 2: these words are none of this command's; the nearest option is named."""
         near = self._near(words[0])
         shown = " ".join(words)
-        self.error(f"{shown[:80]!r} is nothing that it takes" + (f"; did you mean {near[0]}?" if near else ""))
+        self.error(f"{shown[:80]!r} is not an option of this command" + (f"; did you mean {near[0]}?" if near else ""))
 
     def _near(self, word: str) -> list[str]:
         """The option that a word may be the beginning or a misspelling of."""
@@ -115,7 +115,9 @@ class OneLineParser(argparse.ArgumentParser):
             own = self._words[: self._words.index("--") if "--" in self._words else None]
             strange = [w for w in own if self._near(w) and w.partition("=")[0] not in self._option_string_actions]
             if strange:
-                message = f"{strange[0][:80]!r} is nothing that it takes; did you mean {self._near(strange[0])[0]}?"
+                message = (
+                    f"{strange[0][:80]!r} is not an option of this command; did you mean {self._near(strange[0])[0]}?"
+                )
         self.exit(2, f"{self.prog}: {message}; see {self.prog} --help\n")
 
 

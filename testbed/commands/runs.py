@@ -26,7 +26,7 @@ def add_run_options(parser: argparse.ArgumentParser, *, seeded: str = "everythin
         "--fabric", choices=("emulation", "simulator"), help="default: emulation where this machine can, else simulator"
     )
     add("--seed", type=kinds.seed, default=1, help=f"seed of {seeded} (default 1)")
-    add("--results", type=Path, default=Path("results"), help="where runs are kept (default results)")
+    add("--results", type=Path, default=Path("results"), help="directory for results (default results)")
     add("--json", action="store_true", help="print one JSON object on stdout")
     add_live(parser)
 
@@ -47,7 +47,7 @@ def keep_run(
 ) -> Path:
     """Keep a run's rows, the figures that ``draw`` makes of them, verdict and page; returns their directory."""
     from testbed.emulation.machine.provenance import describe_run
-    from testbed.live.adapters.feed import note_page
+    from testbed.live.adapters.feed import record_page_path
     from testbed.report.drawing.svg_figures import rendered
     from testbed.results.study_store import StudyRun
 
@@ -58,7 +58,7 @@ def keep_run(
         for row in rows:
             stored.add(dict(row))
         directory = stored.finish(stored.rows, verdict, rendered(name, lambda: draw(stored.rows)) if rows else {})
-    note_page(directory / "page.html")
+    record_page_path(directory / "page.html")
     return directory
 
 

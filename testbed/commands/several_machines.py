@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from testbed.commands.dask_link import HELP, tls_files
-from testbed.errors import CapabilityError, InputError, InvalidRunError, MachineLostError
+from testbed.errors import CapabilityError, InputError, InvalidRunError, MachineDiedError
 from testbed.model.json_values import read_text
 from testbed.model.options.option import RUN, Only, option, options
 
 if TYPE_CHECKING:
-    from testbed.machines.asked import MachinesRequest
+    from testbed.machines.machines_request import MachinesRequest
 
 
 _SPREAD = Only(when=lambda args: args.machines is not None, needs="a run over several machines, with --machines")
@@ -65,47 +65,47 @@ class MachineOptions:
 
 
 def machines_request(args: argparse.Namespace, fabric: str) -> MachinesRequest | None:
-    """None without --machines. InputError for what does not go together, CapabilityError for what the kernel lacks."""
-    from testbed.machines.asked import parse_machines, read_place
+    """None without --machines. InputError for what does not go together, CapabilityError for what the kernel is missing."""
+    from testbed.machines.machines_request import parse_machines, parse_placement_text
 
     if args.machines is None:
         return None
-    asked = replace(parse_machines(args.machines), tls=tls_files(args))
-    if asked.scheduler is not None:
+    requested = replace(parse_machines(args.machines), tls=tls_files(args))
+    if requested.scheduler is not None:
         from testbed.machines.adapters.clusters.dask_security import scheduler_security
 
-        scheduler_security(asked.scheduler, asked.tls)
+        scheduler_security(requested.scheduler, requested.tls)
     if fabric != "emulation":
-        raise InputError("--machines: a network of real switches is spread; leave --fabric simulator out")
+        raise InputError("--machines requires the emulated fabric; leave --fabric simulator out")
     if args.encrypt:
-        _require_encryption(asked)
+        _require_encryption(requested)
     place = None
     if args.place is not None:
-        place = read_place(read_text(args.place, where=f"--place {args.place}"), f"--place {args.place}")
+        place = parse_placement_text(read_text(args.place, where=f"--place {args.place}"), f"--place {args.place}")
     if args.underlay is not None:
-        asked = replace(asked, underlay=args.underlay)
-    return replace(asked, place=place, encrypt=args.encrypt)
+        requested = replace(requested, underlay=args.underlay)
+    return replace(requested, place=place, encrypt=args.encrypt)
 
 
-def _require_encryption(asked: MachinesRequest) -> None:
-    """CapabilityError where this machine lacks it, and the machines are on it; others say so themselves, by name."""
+def _require_encryption(requested: MachinesRequest) -> None:
+    """CapabilityError where this machine is missing it, and the machines are on it; others say so themselves, by name."""
     from testbed.emulation.machine.encryption import encryption_obstacle
 
-    if asked.scheduler is None and (lack := encryption_obstacle()) is not None:
+    if requested.scheduler is None and (lack := encryption_obstacle()) is not None:
         raise CapabilityError(f"--encrypt: {lack}")
 
 
-def enter_unless_elsewhere(asked: MachinesRequest | None, *, name: str | None = None) -> None:
+def enter_unless_elsewhere(requested: MachinesRequest | None, *, name: str | None = None) -> None:
     """Into a sandbox, where the network is (all or part of it) on this machine. ``name``: of the network's door, None for none."""
-    from testbed.emulation.sandbox.door import VARIABLE, open_door
+    from testbed.emulation.sandbox.control_socket import VARIABLE, listen
     from testbed.emulation.sandbox.sandbox import enter_sandbox, in_sandbox
 
     if in_sandbox():
         return
-    if asked is None or asked.scheduler is None:
+    if requested is None or requested.scheduler is None:
         enter_sandbox(sys.argv[1:], name=name)
     if name is not None:
-        os.environ[VARIABLE] = str(open_door(name).detach())
+        os.environ[VARIABLE] = str(listen(name).detach())
 
 
 @contextmanager
@@ -114,7 +114,7 @@ def said_when_lost(*, as_json: bool) -> Iterator[None]:
     try:
         yield
     except InvalidRunError as error:
-        measured = error.measured if isinstance(error, MachineLostError) else {}
+        measured = error.measured if isinstance(error, MachineDiedError) else {}
         if as_json:
             print(json.dumps({"invalid": str(error), "lost": measured or None}))
         for name, value in measured.items():

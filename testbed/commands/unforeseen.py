@@ -1,6 +1,6 @@
 """An exception that nobody foresaw: one line that says so, the traceback in a file, and an exit code that no verdict has.
 
-Too little memory is told apart, in whatever form it comes up: that is the machine's lack, not a fault of the testbed.
+Too little memory is distinguished, in whatever form it comes up: that is the machine's lack, not a fault of the testbed.
 """
 
 from __future__ import annotations

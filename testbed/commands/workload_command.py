@@ -53,12 +53,12 @@ class FabricOptions:
 class KeepOptions:
     """What is kept and shown of a run."""
 
-    results: Path = option(default=Path("results"), group=RUN, help="where runs are kept (default {default})")
+    results: Path = option(default=Path("results"), group=RUN, help="directory for results (default {default})")
     json: bool = option(default=False, group=RUN, help="print one JSON object on stdout")
     live: bool = option(
         default=False,
         group=RUN,
-        help="serve a page of the run while it goes on, on loopback; its address is printed on stderr",
+        help="serve a live web page of the run on localhost (address on stderr)",
     )
 
 
@@ -83,12 +83,12 @@ def _declared(workload: Work) -> list[type]:
 
 def run(name: str, workload: Work, args: argparse.Namespace) -> int:
     """Plan, choose the fabric, run, judge, keep; the verdict's exit code. Bad input is refused before anything is built."""
-    from testbed.api.workloads.known import workload_of
+    from testbed.api.workloads.registry import workload_of
 
     assert workload.options is not None and workload.build is not None
-    asked: Any = read_options(args, workload.options)
-    plan = workload.build(asked)
-    plans = [plan, *(workload.variants(asked, plan) if workload.variants is not None else ())]
+    requested: Any = read_options(args, workload.options)
+    plan = workload.build(requested)
+    plans = [plan, *(workload.variants(requested, plan) if workload.variants is not None else ())]
     own = None if workload.run_options is None else read_options(args, workload.run_options)
     said = None if workload.instead is None else workload.instead(plan, own)
     if said is not None:
@@ -101,7 +101,7 @@ def run(name: str, workload: Work, args: argparse.Namespace) -> int:
         enter_unless_elsewhere(machines)
     notes = [""] * len(plans)
     if workload.fitted is not None:
-        plans, notes = map(list, zip(*(workload.fitted(asked, one, fabric) for one in plans), strict=True))
+        plans, notes = map(list, zip(*(workload.fitted(requested, one, fabric) for one in plans), strict=True))
     runs = workload if isinstance(plan, workload.plan) else workload_of(plan)
     how = How(fabric=fabric, options=own, machines=machines, results=args.results)
     alone = nullcontext(partial(_measured, runs, how))
@@ -111,7 +111,7 @@ def run(name: str, workload: Work, args: argparse.Namespace) -> int:
     ):
         judged = [_judged(runs, one, carry, getattr(args, "repeats", 0)) for one in plans]
     judged = [_noted(one, note) for one, note in zip(judged, notes, strict=True)]
-    return _report(args, runs.kept_as or name, runs, judged[0] if runs.together is None else runs.together(judged))
+    return _report(args, runs.stored_as or name, runs, judged[0] if runs.together is None else runs.together(judged))
 
 
 def _fabric(args: argparse.Namespace, workload: Work, plan: object) -> str:
@@ -146,10 +146,10 @@ def _noted(judged: Judgement, note: str) -> Judgement:
 
 def _judged(workload: Work, plan: object, carry: Carry[Any, Any], repeats: int) -> Judgement:
     """Carried out and judged, again while the machine could not keep up."""
-    from testbed.live.adapters.feed import shown
+    from testbed.live.adapters.feed import live_progress
 
     def once() -> Judgement:
-        with nullcontext() if workload.view is None else shown(*workload.view(plan)) as report_progress:
+        with nullcontext() if workload.view is None else live_progress(*workload.view(plan)) as report_progress:
             return workload.judge(plan, carry(plan, report_progress))
 
     return repeated(once, lambda judged: judged.verdict, repeats)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from fec.protocol.large_blocks import BlockCode
-from testbed.conformance.findings import finding
+from testbed.conformance.problem_checks import finding
 from testbed.model.verdict import Check
 
 SIZES = ((1, 64), (5, 64), (40, 256), (100, 1024))
@@ -67,8 +67,8 @@ def _fails(make: Callable[[], BlockCode], symbols: int, size: int, draws: Sequen
 def _random(make: Callable[[], BlockCode], symbols: int, size: int) -> str | None:
     draw, code = random.Random(7), make()
     most = min(2 * symbols + 20, 255 if code.most_symbols < 256 else 1 << 16)
-    wanted = min(symbols + code.excess + _SPARE, most)
-    return _fails(make, symbols, size, [draw.sample(range(most), wanted) for _ in range(_DRAWS)])
+    required = min(symbols + code.excess + _SPARE, most)
+    return _fails(make, symbols, size, [draw.sample(range(most), required) for _ in range(_DRAWS)])
 
 
 def _too_early(make: Callable[[], BlockCode], symbols: int, size: int) -> str | None:

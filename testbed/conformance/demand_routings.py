@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from testbed.conformance.findings import finding, must_raise
+from testbed.conformance.problem_checks import finding, must_raise
 from testbed.model.verdict import Check
 from testbed.routing.demands.matrix import DemandMatrix, given_matrix, gravity_matrix
 from testbed.routing.demands.methods import DemandRouting
 from testbed.routing.demands.optimum import optimal_demands
-from testbed.routing.demands.splits import RoutedDemands, checked
+from testbed.routing.demands.routed_demands import RoutedDemands, checked
 from topologies import Link, Network, load_network
 from topologies.errors import NoPathError
 from topologies.network import Node

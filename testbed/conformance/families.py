@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from testbed.conformance.findings import finding
+from testbed.conformance.problem_checks import finding
 from testbed.model.verdict import Check
 from testbed.model.wiring import wire
 from testbed.model.workload import How, Workload

@@ -9,12 +9,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from testbed.conformance.findings import finding, must_raise
+from testbed.conformance.problem_checks import finding, must_raise
 from testbed.errors import InputError
 from testbed.interconnect.network_model import build_model
 from testbed.interconnect.parameters import SimulationParameters
 from testbed.interconnect.simulation import simulate
-from testbed.interconnect.traffic_files import read_messages
+from testbed.interconnect.traffic.traffic_files import read_messages
 from testbed.model.file_formats import ScheduleFormat, TrafficFormat
 from testbed.model.traffic import Traffic
 from testbed.model.verdict import Check

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from fractions import Fraction
 from functools import partial
 
-from testbed.conformance.findings import finding, must_raise
+from testbed.conformance.problem_checks import finding, must_raise
 from testbed.errors import InputError
 from testbed.model.routes import SplitRoute
 from testbed.model.verdict import Check
@@ -63,7 +63,7 @@ def _unsound(route: SplitRoute) -> str | None:
     if not all(isinstance(load, (Fraction, int)) for load in route.loads):
         return "loads must be Fractions"
     if any(not 0 <= load <= 1 for load in route.loads):
-        return "a load lies outside 0 to 1"
+        return "a load is outside 0 to 1"
     for node in route.network.nodes:
         out = sum(
             (load for link, load in zip(route.network.links, route.loads, strict=True) if link.source == node.id),
@@ -73,9 +73,9 @@ def _unsound(route: SplitRoute) -> str | None:
             (load for link, load in zip(route.network.links, route.loads, strict=True) if link.target == node.id),
             Fraction(0),
         )
-        wanted = 1 if node.id == route.source else -1 if node.id == route.sink else 0
-        if out - into != wanted:
-            return f"node {node.id!r} sends out {out - into} more than it takes in; it should be {wanted}"
+        required = 1 if node.id == route.source else -1 if node.id == route.sink else 0
+        if out - into != required:
+            return f"node {node.id!r} sends out {out - into} more than it takes in; it should be {required}"
         if node.kind == "host" and node.id not in (route.source, route.sink) and out:
             return f"host {node.id!r} passes flow on"
     route.in_flow_order(route.loaded)  # raises where the flow runs in a cycle

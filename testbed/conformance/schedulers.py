@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 
-from testbed.conformance.findings import finding
+from testbed.conformance.problem_checks import finding
 from testbed.model.schedule import Schedule
 from testbed.model.traffic import Traffic
 from testbed.model.verdict import Check

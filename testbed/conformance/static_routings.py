@@ -7,16 +7,16 @@ from itertools import pairwise
 
 import numpy as np
 
-from testbed.conformance.findings import finding
-from testbed.interconnect.injection import Injections
+from testbed.conformance.problem_checks import finding
 from testbed.interconnect.parameters import SimulationParameters
 from testbed.interconnect.simulation import simulate
+from testbed.interconnect.traffic.injection import Injections
 from testbed.model.verdict import Check
 from topologies import Network, load_network
 from topologies.errors import TopologyError
-from topologies.json_types import JsonObject
 from topologies.network import LinkId
 from topologies.routing_tables import Builder, find_relation, static_routing
+from topologies.text.json_types import JsonObject
 
 NETWORKS = ("mesh:3x3", "torus:4x4", "ring:5", "fat-tree:2,3", "swiss-t1:allocation=1-1-1-1-1-1-1-1")
 _SIMULATORS_NAME = {"dimension-order": "dor"}
@@ -76,7 +76,7 @@ def _broken_path(network: Network, paths: Paths) -> str | None:
         at = source
         for link in path:
             if link not in network.link_index or link[0] != at:
-                return f"{source} to {sink}: {link} does not go on from {at}"
+                return f"{source} to {sink}: {link} does not start at {at}"
             at = link[1]
             if at != sink and network.node(at).kind == "host":
                 return f"{source} to {sink}: it leads through host {at}"

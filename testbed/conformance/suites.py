@@ -19,7 +19,7 @@ from topologies.registry import Registry
 
 def registries() -> dict[str, Registry[Any]]:
     """Group -> its registry, in the order in which they are listed."""
-    from testbed.api.workloads.known import WORKLOADS
+    from testbed.api.workloads.registry import WORKLOADS
     from testbed.download.codes import CODES
     from testbed.model.file_formats import SCHEDULE_FORMATS, TRAFFIC_FORMATS
     from testbed.routing.demands.methods import DEMAND_ROUTINGS

@@ -1,4 +1,4 @@
-"""A download on real switches: a process at each end, the last kilometre shaped to its rate, faults in between."""
+"""A download on real switches: a process at each end, the last mile shaped to its rate, faults in between."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from fec.protocol.wire import STREAM_UDP_PORT
 from testbed.download.measurements import DownloadMeasurements
 from testbed.download.plan import FRAME_OVERHEAD_BYTES, RETURN_LABELS, DownloadPlan
 from testbed.emulation.control.fault_injection import FaultSchedule
-from testbed.emulation.machine.shared_numbers import shared_numbers
+from testbed.emulation.machine.shared_counters import shared_numbers
 from testbed.emulation.network.emulated_network import EmulatedNetwork
 from testbed.emulation.network.links import LinkMeter
 from testbed.machines.adapters.platform import here
-from testbed.model.progress import Progress, Reading, ReportProgress
+from testbed.model.progress import CounterReading, Progress, ReportProgress
 from testbed.model.wiring import WiredHost, wire
 from testbed.openflow.rules import stream_rules
 from testbed.stream.emulated.endpoints import EndpointProcess
@@ -53,7 +53,7 @@ def emulate_download(plan: DownloadPlan, report_progress: ReportProgress | None 
         for end in ends.values():
             end.wait_until_ready()
         look = partial(_look, net.link_meter(), ends["sender"], ends["receiver"])
-        report_progress(Progress(done_s=0, total_s=plan.limit_s, doing="downloading", look=look))
+        report_progress(Progress(done_s=0, total_s=plan.limit_s, doing="downloading", read_local=look))
         start = time.monotonic() + _LEAD_S
         for end in ends.values():
             end.begin(start)
@@ -62,7 +62,7 @@ def emulate_download(plan: DownloadPlan, report_progress: ReportProgress | None 
         schedule.start()
         while not ends["sender"].finished and time.monotonic() - start < plan.limit_s + 5:
             now = max(0.0, time.monotonic() - start)
-            reading = Reading(at_s=now, faults=schedule.in_force())
+            reading = CounterReading(at_s=now, faults=schedule.in_force())
             report_progress(Progress(done_s=now, total_s=plan.limit_s, doing="downloading", reading=reading))
             time.sleep(0.1)
         sent, got = ends["sender"].result(), ends["receiver"].result()
@@ -78,11 +78,11 @@ def emulate_download(plan: DownloadPlan, report_progress: ReportProgress | None 
     )
 
 
-def _look(meter: LinkMeter, sender: EndpointProcess, receiver: EndpointProcess) -> Reading:
+def _look(meter: LinkMeter, sender: EndpointProcess, receiver: EndpointProcess) -> CounterReading:
     """What the links' counters and the end points' gauges say now."""
     assert sender.gauge is not None and receiver.gauge is not None
     received, sent = int(receiver.gauge[0]), int(sender.gauge[0])
-    return Reading(received=received, sent=sent, link_bytes=meter.carried_bytes(), down=meter.without_carrier())
+    return CounterReading(received=received, sent=sent, link_bytes=meter.carried_bytes(), down=meter.without_carrier())
 
 
 class _end:  # noqa: N801 - used as a function
@@ -115,7 +115,7 @@ def _prepare_sender(
 ) -> Callable[[float], dict[str, Any]]:
     """``peer``: the socket of this end, and the other end's address: what others send is counted and thrown away."""
     sender, (datagrams, address) = plan.sender(), peer
-    told = DatagramReceiver(datagrams, peer=address)
+    reported = DatagramReceiver(datagrams, peer=address)
     nothing = bytes(plan.parameters.symbol_bytes)
     for path in plan.forward.paths:  # a switch looks the first packet of a flow up; not in the measured time
         frames.send(path.start, nothing)
@@ -131,9 +131,9 @@ def _prepare_sender(
             gauge[0] = sender.sent
             wait = max(_TICK_S, sender.next_due_s() - (time.monotonic() - start))
             if select.select((datagrams,), (), (), min(wait, _IDLE_S))[0]:
-                for data in told.receive():
+                for data in reported.receive():
                     sender.receive(data)
-        return {"sent": sender.sent, "lag_s": lag, "refused": frames.refused, "foreign": told.foreign}
+        return {"sent": sender.sent, "lag_s": lag, "refused": frames.refused, "foreign": reported.foreign}
 
     return run
 

@@ -1,4 +1,4 @@
-"""The figure of a download, drawn from its row alone: how full the last kilometre was kept while links failed."""
+"""The figure of a download, drawn from its row alone: how full the last mile was kept while links failed."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _last_kilometre(row: Mapping[str, Any]) -> Any:
     width_s = row["drawn_s"] / len(row["arrivals_pps"])
     edges = [k * width_s for k in range(len(row["arrivals_pps"]) + 1)]
     axes.stairs(row["arrivals_pps"], edges, fill=True, color="#9db9d6", label="packets that arrived")
-    axes.axhline(row["last_kilometre_pps"], color="black", linewidth=1, linestyle=":", label="the last kilometre, full")
+    axes.axhline(row["last_kilometre_pps"], color="black", linewidth=1, linestyle=":", label="the last mile, full")
     for number, fault in enumerate(row["faults"]):
         stop_s = min(fault["stop_s"] if fault["stop_s"] is not None else math.inf, row["drawn_s"])
         axes.axvspan(
@@ -60,7 +60,7 @@ def _last_kilometre(row: Mapping[str, Any]) -> Any:
     figure.legend(loc="outside lower center", ncols=3, frameon=False, fontsize="small")
     broken = ", ".join(f"{fault['link']} {fault['kind']}" for fault in row["faults"])
     figure.set_label(
-        f"Packets that arrived over the last kilometre of {row['last_rate_bps'] / 1e6:g} Mbit/s in a download of {row['bytes'] / 1e6:g} MB "
+        f"Packets that arrived over the last mile of {row['last_rate_bps'] / 1e6:g} Mbit/s in a download of {row['bytes'] / 1e6:g} MB "
         f"({row['method']} route, {row['code']}), beside the rate that fills it (dotted)"
         + (f"; shaded: {broken}." if broken else ".")
     )

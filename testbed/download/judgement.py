@@ -1,4 +1,4 @@
-"""What a fabric measured of a download, beside what was predicted: duration, packets sent, content."""
+"""What a fabric measured of a download, next to what was predicted: duration, packets sent, content."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from testbed.download.figures import arrival_rates
 from testbed.download.measurements import DownloadMeasurements
 from testbed.download.plan import FRAME_OVERHEAD_BYTES, DownloadPlan
 from testbed.download.prediction import DownloadPrediction, predict_download
-from testbed.faults.coming import came_check, fault_moments
-from testbed.model.machine.lateness import Lateness, first_not_borne
+from testbed.faults.injection_check import injection_check, injection_times
+from testbed.model.machine.timing_error import TimingError, first_exceeded
 from testbed.model.verdict import Check, Verdict
 from testbed.model.workload import Judgement
 from testbed.stream.endpoints import strangers
@@ -73,17 +73,19 @@ def _verdict(plan: DownloadPlan, prediction: DownloadPrediction, run: DownloadMe
             key="packets-sent",
         ),
     ]
-    checks += [check.of(run.sent) for check in came_check(fault_moments(plan.faults), over_s, "the download")]
-    lag = Lateness(name="sender", words="the sender was {was} late", was=run.sender_lag_s, bears=MAX_LAG_S)
-    mend = "lower --last-rate, or leave the machine to this run"
-    return Verdict(checks=tuple(checks), invalid=first_not_borne((lag,), mend), notes=strangers(run.counters))
+    checks += [check.of(run.sent) for check in injection_check(injection_times(plan.faults), over_s, "the download")]
+    lag = TimingError(
+        name="sender", description="the sender was {was} late", measured=run.sender_lag_s, limit=MAX_LAG_S
+    )
+    hint = "lower --last-rate, or leave the machine to this run"
+    return Verdict(checks=tuple(checks), invalid=first_exceeded((lag,), hint), notes=strangers(run.counters))
 
 
 def _row(plan: DownloadPlan, run: DownloadMeasurements, document: Mapping[str, Any]) -> dict[str, Any]:
     """What is kept of a download: its document, and the rate at which packets arrived, for its figure."""
     shown_s = run.seconds or max(run.arrivals_s, default=0.0)
-    kept = {k: v for k, v in document.items() if k not in ("verdict", "faults")}
-    return kept | {
+    retained = {k: v for k, v in document.items() if k not in ("verdict", "faults")}
+    return retained | {
         "predicted_s": document["seconds"]["predicted"],
         "measured_s": run.seconds,
         "packets_sent": run.sent,

@@ -16,16 +16,14 @@ class DownloadOptions:
 
     network: NetworkLike = option(kw_only=False, positional=True, metavar="NETWORK", help="catalogue name or file")
     source: str = option(kw_only=False, flag="--from", group=ENDS, metavar="NODE")
-    sink: str = option(
-        kw_only=False, flag="--to", group=ENDS, metavar="NODE", help="the switch where the last kilometre begins"
-    )
+    sink: str = option(kw_only=False, flag="--to", group=ENDS, metavar="NODE", help="the switch before the last mile")
     last_rate_bps: float = option(
         default="8Mbps",
         flag="--last-rate",
         kind=kinds.rate_bps,
         group=ENDS,
         metavar="RATE",
-        help="of the last kilometre (default {default})",
+        help="of the last mile (default {default})",
     )
     file_bytes: int = option(
         default="4MB",

@@ -1,6 +1,6 @@
-"""One download: network with its last kilometre, split there and back, coding and faults.
+"""One download: network with its last mile, split there and back, coding and faults.
 
-Source: Gabrielyan 2007, section 4.3.3 (a sender that feeds the last kilometre constantly at its full rate) and equation 29.
+Source: Gabrielyan 2007, section 4.3.3 (a sender that feeds the last mile constantly at its full rate) and equation 29.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from topologies.network import LinkId, Network
 
 FRAME_OVERHEAD_BYTES = 14 + 20 + 8 + HEADER.size
 FILL = 0.95
-"""Share of the last kilometre's rate that is asked for: what is more would only stand in its queue."""
+"""Share of the last mile's rate that is requested: what is more would only stand in its queue."""
 RETURN_LABELS = (LABELS // 4, LABELS * 3 // 4)
 """One label in each half of the label space: every acknowledgement goes both ways."""
 

@@ -1,4 +1,4 @@
-"""From options to a download's plan: the last kilometre, routes there and back, the faults."""
+"""From options to a download's plan: the last mile, routes there and back, the faults."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ from testbed.model.naming.names import read_node
 from testbed.model.naming.networks import known_network
 from testbed.routing import route_by_name
 from testbed.routing.label_split.spraying import disjoint_return_split, spray
-from topologies.impairments import RateTrace, short_text
+from topologies.impairments import RateTrace, to_text
 from topologies.network import Link, LinkId, Network, Node, label_of, reverse_of
 
 
-def build_download(asked: DownloadOptions) -> DownloadPlan:
-    """Hang a host behind the last kilometre on the sink, route to it, plan the faults.
+def build_download(requested: DownloadOptions) -> DownloadPlan:
+    """Hang a host behind the last mile on the sink, route to it, plan the faults.
 
-    ``faults`` None: the most loaded link that is not the last kilometre goes down for the middle half of the download.
+    ``faults`` None: the most loaded link that is not the last mile goes down for the middle half of the download.
     Raises InputError or TopologyError for values that cannot be used.
     """
-    network = known_network(asked.network)
-    source, sink = read_node(asked.source, network), read_node(asked.sink, network)
-    faults = None if asked.faults is None else read_faults(asked.faults, network)
-    block_code(asked.code)
+    network = known_network(requested.network)
+    source, sink = read_node(requested.source, network), read_node(requested.sink, network)
+    faults = None if requested.faults is None else read_faults(requested.faults, network)
+    block_code(requested.code)
     try:
-        plan = _plan(asked, network, source, sink)
+        plan = _plan(requested, network, source, sink)
         chosen = faults if faults is not None else _default_faults(plan, predict(plan).seconds)
         _check_impairments(plan.network, chosen)
         plan = replace(plan, faults=chosen)
@@ -43,7 +43,7 @@ def build_download(asked: DownloadOptions) -> DownloadPlan:
         seconds = predict(plan).seconds
         if math.isinf(seconds):
             raise InputError(
-                "faults: no way is ever left for what the file still needs; let them end, or choose another --method"
+                "faults: no path remains before the file is complete; end a fault earlier, or choose another --method"
             )
         plan.sender()  # refuses blocks that the code, or the payload id, cannot have
     except FecError as error:
@@ -51,40 +51,40 @@ def build_download(asked: DownloadOptions) -> DownloadPlan:
     return replace(plan, limit_s=2 * seconds + 5)
 
 
-def _plan(asked: DownloadOptions, network: Network, source: str, sink: str) -> DownloadPlan:
-    """The plan without faults, paced to fill the last kilometre, and where packets are lost up to what the slowest link carries."""
-    whole, last = with_last_kilometre(network, sink, asked.last_rate_bps)
-    slowest_bps = min((link.capacity_bps for link in network.links), default=asked.last_rate_bps)
-    arrival_pps = FILL * asked.last_rate_bps / (8 * (FRAME_OVERHEAD_BYTES + asked.symbol_bytes))
+def _plan(requested: DownloadOptions, network: Network, source: str, sink: str) -> DownloadPlan:
+    """The plan without faults, paced to fill the last mile, and where packets are lost up to what the slowest link carries."""
+    whole, last = with_last_kilometre(network, sink, requested.last_rate_bps)
+    slowest_bps = min((link.capacity_bps for link in network.links), default=requested.last_rate_bps)
+    arrival_pps = FILL * requested.last_rate_bps / (8 * (FRAME_OVERHEAD_BYTES + requested.symbol_bytes))
     return DownloadPlan(
         network=whole,
-        method=asked.method,
-        code=asked.code,
-        forward=_extended(spray(route_by_name(network, source, sink, asked.method)), whole, last),
+        method=requested.method,
+        code=requested.code,
+        forward=_extended(spray(route_by_name(network, source, sink, requested.method)), whole, last),
         backward=_begun(disjoint_return_split(network, source, sink), whole, last),
         last_link=last,
         parameters=LargeBlockParameters(
-            symbol_bytes=asked.symbol_bytes,
-            block_symbols=asked.block_symbols or (500 if asked.code == "raptorq" else 128),
+            symbol_bytes=requested.symbol_bytes,
+            block_symbols=requested.block_symbols or (500 if requested.code == "raptorq" else 128),
             arrival_pps=arrival_pps,
-            most_pps=arrival_pps * max(1.0, min(10.0, slowest_bps / asked.last_rate_bps)),
+            most_pps=arrival_pps * max(1.0, min(10.0, slowest_bps / requested.last_rate_bps)),
         ),
-        file_bytes=asked.file_bytes,
+        file_bytes=requested.file_bytes,
         faults=(),
         limit_s=1.0,
-        seed=asked.seed,
-        constant_rate=asked.constant_rate,
+        seed=requested.seed,
+        constant_rate=requested.constant_rate,
     )
 
 
 def _check_rate(plan: DownloadPlan) -> None:
-    """InputError where the rate that keeps the last kilometre full is more than a link before it carries: it would never be full."""
+    """InputError where the rate that keeps the last mile full is more than a link before it carries: it would never be full."""
     for index in plan.forward.loaded:
         link = plan.network.links[index]
         need = FILL * plan.last_rate_bps * float(plan.forward.load(index))
         if link.id != plan.last_link and need > link.capacity_bps:
             raise InputError(
-                f"a last kilometre of {plan.last_rate_bps / 1e6:g} Mbit/s puts {need / 1e6:.2f} Mbit/s on {link.label}, which carries "
+                f"a last mile of {plan.last_rate_bps / 1e6:g} Mbit/s puts {need / 1e6:.2f} Mbit/s on {link.label}, which carries "
                 f"{link.capacity_bps / 1e6:g}; lower its rate (last_rate_bps, --last-rate), or raise the capacity"
             )
 
@@ -99,7 +99,7 @@ def _check_impairments(network: Network, faults: Sequence[Fault]) -> None:
     always = next((link for link in network.links if link.impairments), None)
     if always is not None:
         raise InputError(
-            f"{always.label} is always impaired ({short_text(always.impaired_by)}): a download is predicted under timed faults only; "
+            f"{always.label} is always impaired ({to_text(always.impaired_by)}): a download is predicted under timed faults only; "
             "give it as one, or take testbed stream"
         )
 
@@ -114,7 +114,7 @@ def _default_faults(plan: DownloadPlan, seconds: float) -> tuple[Fault, ...]:
 
 
 def _extended(split: LabelSplit, whole: Network, last: LinkId) -> LabelSplit:
-    """The split with the last kilometre behind every path (its links keep their numbers: the new ones come last)."""
+    """The split with the last mile behind every path (its links keep their numbers: the new ones come last)."""
     index = whole.link_index[last]
     paths = tuple(replace(path, links=(*path.links, index)) for path in split.paths)
     return LabelSplit(network=whole, source=split.source, sink=last[1], paths=paths)
@@ -132,7 +132,7 @@ def with_last_kilometre(network: Network, sink: str, rate_bps: float) -> tuple[N
     Raises InputError where ``sink`` is a host itself.
     """
     if network.node(sink).kind == "host":
-        raise InputError(f"sink {sink!r} is a host; name the switch behind which the last kilometre begins")
+        raise InputError(f"sink {sink!r} is a host; expected the switch before the last mile")
     name = next(n for n in ("user", *(f"user{i}" for i in range(len(network.nodes)))) if n not in network.node_index)
     links = tuple(Link(source=a, target=b, capacity_bps=rate_bps) for a, b in ((sink, name), (name, sink)))
     whole = replace(network, nodes=(*network.nodes, Node(id=name, kind="host")), links=(*network.links, *links))

@@ -1,6 +1,6 @@
 """What theory says of a download: when the file is there, how many packets that takes, and what its rivals would take.
 
-Source: Gabrielyan 2007, section 4.3.3 (a sender with an adaptive transmission rate feeds the last kilometre at its maximal bandwidth).
+Source: Gabrielyan 2007, section 4.3.3 (a sender with an adaptive transmission rate feeds the last mile at its maximal bandwidth).
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Delays:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Rivals:
+class Alternatives:
     """What other downloads of the same file under the same failures take.
 
     ``constant_rate_s``: a sender that never raises its rate; ``single_path_s``: one path, over the links that fail;
@@ -57,7 +57,7 @@ class DownloadPrediction:
     rival of the duration, and in words what it is (None: no failure takes any packet); tolerances in seconds and in packets."""
 
     expected: Prediction
-    others: Rivals
+    others: Alternatives
     needed: int
     rival_s: float | None
     rival_is: str
@@ -67,7 +67,7 @@ class DownloadPrediction:
 
 def predict_download(plan: DownloadPlan) -> DownloadPrediction:
     """What theory says of the download, of its rivals, and how far off a run may be."""
-    expected, others = predict(plan), rivals(plan)
+    expected, others = predict(plan), alternatives(plan)
     rival_s, rival_is = _rival_of(expected, others)
     seconds_tolerance, packets_tolerance = tolerances(plan)
     return DownloadPrediction(
@@ -109,29 +109,29 @@ def loss_at(plan: DownloadPlan, at_s: float) -> float:
             dead |= {
                 plan.network.link_index[link]: fault.loss_fraction for link in links if link in plan.network.link_index
             }
-    kept = 0.0
+    retained = 0.0
     for path in plan.forward.paths:
         share = 1.0
         for index in path.links:
             share *= 1 - dead.get(index, 0.0)
-        kept += share * (path.stop - path.start)
-    return 1 - kept / LABELS
+        retained += share * (path.stop - path.start)
+    return 1 - retained / LABELS
 
 
 def predict(plan: DownloadPlan) -> Prediction:
-    """When as many symbols have arrived as the blocks need, at the arrival rate asked for wherever a way is left."""
+    """When as many symbols have arrived as the blocks need, at the arrival rate requested wherever a way is left."""
     return _walk(plan, lambda at_s: loss_at(plan, at_s), lambda lost: _raised(plan, lost))
 
 
-def rivals(plan: DownloadPlan) -> Rivals:
-    """What the run is told apart from; the same as the prediction where nothing is lost, or nothing is left."""
+def alternatives(plan: DownloadPlan) -> Alternatives:
+    """What the run is distinguished from; the same as the prediction where nothing is lost, or nothing is left."""
 
     def single_path_loss(at_s: float) -> float:
         return max((f.loss_fraction for f in plan.faults if f.start_s <= at_s < f.stop_s), default=0.0)
 
     p = plan.parameters
     calm = replace(plan, faults=())
-    return Rivals(
+    return Alternatives(
         constant_rate_s=_walk(plan, lambda at_s: loss_at(plan, at_s), lambda _: p.arrival_pps).seconds,
         single_path_s=_walk(plan, single_path_loss, lambda lost: _raised(plan, lost)).seconds,
         undisturbed_s=predict(calm).seconds,
@@ -140,7 +140,7 @@ def rivals(plan: DownloadPlan) -> Rivals:
 
 
 def _raised(plan: DownloadPlan, lost: float) -> float:
-    """Packets a second so that the rate asked for arrives, as far as the sender may; where next to nothing arrives, as before."""
+    """Packets a second so that the rate requested arrives, as far as the sender may; where next to nothing arrives, as before."""
     p = plan.parameters
     return p.arrival_pps if lost > MAX_LOSS else min(p.most_pps, p.arrival_pps / (1 - lost))
 
@@ -188,7 +188,7 @@ def tolerances(plan: DownloadPlan) -> tuple[float, float]:
     return ending_s + notice_s * sum(lost), ending_s * p.most_pps + notice_s * raised
 
 
-def _rival_of(expected: Prediction, others: Rivals) -> tuple[float | None, str]:
+def _rival_of(expected: Prediction, others: Alternatives) -> tuple[float | None, str]:
     """The nearest rival of the duration and what it is; None where no failure takes any packet."""
     if others.constant_rate_s - expected.seconds > 1e-9:
         return others.constant_rate_s, "a sender that never raises its rate"

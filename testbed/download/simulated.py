@@ -1,4 +1,4 @@
-"""Downloads in virtual time: the same sender and receiver as on the switches, the last kilometre as a queue of its rate."""
+"""Downloads in virtual time: the same sender and receiver as on the switches, the last mile as a queue of its rate."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class _Run:
     def _step(self, now: float) -> None:
         while self.events and self.events[0][0] <= now:
             at, _, place, data = heapq.heappop(self.events)
-            if place == "last kilometre":
+            if place == "last mile":
                 self._carry((self.last,), data, at, to="sink")
             elif place == "sink":
                 self.arrivals.append(at)
@@ -63,7 +63,7 @@ class _Run:
                 self.sender.receive(data)
         for packet in self.sender.packets_due(now):
             path = self.plan.forward.path_of(packet.label)
-            self._carry(path.links[:-1], packet.data, now, to="last kilometre")
+            self._carry(path.links[:-1], packet.data, now, to="last mile")
         for acknowledgement in self.receiver.acknowledgements_due(now):
             for label in RETURN_LABELS:
                 self._carry(self.plan.backward.path_of(label).links, acknowledgement, now, to="source")
@@ -89,7 +89,7 @@ class _Run:
         return [left + delay_s for one in times if (left := self._queued(index, one)) is not None]
 
     def _queued(self, index: int, at: float) -> float | None:
-        """When the packet leaves the queue of the last kilometre (at once, on another link); None where it is full."""
+        """When the packet leaves the queue of the last mile (at once, on another link); None where it is full."""
         if index != self.last:
             return at
         if self.free_s - at > QUEUE_PACKETS * self.hop_s:

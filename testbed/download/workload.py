@@ -1,4 +1,4 @@
-"""A file over many paths to a host behind a slow last kilometre, which is kept full while links fail."""
+"""A file over many paths to a host behind a slow last mile, which is kept full while links fail."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from testbed.model.progress import ReportProgress
 from testbed.model.workload import Judgement, Workload
 
 DESCRIPTION = (
-    "Send a file in large coded blocks from one node to a host behind a last kilometre of the given rate (Gabrielyan 2007, section "
-    "4.3.3). The sender raises its rate by what the failing links lose, so that the last kilometre stays full wherever a path is "
+    "Send a file in large coded blocks from one node to a host behind a last mile of the given rate (Gabrielyan 2007, section "
+    "4.3.3). The sender raises its rate by what the failing links lose, so that the last mile stays full wherever a path is "
     "left. By default the most loaded link is down for the middle half of the download."
 )
 
 
-def _build(asked: DownloadOptions) -> DownloadPlan:
+def _build(requested: DownloadOptions) -> DownloadPlan:
     from testbed.download.planning import build_download
 
-    return build_download(asked)
+    return build_download(requested)
 
 
 def _simulate(plan: DownloadPlan, _: ReportProgress | None) -> DownloadMeasurements:
@@ -45,12 +45,12 @@ def _judge(plan: DownloadPlan, run: DownloadMeasurements) -> Judgement:
 
 
 def _view(plan: DownloadPlan) -> tuple[str, Callable[[], Any]]:
-    from testbed.live.scenes import network_scene
+    from testbed.live.run_views import network_view
 
     forward, network = plan.forward, plan.network
     loads = {network.links[i].id: forward.load(i) for i in forward.loaded}
     title = f"{network.name}: download from {plan.source} to {plan.sink}"
-    view = partial(network_scene, title, network, loads, plan.faults, source=plan.source, sink=plan.sink)
+    view = partial(network_view, title, network, loads, plan.faults, source=plan.source, sink=plan.sink)
     return f"{plan.method}, {plan.code}", view
 
 
@@ -68,12 +68,12 @@ def _shown(document: Mapping[str, Any]) -> Iterator[str]:
     for fault in document["faults"]:
         yield f"  {fault['link']} {fault['kind']} from {fault['start_s']:.2f} to {fault['stop_s']:.2f} s"
     yield f"there after   {measured} (predicted {seconds['predicted']:.2f} s, {document['idle_s']:.2f} s without a path)"
-    yield f"goodput       {document['goodput_bps'] / 1e6:.2f} Mbit/s, {document['ratio']:.1%} of the last kilometre"
+    yield f"goodput       {document['goodput_bps'] / 1e6:.2f} Mbit/s, {document['ratio']:.1%} of the last mile"
     needed = document["packets"]["needed"]
     yield f"packets sent  {sent['measured']} (predicted {sent['predicted']:.0f}, needed {needed})"
 
 
-download_plan = planner("download_plan", "A file in large coded blocks over a last kilometre.", DownloadOptions, _build)
+download_plan = planner("download_plan", "A file in large coded blocks over a last mile.", DownloadOptions, _build)
 DOWNLOAD = Workload(
     name="download",
     title="A download over many paths",

@@ -26,7 +26,7 @@ Cable = tuple[str, str]
 
 
 def cable_fault(cable: Cable, *, start_s: float = 0.0, stop_s: float = math.inf) -> Fault:
-    """The cable goes down, both ways; for ever, where no end is given."""
+    """The cable goes down, both ways; permanently, where no end is given."""
     return Fault(link=(*cable, 0), start_s=start_s, stop_s=stop_s)
 
 
@@ -75,7 +75,7 @@ def random_faults(
     duration_s: tuple[float, float] | None = None,
 ) -> tuple[Fault, ...]:
     """So many different cables, drawn evenly; each starts evenly within ``start_s`` and lasts evenly within ``duration_s``
-    (None: permanent). A set that would cut the switches apart if all were down at once is drawn anew.
+    (None: permanent). A set that would cut the switches apart if all were down at once is drawn again.
 
     Raises InputError where there are not so many cables, or no draw in 1000 leaves the network whole.
     """
@@ -85,7 +85,7 @@ def random_faults(
     chance = np.random.default_rng(seed)
     for _ in range(1000):
         chosen = [cables[i] for i in sorted(chance.choice(len(cables), size=count, replace=False).tolist())]
-        if leaves_whole(network, chosen):
+        if leaves_connected(network, chosen):
             return check_faults(network, [_drawn(cable, start_s, duration_s, chance) for cable in chosen])
     raise InputError(f"{count} faults: no draw in 1000 leaves the switches of {network.name} joined; give fewer")
 
@@ -131,7 +131,7 @@ def faults_from_trace(
 
     A component keeps its cable throughout: the components share out the cables in a drawn order, round and round if they
     are more. An outage shorter than a microsecond when scaled lasts that long; one without a repair, or all with
-    ``permanent``, lasts for ever. Where permanent faults would cut the network apart, the later ones move to the next
+    ``permanent``, lasts permanently. Where permanent faults would cut the network apart, the later ones move to the next
     cable that leaves it whole (so every failure of the trace happens).
     """
     if trace.span_s <= 0:
@@ -156,7 +156,7 @@ def faults_from_trace(
     return check_faults(network, faults)
 
 
-def leaves_whole(network: Network, failed: Iterable[Cable]) -> bool:
+def leaves_connected(network: Network, failed: Iterable[Cable]) -> bool:
     """Whether the switches are still joined to one another without these cables."""
     neighbours = _neighbours(switch_cables(network), set(failed))
     ids = [switch.id for switch in network.switches]
@@ -181,7 +181,7 @@ def _neighbours(cables: Iterable[Cable], failed: set[Cable]) -> dict[str, list[s
 def _next_that_may_go(network: Network, order: Sequence[Cable], gone: set[Cable], first: int) -> int:
     for j in range(first, first + len(order)):
         cable = order[j % len(order)]
-        if cable not in gone and leaves_whole(network, gone | {cable}):
+        if cable not in gone and leaves_connected(network, gone | {cable}):
             return j % len(order)
     raise InputError(
         f"trace: its {len(gone) + 1} permanent failures would cut the switches of {network.name} apart; "

@@ -96,9 +96,9 @@ def parse_fta_events(lines: Iterable[str], system: str, *, skip_bad_rows: bool =
     A network failure is an available period (event type 1) that ended for a reason of 3000-3999; its outage is that
     node's next unavailable period (type 0). Raises InputError as ``parse_lanl_table``.
     """
-    wanted = str(system)
+    required = str(system)
     rule = "available periods ended by reasons 3000-3999"
-    collected = _Collector(system=wanted, rule=rule, skip_bad_rows=skip_bad_rows, kind="FTA table")
+    collected = _Collector(system=required, rule=rule, skip_bad_rows=skip_bad_rows, kind="FTA table")
     broken_by: dict[str, list[int]] = {}  # node -> row numbers of failures that wait for their outage
     for number, line in enumerate(lines, start=1):
         words = line.split()
@@ -110,7 +110,7 @@ def parse_fta_events(lines: Iterable[str], system: str, *, skip_bad_rows: bool =
                 raise _Broken(f"{len(words)} columns instead of 9")
             machine, _, node = words[4].partition(".")
             collected.seen.add(machine)
-            if machine != wanted:
+            if machine != required:
                 return None
             kind, reason = _whole(words[5], "event_type"), _whole(words[8], "event_end_reason")
             start, stop = _seconds(words[6], "event_start_time"), _seconds(words[7], "event_stop_time")
@@ -173,7 +173,7 @@ class _Collector:
                 raise _Broken("it is repaired before it fails")
         except _Broken as why:
             if not self.skip_bad_rows:
-                raise InputError(f"{self.kind}, row {number}: {why}; mend the row, or skip bad rows") from None
+                raise InputError(f"{self.kind}, row {number}: {why}; correct the row, or skip bad rows") from None
             self.bad_rows.append(number)
             return
         self.moments += [start] if end is None else [start, end]

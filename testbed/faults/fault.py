@@ -1,4 +1,4 @@
-"""What a fault is: one link of a network fails, or is impaired, for a while or for ever.
+"""What a fault is: one link of a network fails, or is impaired, for a while or permanently.
 
 Every workload plans, carries out and judges this one value. What fails in a richer way expands to several of it: a node that is
 down, a flapping link, failures in Poisson streams (``schedules.py``), shapes of neighbouring cables and the failures of a
@@ -20,7 +20,7 @@ from topologies.impairments import (
     known_impairments,
     mean_loss,
     parse_impairments,
-    short_text,
+    to_text,
 )
 from topologies.network import LinkId, label_of
 
@@ -74,9 +74,9 @@ class Fault:
         return known_impairments(self.impairments)
 
     @property
-    def words(self) -> str:
+    def description(self) -> str:
         """How it fails, as a person would write it."""
-        return short_text(self.impaired_by) if self.kind == "impaired" else self.kind
+        return to_text(self.impaired_by) if self.kind == "impaired" else self.kind
 
     @property
     def partial(self) -> bool:
@@ -85,7 +85,7 @@ class Fault:
 
     @property
     def permanent(self) -> bool:
-        """Whether it is never mended."""
+        """Whether it is never repaired."""
         return self.stop_s == math.inf
 
     @property
@@ -101,15 +101,15 @@ def check_manner(where: str, kind: str, direction: str, loss_fraction: float) ->
     if direction not in ("both", "forward"):
         raise InputError(f"{where}: direction {direction!r} is neither both nor forward")
     if not 0 < loss_fraction <= 1:
-        raise InputError(f"{where}: loss_fraction {loss_fraction} lies outside (0, 1]")
+        raise InputError(f"{where}: loss_fraction {loss_fraction} is outside (0, 1]")
 
 
-def in_words(fault: Fault) -> str:
+def describe(fault: Fault) -> str:
     """A fault in force, for whoever watches.
 
-    >>> in_words(Fault(link=("s1", "s2", 0), kind="loss", loss_fraction=0.2))
+    >>> describe(Fault(link=("s1", "s2", 0), kind="loss", loss_fraction=0.2))
     's1->s2 loss 20 %'
     """
-    return f"{label_of(fault.link)} {fault.words}" + (
+    return f"{label_of(fault.link)} {fault.description}" + (
         f" {100 * fault.loss_fraction:g} %" if fault.kind == "loss" else ""
     )

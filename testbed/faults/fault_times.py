@@ -22,7 +22,7 @@ class FaultTimes:
 class ChangeTimes:
     """When a route change of the plan really happened. ``began_s``: the first link was touched; ``links_s``: all links that
     vanish had gone; between ``switch_start_s`` and ``switch_stop_s`` new packets passed from the old split to the new one;
-    ``done_s``: nothing of the old one was left. ``recomputed_s``: time to route and split anew, of the change's time."""
+    ``done_s``: nothing of the old one was left. ``recomputed_s``: time to route and split again, of the change's time."""
 
     began_s: float
     links_s: float
@@ -33,13 +33,13 @@ class ChangeTimes:
     rules: int = 0
 
 
-def names_of_faults(planned: Sequence[Fault], came: Sequence[FaultTimes]) -> list[str]:
+def names_of_faults(planned: Sequence[Fault], arrived: Sequence[FaultTimes]) -> list[str]:
     """Which of the planned faults each that came is, as checks say what they are about: "fault:3" for ``planned[3]``.
 
     Of planned faults that are equal, each is named once, in order.
     """
     left, names = list(enumerate(planned)), []
-    for times in came:
+    for times in arrived:
         entry = next(entry for entry in left if entry[1] == times.fault)
         left.remove(entry)
         names.append(f"fault:{entry[0]}")

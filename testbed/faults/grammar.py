@@ -8,7 +8,7 @@ As text, for the prompt of ``testbed up`` and the options of commands::
     link    = a "->" b ["#" key]         from a to b; the key tells parallel links apart (``testbed.model.naming.names``)
     cable   = a "-" b                    both links between two switches
     shape   = "line" | "square" | "L" | "U"                   legs of N links, at a place drawn by the seed
-    times   = [start] ["-" [stop]]       seconds; from the beginning and for ever, where left out
+    times   = [start] ["-" [stop]]       seconds; from the beginning and permanently, where left out
     manner  = "down" | "blackhole" | "loss" fraction | impairment {" " impairment}, each also with "one-way"
     impairment = "loss:" F | "ge:p=" P ",r=" R | "delay:" S ",jitter=" J | "jitter:" J | "reorder:" F | "duplicate:" F | "trace:" FILE
     setting = ("rate=" | "lasts=" | "start=" | "lengths=" | "kind=" | "loss=") value
@@ -32,8 +32,8 @@ from pathlib import Path
 from testbed.errors import InputError
 from testbed.faults.cable_faults import cable_fault, check_faults, intermittent_faults, random_faults
 from testbed.faults.fault import Fault
+from testbed.faults.fault_regions import SHAPES, shape_faults
 from testbed.faults.schedules import PoissonFaults, flapping_faults, node_faults
-from testbed.faults.shapes import SHAPES, shape_faults
 from testbed.model.naming.names import (
     Found,
     link_text,
@@ -51,8 +51,8 @@ from testbed.model.naming.names import (
 from testbed.model.schemas import refuse_unknown
 from topologies.errors import TopologyError
 from topologies.impairments import impairment_text, parse_impairments
-from topologies.json_types import JsonObject
 from topologies.network import LinkId, Network, label_of, quoted
+from topologies.text.json_types import JsonObject
 
 TRANSIENT_SHARE = 0.1
 """Transient faults last up to this share of the run (Zarza 2011, 5.6.4)."""
@@ -103,7 +103,7 @@ def parse_fault(text: str, network: Network) -> Fault:
 
 
 def fault_text(fault: Fault) -> str:
-    """The fault in the form that has one reading in every network; for a person, ``in_words``.
+    """The fault in the form that has one reading in every network; for a person, ``describe``.
 
     >>> fault_text(Fault(link=("s1", "s2", 0), start_s=1, kind="loss", loss_fraction=0.5))
     '"s1"->"s2"@1- loss 0.5'
@@ -119,7 +119,7 @@ def manner_text(fault: Fault) -> str:
 
 
 def standing_fault(link: LinkId, manner: Sequence[str]) -> Fault:
-    """A fault that stands on the link from now on, in the manner that the words say; InputError names the wrong one.
+    """A active fault on the link from now on, in the manner that the words say; InputError names the wrong one.
 
     >>> fault = standing_fault(("s1", "s2", 0), ["loss", "0.3", "one-way"])
     >>> fault.kind, fault.loss_fraction, fault.direction, fault.permanent
@@ -146,7 +146,7 @@ def parse_fault_list(text: str, network: Network) -> tuple[Fault, ...]:
     def why_none() -> str:
         for word in map(str.strip, _BETWEEN_FAULTS.split(text)):
             if parse_fault(word, network).permanent:
-                return f"fault {word!r}: say when it ends, as in s1->s2@1-3"
+                return f"fault {word!r}: missing end time; expected LINK@START-STOP, for example s1->s2@1-3"
         return (
             f"faults {text!r}: {network.name!r} has no links that it names; write names with a comma in double quotes"
         )
@@ -197,7 +197,7 @@ def parse_poisson(text: str) -> PoissonFaults:
     return PoissonFaults(**values)
 
 
-def parse_moment(text: str, where: str, network: Network) -> tuple[str, float]:
+def parse_node_time(text: str, where: str, network: Network) -> tuple[str, float]:
     """``NODE@SECONDS`` to the node and the moment; InputError, which begins with ``where``, for another form.
 
     A name that is no node's is given back as it is: an alias, or refused by whoever plans.
@@ -239,7 +239,7 @@ def parse_fault_document(
 
 
 def _faults_at(text: str, at: int, stops: Sequence[int], network: Network) -> Found[Fault]:
-    """Every fault that stands at the place and ends at one of ``stops``."""
+    """Every active fault at the place and ends at one of ``stops``."""
     for link, end in links_at(text, at, network):
         if link in network.link_index:
             for stop in _stops(text, end, stops):
@@ -377,13 +377,13 @@ def _entry(entry: JsonObject, network: Network, folder: Path) -> tuple[Fault, ..
     for key in _NUMBERS:
         value = entry.get(key, 1.0)
         if isinstance(value, bool) or not isinstance(value, (int, float)) or value != value or abs(value) > 1e9:
-            raise InputError(f"{key} {value!r} is not a number of use")
+            raise InputError(f"{key} {value!r} is not a finite number within 1e9")
     values = {key: value for key, value in entry.items() if key != sort}
     if sort == "node":
         return node_faults(network, entry["node"], **values)
     link = parse_link(entry[sort], network)
     if sort == "link" and "impairments" in entry:
         if "kind" in entry or "loss_fraction" in entry:
-            raise InputError("impairments say how the link fails: leave kind and loss_fraction out")
+            raise InputError("impairments cannot be combined with kind or loss_fraction")
         values |= _impaired(str(entry["link"]), str(entry["impairments"]), folder)
     return flapping_faults(link, **values) if sort == "flapping" else (Fault(link=link, **values),)

@@ -59,21 +59,21 @@ class ImpairedLink:
         for place, one in enumerate(impairments):
             chance = random.Random(f"{seed}/{link[0]}/{link[1]}/{link[2]}/{place}")
             self._stages.append(_stage(one, chance, queue_bytes))
-        self._came = self._lost = self._copies = 0
+        self._arrived = self._lost = self._copies = 0
 
     def offer(self, now: float, size_bytes: int) -> list[float]:
         """When the copies of a packet leave that comes now, in seconds on the caller's clock; never before it came."""
         times = [now]
         for stage in self._stages:
             times = [later for at in times for later in stage(at, size_bytes)]
-        self._came += 1
+        self._arrived += 1
         self._lost += not times
         self._copies += max(0, len(times) - 1)
         return times
 
     @property
     def counts(self) -> ImpairmentCounts:
-        return ImpairmentCounts(came=self._came, lost=self._lost, copies=self._copies)
+        return ImpairmentCounts(came=self._arrived, lost=self._lost, copies=self._copies)
 
 
 def queue_bytes(capacity_bps: float) -> int:
@@ -100,7 +100,7 @@ class _Chain:
 
     def __init__(self, one: GilbertElliott, chance: random.Random) -> None:
         self._one, self._chance = one, chance
-        self._bad = chance.random() < one.bad_share
+        self._bad = chance.random() < one.loss_in_bad_state
 
     def pass_on(self, now: float, _: int) -> list[float]:
         one, chance = self._one, self._chance

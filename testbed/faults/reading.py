@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from testbed.errors import require
+from testbed.errors import require_type
 from testbed.faults.fault import Fault
 from testbed.faults.grammar import no_faults, parse_fault, parse_fault_document, parse_fault_list
 from testbed.model.json_values import is_file, read_json
@@ -17,19 +17,22 @@ FaultsLike = str | Path | Sequence[str | Fault]
 """``FAULT_WORDS``, a file, "none", or a sequence of single faults, each as text or as a value."""
 
 
-def read_faults(asked: FaultsLike, network: Network, *, mend: str = "give a JSON file") -> tuple[Fault, ...]:
+def read_faults(requested: FaultsLike, network: Network, *, hint: str = "give a JSON file") -> tuple[Fault, ...]:
     """The faults of the network. InputError where a file cannot be read (it ends with ``mend``) or where what is said is no fault,
     UsageError for a value of another type."""
-    if not isinstance(asked, (str, Path)):
-        require(asked, (list, tuple), "faults", 'a list of faults such as "s1->s2@0.5-1 down"')
-        for one in asked:
-            require(one, (str, Fault), "fault", 'a text such as "s1->s2@0.5-1 down" or a Fault')
-        return tuple(parse_fault(one, network) if isinstance(one, str) else one for one in asked)
-    where = f"--faults {asked}"
-    if no_faults(str(asked)):
+    if not isinstance(requested, (str, Path)):
+        require_type(requested, (list, tuple), "faults", 'a list of faults such as "s1->s2@0.5-1 down"')
+        for one in requested:
+            require_type(one, (str, Fault), "fault", 'a text such as "s1->s2@0.5-1 down" or a Fault')
+        return tuple(parse_fault(one, network) if isinstance(one, str) else one for one in requested)
+    where = f"--faults {requested}"
+    if no_faults(str(requested)):
         return ()
-    if "@" in str(asked) and not is_file(asked):
-        return parse_fault_list(str(asked), network)
+    if "@" in str(requested) and not is_file(requested):
+        return parse_fault_list(str(requested), network)
     return parse_fault_document(
-        read_json(asked, where, mend=f"{mend}, or {FAULT_WORDS}, as in s1->s2@1-3"), network, where, Path(asked).parent
+        read_json(requested, where, hint=f"{hint}, or {FAULT_WORDS}, as in s1->s2@1-3"),
+        network,
+        where,
+        Path(requested).parent,
     )

@@ -62,7 +62,7 @@ KNOWN_STATISTICS: Mapping[str, TraceStatistics] = {
         outage_median_s=None, outage_log_deviation=None,
     ),
 }  # fmt: skip
-"""Measured from the public tables by the rules of failure_traces.py (LANL: interconnect-hardware); a test measures them anew."""
+"""Measured from the public tables by the rules of failure_traces.py (LANL: interconnect-hardware); a test measures them again."""
 
 
 def generate_trace(statistics: TraceStatistics, *, seed: int | Sequence[int], name: str = "synthetic") -> FailureTrace:

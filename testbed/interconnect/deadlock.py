@@ -1,6 +1,6 @@
 """The cycle of links of a deadlock: packets on each of which wait for the next.
 
-At the end of a run the head of every buffer waits for one link (``Stuck.waits``), whatever routing chose it and whatever avoids
+At the end of a run the head of every buffer waits for one link (``BlockedPackets.waits``), whatever routing chose it and whatever avoids
 deadlocks. In a deadlock some of these waits close a cycle; it is what a drawing shows of it.
 """
 
@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 import networkx as nx
 
-from testbed.interconnect.results import Simulation
+from testbed.interconnect.results import SimulationResult
 from topologies import Network
 
 
@@ -31,6 +31,6 @@ def cycle_of(waits: Iterable[tuple[int, int]]) -> list[int]:
     return cycle[first:] + cycle[:first]
 
 
-def deadlock_cycle(network: Network, run: Simulation) -> list[tuple[str, str]]:
+def deadlock_cycle(network: Network, run: SimulationResult) -> list[tuple[str, str]]:
     """The ends of the links of the cycle, in order; empty where there is none to be found."""
     return [(network.links[i].source, network.links[i].target) for i in cycle_of(run.stuck.waits)]

@@ -15,12 +15,12 @@ import numpy as np
 
 from testbed.arrays import IntArray
 from testbed.faults.fault import Fault
-from testbed.interconnect.injection import Injections
 from testbed.interconnect.network_model import NetworkModel, zero_load_ticks
 from testbed.interconnect.options import MAX_S
 from testbed.interconnect.parameters import PS_PER_TICK, SimulationParameters, ticks
 from testbed.interconnect.relation_tables import FIRST, NO_DETOUR, UNDECIDED, VALIANT
 from testbed.interconnect.static_paths import NONE
+from testbed.interconnect.traffic.injection import Injections
 
 Copy = TypeVar("Copy")
 FORGOTTEN_S = 20.0
@@ -206,7 +206,7 @@ def _options(model: NetworkModel, parameters: SimulationParameters, injections: 
 
 
 def build_settings(parameters: SimulationParameters) -> FtDrbSettings:
-    """FT-DRB's options in ticks, beside the zero-load latencies that its thresholds stand on."""
+    """FT-DRB's options in ticks, next to the zero-load latencies that its thresholds stand on."""
     drb = parameters.ft_drb
     one, two = (
         zero_load_ticks(parameters, routers, parameters.packet_bytes + parameters.header_bytes) for routers in (1, 2)

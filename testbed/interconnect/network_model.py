@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from testbed.arrays import IntArray
 from testbed.errors import InputError
+from testbed.interconnect.bubble_flow_control import axes, check_rings
 from testbed.interconnect.parameters import MAX_CYCLE, SimulationParameters, ticks
 from testbed.interconnect.relation_tables import (
     Cable,
@@ -30,7 +31,6 @@ from testbed.interconnect.relation_tables import (
     no_relation,
     relation_of,
 )
-from testbed.interconnect.ring_entries import axes, check_rings
 from testbed.interconnect.route_tables import RouteTable, build_routes, check_routing, searched_paths
 from testbed.interconnect.static_paths import NONE, Paths, build_paths
 from topologies import Network
@@ -174,7 +174,7 @@ def build_model(
     """Numbers and tables for a network. O(routers^2) memory. ``dead``: cables that an adaptive routing is to do without.
 
     Raises InputError where the routing does not fit the network (no dimension order), virtual channels have no dateline
-    on it, a host hangs on several switches, or it is too large for the engines' keys.
+    on it, a host is attached to several switches, or it is too large for the engines' keys.
     """
     relation = relation_of(network, parameters, dead)
     if relation is None:

@@ -12,7 +12,7 @@ from testbed.model.options.option import ENDS, ROUTED, SENT, Only, nested, optio
 MAX_S = 1000.0
 """Of a run. Some 50 bytes of memory a message are needed."""
 MAX_TIMER_S = 10.0
-"""Of a timer of routers: the compiled engine's event keys have room for 21.9 s (``compiled/stretches.py``)."""
+"""Of a timer of routers: the compiled engine's event keys have room for 21.9 s (``compiled/time_segments.py``)."""
 _BELOW_1_S = replace(kinds.short, below=True)
 _LASTING = kinds.times(0, MAX_S, above=True)
 WITH_NAC = "NAC (with --deadlock nac)"
@@ -105,7 +105,7 @@ class FtDrbOptions:
     and tells no latency (3.6.2). ``notifier``: the "router" that meets the failure, or the "destination", by an error
     flag in the packet. ``link_up``: the "router" tells those that it notified. ``reuse_notifications``,
     ``notify_queued``: the two improvements of 3.6.1. ``threshold``: of the pair's minimal path. ``hysteresis``: none
-    comes or goes before all in use have told their latency anew either; without it a path that came goes again with
+    comes or goes before all in use have told their latency again either; without it a path that came goes again with
     the next ACK. ``ack_buffers``: in "shared" ones (3.1) each takes a message's slot. ``header_bytes``: what the
     multiple header adds (Figure 3.12), which takes time in whole flits. ``always``: Algorithm 3.3 for every pair, as
     the document has it; without it only for those with a failure on their minimal path. Raises InputError for values
@@ -137,7 +137,7 @@ class FtDrbOptions:
     probing: str = option(
         default="request",
         choices=("request", "clock", "hybrid"),
-        help="marked paths are tried by one in so many messages (default), every so long, or either",
+        help="when failed paths are probed: once every N messages (default), periodically, or both",
     )
     probe_every: int = option(
         default=100, kind=kinds.simulated_interval, metavar="N", help="one in N messages (default {default})"
@@ -148,7 +148,7 @@ class FtDrbOptions:
     probes: str = option(
         default="message",
         choices=("message", "synthetic"),
-        help="the message itself tries the marked path (default), or a small packet beside it",
+        help="the message itself tries the marked path (default), or a separate small packet",
     )
     notifier: str = option(
         default="router",
@@ -158,9 +158,9 @@ class FtDrbOptions:
     link_up: str = option(
         default="probe",
         choices=("probe", "router"),
-        help="who finds that a link is mended: probes (default) or its router",
+        help="who detects a repaired link: probes (default) or its router",
     )
-    reuse_notifications: bool = option(default=False, help="hosts on a notification's way learn from it")
+    reuse_notifications: bool = option(default=False, help="hosts on a notification's path learn from it")
     notify_queued: bool = option(default=False, help="notify the sources of all that waits for a failed link")
     threshold: float = option(
         default="4",

@@ -34,7 +34,7 @@ class HopModel:
     its credit then takes ``credit_delay_s``. ``to_itself``: nodes may send to themselves. ``ties``: which way
     dimension order takes where both ways round a ring are as long: "plus", or either by chance ("random"), drawn for
     each dimension. ``turnaround_s``: from the tail of a packet to the next head out of the same queue of a router, or
-    into the same lane behind one (a virtual channel is given anew only when the tail has left). ``lanes``: of several
+    into the same lane behind one (a virtual channel is given again only when the tail has left). ``lanes``: of several
     with room a packet takes the "first", or the one after that which the last out of its queue took ("in-turn").
     ``dateline``: a packet that has to cross that of its ring keeps to the upper half of the lanes until "crossing"
     it, or while it is in the "ring" (FT-DRB, which may go round by other rings: until crossing it).

@@ -67,8 +67,8 @@ def relation_of(
         raise InputError(f"--routing {parameters.routing}: {error}") from None
     if relation is None:
         return None
-    own, wanted, avoided = relation.all_lanes, parameters.virtual_channels, parameters.deadlock
-    if own > 14 or (own > 1 and wanted not in (None, own)):
+    own, required, avoided = relation.all_lanes, parameters.virtual_channels, parameters.deadlock
+    if own > 14 or (own > 1 and required not in (None, own)):
         raise InputError(
             f"--routing {parameters.routing}: it has {own} virtual channels on {network.name}; 14 are the most"
         )

@@ -19,7 +19,7 @@ slot reserved, a recovery signal that met normal work, an input newly blocked.""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Stuck:
+class BlockedPackets:
     """Packets in buffers of the network and at sources when the run stopped; since when (ticks; -1) the first of them waits.
 
     ``waits``: pairs of links; the head of a buffer behind the first (or on the way into it) waits for the second. Sorted.
@@ -32,7 +32,7 @@ class Stuck:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Outcome:
+class EngineResult:
     """What an engine measured. The first arrays have one entry a message, by number."""
 
     entered: IntArray
@@ -55,7 +55,7 @@ class Outcome:
     """Of every grant, in order."""
     livelocked: int
     acks: int
-    stuck: Stuck
+    stuck: BlockedPackets
     carried: IntArray
     """Packets over each link, ACKs included."""
     nac_counters: Mapping[str, int]
@@ -73,8 +73,8 @@ class Outcome:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Simulation(Outcome):
-    """An outcome beside the messages that it is about: when each was born (ticks), from which host to which."""
+class SimulationResult(EngineResult):
+    """An outcome next to the messages that it is about: when each was born (ticks), from which host to which."""
 
     born: IntArray
     source: IntArray
@@ -126,7 +126,7 @@ class Summary:
     measured: int
 
 
-def summarize(run: Simulation, *, start_s: float, end_s: float) -> Summary:
+def summarize(run: SimulationResult, *, start_s: float, end_s: float) -> Summary:
     """Figures of the messages made from ``start_s`` until ``end_s``: the steady state after a warm-up.
 
     ``destination_mean_latency_s``: a mean for every destination, then over destinations (Zarza 2011, eqs. 5.1 and 5.2).

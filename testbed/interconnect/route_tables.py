@@ -28,7 +28,7 @@ from topologies.routing_tables import static_routing
 
 MOST_ENTRIES = 1 << 26
 """Of the tables of either way round together: 256 MB."""
-MAX_WAYS = 256
+MAX_PATHS = 256
 """Ways up a fat tree: a packet keeps the number of its own in a byte."""
 
 
@@ -51,22 +51,22 @@ class RouteTable:
 
 
 def searched_paths(network: Network, routing: str) -> Paths:
-    """Tables of the routing asked for by name ("table", "shortest-path"), whatever the network itself names."""
+    """Tables of the routing requested by name ("table", "shortest-path"), whatever the network itself names."""
     attributes = {k: v for k, v in network.attributes.items() if k not in ("shape", "wraps")}
     return build_paths(replace(network, attributes={**attributes, "routing": routing}))
 
 
 def check_routing(network: Network, parameters: SimulationParameters) -> None:
-    """Raise InputError where the network has no such routing, or no dateline for the virtual channels that are asked for."""
+    """Raise InputError where the network has no such routing, or no dateline for the virtual channels that are requested."""
     method = {"dor": "dimension-order", "ft-drb": None, "nca": "d-mod-k"}.get(parameters.routing, parameters.routing)
     try:
         if method is not None:
             static_routing(network, method)
     except TopologyError as error:
-        wanted = "dimension order" if parameters.routing == "dor" else parameters.routing
-        raise InputError(f"--routing {parameters.routing}: {network.name} has no {wanted}: {error}") from None
+        required = "dimension order" if parameters.routing == "dor" else parameters.routing
+        raise InputError(f"--routing {parameters.routing}: {network.name} has no {required}: {error}") from None
     if parameters.routing == "nca":
-        _check_ways_up(network)
+        _check_up_paths(network)
     is_tree = network.attributes.get("family") in ("fat-tree", "clos")
     if parameters.deadlock == "virtual-channels" and not (is_grid(network) or is_tree):
         raise InputError(
@@ -74,12 +74,12 @@ def check_routing(network: Network, parameters: SimulationParameters) -> None:
         )
 
 
-def _check_ways_up(network: Network) -> None:
+def _check_up_paths(network: Network) -> None:
     if network.attributes.get("family") != "fat-tree":
         raise InputError(f"--routing nca: {network.name} is no fat-tree:k,n; use d-mod-k or shortest-path")
-    ways = int(network.attributes["k"]) ** (int(network.attributes["n"]) - 1)
-    if ways > MAX_WAYS:
-        raise InputError(f"--routing nca: {network.name} has {ways} ways up; {MAX_WAYS} are the most: use d-mod-k")
+    paths = int(network.attributes["k"]) ** (int(network.attributes["n"]) - 1)
+    if paths > MAX_PATHS:
+        raise InputError(f"--routing nca: {network.name} has {paths} ways up; {MAX_PATHS} are the most: use d-mod-k")
 
 
 def build_routes(network: Network, parameters: SimulationParameters, paths: Paths) -> tuple[RouteTable, IntArray]:
@@ -88,12 +88,12 @@ def build_routes(network: Network, parameters: SimulationParameters, paths: Path
         plus = np.ascontiguousarray(paths.next_link[:, : paths.routers])
         tables = plus[None, :, :]
         if parameters.routing == "dor" and parameters.hop.ties == "random" and network.attributes["wraps"]:
-            tables = either_way_round(network, plus, paths)
+            tables = both_ring_directions(network, plus, paths)
         target = np.asarray(paths.host_router, dtype=np.int32)
     else:
         tables = np.ascontiguousarray(paths.next_link)[None, :, :]
         if parameters.routing == "nca":
-            tables = ways_up(paths)
+            tables = up_paths(paths)
         target = np.arange(paths.routers, paths.routers + len(paths.host_router), dtype=np.int32)
     classes: IntArray = np.zeros((1, 1, 1), dtype=np.uint8)
     if parameters.deadlock == "virtual-channels" and is_grid(network) and network.attributes["wraps"]:
@@ -103,7 +103,7 @@ def build_routes(network: Network, parameters: SimulationParameters, paths: Path
     return RouteTable(next_link=tables, compact=compact, lane_class=classes), target
 
 
-def either_way_round(network: Network, plus: IntArray, paths: Paths) -> IntArray:
+def both_ring_directions(network: Network, plus: IntArray, paths: Paths) -> IntArray:
     """V x R x R: dimension order, where bit k of the variant's number says which way is taken round a ring of the k-th even side, if
     both are as long; a packet draws each by itself. In large networks several sides share a bit (``MOST_ENTRIES``).
     """
@@ -119,7 +119,7 @@ def either_way_round(network: Network, plus: IntArray, paths: Paths) -> IntArray
     return np.where(towards_minus == 1, minus, plus).astype(np.int32)
 
 
-def ways_up(paths: Paths) -> IntArray:
+def up_paths(paths: Paths) -> IntArray:
     """k^(n-1) x R x (R + H): d-mod-k's tables, but up by the ports that are the digits of the variant's number.
 
     So a packet that draws its variant draws every port up to the nearest common ancestor, each by itself.

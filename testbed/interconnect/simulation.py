@@ -11,11 +11,11 @@ from testbed.errors import InputError
 from testbed.faults.cable_faults import check_faults
 from testbed.faults.fault import Fault
 from testbed.interconnect.engine_inputs import EngineInputs, Recording, build_inputs
-from testbed.interconnect.injection import Injections
 from testbed.interconnect.network_model import NetworkModel, build_model
 from testbed.interconnect.options import MAX_S
 from testbed.interconnect.parameters import SimulationParameters
-from testbed.interconnect.results import Outcome, Simulation
+from testbed.interconnect.results import EngineResult, SimulationResult
+from testbed.interconnect.traffic.injection import Injections
 from topologies import Network
 
 
@@ -25,9 +25,9 @@ def simulate(
     parameters: SimulationParameters,
     faults: Sequence[Fault] = (),
     *,
-    engine: Callable[[EngineInputs], Outcome] | None = None,
+    engine: Callable[[EngineInputs], EngineResult] | None = None,
     recording: Recording | None = None,
-) -> Simulation:
+) -> SimulationResult:
     """Run until every message is delivered, nothing moves any more, or ``drain_s`` after the last message.
 
     ``engine``: another one than the compiled (None), which a test holds against it. ``recording``: how much of the history is
@@ -39,7 +39,7 @@ def simulate(
     _check_dead(model, parameters, faults)
     inputs = build_inputs(model, injections, parameters, check_faults(model.network, faults), recording or Recording())
     outcome = (engine or _compiled)(inputs)
-    return Simulation(
+    return SimulationResult(
         **vars(outcome),
         born=inputs.messages.born,
         source=inputs.messages.source,
@@ -47,7 +47,7 @@ def simulate(
     )
 
 
-def _compiled(inputs: EngineInputs) -> Outcome:
+def _compiled(inputs: EngineInputs) -> EngineResult:
     from testbed.interconnect.compiled.compiled_run import run_compiled  # numba
 
     return run_compiled(inputs)

@@ -13,8 +13,8 @@ from typing import NamedTuple
 import numpy as np
 
 from testbed.arrays import IntArray
-from testbed.compile import inline
 from testbed.errors import InputError
+from testbed.jit import inline
 from topologies import Network
 from topologies.routing_tables import static_routing
 
@@ -88,7 +88,7 @@ def build_paths(network: Network) -> Paths:
     """The network's own static routing as tables, routers and hosts numbered as in ``switches`` and ``hosts``.
 
     Dimension order on tori, meshes and rings, d-mod-k on fat trees, else what the network names. O(routers^2) memory.
-    Raises InputError where a host hangs on no switch or several, or the network has fewer than two switches.
+    Raises InputError where a host is attached to no switch or several, or the network has fewer than two switches.
     """
     routers = {switch.id: i for i, switch in enumerate(network.switches)}
     hosts = {host.id: i for i, host in enumerate(network.hosts)}

@@ -14,17 +14,17 @@ from fractions import Fraction
 from typing import Literal
 
 from testbed.errors import UsageError
-from testbed.model.progress import Reading
+from testbed.model.progress import CounterReading
 from testbed.model.run_records import FaultRecord, LinkLoad
-from topologies.json_types import Json, JsonObject
 from topologies.network import LinkId
+from topologies.text.json_types import Json, JsonObject
 
-Share = Literal["stream", "capacity"]
+LoadUnit = Literal["stream", "capacity"]
 """What a link's load is a share of: of what the source sends, or of what the link can carry."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Scene:
+class RunView:
     """What is drawn. ``network``: node-link document (empty: there is none to draw); ``links``: those that are planned to carry, with their planned loads;
     ``source``, ``sink``: of a stream, else empty; ``source_packets``: M of its code; ``stores``: I/O nodes whose bytes are shown."""
 
@@ -35,7 +35,7 @@ class Scene:
     source: str = ""
     sink: str = ""
     method: str = ""
-    share: Share = "capacity"
+    share: LoadUnit = "capacity"
     duration_s: float = 0.0
     source_packets: int | None = None
     stores: tuple[str, ...] = ()
@@ -47,13 +47,13 @@ class Sample:
     """One look at the run. ``clock_s``: when, on the machine's monotonic clock; ``done``: share of the run, None where only counters were read."""
 
     clock_s: float
-    reading: Reading = field(default_factory=Reading)
+    reading: CounterReading = field(default_factory=CounterReading)
     done: float | None = None
     doing: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
-class Findings:
+class InterimResults:
     """What the points of a study say so far. ``outcomes``: ("holds", "fails", "cannot-tell" or a run's state, what it is of) one by one;
     ``figures``: name -> SVG document."""
 
@@ -62,14 +62,14 @@ class Findings:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ended:
+class RunEnded:
     """The run is over: how, and where its own page lies (empty: nothing was stored)."""
 
     outcome: str
     page: str = ""
 
 
-Event = Scene | Sample | Findings | Ended
+Event = RunView | Sample | InterimResults | RunEnded
 
 
 def encode(event: Event) -> bytes:
@@ -81,22 +81,22 @@ def encode(event: Event) -> bytes:
 def decode(message: bytes) -> Event:
     """The event of a message. Raises UsageError for bytes that ``encode`` did not write.
 
-    >>> decode(encode(Ended(outcome="passed", page="page.html")))
-    Ended(outcome='passed', page='page.html')
+    >>> decode(encode(RunEnded(outcome="passed", page="page.html")))
+    RunEnded(outcome='passed', page='page.html')
     """
     try:
-        told = json.loads(zlib.decompress(message))
-        kind = told.pop("event")
-        if kind == "ended":
-            return Ended(**told)
-        if kind == "findings":
-            return Findings(outcomes=tuple((a, b) for a, b in told["outcomes"]), figures=told["figures"])
+        reported = json.loads(zlib.decompress(message))
+        kind = reported.pop("event")
+        if kind == "runended":
+            return RunEnded(**reported)
+        if kind == "interimresults":
+            return InterimResults(outcomes=tuple((a, b) for a, b in reported["outcomes"]), figures=reported["figures"])
         if kind == "sample":
-            return Sample(**told | {"reading": _reading(told["reading"])})
-        if kind == "scene":
-            links = tuple(_link_load(link) for link in told["links"])
-            faults = tuple(FaultRecord(**fault) for fault in told["faults"])
-            return Scene(**told | {"links": links, "faults": faults, "stores": tuple(told["stores"])})
+            return Sample(**reported | {"reading": _reading(reported["reading"])})
+        if kind == "runview":
+            links = tuple(_link_load(link) for link in reported["links"])
+            faults = tuple(FaultRecord(**fault) for fault in reported["faults"])
+            return RunView(**reported | {"links": links, "faults": faults, "stores": tuple(reported["stores"])})
     except (zlib.error, ValueError, KeyError, TypeError, AttributeError) as error:
         raise UsageError(f"a message of {len(message)} bytes is no event of a live page: {error}") from None
     raise UsageError(f"a message of {len(message)} bytes is no event of a live page: {kind!r} is none")
@@ -104,9 +104,9 @@ def decode(message: bytes) -> Event:
 
 def _plain(event: Event) -> JsonObject:
     """The event's fields as JSON takes them."""
-    if isinstance(event, Ended):
+    if isinstance(event, RunEnded):
         return {"outcome": event.outcome, "page": event.page}
-    if isinstance(event, Findings):
+    if isinstance(event, InterimResults):
         return {"outcomes": event.outcomes, "figures": event.figures}
     if isinstance(event, Sample):
         return vars(event) | {"reading": _plain_reading(event.reading)}
@@ -118,24 +118,24 @@ def _plain(event: Event) -> JsonObject:
     return vars(event) | {"links": links, "faults": faults}
 
 
-def _plain_reading(reading: Reading) -> JsonObject:
-    told = {name: value for name, value in vars(reading).items() if value not in (None, {})}
+def _plain_reading(reading: CounterReading) -> JsonObject:
+    reported = {name: value for name, value in vars(reading).items() if value not in (None, {})}
     if reading.link_bytes:
-        told["link_bytes"] = [[*link, octets] for link, octets in reading.link_bytes.items()]
-    return told
+        reported["link_bytes"] = [[*link, octets] for link, octets in reading.link_bytes.items()]
+    return reported
 
 
-def _reading(told: Json) -> Reading:
-    counted = {_link(a, b, key): octets for a, b, key, octets in told.get("link_bytes", ())}
-    down = None if "down" not in told else tuple(_link(*link) for link in told["down"])
-    faults = None if "faults" not in told else tuple(told["faults"])
-    return Reading(**{**told, "link_bytes": counted, "down": down, "faults": faults})
+def _reading(reported: Json) -> CounterReading:
+    counted = {_link(a, b, key): octets for a, b, key, octets in reported.get("link_bytes", ())}
+    down = None if "down" not in reported else tuple(_link(*link) for link in reported["down"])
+    faults = None if "faults" not in reported else tuple(reported["faults"])
+    return CounterReading(**{**reported, "link_bytes": counted, "down": down, "faults": faults})
 
 
 def _link(source: str, target: str, key: int) -> LinkId:
     return (source, target, key)
 
 
-def _link_load(told: Json) -> LinkLoad:
-    intervals = tuple((start, stop) for start, stop in told["intervals"])
-    return LinkLoad(**{**told, "load": Fraction(told["load"]), "intervals": intervals})
+def _link_load(reported: Json) -> LinkLoad:
+    intervals = tuple((start, stop) for start, stop in reported["intervals"])
+    return LinkLoad(**{**reported, "load": Fraction(reported["load"]), "intervals": intervals})

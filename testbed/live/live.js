@@ -49,7 +49,7 @@
     part("faults").hidden = !now.network;
     part("doing").textContent = now.at_s > 0 ? `${now.doing}, ${now.at_s.toFixed(1)} s` : now.doing;
     part("done").style.width = `${100 * Math.min(1, now.done)}%`;
-    part("faults").textContent = now.faults.length ? `In force: ${now.faults.join(", ")}` : "No fault is in force.";
+    part("faults").textContent = now.faults.length ? `Active faults: ${now.faults.join(", ")}` : "No active fault.";
     part("faults").classList.toggle("on", now.faults.length > 0);
     const down = new Set(now.down);
     for (const [name, groups] of links) {
@@ -73,7 +73,7 @@
     part("faults").classList.remove("on");
     part("faults").textContent = "";
     const words = part("end");
-    words.replaceChildren(`The run is over: ${outcome}.`);
+    words.replaceChildren(`Run finished: ${outcome}.`);
     if (page) words.append(" Its page: ", make("code", page));
     words.append(" What you see here is its last state.");
     words.hidden = false;

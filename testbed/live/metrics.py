@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
-from testbed.live.view import LiveView
+from testbed.live.view import LiveState
 from testbed.model.naming.printable import printable
 
 
-def exposition(view: LiveView) -> bytes:
+def exposition(view: LiveState) -> bytes:
     """All metrics; a value that the run does not have is left out. Cost: linear in the links."""
     registry = CollectorRegistry(auto_describe=False)
     registry.register(_Collector(view))
@@ -21,7 +21,7 @@ def exposition(view: LiveView) -> bytes:
 class _Collector:
     """What ``prometheus_client`` asks for metrics."""
 
-    def __init__(self, view: LiveView) -> None:
+    def __init__(self, view: LiveState) -> None:
         self._view = view
 
     def describe(self) -> Iterator[Metric]:
@@ -40,7 +40,7 @@ class _Collector:
         load = GaugeMetricFamily(
             "testbed_link_load_ratio", "Load of a link, as drawn.", labels=("source", "target", "key")
         )
-        for (source, target, key), share in (view.loads() if view.scene else {}).items():
+        for (source, target, key), share in (view.loads() if view.view else {}).items():
             load.add_metric((printable(source), printable(target), str(key)), share)
         yield load
         yield _gauge("testbed_faults_in_force", "Faults in force.", float(len(view.faults())))

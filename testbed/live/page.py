@@ -15,7 +15,7 @@ from testbed.report.page import page_style, picture
 from testbed.report.sections import NARROW, WIDE
 from testbed.report.wording import counted
 
-SAID = {"holds": "holds", "fails": "does not hold", "cannot-tell": "cannot tell"}
+CHECK_OUTCOME_TEXT = {"holds": "holds", "fails": "does not hold", "cannot-tell": "cannot tell"}
 """How a check stands with the points that there are; other outcomes are told as they are."""
 
 
@@ -45,9 +45,9 @@ def live_page(title: str) -> str:
             "header",
             tag("p", "testbed, live", class_="kicker"),
             tag("h1", title, id="title"),
-            tag("p", "Waiting for the run.", class_="lead", id="doing", role="status"),
+            tag("p", "Waiting for the run to start.", class_="lead", id="doing", role="status"),
             tag("div", tag("i", id="done"), class_="bar", aria_hidden="true"),
-            tag("p", "No fault is in force.", id="faults", class_="faults-now", role="status"),
+            tag("p", "No active fault.", id="faults", class_="faults-now", role="status"),
             tag("p", id="end", role="status", hidden=True),
         ),
         tag(
@@ -60,14 +60,14 @@ def live_page(title: str) -> str:
         ),
         tag(
             "footer",
-            tag("p", "Told by the run while it goes on. The run's own page has the figures that count."),
+            tag("p", "Live values; the page written at the end of the run is authoritative."),
         ),
         tag("script", Markup(_resource("live.js"))),
     )
     return "<!doctype html>\n" + tag("html", head, body, lang="en") + "\n"
 
 
-def scene_markup(run: SessionRun) -> Markup:
+def view_markup(run: SessionRun) -> Markup:
     """The network's drawing, in both widths."""
     if not run.session.network:
         return tag("div", data_title=run.session.title)
@@ -106,7 +106,9 @@ def curves_markup(run: SessionRun) -> Markup:
 
 def findings_markup(outcomes: Sequence[tuple[str, str]], figures: Mapping[str, str]) -> Markup:
     """What a study's points say so far: each check or study with its outcome, and the figures as they would be now."""
-    rows = [tag("tr", tag("td", SAID.get(outcome, outcome)), tag("td", words)) for outcome, words in outcomes]
+    rows = [
+        tag("tr", tag("td", CHECK_OUTCOME_TEXT.get(outcome, outcome)), tag("td", words)) for outcome, words in outcomes
+    ]
     listed = tag("div", tag("h3", "Verdicts so far"), tag("table", *rows), class_="across") if rows else None
     drawn = [picture(drawing, caption_in(drawing, name), class_="across") for name, drawing in figures.items()]
     return join([part for part in (listed, *drawn) if part is not None])

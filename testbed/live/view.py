@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from testbed.live.events import Ended, Event, Findings, Sample, Scene
-from testbed.live.page import curves_markup, findings_markup, scene_markup
+from testbed.live.events import Event, InterimResults, RunEnded, RunView, Sample
+from testbed.live.page import curves_markup, findings_markup, view_markup
 from testbed.model.naming.printable import printable
-from testbed.model.progress import Reading
+from testbed.model.progress import CounterReading
 from testbed.model.run_records import SessionRecord, SessionRun, TimelineRecord
 from testbed.report.drawing.network_svg import line_width
 from topologies.network import LinkId, label_of, reverse_of
@@ -29,7 +29,7 @@ LOOK_AHEAD = 1
 
 
 @dataclass(frozen=True, kw_only=True)
-class Message:
+class Update:
     """One server-sent event."""
 
     name: str
@@ -46,16 +46,16 @@ class _Bin:
 
 
 @dataclass
-class LiveView:
+class LiveState:
     """All that the page of one run knows. ``take`` events in their order."""
 
-    scene: Scene | None = None
-    ended: Ended | None = None
-    findings: Findings | None = None
+    view: RunView | None = None
+    ended: RunEnded | None = None
+    findings: InterimResults | None = None
     done: float = 0.0
     doing: str = ""
     at_s: float = 0.0
-    reading: Reading = field(default_factory=Reading)
+    reading: CounterReading = field(default_factory=CounterReading)
     rates_bps: dict[LinkId, float] = field(default_factory=dict)
     _zero_s: float | None = None
     _first: dict[LinkId, int] = field(default_factory=dict)
@@ -64,66 +64,66 @@ class LiveView:
     _counted: tuple[int, int] | None = None
     _bins: dict[int, _Bin] = field(default_factory=dict)
 
-    def take(self, event: Event) -> tuple[Message, ...]:
+    def apply(self, event: Event) -> tuple[Update, ...]:
         """The messages that tell a page of the event."""
-        if isinstance(event, Scene):
-            self.__init__(scene=event)  # type: ignore[misc]
+        if isinstance(event, RunView):
+            self.__init__(view=event)  # type: ignore[misc]
             return self.replay()
-        if isinstance(event, Ended):
+        if isinstance(event, RunEnded):
             self.ended = event
             return (self._end(),)
-        if isinstance(event, Findings):
+        if isinstance(event, InterimResults):
             self.findings = event
             return (self._found(),)
         self._note(event)
-        return (self.state(),) if self.scene is not None else ()
+        return (self.state(),) if self.view is not None else ()
 
-    def replay(self) -> tuple[Message, ...]:
+    def replay(self) -> tuple[Update, ...]:
         """What a page that opens now is told."""
-        if self.scene is None:
+        if self.view is None:
             return () if self.ended is None else (self._end(),)
-        shown = Message(name="scene", data={"html": str(scene_markup(self.session()))})
+        shown = Update(name="scene", data={"html": str(view_markup(self.session()))})
         found = () if self.findings is None else (self._found(),)
         return (shown, self.state(), self.curves(), *found, *(() if self.ended is None else (self._end(),)))
 
     def session(self) -> SessionRun:
         """The scene with its curves so far, as what the final page's drawings are made from."""
-        scene = self.scene
-        assert scene is not None
+        view = self.view
+        assert view is not None
         record = SessionRecord(
             session=0,
-            title=scene.title,
-            network=scene.network,
-            source=scene.source,
-            sink=scene.sink,
-            method=scene.method,
+            title=view.title,
+            network=view.network,
+            source=view.source,
+            sink=view.sink,
+            method=view.method,
             fabric="",
-            links=scene.links,
-            parameters={"source_packets": scene.source_packets, **scene.parameters},
-            duration_s=scene.duration_s,
+            links=view.links,
+            parameters={"source_packets": view.source_packets, **view.parameters},
+            duration_s=view.duration_s,
         )
-        return SessionRun(session=record, faults=scene.faults, timeline=self._timeline())
+        return SessionRun(session=record, faults=view.faults, timeline=self._timeline())
 
-    def curves(self) -> Message:
+    def curves(self) -> Update:
         """Loss and redundancy over time, drawn; empty where nothing is lost or coded."""
-        return Message(name="curves", data={"html": str(curves_markup(self.session())) if self._bins else ""})
+        return Update(name="curves", data={"html": str(curves_markup(self.session())) if self._bins else ""})
 
-    def state(self) -> Message:
+    def state(self) -> Update:
         """Loads, faults in force, counts: everything that changes from sample to sample but the curves."""
-        scene = self.scene
-        assert scene is not None
-        largest = max((float(load.load) for load in scene.links), default=1.0) if scene.share == "stream" else 1.0
+        view = self.view
+        assert view is not None
+        largest = max((float(load.load) for load in view.links), default=1.0) if view.share == "stream" else 1.0
         loads = self.loads()
         links = {
             label_of(link): [round(share, 4), round(min(line_width(share, largest), line_width(1.2, 1.0)), 2)]
             for link, share in loads.items()
         }
         down = {label_of(link) for link in self.reading.down or ()}
-        return Message(
+        return Update(
             name="state",
             data=_shown(
                 {
-                    "network": bool(scene.network),
+                    "network": bool(view.network),
                     "done": self.done,
                     "doing": self.doing,
                     "at_s": round(self.at_s, 2),
@@ -138,23 +138,23 @@ class LiveView:
 
     def faults(self) -> list[str]:
         """Faults in force, in words: those that the run tells, and cables without a carrier that no fault names."""
-        told = list(self.reading.faults or ())
-        named = " ".join(told)
+        reported = list(self.reading.faults or ())
+        named = " ".join(reported)
         for link in self.reading.down or ():
             if label_of(link) not in named and label_of(reverse_of(link)) not in named:
-                told.append(f"{label_of(link)} has no carrier")
+                reported.append(f"{label_of(link)} has no carrier")
                 named += f" {label_of(link)}"
-        return told
+        return reported
 
     def loads(self) -> dict[LinkId, float]:
         """Link -> its load now, as a share of the stream or of its capacity, of links that the scene draws."""
-        scene = self.scene
-        assert scene is not None
-        drawn = [(load.source, load.target, load.key) for load in scene.links]
-        if scene.share == "stream":
-            of = sum(rate for link, rate in self.rates_bps.items() if link[0] == scene.source)
+        view = self.view
+        assert view is not None
+        drawn = [(load.source, load.target, load.key) for load in view.links]
+        if view.share == "stream":
+            of = sum(rate for link, rate in self.rates_bps.items() if link[0] == view.source)
             return {link: self.rates_bps.get(link, 0.0) / max(of, MIN_RATE_BPS) for link in drawn}
-        links = scene.network.get("links", ())
+        links = view.network.get("links", ())
         capacity = {(li["source"], li["target"], li.get("key", 0)): li["capacity_bps"] for li in links}
         return {link: self.rates_bps.get(link, 0.0) / capacity[link] for link in drawn if capacity.get(link)}
 
@@ -181,27 +181,27 @@ class LiveView:
 
     def redundancy(self) -> float | None:
         """N/M - 1 of the last packet."""
-        size, m = self.reading.block_size, self.scene.source_packets if self.scene else None
+        size, m = self.reading.block_size, self.view.source_packets if self.view else None
         return None if not size or not m else size / m - 1
 
     def stored(self) -> list[list[Any]]:
         """[I/O node, megabytes over its links in both directions] since the scene's first sample."""
-        scene, counted = self.scene, self.reading.link_bytes
-        assert scene is not None
+        view, counted = self.view, self.reading.link_bytes
+        assert view is not None
         return [
             [node, round(sum(n - self._first.get(k, 0) for k, n in counted.items() if node in k[:2]) / 1e6, 3)]
-            for node in scene.stores
+            for node in view.stores
         ]
 
-    def _found(self) -> Message:
+    def _found(self) -> Update:
         assert self.findings is not None
-        return Message(
+        return Update(
             name="findings", data={"html": str(findings_markup(self.findings.outcomes, self.findings.figures))}
         )
 
-    def _end(self) -> Message:
+    def _end(self) -> Update:
         assert self.ended is not None
-        return Message(name="ended", data=_shown({"outcome": self.ended.outcome, "page": self.ended.page}))
+        return Update(name="ended", data=_shown({"outcome": self.ended.outcome, "page": self.ended.page}))
 
     def _note(self, sample: Sample) -> None:
         new, old = sample.reading, self.reading
@@ -211,8 +211,8 @@ class LiveView:
             self._zero_s, self.at_s = sample.clock_s - new.at_s, new.at_s
         elif self._zero_s is not None:
             self.at_s = max(self.at_s, sample.clock_s - self._zero_s)
-        told = {name: value for name, value in vars(new).items() if value not in (None, {})}
-        self.reading = Reading(**{**vars(old), **told})
+        reported = {name: value for name, value in vars(new).items() if value not in (None, {})}
+        self.reading = CounterReading(**{**vars(old), **reported})
         if new.link_bytes:
             self._rate(sample.clock_s, new.link_bytes)
         if new.sent is not None and new.received is not None:
@@ -229,7 +229,7 @@ class LiveView:
 
     @property
     def _bin_s(self) -> float:
-        return max(MIN_BIN_S, (self.scene.duration_s if self.scene else 0.0) / BINS)
+        return max(MIN_BIN_S, (self.view.duration_s if self.view else 0.0) / BINS)
 
     def _bin(self, sent: int, received: int, block_size: float | None) -> None:
         """Count what was lost up to the sample before this one. Of packets sent and not received some are under way; as many at
@@ -249,10 +249,10 @@ class LiveView:
         self._counted = (then, missing)
 
     def _timeline(self) -> TimelineRecord | None:
-        if not self._bins or self.scene is None:
+        if not self._bins or self.view is None:
             return None
-        bin_s, m = self._bin_s, self.scene.source_packets
-        count = max(max(self._bins) + 1, int(self.scene.duration_s / bin_s))
+        bin_s, m = self._bin_s, self.view.source_packets
+        count = max(max(self._bins) + 1, int(self.view.duration_s / bin_s))
         bins = [self._bins.get(k, _Bin()) for k in range(count)]
         loss = tuple(min(1.0, max(0.0, one.lost / one.sent)) if one.sent else None for one in bins)
         sizes = tuple(one.block_size for one in bins)

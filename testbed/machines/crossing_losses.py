@@ -37,7 +37,7 @@ def merged(counts: Sequence[Counts]) -> Counts:
 class LostOnTheWay:
     """Packets of the crossing links that went into the underlay, and those that never came out of it; the worst link.
 
-    ``allowed``: what may be lost while one end of a cable is cut or mended and the other is not yet.
+    ``allowed``: what may be lost while one end of a cable is cut or repaired and the other is not yet.
     """
 
     sent: int

@@ -21,14 +21,14 @@ class Placement:
             if not 0 <= machine < self.machines:
                 raise InputError(f"place: node {node} on machine {machine}; there are {self.machines}, from 0")
         if empty := sorted(set(range(self.machines)) - set(self.machine_of.values())):
-            raise InputError(f"place: nothing lies on machine {empty[0]}; give each a node, or take fewer machines")
+            raise InputError(f"place: no node is on machine {empty[0]}; give each a node, or take fewer machines")
 
     def device_machines(self, wiring: Wiring) -> dict[str, int]:
         """The machine of every host and bridge, by the wiring's names; an outside host lies where its switch does."""
         node_of = nodes_of_devices(wiring)
         missing = [node for node in node_of.values() if node not in self.machine_of]
         if missing:
-            raise InputError(f"place: node {missing[0]} lies on no machine; name all nodes of {wiring.network.name}")
+            raise InputError(f"place: node {missing[0]} is on no machine; name all nodes of {wiring.network.name}")
         return {device: self.machine_of[node] for device, node in node_of.items()}
 
     def crossing(self, wiring: Wiring) -> tuple[int, ...]:

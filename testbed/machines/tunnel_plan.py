@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from testbed.errors import CapabilityError
 from testbed.machines.placement import Placement
-from testbed.model.parts import VXLAN_BYTES, Part, Tunnel
 from testbed.model.wiring import Wiring
+from testbed.model.wiring_part import VXLAN_BYTES, Tunnel, WiringPart
 
 MOST_CROSSING = 1 << 12
 """Cables of one run that may cross: twelve bits of the identifier say which run, twelve which cable."""
@@ -38,7 +38,9 @@ class Carrier:
     framed: bool = True
 
 
-def plan_parts(wiring: Wiring, placement: Placement, *, run: int, carriers: Sequence[Carrier]) -> tuple[Part, ...]:
+def plan_parts(
+    wiring: Wiring, placement: Placement, *, run: int, carriers: Sequence[Carrier]
+) -> tuple[WiringPart, ...]:
     """One part a machine. ``run``: a number that other runs on these machines do not have.
 
     CapabilityError where more than ``MOST_CROSSING`` cables cross.
@@ -56,7 +58,7 @@ def plan_parts(wiring: Wiring, placement: Placement, *, run: int, carriers: Sequ
         tunnels[a][index] = Tunnel(vni=vni, remote=carriers[b].address)
         tunnels[b][index] = Tunnel(vni=vni, remote=carriers[a].address)
     return tuple(
-        Part(
+        WiringPart(
             devices=frozenset(name for name, where in machine.items() if where == number),
             tunnels=tunnels[number],
             underlay=carrier.interface,

@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from testbed.faults.fault_times import FaultTimes
-from testbed.metapath.known_paths import KnownPaths, cable_number, known_paths
-from testbed.metapath.metapaths import SourceEvent, metapath_bandwidth
+from testbed.metapath.labelled_paths import LabelledPaths, cable_number, labelled_paths
 from testbed.metapath.plan import MetapathPlan, MetapathRun
+from testbed.metapath.source import SourceEvent, metapath_bandwidth
 from testbed.stream.measurements import FloatArray
 from topologies.network import label_of
 
@@ -23,7 +23,7 @@ Latency = tuple[float, float] | None
 
 @dataclass(frozen=True, kw_only=True)
 class FaultOutcome:
-    """What one fault did. Times in seconds after the fault was in force (``returned_s``: after it was mended); None: never.
+    """What one fault did. Times in seconds after the fault was in force (``returned_s``: after it was repaired); None: never.
 
     ``lost``: messages of which nothing arrived, of ``sent`` during the fault; ``lost_s``: the time that they are worth at the
     stream's rate. ``lost_later``: those sent after the source or the controller had reconfigured. ``escaped``: packets
@@ -68,7 +68,7 @@ class MetapathAnalysis:
 
 
 @dataclass(frozen=True, kw_only=True)
-class MessageFates:
+class MessageDeliveries:
     """Shape (messages,): when each was sent, when it first arrived (nan: never), its path, whether it had escaped."""
 
     sent_s: FloatArray
@@ -81,7 +81,7 @@ class MessageFates:
         return np.isnan(self.arrived_s)
 
 
-def message_fates(run: MetapathRun) -> MessageFates:
+def message_deliveries(run: MetapathRun) -> MessageDeliveries:
     """Copies of a message count for it."""
     own = run.sent.copy == 0
     arrival, sent_s = run.arrival_s(), run.sent.time_s[own]
@@ -89,7 +89,7 @@ def message_fates(run: MetapathRun) -> MessageFates:
     np.fmin.at(best, run.sent.message, np.where(np.isnan(arrival), np.inf, arrival))
     flagged = np.zeros(len(arrival), dtype=bool)
     flagged[run.received.number[run.received.dead_link >= 0]] = True
-    return MessageFates(
+    return MessageDeliveries(
         sent_s=sent_s,
         arrived_s=np.where(np.isinf(best), np.nan, best),
         path=run.sent.path[own],
@@ -102,18 +102,18 @@ def analyse_metapaths(plan: MetapathPlan, run: MetapathRun) -> MetapathAnalysis:
 
     While several are in force, a packet that is lost is counted to the one that began last.
     """
-    fates = message_fates(run)
-    known = known_paths(plan.network, plan.source, plan.sink) if plan.routing == "ft-drb" else None
-    outcomes = tuple(_outcome(plan, run, fates, known, times) for times in run.faults)
-    near = np.zeros(len(fates.sent_s), dtype=bool)
+    deliveries = message_deliveries(run)
+    known = labelled_paths(plan.network, plan.source, plan.sink) if plan.routing == "ft-drb" else None
+    outcomes = tuple(_outcome(plan, run, deliveries, known, times) for times in run.faults)
+    near = np.zeros(len(deliveries.sent_s), dtype=bool)
     for times in run.faults:
         healed = times.stop_s + UNDER_WAY_S
-        near |= (fates.sent_s >= times.start_s - UNDER_WAY_S) & (fates.sent_s < healed)
+        near |= (deliveries.sent_s >= times.start_s - UNDER_WAY_S) & (deliveries.sent_s < healed)
     return MetapathAnalysis(
         faults=outcomes,
-        messages=len(fates.sent_s),
+        messages=len(deliveries.sent_s),
         sent_outside=int((~near).sum()),
-        lost_outside=int((fates.lost & ~near).sum()),
+        lost_outside=int((deliveries.lost & ~near).sum()),
     )
 
 
@@ -137,27 +137,29 @@ def episode_of(times: FaultTimes, faults: Sequence[FaultTimes]) -> tuple[FaultTi
 
 
 def _outcome(
-    plan: MetapathPlan, run: MetapathRun, fates: MessageFates, known: KnownPaths | None, times: FaultTimes
+    plan: MetapathPlan, run: MetapathRun, deliveries: MessageDeliveries, known: LabelledPaths | None, times: FaultTimes
 ) -> FaultOutcome:
     start, stop = times.start_s, times.stop_s
     episode = episode_of(times, run.faults)
     end_s = min((t.start_s for t in run.faults if t.start_s >= max(e.stop_s for e in episode)), default=plan.duration_s)
-    meets = (fates.sent_s >= start - UNDER_WAY_S) & (fates.sent_s < stop + UNDER_WAY_S)
+    meets = (deliveries.sent_s >= start - UNDER_WAY_S) & (deliveries.sent_s < stop + UNDER_WAY_S)
     for other in episode:
         if (other.start_s, other.fault.link) > (start, times.fault.link):
-            meets &= ~((fates.sent_s >= other.start_s - UNDER_WAY_S) & (fates.sent_s < other.stop_s + UNDER_WAY_S))
-    during = (fates.sent_s >= start) & (fates.sent_s < stop)
+            meets &= ~(
+                (deliveries.sent_s >= other.start_s - UNDER_WAY_S) & (deliveries.sent_s < other.stop_s + UNDER_WAY_S)
+            )
+    during = (deliveries.sent_s >= start) & (deliveries.sent_s < stop)
     cable = cable_number(plan.network, times.fault.link)
     back_s = _off_the_cable_at(run, plan, known, times, len(episode) > 1)
-    later = during & (fates.sent_s >= back_s) if back_s is not None else np.zeros_like(during)
+    later = during & (deliveries.sent_s >= back_s) if back_s is not None else np.zeros_like(during)
     if len(episode) > 1:
-        later &= meets & _settled(plan, run, known, episode, fates.sent_s)
+        later &= meets & _settled(plan, run, known, episode, deliveries.sent_s)
     returned = returned_at(run, stop, end_s)
     own = [e for e in run.events if start <= e.at_s < stop]
-    escaping = fates.escaped & (fates.sent_s >= start - UNDER_WAY_S) & (fates.sent_s < end_s)
+    escaping = deliveries.escaped & (deliveries.sent_s >= start - UNDER_WAY_S) & (deliveries.sent_s < end_s)
     on_cable = _probing(run, known, cable, back_s, stop)
-    lost = int((fates.lost & meets).sum())
-    latency_ms = (fates.arrived_s - fates.sent_s) * 1e3
+    lost = int((deliveries.lost & meets).sum())
+    latency_ms = (deliveries.arrived_s - deliveries.sent_s) * 1e3
     return FaultOutcome(
         link=label_of(times.fault.link),
         kind=times.fault.kind,
@@ -167,25 +169,27 @@ def _outcome(
         sent=int(during.sum()),
         lost=lost,
         lost_s=lost / plan.rate_pps,
-        lost_later=int((fates.lost & later).sum()),
+        lost_later=int((deliveries.lost & later).sum()),
         escaped=int(escaping.sum()),
-        first_escape_s=float(fates.sent_s[escaping].min() - start) if escaping.any() else None,
+        first_escape_s=float(deliveries.sent_s[escaping].min() - start) if escaping.any() else None,
         noticed_s=_noticed(own, start),
         marked_by=next((e.cause for e in own if e.kind == "marked"), None),
         reconfigured_s=None if back_s is None else back_s - start,
         returned_s=None if returned is None else returned - stop,
         probes=on_cable,
-        latency_before_ms=latency_of(latency_ms[(fates.sent_s < start) & (fates.sent_s >= start - 1.0)]),
+        latency_before_ms=latency_of(latency_ms[(deliveries.sent_s < start) & (deliveries.sent_s >= start - 1.0)]),
         latency_escaped_ms=latency_of(latency_ms[escaping]),
-        latency_during_ms=latency_of(latency_ms[(later if back_s is not None else during) & ~fates.escaped]),
+        latency_during_ms=latency_of(latency_ms[(later if back_s is not None else during) & ~deliveries.escaped]),
         latency_after_ms=latency_of(
-            latency_ms[(fates.sent_s >= (returned if returned is not None else stop)) & (fates.sent_s < end_s)]
+            latency_ms[
+                (deliveries.sent_s >= (returned if returned is not None else stop)) & (deliveries.sent_s < end_s)
+            ]
         ),
     )
 
 
 def _off_the_cable_at(
-    run: MetapathRun, plan: MetapathPlan, known: KnownPaths | None, times: FaultTimes, overlapped: bool
+    run: MetapathRun, plan: MetapathPlan, known: LabelledPaths | None, times: FaultTimes, overlapped: bool
 ) -> float | None:
     """``reconfigured_at``; of a fault that overlaps others, its beginning where the paths in use kept off its cable already."""
     cable = cable_number(plan.network, times.fault.link)
@@ -200,7 +204,7 @@ def _off_the_cable_at(
 
 
 def _settled(
-    plan: MetapathPlan, run: MetapathRun, known: KnownPaths | None, episode: Sequence[FaultTimes], sent_s: FloatArray
+    plan: MetapathPlan, run: MetapathRun, known: LabelledPaths | None, episode: Sequence[FaultTimes], sent_s: FloatArray
 ) -> npt.NDArray[np.bool_]:
     """Shape (messages,): whether packets kept off the cables of all faults in force when this one was sent."""
     settled = np.ones(len(sent_s), dtype=bool)
@@ -220,7 +224,7 @@ def _noticed(events: Sequence[SourceEvent], start_s: float) -> dict[str, float]:
 
 
 def reconfigured_at(
-    run: MetapathRun, known: KnownPaths | None, cable: int, start_s: float, stop_s: float
+    run: MetapathRun, known: LabelledPaths | None, cable: int, start_s: float, stop_s: float
 ) -> float | None:
     """When packets began to keep off the cable: a metapath without it was configured, or the new rules were in force."""
     for change in run.rerouted:
@@ -235,7 +239,7 @@ def reconfigured_at(
 
 
 def returned_at(run: MetapathRun, stop_s: float, end_s: float) -> float | None:
-    """When the minimal path (or the first route) was in use again after the fault was mended."""
+    """When the minimal path (or the first route) was in use again after the fault was repaired."""
     for change in run.rerouted:
         if stop_s <= change.notified_s < end_s:
             return change.done_s
@@ -245,7 +249,7 @@ def returned_at(run: MetapathRun, stop_s: float, end_s: float) -> float | None:
     return None
 
 
-def _probing(run: MetapathRun, known: KnownPaths | None, cable: int, since_s: float | None, stop_s: float) -> int:
+def _probing(run: MetapathRun, known: LabelledPaths | None, cable: int, since_s: float | None, stop_s: float) -> int:
     """Packets sent over the cable on purpose while it was known to be dead."""
     if known is None or since_s is None:
         return 0

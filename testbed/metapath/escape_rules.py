@@ -1,6 +1,6 @@
 """FT-DRB's routers as OpenFlow rules: known paths by label, and escapes prepared in fast-failover groups (Zarza 2011, section 3.2).
 
-A packet's header state lies in two fields. The label: a path's interval, or the escape bit and the link that was dead. The
+A packet's header state is in two fields. The label: a path's interval, or the escape bit and the link that was dead. The
 six bits of DSCP: the second intermediate router that it is bound for, 0 once it is bound for its destination.
 """
 
@@ -12,7 +12,13 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from testbed.errors import InputError
-from testbed.metapath.known_paths import ESCAPED, KnownPaths, cable_number, near, path_interval
+from testbed.metapath.labelled_paths import (
+    ESCAPED,
+    LabelledPaths,
+    cable_number,
+    one_and_two_hop_switches,
+    path_interval,
+)
 from testbed.model.label_split import LABELS
 from testbed.model.wiring import Wiring
 from testbed.openflow.failover import BACK, Bucket, FailoverGroup
@@ -42,7 +48,7 @@ class Escape:
     link: LinkId
     second: str | None
     hops: int
-    back: bool
+    u_turn: bool
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,7 +60,9 @@ class EscapeRules:
     intermediates: tuple[str, ...]
 
 
-def escapes(known: KnownPaths, came: LinkId | None, dead: LinkId, earlier: LinkId | None = None) -> tuple[Escape, ...]:
+def escapes(
+    known: LabelledPaths, arrived: LinkId | None, dead: LinkId, earlier: LinkId | None = None
+) -> tuple[Escape, ...]:
     """The ways out of a switch whose link ``dead`` is down, in the order in which they are tried, for packets that came by ``came``.
 
     One for each other neighbour; each avoids the dead links of this switch that its turn supposes, and turns round on no
@@ -62,11 +70,11 @@ def escapes(known: KnownPaths, came: LinkId | None, dead: LinkId, earlier: LinkI
     switch where none of those leads on. ``earlier``: the link that the packet escaped from before. It is avoided too
     wherever a way without it is found, so that two dead links do not hand a packet to each other.
     """
-    return _Ways(known).escapes(came, dead, earlier)
+    return _Detours(known).escapes(arrived, dead, earlier)
 
 
 @dataclass(frozen=True)
-class _Way:
+class _Detour:
     """From the far end of a link to the last switch, by ``second``; ``hops`` and ``cables`` count the link too."""
 
     hops: int
@@ -75,52 +83,55 @@ class _Way:
     cables: frozenset[int]
 
 
-class _Ways:
+class _Detours:
     """Ways that begin with a link and turn round on no cable, listed once for each link."""
 
-    def __init__(self, known: KnownPaths) -> None:
+    def __init__(self, known: LabelledPaths) -> None:
         self._known = known
-        self._listed: dict[LinkId, tuple[tuple[_Way, ...], tuple[_Way, ...]]] = {}
+        self._listed: dict[LinkId, tuple[tuple[_Detour, ...], tuple[_Detour, ...]]] = {}
 
-    def escapes(self, came: LinkId | None, dead: LinkId, earlier: LinkId | None) -> tuple[Escape, ...]:
+    def escapes(self, arrived: LinkId | None, dead: LinkId, earlier: LinkId | None) -> tuple[Escape, ...]:
         """As the function ``escapes``."""
         network, found = self._known.network, list[Escape]()
         cables = {cable_number(network, dead)}
         before = set() if earlier is None else {cable_number(network, earlier)}
         while True:
-            options = self._options(came, dead[0], cables | before)
+            options = self._options(arrived, dead[0], cables | before)
             if not options and before:
-                options = self._options(came, dead[0], cables)
+                options = self._options(arrived, dead[0], cables)
             if not options:
                 return tuple(found)
-            best = min(options, key=lambda e: (e.back, e.hops, network.link_index[e.link]))
+            best = min(options, key=lambda e: (e.u_turn, e.hops, network.link_index[e.link]))
             found.append(best)
             cables.add(cable_number(network, best.link))
 
-    def _options(self, came: LinkId | None, at: str, cables: set[int]) -> list[Escape]:
+    def _options(self, arrived: LinkId | None, at: str, cables: set[int]) -> list[Escape]:
         """The shortest way by each link that leads out of the switch to another, where there is one that keeps off the cables."""
         network, found = self._known.network, []
-        over = None if came is None else cable_number(network, came)
+        over = None if arrived is None else cable_number(network, arrived)
         for link in (network.links[i].id for i in network.out_links(at)):
             if network.node(link[1]).kind != "switch":
                 continue
             way = self._best(link, cables)
             if way is not None:
                 back = cable_number(network, link) == over
-                found.append(Escape(link=link, second=way.second, hops=way.hops, back=back))
+                found.append(Escape(link=link, second=way.second, hops=way.hops, u_turn=back))
         return found
 
-    def _best(self, link: LinkId, cables: set[int]) -> _Way | None:
+    def _best(self, link: LinkId, cables: set[int]) -> _Detour | None:
         if link not in self._listed:
-            around, switches = near(self._known.network, link[1])[0], [s.id for s in self._known.network.switches]
-            self._listed[link] = (self._ways(link, [None, *around]), self._ways(link, switches))
-        for ways in self._listed[link]:
-            for way in ways:
+            around, switches = (
+                one_and_two_hop_switches(self._known.network, link[1])[0],
+                [s.id for s in self._known.network.switches],
+            )
+            self._listed[link] = (self._paths(link, [None, *around]), self._paths(link, switches))
+        for paths in self._listed[link]:
+            for way in paths:
                 if not way.cables & cables:
                     return way
         return None
 
-    def _ways(self, link: LinkId, seconds: Sequence[str | None]) -> tuple[_Way, ...]:
+    def _paths(self, link: LinkId, seconds: Sequence[str | None]) -> tuple[_Detour, ...]:
         """By each second intermediate, the shortest first."""
         found = []
         for place, second in enumerate(seconds):
@@ -132,7 +143,7 @@ class _Ways:
                 at = goal
             if all(a[0] != b[1] or a[2] != b[2] for a, b in pairwise(way)):
                 cables = frozenset(cable_number(self._known.network, each) for each in way)
-                found.append(_Way(len(way), place, second, cables))
+                found.append(_Detour(len(way), place, second, cables))
         return tuple(sorted(found, key=lambda w: (w.hops, w.place)))
 
 
@@ -142,7 +153,7 @@ class _Builder:
     in are followed once."""
 
     wiring: Wiring
-    known: KnownPaths
+    known: LabelledPaths
     stream: Match
     first_group: int
     dead: frozenset[int] | None = None
@@ -153,31 +164,31 @@ class _Builder:
     seen: set[tuple[str, LinkId, int, LinkId]] = field(default_factory=set)
     leaving: set[tuple[LinkId, int]] = field(default_factory=set)
     numbered: Counter[int] = field(default_factory=Counter)
-    ways: _Ways = field(init=False)
+    paths: _Detours = field(init=False)
 
     def __post_init__(self) -> None:
-        self.ways = _Ways(self.known)
+        self.paths = _Detours(self.known)
 
     def path(self, number: int) -> None:
         """Rules of one known path."""
         match = (*self.stream, ("udp_src", label_prefixes(*path_interval(number))[0]))
-        came: LinkId | None = None
+        arrived: LinkId | None = None
         for link in self.known.inner[number]:
-            self._send(link[0], came, link, match)
-            came = link
+            self._send(link[0], arrived, link, match)
+            arrived = link
         self._leave(self.known.exit, match)
 
     def _send(
         self,
         at: str,
-        came: LinkId | None,
+        arrived: LinkId | None,
         link: LinkId,
         match: Match,
         *,
         earlier: LinkId | None = None,
         clear: bool = False,
     ) -> None:
-        group = self._group(at, came, link, earlier)
+        group = self._group(at, arrived, link, earlier)
         fields = (("ip_dscp", 0),) if clear else ()
         self.rules.append(
             FlowRule(
@@ -200,21 +211,21 @@ class _Builder:
         dpid = self.wiring.switch_at(at).dpid
         self.rules.append(FlowRule(dpid=dpid, priority=STREAM_PRIORITY, match=match, out_port=port))
 
-    def _group(self, at: str, came: LinkId | None, link: LinkId, earlier: LinkId | None) -> FailoverGroup:
-        key = (at, came, link, earlier)
+    def _group(self, at: str, arrived: LinkId | None, link: LinkId, earlier: LinkId | None) -> FailoverGroup:
+        key = (at, arrived, link, earlier)
         if key in self.groups:
             return self.groups[key]
         port = self.wiring.out_port(link)
         buckets = [Bucket(watch_port=port, out_port=port)]
         label = ESCAPED + self.known.network.link_index[link]
-        ways = self._until_alive(self.ways.escapes(came, link, earlier)) if self._may_die(link) else ()
-        if not self._nameable(ways):
-            ways = self._until_alive(self.ways.escapes(came, link, None))
-        for way in ways:
+        paths = self._until_alive(self.paths.escapes(arrived, link, earlier)) if self._may_die(link) else ()
+        if not self._nameable(paths):
+            paths = self._until_alive(self.paths.escapes(arrived, link, None))
+        for way in paths:
             code = self._code(way.second)
             out = self.wiring.out_port(way.link)
             fields = (("ip_dscp", code), ("udp_src", label))
-            buckets.append(Bucket(watch_port=out, out_port=BACK if way.back else out, set_fields=fields))
+            buckets.append(Bucket(watch_port=out, out_port=BACK if way.u_turn else out, set_fields=fields))
             self._follow(way.link, code, link)
         dpid = self.wiring.switch_at(at).dpid
         number = self.first_group + self.numbered[dpid]
@@ -225,14 +236,14 @@ class _Builder:
     def _may_die(self, link: LinkId) -> bool:
         return self.dead is None or cable_number(self.known.network, link) in self.dead
 
-    def _until_alive(self, ways: Sequence[Escape]) -> Sequence[Escape]:
+    def _until_alive(self, paths: Sequence[Escape]) -> Sequence[Escape]:
         """The ways up to the first one whose link never dies: those behind it are never asked."""
-        alive = next((k for k, way in enumerate(ways) if not self._may_die(way.link)), len(ways))
-        return ways[: alive + 1]
+        alive = next((k for k, way in enumerate(paths) if not self._may_die(way.link)), len(paths))
+        return paths[: alive + 1]
 
-    def _nameable(self, ways: Sequence[Escape]) -> bool:
+    def _nameable(self, paths: Sequence[Escape]) -> bool:
         """Whether there are codes left for all second intermediates."""
-        new = {way.second for way in ways if way.second is not None} - set(self.codes)
+        new = {way.second for way in paths if way.second is not None} - set(self.codes)
         return len(self.codes) + len(new) <= MAX_INTERMEDIATES
 
     def _code(self, second: str | None) -> int:
@@ -245,8 +256,8 @@ class _Builder:
             )
         return self.codes.setdefault(second, len(self.codes) + 1)
 
-    def _follow(self, came: LinkId, code: int, earlier: LinkId) -> None:
-        state = (came[1], came, code, earlier)
+    def _follow(self, arrived: LinkId, code: int, earlier: LinkId) -> None:
+        state = (arrived[1], arrived, code, earlier)
         if state not in self.seen:
             self.seen.add(state)
             self.waiting.append(state)
@@ -254,20 +265,20 @@ class _Builder:
     def escaped(self) -> None:
         """Rules of every state that an escaped packet can be in."""
         while self.waiting:
-            at, came, code, earlier = self.waiting.pop(0)
-            port = self._entered_by(came)
+            at, arrived, code, earlier = self.waiting.pop(0)
+            port = self._entered_by(arrived)
             match = (("in_port", port), self.stream[0], ("ip_dscp", code), *self.stream[1:])
             goal = self._node(code)
             reached = at == goal
             goal = self.known.exit if reached or goal is None else goal
             if at == goal:
-                if (came, code) not in self.leaving:
-                    self.leaving.add((came, code))
+                if (arrived, code) not in self.leaving:
+                    self.leaving.add((arrived, code))
                     self._leave(at, (*match, ("udp_src", _ESCAPED_PREFIX)))
                 continue
             link = self.known.routing(at, goal)[0]
             label = ESCAPED + self.known.network.link_index[earlier]
-            self._send(at, came, link, (*match, ("udp_src", label)), earlier=earlier, clear=reached)
+            self._send(at, arrived, link, (*match, ("udp_src", label)), earlier=earlier, clear=reached)
             self._follow(link, 0 if reached else code, earlier)
 
     def _node(self, code: int) -> str | None:
@@ -279,7 +290,7 @@ class _Builder:
 
 
 def escape_rules(
-    wiring: Wiring, known: KnownPaths, *, udp_port: int, first_group: int = 1, dead: frozenset[int] | None = None
+    wiring: Wiring, known: LabelledPaths, *, udp_port: int, first_group: int = 1, dead: frozenset[int] | None = None
 ) -> EscapeRules:
     """Rules and groups that carry a pair's stream (UDP to ``udp_port``) over its known paths and round every dead link.
 

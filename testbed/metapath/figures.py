@@ -8,7 +8,7 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from topologies.json_types import Json
+from topologies.text.json_types import Json
 
 NAMES = {
     "ft-drb": "FT-DRB",

@@ -1,4 +1,4 @@
-"""The verdict on a plain stream under failures: what FT-DRB, one path, or a route computed anew lets us expect."""
+"""The verdict on a plain stream under failures: what FT-DRB, one path, or a route computed again lets us expect."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from dataclasses import replace
 
 from testbed.faults.fault_times import FaultTimes, names_of_faults
 from testbed.metapath.analysis import UNDER_WAY_S, FaultOutcome, MetapathAnalysis, episode_of
-from testbed.metapath.known_paths import cable_number
+from testbed.metapath.labelled_paths import cable_number
 from testbed.metapath.plan import SLACK_S, MetapathPlan, MetapathRun
-from testbed.model.machine.lateness import Lateness, first_not_borne
-from testbed.model.machine.strain import LOWER_PACKET_RATE, could_not_keep_up
+from testbed.model.machine.load import LOWER_PACKET_RATE, overload_message
+from testbed.model.machine.timing_error import TimingError, first_exceeded
 from testbed.model.verdict import Check, Verdict
 from testbed.stream.mobility import Movement, splits_of
 from topologies.network import LinkId, reverse_of
@@ -159,16 +159,16 @@ def _invalid(plan: MetapathPlan, run: MetapathRun, analysis: MetapathAnalysis) -
     if not analysis.messages:
         return "no packet was sent"
     words = "the sender lagged {was} behind its schedule"
-    lag = Lateness(name="sender", words=words, was=run.health.sender_lag_s, bears=MAX_LAG_S)
-    if (late := first_not_borne((lag,), LOWER_PACKET_RATE)) is not None:
+    lag = TimingError(name="sender", description=words, measured=run.health.sender_lag_s, limit=MAX_LAG_S)
+    if (late := first_exceeded((lag,), LOWER_PACKET_RATE)) is not None:
         return late
-    nothing_came = (
+    nothing_arrived = (
         analysis.lost_outside == analysis.sent_outside
     )  # no load on a machine that was in time takes every packet
-    if not plan.background_bps and not nothing_came and analysis.lost_outside > MAX_UNPLANNED * analysis.messages:
+    if not plan.background_bps and not nothing_arrived and analysis.lost_outside > MAX_UNPLANNED * analysis.messages:
         return f"{analysis.lost_outside} of {analysis.messages} packets were lost in no planned fault"
     if run.health.unplanned_drops:
-        return could_not_keep_up(
+        return overload_message(
             f"{run.health.unplanned_drops} packets were dropped at a full socket", LOWER_PACKET_RATE
         )
     return None

@@ -12,13 +12,13 @@ import numpy as np
 from testbed.errors import InputError
 from testbed.faults.cable_faults import random_faults
 from testbed.faults.fault import Fault
-from testbed.metapath.known_paths import cable_number
-from testbed.metapath.metapaths import MetapathOptions
+from testbed.metapath.labelled_paths import cable_number
 from testbed.metapath.plan import MetapathPlan, MetapathRun
+from testbed.metapath.source import MetapathOptions
 from topologies.network import Network
 
 PairsRouting = Literal["ft-drb", "single", "recomputed", "capillary"]
-"""FT-DRB; one path for good; one path that the controller computes anew; a capillary route whose labels take turns."""
+"""FT-DRB; one path for good; one path that the controller computes again; a capillary route whose labels take turns."""
 REPORT_S, SILENCE_S = 0.05, 0.3
 """From one report of a sink to the next; since when a packet in none is missing: many pairs share the processors."""
 KNOWN_PATHS = 8
@@ -80,7 +80,7 @@ class ManyPairsPlan:
 @dataclass(frozen=True, kw_only=True)
 class ManyPairsRun:
     """``pairs``: each pair's stream; ``rules``: installed before the start, ``groups`` too; ``rerouted_s``: when the routes
-    that were computed anew were in force (None: none were); ``cables_down_s``: when the last cable was cut."""
+    that were computed again were in force (None: none were); ``cables_down_s``: when the last cable was cut."""
 
     pairs: tuple[MetapathRun, ...]
     rules: int

@@ -12,16 +12,16 @@ from testbed.errors import InputError
 from testbed.faults.fault import Fault, FaultKind
 from testbed.faults.fault_times import FaultTimes
 from testbed.faults.schedules import overlapping
-from testbed.metapath.metapaths import MetapathOptions, SourceEvent
+from testbed.metapath.source import MetapathOptions, SourceEvent
 from testbed.metapath.wire import PACKET_BYTES
 from testbed.stream.measurements import FloatArray, IntArray, RunHealth
-from topologies.json_types import Json
 from topologies.network import Network, label_of
 from topologies.routing_tables import static_routing
+from topologies.text.json_types import Json
 
 Routing = Literal["ft-drb", "single", "recomputed"]
 ROUTINGS: tuple[Routing, ...] = ("ft-drb", "single", "recomputed")
-"""FT-DRB; one path for good; a capillary route that the controller computes anew when a port changes."""
+"""FT-DRB; one path for good; a capillary route that the controller computes again when a port changes."""
 
 
 BACKGROUND_AFTER_S = 0.5
@@ -35,7 +35,7 @@ WARM_UP_S, LASTS_S, EVERY_S = 1.0, 1.0, 2.5
 
 @dataclass(frozen=True, kw_only=True)
 class MetapathPlan:
-    """``packet_bytes``: payload of each packet. ``background_bps``: TCP beside the stream on its minimal path, from
+    """``packet_bytes``: payload of each packet. ``background_bps``: TCP next to the stream on its minimal path, from
     half a second after its start (0: none).
     ``report_s``: from one report of the sink to the next. ``seed``: of the draws among paths. InputError for values out of range."""
 
@@ -70,7 +70,7 @@ class MetapathPlan:
             self._check_overlap()
         for fault in self.faults:
             if fault.kind in ("loss", "impaired"):
-                raise InputError(f"fault on {label_of(fault.link)}: {fault.words}; give down or blackhole")
+                raise InputError(f"fault on {label_of(fault.link)}: {fault.description}; give down or blackhole")
             if fault.link not in self.network.link_index:
                 raise InputError(f"fault on {label_of(fault.link)}, which is no link of {self.network.name!r}")
         capacity = min(link.capacity_bps for link in self.network.links)
@@ -120,11 +120,11 @@ class MetapathPlan:
                 )
 
     def _check_overlap(self) -> None:
-        """Only cuts of different cables, which FT-DRB's routers answer, can be told apart while both are in force."""
+        """Only cuts of different cables, which FT-DRB's routers answer, can be distinguished while both are in force."""
         cables = {frozenset(f.link[:2]) | {f.link[2]} for f in self.faults}
         if self.routing != "ft-drb" or any(f.kind != "down" for f in self.faults) or len(cables) < len(self.faults):
             raise InputError(
-                f"routing {self.routing}: faults overlap; what each one does cannot be told apart (ft-drb: cuts of different "
+                f"routing {self.routing}: faults overlap; their effects cannot be distinguished (ft-drb: cuts of different "
                 "cables may)"
             )
 

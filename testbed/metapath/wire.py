@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 
-from testbed.metapath.metapaths import Acknowledged
+from testbed.metapath.source import PacketAck
 
 _PACKET = struct.Struct(">BBHIQ")
 """magic, path, zero, number, microseconds since the stream's start."""
@@ -32,7 +32,7 @@ def decode_packet(data: bytes) -> tuple[int, int, float] | None:
     return (number, path, sent_us / 1e6) if magic == _PACKET_MAGIC and not zero else None
 
 
-def encode_report(number: int, made_s: float, acknowledged: Sequence[Acknowledged]) -> bytes:
+def encode_report(number: int, made_s: float, acknowledged: Sequence[PacketAck]) -> bytes:
     """A report of at most MAX_ENTRIES packets."""
     front = _REPORT.pack(_REPORT_MAGIC, len(acknowledged), 0, number, max(0, round(made_s * 1e6)))
     return front + b"".join(
@@ -45,7 +45,7 @@ def encode_report(number: int, made_s: float, acknowledged: Sequence[Acknowledge
     )
 
 
-def decode_report(data: bytes) -> tuple[float, list[Acknowledged]] | None:
+def decode_report(data: bytes) -> tuple[float, list[PacketAck]] | None:
     """(when it was made, what it acknowledges) or None."""
     if len(data) < _REPORT.size:
         return None
@@ -54,8 +54,7 @@ def decode_report(data: bytes) -> tuple[float, list[Acknowledged]] | None:
         return None
     entries = _ENTRY.iter_unpack(data[_REPORT.size :])
     return made_us / 1e6, [
-        Acknowledged(number=n, latency_s=us / 1e6, dead_link=None if link == _NO_LINK else link)
-        for n, us, link in entries
+        PacketAck(number=n, latency_s=us / 1e6, dead_link=None if link == _NO_LINK else link) for n, us, link in entries
     ]
 
 
@@ -68,14 +67,14 @@ class Acknowledger:
 
     def __init__(self, *, interval_s: float = 0.01, repeats: int = 3) -> None:
         self._interval_s, self._repeats = interval_s, repeats
-        self._listed: list[tuple[int, Acknowledged]] = []
+        self._listed: list[tuple[int, PacketAck]] = []
         self._number = 0
         self.next_s = 0.0
 
     def receive(self, number: int, sent_s: float, arrived_s: float, dead_link: int | None) -> None:
         """A packet has come."""
         latency_s = max(0.0, arrived_s - sent_s)
-        self._listed.append((self._repeats, Acknowledged(number=number, latency_s=latency_s, dead_link=dead_link)))
+        self._listed.append((self._repeats, PacketAck(number=number, latency_s=latency_s, dead_link=dead_link)))
 
     def report_due(self, now_s: float) -> bytes | None:
         """The report that is due, else None. Call after all that has arrived was taken."""

@@ -27,19 +27,19 @@ from topologies.text import text_file
 T = TypeVar("T")
 
 
-def read_json(path: str | Path, where: str = "", *, mend: str = "name a JSON file") -> Any:
+def read_json(path: str | Path, where: str = "", *, hint: str = "name a JSON file") -> Any:
     """The value of a JSON file. InputError, which begins with ``where`` (the path, if empty) and ends with ``mend``, for a file
     that cannot be read or is no JSON.
     """
     with _located(where or str(path)):
-        text = text_file.read_text(Path(path), mend)
-    return parse_json(text, where or str(path), mend=mend)
+        text = text_file.read_text(Path(path), hint)
+    return parse_json(text, where or str(path), hint=hint)
 
 
-def read_text(path: str | Path, where: str = "", *, mend: str = "check the name and its permissions") -> str:
+def read_text(path: str | Path, where: str = "", *, hint: str = "check the name and its permissions") -> str:
     """The text of a file in UTF-8; InputError as ``read_json`` where it cannot be read."""
     with _located(where or str(path)):
-        return text_file.read_text(Path(path), mend)
+        return text_file.read_text(Path(path), hint)
 
 
 def is_file(text: str | Path) -> bool:
@@ -49,19 +49,19 @@ def is_file(text: str | Path) -> bool:
     return False
 
 
-def parse_json(text: str, where: str, *, mend: str = "") -> Any:
+def parse_json(text: str, where: str, *, hint: str = "") -> Any:
     """The value of a JSON text; InputError begins with ``where`` and ends with ``mend``."""
-    with _located(where, mend):
+    with _located(where, hint):
         return node_link.parse_json(text)
 
 
 @contextmanager
-def _located(where: str, mend: str = "") -> Iterator[None]:
+def _located(where: str, hint: str = "") -> Iterator[None]:
     """Errors of topologies as the testbed's own, with their place."""
     try:
         yield
     except TopologyError as error:
-        raise InputError(f"{where}: {error}" + (f"; {mend}" if mend else "")) from None
+        raise InputError(f"{where}: {error}" + (f"; {hint}" if hint else "")) from None
 
 
 def json_ready(value: object, *, without: type | tuple[type, ...] = ()) -> Any:
@@ -131,9 +131,9 @@ def _read(kind: Any, value: object, where: str, given: Mapping[type, Any]) -> An
         return given[kind]
     if is_dataclass(kind):
         return _read_fields(kind, value, where, given)
-    fits, wanted = _PLAIN[origin or kind]
+    fits, expected = _PLAIN[origin or kind]
     if not fits(value):
-        raise _wrong(value, where, wanted)
+        raise _wrong(value, where, expected)
     return _fraction(value, where) if kind is Fraction else value
 
 
@@ -197,6 +197,6 @@ _PLAIN: Mapping[Any, tuple[Callable[[Any], bool], str]] = {
 """How each plain kind of value is told, and what it is called."""
 
 
-def _wrong(value: object, where: str, wanted: str) -> InputError:
+def _wrong(value: object, where: str, expected: str) -> InputError:
     shown = repr(value)
-    return InputError(f"{where}: {shown[:40] + ('…' if len(shown) > 40 else '')} is not {wanted}")
+    return InputError(f"{where}: {shown[:40] + ('…' if len(shown) > 40 else '')} is not {expected}")

@@ -1,6 +1,6 @@
 """Where a run is: what a fabric reports to whoever shows progress, whatever the workload.
 
-A bar needs seconds and a few words. A live page also takes a ``Reading``: what the run knows anyway comes with the report, and what
+A bar needs seconds and a few words. A live page also takes a ``CounterReading``: what the run knows anyway comes with the report, and what
 counters of the machine say is read by whoever looks, when it looks, in a process of its own if it likes.
 """
 
@@ -13,7 +13,7 @@ from topologies.network import LinkId
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reading:
+class CounterReading:
     """What is known of a run at one moment; sums since its start, None or empty where it has no such thing.
 
     ``at_s``: seconds on the run's own clock (that of its faults). ``link_bytes``: bytes put onto each link. ``down``: links without a
@@ -33,7 +33,7 @@ class Reading:
     figures: Mapping[str, float] = field(default_factory=dict)
 
 
-Look = Callable[[], Reading]
+ReadCounters = Callable[[], CounterReading]
 """Reads what a run's counters say now; may be called in a process that was forked after the counters were there."""
 
 
@@ -48,9 +48,9 @@ class Progress:
     done_s: float
     total_s: float
     doing: str
-    reading: Reading | None = None
-    look: Look | None = None
-    ask: Look | None = None
+    reading: CounterReading | None = None
+    read_local: ReadCounters | None = None
+    read_remote: ReadCounters | None = None
 
 
 ReportProgress = Callable[[Progress], None]

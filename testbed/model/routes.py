@@ -50,7 +50,7 @@ class SplitRoute:
         balance: dict[str, int] = {}
         for link, load in zip(self.network.links, whole, strict=True):
             if not 0 <= load <= scale:
-                raise InputError(f"split route: load {Fraction(load, scale)} of {link.label} lies outside [0, 1]")
+                raise InputError(f"split route: load {Fraction(load, scale)} of {link.label} is outside [0, 1]")
             if load:
                 balance[link.source] = balance.get(link.source, 0) + load
                 balance[link.target] = balance.get(link.target, 0) - load

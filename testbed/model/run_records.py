@@ -14,8 +14,8 @@ from testbed.errors import InputError
 from testbed.model.json_values import json_ready
 from testbed.model.routes import SplitRoute
 from testbed.model.verdict import Check, Verdict
-from topologies.json_types import Json, JsonObject
 from topologies.network import Network, label_of
+from topologies.text.json_types import Json, JsonObject
 
 FORMAT = 1
 """Version of the layout of a run's directory; a reader refuses another."""
@@ -76,7 +76,7 @@ class FaultOutcome:
     """Where N settled: the median over the blocks of the steady part."""
     mean_block_size: float | None = None
     size_range: tuple[float, float] | None = None
-    """Block sizes that the sender may settle at, given how well a loss can be told from a measurement."""
+    """Block sizes that the sender may settle at, given how well a loss can be distinguished from a measurement."""
     reacted: bool = True
     reaction_s: float | None = None
     """From the failure to the first packet sent under the larger N; None: no larger N was called for, or none came (then not ``reacted``)."""
@@ -96,7 +96,7 @@ class FaultOutcome:
 
 @dataclass(frozen=True, kw_only=True)
 class FaultRecord(FaultOutcome):
-    """A fault as a run keeps it. ``skipped``: why a link did not fail, or None. ``diagnosis``: whom the sender accused (cables,
+    """A fault as a run keeps it. ``skipped``: why a link did not fail, or None. ``diagnosis``: whom the sender suspected (cables,
     right, certain, certain_after_packets, certain_after_s), where it diagnoses. ``passed``: what all checks of this fault say
     together; None: none is about it, or one cannot tell."""
 
@@ -107,7 +107,7 @@ class FaultRecord(FaultOutcome):
 
     @property
     def loss_agrees(self) -> bool:
-        """Whether the predicted loss lies in the interval, give or take the 1/65536 to which switches know a share."""
+        """Whether the predicted loss is in the interval, give or take the 1/65536 to which switches know a share."""
         if self.measured_loss is None or self.interval is None:
             return False
         slack = 1 / 65536

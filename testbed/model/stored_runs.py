@@ -1,4 +1,4 @@
-"""A study's run as it lies on disk: what a replication and its book know of it, whole or not."""
+"""A study's run as it is on disk: what a replication and its book know of it, whole or not."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from pathlib import PurePath
 from typing import Literal
 
 from testbed.model.run_records import Manifest
-from testbed.model.verdict import Outcome, Verdict
+from testbed.model.verdict import CheckOutcome, Verdict
 
 RunState = Literal["passed", "failed", "cannot-tell", "invalid", "unfinished"]
-STATES: dict[Outcome, RunState] = {"holds": "passed", "fails": "failed", "cannot-tell": "cannot-tell"}
+STATES: dict[CheckOutcome, RunState] = {"holds": "passed", "fails": "failed", "cannot-tell": "cannot-tell"}
 SIZES = ("quick", "own options", "full")
 
 
 @dataclass(frozen=True, kw_only=True)
 class StoredRun:
-    """``points``: points or sessions that are stored; ``verdict`` None: it did not end; ``drawings``: the SVG files beside it."""
+    """``points``: points or sessions that are stored; ``verdict`` None: it did not end; ``drawings``: the SVG files next to it."""
 
-    place: PurePath
+    directory: PurePath
     manifest: Manifest
     points: int
     verdict: Verdict | None
@@ -44,7 +44,7 @@ class StoredRun:
         return STATES[self.verdict.outcome]
 
 
-def spokesman(runs: Iterable[StoredRun]) -> StoredRun | None:
+def representative_run(runs: Iterable[StoredRun]) -> StoredRun | None:
     """The run that speaks for its study: the largest size, whole before part, valid before invalid, the newest; None of none."""
 
     def rank(run: StoredRun) -> tuple[bool, int, bool, str]:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from testbed.errors import InputError, require
+from testbed.errors import InputError, require_type
 
 IntArray = npt.NDArray[np.int32]
 OffsetArray = npt.NDArray[np.int64]
@@ -55,12 +55,12 @@ class Traffic:
         >>> traffic.bottleneck_load, traffic.liquid_throughput
         (2, 1.0)
         """
-        require(transfers, Iterable, "transfers", "a list of transfers, each a list of links")
+        require_type(transfers, Iterable, "transfers", "a list of transfers, each a list of links")
         numbers: dict[Hashable, int] = {}
         allowed = None if known is None else set(known)
         offsets, indices = [0], list[int]()
         for i, transfer in enumerate(transfers):
-            require(transfer, Iterable, f"transfer {i}", "a list of links")
+            require_type(transfer, Iterable, f"transfer {i}", "a list of links")
             own = [numbers.setdefault(link, len(numbers)) for link in transfer]
             if not own:
                 raise InputError(f"transfer {i} uses no link; name at least one")

@@ -9,14 +9,14 @@ from itertools import count
 from typing import Literal, TypedDict, Unpack
 
 from testbed.errors import InputError
-from topologies.json_types import Json
+from topologies.text.json_types import Json
 
-Outcome = Literal["holds", "fails", "cannot-tell"]
+CheckOutcome = Literal["holds", "fails", "cannot-tell"]
 Relation = Literal["states", "equals", "at-least", "at-most"]
 
 
 class Evidence(TypedDict, total=False):
-    """What a check may say beside its comparison.
+    """What a check may say next to its comparison.
 
     ``rival``: the value that would be measured if the claim were false; ``rival_is``: what that is, in words ("no gain"), or, alone,
     why there is none. ``uncertainty``: half width of the measurement's 95 % interval. ``stated``: what the document says, with its page.
@@ -58,7 +58,7 @@ class Check:
     about: str = ""
 
     @property
-    def outcome(self) -> Outcome:
+    def outcome(self) -> CheckOutcome:
         return "holds" if self.passed else "cannot-tell" if self.unsure else "fails"
 
     @classmethod
@@ -92,21 +92,21 @@ class Check:
         return replace(self, document=stated)
 
     def against(self, rival: float | None, rival_is: str = "") -> Check:
-        """This check, told apart from ``rival``: the value that would be measured if the claim were false. ``rival_is``: what that is, in words
+        """This check, distinguished from ``rival``: the value that would be measured if the claim were false. ``rival_is``: what that is, in words
         ("no gain"), or, where the value is None, why there is none."""
-        return replace(self, rival=rival, rival_note=rival_is)._judged()
+        return replace(self, rival=rival, rival_note=rival_is)._decide()
 
     def plus_minus(self, half_width: float | None) -> Check:
         """This check, with half the width of the measurement's 95 % interval."""
         assert self.measured is not None
         interval = None if half_width is None else (self.measured - half_width, self.measured + half_width)
-        return replace(self, interval=interval)._judged()
+        return replace(self, interval=interval)._decide()
 
     def noting(self, detail: str) -> Check:
         """This check, with a detail for its reader."""
         return replace(self, detail=detail)
 
-    def _judged(self) -> Check:
+    def _decide(self) -> Check:
         """With its outcome. The rival makes the run unable to tell where it would pass as well, or where the measurement's interval holds
         both."""
         measured, rival = self.measured, self.rival
@@ -168,7 +168,7 @@ class Claim:
             name=self.name, predicted=bound, measured=measured, tolerance=tolerance, passed=False, relation=relation,
             key=self.key, about=self.about,
         )  # fmt: skip
-        return known._judged()
+        return known._decide()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -198,7 +198,7 @@ class Verdict:
         return self.invalid is None and bool(self.checks) and all(c.passed for c in self.checks)
 
     @property
-    def outcome(self) -> Outcome:
+    def outcome(self) -> CheckOutcome:
         """That of all checks together, whether or not the run is valid: fails where one fails, else cannot tell where one cannot or there
         is none, else holds."""
         outcomes = {check.outcome for check in self.checks}

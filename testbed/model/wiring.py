@@ -10,8 +10,8 @@ from dataclasses import asdict, dataclass, field
 from functools import cached_property
 
 from testbed.model.naming.device_names import device_names, end_point_name, interface_name
-from topologies.json_types import JsonObject
 from topologies.network import LinkId, Network, reverse_of
+from topologies.text.json_types import JsonObject
 
 
 @dataclass(frozen=True, kw_only=True)

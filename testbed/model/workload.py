@@ -10,11 +10,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from testbed.errors import CapabilityError
 from testbed.model.progress import ReportProgress
 from testbed.model.verdict import Verdict
+from testbed.renamed import former_names
 
 P = TypeVar("P")
 M = TypeVar("M")
@@ -70,7 +71,7 @@ class Workload(Generic[P, M]):
     example: Callable[[], P] | None = None
 
     # of its command
-    kept_as: str = ""
+    stored_as: str = ""
     """The name under which runs are kept; "": the command's."""
     title: str = ""
     """Heading of the page of a run."""
@@ -122,7 +123,7 @@ class Workload(Generic[P, M]):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Outcome(Generic[P, M]):
+class RunResult(Generic[P, M]):
     """A run that has ended: its plan, what was measured on which fabric, and the verdict. ``document``: what ``--json`` prints."""
 
     workload: str
@@ -137,3 +138,7 @@ class Outcome(Generic[P, M]):
     def passed(self) -> bool:
         """Whether every check holds."""
         return self.verdict.passed
+
+
+if not TYPE_CHECKING:
+    __getattr__ = former_names(__name__)

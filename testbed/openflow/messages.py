@@ -36,12 +36,12 @@ _FIELDS: dict[str, tuple[int, int]] = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class BarrierAnswered:
+class BarrierReply:
     xid: int
 
 
 @dataclass(frozen=True, kw_only=True)
-class Refused:
+class ErrorMessage:
     """The switch did not do what message ``xid`` asked: OpenFlow's error type and code."""
 
     xid: int
@@ -50,19 +50,19 @@ class Refused:
 
 
 @dataclass(frozen=True, kw_only=True)
-class PortChanged:
+class PortStatus:
     port: int
     up: bool
 
 
 @dataclass(frozen=True, kw_only=True)
-class EchoAsked:
+class EchoRequest:
     """The switch asks whether anybody is there; ``reply`` is the answer to send."""
 
     reply: bytes
 
 
-SwitchMessage = BarrierAnswered | Refused | PortChanged | EchoAsked
+SwitchMessage = BarrierReply | ErrorMessage | PortStatus | EchoRequest
 
 
 def message(kind: int, xid: int, body: bytes = b"") -> bytes:
@@ -70,7 +70,7 @@ def message(kind: int, xid: int, body: bytes = b"") -> bytes:
     return _HEADER.pack(VERSION, kind, _HEADER.size + len(body), xid) + body
 
 
-def greeting(xid: int) -> bytes:
+def hello(xid: int) -> bytes:
     """What opens a connection: hello, and the request to be notified of ports that go down or come back, and of nothing else."""
     ports = 0b111  # added, deleted, modified
     masks = struct.pack("!6I", 0, 0, ports, ports, 0, 0)
@@ -109,7 +109,7 @@ def _match(match: Match) -> bytes:
 
 
 class SwitchReader:
-    """Bytes of one switch in, its messages out; messages that nobody asked for are passed over."""
+    """Bytes of one switch in, its messages out; messages that nobody requested are passed over."""
 
     def __init__(self) -> None:
         self._buffer = b""
@@ -129,14 +129,14 @@ class SwitchReader:
 
 def _message(kind: int, xid: int, body: bytes) -> SwitchMessage | None:
     if kind == BARRIER_REPLY:
-        return BarrierAnswered(xid=xid)
+        return BarrierReply(xid=xid)
     if kind == ERROR:
         what, code = struct.unpack_from("!HH", body)
-        return Refused(xid=xid, type=what, code=code)
+        return ErrorMessage(xid=xid, type=what, code=code)
     if kind == ECHO_REQUEST:
-        return EchoAsked(reply=message(ECHO_REPLY, xid, body))
+        return EchoRequest(reply=message(ECHO_REPLY, xid, body))
     if kind == PORT_STATUS:
         (port,) = struct.unpack_from("!I", body, 8)
         config, state = struct.unpack_from("!II", body, 8 + 32)
-        return PortChanged(port=port, up=not (config & _PORT_DOWN_CONFIG or state & _LINK_DOWN_STATE))
+        return PortStatus(port=port, up=not (config & _PORT_DOWN_CONFIG or state & _LINK_DOWN_STATE))
     return None

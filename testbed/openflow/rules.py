@@ -151,7 +151,7 @@ def _is_switch(wiring: Wiring, node: str) -> bool:
 def _access_port(wiring: Wiring, host: WiredHost) -> int:
     port = wiring.access_port(host)
     if port is None:
-        raise InputError(f"host of {host.node!r} hangs on no switch port of its own; wire it as an end point")
+        raise InputError(f"host of {host.node!r} has no switch port of its own; wire it as an end point")
     return port
 
 

@@ -12,9 +12,9 @@ from typing import Any
 
 from testbed.model.stored_runs import StoredRun
 from testbed.model.verdict import Check
+from testbed.report.column_units import NOTHING, seconds_in_words
 from testbed.report.markup import Markup, tag
 from testbed.report.page import differences, page_head, picture
-from testbed.report.quantities import NOTHING, seconds_in_words
 from testbed.report.sections import badge, scrolling
 from testbed.report.wording import OUTCOME_MARKS, RELATIONS, counted, state_of, when
 
@@ -80,8 +80,8 @@ def shown_checks(run: StoredRun) -> tuple[list[Check], int]:
     checks = run.verdict.checks if run.verdict is not None else ()
     holding = [c for c in checks if c.passed]
     room = max(0, MOST_ROWS - sum(not c.passed for c in checks))
-    kept = {id(c) for c in holding[:room]}
-    return [c for c in checks if not c.passed or id(c) in kept], max(0, len(holding) - room)
+    retained = {id(c) for c in holding[:room]}
+    return [c for c in checks if not c.passed or id(c) in retained], max(0, len(holding) - room)
 
 
 def size_in_words(run: StoredRun) -> str:
@@ -141,13 +141,13 @@ def counts_in_words(entries: Sequence[Entry]) -> list[str]:
 def check_cells(check: Check) -> tuple[str, ...]:
     """One row of text, a cell for each of ``COLUMNS``."""
     between = "" if check.interval is None else f" [{number(check.interval[0])}, {number(check.interval[1])}]"
-    asked = "" if check.predicted is None else RELATIONS.get(check.relation, "") + number(check.predicted)
-    asked += f" ± {number(check.tolerance)}" if check.tolerance else ""
+    requested = "" if check.predicted is None else RELATIONS.get(check.relation, "") + number(check.predicted)
+    requested += f" ± {number(check.tolerance)}" if check.tolerance else ""
     rival = "" if check.rival is None else number(check.rival)
     return (
         check.name + (f" ({check.detail})" if check.detail else ""),
         "" if check.document is None else str(check.document),
-        asked,
+        requested,
         NOTHING if check.measured is None else number(check.measured) + between,
         f"{rival} ({check.rival_note})" if rival and check.rival_note else rival or check.rival_note,
         f"{OUTCOME_MARKS[check.outcome]} {check.outcome.replace('-', ' ')}",

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Container, Sequence
 
 from testbed.model.run_records import LinkLoad, SessionRun
+from testbed.report.column_units import percent
 from testbed.report.drawing.colours import LAYER_STEPS, layer_class
 from testbed.report.drawing.network_svg import line_width
 from testbed.report.markup import Markup, tag
-from testbed.report.quantities import percent
 
 
 def route_legend(part: SessionRun, drawn: Container[str]) -> Markup:

@@ -1,4 +1,4 @@
-"""The report of a run as one self-contained HTML page: no file, font or address outside it is ever asked for."""
+"""The report of a run as one self-contained HTML page: no file, font or address outside it is ever requested."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from typing import Any
 
-from testbed.model.code_words import stream_code_words
+from testbed.model.code_description import describe_stream_code
 from testbed.model.json_values import json_ready
 from testbed.model.record_json import record_to_json
 from testbed.model.run_records import LoadedRun, SessionRun
+from testbed.report.column_units import NOTHING, plain, seconds_in_words
 from testbed.report.drawing.colours import DARK, LIGHT, custom_properties
 from testbed.report.markup import Markup, join, lines, tag
-from testbed.report.quantities import NOTHING, plain, seconds_in_words
 from testbed.report.sections import PER_PATH, badge, checks_block, scrolling, session_section, worst_deviation
-from testbed.report.wording import ror_is_predicted, state_of, what_was_run, when, why
-from topologies.json_types import Json, JsonObject
+from testbed.report.wording import ror_is_predicted, run_sentence, state_of, verdict_reason, when
+from topologies.text.json_types import Json, JsonObject
 
 MAX_RAW_CHARACTERS = 60_000
-"""Raw records are cut here on the page; the files beside it hold them whole."""
+"""Raw records are cut here on the page; the files next to it hold them whole."""
 
 
 def build_page(run: LoadedRun) -> str:
@@ -35,7 +35,9 @@ def build_page(run: LoadedRun) -> str:
         tag("main", _overview(run), [session_section(part) for part in run.sessions], _closing(run)),
         tag(
             "footer",
-            tag("p", "Drawn from the records beside this page; ", tag("code", "testbed report"), " draws it anew."),
+            tag(
+                "p", "Drawn from the records beside this page; ", tag("code", "testbed report"), " generates it again."
+            ),
         ),
         tag("script", Markup(_resource("page.js"))),
     )
@@ -97,8 +99,8 @@ def _header(run: LoadedRun) -> Markup:
         "header",
         tag("p", " · ".join(fact.replace(" ", "\u00a0") for fact in facts if fact), class_="kicker"),
         tag("div", tag("h1", manifest.name or "Run"), badge(state), class_="headline"),
-        tag("p", why(run.verdict, run.unfinished), class_="lead"),
-        tag("p", what_was_run(run)),
+        tag("p", verdict_reason(run.verdict, run.unfinished), class_="lead"),
+        tag("p", run_sentence(run)),
         tag("p", tag("code", manifest.command), class_="soft"),
     )
 
@@ -107,7 +109,7 @@ def _overview(run: LoadedRun) -> Markup | None:
     if len(run.sessions) < 2:
         return None
     columns = ("Network", "Verdict", "Route", "Faults", "Largest deviation of a loss", "ROR predicted", "ROR measured")
-    codes = {stream_code_words(part.session.parameters) for part in run.sessions if ror_is_predicted(part)} - {""}
+    codes = {describe_stream_code(part.session.parameters) for part in run.sessions if ror_is_predicted(part)} - {""}
     note = tag("p", f"ROR: {'; '.join(sorted(codes))}", class_="soft") if codes else None
     head = tag("tr", [tag("th", name, class_="n" if k >= 3 else None, scope="col") for k, name in enumerate(columns)])
     table = tag("table", tag("thead", head), tag("tbody", [_overview_row(part) for part in run.sessions]))
@@ -208,7 +210,7 @@ def _capabilities(capabilities: Json) -> Markup | None:
         rows.append(tag("tr", tag("td", _words(name)), mark, tag("td", str(detail or ""), class_="wrap soft")))
     head = tag("tr", [tag("th", name, scope="col") for name in ("Capability", "There", "Detail")])
     table = tag("table", tag("thead", head), tag("tbody", rows))
-    return tag("details", tag("summary", "What the machine offers"), scrolling(table, "Capabilities"))
+    return tag("details", tag("summary", "Machine capabilities"), scrolling(table, "Capabilities"))
 
 
 def _parameters(part: SessionRun) -> Markup | None:

@@ -10,7 +10,7 @@ from testbed.report.drawing.svg_figures import FigureFiles
 from testbed.report.drawing.timeline_svg import timeline_figure
 from testbed.report.markup import Markup
 from testbed.report.standalone import standalone_svg, svg_to_pdf
-from testbed.report.wording import what_session_was
+from testbed.report.wording import stream_sentence
 
 
 def run_figures(run: LoadedRun) -> dict[str, FigureFiles]:
@@ -19,7 +19,7 @@ def run_figures(run: LoadedRun) -> dict[str, FigureFiles]:
     for number, part in enumerate(run.sessions, start=1):
         before = f"session-{number}-" if len(run.sessions) > 1 else ""
         for name, (drawing, words) in _drawings(part).items():
-            found[before + name] = _files(drawing, f"{words} {what_session_was(part)}")
+            found[before + name] = _files(drawing, f"{words} {stream_sentence(part)}")
     return found
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from testbed.model.code_words import stream_code_words
+from testbed.model.code_description import describe_stream_code
 from testbed.model.run_records import FaultRecord, SessionRun
 from testbed.model.stored_runs import RunState
 from testbed.model.verdict import Check, Verdict
+from testbed.report.column_units import NOTHING, half_width, milliseconds, percent, plain
 from testbed.report.drawing.network_svg import (
     exact,
     hidden_hosts,
@@ -21,22 +22,21 @@ from testbed.report.drawing.scatter_svg import loss_scatter, size_scatter
 from testbed.report.drawing.timeline_svg import drawn_until_s, timeline_figure
 from testbed.report.legend import route_legend
 from testbed.report.markup import Markup, join, tag
-from testbed.report.quantities import NOTHING, half_width, milliseconds, percent, plain
 from testbed.report.wording import (
     MARKS,
     OUTCOME_CLASSES,
     OUTCOME_MARKS,
-    accused,
-    beside,
+    check_context,
     counted,
     fault_mark,
     over_bound,
     ror_is_predicted,
     state_of,
-    what_session_was,
-    why,
+    stream_sentence,
+    suspected_cables,
+    verdict_reason,
 )
-from topologies.json_types import Json
+from topologies.text.json_types import Json
 
 WIDE, NARROW = 720, 340
 """Widths in pixels of the two layouts of the network drawing; the style sheet shows one of them."""
@@ -54,8 +54,8 @@ def session_section(part: SessionRun) -> Markup:
         tag(
             "div", tag("h2", session.title, id=f"{name}-title"), badge(state_of(verdict), small=True), class_="headline"
         ),
-        tag("p", what_session_was(part)),
-        tag("p", why(verdict), class_=state_of(verdict)) if state_of(verdict) != "passed" else None,
+        tag("p", stream_sentence(part)),
+        tag("p", verdict_reason(verdict), class_=state_of(verdict)) if state_of(verdict) != "passed" else None,
         _tiles(part),
         tag("div", _network(part), tag("div", _scatters(part), class_="scatters"), class_="figures"),
         _timeline(part),
@@ -119,7 +119,7 @@ def _tiles(part: SessionRun) -> Markup:
 def _ror_tile(part: SessionRun) -> tuple[str, str, str]:
     assert part.summary is not None
     summary = part.summary
-    words = stream_code_words(part.session.parameters)
+    words = describe_stream_code(part.session.parameters)
     code = f"; {words}" if words else ""
     if summary.infinite_links and summary.ror_predicted is None:
         more = f"measured {plain(summary.ror_measured)}; " if summary.ror_measured is not None else ""
@@ -205,12 +205,12 @@ FAULT_COLUMNS = (
     ("N predicted", "n"),
     ("N measured", "n"),
     ("Reaction", "n"),
-    ("Accused by the sender", ""),
-    ("Certain after", "n"),
+    ("Suspected by the sender", ""),
+    ("Diagnosis certain after", "n"),
     ("Port status", "n"),
     ("Undecodable blocks", "n"),
-    ("Lost in transient", "n"),
-    ("Late packets", "n"),
+    ("Blocks lost before the reaction", "n"),
+    ("Packets after the playback deadline", "n"),
 )
 
 
@@ -246,7 +246,7 @@ def _fault_row(number: int, fault: FaultRecord) -> Markup:
         _with_bound(fault),
         _with_range(fault),
         reaction,
-        accused(fault),
+        suspected_cables(fault),
         milliseconds(certain_s),
         milliseconds(port),
         fault.undecodable_blocks,
@@ -388,7 +388,7 @@ def _check_table(checks: Sequence[Check]) -> Markup:
                 tag("td", plain(v, 5), class_="n")
                 for v in (check.predicted, check.measured, check.tolerance, check.rival)
             ],
-            tag("td", beside(check), class_="wrap soft"),
+            tag("td", check_context(check), class_="wrap soft"),
         )
         for check in checks
     ]

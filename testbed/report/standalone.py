@@ -26,7 +26,7 @@ def standalone_svg(drawing: str, caption: str) -> str:
 
 
 def _lowered(found: re.Match[str]) -> str:
-    """A text that lies on its middle, by its y: not every program knows ``dominant-baseline``."""
+    """A text that is on its middle, by its y: not every program knows ``dominant-baseline``."""
     opening = found[0]
     if "axis-title" in opening:
         return opening

@@ -1,4 +1,4 @@
-"""The command's stdout and stderr: nothing of others' text steers the terminal, and what the encoding lacks is escaped."""
+"""The command's stdout and stderr: nothing of others' text steers the terminal, and what the encoding is missing is escaped."""
 
 from __future__ import annotations
 

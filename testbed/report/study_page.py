@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 
 from testbed.model.run_records import Manifest
 from testbed.model.verdict import Verdict
+from testbed.report.column_units import cell, column, is_series, seconds_in_words
 from testbed.report.drawing.svg_figures import caption_in
 from testbed.report.markup import Markup, join, tag
 from testbed.report.page import differences, fact_list, page_head, picture
-from testbed.report.quantities import cell, column, is_series, seconds_in_words
 from testbed.report.sections import badge, checks_block, scrolling
-from testbed.report.wording import counted, state_of, when, why
-from topologies.json_types import Json
+from testbed.report.wording import counted, state_of, verdict_reason, when
+from topologies.text.json_types import Json
 
 TITLES = {
     "stream-routing": "A stream whose routing answers failures",
@@ -22,7 +22,7 @@ TITLES = {
 FEW_ROWS = 4
 """So few points stand side by side."""
 MAX_ROWS = 500
-"""Rows beyond this number are left to the file beside the page."""
+"""Rows beyond this number are left to the file next to the page."""
 
 
 def build_study_page(
@@ -40,7 +40,7 @@ def build_study_page(
         tag("p", " · ".join(fact.replace(" ", "\u00a0") for fact in facts if fact), class_="kicker"),
         tag("div", tag("h1", study_title(manifest)), badge(state), class_="headline"),
         tag("p", manifest.study["answers"], class_="lead") if manifest.study.get("answers") else None,
-        tag("p", why(verdict, unfinished), class_="lead"),
+        tag("p", verdict_reason(verdict, unfinished), class_="lead"),
         _what_it_is(manifest.study),
         tag("p", tag("code", manifest.command), class_="soft"),
     )
@@ -57,7 +57,10 @@ def build_study_page(
         class_="closing",
     )
     footer = tag(
-        "footer", tag("p", "Drawn from the points beside this page; ", tag("code", "testbed report"), " draws it anew.")
+        "footer",
+        tag(
+            "p", "Generated from the points next to this page; ", tag("code", "testbed report"), " generates it again."
+        ),
     )
     return (
         "<!doctype html>\n"
@@ -101,7 +104,7 @@ def _point_table(rows: Sequence[Json]) -> Markup:
     ]
     if same and len(same) < len(names):
         facts = {columns.pop(name)[0]: cell(shown[0][name], by) for name, (_, by) in [(n, columns[n]) for n in same]}
-        parts.append(join([tag("p", "The same in every point:", class_="soft"), fact_list(facts)]))
+        parts.append(join([tag("p", "Common to all points:", class_="soft"), fact_list(facts)]))
     parts += [_side_by_side(shown, columns) if len(shown) <= FEW_ROWS else _row_by_row(shown, columns)]
     if len(names) < len(every):
         left = ", ".join(name.replace("_", " ") for name in every if name not in names)

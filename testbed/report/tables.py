@@ -9,12 +9,21 @@ from rich.console import Console, ConsoleOptions, Group, JustifyMethod, Renderab
 from rich.table import Table
 from rich.text import Text
 
-from testbed.model.code_words import stream_code_words
+from testbed.model.code_description import describe_stream_code
 from testbed.model.naming.printable import printable
 from testbed.model.run_records import FaultRecord, LoadedRun, SessionRun
 from testbed.model.stored_runs import RunState
-from testbed.report.quantities import NOTHING, half_width, plain
-from testbed.report.wording import MARKS, accused, counted, fault_mark, over_bound, ror_is_predicted, state_of, why
+from testbed.report.column_units import NOTHING, half_width, plain
+from testbed.report.wording import (
+    MARKS,
+    counted,
+    fault_mark,
+    over_bound,
+    ror_is_predicted,
+    state_of,
+    suspected_cables,
+    verdict_reason,
+)
 
 STYLES: dict[RunState, str] = {
     "passed": "green",
@@ -66,7 +75,7 @@ COLUMNS = (
     _Column(heading="N pred.", show=_needed, leaves=1),
     _Column(heading="meas.", show=lambda f: plain(f.measured_block_size, 1), leaves=1),
     _Column(heading="react. ms", show=_reaction, leaves=2),
-    _Column(heading="accused", show=accused, left=True, leaves=6),
+    _Column(heading="accused", show=suspected_cables, left=True, leaves=6),
     _Column(heading="undec.", show=lambda f: str(f.undecodable_blocks), leaves=4),
     _Column(heading="late", show=lambda f: str(f.late_packets), leaves=5),
 )
@@ -101,7 +110,7 @@ def closing_table(run: LoadedRun | SessionRun, *, width: int | None = None) -> R
 
 
 def fitting_columns(faults: Sequence[FaultRecord], width: int) -> tuple[list[_Column], int]:
-    """The columns that fit beside the mark, and the room of the link's name (cut short where even that is too little)."""
+    """The columns that fit next to the mark, and the room of the link's name (cut short where even that is too little)."""
     width -= max((len(fault_mark(f)) for f in faults), default=1)
 
     def room(column: _Column) -> int:
@@ -149,10 +158,10 @@ def _session_line(part: SessionRun) -> Text:
         infinite = summary.ror_predicted is None and summary.infinite_links
         predicted = "infinite" if infinite else plain(summary.ror_predicted)
         line.append(f"  ROR predicted {predicted}, measured {plain(summary.ror_measured)}")
-        words = stream_code_words(part.session.parameters)
+        words = describe_stream_code(part.session.parameters)
         line.append(f" ({words})" if words else "")
     if state != "passed":
-        line.append("\n" + printable(why(summary.verdict if summary else None)))
+        line.append("\n" + printable(verdict_reason(summary.verdict if summary else None)))
     return line
 
 
@@ -160,5 +169,5 @@ def _verdict_line(run: LoadedRun) -> Text:
     state = state_of(run.verdict)
     return Text.assemble(
         (f"{MARKS[state]} {state.replace('-', ' ').upper()}", f"bold {STYLES[state]}"),
-        "  " + printable(why(run.verdict, run.unfinished)),
+        "  " + printable(verdict_reason(run.verdict, run.unfinished)),
     )

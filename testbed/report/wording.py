@@ -8,8 +8,8 @@ from datetime import datetime
 
 from testbed.model.run_records import FaultRecord, LoadedRun, SessionRun
 from testbed.model.stored_runs import STATES, RunState
-from testbed.model.verdict import Check, Outcome, Verdict
-from testbed.report.quantities import NOTHING, plain
+from testbed.model.verdict import Check, CheckOutcome, Verdict
+from testbed.report.column_units import NOTHING, plain
 
 FABRICS = {"emulation": "real packets through virtual switches", "simulator": "simulated in virtual time"}
 METHODS = {
@@ -18,10 +18,10 @@ METHODS = {
     "ecmp": "equal-cost multipath",
     "max_flow": "maximum-flow",
 }
-OUTCOMES: dict[Outcome, str] = {"holds": "passed", "fails": "FAILED", "cannot-tell": "CANNOT TELL"}
+OUTCOMES: dict[CheckOutcome, str] = {"holds": "passed", "fails": "FAILED", "cannot-tell": "CANNOT TELL"}
 RELATIONS = {"at-least": "at least ", "at-most": "at most "}
-OUTCOME_MARKS: dict[Outcome, str] = {"holds": "✓", "fails": "✗", "cannot-tell": "?"}
-OUTCOME_CLASSES: dict[Outcome, str] = {"holds": "ok", "fails": "no", "cannot-tell": "cannot-tell"}
+OUTCOME_MARKS: dict[CheckOutcome, str] = {"holds": "✓", "fails": "✗", "cannot-tell": "?"}
+OUTCOME_CLASSES: dict[CheckOutcome, str] = {"holds": "ok", "fails": "no", "cannot-tell": "cannot-tell"}
 MARKS: dict[RunState, str] = {"passed": "✓", "failed": "✗", "cannot-tell": "?", "invalid": "!", "unfinished": "…"}
 
 
@@ -43,21 +43,21 @@ def state_of(verdict: Verdict | None) -> RunState:
     return STATES[verdict.outcome]
 
 
-def why(verdict: Verdict | None, unfinished: str | None = None) -> str:
+def verdict_reason(verdict: Verdict | None, unfinished: str | None = None) -> str:
     """The reason of a verdict in one or two sentences."""
     if verdict is None:
         return f"There is no verdict: {unfinished or 'the session did not end'}."
     failed = [c.name for c in verdict.checks if c.outcome == "fails"]
     unsure = [c.name for c in verdict.checks if c.outcome == "cannot-tell"]
     if verdict.invalid is not None:
-        return f"The run says nothing, whatever its figures: {verdict.invalid}."
+        return f"Invalid measurement: {verdict.invalid}."
     if not verdict.checks:
         return "Nothing was checked, so nothing has passed."
     words = []
     if failed:
         words.append(f"{len(failed)} of {counted(len(verdict.checks), 'check')} failed: {listed(failed, 4)}.")
     if unsure:
-        words.append(f"{len(unsure)} cannot tell the claim from its rival: {listed(unsure, 4)}.")
+        words.append(f"{len(unsure)} inconclusive: the data also fit the alternative: {listed(unsure, 4)}.")
     if words:
         return " ".join(words)
     if len(verdict.checks) == 1:
@@ -82,15 +82,15 @@ def check_words(check: Check) -> str:
     return "; ".join([*words, *([check.detail] if check.detail else [])])
 
 
-def beside(check: Check) -> str:
-    """What stands beside a check's figures in a table: uncertainty, the document's words, what the rival is, detail."""
+def check_context(check: Check) -> str:
+    """What stands next to a check's figures in a table: uncertainty, the document's words, what the rival is, detail."""
     between = "" if check.interval is None else f"measured within {check.interval[0]:.4g} and {check.interval[1]:.4g}"
     stated = "" if check.document is None else f"the document says {check.document}"
     rival = f"rival: {check.rival_note}" if check.rival_note and check.rival is not None else check.rival_note
     return "; ".join(filter(None, (between, stated, rival, check.detail)))
 
 
-def what_was_run(run: LoadedRun) -> str:
+def run_sentence(run: LoadedRun) -> str:
     """The run in one sentence."""
     sessions = [part.session for part in run.sessions]
     if not sessions:
@@ -99,11 +99,11 @@ def what_was_run(run: LoadedRun) -> str:
     fabrics = sorted({FABRICS.get(s.fabric, s.fabric) for s in sessions})
     faults = sum(f.skipped is None for part in run.sessions for f in part.faults)
     stream = "A coded stream" if len(sessions) == 1 else f"{len(sessions)} coded streams"
-    beside = f"with {counted(faults, 'fault')}: for each, what" if faults else "without a single fault: what"
-    return f"{stream} over {titles} ({', '.join(fabrics)}), {beside} theory predicted and what was measured."
+    context = f"with {counted(faults, 'fault')}: for each, what" if faults else "without a single fault: what"
+    return f"{stream} over {titles} ({', '.join(fabrics)}), {context} theory predicted and what was measured."
 
 
-def what_session_was(part: SessionRun) -> str:
+def stream_sentence(part: SessionRun) -> str:
     """Where the stream went, how it was coded and what failed, in words."""
     session = part.session
     layers = max((link.layer for link in session.links), default=0)
@@ -180,7 +180,7 @@ def over_bound(fault: FaultRecord) -> str:
     return "" if needed is None or bound is None or needed <= bound else f"{plain(bound)}+{plain(needed - bound)}"
 
 
-def accused(fault: FaultRecord) -> str:
+def suspected_cables(fault: FaultRecord) -> str:
     """The cables that the sender took for broken, with a question mark where it was unsure, an exclamation mark where wrong."""
     if fault.diagnosis is None:
         return NOTHING

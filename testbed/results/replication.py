@@ -8,7 +8,7 @@ from testbed.model.json_values import from_json
 from testbed.model.record_json import manifest_from_json
 from testbed.model.stored_runs import StoredRun
 from testbed.model.verdict import Verdict
-from testbed.results.packed_files import (
+from testbed.results.compressed_files import (
     MANIFEST,
     MEASUREMENTS,
     POINTS,
@@ -21,9 +21,9 @@ from testbed.results.packed_files import (
 )
 from testbed.results.run_folder import refuse_link
 
-KEPT = Path("data/replication")
+STORED = Path("data/replication")
 """Where the runs are that are committed, below the root of the repository."""
-MEND = "the stored run is damaged; remove its folder and run the study again"
+HINT = "the stored run is damaged; remove its folder and run the study again"
 
 
 def stored_runs(root: Path, name: str | None = None) -> list[StoredRun]:
@@ -37,10 +37,10 @@ def _stored(place: Path) -> StoredRun:
         refuse_link(folder)
     file = place / VERDICT
     return StoredRun(
-        place=place,
-        manifest=manifest_from_json(read_json(place / MANIFEST, MEND), str(place / MANIFEST)),
+        directory=place,
+        manifest=manifest_from_json(read_json(place / MANIFEST, HINT), str(place / MANIFEST)),
         points=_lines(place / POINTS) if is_there(place / POINTS) else _sessions(place / MEASUREMENTS),
-        verdict=from_json(Verdict, read_json(file, MEND), str(file)) if is_there(file) else None,
+        verdict=from_json(Verdict, read_json(file, HINT), str(file)) if is_there(file) else None,
         drawings=drawings_of(place),
     )
 

@@ -8,7 +8,7 @@ Layout of a run's directory (format 1):
 - ``verdict.json``: ``passed``, ``invalid``, ``failed``, ``checks``, ``notes``;
 - ``page.html``: the report, drawn from the other three.
 
-A run is written to ``<run>.unfinished`` beside its place and renamed when it is whole. What is left under that name was
+A run is written to ``<run>.unfinished`` next to its place and renamed when it is whole. What is left under that name was
 interrupted, or is still being written (then its writer holds a lock on ``measurements.jsonl``).
 """
 
@@ -31,7 +31,7 @@ from testbed.model.json_values import from_json, parse_json
 from testbed.model.record_json import manifest_from_json, record_from_json, record_to_json
 from testbed.model.run_records import LoadedRun, Manifest, Record, combined_verdict, group_sessions
 from testbed.model.verdict import Verdict
-from testbed.results.packed_files import (
+from testbed.results.compressed_files import (
     MANIFEST,
     MEASUREMENTS,
     PAGE,
@@ -43,7 +43,7 @@ from testbed.results.packed_files import (
     runs_in,
 )
 from testbed.results.run_folder import open_plain, refuse_link, write_below
-from topologies.json_types import Json
+from topologies.text.json_types import Json
 
 UNFINISHED = ".unfinished"
 MAX_TRIES = 10_000
@@ -198,7 +198,7 @@ def load_run(directory: Path) -> LoadedRun:
 
 
 def redraw(directory: Path) -> tuple[LoadedRun, Path]:
-    """Load the run and write its page anew (whole or not at all); returns the run and the page's path."""
+    """Load the run and write its page again (whole or not at all); returns the run and the page's path."""
     from testbed.report.page import build_page
 
     run = load_run(directory)
@@ -247,7 +247,7 @@ def _read_records(path: Path, *, cut_short_allowed: bool) -> list[Record]:
     if cut_short and not cut_short_allowed:
         lines.append(cut_short)
     numbered = [(line, f"{path}:{number}") for number, line in enumerate(lines, start=1)]
-    return [record_from_json(parse_json(line, where, mend=DAMAGED), where) for line, where in numbered]
+    return [record_from_json(parse_json(line, where, hint=DAMAGED), where) for line, where in numbered]
 
 
 def write_json(path: Path, document: Json) -> None:

@@ -106,7 +106,7 @@ def write_below(place: Path, name: str, content: bytes) -> None:
     except (OSError, ValueError) as error:
         raise InputError(
             f"{shortened(place / name)}: cannot be written ({reason(error)}); nothing in a run's folder is followed: "
-            "remove what stands there, or make the folder writable"
+            "remove what is there, or make the folder writable"
         ) from None
 
 
@@ -135,14 +135,14 @@ def _open_file(folder: int, path: Path, flags: int) -> int:
     except FileNotFoundError:
         raise
     except OSError as error:
-        raise InputError(f"{path}: {_what_it_is(folder, path.name) or reason(error)}; {_MEND}") from None
+        raise InputError(f"{path}: {_what_it_is(folder, path.name) or reason(error)}; {_HINT}") from None
     if not stat.S_ISREG(os.fstat(handle).st_mode):
         os.close(handle)
-        raise InputError(f"{path}: {_what_it_is(folder, path.name)}; {_MEND}")
+        raise InputError(f"{path}: {_what_it_is(folder, path.name)}; {_HINT}")
     return handle
 
 
-_MEND = "in a run's folder only plain files are read"
+_HINT = "in a run's folder only plain files are read"
 
 
 def _what_it_is(folder: int, name: str) -> str:

@@ -20,10 +20,10 @@ from testbed.model.json_values import from_json, json_ready, parse_json
 from testbed.model.record_json import manifest_from_json
 from testbed.model.run_records import Manifest
 from testbed.model.verdict import Verdict
-from testbed.results.packed_files import MANIFEST, PAGE, POINTS, VERDICT, is_there, named_run, read_json, read_lines
+from testbed.results.compressed_files import MANIFEST, PAGE, POINTS, VERDICT, is_there, named_run, read_json, read_lines
 from testbed.results.result_store import UNFINISHED, ResultStore, write_json
 from testbed.results.run_folder import open_to_append, write_below
-from topologies.json_types import JsonObject
+from topologies.text.json_types import JsonObject
 
 DAMAGED = "the study is damaged, run it again"
 Row = JsonObject
@@ -52,7 +52,7 @@ class StudyRun:
         except BlockingIOError:
             raise InputError(f"{self.draft}: another process is writing it; wait for it or stop it") from None
         self.rows = _read_points(self.draft / POINTS)
-        self._mend_last_line()
+        self._repair_last_line()
         self._finished = False
         self._earlier_s = manifest.seconds or 0.0
         self._began_s = time.monotonic()
@@ -129,7 +129,7 @@ class StudyRun:
         """Into the manifest of the draft: what is killed later has taken that, and from then on to the last point."""
         write_json(self.draft / MANIFEST, self._described().to_json())
 
-    def _mend_last_line(self) -> None:
+    def _repair_last_line(self) -> None:
         """A line cut short by a kill would swallow the next point."""
         whole = "".join(json.dumps(row, separators=(",", ":")) + "\n" for row in self.rows)
         self._file.seek(0)
@@ -181,7 +181,7 @@ def _read_points(path: Path) -> list[Row]:
     *lines, cut_short = read_lines(path)
     for number, line in enumerate([*lines, *([cut_short] if cut_short else [])], start=1):
         try:
-            rows.append(parse_json(line, f"{path}:{number}", mend=DAMAGED))
+            rows.append(parse_json(line, f"{path}:{number}", hint=DAMAGED))
         except InputError:
             if number > len(lines):
                 break  # cut short by a kill: measured again

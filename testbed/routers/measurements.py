@@ -44,7 +44,7 @@ class RouterRun:
         return len(self.arrivals.at_s)
 
     @property
-    def held(self) -> int:
+    def in_use(self) -> int:
         """Packets in buffers of routers at the end."""
         return sum(sum(s.inputs) + sum(s.outputs) + sum(s.avoidance) for s in self.snapshots)
 

@@ -26,7 +26,7 @@ class Nac:
         """Blocked inputs, and when each identifies itself again."""
         self.reserved: dict[int, int] = {}
         """Output -> the input for which the next free slot behind it is kept (stop_st)."""
-        self.held_back = 0
+        self.withheld = 0
         """Reasons to hold back the host (stop_fw): blocked inputs, packets in avoidance buffers."""
         self.done: Counter[str] = router_counts()
         self.first_blocked_s: float | None = None
@@ -38,10 +38,10 @@ class Nac:
         for port in range(router.settings.ports):
             if not self.is_blocked(port):
                 if self.blocked.pop(port, None) is not None:
-                    self.held_back -= 1
+                    self.withheld -= 1
                 continue
             if port not in self.blocked:
-                self.held_back += 1
+                self.withheld += 1
                 self.done["blocked"] += 1
                 if self.first_blocked_s is None:
                     self.first_blocked_s = router.now_s
@@ -50,7 +50,7 @@ class Nac:
             else:
                 self.done["retries"] += 1
             self.blocked[port] = router.now_s + router.settings.retry_s
-            out = router.wanted(port)
+            out = router.requested_output(port)
             assert out is not None
             here = (self.number, port)
             self._send(port, Identification(origin=here, out=out, path=(here,)))
@@ -60,32 +60,32 @@ class Nac:
         router = self.router
         if len(router.inputs[port]) < router.settings.slots:
             return False
-        out = router.wanted(port)
-        return out is not None and router.room_behind(out) <= 0
+        out = router.requested_output(port)
+        return out is not None and router.free_slots_behind(out) <= 0
 
     def may_pass(self, port: int, out: int) -> bool:
         """The throttle: not from the host while there is a reason; not into a slot that is kept for another input."""
-        if port == self.router.settings.ports and self.held_back > 0:
+        if port == self.router.settings.ports and self.withheld > 0:
             return False
         holder = self.reserved.get(out, port)
-        return holder == port or self.router.room_behind(out) > 1
+        return holder == port or self.router.free_slots_behind(out) > 1
 
     def passed(self, port: int, out: int, *, aside: bool = False) -> None:
         """A packet of that input has gone to the output: a slot kept for it is used."""
         if self.reserved.get(out) == port:
             del self.reserved[out]
-        self.held_back -= aside
+        self.withheld -= aside
 
     def receive_identification(self, port: int, packet: Identification) -> None:
         """It came back through the output it was sent for: a cycle. Else every blocked input that asks for it passes it on."""
         origin_router, origin = packet.origin
         if origin_router == self.number and packet.out == port:
-            if self.is_blocked(origin) and self.router.wanted(origin) == port:
+            if self.is_blocked(origin) and self.router.requested_output(origin) == port:
                 self._close_cycle(origin, packet)
             return
         for other in range(self.router.settings.ports):
             here = (self.number, other)
-            asks = self.router.wanted(other) == port and self.is_blocked(other)
+            asks = self.router.requested_output(other) == port and self.is_blocked(other)
             if asks and here not in packet.path and len(packet.path) < MAX_CYCLE:
                 self._send(other, Identification(origin=packet.origin, out=packet.out, path=(*packet.path, here)))
 
@@ -96,9 +96,9 @@ class Nac:
         number, port = signal.path[signal.place % len(signal.path)]
         assert number == self.number
         full = len(router.inputs[port]) >= router.settings.slots
-        wants = full and router.wanted(port) == out and router.room_behind(out) <= 1
+        wants = full and router.requested_output(port) == out and router.free_slots_behind(out) <= 1
         moves = wants and signal.place < len(signal.path) and router.aside[port] is None
-        if not wants and router.wanted_aside(port) != out:
+        if not wants and router.requested_from_avoidance(port) != out:
             self.done["normal"] += 1
             return
         if self.reserved.get(out, port) == port:
@@ -125,9 +125,9 @@ class Nac:
         router = self.router
         router.aside[port] = router.inputs[port].popleft()
         router.counters.moves += 1
-        self.held_back += 1
+        self.withheld += 1
         if self.blocked.pop(port, None) is not None:
-            self.held_back -= 1
+            self.withheld -= 1
         router.outgoing.append((port, Recovery(path=path, place=place + 1).encode()))
 
     def _send(self, port: int, packet: Identification) -> None:

@@ -1,11 +1,11 @@
-"""One software router: finite queues, credits, a crossbar, and NAC beside them. Frames come in, frames go out; no socket, no clock.
+"""One software router: finite queues, credits, a crossbar, and NAC next to them. Frames come in, frames go out; no socket, no clock.
 
 Theory of operation
 -------------------
-A router has an input buffer and an output buffer of so many packets at every port, an avoidance buffer of one packet beside each
+A router has an input buffer and an output buffer of so many packets at every port, an avoidance buffer of one packet next to each
 input buffer (NAC), and an input buffer for its own host, filled from a queue without end. It sends a packet over a cable only with a
 credit, which stands for a free slot of the input buffer at the other end, and gets the credit back when the packet leaves that
-buffer. So nothing is ever dropped: where there is no room, packets wait, and where they wait in a cycle, for ever.
+buffer. So nothing is ever dropped: where there is no room, packets wait, and where they wait in a cycle, permanently.
 
 ``receive`` takes a frame, ``offer`` a message of the host, ``advance`` does all that can be done by now; ``outgoing`` are the
 frames to send, ``arrived`` what came for the host. Time is the caller's, in seconds.
@@ -66,7 +66,7 @@ class Counters:
 class Avoider(Protocol):
     """What a router asks of NAC (``testbed.routers.nac``)."""
 
-    held_back: int
+    withheld: int
     done: Counter[str]
     first_blocked_s: float | None
     first_identified_s: float | None
@@ -99,7 +99,7 @@ class Router:
         """Set by whoever builds the router, where it runs NAC."""
         self.now_s = 0.0
 
-    def offer(self, packet: DataPacket) -> None:
+    def inject(self, packet: DataPacket) -> None:
         """A message of the router's own host, which waits in front of the router for as long as it takes."""
         self.source_queue.append(packet)
         self.counters.made += 1
@@ -142,17 +142,17 @@ class Router:
             waiting.append(self.nac.next_time_s())
         return min(waiting, default=NEVER)
 
-    def wanted(self, port: int) -> int | None:
+    def requested_output(self, port: int) -> int | None:
         """The port that the head of this input asks for; None where it is empty, or its head is for the host."""
         queue = self.inputs[port]
-        return self._way(queue[0]) if queue else None
+        return self._output_for(queue[0]) if queue else None
 
-    def wanted_aside(self, port: int) -> int | None:
+    def requested_from_avoidance(self, port: int) -> int | None:
         """The same of the packet in the avoidance buffer of this input."""
         packet = self.aside[port]
-        return None if packet is None else self._way(packet)
+        return None if packet is None else self._output_for(packet)
 
-    def room_behind(self, port: int) -> int:
+    def free_slots_behind(self, port: int) -> int:
         """Free slots of the output buffer and, by its credits, of the input buffer behind the cable: cap(c) - size(c)."""
         return self.settings.slots - len(self.outputs[port]) + self.credits[port]
 
@@ -162,7 +162,7 @@ class Router:
         return Snapshot(
             router=self.settings.number,
             inputs=tuple(len(self.inputs[port]) for port in ports),
-            wants=tuple(self.wanted(port) for port in ports),
+            wants=tuple(self.requested_output(port) for port in ports),
             outputs=tuple(map(len, self.outputs)),
             credits=tuple(self.credits),
             avoidance=tuple(int(packet is not None) for packet in self.aside),
@@ -172,7 +172,7 @@ class Router:
             made=self.counters.made,
         )
 
-    def _way(self, packet: DataPacket) -> int | None:
+    def _output_for(self, packet: DataPacket) -> int | None:
         port = self.settings.routes[packet.source, packet.destination]
         return port if port < self.settings.ports else None
 
@@ -192,7 +192,7 @@ class Router:
     def _eject(self, port: int) -> None:
         """What is for the host always sinks."""
         queue = self.inputs[port]
-        while queue and self._way(queue[0]) is None:
+        while queue and self._output_for(queue[0]) is None:
             self.arrived.append(queue.popleft())
             self.counters.delivered += 1
             self.counters.moves += 1
@@ -202,25 +202,25 @@ class Router:
         """Packets into the output buffer while it has room: from avoidance buffers first, then from inputs in turn."""
         while len(self.outputs[out]) < self.settings.slots:
             for port in range(self.settings.ports):
-                if self.wanted_aside(port) == out and self._may(port, out, aside=True):
+                if self.requested_from_avoidance(port) == out and self._may_forward(port, out, aside=True):
                     self._take_aside(port, out)
                     break
             else:
                 inputs = self.settings.ports + 1
                 for step in range(inputs):
                     port = (self.turn[out] + step) % inputs
-                    if self.wanted(port) == out and self._may(port, out):
+                    if self.requested_output(port) == out and self._may_forward(port, out):
                         self._take(port, out)
                         break
                 else:
                     return
 
-    def _may(self, port: int, out: int, *, aside: bool = False) -> bool:
+    def _may_forward(self, port: int, out: int, *, aside: bool = False) -> bool:
         """False where NAC, or bubble flow control, holds this input back from that output."""
         if self.nac is not None:
             return self.nac.may_pass(port, out)
         if self.settings.avoidance == "bubble" and port == self.settings.ports:
-            return self.room_behind(out) > 1
+            return self.free_slots_behind(out) > 1
         return not aside
 
     def _take_aside(self, port: int, out: int) -> None:

@@ -37,26 +37,26 @@ def single_path(network: Network, source: str, sink: str) -> SplitRoute:
     [1, 0, 1, 0]
     """
     problem = flow_problem(network, source, sink)
-    ways = _shortest_ways(problem)
+    paths = _shortest_paths(problem)
     shares = [Fraction(0)] * len(problem.links)
     node = problem.source
     while node != problem.sink:
-        shares[ways[node][0]] = Fraction(1)
-        node = problem.head[ways[node][0]]
+        shares[paths[node][0]] = Fraction(1)
+        node = problem.head[paths[node][0]]
     return problem.route("single", shares)
 
 
 def ecmp(network: Network, source: str, sink: str) -> SplitRoute:
     """Equal-cost multi-path: every node splits equally over its links on shortest paths (by number of links)."""
     problem = flow_problem(network, source, sink)
-    ways = _shortest_ways(problem)
+    paths = _shortest_paths(problem)
     shares = [Fraction(0)] * len(problem.links)
     arriving = {problem.source: Fraction(1)}
     while arriving.keys() != {problem.sink}:  # a wave of nodes equally far from the sink
         following: dict[int, Fraction] = {}
         for node, amount in arriving.items():
-            for link in ways[node]:
-                shares[link] = amount / len(ways[node])
+            for link in paths[node]:
+                shares[link] = amount / len(paths[node])
                 head = problem.head[link]
                 following[head] = following.get(head, Fraction(0)) + shares[link]
         arriving = following
@@ -117,14 +117,14 @@ def all_disjoint_paths(network: Network, source: str, sink: str) -> SplitRoute:
     return disjoint_paths(network, source, sink, max(1, len(network.links)))
 
 
-def _shortest_ways(problem: FlowProblem) -> list[list[int]]:
+def _shortest_paths(problem: FlowProblem) -> list[list[int]]:
     """For each node its usable links that lead one step nearer to the sink, in the network's order."""
     entering: list[list[int]] = [[] for _ in range(problem.nodes)]
     for link, head in enumerate(problem.head):
         entering[head].append(link)
     distance: list[int | None] = [None] * problem.nodes
     distance[problem.sink] = 0
-    ways: list[list[int]] = [[] for _ in range(problem.nodes)]
+    paths: list[list[int]] = [[] for _ in range(problem.nodes)]
     queue = deque([problem.sink])
     while queue:
         node = queue.popleft()
@@ -135,10 +135,10 @@ def _shortest_ways(problem: FlowProblem) -> list[list[int]]:
                 distance[tail] = here + 1
                 queue.append(tail)
             if distance[tail] == here + 1:
-                ways[tail].append(link)
+                paths[tail].append(link)
     if distance[problem.source] is None:
         raise problem.no_path()
-    return [sorted(links) for links in ways]
+    return [sorted(links) for links in paths]
 
 
 def _greatest_flow(problem: FlowProblem) -> list[int]:

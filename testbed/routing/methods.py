@@ -1,6 +1,6 @@
 """Routing methods by name, as commands, plans and experiments give them: single, ecmp, disjoint:k, min-cost, capillary:K.
 
-The linear programmes (thesis-loop, least-fec:T, smore:K) load scipy when they are first asked for.
+The linear programmes (thesis-loop, least-fec:T, smore:K) load scipy when they are first requested.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ ROUTINGS.register("disjoint:k", _numbered("disjoint", disjoint_paths))
 ROUTINGS.register("capillary:K", _numbered("capillary", capillary_route))
 ROUTINGS.register("least-fec:T", _least_fec)
 ROUTINGS.register("smore:K", _numbered("smore", _smore))
-METHOD_NAMES = ROUTINGS.own_names()
+METHOD_NAMES = ROUTINGS.builtin_names()
 
 
 def route_by_name(

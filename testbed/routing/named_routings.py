@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from testbed.errors import InputError, TestbedError, require
+from testbed.errors import InputError, TestbedError, require_type
 from testbed.model.routes import SplitRoute
 from topologies.errors import TopologyError
 from topologies.network import Network
@@ -25,7 +25,7 @@ def routing_method(method: str, layers: int | None = None) -> RoutingMethod:
     Raises InputError for an unknown name, for a number that is none or below 1, and for layers of other methods; PluginError for
     a plug-in that cannot be used.
     """
-    require(method, str, "method", "the name of a routing method")
+    require_type(method, str, "method", "the name of a routing method")
     _, colon, text = method.partition(":")
     found = ROUTINGS.find(method)
     if found is None:

@@ -76,7 +76,7 @@ def _build_arcs(network: Network, source: str, sink: str) -> _Arcs:
 
 def _augment(arcs: _Arcs, start: str, goal: str) -> bool:
     """One more unit along a cheapest way through what is free and back along what is used (queue-based Bellman-Ford)."""
-    cost, came = {start: 0}, dict[str, tuple[_Arc, bool]]()
+    cost, arrived = {start: 0}, dict[str, tuple[_Arc, bool]]()
     queue, queued = deque([start]), {start}
     while queue:
         here = queue.popleft()
@@ -85,14 +85,14 @@ def _augment(arcs: _Arcs, start: str, goal: str) -> bool:
         steps += [(a, False, a.tail, -a.cost) for a in arcs.entering.get(here, ()) if a.used]
         for arc, forward, there, price in steps:
             if there not in cost or cost[here] + price < cost[there]:
-                cost[there], came[there] = cost[here] + price, (arc, forward)
+                cost[there], arrived[there] = cost[here] + price, (arc, forward)
                 if there not in queued:
                     queue.append(there)
                     queued.add(there)
     if goal not in cost:
         return False
     while goal != start:
-        arc, forward = came[goal]
+        arc, forward = arrived[goal]
         arc.used = forward
         goal = arc.tail if forward else arc.head
     return True

@@ -32,7 +32,7 @@ __all__ = ["Schedule", "Traffic", "check_schedule", "liquid_schedule"]
 
 
 def __getattr__(name: str) -> Any:
-    """``liquid_schedule`` is imported when asked for: its compiled steps are not needed by who only holds a schedule."""
+    """``liquid_schedule`` is imported when requested: its compiled steps are not needed by who only holds a schedule."""
     if name == "liquid_schedule":
         from testbed.scheduling.fast.portfolio import liquid_schedule
 

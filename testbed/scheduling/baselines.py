@@ -90,7 +90,7 @@ def dsatur_frames(paths: Sequence[Sequence[int]]) -> Frames:
     The next transfer is one next to the most colours; of equals, the one with most uncoloured neighbours; then the first.
     It gets the lowest colour that no neighbour has. O((transfers + edges) log transfers).
     """
-    neighbours = [transfers_of(met & ~(1 << i)) for i, met in enumerate(Conflicts.of(paths).rivals)]
+    neighbours = [transfers_of(met & ~(1 << i)) for i, met in enumerate(Conflicts.of(paths).conflicting)]
     degrees = [len(near) for near in neighbours]
     colours = [-1] * len(paths)
     seen = [0] * len(paths)  # colours next to each transfer, as bits
@@ -120,7 +120,7 @@ def networkx_dsatur_frames(paths: Sequence[Sequence[int]]) -> Frames:
 
     graph = networkx.Graph()
     graph.add_nodes_from(range(len(paths)))
-    for i, met in enumerate(Conflicts.of(paths).rivals):
+    for i, met in enumerate(Conflicts.of(paths).conflicting):
         graph.add_edges_from((i, near) for near in transfers_of(met >> (i + 1) << (i + 1)))
     colours = networkx.greedy_color(graph, strategy="DSATUR")
     frames: dict[int, list[int]] = defaultdict(list)

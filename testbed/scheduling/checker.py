@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from testbed.errors import InputError, require
+from testbed.errors import InputError, require_type
 from testbed.model.schedule import Schedule
 from testbed.model.traffic import Traffic
 
@@ -16,8 +16,8 @@ def check_schedule(traffic: Traffic, schedule: Schedule) -> None:
 
     One count over all (frame, link) pairs: a tenth of a second for six million of them.
     """
-    require(traffic, Traffic, "traffic", "a Traffic; Traffic.from_transfers makes one of lists")
-    require(schedule, Schedule, "schedule", "a Schedule; check_frames takes lists")
+    require_type(traffic, Traffic, "traffic", "a Traffic; Traffic.from_transfers makes one of lists")
+    require_type(schedule, Schedule, "schedule", "a Schedule; check_frames takes lists")
     frame_of = np.asarray(schedule.frame_of)
     if frame_of.shape != (len(traffic),):
         raise InputError(f"schedule of {frame_of.size} transfers for a traffic of {len(traffic)}")

@@ -13,8 +13,8 @@ from testbed.errors import InputError, TestbedError
 from testbed.model.schedule import Schedule
 from testbed.model.traffic import Traffic
 from testbed.scheduling.checker import check_schedule
-from testbed.scheduling.comparers.two_level import two_level
 from testbed.scheduling.fast.portfolio import cp_sat_schedule, liquid_schedule
+from testbed.scheduling.published.two_level import two_level
 from testbed.scheduling.theory_methods import dsatur, exact, identical_order, milp, random_order, round_robin
 from topologies.errors import TopologyError
 from topologies.registry import PluginError, Registry, function_check
@@ -31,7 +31,7 @@ class SchedulingMethod(Protocol):
 
 
 def _flow_frames(traffic: Traffic, *, seed: int = 1, time_limit_s: float = 60.0, now: Clock | None = None) -> Schedule:
-    from testbed.scheduling.comparers.flow_frames import flow_frames  # its solver takes a third of a second to import
+    from testbed.scheduling.published.flow_frames import flow_frames  # its solver takes a third of a second to import
 
     return flow_frames(traffic, seed=seed, time_limit_s=time_limit_s, now=now)
 
@@ -49,7 +49,7 @@ SCHEDULERS.register("milp", milp)
 SCHEDULERS.register("cp-sat", cp_sat_schedule)
 SCHEDULERS.register("flow-frames", _flow_frames)
 SCHEDULERS.register("two-level", two_level)
-SCHEDULING_METHODS = SCHEDULERS.own_names()
+SCHEDULING_METHODS = SCHEDULERS.builtin_names()
 """Names of our own methods."""
 
 

@@ -88,7 +88,7 @@ class _Wormhole:
         self.shared = any(number for path in channels for _, number in path)
         self.holder: dict[Channel, int] = {}
         self.queues: dict[Channel, deque[int]] = {}
-        self.held = [0] * len(channels)
+        self.occupied = [0] * len(channels)
         self.left = [1.0] * len(channels)
         self.rate = [0.0] * len(channels)
         self.since = [0.0] * len(channels)
@@ -143,11 +143,11 @@ class _Wormhole:
     def _ask(self, i: int) -> None:
         """Take the next link and ask for the one after it behind all who ask now; or wait; or send, with all links."""
         path = self.channels[i]
-        if self.held[i] < len(path):
-            channel = path[self.held[i]]
+        if self.occupied[i] < len(path):
+            channel = path[self.occupied[i]]
             if channel in self.holder:
                 self.queues.setdefault(channel, deque()).append(i)
-                if self.timeout is not None and self.held[i]:
+                if self.timeout is not None and self.occupied[i]:
                     self._at(self.now + self.timeout, "gives-up", i)
             else:
                 self._grant(channel, i)
@@ -158,15 +158,15 @@ class _Wormhole:
             return
         for link, _ in path:
             self.senders.setdefault(link, []).append(i)
-        self._share_anew(i)
+        self._redistribute(i)
 
     def _grant(self, channel: Channel, i: int) -> None:
         self.holder[channel] = i
-        self.held[i] += 1
+        self.occupied[i] += 1
         self.version[i] += 1
         self._at(self.now, "asks", i)
 
-    def _share_anew(self, changed: int) -> None:
+    def _redistribute(self, changed: int) -> None:
         """Rates of all that send over a link of the changed transfer: an even share of their busiest link."""
         met = dict.fromkeys(j for link, _ in self.channels[changed] for j in self.senders.get(link, ()))
         for j in met:
@@ -183,11 +183,11 @@ class _Wormhole:
         if self.shared:
             for link, _ in self.channels[i]:
                 self.senders[link].remove(i)
-            self._share_anew(i)
+            self._redistribute(i)
         self._free(i)
 
     def _give_up(self, i: int) -> None:
-        self.queues[self.channels[i][self.held[i]]].remove(i)
+        self.queues[self.channels[i][self.occupied[i]]].remove(i)
         self.version[i] += 1
         self.retries += 1
         self.tries[i] = min(self.tries[i] + 1, 8)
@@ -197,8 +197,8 @@ class _Wormhole:
 
     def _free(self, i: int) -> None:
         """Free all links of a transfer, each for the first in its queue."""
-        freed = self.channels[i][: self.held[i]]
-        self.held[i] = 0
+        freed = self.channels[i][: self.occupied[i]]
+        self.occupied[i] = 0
         for channel in freed:
             del self.holder[channel]
         for channel in freed:
@@ -208,12 +208,12 @@ class _Wormhole:
 
     def _circle(self, wave: Sequence[int]) -> tuple[Wait, ...]:
         """Follow who waits for whom from any transfer left until one comes again."""
-        at = next(i for i in wave if self.finished[i] is None and self.held[i] < len(self.channels[i]))
+        at = next(i for i in wave if self.finished[i] is None and self.occupied[i] < len(self.channels[i]))
         met: dict[int, int] = {}
         waits: list[Wait] = []
         while at not in met:
             met[at] = len(waits)
-            channel = self.channels[at][self.held[at]]
+            channel = self.channels[at][self.occupied[at]]
             waits.append(Wait(transfer=at, link=channel[0], holder=self.holder[channel]))
             at = self.holder[channel]
         return tuple(waits[met[at] :])
@@ -226,12 +226,12 @@ class _PartedWormhole(_Wormhole):
         super().__init__([[(link, -1) for link in path] for path in paths], None, random.Random(0))
         self.shared = True
         self.free = {link: list(range(number - 1, -1, -1)) for path in paths for link in path}
-        self.held_channels: list[list[Channel]] = [[] for _ in paths]
+        self.occupied_channels: list[list[Channel]] = [[] for _ in paths]
 
     def _ask(self, i: int) -> None:
         path = self.channels[i]
-        if self.held[i] < len(path):
-            link = path[self.held[i]][0]
+        if self.occupied[i] < len(path):
+            link = path[self.occupied[i]][0]
             if not self.free[link]:
                 self.queues.setdefault((link, -1), deque()).append(i)
                 return
@@ -241,11 +241,11 @@ class _PartedWormhole(_Wormhole):
 
     def _take(self, link: int, i: int) -> None:
         channel = link, self.free[link].pop()
-        self.held_channels[i].append(channel)
+        self.occupied_channels[i].append(channel)
         self._grant(channel, i)
 
     def _free(self, i: int) -> None:
-        freed, self.held_channels[i], self.held[i] = self.held_channels[i], [], 0
+        freed, self.occupied_channels[i], self.occupied[i] = self.occupied_channels[i], [], 0
         for link, number in freed:
             del self.holder[link, number]
             self.free[link].append(number)
@@ -256,11 +256,11 @@ class _PartedWormhole(_Wormhole):
 
     def _circle(self, wave: Sequence[int]) -> tuple[Wait, ...]:
         """Transfers that wait, each for a link and one of those that hold it: no single circle, since any of them may let go."""
-        waiting = (i for i in wave if self.finished[i] is None and self.held[i] < len(self.channels[i]))
+        waiting = (i for i in wave if self.finished[i] is None and self.occupied[i] < len(self.channels[i]))
         found = []
         for i in waiting:
-            link = self.channels[i][self.held[i]][0]
-            holder = next(j for (held, _), j in self.holder.items() if held == link)
+            link = self.channels[i][self.occupied[i]][0]
+            holder = next(j for (occupied, _), j in self.holder.items() if occupied == link)
             found.append(Wait(transfer=i, link=link, holder=holder))
         return tuple(found)
 
@@ -289,7 +289,7 @@ def virtual_channels(paths: Sequence[Sequence[int]]) -> tuple[tuple[Channel, ...
 
 
 def _links_in_order(paths: Sequence[Sequence[int]]) -> list[int]:
-    """All links by depth-first search along the paths, those asked for later behind."""
+    """All links by depth-first search along the paths, those requested later behind."""
     following: dict[int, dict[int, None]] = {}
     for path in paths:
         for link in path:

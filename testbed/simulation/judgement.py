@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from testbed.interconnect.plan import Experiment, SimulationPlan, load_of
-from testbed.model.samples import half_width
+from testbed.model.studies.samples import half_width
 from testbed.model.verdict import Check, Verdict
 
 OF_MESSAGES = ("messages", "transfers", "frames")

@@ -118,7 +118,7 @@ class SimulationOptions(RouterOptions):
         default=None,
         group=FAULTS,
         metavar="none|LIST",
-        help="commas between: s0_0-s0_1@0.1-0.2 (down from, up at, seconds; for ever without), random:N, "
+        help="commas between: s0_0-s0_1@0.1-0.2 (down from, up at, seconds; permanent without), random:N, "
         "transient:N, intermittent:N, line:N, square:N, L:N, U:N (legs of N links), or trace:FILE (an LANL, FTA "
         "or PNNL table, plain or .gz)",
     )
@@ -136,7 +136,7 @@ class SimulationOptions(RouterOptions):
         help="which rows of an LANL table count: interconnect-hardware (default), network-column, either",
     )
     trace_permanent: bool = option(
-        default=False, group=FAULTS, only=(_TRACED,), help="no failure of the trace is mended"
+        default=False, group=FAULTS, only=(_TRACED,), help="treat all failures of the trace as permanent"
     )
     skip_bad_rows: bool = option(
         default=False,

@@ -11,7 +11,7 @@ from typing import Any
 
 from testbed.interconnect.plan import SimulationPlan, load_of
 from testbed.model.options.planner import planner
-from testbed.model.progress import Progress, Reading, ReportProgress
+from testbed.model.progress import CounterReading, Progress, ReportProgress
 from testbed.model.workload import How, Judgement, Workload
 from testbed.simulation.options import SimulationOptions, TimelineOptions
 
@@ -25,16 +25,16 @@ Rows = tuple[dict[str, Any], ...]
 TIMELINE_EVENTS = 100_000
 
 
-def _build(asked: SimulationOptions) -> SimulationPlan:
+def _build(requested: SimulationOptions) -> SimulationPlan:
     from testbed.simulation.planning import build_simulation
 
-    return build_simulation(asked)
+    return build_simulation(requested)
 
 
 def _carry(plan: SimulationPlan, how: How, report_progress: ReportProgress | None) -> Rows:
     """A row a seed and load. A command runs the seeds of a load over the machine's cores, the library one after
     another here."""
-    from testbed.results.simulation_seeds import run_seeds
+    from testbed.results.parallel_seeds import run_seeds
 
     timeline = None if how.options is None else how.options.nac_timeline
     loads = plan.sweep or (plan.experiment,)
@@ -46,7 +46,7 @@ def _carry(plan: SimulationPlan, how: How, report_progress: ReportProgress | Non
     for number, (one, seeds) in enumerate(parts):
         if report_progress is not None:
             words = f"load {load_of(one):.3g}, " + (f"seed {seeds[0]}" if len(seeds) == 1 else f"{len(seeds)} seeds")
-            reading = Reading(figures=_reading(rows))
+            reading = CounterReading(figures=_reading(rows))
             report_progress(Progress(done_s=number, total_s=len(parts), doing=words, reading=reading))
         rows += run_seeds(one, seeds)
     if timeline is not None:
@@ -65,13 +65,13 @@ def _reading(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
 
 def _write_timeline(path: Path, rows: Sequence[dict[str, Any]]) -> None:
     """A line an event; the events leave the rows, which go on to the report."""
-    from topologies.files.formats import write_whole
+    from topologies.files.formats import write_atomically
 
     lines = ["seed,time_s,event,router,input_link\n"]
     for row in rows:
         for time_s, event, router, link in row.pop("nac_timeline"):
             lines.append(f"{row['seed']},{time_s:.11f},{event},{router},{link}\n")
-    write_whole(path, "".join(lines).encode())
+    write_atomically(path, "".join(lines).encode())
 
 
 def _judge(plan: SimulationPlan, rows: Rows) -> Judgement:
@@ -82,27 +82,27 @@ def _judge(plan: SimulationPlan, rows: Rows) -> Judgement:
 
 
 def _view(plan: SimulationPlan) -> tuple[str, Callable[[], Any]]:
-    from testbed.live.scenes import network_scene
+    from testbed.live.run_views import network_view
 
     one = plan.experiment
     title = f"{one.network.name}: {one.pattern}, deadlock avoidance {one.parameters.deadlock}"
-    return "simulate", partial(network_scene, title, one.network, {})
+    return "simulate", partial(network_view, title, one.network, {})
 
 
 def _figures(rows: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
-    from testbed.interconnect.figures import simulation_figures
+    from testbed.simulation.figures import simulation_figures
 
     return simulation_figures(rows)
 
 
 def _shown(document: Mapping[str, Any]) -> Iterator[str]:
     loads, latency, trace = document.get("loads"), document["mean_latency_s"], document["trace"]
-    asked = f"{document['rate_packets_per_s'] or 0:.6g} packets/s a node for {document['duration_s']:g} s"
+    requested = f"{document['rate_packets_per_s'] or 0:.6g} packets/s a node for {document['duration_s']:g} s"
     if loads:
-        asked = f"loads {loads[0]['load']:g} to {loads[-1]['load']:g}"
+        requested = f"loads {loads[0]['load']:g} to {loads[-1]['load']:g}"
     yield (
         f"{document['network']}, {document['pattern']}, {document['routing']}, "
-        f"deadlock avoidance {document['deadlock_avoidance']}, model {document['model']}: {asked}"
+        f"deadlock avoidance {document['deadlock_avoidance']}, model {document['model']}: {requested}"
     )
     if trace is not None:
         yield (

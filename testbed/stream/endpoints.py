@@ -19,10 +19,10 @@ from fec.redundancy.labels import LabelOrder, RandomLabels, stratified_labels
 from testbed.model.label_split import LabelSplit
 from testbed.stream.payload import payload_source
 from testbed.stream.plan import StreamPlan
-from testbed.stream.planning import longest_way_s
+from testbed.stream.planning import longest_path_delay_s
+from testbed.stream.prediction.block_size_policy import block_size_policy, is_deterministic
+from testbed.stream.prediction.failure_candidates import DIAGNOSES, candidate_table, exact_block_size, is_diagnosing
 from testbed.stream.prediction.loss_by_path import REPORTS, is_numbered, path_of_label
-from testbed.stream.prediction.policy import block_size_policy, is_deterministic
-from testbed.stream.prediction.suspects import DIAGNOSES, exact_block_size, is_diagnosing, suspect_table
 
 SETTLE_S = 0.03
 """Over which a failure's losses spread before the sender is certain of it; a switch that stalls delays packets for less."""
@@ -45,7 +45,7 @@ def build_sender(
         symbol_bytes=stream.symbol_bytes,
         rate_pps=stream.rate_pps,
         playback_s=stream.playback_s,
-        late_pps=stream.late_pps,
+        late_parity_pps=stream.late_pps,
         session=0 if key is None else secrets.randbelow(MAX_SESSION) + 1,
         key=key,
     )
@@ -73,7 +73,12 @@ def block_size_control(plan: StreamPlan) -> BlockSizeControl:
         return estimator
 
     def diagnoser(split: LabelSplit) -> Diagnoser:
-        return Diagnoser(suspect_table(split), memory_s=stream.hold_s, transit_s=longest_way_s(plan), settle_s=SETTLE_S)
+        return Diagnoser(
+            candidate_table(split),
+            unexplained_window_s=stream.hold_s,
+            transit_s=longest_path_delay_s(plan),
+            min_loss_spread_s=SETTLE_S,
+        )
 
     changes = [
         NewPaths(from_s=c.at_s, until_s=c.at_s + CHANGE_ALLOWED_S, diagnoser=diagnoser(c.forward)) for c in plan.changes

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Literal, Protocol, TypedDict
 
-from testbed.machines.asked import MachinesRequest
+from testbed.machines.machines_request import MachinesRequest
 from testbed.model.progress import Progress
 from testbed.stream.measurements import StreamMeasurements
 from testbed.stream.plan import StreamPlan
@@ -33,7 +33,7 @@ class StreamFabric(Protocol):
         """Run the plan to its end. Raises CapabilityError where this fabric cannot do what the plan asks."""
         ...
 
-    def run_together(
+    def run_concurrently(
         self, plans: Sequence[StreamPlan], progress: Callable[[Progress], None] | None = None
     ) -> tuple[StreamMeasurements, ...]:
         """Several plans at once on one network, under the first one's faults."""

@@ -55,7 +55,7 @@ class BlockOutcomes:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SenderNews:
+class LossReportLog:
     """What loss reports told the sender, and when. Shape (reports,): ``told_s``, when it had each, and ``newest_s``, when the newest packet
     that it knew of by then was sent. Shape (taken,): ``block`` and ``symbol`` of each packet that it took for lost, from ``lost_s`` until
     ``came_s``, when a report told that it had come after all (inf: none ever did)."""
@@ -68,7 +68,7 @@ class SenderNews:
     came_s: FloatArray
 
 
-NO_NEWS = SenderNews(
+NO_LOSS_REPORTS = LossReportLog(
     told_s=np.empty(0),
     newest_s=np.empty(0),
     block=np.empty(0, dtype=np.int64),
@@ -112,7 +112,7 @@ ONE_CLOCK = StreamClocks()
 
 
 @dataclass(frozen=True, kw_only=True)
-class PacketFates:
+class PacketDeliveries:
     """Shape (sent,): how many copies of each packet arrived, and after how long the first one (nan: none)."""
 
     copies: IntArray
@@ -130,12 +130,12 @@ class StreamMeasurements:
     faults: tuple[FaultTimes, ...]
     changes: tuple[ChangeTimes, ...] = ()
     clocks: StreamClocks = ONE_CLOCK
-    news: SenderNews = NO_NEWS
+    news: LossReportLog = NO_LOSS_REPORTS
     health: RunHealth
     counters: Mapping[str, Any] = field(default_factory=dict)
 
     @cached_property
-    def fates(self) -> PacketFates:
+    def deliveries(self) -> PacketDeliveries:
         """Of the packets sent; worked out once. Cost O((n + m) log) for n packets sent and m received."""
         key = self.sent.block * 256 + self.sent.symbol
         got = self.received.block * 256 + self.received.symbol
@@ -151,4 +151,4 @@ class StreamMeasurements:
         transit = np.full(len(key), np.nan)
         copies[there] = count[place[there]]
         transit[there] = self.received.time_s[by_time][first[place[there]]] - self.sent.time_s[there]
-        return PacketFates(copies=copies, transit_s=transit)
+        return PacketDeliveries(copies=copies, transit_s=transit)

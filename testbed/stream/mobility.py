@@ -1,6 +1,6 @@
 """From the frames of a walk to a plan: all links of all frames in one network, and a route change at every frame.
 
-Pure: the controller's part, routing and splitting anew, is ``splits_of``; a fabric that recomputes calls the same function.
+Pure: the controller's part, routing and splitting again, is ``splits_of``; a fabric that recomputes calls the same function.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from testbed.model.label_split import LabelPath, LabelSplit
 from testbed.model.routes import SplitRoute
 from testbed.routing.label_split.spraying import disjoint_return_split, spray
 from testbed.stream.plan import Handover, RouteChange, StreamParameters, StreamPlan
-from testbed.stream.planning import check_delays, check_duration, check_faults_come, check_rates, random_faults
+from testbed.stream.planning import check_delays, check_duration, check_faults_in_duration, check_rates, random_faults
 from topologies.errors import TopologyError
 from topologies.network import Link, LinkId, Network
 
@@ -106,7 +106,7 @@ def mobility_plan(
     scheduled = random_faults(plan, faults) if isinstance(faults, PoissonFaults) else tuple(faults)
     plan = replace(plan, faults=scheduled)
     check_duration(plan)
-    check_faults_come(plan)
+    check_faults_in_duration(plan)
     check_rates(plan)
     check_delays(plan)
     return plan, route_on(routed[0][0], union)
@@ -176,7 +176,7 @@ def _in_order(network: Network, links: frozenset[LinkId]) -> tuple[LinkId, ...]:
 
 
 def recomputed(plan: StreamPlan, change: int) -> tuple[LabelSplit, LabelSplit]:
-    """What a controller notified of change number ``change`` (from 0) routes and splits anew: the plan's own splits."""
+    """What a controller notified of change number ``change`` (from 0) routes and splits again: the plan's own splits."""
     movement = Movement(method=plan.method, layers=plan.layers)
     _, there, back = splits_of(frame_network(plan, change), plan.source, plan.sink, movement)
     return on_network(there, plan.network), on_network(back, plan.network)

@@ -71,8 +71,8 @@ class StreamParameters:
             (0 < self.rate_pps <= 1e6, f"rate {self.rate_pps} packets/s; give one above 0 and at most 1e6"),
             (1 <= self.source_packets <= 254, f"M = {self.source_packets} source packets a block; give 1 to 254"),
             (4 <= self.symbol_bytes <= 8900, f"symbols of {self.symbol_bytes} bytes; give 4 to 8900"),
-            (0 <= self.tolerance < 1, f"tolerance {self.tolerance} lies outside [0, 1)"),
-            (0 < self.decoding_error_rate < 1, f"decoding error rate {self.decoding_error_rate} lies outside (0, 1)"),
+            (0 <= self.tolerance < 1, f"tolerance {self.tolerance} is outside [0, 1)"),
+            (0 < self.decoding_error_rate < 1, f"decoding error rate {self.decoding_error_rate} is outside (0, 1)"),
             (self.labels in ("stratified", "random"), f"labels {self.labels!r}; give stratified or random"),
             (not given or self.playback_s > 0, f"playback buffer of {self.playback_s} s; give one above 0"),
             (self.report_interval_s > 0 and self.report_packets > 0, "report interval and packets must be above 0"),
@@ -116,7 +116,7 @@ class StreamPlan:
 
     Where nodes move, ``network`` has every link that is there at any time, ``absent`` are those that are not at the start,
     and ``changes`` follow in time. ``handover`` after: links vanish without warning, then the plan is replaced; before:
-    the new plan is in force before the vanishing links stop to carry. ``layers``: of ``method``, by which it is routed anew.
+    the new plan is in force before the vanishing links stop to carry. ``layers``: of ``method``, by which it is routed again.
     """
 
     network: Network
@@ -153,7 +153,7 @@ class StreamPlan:
                 raise InputError(f"plan: fault on {label_of(fault.link)}, which is no link of {self.network.name!r}")
         moving = next((f for f in self.faults if f.kind == "impaired"), None) if self.changes or self.absent else None
         if moving is not None:
-            raise InputError(f"plan: {moving.words} on {label_of(moving.link)}: no impairments while nodes move")
+            raise InputError(f"plan: {moving.description} on {label_of(moving.link)}: no impairments while nodes move")
         times = [0.0, *(change.at_s for change in self.changes), self.duration_s]
         if any(later <= earlier for earlier, later in pairwise(times)):
             raise InputError(

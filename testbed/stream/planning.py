@@ -22,7 +22,7 @@ from testbed.model.routes import SplitRoute
 from testbed.routing.label_split.spraying import disjoint_return_split, interval_groups, spray
 from testbed.stream.plan import StreamParameters, StreamPlan
 from testbed.stream.prediction.active_faults import is_campaign
-from testbed.stream.prediction.policy import block_size_policy
+from testbed.stream.prediction.block_size_policy import block_size_policy
 from topologies.network import Network, label_of
 
 WARM_UP_S = 1.6
@@ -99,7 +99,7 @@ def build_plan(
     end = max([f.stop_s for f in scheduled], default=without) + parameters.playback_s + 0.4
     plan = replace(plan, faults=scheduled, duration_s=duration_s or end)
     check_duration(plan)
-    check_faults_come(plan)
+    check_faults_in_duration(plan)
     check_rates(plan)
     check_delays(plan)
     check_parity_comes(plan)
@@ -117,7 +117,7 @@ def check_duration(plan: StreamPlan) -> None:
         )
 
 
-def check_faults_come(plan: StreamPlan) -> None:
+def check_faults_in_duration(plan: StreamPlan) -> None:
     """Raise InputError for a fault that begins when the stream is over already: it would pass without having come."""
     for fault in plan.faults:
         if fault.start_s >= plan.duration_s:
@@ -166,7 +166,7 @@ def schedule_each_link(plan: StreamPlan, each: EachLink) -> tuple[Fault, ...]:
     for both, which asks for no packet if the next one loses no more.
     """
     if not 0 < each.precision < 0.5:
-        raise InputError(f"precision {each.precision} lies outside (0, 0.5); 0.01 is one point of loss")
+        raise InputError(f"precision {each.precision} is outside (0, 0.5); 0.01 is one point of loss")
     parameters = plan.stream
     draft = Fault(
         link=(plan.network.links[0].id), kind=each.kind, start_s=0.0, stop_s=1.0, loss_fraction=each.loss_fraction
@@ -246,7 +246,7 @@ def check_rates(plan: StreamPlan) -> None:
             )
 
 
-def check_together(plans: Sequence[StreamPlan]) -> None:
+def check_concurrent(plans: Sequence[StreamPlan]) -> None:
     """Raise InputError where plans cannot run at once: one network, the same faults and length, end points all different,
     no route changes of more than one, and no link filled past 90 % by all of them together."""
     first = plans[0]
@@ -288,9 +288,9 @@ def _largest_wire_bps(plan: StreamPlan) -> float:
 
 def check_delays(plan: StreamPlan) -> None:
     """Raise InputError where a block is not there before its playback buffer is over, even if nothing is lost, or where the way there takes
-    more than a third of the buffer: late parity, asked for after the way there and back, would come too late, and the deadlines of both
-    ends could not be told apart."""
-    longest, stream = longest_way_s(plan), plan.stream
+    more than a third of the buffer: late parity, requested after the way there and back, would come too late, and the deadlines of both
+    ends could not be distinguished."""
+    longest, stream = longest_path_delay_s(plan), plan.stream
     if stream.playback_s < stream.block_s + longest:
         raise InputError(
             f"a block of {stream.source_packets} packets takes {stream.block_s:g} s at {stream.rate_pps:g} packets/s, and the longest "
@@ -305,18 +305,18 @@ def check_delays(plan: StreamPlan) -> None:
 
 
 def check_parity_comes(plan: StreamPlan) -> None:
-    """Raise InputError where a fault takes a share of the packets and a block's parity, sent beside the next block, comes too late."""
-    stream, least_s = plan.stream, 2 * plan.stream.block_s + longest_way_s(plan)
+    """Raise InputError where a fault takes a share of the packets and a block's parity, sent next to the next block, comes too late."""
+    stream, least_s = plan.stream, 2 * plan.stream.block_s + longest_path_delay_s(plan)
     hit = next((fault for fault in plan.faults if 0 < predicted_loss(plan, fault) < 1), None)
     if hit is not None and stream.block_size is None and stream.playback_s < least_s - 1e-9:
         raise InputError(
             f"{label_of(hit.link)} fails under a playback buffer of {stream.playback_s:g} s; a block of {stream.source_packets} packets takes "
-            f"{stream.block_s:g} s, and its parity as long again, so that the code could mend nothing in time: give a buffer of "
+            f"{stream.block_s:g} s, and its parity as long again, so that the code could repair nothing in time: give a buffer of "
             f"{least_s:g} s or more (playback_s, --playback), a higher rate or a smaller M"
         )
 
 
-def longest_way_s(plan: StreamPlan) -> float:
+def longest_path_delay_s(plan: StreamPlan) -> float:
     """Propagation over the longest path of any of the plan's splits, in seconds."""
     paths = (path for split in plan.splits for path in split.paths)
     return max(sum(plan.network.links[i].delay_s for i in path.links) for path in paths)

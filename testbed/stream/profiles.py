@@ -1,4 +1,4 @@
-"""Named sets of stream parameters for what people stream; an option given beside a profile still wins.
+"""Named sets of stream parameters for what people stream; an option given next to a profile still wins.
 
 Source: Gabrielyan 2007, section 4.3 (VOIP packets of 20 ms allow 20 to 25 a block; packetized TV can wait for large ones). Downloads are a command of
 their own.

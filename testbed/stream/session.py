@@ -18,7 +18,7 @@ from testbed.stream.judgement.verdict import judge
 from testbed.stream.measurements import StreamMeasurements
 from testbed.stream.mobility import MobilityOptions, mobility_plan
 from testbed.stream.plan import StreamPlan
-from testbed.stream.planning import PlanOptions, build_plan, check_together
+from testbed.stream.planning import PlanOptions, build_plan, check_concurrent
 from topologies import load_network
 
 
@@ -84,7 +84,7 @@ def run_sessions_together(
     plans: Sequence[tuple[StreamPlan, SplitRoute]], fabric: StreamFabric, report_progress: ReportProgress | None = None
 ) -> tuple[Session, ...]:
     """All streams at once on one network; each has its own analysis and verdict."""
-    runs = fabric.run_together([plan for plan, _ in plans], report_progress)
+    runs = fabric.run_concurrently([plan for plan, _ in plans], report_progress)
     return tuple(judged_session(plan, route, run) for (plan, route), run in zip(plans, runs, strict=True))
 
 
@@ -96,7 +96,7 @@ def plans_together(requests: Sequence[SessionRequest]) -> list[tuple[StreamPlan,
         for k, request in enumerate(requests[1:], start=1)
     ]
     plans = [(first, route), *others]
-    check_together([plan for plan, _ in plans])
+    check_concurrent([plan for plan, _ in plans])
     return plans
 
 

@@ -16,16 +16,16 @@ from functools import partial
 from itertools import pairwise
 
 from fec.protocol.sender import OutgoingPacket, StreamSender
-from testbed.faults.fault import in_words
+from testbed.faults.fault import describe
 from testbed.faults.fault_times import ChangeTimes, FaultTimes
 from testbed.model.label_split import LabelSplit
-from testbed.model.progress import Progress, Reading
+from testbed.model.progress import CounterReading, Progress
 from testbed.stream.endpoints import ContentCheck, build_receiver, build_sender, sender_counters
-from testbed.stream.impaired_ways import FRAME_HEADERS_BYTES, ImpairedWays, Journey
-from testbed.stream.judgement.recording import ReceivedLog, SentLog, block_outcomes
+from testbed.stream.impaired_paths import FRAME_HEADERS_BYTES, ImpairedPaths, PacketInTransit
+from testbed.stream.judgement.packet_logs import ReceivedLog, SentLog, block_outcomes
 from testbed.stream.measurements import RunHealth, StreamMeasurements
 from testbed.stream.plan import StreamPlan
-from testbed.stream.planning import check_together
+from testbed.stream.planning import check_concurrent
 from testbed.stream.prediction.active_faults import RETURN_LABELS, faulty_links
 from testbed.stream.prediction.impaired_links import is_impaired
 
@@ -33,7 +33,7 @@ CHANGE_S = 0.3
 """From the moment at which nodes have moved to the first packet under the new split: what a controller takes on this scale."""
 
 
-_Event = tuple[float, int, OutgoingPacket | None, bytes, Journey | None]
+_Event = tuple[float, int, OutgoingPacket | None, bytes, PacketInTransit | None]
 """When it arrives, its number (so that no two are alike), the packet of the stream (None: a loss report on its way back), its bytes, and
 its journey where it has only come to an impaired link."""
 
@@ -50,11 +50,11 @@ class SimulatedStreamFabric:
         """Run the plan in virtual time. Cost: about 10 us of real time a packet and event."""
         return _Run(plan, self._sender(plan)).finish(progress)
 
-    def run_together(
+    def run_concurrently(
         self, plans: Sequence[StreamPlan], progress: Callable[[Progress], None] | None = None
     ) -> tuple[StreamMeasurements, ...]:
         """Several streams under the same faults; links have room for all, so that they do not meet."""
-        check_together(plans)
+        check_concurrent(plans)
         return tuple(self.run(plan, progress) for plan in plans)
 
 
@@ -70,11 +70,11 @@ class _Run:
         self.sent, self.received = SentLog(), ReceivedLog()
         breaks = _breaks(plan)
         backward = (plan.backward, *(change.backward for change in plan.changes))
-        self.ways = (_Ways(plan, plan.splits, breaks), _Ways(plan, backward, breaks))
-        self.impaired = ImpairedWays(plan, partial(_takes, breaks, self.chance)) if is_impaired(plan) else None
+        self.paths = (_SplitPaths(plan, plan.splits, breaks), _SplitPaths(plan, backward, breaks))
+        self.impaired = ImpairedPaths(plan, partial(_takes, breaks, self.chance)) if is_impaired(plan) else None
 
     def finish(self, progress: Callable[[Progress], None] | None) -> StreamMeasurements:
-        plan, now, told = self.plan, 0.0, 0.0
+        plan, now, reported = self.plan, 0.0, 0.0
         source_ends = plan.duration_s - plan.stream.playback_s
         while True:
             now = max(now, self._next_s())
@@ -83,8 +83,8 @@ class _Run:
             if now >= source_ends:
                 self.sender.finish_source()
             self._step(now)
-            if progress is not None and now - told >= 0.5:
-                told = now
+            if progress is not None and now - reported >= 0.5:
+                reported = now
                 progress(
                     Progress(done_s=now, total_s=plan.duration_s, doing="in virtual time", reading=self._reading(now))
                 )
@@ -101,14 +101,14 @@ class _Run:
             counters={**sender_counters(self.sender), **self.content.counters(self.receiver)},
         )
 
-    def _reading(self, now: float) -> Reading:
+    def _reading(self, now: float) -> CounterReading:
         sizes = self.sent.block_size
-        return Reading(
+        return CounterReading(
             at_s=now,
             sent=len(sizes),
             received=len(self.received.block),
             block_size=sizes[-1] if sizes else None,
-            faults=tuple(in_words(f) for f in self.plan.faults if f.start_s <= now < f.stop_s),
+            faults=tuple(describe(f) for f in self.plan.faults if f.start_s <= now < f.stop_s),
         )
 
     def _next_s(self) -> float:
@@ -133,38 +133,44 @@ class _Run:
             self.content.take(closed)
         for report in receiver.reports_due(now):
             for label in RETURN_LABELS:
-                self._carry(self.ways[1], label, report, now)
+                self._carry(self.paths[1], label, report, now)
 
     def _send_stream(self, packet: OutgoingPacket, now: float) -> None:
         self.sent.add(now, packet.due_s, packet.block, packet.symbol, packet.label, packet.block_size)
-        self._carry(self.ways[0], packet.label, packet.data, now, packet)
+        self._carry(self.paths[0], packet.label, packet.data, now, packet)
 
-    def _carry(self, ways: _Ways, label: int, data: bytes, now: float, packet: OutgoingPacket | None = None) -> None:
+    def _carry(
+        self, paths: _SplitPaths, label: int, data: bytes, now: float, packet: OutgoingPacket | None = None
+    ) -> None:
         if self.impaired is not None:
-            begin = Journey(ways.links_of(label, now), 0, len(data) + FRAME_HEADERS_BYTES)
+            begin = PacketInTransit(paths.links_of(label, now), 0, len(data) + FRAME_HEADERS_BYTES)
             self._travel(self.impaired, begin, now, (packet, data))
             return
-        arrival = ways.arrival_s(label, now, self.chance)
+        arrival = paths.arrival_s(label, now, self.chance)
         if arrival is not None:
             self.count += 1
             heapq.heappush(self.events, (arrival, self.count, packet, data, None))
 
     def _travel(
-        self, impaired: ImpairedWays, journey: Journey, at_s: float, carried: tuple[OutgoingPacket | None, bytes]
+        self,
+        impaired: ImpairedPaths,
+        journey: PacketInTransit,
+        at_s: float,
+        carried: tuple[OutgoingPacket | None, bytes],
     ) -> None:
         """On from where the packet is now, to its end or to the next impaired link that it comes to."""
-        for later, place in impaired.onward(journey, at_s, at_s):
+        for later, place in impaired.next_hop_times(journey, at_s, at_s):
             self.count += 1
             heapq.heappush(self.events, (later, self.count, *carried, None if place.arrived else place))
 
 
-class _Ways:
+class _SplitPaths:
     """The paths of one direction's label splits, one after another in force, and what breaks their links."""
 
     def __init__(self, plan: StreamPlan, splits: tuple[LabelSplit, ...], breaks: dict[int, list[_Break]]) -> None:
         links = plan.network.links
         self.since = [-1.0, *(times.switch_start_s for times in change_times(plan))]
-        self.moments = sorted({at for ones in breaks.values() for one in ones for at in (one.start_s, one.stop_s)})
+        self.change_times = sorted({at for ones in breaks.values() for one in ones for at in (one.start_s, one.stop_s)})
         self.paths: list[list[_Path]] = []
         self.path_of: list[list[int]] = []
         for split in splits:
@@ -182,12 +188,12 @@ class _Ways:
         """When a packet sent now arrives, or None where something on its way takes it."""
         number = bisect.bisect_right(self.since, now) - 1
         path = self.paths[number][self.path_of[number][label]]
-        epoch = bisect.bisect_right(self.moments, now)
+        epoch = bisect.bisect_right(self.change_times, now)
         met = path.met.get(epoch)
         if met is None:
-            since = self.moments[epoch - 1] if epoch else -math.inf
-            until = self.moments[epoch] if epoch < len(self.moments) else math.inf
-            met = path.met[epoch] = path.may_meet(since, until)
+            since = self.change_times[epoch - 1] if epoch else -math.inf
+            until = self.change_times[epoch] if epoch < len(self.change_times) else math.inf
+            met = path.met[epoch] = path.possible_breaks(since, until)
         for before_s, one in met:
             if one.start_s <= now + before_s < one.stop_s and (one.loss == 1 or chance.random() < one.loss):
                 return None
@@ -207,7 +213,7 @@ class _Path:
             self.delay_s += delay_s
         self.met: dict[int, list[tuple[float, _Break]]] = {}
 
-    def may_meet(self, since_s: float, until_s: float) -> list[tuple[float, _Break]]:
+    def possible_breaks(self, since_s: float, until_s: float) -> list[tuple[float, _Break]]:
         """The breaks that are in force at some time between a departure from ``since_s`` to ``until_s`` and its arrival."""
         return [(at, one) for at, one in self.breaks if one.start_s <= until_s + at and one.stop_s >= since_s + at]
 

@@ -80,10 +80,10 @@ def matrix_side(file_bytes: int) -> int:
     return side
 
 
-def subfile_shares(blocks: Blocks, stripe_unit: int, subfiles: int) -> Integers:
+def bytes_per_subfile(blocks: Blocks, stripe_unit: int, subfiles: int) -> Integers:
     """Bytes of the blocks in each subfile, shape (subfiles,); O(blocks * subfiles).
 
-    >>> subfile_shares(access_blocks("contiguous", 35, 1)[0], 5, 2).tolist()
+    >>> bytes_per_subfile(access_blocks("contiguous", 35, 1)[0], 5, 2).tolist()
     [20, 15]
     """
     return np.array(
@@ -121,8 +121,8 @@ def _edges(total: int, parts: int) -> Integers:
 
 
 def _blocks(offsets: Integers, sizes: Integers) -> Blocks:
-    kept = sizes > 0
-    return Blocks(offsets=np.ascontiguousarray(offsets[kept]), sizes=np.ascontiguousarray(sizes[kept]))
+    retained = sizes > 0
+    return Blocks(offsets=np.ascontiguousarray(offsets[retained]), sizes=np.ascontiguousarray(sizes[retained]))
 
 
 def _check_count(count: int, option: str) -> None:

@@ -1,4 +1,4 @@
-"""Figures of one striped-file run, drawn from its document alone: throughput of every operation beside what was predicted."""
+"""Figures of one striped-file run, drawn from its document alone: throughput of every operation next to what was predicted."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def striping_figures(found: Row) -> dict[str, Any]:
 
 
 def _faults(found: Row) -> Any:
-    """The operation under faults from its start to its end, and beside it what was cut or killed when."""
+    """The operation under faults from its start to its end, and next to it what was cut or killed when."""
     from matplotlib import pyplot as plt
 
     record = next((one for one in found["operations"] if one["faulty"]), found["operations"][-1])

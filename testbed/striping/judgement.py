@@ -6,13 +6,13 @@ import statistics
 from dataclasses import replace
 from typing import Any
 
-from testbed.faults.coming import came_check, fault_moments
-from testbed.faults.fault import in_words
-from testbed.machines.run_report import MachinesReport
+from testbed.faults.fault import describe
+from testbed.faults.injection_check import injection_check, injection_times
+from testbed.machines.machines_report import MachinesReport
 from testbed.model.verdict import Check, Verdict
 from testbed.model.workload import Judgement
-from testbed.striping.keeping_up import why_invalid
 from testbed.striping.measurements import TIMEOUT_S, OperationRecord, StripingMeasurements
+from testbed.striping.overload import invalid_reason
 from testbed.striping.plan import StripingPlan
 from testbed.striping.prediction import Prediction, predict
 from topologies.network import label_of
@@ -30,14 +30,14 @@ def judge_striping(plan: StripingPlan, run: StripingMeasurements) -> Judgement:
 
 
 def judge(plan: StripingPlan, run: StripingMeasurements, prediction: Prediction | None) -> Verdict:
-    """Every operation whole and verified; throughput beside its prediction; errors in time where faults were asked for.
+    """Every operation whole and verified; throughput next to its prediction; errors in time where faults were requested.
 
     Where no throughput is predicted none is judged, and a machine that did not keep up takes nothing away.
     """
     checks: list[Check] = []
-    moments = fault_moments(plan.faults, plan.killed)
+    moments = injection_times(plan.faults, plan.killed)
     for number, record in enumerate(run.operations):
-        own = [*came_check(moments, record.seconds, f"the {record.direction}")] if record.faulty else []
+        own = [*injection_check(moments, record.seconds, f"the {record.direction}")] if record.faulty else []
         own.append(_error_check(record) if record.faulty and record.errors else _whole(record))
         if not record.errors:
             own.append(_content(record))
@@ -51,7 +51,7 @@ def judge(plan: StripingPlan, run: StripingMeasurements, prediction: Prediction 
     drops = sum(record.queue_drops for record in run.operations)
     if drops:
         notes.append(f"{drops} packets found a full queue and were sent again")
-    invalid = None if prediction is None else why_invalid(plan, run)
+    invalid = None if prediction is None else invalid_reason(plan, run)
     return Verdict(checks=tuple(checks), notes=tuple(notes), invalid=invalid)
 
 
@@ -152,7 +152,7 @@ def _document(
         "frames": len(plan.frames),
         "killed": [[killed.node, killed.at_s] for killed in plan.killed],
         "cut": [[label_of(fault.link), fault.start_s, fault.stop_s] for fault in plan.faults if fault.kind == "down"],
-        "impaired": [[in_words(fault), fault.start_s, fault.stop_s] for fault in plan.faults if fault.kind != "down"],
+        "impaired": [[describe(fault), fault.start_s, fault.stop_s] for fault in plan.faults if fault.kind != "down"],
         "several_machines": None if run.machines is None else _of_machines(run, run.machines),
         "typical_throughput_bps": typical_throughput(run),
         "operations": [record.to_json() for record in run.operations],

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from testbed.machines.run_report import MachinesReport
-from testbed.model.machine.strain import Strain
+from testbed.machines.machines_report import MachinesReport
+from testbed.model.machine.load import MachineLoad
 
 Direction = Literal["write", "read"]
 MTU_BYTES = 9000
@@ -49,7 +49,7 @@ class OperationRecord:
     deadlocks: int = 0
     rule_changes: int = 0
     queue_drops: int = 0
-    strain: Strain | None = None
+    strain: MachineLoad | None = None
     late_s: float = 0.0
     frame_times_s: tuple[tuple[float, float], ...] = ()
     failure: str | None = None

@@ -68,7 +68,7 @@ class StripingOptions:
         many=True,
         choices=get_args(Optimisation),
         group=ROUTED,
-        help="leave one optimisation of a call out (repeatable)",
+        help="disable one optimisation (repeatable)",
     )
     schedule: str | Path = option(
         default="none",

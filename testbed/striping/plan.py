@@ -31,7 +31,7 @@ class StripingPlan:
     """``blocks[k]``: what compute process ``k`` accesses; ``volumes``: pair -> bytes between them, pairs with none left out.
 
     ``transfers`` are those between different hosts, in the time frames ``frames`` (none where all may go at any time). ``options``: as
-    they were asked for; what the fields below say is read from them.
+    they were requested; what the fields below say is read from them.
     """
 
     options: StripingOptions

@@ -8,60 +8,60 @@ from pathlib import Path
 
 from testbed.bulk.options import MAX_MESSAGE_BYTES
 from testbed.bulk.plan import BulkTransfer, KilledProcess, Pair
-from testbed.bulk.planning import at_rate, carried_frames, time_frames, transfers_of
+from testbed.bulk.planning import at_rate, schedule_frames, time_frames, transfers_of
 from testbed.errors import InputError
 from testbed.faults.fault import Fault
-from testbed.faults.grammar import parse_moment
+from testbed.faults.grammar import parse_node_time
 from testbed.faults.reading import FaultsLike, read_faults
-from testbed.model.machine.carried_load import USUAL_RATE_BPS
+from testbed.model.machine.capacity import USUAL_RATE_BPS
 from testbed.model.naming.networks import known_network
 from testbed.scheduling.traffic.traffic_file import CarriedSchedule, read_schedule
-from testbed.striping.access import access_blocks, matrix_side, subfile_shares
+from testbed.striping.access import access_blocks, bytes_per_subfile, matrix_side
 from testbed.striping.options import StripingOptions
 from testbed.striping.placement import Placement, place
 from testbed.striping.plan import Schedule, StripingPlan
 from topologies.network import Network
 
 
-def build_striping(asked: StripingOptions, *, now: Callable[[], float] | None = None) -> StripingPlan:
-    """The plan, every link of the rate asked for. ``now``: a clock for the search for a schedule.
+def build_striping(requested: StripingOptions, *, now: Callable[[], float] | None = None) -> StripingPlan:
+    """The plan, every link of the rate requested. ``now``: a clock for the search for a schedule.
 
     Raises InputError and TopologyError for what cannot be run.
     """
-    network = known_network(asked.network)
-    carried = None if asked.schedule in ("none", "liquid") else read_schedule(str(asked.schedule), network)
-    schedule: Schedule = "file" if carried is not None else "liquid" if asked.schedule == "liquid" else "none"
-    switching = asked.switching or ("packet" if schedule == "none" else "circuit")
-    faults = _faults(asked.faults, network)
-    killed = tuple(_killed(one, network) for one in asked.killed)
-    _check(asked, bool(faults or killed), schedule == "none" and switching == "packet")
-    rate_bps = USUAL_RATE_BPS if asked.link_rate_bps is None else asked.link_rate_bps
+    network = known_network(requested.network)
+    carried = None if requested.schedule in ("none", "liquid") else read_schedule(str(requested.schedule), network)
+    schedule: Schedule = "file" if carried is not None else "liquid" if requested.schedule == "liquid" else "none"
+    switching = requested.switching or ("packet" if schedule == "none" else "circuit")
+    faults = _faults(requested.faults, network)
+    killed = tuple(_killed(one, network) for one in requested.killed)
+    _check(requested, bool(faults or killed), schedule == "none" and switching == "packet")
+    rate_bps = USUAL_RATE_BPS if requested.link_rate_bps is None else requested.link_rate_bps
     placement = place(
         at_rate(network, rate_bps),
-        asked.compute_nodes,
-        asked.io_nodes,
-        routing=asked.routing,
-        order=asked.order,
-        seed=asked.seed,
+        requested.compute_nodes,
+        requested.io_nodes,
+        routing=requested.routing,
+        order=requested.order,
+        seed=requested.seed,
     )
     for one in killed:
         if one.node not in placement.names:
             raise InputError(f"{one.node!r} is no I/O node of this run; they are {', '.join(placement.io)}")
-    file_bytes = asked.file_bytes or max(4_000_000, 200_000 * asked.compute_nodes * asked.io_nodes)
-    if asked.access == "matrix-columns":
+    file_bytes = requested.file_bytes or max(4_000_000, 200_000 * requested.compute_nodes * requested.io_nodes)
+    if requested.access == "matrix-columns":
         file_bytes = matrix_side(file_bytes) ** 2 * 8
     blocks = access_blocks(
-        asked.access, file_bytes, asked.compute_nodes, block_bytes=asked.block_bytes, seed=asked.seed
+        requested.access, file_bytes, requested.compute_nodes, block_bytes=requested.block_bytes, seed=requested.seed
     )
     volumes: dict[Pair, int] = {}
     for source, own in zip(placement.compute, blocks, strict=True):
-        shares = subfile_shares(own, asked.stripe_unit, asked.io_nodes)
+        shares = bytes_per_subfile(own, requested.stripe_unit, requested.io_nodes)
         volumes |= {(source, sink): int(v) for sink, v in zip(placement.io, shares, strict=True) if v}
     if max(volumes.values()) > MAX_MESSAGE_BYTES:
         raise InputError(f"--file-size {file_bytes}: more than {MAX_MESSAGE_BYTES} bytes between two hosts")
-    transfers = _transfers(placement, volumes, asked.routing)
+    transfers = _transfers(placement, volumes, requested.routing)
     plan = StripingPlan(
-        options=asked,
+        options=requested,
         placement=placement,
         file_bytes=file_bytes,
         blocks=blocks,
@@ -97,11 +97,11 @@ def _transfers(placement: Placement, volumes: Mapping[Pair, int], routing: str |
 def _frames(
     plan: StripingPlan, carried: CarriedSchedule | None, now: Callable[[], float] | None
 ) -> tuple[tuple[int, ...], ...]:
-    """A liquid schedule; or, where circuits are asked for as they come, rounds in which every process serves one I/O node."""
+    """A liquid schedule; or, where circuits are requested as they come, rounds in which every process serves one I/O node."""
     if not plan.transfers:
         return ()
     if carried is not None:
-        return carried_frames(carried, plan.transfers)
+        return schedule_frames(carried, plan.transfers)
     if plan.schedule == "liquid":
         seed, time_limit_s = plan.options.seed, plan.options.time_limit_s
         return time_frames(plan.network, plan.transfers, "liquid", seed=seed, time_limit_s=time_limit_s, now=now)
@@ -110,8 +110,8 @@ def _frames(
     return time_frames(plan.network, plan.transfers, "round-robin", seed=1, time_limit_s=1, now=None)
 
 
-def _faults(asked: FaultsLike, network: Network) -> tuple[Fault, ...]:
-    words = [asked] if isinstance(asked, (str, Path)) else asked
+def _faults(requested: FaultsLike, network: Network) -> tuple[Fault, ...]:
+    words = [requested] if isinstance(requested, (str, Path)) else requested
     faults = tuple(f for one in words for f in read_faults(one if isinstance(one, str | Path) else [one], network))
     if any(f.kind != "impaired" and (f.kind != "down" or f.direction != "both") for f in faults):
         raise InputError(
@@ -123,17 +123,17 @@ def _faults(asked: FaultsLike, network: Network) -> tuple[Fault, ...]:
 def _killed(one: str | KilledProcess, network: Network) -> KilledProcess:
     if isinstance(one, KilledProcess):
         return one
-    node, at_s = parse_moment(one, "--kill", network)
+    node, at_s = parse_node_time(one, "--kill", network)
     return KilledProcess(node=node, at_s=at_s)
 
 
-def _check(asked: StripingOptions, failing: bool, plain: bool) -> None:
+def _check(requested: StripingOptions, failing: bool, plain: bool) -> None:
     """What does not go together. ``plain``: packets without a schedule."""
-    if not asked.optimise and not plain:
+    if not requested.optimise and not plain:
         raise InputError(
             "--no-optimise sends a message a fragment, which has no place in a schedule; leave out --schedule and --switching"
         )
-    if asked.without and not (asked.optimise and plain):
+    if requested.without and not (requested.optimise and plain):
         raise InputError(
             "--without is for one call an operation in packets; leave out --no-optimise, --schedule and --switching"
         )

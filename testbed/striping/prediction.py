@@ -14,7 +14,7 @@ SCHEDULED_RATIO = 0.9
 IRREGULAR_RATIO = 0.5
 """Where blocks are many: their lists are made for all processes by the processors of this one machine."""
 ORDER_TOLERANCE = 0.2
-"""How far circuits asked for as they come may lie from the same order in virtual time."""
+"""How far circuits requested as they come may lie from the same order in virtual time."""
 SHARED_RATIO = 0.3
 """Of max-min fair shares: what TCP must reach where many transfers share queues (their losses are what is measured)."""
 ABOVE_LIQUID = 1.02

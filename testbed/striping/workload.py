@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from testbed.errors import InputError
-from testbed.machines.asked import MachinesRequest
+from testbed.machines.machines_request import MachinesRequest
 from testbed.model.options.planner import planner
 from testbed.model.progress import ReportProgress
 from testbed.model.workload import How, Judgement, Workload
@@ -24,30 +24,30 @@ DESCRIPTION = (
 )
 
 
-def _build(asked: StripingOptions) -> StripingPlan:
+def _build(requested: StripingOptions) -> StripingPlan:
     from testbed.striping.planning import build_striping
 
-    return build_striping(asked, now=time.monotonic)
+    return build_striping(requested, now=time.monotonic)
 
 
-def _fitted(asked: StripingOptions, plan: StripingPlan, fabric: str) -> tuple[StripingPlan, str]:
+def _fitted(requested: StripingOptions, plan: StripingPlan, fabric: str) -> tuple[StripingPlan, str]:
     """In time frames, or where all may go at once as many as the fullest link has transfers."""
     from testbed.bulk.planning import bottleneck_load
-    from testbed.results.carried_load_file import chosen_rate
+    from testbed.results.capacity_file import chosen_rate
     from testbed.striping.planning import at_link_rate
 
     frames = len(plan.frames) or (bottleneck_load(plan.transfers) if plan.transfers else 1)
-    rate_bps, words = chosen_rate(asked.link_rate_bps, [t.path for t in plan.transfers], frames, fabric)
+    rate_bps, words = chosen_rate(requested.link_rate_bps, [t.path for t in plan.transfers], frames, fabric)
     return at_link_rate(plan, rate_bps), words
 
 
 def _save_pattern(plan: StripingPlan, own: StripingRunOptions) -> str | None:
-    from topologies.files.formats import write_whole
+    from topologies.files.formats import write_atomically
 
     if own.save_pattern is None:
         return None
     pairs = [[t.source, t.sink] for t in plan.transfers]
-    write_whole(own.save_pattern, json.dumps({"pairs": pairs}).encode())
+    write_atomically(own.save_pattern, json.dumps({"pairs": pairs}).encode())
     return f"{own.save_pattern}: {len(pairs)} pairs"
 
 
@@ -107,10 +107,10 @@ def _judge(plan: StripingPlan, run: StripingMeasurements) -> Judgement:
 
 
 def _view(plan: StripingPlan) -> tuple[str, Callable[[], Any]]:
-    from testbed.live.scenes import network_scene
+    from testbed.live.run_views import network_view
 
     title = f"{plan.network.name}: striped file over {plan.options.io_nodes} I/O nodes"
-    view = partial(network_scene, title, plan.network, plan.link_bytes, plan.faults, stores=plan.placement.io)
+    view = partial(network_view, title, plan.network, plan.link_bytes, plan.faults, stores=plan.placement.io)
     return "striped file", view
 
 

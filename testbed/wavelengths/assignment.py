@@ -1,6 +1,6 @@
 """Wavelength assignment as liquid scheduling: lightpaths into rounds of W wavelengths, for WSXC and WIXC cross-connects.
 
-Greedy per-lightpath assignments beside it: first fit, random fit, most used, longest first (Gabrielyan 2007, 3.2.2).
+Greedy per-lightpath assignments next to it: first fit, random fit, most used, longest first (Gabrielyan 2007, 3.2.2).
 """
 
 from __future__ import annotations
@@ -248,7 +248,7 @@ def colour_round(paths: Sequence[Sequence[int]], wavelengths: int) -> list[tuple
 
 
 def _fewest_changes(choices: Sequence[set[int]]) -> tuple[int, ...]:
-    """One of each set, changing as seldom as can be: as far as one reaches, then anew; the lowest of those that reach so far."""
+    """One of each set, changing as seldom as can be: as far as one reaches, then again; the lowest of those that reach so far."""
     taken: list[int] = []
     while len(taken) < len(choices):
         reach = choices[len(taken)]

@@ -86,7 +86,7 @@ class LiquidCycles:
 
 
 class RollingLiquid:
-    """A liquid schedule of everything known is computed anew in every slot; only its fullest frames are sent, and topped up.
+    """A liquid schedule of everything known is computed again in every slot; only its fullest frames are sent, and topped up.
 
     No burst waits for the end of a schedule that was made before it came. Topping up: of the bursts in later frames, those that
     still fit go too, oldest first. ``cycles``: rounds of each schedule.
@@ -169,12 +169,12 @@ def _known(waiting: deque[Burst], before: int) -> list[Burst]:
     return known
 
 
-def _take_oldest(bursts: list[Burst], wanted: Counter[int]) -> list[Burst]:
+def _take_oldest(bursts: list[Burst], required: Counter[int]) -> list[Burst]:
     """Take so many bursts of each pair out of the list, those that came first."""
     taken, left = [], []
     for burst in bursts:
-        if wanted[burst[0]] > 0:
-            wanted[burst[0]] -= 1
+        if required[burst[0]] > 0:
+            required[burst[0]] -= 1
             taken.append(burst)
         else:
             left.append(burst)

@@ -20,7 +20,7 @@ from topologies.network import Network
 
 Strategy = Literal["liquid", "liquid-rolling", "greedy-defer", "greedy-drop"]
 STRATEGIES: tuple[Strategy, ...] = ("liquid", "liquid-rolling", "greedy-defer", "greedy-drop")
-"""Liquid schedules, each carried out to its end or begun anew in every slot; each burst by itself, first fit: to the earliest
+"""Liquid schedules, each carried out to its end or begun again in every slot; each burst by itself, first fit: to the earliest
 slot with a free wavelength, or to the next slot or lost."""
 
 
@@ -112,7 +112,7 @@ def simulate_bursts(cloud: BurstCloud, traffic: BurstTraffic, strategy: Strategy
 
 
 def dispatcher_of(cloud: BurstCloud, traffic: BurstTraffic, strategy: Strategy) -> Dispatcher:
-    """The strategy as a dispatcher, which is handed arrivals and asked for departures."""
+    """The strategy as a dispatcher, which is handed arrivals and requested departures."""
     converting, known_after = cloud.switching == "wixc", traffic.signalling_slots
     if strategy in ("liquid", "liquid-rolling"):
         kind = LiquidCycles if strategy == "liquid" else RollingLiquid
@@ -126,7 +126,7 @@ class _Simulation:
 
     def __init__(self, cloud: BurstCloud, traffic: BurstTraffic, dispatcher: Dispatcher) -> None:
         self._cloud, self._traffic, self._dispatcher = cloud, traffic, dispatcher
-        self._held = [0] * (1 + max(cloud.sources))
+        self._in_use = [0] * (1 + max(cloud.sources))
         self._used = np.zeros(1 + max(link for path in cloud.paths for link in path), dtype=np.int64)
         self._counts = Counter[str]()
         self._delays: list[float] = []
@@ -140,13 +140,13 @@ class _Simulation:
             for pair in pairs:
                 self._take(pair, slot, counted)
             if counted:
-                self._waiting += sum(self._held)
-                self._fullest = max(self._fullest, *self._held)
+                self._waiting += sum(self._in_use)
+                self._fullest = max(self._fullest, *self._in_use)
         return self._result()
 
     def _send(self, slot: int, counted: bool) -> None:
         for pair, arrived in self._dispatcher.leaving(slot):
-            self._held[self._cloud.sources[pair]] -= 1
+            self._in_use[self._cloud.sources[pair]] -= 1
             if counted:
                 self._counts["carried"] += 1
                 self._delays.append(slot + 1 - (arrived + 0.5))  # arrivals are spread evenly over their slot
@@ -155,10 +155,10 @@ class _Simulation:
     def _take(self, pair: int, slot: int, counted: bool) -> None:
         source = self._cloud.sources[pair]
         self._counts["offered"] += counted
-        if self._held[source] >= self._traffic.buffer_bursts:
+        if self._in_use[source] >= self._traffic.buffer_bursts:
             self._counts["overflowed"] += counted
         elif self._dispatcher.arrive(pair, slot):
-            self._held[source] += 1
+            self._in_use[source] += 1
         else:
             self._counts["blocked"] += counted
 
@@ -171,7 +171,7 @@ class _Simulation:
             carried=self._counts["carried"],
             blocked=self._counts["blocked"],
             overflowed=self._counts["overflowed"],
-            backlog=sum(self._held),
+            backlog=sum(self._in_use),
             throughput=self._counts["carried"] / offered if offered else 0.0,
             loss=lost / offered if offered else 0.0,
             mean_delay_slots=float(np.mean(self._delays)) if self._delays else None,

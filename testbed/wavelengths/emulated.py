@@ -177,21 +177,21 @@ class Clients:
             if turn < probe.packets
         ]
         arrivals: list[Arrival] = []
-        wanted = missed = 0
+        required = missed = 0
         for k in range(0, len(queue), _BURST):
             for sender, frame, arrives in queue[k : k + _BURST]:
                 sender.send(frame)
-                wanted += arrives
+                required += arrives
             arrivals += self._collect(number, _PAUSE_S)
-            self._await(number, wanted - missed, _LAG_S, arrivals)
-            missed = max(missed, wanted - len(arrivals))  # lost ones are waited for once
-        self._await(number, wanted, _ARRIVE_S if missed else 0.0, arrivals)
+            self._await(number, required - missed, _LAG_S, arrivals)
+            missed = max(missed, required - len(arrivals))  # lost ones are waited for once
+        self._await(number, required, _ARRIVE_S if missed else 0.0, arrivals)
         return arrivals
 
-    def _await(self, number: int, wanted: int, limit_s: float, arrivals: list[Arrival]) -> None:
+    def _await(self, number: int, required: int, limit_s: float, arrivals: list[Arrival]) -> None:
         """Collect until so many have arrived, for ``limit_s`` at most."""
         limit = time.monotonic() + limit_s
-        while len(arrivals) < wanted and time.monotonic() < limit:
+        while len(arrivals) < required and time.monotonic() < limit:
             arrivals += self._collect(number, _PAUSE_S)
 
     def late(self, number: int) -> list[Arrival]:
@@ -234,7 +234,7 @@ class Clients:
 
 
 def _waiting(sock: socket.socket, node: str, number: int) -> list[Arrival]:
-    """Packets of this round that lie in the socket; the kernel hands the VLAN tag over beside the packet."""
+    """Packets of this round that lie in the socket; the kernel hands the VLAN tag over next to the packet."""
     arrivals: list[Arrival] = []
     while True:
         try:

@@ -11,8 +11,8 @@ from itertools import pairwise
 from typing import Literal
 
 from testbed.errors import InputError
-from topologies.json_types import JsonObject
 from topologies.network import LinkId, Network, label_of
+from topologies.text.json_types import JsonObject
 
 Switching = Literal["wsxc", "wixc"]
 """Wavelength-selective cross-connects keep a lightpath's wavelength; wavelength-interchanging ones may change it at every switch."""

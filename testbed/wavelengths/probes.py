@@ -55,7 +55,7 @@ def round_probes(plan: WavelengthPlan, number: int, *, packets: int, wrong: int,
     """The packets of one round: ``packets`` over every lit path, and ``wrong`` times two that must not get through.
 
     Of these two one comes from the path's source, its laser mistuned to a wavelength that is dark on the first fibre, and one
-    on a dark wavelength straight onto a fibre of the path drawn by the seed. Where all are lit, on the first that lies outside
+    on a dark wavelength straight onto a fibre of the path drawn by the seed. Where all are lit, on the first that is outside
     the band. Fibres into hosts are left out: no switch looks at what comes from them.
     """
     chance, lit_on = random.Random(seed * 1_000_003 + number), plan.lit_wavelengths(number)
@@ -99,11 +99,11 @@ def round_result(
     setup_s: float = 0.0,
 ) -> RoundMeasurements:
     """What the arrivals and the switches' drop counters (node -> packets) say of the round."""
-    came, strays = Counter[int](), 0
+    arrived, strays = Counter[int](), 0
     for arrival in arrivals:
         probe = probes[arrival.probe] if 0 <= arrival.probe < len(probes) else None
         if probe is not None and (arrival.node, arrival.wavelength) == (probe.host, probe.arrives_on):
-            came[arrival.probe] += 1
+            arrived[arrival.probe] += 1
         else:
             strays += 1
     right = {i: probe for i, probe in enumerate(probes) if probe.host is not None}
@@ -111,11 +111,11 @@ def round_result(
     for probe in probes:
         if probe.dropped_at is not None:
             injected[probe.dropped_at] += probe.packets
-    wanting = [plan.lightpaths[p.lightpath].label for i, p in right.items() if came[i] != p.packets]
+    wanting = [plan.lightpaths[p.lightpath].label for i, p in right.items() if arrived[i] != p.packets]
     return RoundMeasurements(
         lightpaths=len(right),
         sent=sum(p.packets for p in right.values()),
-        delivered=sum(came.values()),
+        delivered=sum(arrived.values()),
         strays=strays,
         injected=dict(sorted(injected.items())),
         dropped={node: count for node, count in sorted(dropped.items()) if count},

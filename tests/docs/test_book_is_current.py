@@ -10,19 +10,19 @@ import pytest
 from testbed.commands.studies.book import book_chapters, tables_of_pages
 from testbed.commands.studies.experiment import find_experiments
 from testbed.report.book import Entry
-from testbed.results.replication import KEPT, stored_runs
+from testbed.results.replication import STORED, stored_runs
 from tests.helpers.paths import ROOT
 
 PAGES = ROOT / "docs" / "replication"
-CHAPTERS = book_chapters(ROOT / KEPT, PAGES)
+CHAPTERS = book_chapters(ROOT / STORED, PAGES)
 ENTRIES = [entry for chapter in CHAPTERS for entry in chapter.entries]
 
 
 def test_of_each_study_and_size_the_newest_run_is_kept_packed() -> None:
     """A run more is an archive more: what it supersedes goes with it."""
-    kept = Counter((run.name, run.size) for run in stored_runs(ROOT / KEPT))
+    kept = Counter((run.name, run.size) for run in stored_runs(ROOT / STORED))
     assert [key for key, runs in kept.items() if runs > 1] == []
-    assert len([path for path in (ROOT / KEPT).rglob("*") if path.is_file() and "book" not in path.parts]) <= 250
+    assert len([path for path in (ROOT / STORED).rglob("*") if path.is_file() and "book" not in path.parts]) <= 250
 
 
 def test_the_tables_are_those_of_the_stored_runs() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fec.compile import own_cache
+from fec.jit import own_cache
 
 
 @pytest.fixture

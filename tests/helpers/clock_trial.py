@@ -25,7 +25,7 @@ from testbed.emulation.machine.time_namespaces import time_namespace, time_names
 from testbed.errors import CapabilityError
 from testbed.machines.clocks.adapters.datagram_clock import ClockAnswers, ClockQuestions
 from testbed.machines.clocks.exchange import ANSWER_BYTES, KEY_BYTES
-from testbed.machines.clocks.foreign_clock import ForeignClock
+from testbed.machines.clocks.remote_clock import RemoteClock
 from testbed.machines.clocks.report import ClockReport, clock_report
 
 _START_S = 10.0
@@ -83,11 +83,11 @@ def run_trial(conditions: TrialConditions, *, duration_s: float, seed: int = 1) 
             time.sleep(duration_s)
         finally:
             questions.close()
-        clock = ForeignClock(machine="other", exchanges=questions.exchanges)
-        return _judged(conditions, clock, questions.asked, their_start_ns)
+        clock = RemoteClock(machine="other", exchanges=questions.exchanges)
+        return _judged(conditions, clock, questions.requested, their_start_ns)
 
 
-def _judged(conditions: TrialConditions, clock: ForeignClock, asked: int, their_start_ns: int) -> TrialResult:
+def _judged(conditions: TrialConditions, clock: RemoteClock, asked: int, their_start_ns: int) -> TrialResult:
     first, last = clock.exchanges[0].received_ns, clock.exchanges[-1].answered_ns
     stamps_ns = np.linspace(first, last, _STAMPS).astype(np.int64)
     # Whole nanoseconds first: what the namespace added is exact, and what the trial's drift added is counted from its start.
@@ -97,7 +97,7 @@ def _judged(conditions: TrialConditions, clock: ForeignClock, asked: int, their_
     outside = (truth_s < found.earliest_s) | (truth_s > found.latest_s)
     return TrialResult(
         conditions=conditions,
-        report=clock_report(clock, asked=asked, from_s=first / 1e9, to_s=last / 1e9),
+        report=clock_report(clock, requested=asked, from_s=first / 1e9, to_s=last / 1e9),
         worst_error_s=float(np.abs(found.middle_s - truth_s).max()),
         median_claimed_s=float(np.median(found.uncertainty_s)),
         worst_claimed_s=float(found.uncertainty_s.max()),

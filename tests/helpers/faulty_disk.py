@@ -13,8 +13,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from sfio_emu.adapters.listener_disk import RootedSubfiles, RootedSync
-from sfio_emu.bodies import OpenFlag
 from sfio_emu.listener.ports import CallFailed
+from sfio_emu.message_bodies import OpenFlag
 from sfio_emu.settings import ALL_CALLS
 
 SECTOR_BYTES = 512

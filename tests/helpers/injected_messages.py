@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from testbed.interconnect.injection import Injections
+from testbed.interconnect.traffic.injection import Injections
 
 
 def messages(*rows: tuple[float, int, int]) -> Injections:

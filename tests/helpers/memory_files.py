@@ -5,8 +5,8 @@ from __future__ import annotations
 import errno
 from collections.abc import Sequence
 
-from sfio_emu.bodies import NO_LAYOUT, Entry, OpenFlag, Stat, StoredLayout
 from sfio_emu.listener.ports import CallFailed
+from sfio_emu.message_bodies import NO_LAYOUT, Entry, OpenFlag, Stat, StoredLayout
 from sfio_emu.settings import ALL_CALLS
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from pathlib import Path
 
-from sfio_emu import bodies, wire
+from sfio_emu import message_bodies, wire
 from sfio_emu.adapters.listener_disk import RootedSubfiles
 from sfio_emu.listener.connection import ServerConnection
 from sfio_emu.wire import Kind
@@ -66,25 +66,27 @@ def small_body(draw: random.Random, kind: Kind, handle: int, path: bytes) -> byt
     """The body of a message that is neither WRITE nor READ."""
     numbers = [draw.choice((0, 1, 10, 2**31, 2**32 - 1)) for _ in range(2)]
     if kind == Kind.OPEN:
-        return bodies.OPEN.pack(draw.randrange(9), draw.choice((0, 75, 2**63)), *numbers) + path
+        return message_bodies.OPEN.pack(draw.randrange(9), draw.choice((0, 75, 2**63)), *numbers) + path
     if kind in (Kind.UNLINK, Kind.STAT):
         return path
     if kind == Kind.CREATE:
-        return bodies.CREATE.pack(draw.randrange(2**64)) + path
+        return message_bodies.CREATE.pack(draw.randrange(2**64)) + path
     if kind == Kind.LIST:
-        return bodies.encode_pair(b"", draw.choice(("", "a", "z" * 300)), draw.choice(("", ".", "b", "../outside")))
+        return message_bodies.encode_pair(
+            b"", draw.choice(("", "a", "z" * 300)), draw.choice(("", ".", "b", "../outside"))
+        )
     if kind == Kind.RENAME:
         names = [draw.choice(("a", "b/c", "d/e/f", "../outside", "link", "x" * 300)) for _ in range(2)]
-        return bodies.encode_pair(bytes([draw.randrange(3)]), *names)
+        return message_bodies.encode_pair(bytes([draw.randrange(3)]), *names)
     if kind == Kind.SYNC:
-        return bodies.encode_handles([draw.choice((1, 2, handle)) for _ in range(draw.randrange(3))])
+        return message_bodies.encode_handles([draw.choice((1, 2, handle)) for _ in range(draw.randrange(3))])
     if kind == Kind.LAYOUT:
-        return bodies.LAYOUT.pack(handle, draw.choice((0, 75, 2**64 - 1)), *numbers)
+        return message_bodies.LAYOUT.pack(handle, draw.choice((0, 75, 2**64 - 1)), *numbers)
     if kind == Kind.RESIZE:
-        return bodies.RESIZE.pack(handle, draw.choice((0, 10, 2**63, 2**40)), draw.randrange(2**64))
+        return message_bodies.RESIZE.pack(handle, draw.choice((0, 10, 2**63, 2**40)), draw.randrange(2**64))
     if kind in (Kind.HELLO, Kind.KEY):
         return draw.randbytes(draw.choice((0, 16, 32)))
-    return bodies.HANDLE.pack(handle)
+    return message_bodies.HANDLE.pack(handle)
 
 
 def with_checksums(data: bytes, offset: int | None) -> bytes:

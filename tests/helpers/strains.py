@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from testbed.model.machine.strain import Strain
+from testbed.model.machine.load import MachineLoad
 
-CALM = Strain(
+CALM = MachineLoad(
     cpu_fraction=0.5,
     stolen_fraction=0.0,
-    stalled_fraction=0.05,
+    pressure_fraction=0.05,
     busiest_task="ovs-vswitchd",
     busiest_task_fraction=0.3,
     mean_lateness_s=0.0003,

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from testbed.model.stored_runs import StoredRun, spokesman
+from testbed.model.stored_runs import StoredRun, representative_run
 from testbed.model.verdict import Verdict
-from testbed.results.replication import KEPT, stored_runs
+from testbed.results.replication import STORED, stored_runs
 from testbed.results.study_store import load_study
 from tests.helpers.paths import ROOT
 
@@ -20,12 +20,12 @@ def published(name: str) -> Rows:
     """The points of the committed run that speaks for a study: of its full size where there is one."""
     run = published_run(name)
     assert run is not None, name
-    return load_study(Path(run.place))[2]
+    return load_study(Path(run.directory))[2]
 
 
 def published_run(name: str) -> StoredRun | None:
     """The committed run that speaks for a study; None where there is none."""
-    return spokesman(stored_runs(ROOT / KEPT, name))
+    return representative_run(stored_runs(ROOT / STORED, name))
 
 
 def failed(verdict: Verdict) -> str:

@@ -12,7 +12,7 @@ from functools import cache
 import numpy as np
 import numpy.typing as npt
 
-from testbed.compile import compiled_entry
+from testbed.jit import compiled_entry
 from testbed.scheduling.fast.class_steps import SwitchPairs, search_classes
 from testbed.scheduling.fast.steps import Ints, LinkSets
 

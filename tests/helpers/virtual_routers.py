@@ -43,7 +43,7 @@ class VirtualRouters:
             router = self.routers[number]
             before = router.counters.moves, router.counters.delivered
             if isinstance(what, DataPacket):
-                router.offer(what)
+                router.inject(what)
             elif what is not None:
                 router.receive(port, what, now_s)
             else:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 INTERCONNECT = Path(__file__).parent / "interconnect"
-JUDGED = ("testbed.interconnect.compiled", "testbed.interconnect.ft_drb", "testbed.interconnect.exhaustive")
+JUDGED = ("testbed.interconnect.compiled", "testbed.interconnect.ft_drb", "testbed.interconnect.model_checking")
 PARTS = sorted(path for path in INTERCONNECT.glob("*.py") if path.name != "__init__.py")
 
 

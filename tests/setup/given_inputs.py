@@ -113,7 +113,7 @@ BY_TESTS = {
     "sender_restart.py": "tests/fec/protocol/test_forged_packets.py::test_a_sender_started_again_loses_two_blocks_at_most",
     "spoof_report.py": "tests/fec/protocol/test_forged_packets.py::test_a_report_number_from_the_future_locks_nobody_out",
     "spoof_stream.py": "tests/fec/protocol/test_forged_packets.py::test_a_burst_from_ahead_or_behind_loses_nothing",
-    "squat_door.py": "tests/testbed/emulation/sandbox/test_door.py::test_another_user_can_keep_no_name",
+    "squat_door.py": "tests/testbed/emulation/sandbox/test_control_socket.py::test_another_user_can_keep_no_name",
 }
 README = "README.md"
 """Its rows are commands that need no file."""

@@ -14,7 +14,7 @@ LONGER = {
     "sfio_emu/adapters/listener_disk.py": "the calls of a disk, each with what may fail in it",
     "sfio_emu/striped_file.py": "the interface of a striped file: a method a call",
     "sfio_emu/views/mpi_file.py": "the interface of MPI-IO: a method a call",
-    "testbed/interconnect/exhaustive/nac_steps.py": "the steps of one automaton",
+    "testbed/interconnect/model_checking/transition_system.py": "the steps of one automaton",
 }
 """Modules that are longer, each with its reason."""
 

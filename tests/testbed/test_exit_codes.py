@@ -10,7 +10,7 @@ import pytest
 
 import testbed.errors
 from testbed.bulk.messages import MessageError
-from testbed.striping.emulated.collective_run import CollectiveAccess, _told
+from testbed.striping.emulated.collective_run import CollectiveAccess, _format
 from testbed.striping.emulated.program_run import ProgramEnd
 
 
@@ -31,4 +31,4 @@ def test_a_rank_that_dies_makes_a_run_invalid() -> None:
     )
     access = CollectiveAccess(side=8, stripe_unit=64, operation="write", hints={}, repeat=1, seed=1)
     with pytest.raises(testbed.errors.InvalidRunError, match=r"rank 1 .* exit code 137"):
-        _told(network, access)
+        _format(network, access)

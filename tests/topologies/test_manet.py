@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from topologies import load_network
-from topologies.manet import DENSE_NODES, Walk, manet, manet_frames, pairs_in_range, range_for_degree, share_in_range
+from topologies.manet import DENSE_NODES, Walk, fraction_in_range, manet, manet_frames, pairs_in_range, range_for_degree
 
 
 def test_a_frame_is_the_same_alone_and_in_sequence() -> None:
@@ -54,7 +54,7 @@ def test_the_range_gives_the_asked_degree_on_average() -> None:
 
 
 def test_the_range_inverts_the_share_of_pairs_in_range() -> None:
-    assert share_in_range(range_for_degree(200, 8.0)) * 199 == pytest.approx(8.0, rel=1e-12)
+    assert fraction_in_range(range_for_degree(200, 8.0)) * 199 == pytest.approx(8.0, rel=1e-12)
 
 
 def test_too_few_nodes_for_the_default_degree_all_hear_each_other() -> None:

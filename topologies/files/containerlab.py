@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from topologies.errors import TopologyError
 from topologies.files.foreign import some
 from topologies.files.yaml_text import parse_yaml
-from topologies.json_types import Json, JsonObject
+from topologies.text.json_types import Json, JsonObject
 
 HOST_KIND = "linux"
 OUTSIDE = ("host", "mgmt-net", "macvlan", "vxlan", "vxlan-stitch", "dummy")

@@ -16,7 +16,7 @@ from typing import NoReturn
 
 from topologies.errors import TopologyError
 from topologies.files.gml import MAX_WORDS
-from topologies.json_types import JsonObject
+from topologies.text.json_types import JsonObject
 
 _SKIPPED = r"/\*.*?\*/|//[^\n]*|#[^\n]*|\s+"
 _TOKEN = re.compile(

@@ -38,7 +38,7 @@ _SHOWN = 60
 
 _GONE = "gone"
 Fields = dict[str, Any]
-Kept = dict[str, dict[str, None]]
+Retained = dict[str, dict[str, None]]
 """Names of attributes by where they stand: graph, nodes, links; and those that were left out."""
 
 
@@ -46,7 +46,7 @@ def adapted(document: object, notes: list[str]) -> Any:
     """The document as ``parse_document`` takes it; what was done to it is added to ``notes``.
 
     Done: capacities and delays with units, ``LinkSpeedRaw``; ids that are lists or floats; nodes named by ``name``
-    alone; links by position (networkx 1, D3). Raises TopologyError, naming place, key and mend, for a key that is
+    alone; links by position (networkx 1, D3). Raises TopologyError, naming place, key and repair, for a key that is
     refused.
 
     >>> notes = []
@@ -62,23 +62,23 @@ def adapted(document: object, notes: list[str]) -> Any:
         for key, files in _PROGRAMS.items():
             if key in document:
                 raise TopologyError(f"{files} are not read; write the network as JSON node-link or GraphML")
-    kept: Kept = {"graph": {}, "nodes": {}, "links": {}, _GONE: {}}
+    retained: Retained = {"graph": {}, "nodes": {}, "links": {}, _GONE: {}}
     known = network_schema()["properties"]
     found = {key: value for key, value in document.items() if key in known}
     others = {key: value for key, value in document.items() if key not in known}
     _refuse_misspelt(others, "", "")
-    found["graph"] = _attributes({**others, **graph_attributes(document)}, "graph", "graph", kept)
+    found["graph"] = _attributes({**others, **graph_attributes(document)}, "graph", "graph", retained)
     for name, scope in (("nodes", "node"), ("links", "link"), ("edges", "link")):
         if isinstance(found.get(name), list):
             found[name] = [
-                _attributes(entry, scope, f"{name}[{i}]", kept) if isinstance(entry, dict) else entry
+                _attributes(entry, scope, f"{name}[{i}]", retained) if isinstance(entry, dict) else entry
                 for i, entry in enumerate(found[name])
             ]
     if isinstance(found.get("nodes"), list):
         links: list[Any] = next((found[name] for name in ("links", "edges") if isinstance(found.get(name), list)), [])
         _name_nodes(found["nodes"], links, notes)
-    gone = kept.pop(_GONE)
-    lists = [f"{', '.join(map(_shown, names))} ({where})" for where, names in kept.items() if names]
+    gone = retained.pop(_GONE)
+    lists = [f"{', '.join(map(_shown, names))} ({where})" for where, names in retained.items() if names]
     if lists:
         notes.append(f"kept, but not read: {'; '.join(lists)}")
     if gone:
@@ -119,7 +119,7 @@ def _refuse_misspelt(names: Iterable[str], scope: str, place: str) -> None:
             raise TopologyError(f"{start}unknown key {name[:_SHOWN]!r}; did you mean {near!r}?{unit}")
 
 
-def _attributes(entry: Fields, scope: str, place: str, kept: Kept) -> Fields:
+def _attributes(entry: Fields, scope: str, place: str, retained: Retained) -> Fields:
     """The entry with its quantities as numbers, without values that no file can hold; what is not read is noted in
     ``kept``."""
     fields = dict(entry)
@@ -128,11 +128,11 @@ def _attributes(entry: Fields, scope: str, place: str, kept: Kept) -> Fields:
     used = {_RAW} if scope == "link" and _raw_capacity(fields) else set()
     for key in [k for k, v in fields.items() if k not in (*_UNITS, "position") and not _is_finite(v)]:
         del fields[key]
-        kept[_GONE][key] = None
+        retained[_GONE][key] = None
     schema = network_schema()["$defs"][scope]["properties"]
     others = [key for key in fields if key not in schema and key not in used]
     _refuse_misspelt(others, scope, place)
-    kept["graph" if scope == "graph" else f"{scope}s"] |= dict.fromkeys(others)
+    retained["graph" if scope == "graph" else f"{scope}s"] |= dict.fromkeys(others)
     return fields
 
 

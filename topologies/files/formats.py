@@ -11,8 +11,8 @@ from typing import BinaryIO
 
 from topologies.errors import TopologyError
 from topologies.files.node_link import parse_document, parse_json, write_document
-from topologies.json_types import JsonObject
 from topologies.network import Network
+from topologies.text.json_types import JsonObject
 from topologies.text.text_file import read_text, reason, replace_file
 
 FORMATS = (".json", ".graphml")
@@ -41,10 +41,10 @@ def write_network_file(network: Network, path: str | Path) -> None:
         ) from error
     except TopologyError as error:
         raise TopologyError(f"{path}: {error}") from error
-    write_whole(path, content)
+    write_atomically(path, content)
 
 
-def write_whole(path: str | Path, content: bytes) -> None:
+def write_atomically(path: str | Path, content: bytes) -> None:
     """Write a file so that its name shows either the old content or all of the new; TopologyError where it cannot be.
 
     A symbolic link is followed; a place that is no ordinary file (a pipe, /dev/stdout) is written as it is.
@@ -131,8 +131,8 @@ def _topohub_document(key: str) -> JsonObject:
     if not plain or not is_there(str(path)) or not path.is_file():
         near = " or ".join(near_topohub_keys(key))
         known = "its keys look like topozoo/Abilene, sndlib/polska, backbone/africa, gabriel/25/0"
-        mend = f"did you mean {near}?" if near else known
-        raise TopologyError(f"topohub:{shortened(key)}: topohub has no such network; {mend}")
+        hint = f"did you mean {near}?" if near else known
+        raise TopologyError(f"topohub:{shortened(key)}: topohub has no such network; {hint}")
     document: JsonObject = parse_json(read_text(path))
     return document
 

@@ -38,7 +38,7 @@ def gml_document(text: str, notes: list[str]) -> dict[str, Any]:
     if all(isinstance(label, str) and label for label in labels) and len(set(labels)) == len(labels):
         names = {node.get("id"): node["label"] for node in nodes}
         if len(names) < len(nodes):
-            raise TopologyError("two nodes have the same id; number them anew")
+            raise TopologyError("two nodes have the same id; renumber them")
         for node in nodes:
             node["id"] = node["label"]
         for link in links:

@@ -17,8 +17,8 @@ from topologies.errors import TopologyError
 from topologies.files.foreign import adapted, rename_kinds, some, without_loops
 from topologies.files.node_link import POSITION_LIKE, network_document, parse_document, parse_json
 from topologies.files.xml_tree import local
-from topologies.json_types import Json, JsonObject
 from topologies.network import Network
+from topologies.text.json_types import Json, JsonObject
 
 NAMESPACE = "http://graphml.graphdrawing.org/xmlns"
 _JSON_KEY = "json_attributes"

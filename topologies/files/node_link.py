@@ -15,8 +15,8 @@ from typing import Any, NoReturn
 from topologies.errors import TopologyError
 from topologies.files.schemas import network_schema
 from topologies.impairments import impairment_text, parse_impairments
-from topologies.json_types import Json, JsonObject
 from topologies.network import DEFAULT_CAPACITY_BPS, Link, Network, Node
+from topologies.text.json_types import Json, JsonObject
 
 _POSITION_KEYS = (("position",), ("pos",), ("x", "y"), ("Longitude", "Latitude"))
 POSITION_LIKE = frozenset({"pos", "x", "y", "Longitude", "Latitude"})
@@ -176,7 +176,7 @@ def _parse_links(
             if end not in known:
                 _wrong(
                     place,
-                    f"link {ends[0]!r} -> {ends[1]!r} names the unknown node {end!r}; add the node or mend the link",
+                    f"link {ends[0]!r} -> {ends[1]!r} names the unknown node {end!r}; add the node or correct the link",
                 )
         if one_way[i] is None:
             continue

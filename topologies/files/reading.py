@@ -1,4 +1,4 @@
-"""Networks from files of many formats, told apart by what is in them and, where that does not say, by how they end."""
+"""Networks from files of many formats, distinguished by what is in them and, where that does not say, by how they end."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def read_network_file(path: str | Path) -> Network:
     """The network of a file in one of the formats READ, packed by gzip or not.
 
     Warns once, with a NetworkNote, of what other programs' files hold that is not read. Raises TopologyError naming
-    file, entry and mend.
+    file, entry and repair.
     """
     path = Path(path)
     notes: list[str] = []

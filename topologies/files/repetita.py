@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 
 from topologies.errors import TopologyError
-from topologies.json_types import JsonObject
+from topologies.text.json_types import JsonObject
 
 _NODE_HEAD, _LINK_HEAD = "label x y", "label src dest weight bw delay"
 
@@ -46,13 +46,13 @@ Lines = list[tuple[int, list[str]]]
 
 def _section(lines: Lines, title: str, head: str) -> tuple[int, Lines]:
     """How many entries are announced, and the lines after the section's head."""
-    wanted = f"'{title} NUMBER' and '{head}'"
+    required = f"'{title} NUMBER' and '{head}'"
     if len(lines) < 2 or lines[0][1][0] != title or " ".join(lines[1][1]) != head:
         where = f"line {lines[0][0]}" if lines else "the end of the file"
-        raise TopologyError(f"{where}: give {wanted}")
+        raise TopologyError(f"{where}: give {required}")
     number, words = lines[0]
     if len(words) != 2 or not words[1].isascii() or not words[1].isdigit():
-        raise TopologyError(f"line {number}: give {wanted}")
+        raise TopologyError(f"line {number}: give {required}")
     return int(words[1]), lines[2:]
 
 

@@ -13,14 +13,14 @@ from functools import cache
 from importlib.resources import files
 
 from topologies.errors import TopologyError
-from topologies.json_types import Json, JsonObject
+from topologies.text.json_types import Json, JsonObject
 
 SUFFIX = ".schema.json"
 
 
 @cache
 def read_schema(package: str, name: str) -> JsonObject:
-    """The schema ``NAME.schema.json`` that lies in a package."""
+    """The schema ``NAME.schema.json`` that is in a package."""
     schema: JsonObject = json.loads(files(package).joinpath(name + SUFFIX).read_text(encoding="utf-8"))
     return schema
 

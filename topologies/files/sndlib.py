@@ -14,7 +14,7 @@ from typing import Any
 
 from topologies.errors import TopologyError
 from topologies.files.xml_tree import local
-from topologies.json_types import JsonObject
+from topologies.text.json_types import JsonObject
 
 CAPACITY = "preinstalled_capacity"
 _WORD = re.compile(r"[()]|[^\s()]+")
@@ -64,7 +64,7 @@ def _sections(text: str) -> dict[str, list[Item]]:
             elif word == ")" and len(inside) > 1:
                 inside.pop()
             elif word in "()":
-                raise TopologyError(f"line {number}: {word!r} has no other half; mend the parentheses")
+                raise TopologyError(f"line {number}: {word!r} has no other half; correct the parentheses")
             else:
                 inside[-1].append(word)
     if len(inside) > 1:

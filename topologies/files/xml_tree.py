@@ -17,7 +17,7 @@ def parse_xml(content: bytes, text: str | None) -> ElementTree.Element:
     """The root element. ``text``: the content where it is known to be UTF-8, UTF-16 or UTF-32, whose declaration is then
     not heeded.
 
-    A file that was saved anew as UTF-8 often keeps its old declaration. Entities that grow without bound and entities
+    A file that was saved again as UTF-8 often keeps its old declaration. Entities that grow without bound and entities
     of other files are refused (expat's limits). Raises TopologyError with line and column.
     """
     parser = ElementTree.XMLParser(encoding="utf-8")
@@ -28,8 +28,8 @@ def parse_xml(content: bytes, text: str | None) -> ElementTree.Element:
         parser.feed(content.strip() if text is None else text.strip().encode("utf-8", "surrogatepass"))
         root: ElementTree.Element = parser.close()
     except (ElementTree.ParseError, ValueError) as error:  # ValueError: of the encoding
-        mend = "; save it as UTF-8" if text is None else ""
-        raise TopologyError(f"not XML: {error}{mend}") from error
+        hint = "; save it as UTF-8" if text is None else ""
+        raise TopologyError(f"not XML: {error}{hint}") from error
     return root
 
 

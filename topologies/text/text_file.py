@@ -26,12 +26,12 @@ WRITER_MS = 5000
 _CHECK = "check the name and its permissions"
 
 
-def read_text(path: Path, mend: str = _CHECK) -> str:
+def read_text(path: Path, hint: str = _CHECK) -> str:
     """The text of a file in UTF-8; TopologyError says why there is none, and ``mend`` what to do about a file that is not there."""
-    return utf8(read_bytes(path, mend, most=MAX_TEXT_BYTES))
+    return utf8(read_bytes(path, hint, most=MAX_TEXT_BYTES))
 
 
-def read_bytes(path: Path, mend: str = _CHECK, *, most: int, below: Path | None = None, plain: bool = False) -> bytes:
+def read_bytes(path: Path, hint: str = _CHECK, *, most: int, below: Path | None = None, plain: bool = False) -> bytes:
     """The content of a regular file or (not ``plain``) of a pipe, at most ``most`` bytes.
 
     ``below``: the file must lie in that folder or deeper, no symbolic link may lead out of it, and the file may be
@@ -39,7 +39,7 @@ def read_bytes(path: Path, mend: str = _CHECK, *, most: int, below: Path | None 
     """
     try:
         if below is not None and not path.resolve().is_relative_to(below.resolve()):
-            raise TopologyError("it lies outside the folder of the file that names it; copy it there")
+            raise TopologyError("it is outside the folder of the file that names it; copy it there")
         if below is not None and path.is_symlink():
             raise TopologyError("it is a symbolic link; copy the file itself there")
         guard = os.O_NONBLOCK | (0 if below is None else os.O_NOFOLLOW)
@@ -52,7 +52,7 @@ def read_bytes(path: Path, mend: str = _CHECK, *, most: int, below: Path | None 
     except (OSError, ValueError) as error:  # ValueError: a name with a zero byte
         if isinstance(error, TopologyError):
             raise
-        raise TopologyError(f"cannot be read ({reason(error)}); {mend}") from error
+        raise TopologyError(f"cannot be read ({reason(error)}); {hint}") from error
     if rest is None:
         raise TopologyError(f"it is longer than {most} bytes; make it smaller")
     return first + rest

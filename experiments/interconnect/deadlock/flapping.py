@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 
 from testbed.faults.cable_faults import Cable, cable_fault, switch_cables
 from testbed.faults.fault import Fault
-from testbed.interconnect.injection import Injections
 from testbed.interconnect.network_model import NetworkModel, build_model
 from testbed.interconnect.options import FtDrbOptions, NacOptions
 from testbed.interconnect.parameters import SimulationParameters
 from testbed.interconnect.simulation import simulate
+from testbed.interconnect.traffic.injection import Injections
 from topologies import load_network
 
 EXPLORED: dict[str, tuple[tuple[tuple[int, int], ...], tuple[Cable, ...]]] = {
@@ -36,7 +36,7 @@ def measure_batch(network: str, seed: int, runs: int, *, ask_anew: bool) -> dict
     """So many runs; each draws its packets, buffers, hop, load, flows and how fast its cables fail and work again.
 
     Counted are runs, messages, failures, packets that NAC put aside, runs in which it did, those in which messages stayed under way
-    for ever (``stuck``), and the same of runs without NAC (``bare``, ``bare_stuck``; not with ``ask_anew``, ``NacOptions.ask_anew``).
+    permanently (``stuck``), and the same of runs without NAC (``bare``, ``bare_stuck``; not with ``ask_anew``, ``NacOptions.ask_anew``).
     """
     counted = Counter(dict.fromkeys(("messages", "failures", "moved", "moving", "stuck", "bare", "bare_stuck"), 0))
     for number in range(runs):

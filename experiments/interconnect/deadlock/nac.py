@@ -12,11 +12,18 @@ from typing import Any, Unpack
 from experiments.interconnect.figures import LATENCY, draw_surfaces, draw_time_series, maps_around_burst
 from experiments.interconnect.runs import measure_ring
 from experiments.interconnect.samples import COUNTED, equal
-from experiments.interconnect.traffic import BURST_AT_S, BURST_MESSAGES, FIRST_SHOWN_SLOT, SLOT_S, ring_point, seeds_of
-from testbed.model.samples import grouped, mean_of, spread
+from experiments.interconnect.study_points import (
+    BURST_AT_S,
+    BURST_MESSAGES,
+    FIRST_SHOWN_SLOT,
+    SLOT_S,
+    ring_point,
+    seeds_of,
+)
+from testbed.model.studies.samples import grouped, mean_of, spread
 from testbed.model.studies.study import Figures, Points, Row, Rows, Study, where
 from testbed.model.verdict import Check, Claim, Evidence, Verdict
-from testbed.report.drawing.charts import BESIDE, GREEN, GREY, INK, ORANGE, PURPLE, chart
+from testbed.report.drawing.charts import COMPARED, GREEN, GREY, INK, ORANGE, PURPLE, chart
 
 STATED = (400.0, 500.0, 600.0)
 SWEEP = (10_000.0, 20_000.0, 24_000.0, 26_000.0, 28_000.0, 30_000.0, 34_000.0, 37_000.0, 40_000.0)
@@ -79,10 +86,10 @@ def judge(rows: Rows) -> Verdict:
     return Verdict(checks=checks, notes=notes)
 
 
-def _count(name: str, wanted: int, rows: Rows, **evidence: Unpack[Evidence]) -> Check:
+def _count(name: str, required: int, rows: Rows, **evidence: Unpack[Evidence]) -> Check:
     dead = sum(bool(row["deadlocked"]) for row in rows)
     counted: Evidence = {**evidence, "detail": f"{len(rows)} runs"}
-    return Check.equal(name, float(wanted), float(dead), **counted)
+    return Check.equal(name, float(required), float(dead), **counted)
 
 
 def _soon_and_in_order(sweep: Rows) -> list[Check]:
@@ -182,7 +189,7 @@ def _draw_sweep(rows: Rows) -> Any:
     axes.axhline(WITHIN_S, color=INK, linestyle="--", label="claim: sooner, from 34 k/s on")
     axes.axvline(ALWAYS_FROM / 1000, color=GREY, linestyle=":")
     axes.axvline(40.7, color=PURPLE, linestyle="-.", label="saturation, 40.7 k/s")
-    axes.legend(**BESIDE)
+    axes.legend(**COMPARED)
     return figure
 
 

@@ -1,7 +1,7 @@
 """Can NAC deadlock at all? Every order of events on networks of three to six routers, with cables that fail (Zarza 2011, 4.2.4).
 
 Beside NAC the same networks without it, which must deadlock, and NAC with one of its parts taken out; which old knowledge it takes;
-heads that ask anew after each failure and repair; and drawn runs of the timed simulator (``flapping.py``).
+heads that ask again after each failure and repair; and drawn runs of the timed simulator (``flapping.py``).
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from experiments.interconnect.deadlock.flapping import measure_batch
-from testbed.interconnect.exhaustive.exploration import explore
-from testbed.interconnect.exhaustive.nac_steps import LAGGING, NacSteps, Rules
-from testbed.interconnect.exhaustive.small_networks import SmallNetwork, one_way_ring, small_network, two_rings
+from testbed.interconnect.model_checking.exploration import explore
+from testbed.interconnect.model_checking.small_networks import SmallNetwork, one_way_ring, small_network, two_rings
+from testbed.interconnect.model_checking.transition_system import LAGGING, NacTransitionSystem, Rules
 from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, where
 from testbed.model.verdict import Check, Claim, Verdict
 from testbed.report.drawing.charts import chart
@@ -100,7 +100,7 @@ LAGS: dict[str, tuple[str, ...]] = {
     EVERYTHING: (),
 }
 """What may lag, and what of ``LAGGING`` does not."""
-ANEW: tuple[Case, ...] = (
+AGAIN: tuple[Case, ...] = (
     MESH,
     ("ring of 4, a cable fails", 1, 0, True),
     ("torus of 2 x 3, two cables of router 5 fail", 1, 0, True),
@@ -108,7 +108,7 @@ ANEW: tuple[Case, ...] = (
     ("mesh of 2 x 3, two cables of router 1 fail", 1, 0, False),
     ("torus of 2 x 3, two cables fail", 1, 0, False),
 )
-"""Explored once more with heads that ask anew."""
+"""Explored once more with heads that ask again."""
 BATCHES, BATCH_RUNS = 40, 250
 """Runs of the timed simulator on each of two networks."""
 
@@ -122,7 +122,7 @@ def points(quick: bool, seed: int) -> Points:
     found += [_point("mutant", case, off, what) for what, (off, case) in MUTANTS.items()]
     found += [_point("harmless", case, off, what) for what, (off, case) in HARMLESS.items()]
     found += [_point("lag", MESH, {"prompt": prompt}, what) for what, prompt in LAGS.items()]
-    found += [_point("anew", case, {"ask_anew": True}) for case in (ANEW[:3] if quick else ANEW)]
+    found += [_point("anew", case, {"ask_anew": True}) for case in (AGAIN[:3] if quick else AGAIN)]
     return found + [
         {"part": "timed", "network": network, "seed": seed + k, "runs": 20 if quick else BATCH_RUNS, **cure}
         for cure in ({}, {"ask_anew": True})
@@ -147,14 +147,14 @@ def measure(point: Row) -> Results:
         input_slots=point["input_slots"], output_slots=point["output_slots"], late=point["late"], **point["off"]
     )
     network = NETWORKS[point["network"]]()
-    found = explore(NacSteps(network, rules), most_states=point.get("most_states", MOST_STATES))
+    found = explore(NacTransitionSystem(network, rules), most_states=point.get("most_states", MOST_STATES))
     return {
         "links": [list(ends) for ends in network.links],
         "states": found.states,
         "steps": found.steps,
         "symmetries": found.symmetries,
         "deepest": found.deepest,
-        "whole": found.whole,
+        "whole": found.complete,
         "stuck": found.stuck,
         "trace": [list(step) for step in found.trace],
     }
@@ -183,7 +183,7 @@ def judge(rows: Rows) -> Verdict:
                 for row in where(rows, part="mutant")
             ),
             _priority(where(rows, part="lag")),
-            _anew(rows),
+            _again(rows),
             *_timed(where(rows, part="timed")),
         ),
         notes=tuple(_notes(rows)),
@@ -221,8 +221,8 @@ def _priority(lag: Rows) -> Check:
     )
 
 
-def _anew(rows: Rows) -> Check:
-    """Heads ask anew whenever a cable fails or works again, and slots kept for what they asked for are free: none is stuck."""
+def _again(rows: Rows) -> Check:
+    """Heads ask again whenever a cable fails or works again, and slots kept for what they requested are free: none is stuck."""
     cured = where(rows, part="anew")
     places = {(row["network"], row["late"]) for row in cured}
     before = [row for row in where(rows, part="nac") if (row["network"], row["late"]) in places]
@@ -239,21 +239,21 @@ def _anew(rows: Rows) -> Check:
 
 
 def _timed(batches: Rows) -> list[Check]:
-    """No run of the timed simulator with NAC stands still, where some without it do; nor where heads ask anew, where some with NAC do."""
-    plain, anew = ([row for row in batches if bool(row.get("ask_anew")) == cured] for cured in (False, True))
+    """No run of the timed simulator with NAC stands still, where some without it do; nor where heads ask again, where some with NAC do."""
+    plain, again = ([row for row in batches if bool(row.get("ask_anew")) == cured] for cured in (False, True))
     runs, bare, bare_stuck, stuck = (_sum(plain, name) for name in ("runs", "bare", "bare_stuck", "stuck"))
     return [
         Claim("timed simulator, cables that fail again and again: runs with NAC that stand still")
         .equal(0.0, stuck)
         .cites("free of deadlock (4.2, 4.2.4: semi-formal)")
         .against(runs * bare_stuck / bare, f"as without NAC ({bare_stuck:g} of {bare:g} of these runs)")
-        .noting(_told(plain)),
+        .noting(_format(plain)),
         Claim(
             "the same runs, where heads of inputs ask anew when a cable fails or works again: runs with NAC that stand still"
         )
-        .equal(0.0, _sum(anew, "stuck"))
+        .equal(0.0, _sum(again, "stuck"))
         .against(stuck, "as where they go on asking")
-        .noting(_told(anew)),
+        .noting(_format(again)),
     ]
 
 
@@ -261,7 +261,7 @@ def _sum(rows: Rows, name: str) -> float:
     return float(sum(row[name] for row in rows))
 
 
-def _told(batches: Rows) -> str:
+def _format(batches: Rows) -> str:
     runs, messages, failures, moved, moving = (
         f"{_sum(batches, name):.0f}" for name in ("runs", "messages", "failures", "moved", "moving")
     )

@@ -13,15 +13,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from experiments.interconnect.samples import at_least
-from experiments.interconnect.traffic import network_of
+from experiments.interconnect.study_points import network_of
 from testbed.faults.cable_faults import random_faults
-from testbed.interconnect.injection import InjectionProcess, Injections, build_injections, burst_at
 from testbed.interconnect.options import NacOptions
 from testbed.interconnect.parameters import SimulationParameters
-from testbed.interconnect.patterns import build_pattern
-from testbed.interconnect.results import NAC_EVENTS, Simulation
+from testbed.interconnect.results import NAC_EVENTS, SimulationResult
 from testbed.interconnect.simulation import simulate
-from testbed.model.samples import grouped, spread
+from testbed.interconnect.traffic.injection import InjectionProcess, Injections, build_injections, burst_at
+from testbed.interconnect.traffic.patterns import build_pattern
+from testbed.model.studies.samples import grouped, spread
 from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, where
 from testbed.model.verdict import Check, Claim, Verdict
 from testbed.report.drawing.charts import draw_lines
@@ -45,7 +45,7 @@ def points(quick: bool, seed: int) -> Points:
     base = {"slots": 2, "slack": 0, "deadlock": "nac", "load": 0.0, "faults": 0, "seed": seed}
     found = [base | {"part": "burst", "network": f"ring:{n}", "slots": k} for n in RINGS for k in SLOTS]
     worst = base | {"part": "worst", "slots": 1}
-    found += [worst | {"network": f"ring:{n}", "anew": anew} for n in WORST_RINGS for anew in (False, True)]
+    found += [worst | {"network": f"ring:{n}", "anew": again} for n in WORST_RINGS for again in (False, True)]
     ring = base | {"part": "ring", "network": "ring:8"}
     for s in seeds:
         found.append(ring | {"load": LOADS[-1], "seed": s, "anew": True})
@@ -103,13 +103,13 @@ def _one_after_the_other(nodes: int) -> Injections:
     return Injections(time_ps=born, source=hosts, destination=((hosts + nodes // 2) % nodes).astype(np.int32))
 
 
-def _timeline(run: Simulation) -> tuple[NDArray[Any], float, dict[str, NDArray[np.bool_]]]:
+def _timeline(run: SimulationResult) -> tuple[NDArray[Any], float, dict[str, NDArray[np.bool_]]]:
     """The tick of each event of NAC, ticks of a t_f, and by kind which events are of it."""
     ticks, kinds = run.nac_timeline[:, 0], run.nac_timeline[:, 1]
     return ticks, run.ticks_per_s * CONTROL_S, {name: kinds == number for number, name in enumerate(NAC_EVENTS)}
 
 
-def _moves(run: Simulation) -> list[float]:
+def _moves(run: SimulationResult) -> list[float]:
     """When the routers moved a packet, the one that closed the cycle first, in t_f after its input was blocked."""
     ticks, scale, of = _timeline(run)
     times = ticks / scale
@@ -119,7 +119,7 @@ def _moves(run: Simulation) -> list[float]:
     return [float(at - since) for at in (first, *times[of["recovery-moved"]][: nodes - 1])]
 
 
-def _identification(run: Simulation) -> dict[str, Any]:
+def _identification(run: SimulationResult) -> dict[str, Any]:
     """In t_f: from the last input blocked before the first cycle was identified until then; and of every identification, how long
     its input had been blocked (median, longest)."""
     ticks, scale, of = _timeline(run)
@@ -161,7 +161,7 @@ def _times(rows: Rows) -> list[Check]:
 
 
 def _worst(rows: Rows) -> list[Check]:
-    """Equation 4.8 where the signal follows the recorded cycle; 4.9 where each router identifies it anew, one after the other."""
+    """Equation 4.8 where the signal follows the recorded cycle; 4.9 where each router identifies it again, one after the other."""
     found = []
     for n in WORST_RINGS:
         last = {
@@ -249,17 +249,17 @@ def _failures(rows: Rows) -> list[Check]:
 
 def _delivered(rows: Rows) -> Check:
     """Runs with NAC, or two channels, that leave a message undelivered."""
-    kept = [row for row in rows if row["deadlock"] != "none"]
+    retained = [row for row in rows if row["deadlock"] != "none"]
     return (
         Claim("runs with NAC or two channels that leave a message undelivered")
-        .equal(0.0, float(sum(row["received"] < row["sent"] for row in kept)))
+        .equal(0.0, float(sum(row["received"] < row["sent"] for row in retained)))
         .against(float(sum(row["received"] < row["sent"] for row in where(rows, deadlock="none"))), "as without either")
-        .noting(f"{len(kept)} runs")
+        .noting(f"{len(retained)} runs")
     )
 
 
 def _busy(rows: Rows) -> list[Row]:
-    """The ring at the highest load, without identification anew."""
+    """The ring at the highest load, without identification again."""
     return [row for row in where(rows, part="ring", load=max(LOADS)) if not row.get("anew")]
 
 
@@ -277,8 +277,8 @@ def _notes(rows: Rows) -> tuple[str, ...]:
                 f"slack {slack}: {packets:.1f} identification packets a packet, an input blocked for {middle} t_f (longest {worst})"
             )
         notes.append(f"ring of 8 at {max(LOADS)} of a link, {slots} slots: {'; '.join(said)}")
-    anew = [row for row in where(rows, part="ring") if row.get("anew")]
-    packets = sum(row["nac"]["identification_packets"] for row in anew) / max(1, sum(row["received"] for row in anew))
+    again = [row for row in where(rows, part="ring") if row.get("anew")]
+    packets = sum(row["nac"]["identification_packets"] for row in again) / max(1, sum(row["received"] for row in again))
     return (
         *notes,
         f"ring of 8 at {max(LOADS)} of a link, 2 slots, identification anew: {packets:.1f} identification packets a packet",

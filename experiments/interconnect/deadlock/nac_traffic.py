@@ -1,6 +1,6 @@
 """What does a deadlock that NAC treats cost, by load and by other traffic (Zarza 2011, 5.5.2-5.5.3, Figures 5.18-5.24, A.1-A.17)?
 
-Tornado in one row at 400, 500, 600 packets/s with a burst in phase at 1.18 s, alone and beside four patterns at 200/s.
+Tornado in one row at 400, 500, 600 packets/s with a burst in phase at 1.18 s, alone and next to four patterns at 200/s.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import Any
 from experiments.interconnect.figures import draw_surfaces, maps_around_burst
 from experiments.interconnect.runs import measure_ring
 from experiments.interconnect.samples import COUNTED, at_most
-from experiments.interconnect.traffic import BURST_AT_S, BURST_MESSAGES, SLOT_S, ring_point, seeds_of
-from testbed.model.samples import grouped, half_width, mean_of, spread
+from experiments.interconnect.study_points import BURST_AT_S, BURST_MESSAGES, SLOT_S, ring_point, seeds_of
+from testbed.model.studies.samples import grouped, half_width, mean_of, spread
 from testbed.model.studies.study import Figures, Points, Row, Rows, Study, where
 from testbed.model.verdict import Check, Claim, Verdict
 from testbed.report.drawing.charts import Mark, draw_bars
@@ -25,7 +25,7 @@ OTHERS = ("bit-reversal", "butterfly", "shuffle", "transpose")
 APPENDIX = {
     "": "A.2-A.4", "bit-reversal": "A.6-A.8", "butterfly": "A.9-A.11", "transpose": "A.12-A.14", "shuffle": "A.15-A.17",
 }  # fmt: skip
-"""The document's figures of surface maps by the traffic beside the tornado, each at three rates."""
+"""The document's figures of surface maps by the traffic next to the tornado, each at three rates."""
 
 
 def points(quick: bool, seed: int) -> Points:
@@ -153,8 +153,8 @@ def _appendix_maps(rows: Rows) -> dict[str, Any]:
             for row in where(rows, others=others, rate=rate)[:1]:
                 maps |= {f"{rate:.0f}/s, {slot}": values for slot, values in zip(slots, row["maps"], strict=True)}
         if maps:
-            beside = f", {others} at 200/s beside it" if others else " alone"
-            drawn[numbers] = draw_surfaces(f"Packets received in a slot, tornado{beside}", maps, columns=4)
+            comparison = f", {others} at 200/s beside it" if others else " alone"
+            drawn[numbers] = draw_surfaces(f"Packets received in a slot, tornado{comparison}", maps, columns=4)
     return drawn
 
 

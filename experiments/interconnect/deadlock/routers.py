@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from experiments.interconnect.samples import at_least
-from testbed.model.samples import mean_of, spread
+from testbed.model.studies.samples import mean_of, spread
 from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, where
 from testbed.model.verdict import Check, Claim, Verdict
 from testbed.report.drawing.charts import BLUE, GREEN, RED, chart
@@ -67,7 +67,7 @@ def row_of(plan: RouterPlan, run: RouterRun) -> dict[str, Any]:
     return {
         "made": run.made,
         "received": run.delivered,
-        "held": run.held,
+        "held": run.in_use,
         "wrong_hops": int(wrong),
         "twice": twice,
         "seconds": run.seconds,
@@ -111,13 +111,13 @@ def judge(rows: Rows) -> Verdict:
                 0.0, "it would not have deadlocked"
             ),
         ]
-    checks += [_beside_bubble(rows), _cycles_need_both(), _kept(rows)]
+    checks += [_compare_with_bubble(rows), _cycles_need_both(), _retained(rows)]
     dropped = sum(row["frames_dropped"] for row in rows)
     invalid = f"{dropped} frames found a socket full: the machine could not keep up" if dropped else None
     return Verdict(checks=tuple(checks), notes=_notes(rows), invalid=invalid)
 
 
-def _beside_bubble(rows: Rows) -> Check:
+def _compare_with_bubble(rows: Rows) -> Check:
     """How long NAC takes for all messages over how long bubble flow control takes, seed by seed."""
     nac, bubble = (where(rows, network=RING, avoidance=avoidance) for avoidance in ("nac", "bubble"))
     pairs = [(a["seconds"], b["seconds"]) for a, b in zip(nac, bubble, strict=True) if a["slots"] > 1]
@@ -144,7 +144,7 @@ def _cycles_need_both() -> Check:
     )
 
 
-def _kept(rows: Rows) -> Check:
+def _retained(rows: Rows) -> Check:
     """Messages that arrived twice, or over another number of cables; changed payloads end a run."""
     wrong = sum(row["wrong_hops"] + row["twice"] for row in rows)
     received = sum(row["received"] for row in rows)

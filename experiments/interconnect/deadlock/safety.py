@@ -12,8 +12,8 @@ from typing import Any
 
 from experiments.interconnect.runs import measure_run
 from experiments.interconnect.samples import at_most, delivery_check, livelock_check
-from experiments.interconnect.traffic import drb_point, seeds_of
-from testbed.model.samples import grouped, mean_of
+from experiments.interconnect.study_points import drb_point, seeds_of
+from testbed.model.studies.samples import grouped, mean_of
 from testbed.model.studies.study import Figures, Points, Row, Rows, Study, where
 from testbed.model.verdict import Check, Claim, Verdict
 from testbed.report.drawing.charts import draw_bars

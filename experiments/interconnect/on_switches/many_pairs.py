@@ -1,4 +1,4 @@
-"""FT-DRB on real switches for many pairs at once, a tenth of the links cut together: against one path, routes computed anew,
+"""FT-DRB on real switches for many pairs at once, a tenth of the links cut together: against one path, routes computed again,
 and capillary routes (Zarza 2011, chapter 3; Gabrielyan 2007, chapter 4).
 
 An 8x8 torus of Open vSwitch bridges, sixteen pairs of hosts drawn by chance, twelve of 128 cables cut at one moment for good.
@@ -13,7 +13,7 @@ import numpy as np
 
 from experiments.interconnect.samples import at_least
 from testbed.metapath.many_pairs import ManyPairsPlan, ManyPairsRun, crosses_dead, draw_plan
-from testbed.model.samples import ratio_of_sums, spread
+from testbed.model.studies.samples import ratio_of_sums, spread
 from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, where
 from testbed.model.verdict import Check, Claim, Verdict
 from testbed.report.drawing.charts import chart
@@ -72,7 +72,7 @@ def lag_of(row: Row) -> float:
 
 def predicted_losses(plan: ManyPairsPlan) -> list[float]:
     """Of each pair, the share of messages whose way goes over a cable that dies, where nothing reacts (FT-DRB, routes computed
-    anew: 0, as they are to react)."""
+    again: 0, as they are to react)."""
     from testbed.routing import route_by_name
     from testbed.routing.label_split.spraying import spray
 
@@ -130,7 +130,7 @@ def row_of(plan: ManyPairsPlan, run: ManyPairsRun) -> dict[str, Any]:
 
 
 def judge(rows: Rows) -> Verdict:
-    """FT-DRB and routes computed anew lose nothing once settled, FT-DRB less until then; others lose what crosses dead cables."""
+    """FT-DRB and routes computed again lose nothing once settled, FT-DRB less until then; others lose what crosses dead cables."""
     by = {routing: where(rows, routing=routing) for routing in ROUTINGS}
     cut = float(sum(sum(row["lost_late"]) for row in by["single"]))
     checks = [
@@ -160,10 +160,10 @@ def judge(rows: Rows) -> Verdict:
     for routing in ("single", "capillary"):
         mine = by[routing]
         share = sum(sum(row["lost_late"]) for row in mine) / sum(sum(row["sent_late"]) for row in mine)
-        wanted = float(np.mean([row["predicted"] for row in mine]))
+        required = float(np.mean([row["predicted"] for row in mine]))
         checks.append(
             Claim(f"{ROUTINGS[routing]}: share of messages lost after the cut")
-            .equal(wanted, share, 0.03)
+            .equal(required, share, 0.03)
             .against(0.0, "none, as with FT-DRB")
         )
     lag_s = max(map(lag_of, rows))
@@ -174,18 +174,18 @@ def judge(rows: Rows) -> Verdict:
 
 
 def _lost_in_the_change(by: Mapping[str, Rows]) -> Check:
-    """FT-DRB's losses over those of routes computed anew, each draw's own pairs and cables under both."""
+    """FT-DRB's losses over those of routes computed again, each draw's own pairs and cables under both."""
     lost = {routing: {row["seed"]: float(sum(row["lost_early"])) for row in by[routing]} for routing in RACED}
-    escaping, anew = ([lost[routing][seed] for seed in lost["ft-drb"]] for routing in RACED)
-    each = [a / max(1.0, b) for a, b in zip(escaping, anew, strict=True)]
-    together, half = ratio_of_sums(escaping, anew)
+    escaping, again = ([lost[routing][seed] for seed in lost["ft-drb"]] for routing in RACED)
+    each = [a / max(1.0, b) for a, b in zip(escaping, again, strict=True)]
+    together, half = ratio_of_sums(escaping, again)
     return (
         Claim("messages lost in the change, FT-DRB over routes computed anew (the mean of runs)")
         .at_most(0.8, spread(each)[0])
         .plus_minus(spread(each)[1] if len(each) > 1 else None)
         .against(1.0, "as many: switches' own escapes save nothing")
         .noting(
-            f"{len(each)} draws; {sum(escaping):.0f} against {sum(anew):.0f} messages, all together {together:.2f} +- {half:.2f}"
+            f"{len(each)} draws; {sum(escaping):.0f} against {sum(again):.0f} messages, all together {together:.2f} +- {half:.2f}"
         )
     )
 
@@ -200,11 +200,11 @@ def _notes(by: Mapping[str, Rows]) -> tuple[str, ...]:
         before, after = (
             float(np.median([pair[k] for row in rows for pair in row["latency_ms"] if pair[k]])) for k in (0, 1)
         )
-        anew = [1e3 * row["rerouted_s"] for row in rows if row["rerouted_s"] is not None]
+        again = [1e3 * row["rerouted_s"] for row in rows if row["rerouted_s"] is not None]
         notes.append(
             f"{ROUTINGS[routing]}: {spread([float(sum(row['lost_early'])) for row in rows])[0]:.0f} messages lost in the change, "
             f"median latency {before:.1f} ms before and {after:.1f} ms after, {rows[0]['rules']} rules and {rows[0]['groups']} groups"
-            + (f", routes in force {spread(anew)[0]:.0f} ms after the cut" if anew else "")
+            + (f", routes in force {spread(again)[0]:.0f} ms after the cut" if again else "")
         )
     coded = [need for row in by["capillary"] for need in row["redundancy"]]
     notes.append(

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from experiments.interconnect import collectives, paths, permanent, shapes, traces, transient
-from experiments.interconnect.as_stated import random_starts
+from experiments.interconnect.document_parameters import random_starts
 from experiments.interconnect.runs import measure_run
 from experiments.interconnect.samples import of_failures, safety_checks
-from testbed.model.samples import grouped, half_width, spread, t_quantile
+from testbed.model.studies.samples import grouped, half_width, spread, t_quantile
 from testbed.model.studies.study import Figures, Points, Rows, Study, where
 from testbed.model.verdict import Claim, Verdict
 from testbed.report.drawing.charts import draw_bars

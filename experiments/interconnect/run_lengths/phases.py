@@ -17,8 +17,8 @@ from experiments.interconnect.samples import (
     of_failures,
     safety_checks,
 )
-from experiments.interconnect.traffic import TEN_PERCENT, drb_point, seeds_of
-from testbed.model.samples import grouped, mean_of, spread
+from experiments.interconnect.study_points import TEN_PERCENT, drb_point, seeds_of
+from testbed.model.studies.samples import grouped, mean_of, spread
 from testbed.model.studies.study import Figures, Points, Row, Rows, Study
 from testbed.model.verdict import Check, Claim, Verdict
 from testbed.report.drawing.charts import draw_lines
@@ -79,7 +79,7 @@ def judge(rows: Rows) -> Verdict:
             checks += [_longer(network, few), _extrapolated(network, few)]
             if len(lines) > len(few):
                 checks.append(_far(network, lines))
-        notes.append(_told(network, rows))
+        notes.append(_format(network, rows))
     return Verdict.of(checks, notes)
 
 
@@ -168,7 +168,7 @@ def _failed_rows(network: str, rows: Rows) -> dict[float, list[Row]]:
     return grouped(failed, lambda row: row["seconds"], lambda row: row)
 
 
-def _told(network: str, rows: Rows) -> str:
+def _format(network: str, rows: Rows) -> str:
     """Both phases by length of the run, in words."""
     said = []
     performance = _by_length(rows, "latency_s")[network]

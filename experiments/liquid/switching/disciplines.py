@@ -17,7 +17,7 @@ from testbed.model.verdict import Check, Claim, Verdict
 from testbed.report.drawing.charts import AMBER, BLUE, GREEN, INK, ORANGE, chart, ticks
 from testbed.scheduling.baselines import sending_rounds
 from testbed.scheduling.methods import schedule_by_name
-from testbed.scheduling.switching import run_queues, run_virtual_links
+from testbed.scheduling.switching_disciplines import run_queues, run_virtual_links
 from testbed.scheduling.wormhole import run_wormhole
 
 SHARE = "throughput over liquid throughput"

@@ -15,12 +15,12 @@ from testbed.errors import InvalidRunError
 from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, where
 from testbed.model.verdict import Claim, Verdict
 from testbed.report.drawing.charts import BLUE, ORANGE, chart
-from topologies.assembly import two_way
+from topologies.builder_values import bidirectional
 from topologies.network import Network, Node
 
 STOPS = (1, 2, 3, 4, 5, 6)
 MESSAGE_BYTES, LINK_BPS = 250_000, 10e6
-WAYS = ("streamed", "stored")
+DIRECTIONS = ("streamed", "stored")
 LOOKS = {
     "streamed": (BLUE, "o", "streamed through all switches"),
     "stored": (ORANGE, "s", "stored whole at every stop"),
@@ -39,9 +39,11 @@ def line(switches: int) -> Network:
     """Switches s0, s1, ... in a row, a host on each, every link of the same rate."""
     nodes = [Node(id=f"s{k}", kind="switch", position=(float(k), 0.0)) for k in range(switches)]
     nodes += [Node(id=f"h{k}", kind="host", position=(float(k), 1.0)) for k in range(switches)]
-    links = [link for k in range(switches) for link in two_way(f"h{k}", f"s{k}", capacity_bps=LINK_BPS, delay_s=0.0)]
+    links = [
+        link for k in range(switches) for link in bidirectional(f"h{k}", f"s{k}", capacity_bps=LINK_BPS, delay_s=0.0)
+    ]
     for k in range(1, switches):
-        links += two_way(f"s{k - 1}", f"s{k}", capacity_bps=LINK_BPS, delay_s=0.0)
+        links += bidirectional(f"s{k - 1}", f"s{k}", capacity_bps=LINK_BPS, delay_s=0.0)
     return Network(
         name=f"line of {switches}", nodes=tuple(nodes), links=tuple(links), attributes={"routing": "shortest-path"}
     )

@@ -73,10 +73,10 @@ def _carried(point: Row, name: str, fabric: Any) -> Results:
         if attempt == ATTEMPTS - 1:
             raise InvalidRunError(judged.verdict.invalid)
     row = judged.document
-    kept = {f"{name}_{key}": row[key] for key in ("seconds", "throughput_bps", "goodput_bps", "messages_verified")}
+    retained = {f"{name}_{key}": row[key] for key in ("seconds", "throughput_bps", "goodput_bps", "messages_verified")}
     # Of the links' rate, not of this size's own goodput, which has the message's cost in it already.
     share = row["throughput_bps"] / (row["liquid_links"] * row["link_rate_bps"])
-    return {**kept, f"{name}_share": share, "transfers": row["transfers"]}
+    return {**retained, f"{name}_share": share, "transfers": row["transfers"]}
 
 
 def judge(rows: Rows) -> Verdict:

@@ -88,7 +88,7 @@ def _counts(operation: str, found: Mapping[str, Row]) -> list[Check]:
 
 
 def figures(rows: Rows) -> Figures:
-    """Throughput, messages and disk accesses of each way, beside one another."""
+    """Throughput, messages and disk accesses of each way, next to one another."""
     figure, every = panels(10.5, 4, columns=3)
     shown = (
         ("throughput_bps", "throughput, Mbit/s", 1e6),

@@ -13,7 +13,7 @@ NODES, STRIPE_UNIT = 4, 200
 SIDES, QUICK_SIDES, SMALL = (128, 256, 512, 1024), (128, 512), 128
 """Rows and columns of 8-byte elements; fragments one by one are sent of the smallest matrix alone."""
 REPEAT = 3
-WAYS = {
+DIRECTIONS = {
     "one call": ("one call, all at once", BLUE, "o"),
     "liquid": ("one call, in turns over circuits", GREEN, "^"),
     "fragments": ("a message a fragment", AMBER, "s"),
@@ -27,7 +27,7 @@ def points(quick: bool, seed: int) -> Points:
         {"side": side, "operation": operation, "way": way, "seed": seed}
         for side in (QUICK_SIDES if quick else SIDES)
         for operation in ("write", "read")
-        for way in WAYS
+        for way in DIRECTIONS
         if way != "fragments" or side == SMALL
     ]
 
@@ -77,7 +77,7 @@ def figures(rows: Rows) -> Figures:
         f"Bands of columns of {NODES} processes to {NODES} I/O nodes, 10 Mbit/s links, stripe unit {STRIPE_UNIT} bytes"
     )
     figure, axes = chart(title, size=(7.2, 4.6), xlabel="rows and columns of the matrix", ylabel=TOGETHER)
-    for way, (name, colour, marker) in WAYS.items():
+    for way, (name, colour, marker) in DIRECTIONS.items():
         for operation, line in (("write", "-"), ("read", "--")):
             chosen = where(rows, way=way, operation=operation)
             plot_throughput(axes, chosen, "side", f"{operation}, {name}", colour, marker=marker, linestyle=line)

@@ -21,7 +21,7 @@ SCENARIOS = {
     "file": (False, True, "fragmented in the file", AMBER),
     "both": (True, True, "fragmented in both", GREEN),
 }
-KEPT = 0.8
+STORED = 0.8
 """Of the contiguous throughput, what a fragmented access must keep; the document puts no number to it."""
 
 
@@ -99,7 +99,7 @@ def judge(rows: Rows) -> Verdict:
             alone = speed[operation, name, SMALL, False]
             checks.append(
                 Claim(f"{operation}, {words}, pieces of {SMALL} bytes in one call, over contiguous in both")
-                .at_least(KEPT, speed[operation, name, SMALL, True] / whole)
+                .at_least(STORED, speed[operation, name, SMALL, True] / whole)
                 .cites("efficient for all four scenarios, section 2.9, Figure 22 (no value)")
                 .against(alone / whole, "a call for each piece")
             )
@@ -107,12 +107,12 @@ def judge(rows: Rows) -> Verdict:
 
 
 def _note(rows: Rows) -> str:
-    told = [
+    reported = [
         f"{r['operation']} {r['scenario']} {r['piece_bytes']} B {r['throughput_bps'] / 1e6:.1f}"
         for r in rows
         if r["at_once"]
     ]
-    return f"one call, Mbit/s: {'; '.join(told)}"
+    return f"one call, Mbit/s: {'; '.join(reported)}"
 
 
 def figures(rows: Rows) -> Figures:

@@ -35,7 +35,7 @@ def points(quick: bool, seed: int) -> Points:
 
 
 def measure(point: Row) -> Results:
-    """One process writes random blocks to one I/O node, whose subfile lies on a disk of its own."""
+    """One process writes random blocks to one I/O node, whose subfile is on a disk of its own."""
     from testbed.emulation.machine.paced_disk import PacedDisk
 
     with tempfile.TemporaryDirectory(prefix=".disk-", dir=Path.cwd()) as folder:

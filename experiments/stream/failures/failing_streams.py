@@ -13,7 +13,7 @@ from testbed.stream.measurements import StreamMeasurements
 from testbed.stream.plan import StreamParameters, StreamPlan
 from testbed.stream.planning import PlanOptions, build_plan, random_faults
 from testbed.stream.prediction.expected_redundancy import loaded_cables
-from testbed.stream.prediction.suspects import DIAGNOSES
+from testbed.stream.prediction.failure_candidates import DIAGNOSES
 from testbed.stream.simulated import SimulatedStreamFabric
 from topologies import load_network
 
@@ -26,7 +26,7 @@ MOST_FAILURES = 50_000
 def failing_plan(point: Row, stream: StreamParameters | None = None) -> tuple[StreamPlan, PoissonFaults]:
     """``failures_an_hour``: of all loaded cables together, each of ``lasts_s``. The same point gives the same failures.
 
-    Symbols are small where none are asked for, as the simulator carries them all the same.
+    Symbols are small where none are requested, as the simulator carries them all the same.
     """
     stream = stream or StreamParameters(
         rate_pps=SIMULATED_PPS, playback_s=PLAYBACK_S, symbol_bytes=16, labels=point.get("labels", "stratified")

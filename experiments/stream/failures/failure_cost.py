@@ -2,7 +2,7 @@
 
 D is how long one link is broken during the whole communication, P what is sent at rest. The sender knows neither route nor failure: it
 diagnoses what failed, answers with the exact N, and falls again. What it sends before that answer and after a failure's end is the
-transient, which the formula does not speak of: it is counted beside it.
+transient, which the formula does not speak of: it is counted next to it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 from experiments.stream.failures.failing_streams import simulated_figures
 from experiments.stream.networks import NETWORKS
 from testbed.faults.schedules import PoissonFaults
-from testbed.model.code_words import code_words
+from testbed.model.code_description import describe_code
 from testbed.model.studies.study import Study, where
 from testbed.model.verdict import Check, Claim, Verdict
 from testbed.report.drawing.charts import panels, ticks
@@ -96,8 +96,10 @@ def judge(rows: Sequence[Row]) -> Verdict:
 def cost_of_a_failure(rows: Sequence[Row]) -> tuple[float, float]:
     """Packets beyond rest that a failure costs without its transient, predicted and measured: what the states call for, and that times
     the share of it that was sent in settled blocks."""
-    asked = sum(row["states"] for row in rows) / max(1, sum(row["failures"] for row in rows))
-    return asked, asked * sum(row["settled"] for row in rows) / max(1.0, sum(row["settled_predicted"] for row in rows))
+    requested = sum(row["states"] for row in rows) / max(1, sum(row["failures"] for row in rows))
+    return requested, requested * sum(row["settled"] for row in rows) / max(
+        1.0, sum(row["settled_predicted"] for row in rows)
+    )
 
 
 def _by_duration(rows: Sequence[Row]) -> list[Check]:
@@ -240,8 +242,8 @@ def _draw_by_duration(axes: Any, rows: Sequence[Row], colour: str, network: str)
     formula, steady, total = [], [], []
     for lasts_s in lasting:
         own = where(rows, lasts_s=lasts_s)
-        asked, sent = cost_of_a_failure(own)
-        formula.append(asked)
+        requested, sent = cost_of_a_failure(own)
+        formula.append(requested)
         steady.append(sent)
         total.append(sum(row["total"] for row in own) / max(1, sum(row["failures"] for row in own)))
     axes.loglog(lasting, formula, "-", color=colour, label=f"{network}: eq. 22")
@@ -254,7 +256,7 @@ STUDY = Study.of_module(
     __name__,
     name="failure_cost",
     title="What an hour of rare failures costs in packets",
-    ror_code=code_words(labels="stratified", m=20, tolerance=0.05, der=1e-5),
+    ror_code=describe_code(labels="stratified", m=20, tolerance=0.05, der=1e-5),
     does="hour-long streams under rare random failures in virtual time: packets sent beyond rest, by rate and duration of the failures",
     answers="Gabrielyan 2007, eq. 21 and 22: D x P x ROR is what the sender really adds; rivals: a cost that does not depend on the "
     "duration, the same cost for every link, constant redundancy",

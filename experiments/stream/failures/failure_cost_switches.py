@@ -8,7 +8,7 @@ from typing import Any
 from experiments.stream.failures.failing_streams import PLAYBACK_S, cost_figures, failing_plan
 from experiments.stream.failures.failure_cost import before_any_failure, figures, judge
 from experiments.stream.networks import NETWORKS
-from testbed.model.code_words import code_words
+from testbed.model.code_description import describe_code
 from testbed.model.studies.study import Study
 from testbed.stream.plan import StreamParameters
 
@@ -41,7 +41,7 @@ def measure(point: Mapping[str, Any], fabric: str = "emulation") -> dict[str, An
     it was certain, and N."""
     from testbed.stream.judgement.analysis import analyse
     from testbed.stream.judgement.verdict import invalid_reason
-    from testbed.stream.prediction.suspects import DIAGNOSES
+    from testbed.stream.prediction.failure_candidates import DIAGNOSES
     from testbed.stream.session import open_fabric
 
     plan, faults = failing_plan(point, STREAM)
@@ -58,7 +58,7 @@ STUDY = Study.of_module(
     __name__,
     name="failure_cost_switches",
     title="What ten minutes of failures cost in packets on switches",
-    ror_code=code_words(labels="stratified", m=20, tolerance=0.05, der=1e-5),
+    ror_code=describe_code(labels="stratified", m=20, tolerance=0.05, der=1e-5),
     does="streams of up to ten minutes on real switches while cables fail at random: packets sent beyond rest, by duration and cable",
     answers="Gabrielyan 2007, eq. 21 and 22, on switches: D x P x ROR is what the sender really adds; rivals as those of failure_cost",
     emulation=True,

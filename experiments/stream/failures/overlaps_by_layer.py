@@ -18,7 +18,7 @@ import numpy as np
 
 from experiments.stream.failures.failing_streams import PLAYBACK_S, SIMULATED_PPS, cost_figures, failing_plan
 from fec.redundancy.block_size import fec_block_size
-from testbed.model.code_words import code_words
+from testbed.model.code_description import describe_code
 from testbed.model.studies.study import Study, where
 from testbed.model.verdict import Check, Claim, Verdict
 from testbed.report.drawing.charts import panels, ticks
@@ -217,7 +217,7 @@ def _order(unavailable: float, rows: Sequence[Row]) -> Check:
     of = {layers: where(rows, layers=layers) for layers in (1, FULL)}
     means = {
         key: {layers: sum(read(row) for row in own) / len(own) for layers, own in of.items()}
-        for key, read in (("sent", _sent), ("came", _came), ("expected", _expected))
+        for key, read in (("sent", _sent), ("came", _arrived), ("expected", _expected))
     }
     known = {k: means["sent"][k] - means["came"][k] + means["expected"][k] for k in of}
     spread = math.hypot(*(math.sqrt(sum(r["expected"]["spread"] ** 2 for r in own)) / len(own) for own in of.values()))
@@ -242,7 +242,7 @@ def _sent(row: Row) -> float:
     return float(row["redundancy"])
 
 
-def _came(row: Row) -> float:
+def _arrived(row: Row) -> float:
     """What the failures of the run call for."""
     return float(row["redundancy_states"])
 
@@ -255,9 +255,9 @@ def _streams(unavailable: float, rows: Sequence[Row]) -> list[Check]:
     """What was sent against the states of the failures that came; the rival takes it to be the same over either route."""
     checks = []
     of = {layers: where(rows, layers=layers) for layers in (1, FULL)}
-    asked = {layers: sum(row["redundancy_states"] for row in own) / len(own) for layers, own in of.items()}
+    requested = {layers: sum(row["redundancy_states"] for row in own) / len(own) for layers, own in of.items()}
     for layers, own in of.items():
-        predicted, other = asked[layers], asked[FULL if layers == 1 else 1]
+        predicted, other = requested[layers], requested[FULL if layers == 1 else 1]
         checks.append(
             Claim(
                 f"on packets: redundancy for the failures that came, {'all layers' if layers == FULL else 'layer 1'}, "
@@ -310,7 +310,7 @@ STUDY = Study.of_module(
     __name__,
     name="overlaps_by_layer",
     title="Where capillary routing stops to pay as failures overlap",
-    ror_code=code_words(labels="random", m=20, tolerance=0.05, der=1e-5),
+    ror_code=describe_code(labels="random", m=20, tolerance=0.05, der=1e-5),
     does="redundancy by capillary layer over how often cables are broken: computed over the states of thirteen networks, and on packets",
     answers="Gabrielyan 2007, appendix G and section 4.4: ROR with failures that overlap, by layer; rivals: no saving, no difference",
     deviations=(

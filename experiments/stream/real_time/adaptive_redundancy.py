@@ -26,8 +26,8 @@ from testbed.stream.judgement.fault_results import size_range
 from testbed.stream.plan import LabelOrder, StreamParameters, StreamPlan
 from testbed.stream.planning import PlanOptions, build_plan
 from testbed.stream.prediction.active_faults import planned_epochs
-from testbed.stream.prediction.foresight import foreseen_sizes, needed_size, stream_outcome
-from testbed.stream.prediction.policy import block_size_policy
+from testbed.stream.prediction.block_size_policy import block_size_policy
+from testbed.stream.prediction.clairvoyant import clairvoyant_block_sizes, needed_size, stream_outcome
 from testbed.stream.simulated import SimulatedStreamFabric
 from topologies import load_network
 
@@ -122,7 +122,7 @@ def measure(point: Mapping[str, Any]) -> dict[str, Any]:
     plan, base, worst = sender_plan(point)
     build = build_sender
     if point["sender"] == "clairvoyant":
-        build = partial(build_sender, foreseen=foreseen_sizes(plan))
+        build = partial(build_sender, foreseen=clairvoyant_block_sizes(plan))
     run = SimulatedStreamFabric(build).run(plan)
     first = np.unique(run.sent.block, return_index=True)[1]
     return {
@@ -152,7 +152,7 @@ def answer_range(plan: StreamPlan) -> tuple[int, int]:
     return size_range(plan, max(e.loss for e in planned_epochs(plan)), block_size_policy(adaptive))
 
 
-def held_share(row: Row, hold_s: float) -> float:
+def stored_fraction(row: Row, hold_s: float) -> float:
     """Share of the blocks for which N is raised under a link that is down half of each period: the hold runs on after each repair."""
     return float(min(1.0, row["down"] * (1 + hold_s / (row["at"] / 2))))
 
@@ -166,7 +166,7 @@ def judge(rows: Sequence[Row]) -> Verdict:
         own = [at for kind, at in cases if kind == pattern]
         checks += [_losses_check(table, pattern, own, sender) for sender in ("estimating", "diagnosing")]
     periods = [at for kind, at in cases if kind == "on and off"]
-    checks += [_held_check(table, periods, sender) for sender in HOLDS_S]
+    checks += [_hold_check(table, periods, sender) for sender in HOLDS_S]
     checks.append(_exact_check(table, [at for at in periods if at >= 1]))
     checks.append(_cheaper_check(table, [at for at in periods if at >= 1]))
     checks.append(_decode_check(table, [at for at in periods if at >= 1]))
@@ -202,13 +202,13 @@ def _losses_check(table: Table, pattern: str, values: Sequence[float], own: str)
     )
 
 
-def _held_check(table: Table, periods: Sequence[float], sender: str) -> Check:
+def _hold_check(table: Table, periods: Sequence[float], sender: str) -> Check:
     """How long N is raised: while the link is down and ``hold_s`` longer."""
     rows = [table["on and off", at, sender] for at in periods]
     return (
         Claim(f"on and off, {sender}: share of blocks with N raised, mean over the periods")
         .equal(
-            statistics.fmean(held_share(row, HOLDS_S[sender]) for row in rows),
+            statistics.fmean(stored_fraction(row, HOLDS_S[sender]) for row in rows),
             statistics.fmean(row["raised"] for row in rows),
             SLACK,
         )

@@ -20,7 +20,7 @@ RIVALS = {
     "fixed, at rest": "none",
     "fixed, for the worst": "fixed, at rest",
 }
-"""Sender -> the one whose overhead it must be told from."""
+"""Sender -> the one whose overhead it must be distinguished from."""
 SENDERS = tuple(RIVALS)
 NEVER_S = 99.0
 SLACK = 0.05
@@ -41,7 +41,7 @@ def measure(point: Mapping[str, Any], fabric: str = "emulation") -> dict[str, An
     """One run on switches, repeated up to twice where the machine could not keep up, and the same in virtual time."""
     from testbed.stream.judgement.analysis import analyse
     from testbed.stream.judgement.verdict import invalid_reason
-    from testbed.stream.prediction.foresight import stream_outcome
+    from testbed.stream.prediction.clairvoyant import stream_outcome
     from testbed.stream.session import open_fabric
 
     plan, _, _ = sender_plan(point)

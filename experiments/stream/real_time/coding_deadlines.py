@@ -19,7 +19,7 @@ from testbed.stream.simulated import SimulatedStreamFabric
 
 Row = Mapping[str, Any]
 RATE_PPS = 500.0
-FAIL_S, MEND_S = 2.0, 5.0
+FAIL_S, REPAIR_S = 2.0, 5.0
 LINK = ("s1", "s2", 0)
 REPORT_S = 0.05
 """From a loss to the report of it and the way of its answer, at most."""
@@ -40,7 +40,7 @@ def measure(point: Mapping[str, Any]) -> dict[str, Any]:
         source="s1",
         sink="s6",
         stream=stream,
-        faults=(Fault(link=LINK, start_s=FAIL_S, stop_s=MEND_S),),
+        faults=(Fault(link=LINK, start_s=FAIL_S, stop_s=REPAIR_S),),
         duration_s=8.0,
         seed=point["seed"],
     )
@@ -58,7 +58,7 @@ def measure(point: Mapping[str, Any]) -> dict[str, Any]:
         "steady_late": fault.late_packets,
         "undecodable": fault.undecodable_blocks,
         "reaction_s": fault.reaction_s,
-        "carried": fault.predicted_loss * RATE_PPS * (MEND_S - FAIL_S),
+        "carried": fault.predicted_loss * RATE_PPS * (REPAIR_S - FAIL_S),
         "block_size": fault.measured_block_size,
     }
 
@@ -96,7 +96,7 @@ def _late(row: Row) -> float:
 
 
 def figures(rows: Sequence[Row]) -> dict[str, Any]:
-    """Late packets of the transient over the buffer, a line a block length; time to the answer beside it."""
+    """Late packets of the transient over the buffer, a line a block length; time to the answer next to it."""
     figure, (left, right) = panels(11, 4.6, columns=2)
     for m, mark in zip(dict.fromkeys(row["m"] for row in rows), "osD^v", strict=False):
         own = where(rows, m=m)

@@ -120,7 +120,7 @@ def _seconds(row: Row) -> float:
 
 
 def figures(rows: Sequence[Row]) -> dict[str, Any]:
-    """How full the last kilometre was, second by second: a row a network, a column a fabric, the first code."""
+    """How full the last mile was, second by second: a row a network, a column a fabric, the first code."""
     first = rows[0]["code"]
     networks = list(dict.fromkeys(row["network"] for row in rows))
     fabrics = list(dict.fromkeys(row["fabric"] for row in rows))

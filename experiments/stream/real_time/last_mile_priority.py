@@ -1,4 +1,4 @@
-"""A telephone stream beside TCP on a slow last kilometre: one queue for both, or a queue for the stream that goes first, on switches."""
+"""A telephone stream beside TCP on a slow last mile: one queue for both, or a queue for the stream that goes first, on switches."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ import numpy as np
 from testbed.download.planning import with_last_kilometre
 from testbed.emulation.network.links import queue_bytes
 from testbed.faults.fault import Fault
-from testbed.model import samples
+from testbed.model.studies import samples
 from testbed.model.studies.study import Study, where
 from testbed.model.verdict import Check, Claim, Verdict
 from testbed.report.drawing.charts import chart
-from testbed.stream.judgement.lateness import MAX_LAG
+from testbed.stream.judgement.timing_errors import MAX_LAG
 from testbed.stream.measurements import FloatArray, StreamMeasurements
 from testbed.stream.plan import StreamParameters, StreamPlan
 from testbed.stream.planning import HEADERS_BYTES, PlanOptions, build_plan
-from testbed.stream.prediction.foresight import stream_outcome
+from testbed.stream.prediction.clairvoyant import stream_outcome
 from testbed.stream.profiles import PROFILES
 from topologies import load_network
 
@@ -60,7 +60,7 @@ def points(quick: bool, seed: int) -> list[dict[str, Any]]:
 
 
 def last_mile_plan(point: Mapping[str, Any]) -> StreamPlan:
-    """A VOIP stream over capillary routes to a host behind a last kilometre of 1 Mbit/s."""
+    """A VOIP stream over capillary routes to a host behind a last mile of 1 Mbit/s."""
     _, _, redundancy, outage = CASES[point["case"]]
     profile = PROFILES["voip"]
     network, last = with_last_kilometre(load_network(NETWORK), EDGE, LAST_BPS)
@@ -103,15 +103,15 @@ def lag_reason(plan: StreamPlan, run: StreamMeasurements) -> str | None:
 def last_mile_row(plan: StreamPlan, run: StreamMeasurements) -> dict[str, Any]:
     """Shares of the source packets, delays in seconds, what was carried in bits a second."""
     delays = source_delays(plan, run)
-    came = delays[np.isfinite(delays)]
+    arrived = delays[np.isfinite(delays)]
     lasts_s = plan.duration_s - plan.stream.playback_s
     sent_pps = len(run.sent.symbol) / lasts_s
     return {
         "lost": float(np.isinf(delays).mean()),
         "not_in_time": float((delays > IN_TIME_S).mean()),
         "unplayed": stream_outcome(plan, run).late,
-        "median_s": float(np.median(came)),
-        "p99_s": float(np.quantile(came, 0.99)),
+        "median_s": float(np.median(arrived)),
+        "p99_s": float(np.quantile(arrived, 0.99)),
         "sent_per_source": len(run.sent.symbol) / len(delays),
         "stream_bps": 8 * sent_pps * (plan.stream.symbol_bytes + HEADERS_BYTES),
         "tcp_bps": 8

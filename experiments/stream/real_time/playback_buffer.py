@@ -133,7 +133,7 @@ def judge(rows: Sequence[Row]) -> Verdict:
 
 
 def figures(rows: Sequence[Row]) -> dict[str, Any]:
-    """Packets lost for each failure over its length in buffers, a panel a buffer; the bound of any single path beside it."""
+    """Packets lost for each failure over its length in buffers, a panel a buffer; the bound of any single path next to it."""
     buffers = list(dict.fromkeys(row["playback_s"] for row in rows))
     figure, every = panels(4.2 * len(buffers), 4.4, columns=len(buffers))
     for axes, playback_s in zip(every, buffers, strict=True):

@@ -13,7 +13,7 @@ from testbed.report.drawing.charts import chart
 from testbed.stream.measurements import StreamMeasurements
 from testbed.stream.plan import StreamParameters, StreamPlan
 from testbed.stream.planning import PlanOptions, build_plan
-from testbed.stream.prediction.foresight import stream_outcome
+from testbed.stream.prediction.clairvoyant import stream_outcome
 from testbed.stream.profiles import PROFILES
 from testbed.stream.simulated import SimulatedStreamFabric
 from topologies import load_network

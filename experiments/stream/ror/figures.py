@@ -66,15 +66,15 @@ def _draw_falls(axes: Any, rows: Sequence[Row], labels: str) -> None:
 def method_figures(rows: Sequence[Row]) -> dict[str, Any]:
     """``methods_beside_capillary`` and ``order_of_pairs``, a panel for each order of labels that was measured."""
     orders = [labels for labels in LABELS if where(rows, labels=labels)]
-    beside, above = panels(5.2 * len(orders), 4.6, columns=len(orders))
+    comparison, above = panels(5.2 * len(orders), 4.6, columns=len(orders))
     order, below = panels(5.2 * len(orders), 4.8, columns=len(orders))
     for labels, upper, lower in zip(orders, above, below, strict=True):
-        _draw_beside(upper, rows, labels)
+        _draw_side_by_side(upper, rows, labels)
         _draw_pairs(lower, rows, labels)
-    return {"methods_beside_capillary": beside, "order_of_pairs": order}
+    return {"methods_beside_capillary": comparison, "order_of_pairs": order}
 
 
-def _draw_beside(axes: Any, rows: Sequence[Row], labels: str) -> None:
+def _draw_side_by_side(axes: Any, rows: Sequence[Row], labels: str) -> None:
     """Mean difference to capillary routing over the networks where both are finite; the bar is what networks differ by."""
     own = where(rows, labels=labels)
     networks = {row["network"] for row in own}

@@ -19,7 +19,7 @@ from testbed.stream.judgement.analysis import SessionAnalysis
 from testbed.stream.judgement.fault_results import predicted_block_size
 from testbed.stream.plan import StreamParameters, StreamPlan
 from testbed.stream.planning import WARM_UP_S, EachLink, predicted_loss, protectable_links, recovery_s
-from testbed.stream.prediction.policy import MAX_SYMBOLS, block_size_policy
+from testbed.stream.prediction.block_size_policy import MAX_SYMBOLS, block_size_policy
 from testbed.stream.session import Session, SessionRequest, open_fabric, plan_session, run_session
 from topologies import load_network
 from topologies.errors import NoPathError
@@ -50,11 +50,11 @@ def named_networks() -> list[Ends]:
 def mobile_networks(seed: int, sizes: Sequence[int] = SIZES, each: int = EACH_SIZE) -> list[Ends]:
     """``each`` mobile networks of every size, from n0 to the last node; sizes take turns, so that a study that is cut short has
     measured some of all. Seeds whose ends no two separate paths join are left out: ROR of every route is infinite there."""
-    drawn = [list(itertools.islice(_two_ways(nodes, seed), each)) for nodes in sizes]
+    drawn = [list(itertools.islice(_both_directions(nodes, seed), each)) for nodes in sizes]
     return [ends for turn in zip(*drawn, strict=True) for ends in turn]
 
 
-def _two_ways(nodes: int, seed: int) -> Iterator[Ends]:
+def _both_directions(nodes: int, seed: int) -> Iterator[Ends]:
     for number in itertools.count(seed):
         name, source, sink = f"manet:nodes={nodes},seed={number}", "n0", f"n{nodes - 1}"
         try:
@@ -168,9 +168,9 @@ def _finite_part(analysis: SessionAnalysis, m: int) -> dict[str, Any]:
     # by name: links of one load fail one after another, and the next one's block size would often be the link's own
     by_name = sorted(analysis.faults, key=lambda fault: fault.link)
     counted = [(f, n) for f in by_name if (n := f.predicted_block_size) is not None]
-    told = [(m * f.sent_per_source, n) for f, n in counted if f.sent_per_source is not None]
-    after = [n for _, n in told[1:] + told[:1]]
-    off = [(sent - n) / base for sent, n in told]
+    reported = [(m * f.sent_per_source, n) for f, n in counted if f.sent_per_source is not None]
+    after = [n for _, n in reported[1:] + reported[:1]]
+    off = [(sent - n) / base for sent, n in reported]
     heavy = [f for f, _ in counted if f.predicted_loss > 1 / 200]
     named = [fault.diagnosis for fault in heavy if fault.diagnosis is not None]
     return {
@@ -180,9 +180,9 @@ def _finite_part(analysis: SessionAnalysis, m: int) -> dict[str, Any]:
         "error": analysis.ror_error,
         "spread": statistics.stdev(off) if len(off) > 1 else 0.0,
         "astray": sum(map(abs, off)),
-        "astray_rival": sum(abs(other - n) for (_, n), other in zip(told, after, strict=True)) / base,
+        "astray_rival": sum(abs(other - n) for (_, n), other in zip(reported, after, strict=True)) / base,
         "links": len(counted),
-        "unanswered": len(counted) - len(told),
+        "unanswered": len(counted) - len(reported),
         "steady_blocks": sum(f.steady_blocks for f, n in counted if n > base),
         "undecodable": sum(f.undecodable_blocks for f, _ in counted),
         "heavy": len(heavy),

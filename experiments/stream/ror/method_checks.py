@@ -47,7 +47,7 @@ class Pair:
         return abs(self.predicted) > 2 * self.tolerance
 
     @property
-    def kept(self) -> bool:
+    def retained(self) -> bool:
         """Whether the measurement has the predicted order, and can tell it from the swapped one."""
         return self.predicted * self.measured > 0 and abs(self.measured) > self.uncertainty
 
@@ -89,9 +89,9 @@ def judge_methods(rows: Sequence[Row]) -> Verdict:
     for labels in LABELS:
         if any(row["labels"] == labels for row in rows):
             checks.append(_order_check(labels, pairs(rows, labels)))
-            beside = [_beside_capillary(rows, labels, method) for method in METHODS if method != MEASURE]
-            checks += [one for one in beside if isinstance(one, Check)]
-            notes += [one for one in beside if isinstance(one, str)]
+            comparison = [_compare_with_capillary(rows, labels, method) for method in METHODS if method != MEASURE]
+            checks += [one for one in comparison if isinstance(one, Check)]
+            notes += [one for one in comparison if isinstance(one, str)]
     forced = sum(row["forced"] for row in rows)
     checks.append(
         Claim("failures of links that carry everything in which something arrived: ROR is infinite where nothing does")
@@ -110,7 +110,7 @@ def judge_methods(rows: Sequence[Row]) -> Verdict:
 
 def _order_check(labels: str, found: Sequence[Pair]) -> Check:
     judged = [pair for pair in found if pair.judged]
-    astray = [f"{pair.a} and {pair.b} on {pair.network}" for pair in judged if not pair.kept]
+    astray = [f"{pair.a} and {pair.b} on {pair.network}" for pair in judged if not pair.retained]
     name = f"{labels} labels: pairs of methods in the predicted order, share"
     if not judged:
         return Check(
@@ -135,7 +135,7 @@ def _order_check(labels: str, found: Sequence[Pair]) -> Check:
     )
 
 
-def _beside_capillary(rows: Sequence[Row], labels: str, method: str) -> Check | str:
+def _compare_with_capillary(rows: Sequence[Row], labels: str, method: str) -> Check | str:
     """The mean difference over the networks on which both are finite, where theory tells them apart; else a note."""
     finite = {(row["network"], row["method"]): row for row in where(rows, labels=labels) if not row["forced"]}
     shared = [n for n, name in finite if name == method and (n, MEASURE) in finite]

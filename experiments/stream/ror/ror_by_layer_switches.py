@@ -8,7 +8,7 @@ from typing import Any
 from experiments.stream.ror.figures import layer_figures
 from experiments.stream.ror.layer_checks import FULL, LAYERS, judge_layers
 from experiments.stream.ror.measured_routes import LABELS, measure_route, mobile_networks, named_networks
-from testbed.model.code_words import BOTH_LABELS
+from testbed.model.code_description import BOTH_LABELS
 from testbed.model.studies.study import Study
 
 MOST_LINKS, MOST_OF_ALL = 4, 12

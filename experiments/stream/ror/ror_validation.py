@@ -8,7 +8,7 @@ from typing import Any
 from experiments.stream.ror.figures import method_figures
 from experiments.stream.ror.measured_routes import LABELS, measure_route, named_networks
 from experiments.stream.ror.method_checks import METHODS, judge_methods
-from testbed.model.code_words import BOTH_LABELS
+from testbed.model.code_description import BOTH_LABELS
 from testbed.model.studies.study import Study
 
 

@@ -1,4 +1,4 @@
-"""What every study of ROR asks of the sender, route by route, whatever the routes are; each check beside its rival."""
+"""What every study of ROR asks of the sender, route by route, whatever the routes are; each check next to its rival."""
 
 from __future__ import annotations
 

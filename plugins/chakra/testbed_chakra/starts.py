@@ -1,7 +1,7 @@
 """When each message of an execution trace starts: as soon as all that it depends on is done, on the network itself.
 
 Rules. A node is done its duration after all that it depends on; a send is done when it starts; a receive when its message (the k-th of that
-source, destination and tag) has arrived besides. How long a message is under way depends on all others, so starts and arrivals are found
+source, destination and tag) has arrived besides. How long a message is in transit depends on all others, so starts and arrivals are found
 together: the network is simulated with the starts known so far, which gives arrivals, which give starts. What happens before a moment does not
 depend on what starts after it, so each turn makes at least the next start final, and starts that no longer change are those of the trace.
 """
@@ -18,10 +18,10 @@ from testbed.errors import InputError
 from testbed.interconnect.network_model import NetworkModel, build_model
 from testbed.interconnect.parameters import TICKS_PER_S, SimulationParameters
 from testbed.interconnect.simulation import simulate
-from testbed.interconnect.traffic_files import read_messages
+from testbed.interconnect.traffic.traffic_files import read_messages
 from testbed_chakra.trace_files import TraceNode
 from topologies import Network
-from topologies.json_types import Json
+from topologies.text.json_types import Json
 
 Key = tuple[int, int]
 """Rank, id of a node."""

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from testbed.errors import InputError
-from topologies.json_types import Json, JsonObject
+from topologies.text.json_types import Json, JsonObject
 
 KINDS = ("INVALID", "METADATA", "MEM_LOAD", "MEM_STORE", "COMP", "COMM_SEND", "COMM_RECV", "COMM_COLL")
 _ID, _KIND, _CTRL, _DATA, _DURATION, _ATTRIBUTE = 1, 3, 4, 5, 7, 10

@@ -160,7 +160,7 @@ class _Run:
             for number, block in enumerate(blocks):
                 place = self._at[rank][number]
                 if place < len(block.steps):
-                    raise InputError(f"MSCCL: GPU {rank}, thread block {number} stands for ever at step {place}")
+                    raise InputError(f"MSCCL: GPU {rank}, thread block {number} is blocked permanently at step {place}")
         if any(self._under_way.values()):
             raise InputError("MSCCL: a block was sent that nobody receives")
         return self._carried

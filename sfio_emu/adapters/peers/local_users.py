@@ -10,7 +10,7 @@ from ipaddress import ip_address
 _NETLINK_SOCK_DIAG, _SOCK_DIAG_BY_FAMILY, _REQUEST = 4, 20, 1
 _HEADER = struct.Struct("=IHHII")
 _PLACES = struct.Struct("!HH16s16s")
-"""Ports and addresses (of IPv4: and 12 zeros): of the socket that is asked for, and of its peer."""
+"""Ports and addresses (of IPv4: and 12 zeros): of the socket that is requested, and of its peer."""
 _QUESTION = struct.Struct(f"=BBBxI{_PLACES.size}s4x8s")
 _ANSWER = struct.Struct(f"=BBBB{_PLACES.size}s12x12xII")
 _ANY_COOKIE = b"\xff" * 8

@@ -22,7 +22,9 @@ class Listed(NamedTuple):
 
 LISTED: dict[str, Listed] = {
     "bulk": Listed("bulk transfers frame by frame over circuits", "testbed.bulk.workload", "BULK"),
-    "download": Listed("a file over many paths, the last kilometre kept full", "testbed.download.workload", "DOWNLOAD"),
+    "download": Listed(
+        "send a file over many paths to a host behind a slow last-mile link", "testbed.download.workload", "DOWNLOAD"
+    ),
     "simulate": Listed("simulate an interconnection network", "testbed.simulation.workload", "SIMULATION"),
     "sfio": Listed("striped files over an emulated network", "testbed.striping.workload", "STRIPING"),
 }

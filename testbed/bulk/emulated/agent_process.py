@@ -18,7 +18,7 @@ from multiprocessing.connection import Connection
 from typing import cast
 
 from testbed.bulk.agent_messages import AgentFailed, Order, Report, decode, encode
-from testbed.emulation.sandbox.process_life import die_with_parent
+from testbed.emulation.sandbox.process_lifetime import die_with_parent
 from testbed.errors import CapabilityError
 
 _RESET = struct.pack("ii", 1, 0)
@@ -64,7 +64,7 @@ class PipeEnd:
     def receive(self, timeout_s: float = ANSWER_S) -> Report:
         """The next report. EOFError where the process has died; CapabilityError where it gave up or is silent for so long."""
         if not self._pipe.poll(timeout_s):
-            raise CapabilityError(f"the {self.role} of bulk transfers says nothing for {timeout_s:g} s")
+            raise CapabilityError(f"bulk {self.role}: no response within {timeout_s:g} s")
         try:
             report = cast(Report, decode(self._pipe.recv_bytes()))
         except ConnectionResetError:

@@ -77,7 +77,7 @@ class CircuitDriver:
         with select.epoll() as poll:
             for file in calls:
                 poll.register(file, select.EPOLLIN)
-            self.coordinator.begin(0.0)
+            self.coordinator.start(0.0)
             self._execute_all()
             while not self.coordinator.over and not self._stopping:
                 left_s = min(self.coordinator.deadline_s(), due_s()) - self.now_s
@@ -98,7 +98,7 @@ class CircuitDriver:
             self.coordinator.circuits_changed(self.now_s)
         if lost:
             self.lost_links += lost
-            self.coordinator.link_lost(lost, self.now_s)
+            self.coordinator.on_link_failed(lost, self.now_s)
 
     def _execute_all(self) -> None:
         while actions := self.coordinator.actions():

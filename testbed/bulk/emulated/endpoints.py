@@ -14,13 +14,13 @@ from testbed.bulk.agent_messages import Count, Delivered, MessageDone, Order, Re
 from testbed.bulk.emulated.agent_process import ANSWER_S, AgentProcess, process_groups
 from testbed.bulk.emulated.receiver import Receiver
 from testbed.bulk.emulated.sender import Sender
-from testbed.bulk.measurements import Repeats
+from testbed.bulk.measurements import TcpRetransmissions
 from testbed.bulk.messages import MessageSet
 from testbed.bulk.plan import BulkPlan
 from testbed.emulation.network.emulated_network import EmulatedNetwork
 from testbed.model.wiring import Wiring
 
-Retransmissions = dict[int, Repeats]
+Retransmissions = dict[int, TcpRetransmissions]
 """Transfer -> what TCP has sent again on its connection."""
 
 
@@ -102,7 +102,7 @@ class BulkEndpoints:
             process.order(Count())
             while not isinstance(report := process.receive(), Retransmitted):
                 pass  # a connection that broke after the end
-            found.update({number: Repeats(*counts) for number, *counts in report.counts})
+            found.update({number: TcpRetransmissions(*counts) for number, *counts in report.counts})
         return found
 
     def deliveries(self) -> dict[int, int]:

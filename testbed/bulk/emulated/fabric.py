@@ -144,7 +144,7 @@ def dropped_at_switches(wiring: Wiring, links: Mapping[LinkId, LinkCount]) -> di
     """
     found = {}
     for switch in wiring.switches:
-        came = sum(c.packets for link, c in links.items() if link[1] == switch.node)
+        arrived = sum(c.packets for link, c in links.items() if link[1] == switch.node)
         left = sum(c.packets + c.queue_drops for link, c in links.items() if link[0] == switch.node)
-        found[switch.node] = came - left
+        found[switch.node] = arrived - left
     return found

@@ -14,8 +14,8 @@ from scapy.layers.l2 import Ether
 
 from testbed.bulk.circuit_rules import BULK_PORT
 from testbed.bulk.plan import BulkPlan, Pair
-from testbed.machines.adapters.on_machine import network_of
-from testbed.machines.requests import Machine
+from testbed.machines.adapters.rpc_network import network_of
+from testbed.machines.rpc import MachineState
 from testbed.model.wiring import WiredHost
 
 FORGOTTEN_S = 1.5
@@ -49,7 +49,7 @@ class InjectionChoice:
         return None
 
 
-def inject(machine: Machine, pair: Pair, count: int) -> int:
+def inject(machine: MachineState, pair: Pair, count: int) -> int:
     """Send ``count`` TCP packets to the receiver's bulk port from the sender's host; how many the interface took."""
     net = network_of(machine)
     source, sink = (net.wiring.host_at(node) for node in pair)

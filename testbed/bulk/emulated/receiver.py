@@ -16,7 +16,15 @@ from typing import IO
 from testbed.bulk.agent_messages import Delivered, MessageDone, Ready
 from testbed.bulk.circuit_rules import BULK_PORT
 from testbed.bulk.emulated.agent_process import AgentPort, reset_on_close
-from testbed.bulk.messages import Arrived, Began, Inbox, MessageError, MessageReader, MessageSet, Part
+from testbed.bulk.messages import (
+    Inbox,
+    MessageArrived,
+    MessageError,
+    MessageReader,
+    MessageSet,
+    MessageStarted,
+    PayloadPart,
+)
 from testbed.emulation.network.emulated_network import EmulatedNetwork
 from testbed.model.wiring import Wiring
 
@@ -74,7 +82,7 @@ class Receiver:
         try:
             count = sock.recv_into(self._buffer)
             for event in reader.receive(self._buffer[:count]):
-                if isinstance(event, Arrived):
+                if isinstance(event, MessageArrived):
                     # Acknowledged at once: a sender that waits for it repeats itself, when its circuit is gone.
                     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)
                     self._arrived(event, port)
@@ -89,7 +97,7 @@ class Receiver:
             del self._readers[file]
             sock.close()
 
-    def _arrived(self, event: Arrived, port: AgentPort) -> None:
+    def _arrived(self, event: MessageArrived, port: AgentPort) -> None:
         number = event.header.transfer
         at = time.monotonic()
         if self._inbox.take(event):
@@ -98,11 +106,11 @@ class Receiver:
         intact = self._inbox.has(number)
         port.report(MessageDone(transfer=number, attempt=event.header.attempt, intact=intact, at_s=at))
 
-    def _keep(self, event: Began | Part) -> None:
+    def _keep(self, event: MessageStarted | PayloadPart) -> None:
         number = event.header.transfer
         if number >= self._messages.stored or self._inbox.has(number):
             return
-        if isinstance(event, Began):
+        if isinstance(event, MessageStarted):
             if number in self._files:
                 self._files[number].close()
             part = self._place(number, ".part")

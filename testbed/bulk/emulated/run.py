@@ -15,22 +15,22 @@ from functools import partial
 from pathlib import Path
 
 from testbed.bulk.agent_messages import ConnectionBroke, MessageDone
-from testbed.bulk.calibration import CalibrationJob, calibrate, calibrate_again, calibration_pairs, uncalibrated
-from testbed.bulk.circuit_rules import shared_return_rules, standing_rules
+from testbed.bulk.calibration import CalibrationJob, calibrate, calibration_pairs, recalibrate, uncalibrated
+from testbed.bulk.circuit_rules import packet_switching_rules, shared_return_rules
 from testbed.bulk.coordinator import BulkCoordinator, Circuit, OnDeadlock
 from testbed.bulk.emulated.circuit_driver import CircuitDriver
 from testbed.bulk.emulated.endpoints import Agent, BulkEndpoints, Retransmissions, StartAgents
 from testbed.bulk.emulated.injection import InjectionChoice, inject
 from testbed.bulk.emulated.switchboard import CircuitSwitchboard
-from testbed.bulk.measurements import BulkMeasurements, Goodput, Repeats
+from testbed.bulk.measurements import BulkMeasurements, Goodput, TcpRetransmissions
 from testbed.bulk.messages import MessageSet, Payloads
 from testbed.bulk.plan import BulkPlan
 from testbed.emulation.control.fault_injection import FaultSchedule
-from testbed.emulation.machine.machine_strain import StrainGauge
+from testbed.emulation.machine.load_monitor import LoadMonitor
 from testbed.emulation.network.links import LinkMeter
 from testbed.errors import InvalidRunError
 from testbed.machines.adapters.platform import Platform
-from testbed.model.progress import Progress, Reading, ReportProgress
+from testbed.model.progress import CounterReading, Progress, ReportProgress
 
 _CIRCUIT_SEND_BUFFER = 80 << 10
 _WINDOWS = 1 << 20
@@ -83,16 +83,16 @@ class BulkRun:
         stack.callback(self._switchboard.close)
         paths = {(t.source, t.sink): t.path for t in plan.transfers}
         # Ways back for acknowledgements; and for data while connections are made (packet switching: until the end).
-        rules = (*shared_return_rules(wiring, paths), *standing_rules(wiring, paths))
+        rules = (*shared_return_rules(wiring, paths), *packet_switching_rules(wiring, paths))
         self._switchboard.change_rules(rules, "add")
-        self._switchboard.forget_flows()  # drops of the run before are not for this one's first packets
+        self._switchboard.flush_flow_cache()  # drops of the run before are not for this one's first packets
         stack.callback(self._switchboard.change_rules, rules, "remove")
         self._report_progress(Progress(done_s=0, total_s=1, doing="connecting"))
         self._endpoints = BulkEndpoints(self._agents(self._messages), plan, self._messages)
         stack.callback(self._endpoints.close)
         if self._circuits:
-            self._switchboard.change_rules(standing_rules(wiring, paths), "remove")
-            self._switchboard.forget_flows()
+            self._switchboard.change_rules(packet_switching_rules(wiring, paths), "remove")
+            self._switchboard.flush_flow_cache()
             self._switchboard.prepare(Circuit(transfer=i, path=t.path) for i, t in enumerate(plan.transfers))
 
     def calibrate(self) -> Goodput:
@@ -106,7 +106,7 @@ class BulkRun:
         """Goodput after the run, the slower of both; ``first`` where the network is not what it was."""
         if not self._options.calibrate or self._plan.faults:
             return first
-        return calibrate_again(self._plan, self._measure, first)
+        return recalibrate(self._plan, self._measure, first)
 
     def _measure(self, job: CalibrationJob) -> float:
         """Bits of payload a second of the slowest path. InvalidRunError where nothing arrives for long."""
@@ -137,8 +137,8 @@ class BulkRun:
         self._switchboard.slowest_change_s = self._switchboard.changing_s = 0.0
         meter = self._platform.network.link_meter()
         look = partial(_look, meter) if meter.sent else None  # links of other machines cannot be read here
-        self._report_progress(Progress(done_s=0, total_s=1, doing="sending", look=look))
-        with StrainGauge() as gauge:
+        self._report_progress(Progress(done_s=0, total_s=1, doing="sending", read_local=look))
+        with LoadMonitor() as gauge:
             driven = _DrivenRun(self._platform, self._coordinator, self._switchboard, self._endpoints)
             driven.run(self._report_progress)
         driver, records = driven.driver, self._coordinator.records()
@@ -193,7 +193,7 @@ class _DrivenRun:
         finally:
             faults.stop()
         if self.driver.failure is None and not self.injected and self._to_inject:
-            self._switchboard.forget_flows()
+            self._switchboard.flush_flow_cache()
             self._inject(ended=True)
 
     def _next_kill_s(self) -> float:
@@ -206,7 +206,7 @@ class _DrivenRun:
             self._inject()
         done, total = self._coordinator.done, len(self._plan.transfers)
         frame, frames = self._coordinator.frames_open, len(self._plan.frames)
-        reading = Reading(at_s=self.driver.now_s, frame=frame, frames=frames, faults=faults.in_force())
+        reading = CounterReading(at_s=self.driver.now_s, frame=frame, frames=frames, faults=faults.in_force())
         words = f"{done} of {total} messages, time frame {frame} of {frames}"
         report_progress(Progress(done_s=done, total_s=total, doing=words, reading=reading))
 
@@ -215,7 +215,7 @@ class _DrivenRun:
             try:
                 report = process.receive()
             except EOFError:
-                self._coordinator.endpoint_lost(process.nodes, self.driver.now_s)
+                self._coordinator.on_endpoint_failed(process.nodes, self.driver.now_s)
                 return
             if isinstance(report, MessageDone):
                 self._choice.message_arrived(report.transfer)
@@ -231,8 +231,8 @@ class _DrivenRun:
             self.injected = int(self._platform.call(where, inject, pair, self._to_inject).result(30))
 
 
-def _look(meter: LinkMeter) -> Reading:
-    return Reading(link_bytes=meter.carried_bytes(), down=meter.without_carrier())
+def _look(meter: LinkMeter) -> CounterReading:
+    return CounterReading(link_bytes=meter.carried_bytes(), down=meter.without_carrier())
 
 
 def _messages(plan: BulkPlan, options: RunOptions) -> MessageSet:
@@ -250,9 +250,11 @@ def _messages(plan: BulkPlan, options: RunOptions) -> MessageSet:
 
 
 def retransmitted_since(before: Retransmissions, after: Retransmissions) -> Retransmissions:
-    """What was retransmitted between two counts; a connection that was made anew in between counts from its beginning, or
+    """What was retransmitted between two counts; a connection that was made again in between counts from its beginning, or
     not at all where its count is lower now."""
     return {
-        number: Repeats(*(max(0, now - then) for now, then in zip(counts, before.get(number, Repeats()), strict=True)))
+        number: TcpRetransmissions(
+            *(max(0, now - then) for now, then in zip(counts, before.get(number, TcpRetransmissions()), strict=True))
+        )
         for number, counts in after.items()
     }

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from testbed.bulk.agent_messages import ConnectionBroke, Ready, Retransmitted, SendMessages
 from testbed.bulk.circuit_rules import BULK_PORT
 from testbed.bulk.emulated.agent_process import ANSWER_S, AgentPort, reset_on_close
-from testbed.bulk.measurements import Repeats
+from testbed.bulk.measurements import TcpRetransmissions
 from testbed.bulk.messages import MessageHeader, MessageSet, trailer
 from testbed.bulk.plan import Pair
 from testbed.emulation.network.emulated_network import EmulatedNetwork
@@ -76,7 +76,7 @@ class Sender:
     def _connect_all(self) -> None:
         """Open the persistent connections, some at a time: a thousand first packets at once are more than switches look up.
 
-        One that is not there after some seconds begins anew from another port: what a switch remembers of its first packets may
+        One that is not there after some seconds begins again from another port: what a switch remembers of its first packets may
         outlive their repetitions.
         """
         pairs = self._pairs
@@ -168,10 +168,10 @@ class Sender:
         outgoing.watched = False
 
 
-def _retransmitted(sock: socket.socket) -> Repeats:
+def _retransmitted(sock: socket.socket) -> TcpRetransmissions:
     """What TCP has sent again on this connection; zeros for what the kernel does not count."""
     info = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _TCP_INFO_BYTES)
-    return Repeats(
+    return TcpRetransmissions(
         bytes=_counted(info, "=Q", _BYTES_RETRANS_AT),
         packets=_counted(info, "=I", _TOTAL_RETRANS_AT),
         timeouts=_counted(info, "=H", _TOTAL_RTO_AT),

@@ -22,21 +22,29 @@ from testbed.bulk.measurements import BulkMeasurements
 from testbed.bulk.messages import MessageSet
 from testbed.bulk.plan import BulkPlan
 from testbed.machines.adapters.cluster import Machines, machines_up
-from testbed.machines.adapters.spread import SpreadNetwork, named_when_lost, placed, report_of, spread_network
-from testbed.machines.asked import MachinesRequest
-from testbed.model.progress import Look, Progress, ReportProgress
+from testbed.machines.adapters.distributed_network import (
+    DistributedNetwork,
+    distributed_network,
+    machines_report,
+    naming_dead_machine,
+    placement_of,
+)
+from testbed.machines.machines_request import MachinesRequest
+from testbed.model.progress import Progress, ReadCounters, ReportProgress
 from testbed.model.wiring import wire
 
 _OFFSET_FOR_S = 1.0
 
 
 class SeveralMachinesBulk:
-    """``EmulatedBulkFabric`` over the machines that are asked for; they stay up between runs. A context manager."""
+    """``EmulatedBulkFabric`` over the machines that are requested; they stay up between runs. A context manager."""
 
     name = "emulation"
 
-    def __init__(self, asked: MachinesRequest, *, on_deadlock: OnDeadlock = "retreat", calibrate: bool = True) -> None:
-        self._asked = asked
+    def __init__(
+        self, requested: MachinesRequest, *, on_deadlock: OnDeadlock = "retreat", calibrate: bool = True
+    ) -> None:
+        self._requested = requested
         self._options = RunOptions(on_deadlock=on_deadlock, calibrate=calibrate)
         self._stack = ExitStack()
         self._machines: Machines | None = None
@@ -48,22 +56,22 @@ class SeveralMachinesBulk:
         self._stack.close()
 
     def run(self, plan: BulkPlan, report_progress: ReportProgress | None = None) -> BulkMeasurements:
-        """Run the plan. Errors as of ``EmulatedBulkFabric.run``; MachineLostError where a machine dies."""
+        """Run the plan. Errors as of ``EmulatedBulkFabric.run``; MachineDiedError where a machine dies."""
         report = report_progress or (lambda _: None)
         if self._machines is None:
             report(Progress(done_s=0, total_s=1, doing="starting the machines"))
-            self._machines = self._stack.enter_context(machines_up(self._asked))
+            self._machines = self._stack.enter_context(machines_up(self._requested))
         machines = self._machines
         wiring = wire(plan.network)
         mtu = min(MTU_BYTES, machines.widest_mtu)
         report(Progress(done_s=0, total_s=1, doing="building the network"))
-        placement = placed(machines, wiring, self._asked)
-        with spread_network(machines, wiring, placement, mtu=mtu, controlled=False) as network:
+        placement = placement_of(machines, wiring, self._requested)
+        with distributed_network(machines, wiring, placement, mtu=mtu, controlled=False) as network:
             last = LastProgress(report, network.reading)
             start_s = time.monotonic()
-            with named_when_lost(machines, last.to_json):
+            with naming_dead_machine(machines, last.to_json):
                 measured = run_on(network, plan, last, self._options, partial(agents_over, network))
-            found = report_of(network, start_s, plan.link_rate_bps / 8 / mtu)
+            found = machines_report(network, start_s, plan.link_rate_bps / 8 / mtu)
             found.require_for(measured.seconds)
             return replace(measured, machines=found)
 
@@ -74,14 +82,14 @@ class LastProgress:
     ``ask``: what the links carry, to be asked from when messages are sent: not while machines fork processes.
     """
 
-    def __init__(self, report_progress: ReportProgress, ask: Look | None = None) -> None:
+    def __init__(self, report_progress: ReportProgress, ask: ReadCounters | None = None) -> None:
         self._report_progress, self._ask = report_progress, ask
         self._last: Progress | None = None
 
     def __call__(self, progress: Progress) -> None:
         if progress.total_s:
             self._last = progress
-        self._report_progress(replace(progress, ask=self._ask) if progress.reading is not None else progress)
+        self._report_progress(replace(progress, read_remote=self._ask) if progress.reading is not None else progress)
 
     def to_json(self) -> dict[str, object]:
         """What was going on; messages that were whole by then."""
@@ -92,11 +100,11 @@ class LastProgress:
         return {"doing": last.doing, "messages": int(whole)}
 
 
-def agents_over(network: SpreadNetwork, messages: MessageSet) -> StartAgents:
+def agents_over(network: DistributedNetwork, messages: MessageSet) -> StartAgents:
     """Processes on the machines where the nodes lie, one a group."""
 
     def opened(machine: int, name: str) -> Connection:
-        """The pipe's far end: what multiprocessing frames on one side it reads on the other, whatever lies between."""
+        """The pipe's far end: what multiprocessing frames on one side it reads on the other, whatever is between."""
         return Connection(network.streams.open(machine, f"agent {name}").detach())
 
     def start(role: str, nodes: Sequence[str], killed: Sequence[str]) -> Sequence[Agent]:
@@ -107,11 +115,11 @@ def agents_over(network: SpreadNetwork, messages: MessageSet) -> StartAgents:
             if all(network.machine_of(n) == k for n in group)
         ]
         names = [f"{role} {number}" for number in range(len(groups))]
-        asked = [
+        requested = [
             network.call(k, start_agent, name, role, group, messages)
             for name, (k, group) in zip(names, groups, strict=True)
         ]
-        for one in asked:
+        for one in requested:
             one.result(ANSWER_S)
         return [
             cast(Agent, _RemoteAgent(network.machines, k, name, role, group, opened(k, name)))
@@ -129,7 +137,7 @@ class _RemoteAgent(PipeEnd):
     ) -> None:
         super().__init__(role, nodes, pipe)
         self._machines, self._machine, self._name = machines, machine, name
-        self._ahead_s, self._told_s = 0.0, -math.inf
+        self._ahead_s, self._reported_s = 0.0, -math.inf
 
     def receive(self, timeout_s: float = ANSWER_S) -> Report:
         report = super().receive(timeout_s)
@@ -138,10 +146,10 @@ class _RemoteAgent(PipeEnd):
         return report
 
     def _offset_s(self) -> float:
-        """By how much the machine's clock is ahead: known anew each second, for a clock drifts, and not for each message."""
+        """By how much the machine's clock is ahead: known again each second, for a clock drifts, and not for each message."""
         now_s = time.monotonic()
-        if now_s - self._told_s > _OFFSET_FOR_S:
-            self._ahead_s, self._told_s = self._machines.theirs_s(self._machine, now_s) - now_s, now_s
+        if now_s - self._reported_s > _OFFSET_FOR_S:
+            self._ahead_s, self._reported_s = self._machines.theirs_s(self._machine, now_s) - now_s, now_s
         return self._ahead_s
 
     def order(self, order: Order) -> None:

@@ -19,14 +19,14 @@ from testbed.errors import CapabilityError
 from testbed.machines.adapters.platform import Platform
 from testbed.model.wiring import Wiring
 from testbed.openflow.messages import (
-    BarrierAnswered,
-    EchoAsked,
-    PortChanged,
-    Refused,
+    BarrierReply,
+    EchoRequest,
+    ErrorMessage,
+    PortStatus,
     SwitchReader,
     barrier,
     change_rule,
-    greeting,
+    hello,
 )
 from testbed.openflow.rules import FlowRule
 from topologies.network import LinkId
@@ -47,7 +47,7 @@ class CircuitSwitchboard:
     def __init__(self, platform: Platform, pairs: Sequence[Pair]) -> None:
         wiring = platform.wiring
         self._wiring, self._pairs = wiring, pairs
-        self.forget_flows = platform.forget
+        self.flush_flow_cache = platform.forget
         """Have the switches look every flow up in their tables again: they keep what they found for a flow's first packet, and correct
         it some milliseconds after a rule has changed. A circuit's first packets would be dropped because their like were before."""
         self._sockets = {s.dpid: platform.bridge(s.device) for s in wiring.switches}
@@ -61,7 +61,7 @@ class CircuitSwitchboard:
         self.slowest_change_s = 0.0
         self.changing_s = 0.0
         for sock in self._sockets.values():
-            sock.sendall(greeting(next(self._numbers)))
+            sock.sendall(hello(next(self._numbers)))
 
     def close(self) -> None:
         """The switches keep the rules they have."""
@@ -120,14 +120,14 @@ class CircuitSwitchboard:
             raise CapabilityError(f"switch {dpid} closed its management connection")
         confirmed, lost = False, list[LinkId]()
         for event in self._readers[dpid].receive(data):
-            if isinstance(event, BarrierAnswered) and self._waiting.get(dpid) == event.xid:
+            if isinstance(event, BarrierReply) and self._waiting.get(dpid) == event.xid:
                 del self._waiting[dpid]
                 confirmed = not self._waiting
-            elif isinstance(event, Refused):
+            elif isinstance(event, ErrorMessage):
                 raise CapabilityError(f"switch {dpid} refused a circuit's rule (type {event.type}, code {event.code})")
-            elif isinstance(event, EchoAsked):
+            elif isinstance(event, EchoRequest):
                 self._sockets[dpid].sendall(event.reply)
-            elif isinstance(event, PortChanged) and not event.up:
+            elif isinstance(event, PortStatus) and not event.up:
                 lost += self._links.get((dpid, event.port), [])
         if confirmed:
             self.changes += 1

@@ -9,14 +9,14 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from testbed.campaigns.adapters.workers import LOST_WORKERS, dask_client
+from testbed.campaigns.adapters.dask_workers import LOST_WORKERS, dask_client
 from testbed.campaigns.description import Campaign, Unit, units
 from testbed.campaigns.rows import COLUMNS, unit_rows
 from testbed.errors import CapabilityError, InputError, TestbedError
 from testbed.results.run_folder import write_below
 from testbed.results.study_store import StudyRun
 from topologies.errors import TopologyError
-from topologies.json_types import Json, JsonObject
+from topologies.text.json_types import Json, JsonObject
 
 if TYPE_CHECKING:
     from distributed import Client, Security

@@ -12,23 +12,23 @@ def add_parser(subparsers: Any) -> None:
     """Adds the command to the parser."""
     parser: argparse.ArgumentParser = subparsers.add_parser(
         "attach",
-        help="a prompt on a network that is up, or which ones are",
+        help="open a prompt on a running network, or list running networks",
         description="The prompt of testbed up on a network that testbed up, testbed run or a Python session holds up; leaving it "
         "leaves the network up. Without RUN: the names of the networks that are up.",
     )
-    parser.add_argument("held", metavar="RUN", nargs="?", help="the network's name")
-    parser.add_argument("--json", action="store_true", help="without RUN: print one JSON object on stdout")
+    parser.add_argument("name", metavar="NAME", nargs="?", help="the network's name")
+    parser.add_argument("--json", action="store_true", help="without NAME: print one JSON object on stdout")
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
     """Exit code 0; 2 where a line from a pipe could not be understood."""
-    from testbed.emulation.held.prompt import give_prompt
-    from testbed.emulation.sandbox.door import open_doors
+    from testbed.emulation.attach.prompt import give_prompt
+    from testbed.emulation.sandbox.control_socket import network_names
 
-    if args.held is None:
-        names = open_doors()
+    if args.name is None:
+        names = network_names()
         print(json.dumps({"networks": names}) if args.json else "\n".join(names) or "no network is up")
         return 0
     signal.signal(signal.SIGINT, signal.default_int_handler)  # the prompt hears Ctrl-C more than once
-    return give_prompt(args.held, sign=f"{args.held}> ")
+    return give_prompt(args.name, sign=f"{args.name}> ")

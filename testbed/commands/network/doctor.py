@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 from testbed.errors import CapabilityError, InvalidRunError
 
 if TYPE_CHECKING:
-    from testbed.bulk.machine_load import LoadStep
+    from testbed.commands.network.machine_load import LoadStep
     from testbed.emulation.machine.capabilities import Capability
 
 
 def add_parser(subparsers: Any) -> None:
     parser: argparse.ArgumentParser = subparsers.add_parser(
-        "doctor", help="try out what this machine can do, and say what to do about each lack"
+        "doctor", help="check this machine's capabilities and suggest remedies"
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object on stdout")
     parser.add_argument("--strict", action="store_true", help="exit with 3 where emulation is not possible")
@@ -34,7 +34,7 @@ def add_parser(subparsers: Any) -> None:
 def run(args: argparse.Namespace) -> int:
     """Exit code 0 whatever is missing; with --strict 3 where emulated networks cannot be run."""
     from testbed.emulation.machine.capabilities import as_document, find_capabilities, missing_for_emulation
-    from testbed.results.carried_load_file import load_carried
+    from testbed.results.capacity_file import load_carried
 
     if args.compile:
         return _compile(args.json)
@@ -60,7 +60,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _compile(as_json: bool) -> int:
     """What was compiled, and how long it took: next to nothing where it had been compiled before."""
-    from testbed.commands.network.kernels import compile_all
+    from testbed.commands.network.compile_ahead import compile_all
 
     taken = {}
     for name, seconds in compile_all():
@@ -76,17 +76,17 @@ def _calibrate(as_json: bool) -> int:
     """Raise the rate until the machine no longer keeps up; keep the last that it carried. InvalidRunError where it carries none."""
     from datetime import UTC, datetime
 
-    from testbed.emulation.machine.capabilities import emulation_obstacle
+    from testbed.emulation.machine.capabilities import emulation_problem
     from testbed.emulation.sandbox.sandbox import enter_sandbox, in_sandbox
-    from testbed.model.machine.carried_load import CarriedLoad
-    from testbed.results.carried_load_file import save_carried, this_machine
+    from testbed.model.machine.capacity import MachineCapacity
+    from testbed.results.capacity_file import save_carried, this_machine
 
-    obstacle = emulation_obstacle()
+    obstacle = emulation_problem()
     if obstacle is not None:
         raise CapabilityError(f"emulation is not possible here: {obstacle}")
     if not in_sandbox():
         enter_sandbox(sys.argv[1:])
-    from testbed.bulk.machine_load import load_steps
+    from testbed.commands.network.machine_load import load_steps
 
     steps = list(load_steps(lambda step: None if as_json else print(_step_words(step), flush=True)))
     carried = [step for step in steps if step.carried]
@@ -95,7 +95,7 @@ def _calibrate(as_json: bool) -> int:
             f"this machine carries not even {steps[0].rate_bps / 1e6:g} Mbit/s a link now: {steps[0].why}"
         )
     processors, kernel = this_machine()
-    load = CarriedLoad(
+    load = MachineCapacity(
         link_bps=carried[-1].link_bps,
         rate_bps=carried[-1].rate_bps,
         processors=processors,
@@ -107,7 +107,7 @@ def _calibrate(as_json: bool) -> int:
     if as_json:
         print(json.dumps({"carried": load.to_json(), "file": str(path)}))
     else:
-        print(f"this machine carries {load.link_bps / 1e6:.0f} Mbit/s over all links together; kept in {path}")
+        print(f"this machine carries {load.link_bps / 1e6:.0f} Mbit/s over all links together; stored in {path}")
     return 0
 
 

@@ -20,7 +20,7 @@ def add_parser(subparsers: Any) -> None:
         description="Run a program in a host of a network that testbed up, testbed run or a Python session holds up. Terminal, "
         "pipes, signals and exit code are the program's own; a switch's name runs it where Open vSwitch's programs work.",
     )
-    parser.add_argument("held", metavar="RUN", help="the network's name (testbed attach lists those that are up)")
+    parser.add_argument("name", metavar="NAME", help="the network's name (testbed attach lists those that are up)")
     parser.add_argument("host", metavar="HOST", help="a host or switch, as the network calls it")
     parser.add_argument("words", metavar="-- CMD", nargs=argparse.REMAINDER, help="the program and its arguments")
     parser.set_defaults(run=run)
@@ -28,13 +28,13 @@ def add_parser(subparsers: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Exit code: the program's; 2 where there is no such network, host or program."""
-    from testbed.emulation.held.caller import ask, replace_by_program
+    from testbed.emulation.attach.client import exec_program, send_request
 
     words = args.words[1:] if args.words[:1] == ["--"] else args.words
     if not words:
         raise InputError("say what to run: testbed exec RUN HOST -- CMD")
-    described = ask(args.held, {"do": "describe"}).header  # a network that is not up is reported in our words
-    replace_by_program(args.held, known_host(args.host, described), words)
+    described = send_request(args.name, {"do": "describe"}).header  # a network that is not up is reported in our words
+    exec_program(args.name, known_host(args.host, described), words)
     return 0
 
 

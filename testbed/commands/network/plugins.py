@@ -1,4 +1,4 @@
-"""``testbed plugins [list | check NAME]``: what other packages add, and the suites that judge it."""
+"""``testbed plugins [list | check NAME]``: list plug-ins and run their conformance tests."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ def add_parser(subparsers: Any) -> None:
     """Adds the command to the parser."""
     parser: argparse.ArgumentParser = subparsers.add_parser(
         "plugins",
-        help="what other packages add, and the suites that judge it",
+        help="list plug-ins and run their conformance tests",
         description="Routings, schedulers, codes, static routings, networks and workloads: ours, and those of installed packages.",
     )
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True, parser_class=type(parser))
@@ -34,7 +34,7 @@ def run_list(args: argparse.Namespace) -> int:
         print(json.dumps({"groups": {group: _document(registry) for group, registry in groups.items()}}))
         return 0
     for group, registry in groups.items():
-        print(f"{group}\n    ours: {', '.join(registry.own_names())}")
+        print(f"{group}\n    ours: {', '.join(registry.builtin_names())}")
         for plugin in registry.plugins():
             state = "" if plugin.broken is None else f"; BROKEN: {plugin.broken}"
             print(f"    {plugin.name} (package {plugin.package}){state}")

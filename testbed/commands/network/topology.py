@@ -11,7 +11,7 @@ from typing import Any
 from testbed.model.naming.printable import printable
 from topologies import catalogue, load_network
 from topologies.catalog import COMMON
-from topologies.impairments import short_text
+from topologies.impairments import to_text
 from topologies.network import Network, reverse_of
 
 
@@ -82,7 +82,7 @@ def catalogue_document() -> list[dict[str, Any]]:
 
 
 def run_show(args: argparse.Namespace) -> int:
-    """Print the node-link document, the names asked for or a summary; with ``--plot``, draw the network first."""
+    """Print the node-link document, the names requested or a summary; with ``--plot``, draw the network first."""
     network = load_network(args.network)
     if args.plot:
         from testbed.report.drawing.network_drawing import draw_network
@@ -124,7 +124,7 @@ def summary(network: Network) -> list[tuple[str, str]]:
         ("hosts", f"{len(network.hosts)}{_examples([n.id for n in network.hosts])}"),
         (
             "links",
-            f"{len(network.links)} directed, {len(core)} of them between switches, {len(one_way)} without a reverse",
+            f"{len(network.links)} directed, {len(core)} of them between switches, {len(one_way)} unidirectional",
         ),
         ("capacity", _spread([k.capacity_bps for k in network.links], _rate)),
         ("delay", _spread([k.delay_s for k in network.links], _seconds)),
@@ -141,7 +141,7 @@ def _impaired(network: Network) -> list[tuple[str, str]]:
     found: dict[str, list[str]] = {}
     for link in network.links:
         if link.impairments:
-            found.setdefault(short_text(link.impaired_by), []).append(link.label)
+            found.setdefault(to_text(link.impaired_by), []).append(link.label)
     return [("impaired", f"{words}{_examples(labels)}") for words, labels in found.items()]
 
 
@@ -203,5 +203,5 @@ def _parts(network: Network) -> str:
         for node in reached:
             del left[node]
     if len(sizes) <= 1:
-        return "1: all nodes hang together" if sizes else "none"
+        return "1: connected" if sizes else "none"
     return f"{len(sizes)}, without a path between them; the largest has {max(sizes)} of {len(network.nodes)} nodes"

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from testbed.commands.arguments import add_options
 from testbed.commands.live import add_live, start_live
-from testbed.commands.network.up_over_machines import hold_over_machines
+from testbed.commands.network.up_distributed import serve_distributed
 from testbed.commands.parsing import parse_captures, read_ends
 from testbed.commands.several_machines import (
     MachineOptions,
@@ -56,14 +56,14 @@ def add_parser(subparsers: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Exit code 0 at the prompt's end; 2 where a line from a pipe was no command."""
-    from testbed.emulation.machine.capabilities import emulation_obstacle
+    from testbed.emulation.machine.capabilities import emulation_problem
     from topologies import load_network
 
     network = load_network(args.network)
     captures = parse_captures(args.pcap, network, named=False)
     ends = _end_points(args, network)
     machines = machines_request(args, "emulation")
-    obstacle = emulation_obstacle()
+    obstacle = emulation_problem()
     if obstacle is not None:
         raise CapabilityError(f"emulation is not possible here: {obstacle}")
     start_live(args)
@@ -71,7 +71,7 @@ def run(args: argparse.Namespace) -> int:
     if machines is None:
         return _inside(args, network, ends, captures)
     with said_when_lost(as_json=False):
-        return hold_over_machines(args, network, ends, machines, partial(_route_rules, args, network), captures)
+        return serve_distributed(args, network, ends, machines, partial(_route_rules, args, network), captures)
 
 
 def _end_points(args: argparse.Namespace, network: Network) -> list[str]:
@@ -86,13 +86,13 @@ def _end_points(args: argparse.Namespace, network: Network) -> list[str]:
 
 
 def _inside(args: argparse.Namespace, network: Network, ends: list[str], captures: dict[LinkId, Path]) -> int:
-    from testbed.emulation.control.ground_rules import install_shortest_paths
-    from testbed.emulation.held.prompt import give_prompt
-    from testbed.emulation.held.service import NetworkService, reachable
+    from testbed.emulation.attach.prompt import give_prompt
+    from testbed.emulation.attach.server import RequestHandlers, control_server
+    from testbed.emulation.control.base_rules import install_shortest_paths
     from testbed.emulation.network.emulated_network import EmulatedNetwork
-    from testbed.emulation.network.links import look_at
-    from testbed.live.adapters.feed import watched
-    from testbed.live.scenes import idle_scene
+    from testbed.emulation.network.links import read_counters
+    from testbed.live.adapters.feed import live_watch
+    from testbed.live.run_views import idle_network_view
     from testbed.model.wiring import wire
 
     wiring = wire(network, ends)
@@ -116,12 +116,12 @@ def _inside(args: argparse.Namespace, network: Network, ends: list[str], capture
             install_shortest_paths(wiring)
             for link, path in captures.items():
                 net.start_capture(link, path)
-        name, _ = stack.enter_context(reachable(NetworkService(net).handlers(), inside=True))
+        name, _ = stack.enter_context(control_server(RequestHandlers(net).handlers(), inside=True))
         if name is None:
-            raise InvalidRunError("this process was given no door, by which the network would be reached")
+            raise InvalidRunError("internal error: no control socket was inherited")
         introduction = _introduction(net, time.monotonic() - began, name)
-        scene = partial(idle_scene, f"{network.name}, {name}", network)
-        with watched(scene, "the network is up", partial(look_at, net.link_meter())):
+        view = partial(idle_network_view, f"{network.name}, {name}", network)
+        with live_watch(view, "the network is up", partial(read_counters, net.link_meter())):
             # At the prompt Ctrl-C ends a node's command, not ours. Whoever reads the introduction may interrupt at once: it comes last,
             # because Python may drop an interrupt that meets an import.
             signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 from testbed.commands.routing.coding_options import LABELS, coding_of
 from testbed.model.options import kinds
+from testbed.report.column_units import seconds_in_words
 from testbed.report.progress_bar import spinner
-from testbed.report.quantities import seconds_in_words
 
 if TYPE_CHECKING:
     from testbed.routing.demands.matrix import DemandMatrix
-    from testbed.routing.demands.splits import RoutedDemands
+    from testbed.routing.demands.routed_demands import RoutedDemands
     from testbed.routing.redundancy.coding import Coding
     from topologies.network import Network
 
@@ -117,8 +117,8 @@ def read_matrix(network: Network, args: argparse.Namespace) -> DemandMatrix:
             )
         matrix = given_matrix(network, "own", demands)
     else:
-        mend = "give uniform, gravity, own or a file of demands"
-        matrix = read_matrix_file(args.matrix, network, mend)
+        hint = "give uniform, gravity, own or a file of demands"
+        matrix = read_matrix_file(args.matrix, network, hint)
     return matrix if args.total is None else matrix.scaled_to(args.total)
 
 
@@ -127,12 +127,12 @@ def demands_document(
 ) -> dict[str, Any]:
     """The object of ``testbed demands --json``."""
     from testbed.routing.demands.methods import route_demands
-    from testbed.routing.demands.redundancy import forced_links
-    from testbed.routing.demands.splits import checked
+    from testbed.routing.demands.redundancy import unavoidable_links
+    from testbed.routing.demands.routed_demands import checked
 
     optimum, seconds = _timed(lambda: route_demands(matrix, "optimum"))
     capillary, capillary_s = _timed(lambda: route_demands(matrix, "capillary"))
-    forced = forced_links(capillary)
+    forced = unavoidable_links(capillary)
     known = {"optimum": (optimum, seconds), "capillary": (capillary, capillary_s)}
     rated = []
     for method in methods:
@@ -166,7 +166,7 @@ def _rated(
     routed: RoutedDemands, method: str, seconds: float, optimum: RoutedDemands, rating: tuple[Coding, Any]
 ) -> dict[str, Any]:
     from testbed.routing.demands.redundancy import total_ror
-    from testbed.routing.demands.splits import checked
+    from testbed.routing.demands.routed_demands import checked
     from testbed.routing.demands.throughput import fair_rates
 
     found, redundancy = checked(routed), total_ror(routed, *rating)
@@ -187,8 +187,8 @@ def _rated(
     }
 
 
-def _link_list(routed: RoutedDemands, wanted: bool) -> dict[str, Any]:
-    if not wanted:
+def _link_list(routed: RoutedDemands, required: bool) -> dict[str, Any]:
+    if not required:
         return {}
     rows = zip(routed.matrix.network.links, routed.loads_bps.tolist(), routed.utilisations.tolist(), strict=True)
     return {
@@ -202,7 +202,7 @@ def _link_list(routed: RoutedDemands, wanted: bool) -> dict[str, Any]:
 def _print_tables(document: dict[str, Any]) -> None:
     from rich.table import Table
 
-    from testbed.model.code_words import code_words
+    from testbed.model.code_description import describe_code
     from testbed.report.terminal import Terminal
     from topologies.network import label_of
 
@@ -239,7 +239,7 @@ def _print_tables(document: dict[str, Any]) -> None:
         soft_wrap=True,
     )
     named = {name: document["coding"][name] for name in ("labels", "m", "tolerance", "der", "large_blocks")}
-    console.print(f"ROR: {code_words(**named)}", soft_wrap=True)
+    console.print(f"ROR: {describe_code(**named)}", soft_wrap=True)
     for one in document["methods"]:
         for violation in one["violations"]:
             console.print(f"WRONG {one['method']}: {violation}", soft_wrap=True)

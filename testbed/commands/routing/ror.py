@@ -94,7 +94,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _document(route: SplitRoute, method: str, coding: Coding, args: argparse.Namespace) -> dict[str, Any]:
-    from testbed.routing.redundancy.ror_study import base_block, route_breakdown
+    from testbed.routing.redundancy.route_ror import block_size_at_rest, route_breakdown
 
     terms = route_breakdown(route, coding)
     links = route.network.links
@@ -110,7 +110,7 @@ def _document(route: SplitRoute, method: str, coding: Coding, args: argparse.Nam
         "labels": coding.labels,
         "ror": None if terms.infinite else terms.ror,
         "infinite_links": [links[route.loaded[i]].label for i in terms.infinite],
-        "fec_tolerance": base_block(coding, terms),
+        "fec_tolerance": block_size_at_rest(coding, terms),
         "per_link": [
             {
                 "source": links[i].source,
@@ -135,9 +135,9 @@ def _document(route: SplitRoute, method: str, coding: Coding, args: argparse.Nam
 
 def _too_long(terms: RorBreakdown, args: argparse.Namespace) -> str | None:
     from testbed.errors import InputError
-    from testbed.routing.redundancy.ror_study import REED_SOLOMON_MOST, beyond_reed_solomon
+    from testbed.routing.redundancy.route_ror import REED_SOLOMON_MOST, longest_block_over_rs_limit
 
-    longest = beyond_reed_solomon(terms)
+    longest = longest_block_over_rs_limit(terms)
     if longest is None or args.code == "raptorq":
         return None
     text = (
@@ -185,10 +185,10 @@ def _failure(route: SplitRoute, names: list[str], coding: Coding) -> dict[str, A
 def _overlap(route: SplitRoute, coding: Coding, args: argparse.Namespace) -> dict[str, Any]:
     """Appendix G for the links of the route: how often failures overlap, and ROR with two at once."""
     from testbed.routing.redundancy import failure_rates as rates
-    from testbed.routing.redundancy.ror_study import pair_ror, rate_route
+    from testbed.routing.redundancy.route_ror import pair_ror, route_ror
 
     links, times = len(route.loaded), (args.failure_s, args.between_s)
-    one = rate_route(route, coding)["ror_of_others"]
+    one = route_ror(route, coding)["ror_of_others"]
     two = pair_ror(route, coding)
     weights = rates.failure_weights_of_two(links, *times)
     unavailable = rates.unavailability(*times)
@@ -209,10 +209,10 @@ def _overlap(route: SplitRoute, coding: Coding, args: argparse.Namespace) -> dic
 
 def _code(document: dict[str, Any]) -> str:
     """Labels, M, tolerance and DER in words."""
-    from testbed.model.code_words import code_words
+    from testbed.model.code_description import describe_code
 
     named = {name: document[name] for name in ("labels", "m", "tolerance", "der", "large_blocks")}
-    return code_words(**named)
+    return describe_code(**named)
 
 
 def _print_table(document: dict[str, Any]) -> None:

@@ -57,7 +57,7 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Exit code 0; 1 where a certificate is asked for and refused."""
+    """Exit code 0; 1 where a certificate is requested and refused."""
     from testbed.errors import InputError
     from testbed.model.naming.names import read_node, read_pair
     from testbed.routing import routing_method
@@ -78,8 +78,8 @@ def run(args: argparse.Namespace) -> int:
         routes: list[SplitRoute] = []
     else:
         routes = [routing_method(args.method, args.layers)(network, *pair) for pair in pairs]
-        asked = f"capillary:{args.layers}" if args.layers else args.method
-        documents = [route_document(route, asked) for route in routes]
+        requested = f"capillary:{args.layers}" if args.layers else args.method
+        documents = [route_document(route, requested) for route in routes]
     if args.certify:
         for route, document in zip(routes, documents, strict=True):
             document["certificate"] = _certify(route)
@@ -109,7 +109,7 @@ def _float_documents(network: Network, pairs: Sequence[tuple[str, str]]) -> list
     return documents
 
 
-def route_document(route: SplitRoute, asked: str) -> dict[str, Any]:
+def route_document(route: SplitRoute, requested: str) -> dict[str, Any]:
     """The JSON object of a route; ``asked`` is the method as the user named it.
 
     ``note`` is one line where the route is less than that: disjoint paths that do not exist. Otherwise None.
@@ -121,8 +121,8 @@ def route_document(route: SplitRoute, asked: str) -> dict[str, Any]:
         "network": network.name,
         "source": route.source,
         "sink": route.sink,
-        "method": asked,
-        "note": _shortfall(route, asked),
+        "method": requested,
+        "note": _shortfall(route, requested),
         "links": [
             _link_names(network.links[i])
             | {
@@ -154,8 +154,8 @@ def _bottleneck(network: Network, link: LinkId) -> dict[str, Any]:
     return _link_names(network.link(*link))
 
 
-def _shortfall(route: SplitRoute, asked: str) -> str | None:
-    name, _, number = asked.replace("disjoint-2", "disjoint:2").partition(":")
+def _shortfall(route: SplitRoute, requested: str) -> str | None:
+    name, _, number = requested.replace("disjoint-2", "disjoint:2").partition(":")
     if name == "disjoint" and route.method != f"disjoint:{int(number)}":
         found = route.method.partition(":")[2]
         return f"only {found} link-disjoint path{'s' if found != '1' else ''} exist{'s' if found == '1' else ''}"
@@ -169,10 +169,7 @@ def _certify(route: SplitRoute) -> dict[str, Any]:
     from testbed.routing.capillary.certificate import check_certificate
 
     if route.method.partition(":")[0] != "capillary":
-        raise InputError(
-            f"--certify: a certificate is for capillary routes, not for {route.method!r}, of which there are many; "
-            "leave it out"
-        )
+        raise InputError(f"--certify: requires capillary routes, not {route.method!r}; leave it out")
     full = route if route.method == "capillary" else capillary_route(route.network, route.source, route.sink)
     found = check_certificate(full.network, full.source, full.sink, full.loads)
     violations = list(found.violations)

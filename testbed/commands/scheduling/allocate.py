@@ -48,7 +48,7 @@ def run(args: argparse.Namespace) -> int:
     from testbed.scheduling.traffic.allocation import choose_allocations
 
     if args.network != "swiss-t1":
-        raise InputError(f"network {args.network!r}: allocations are of swiss-t1; write swiss-t1")
+        raise InputError(f"network {args.network!r}: only swiss-t1 is supported")
     choice = choose_allocations(args.nodes, count=args.count, occupied=parse_counts(args.occupied))
     if args.json:
         print(json.dumps(_document(args, choice)))

@@ -128,7 +128,9 @@ def _checked(args: argparse.Namespace) -> tuple[Traffic, Schedule]:
     from testbed.scheduling.traffic.traffic_file import parse_frames, parse_traffic
 
     if args.network is not None or args.traffic is not None:
-        raise InputError("--check FILE stands alone: the file has the transfers and the frames")
+        raise InputError(
+            "--check FILE cannot be combined with a network or --traffic: the file has the transfers and the frames"
+        )
     document = read_json(args.check)
     traffic = parse_traffic(document, str(args.check))
     return traffic, parse_frames(document, traffic, str(args.check))
@@ -162,12 +164,12 @@ def _show(traffic: Traffic, schedule: Schedule) -> None:
 def _write(path: Path, traffic: Traffic, schedule: Schedule) -> Mapping[str, Any]:
     """In the format that the name's ending asks for, or as JSON; what the format adds to the JSON object."""
     from testbed.model.file_formats import SCHEDULE_FORMATS, find_format
-    from topologies.files.formats import write_whole
+    from topologies.files.formats import write_atomically
 
     added: Mapping[str, Any] = {}
     if (written := find_format(SCHEDULE_FORMATS, str(path))) is None:
         content = json.dumps({"transfers": _transfers(traffic), "frames": schedule.frames}).encode()
     else:
         content, added = written(traffic, schedule)
-    write_whole(path, content)
+    write_atomically(path, content)
     return added

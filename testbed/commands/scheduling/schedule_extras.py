@@ -117,7 +117,9 @@ def wormhole_document(traffic: Traffic, schedule: Schedule, remedy: str, seed: i
     from testbed.scheduling.wormhole import run_wormhole
 
     if len(traffic) > MAX_CARRIED:
-        raise InputError(f"--wormhole: {len(traffic)} transfers are more than {MAX_CARRIED}; take a smaller network")
+        raise InputError(
+            f"--wormhole: {len(traffic)} transfers exceed the limit of {MAX_CARRIED}; take a smaller network"
+        )
     paths = traffic.paths()
     return {
         name: _run_document(
@@ -149,7 +151,7 @@ def draw(path: Path, traffic: Traffic, schedule: Schedule, network: str | None) 
     from topologies import load_network
 
     if len(traffic) > MAX_DRAWN:
-        raise InputError(f"--draw: {len(traffic)} transfers are more than {MAX_DRAWN}; draw a smaller network")
+        raise InputError(f"--draw: {len(traffic)} transfers exceed the limit of {MAX_DRAWN}; draw a smaller network")
     transfers = [[traffic.links[link] for link in transfer] for transfer in traffic.paths()]
     title = f"{network or 'traffic'}: {len(traffic)} transfers in {schedule.length} time frames ({schedule.method})"
     found = None if network is None else load_network(network)

@@ -44,7 +44,7 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     add("--time-limit", type=kinds.search_limit, default=10.0, metavar="S", help="of the search (default 10)")
     add("--fabric", choices=FABRICS, default="none", help="where to run the rounds (default none)")
     add("--packets", type=kinds.some, default=20, help="over each path in a run (default 20)")
-    add("--wrong", type=kinds.few, default=2, help="on wrong wavelengths, twice so many a path (default 2)")
+    add("--wrong", type=kinds.few, default=2, help="on wrong wavelengths, twice this number per path (default 2)")
     add("--seed", type=kinds.seed, default=1, help="seed of everything random (default 1)")
     add("--json", action="store_true", help="print one JSON object on stdout")
     parser.set_defaults(run=run)
@@ -78,7 +78,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _plans(args: argparse.Namespace, network: Network) -> tuple[WavelengthPlan, dict[str, int]]:
-    """The plan asked for, and the rounds that every other method needs."""
+    """The plan requested, and the rounds that every other method needs."""
     from testbed.scheduling.traffic.patterns import read_pattern
     from testbed.wavelengths.assignment import METHODS, Effort, all_to_all, assign_wavelengths, lightpaths_between
     from testbed.wavelengths.plan import Switching
@@ -106,7 +106,7 @@ def _plans(args: argparse.Namespace, network: Network) -> tuple[WavelengthPlan, 
 
 
 def _run(args: argparse.Namespace, plan: WavelengthPlan) -> Sequence[RoundMeasurements]:
-    """The rounds on the fabric that was asked for; enters the sandbox for emulation."""
+    """The rounds on the fabric that was requested; enters the sandbox for emulation."""
     from testbed.wavelengths.rules import MAX_FABRIC_WAVELENGTHS
 
     if plan.wavelengths > MAX_FABRIC_WAVELENGTHS:
@@ -117,16 +117,14 @@ def _run(args: argparse.Namespace, plan: WavelengthPlan) -> Sequence[RoundMeasur
         from testbed.wavelengths.simulated import simulate_plan
 
         return simulate_plan(plan, packets=args.packets, wrong=args.wrong, seed=args.seed)
-    from testbed.emulation.machine.capabilities import emulation_obstacle
+    from testbed.emulation.machine.capabilities import emulation_problem
     from testbed.emulation.sandbox.sandbox import enter_sandbox, in_sandbox
     from testbed.report.progress_bar import progress_bar
 
     if not in_sandbox():
-        obstacle = emulation_obstacle()
+        obstacle = emulation_problem()
         if obstacle is not None:
-            raise CapabilityError(
-                f"emulation is not possible here: {obstacle}; --fabric simulator walks the same rules"
-            )
+            raise CapabilityError(f"emulation is not possible here: {obstacle}; use --fabric simulator")
         enter_sandbox(sys.argv[1:])
     from testbed.wavelengths.emulated import run_wavelengths
 
@@ -146,7 +144,7 @@ def _print(
 
     console = Terminal()
     frames = "" if plan.frames is None else f", {plan.frames} frames"
-    proved = "no plan has fewer" if plan.optimal else f"at least {plan.bound} are needed"
+    proved = "optimal" if plan.optimal else f"at least {plan.bound} are needed"
     console.print(
         f"{plan.network.name}: {len(plan.lightpaths)} lightpaths, bottleneck load {plan.bottleneck_load}, "
         f"{plan.wavelengths} wavelengths, {plan.switching}"

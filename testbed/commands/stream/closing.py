@@ -9,11 +9,11 @@ from testbed.model.naming.printable import printable
 from testbed.report.tables import closing_table
 from testbed.report.terminal import Terminal
 from testbed.report.wording import OUTCOMES, check_words
-from testbed.stream.prediction.packet_fates import CampaignResult
-from testbed.stream.suite import SuiteResult
+from testbed.stream.prediction.epoch_analysis import EpochsResult
+from testbed.stream.run_batch import RunBatchResult
 
 
-def campaign_lines(campaign: CampaignResult) -> list[str]:
+def campaign_lines(campaign: EpochsResult) -> list[str]:
     """Frames and outages in words and figures, one a line."""
     lines = []
     if len(campaign.frames) > 1:
@@ -37,7 +37,7 @@ def campaign_lines(campaign: CampaignResult) -> list[str]:
     return lines
 
 
-def show_result(result: SuiteResult) -> None:
+def show_result(result: RunBatchResult) -> None:
     """The closing table and where the page lies, for a reader at a terminal (or in a log)."""
     console = Terminal()
     for part, session in zip(result.run.sessions, result.sessions, strict=True):

@@ -27,8 +27,8 @@ def run(args: argparse.Namespace) -> int:
     """Exit code: the verdict's."""
     from testbed.commands.stream.closing import show_result
     from testbed.emulation.sandbox.sandbox import enter_sandbox, in_sandbox
+    from testbed.stream.run_batch import RunBatch, run_suite
     from testbed.stream.session import choose_fabric
-    from testbed.stream.suite import Suite, run_suite
 
     fabric = choose_fabric(args.fabric)
     start_live(args)
@@ -36,7 +36,7 @@ def run(args: argparse.Namespace) -> int:
         enter_sandbox(sys.argv[1:])
     rate_pps = _rate_pps(fabric)
     requests = demo_requests(quick=args.quick, seed=args.seed, rate_pps=rate_pps)
-    suite = Suite(
+    suite = RunBatch(
         name="demo",
         command=command_line(),
         requests=tuple(r for _, r in requests),

@@ -39,7 +39,7 @@ LATE_PER_SOURCE = 3
 
 def add_parser(subparsers: Any) -> None:
     parser: argparse.ArgumentParser = subparsers.add_parser(
-        "mobility", help="stream while nodes move: each frame is routed anew and passed to the switches without a gap"
+        "mobility", help="stream while nodes move; routes are recomputed for each frame and replaced without loss"
     )
     add = parser.add_argument
     add("network", nargs="+", metavar="NETWORK", help="a mobile network (manet:...), or one file for each frame")
@@ -71,8 +71,8 @@ def add_parser(subparsers: Any) -> None:
 def run(args: argparse.Namespace) -> int:
     """Exit code: the verdict's."""
     from testbed.commands.stream.closing import show_result
+    from testbed.stream.run_batch import RunBatch, run_suite
     from testbed.stream.session import choose_fabric
-    from testbed.stream.suite import Suite, run_suite
 
     fabric = choose_fabric(args.fabric, *args.network)
     start_live(args)
@@ -80,7 +80,7 @@ def run(args: argparse.Namespace) -> int:
     if fabric == "emulation":
         enter_unless_elsewhere(machines)
     request = mobility_request(args)
-    suite = Suite(
+    suite = RunBatch(
         name="mobility",
         command=command_line(),
         requests=(request,),

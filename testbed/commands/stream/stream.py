@@ -108,7 +108,7 @@ def run(args: argparse.Namespace) -> int:
 def _probe(args: argparse.Namespace, request: SessionRequest, fabric_name: str) -> int:
     """Two runs at fixed block sizes, decoding failures counted against theory, printed with the verdict."""
     from testbed.report.wording import OUTCOMES
-    from testbed.stream.probing.session import probe
+    from testbed.stream.probing.probe import probe
 
     steps, verdict, probed, fabric = probe(request, fabric_name, blocks=args.blocks, link=args.probe_link)
     if args.json:
@@ -128,7 +128,7 @@ def _probe(args: argparse.Namespace, request: SessionRequest, fabric_name: str) 
 
 def _stream(args: argparse.Namespace, request: SessionRequest, fabric: str) -> int:
     from testbed.commands.stream.closing import show_result
-    from testbed.stream.suite import Suite, run_suite
+    from testbed.stream.run_batch import RunBatch, run_suite
 
     options: EmulationOptions = {}
     if fabric == "emulation":
@@ -137,7 +137,7 @@ def _stream(args: argparse.Namespace, request: SessionRequest, fabric: str) -> i
         options["queues"] = args.queues
         options["machines"] = machines_request(args, fabric)
     pairs = [(args.source, args.sink), *args.also]
-    suite = Suite(
+    suite = RunBatch(
         name="stream",
         command=command_line(),
         requests=tuple(replace(request, source=source, sink=sink) for source, sink in pairs),

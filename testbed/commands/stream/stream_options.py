@@ -150,4 +150,4 @@ def _faults(args: argparse.Namespace) -> EachLink | PoissonFaults | tuple[Fault,
             precision=args.precision / 100,
             most=args.links,
         )
-    return read_faults(args.faults, load_network(args.network), mend=NO_FILE)
+    return read_faults(args.faults, load_network(args.network), hint=NO_FILE)

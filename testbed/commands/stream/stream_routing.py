@@ -12,8 +12,8 @@ from testbed.commands.runs import keep_run, show_verdict
 from testbed.commands.stream.stream_options import NO_FILE
 from testbed.errors import CapabilityError, InputError
 from testbed.faults.reading import read_faults
-from testbed.metapath.metapaths import MetapathOptions
 from testbed.metapath.plan import MetapathPlan, default_duration_s, each_cable_faults
+from testbed.metapath.source import MetapathOptions
 from testbed.model.naming.printable import printable
 from testbed.model.options import kinds
 from topologies import load_network
@@ -21,7 +21,7 @@ from topologies.network import Network
 
 if TYPE_CHECKING:
     from testbed.faults.fault import Fault
-    from testbed.live.events import Scene
+    from testbed.live.events import RunView
     from testbed.metapath.session import MetapathSession
 
 STUDY_NAME = "stream-routing"
@@ -33,7 +33,7 @@ def add_routing_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--routing",
         metavar="NAME",
-        help="ft-drb or recomputed (capillary, computed anew by the controller): a stream without a code (emulation); any "
+        help="ft-drb or recomputed (capillary, recomputed by the controller): a stream without a code (emulation); any "
         "other name is that of a --method",
     )
     add = parser.add_argument_group("--routing ft-drb").add_argument
@@ -55,7 +55,7 @@ def add_routing_options(parser: argparse.ArgumentParser) -> None:
         "--notifications",
         type=kinds.occurrences,
         default=usual.notifications,
-        help="so many notifications in a row mark a cable as failed (default %(default)s)",
+        help="number of notifications in a row that mark a cable as failed (default %(default)s)",
     )
     add(
         "--probe-every",
@@ -82,14 +82,14 @@ def add_routing_options(parser: argparse.ArgumentParser) -> None:
 
 def run_reactive(args: argparse.Namespace) -> int:
     """Exit code: the verdict's. The caller has entered the sandbox."""
-    from testbed.live.adapters.feed import shown
+    from testbed.live.adapters.feed import live_progress
     from testbed.metapath.figures import metapath_figures
     from testbed.metapath.records import fault_rows
     from testbed.metapath.session import run_metapath_session
 
     plan = metapath_plan(args)
     title = f"{args.routing} {args.network} {args.source} to {args.sink}"
-    with shown(title, partial(_scene, plan, title)) as report_progress:
+    with live_progress(title, partial(_view, plan, title)) as report_progress:
         session = run_metapath_session(plan, report_progress, repeats_if_invalid=args.repeats)
     rows = fault_rows(plan, session.run, session.analysis)
     directory = keep_run(args, STUDY_NAME, rows, session.verdict, metapath_figures)
@@ -103,13 +103,13 @@ def run_reactive(args: argparse.Namespace) -> int:
     return session.verdict.exit_code
 
 
-def _scene(plan: MetapathPlan, title: str) -> Scene:
+def _view(plan: MetapathPlan, title: str) -> RunView:
     """Every link may come to carry the stream: all are drawn alike."""
-    from testbed.live.scenes import network_scene
+    from testbed.live.run_views import network_view
 
     loads = {link.id: 1 for link in plan.network.links}
     more = {"source": plan.source, "sink": plan.sink, "duration_s": plan.duration_s}
-    return network_scene(title, plan.network, loads, plan.faults, share="stream", **more)
+    return network_view(title, plan.network, loads, plan.faults, share="stream", **more)
 
 
 def check_reactive(args: argparse.Namespace, fabric: str) -> None:
@@ -157,7 +157,7 @@ def _faults(args: argparse.Namespace, network: Network) -> tuple[Fault, ...]:
     if args.faults.startswith("poisson:"):
         raise InputError(f"--faults {args.faults}: with --routing {args.routing} give each-link, none or a file")
     if args.faults != "each-link":
-        return read_faults(args.faults, network, mend=NO_FILE)
+        return read_faults(args.faults, network, hint=NO_FILE)
     return each_cable_faults(network, args.source, args.sink, kind=args.fault_kind, most=args.links)
 
 

@@ -26,9 +26,9 @@ from testbed.errors import CapabilityError, InputError
 from testbed.model.options import kinds
 
 if TYPE_CHECKING:
-    from testbed.live.events import Scene
-    from testbed.machines.asked import MachinesRequest
-    from testbed.model.progress import Look
+    from testbed.live.events import RunView
+    from testbed.machines.machines_request import MachinesRequest
+    from testbed.model.progress import ReadCounters
     from testbed.striping.emulated.program_run import ProgramEnd
     from testbed.striping.placement import Placement
 
@@ -45,7 +45,7 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     add("network", metavar="NETWORK", help="a network with hosts (swiss-t1, crossbar:8, ...) or a file")
     add("--compute-nodes", type=kinds.some, required=True, metavar="N", help="processes of the program, one a host")
     add("--io-nodes", type=kinds.some, required=True, metavar="M", help="hosts with a listener")
-    add("--root", type=Path, metavar="DIR", help="where subfiles are kept (default: a new directory of results)")
+    add("--root", type=Path, metavar="DIR", help="directory for subfiles (default: a new directory of results)")
     add("--routing", help="static routing method (default: the network's own)")
     add("--link-rate", type=kinds.rate_bps, metavar="RATE", help="of every link (default: the network's own)")
     add("--mtu", type=kinds.mtu_bytes, default=9000, help="of every interface, bytes (default 9000)")
@@ -57,7 +57,7 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         metavar="S",
         help="until a silent listener is given up (default 2)",
     )
-    add("--time-limit", type=kinds.time_limit, metavar="S", help="end the program after so many seconds")
+    add("--time-limit", type=kinds.time_limit, metavar="S", help="end the program after this time in seconds")
     add(
         "--mpi",
         action="store_true",
@@ -65,7 +65,7 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     )
     add_options(parser, MachineOptions)
     add("--name", help="by which testbed exec and attach reach the network (default run-PROCESS)")
-    add("--results", type=Path, default=Path("results"), help="where runs are kept (default results)")
+    add("--results", type=Path, default=Path("results"), help="directory for results (default results)")
     add_live(parser)
     parser.usage = f"{parser.prog} NETWORK --compute-nodes N --io-nodes M [OPTION ...] -- PROGRAM ..."
     parser.set_defaults(run=run, command_words=None)
@@ -89,7 +89,7 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Exit code: 0, or that of the first process that failed."""
-    from testbed.emulation.machine.capabilities import emulation_obstacle
+    from testbed.emulation.machine.capabilities import emulation_problem
     from testbed.emulation.sandbox.sandbox import in_sandbox
 
     command = _command(args)
@@ -97,7 +97,7 @@ def run(args: argparse.Namespace) -> int:
     machines = machines_request(args, "emulation")
     if args.mpi:
         _require_mpi()
-    if not in_sandbox() and (obstacle := emulation_obstacle()) is not None:
+    if not in_sandbox() and (obstacle := emulation_problem()) is not None:
         raise CapabilityError(f"emulation is not possible here: {obstacle}")
     start_live(args)
     enter_unless_elsewhere(machines, name=args.name or f"run-{os.getpid()}")
@@ -117,7 +117,7 @@ def run(args: argparse.Namespace) -> int:
 def _over_machines(
     args: argparse.Namespace, command: list[str], placement: Placement, root: Path, machines: MachinesRequest
 ) -> ProgramEnd:
-    from testbed.live.adapters.feed import watched
+    from testbed.live.adapters.feed import live_watch
     from testbed.striping.emulated.program_run import ProgramOptions, run_over_machines
 
     options = ProgramOptions(
@@ -129,31 +129,31 @@ def _over_machines(
         prefixed=sys.stdout.isatty(),
     )
 
-    def watching(ask: Look) -> AbstractContextManager[None]:
-        return watched(_scene(command, placement), "the program runs", ask=ask)
+    def watching(ask: ReadCounters) -> AbstractContextManager[None]:
+        return live_watch(_view(command, placement), "the program runs", ask=ask)
 
     return run_over_machines(placement, root, command, machines, options, watching)
 
 
-def _scene(command: list[str], placement: Placement) -> Callable[[], Scene]:
-    from testbed.live.scenes import idle_scene
+def _view(command: list[str], placement: Placement) -> Callable[[], RunView]:
+    from testbed.live.run_views import idle_network_view
 
     words = shorten(shlex.join([Path(command[0]).name, *command[1:]]), 60)
-    return partial(idle_scene, f"{words} on {placement.network.name}", placement.network)
+    return partial(idle_network_view, f"{words} on {placement.network.name}", placement.network)
 
 
 def _on_one_machine(args: argparse.Namespace, command: list[str], placement: Placement, root: Path) -> ProgramEnd:
-    from testbed.emulation.held.service import NetworkService, reachable
-    from testbed.emulation.network.links import look_at
-    from testbed.live.adapters.feed import watched
+    from testbed.emulation.attach.server import RequestHandlers, control_server
+    from testbed.emulation.network.links import read_counters
+    from testbed.live.adapters.feed import live_watch
     from testbed.striping.emulated.program_run import ProgramNetwork
 
     network = ProgramNetwork(placement, root, mtu=args.mtu, shape=not args.no_shape, timeout_s=args.timeout)
     with ExitStack() as stack:
         stack.enter_context(network)
-        stack.enter_context(reachable(NetworkService(network.net).handlers()))
+        stack.enter_context(control_server(RequestHandlers(network.net).handlers()))
         stack.enter_context(
-            watched(_scene(command, placement), "the program runs", partial(look_at, network.net.link_meter()))
+            live_watch(_view(command, placement), "the program runs", partial(read_counters, network.net.link_meter()))
         )
         start = partial(_mpi_runner(), network) if args.mpi else network.run
         return start(command, prefixed=sys.stdout.isatty(), time_limit_s=args.time_limit)

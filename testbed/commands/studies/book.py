@@ -7,10 +7,10 @@ from pathlib import Path
 
 from testbed.commands.studies.experiment import chapters, find_experiments, pages_of_studies
 from testbed.errors import InputError
-from testbed.model.stored_runs import StoredRun, spokesman
+from testbed.model.stored_runs import StoredRun, representative_run
 from testbed.report.book import Chapter, Entry, book_pages
 from testbed.report.book_tables import errata_of, with_counts, with_tables
-from testbed.results.packed_files import pack_run, read_packed
+from testbed.results.compressed_files import pack_run, read_packed
 from testbed.results.replication import stored_runs
 from testbed.results.run_folder import make_directory, write_below
 
@@ -46,8 +46,8 @@ def book_chapters(root: Path, pages: Path = PAGES) -> list[Chapter]:
             name=name,
             title=study.title if study is not None else _title(own),
             answers=study.answers if study is not None else "",
-            run=spokesman(own),
-            quick=spokesman(run for run in own if run.size == "quick"),
+            run=representative_run(own),
+            quick=representative_run(run for run in own if run.size == "quick"),
             page=places.get(name, ""),
         )
         listed.setdefault(of.get(name, 0), []).append(entry)
@@ -66,7 +66,7 @@ def pack_runs(root: Path, pages: Path | None = None) -> int:
     for run in stored_runs(root):
         if run.verdict is not None:
             leave = [name for name in run.drawings if f"{run.name}/{run.manifest.run}/{name}" in shown]
-            saved += pack_run(Path(run.place), leave)
+            saved += pack_run(Path(run.directory), leave)
     return saved
 
 
@@ -103,4 +103,4 @@ def _errata(page: Path) -> tuple[tuple[str, ...], ...]:
 
 
 def _read_drawing(run: StoredRun, name: str) -> str:
-    return read_packed(Path(run.place) / name)
+    return read_packed(Path(run.directory) / name)

@@ -17,7 +17,7 @@ from testbed.model.options import kinds
 
 if TYPE_CHECKING:
     from testbed.campaigns.description import Campaign
-    from testbed.live.events import Findings
+    from testbed.live.events import InterimResults
     from testbed.model.verdict import Verdict
     from testbed.results.study_store import StudyRun
 
@@ -45,7 +45,7 @@ def add_parser(subparsers: Any) -> None:
         metavar="DIR",
         help="go on with an unfinished run (default: the last one of this campaign)",
     )
-    parser.add_argument("--results", type=Path, default=Path("results"), help="where runs are kept (default results)")
+    parser.add_argument("--results", type=Path, default=Path("results"), help="directory for results (default results)")
     parser.add_argument("--json", action="store_true", help="print one JSON object on stdout")
     add_live(parser)
     parser.set_defaults(run=run)
@@ -59,13 +59,13 @@ def run(args: argparse.Namespace) -> int:
         raise InputError(
             "campaign: give a file or a name; testbed campaign --list names those that come with the testbed"
         )
-    from testbed.campaigns.known import load_campaign
+    from testbed.campaigns.loader import load_campaign
 
     campaign, security = load_campaign(args.campaign), security_of(args)
     from testbed.campaigns.adapters.runner import RESULTS, run_campaign, write_rows
     from testbed.campaigns.figures import campaign_figures
     from testbed.campaigns.summary import judge_claims, summarise
-    from testbed.live.adapters.feed import note_page
+    from testbed.live.adapters.feed import record_page_path
     from testbed.live.adapters.studies import points_shown
     from testbed.report.drawing.svg_figures import rendered
 
@@ -83,27 +83,27 @@ def run(args: argparse.Namespace) -> int:
         write_rows(rows, store.draft / RESULTS)
         figures = rendered(store.manifest.name, lambda: campaign_figures(summary))
         directory = store.finish(summary, verdict, figures)
-        note_page(directory / "page.html")
+        record_page_path(directory / "page.html")
     _show(args, campaign, summary, len(rows), verdict, directory)
     return verdict.exit_code
 
 
-def _found(campaign: Campaign, store: StudyRun) -> Findings:
+def _found(campaign: Campaign, store: StudyRun) -> InterimResults:
     """What the units that are stored say, for the live page."""
     from testbed.campaigns.figures import campaign_figures
     from testbed.campaigns.summary import judge_claims, summarise
-    from testbed.live.events import Findings
+    from testbed.live.events import InterimResults
     from testbed.report.drawing.svg_figures import rendered
 
     rows = [row for entry in store.rows for row in entry.get("rows", ())]
     outcomes = tuple((check.outcome, check.name) for check in judge_claims(campaign, rows).checks)
     summary = summarise(rows)
-    return Findings(outcomes=outcomes, figures=rendered(store.manifest.name, lambda: campaign_figures(summary)))
+    return InterimResults(outcomes=outcomes, figures=rendered(store.manifest.name, lambda: campaign_figures(summary)))
 
 
 def _list(args: argparse.Namespace) -> int:
     from testbed.campaigns.description import parse_campaign, units
-    from testbed.campaigns.known import shipped_campaigns
+    from testbed.campaigns.loader import shipped_campaigns
 
     listed = {}
     for name, text in shipped_campaigns().items():

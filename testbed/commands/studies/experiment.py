@@ -54,9 +54,9 @@ def find_experiments() -> dict[str, Any]:
 
 
 def _fill() -> None:
-    """Our own studies through the door by which others' come; plug-ins are looked for anew each time."""
+    """Our own studies through the door by which others' come; plug-ins are looked for again each time."""
     EXPERIMENTS.forget_plugins()
-    for study in () if EXPERIMENTS.own_names() else [study for study, _ in _with_modules()]:
+    for study in () if EXPERIMENTS.builtin_names() else [study for study, _ in _with_modules()]:
         EXPERIMENTS.register(study.name, study)
 
 
@@ -80,8 +80,8 @@ def known_experiment(name: str) -> Any:
     _fill()
     found = EXPERIMENTS.find(name)
     if found is None:
-        mend = nearest(name, sorted(EXPERIMENTS.names()), "testbed experiment list shows all: ")
-        raise InputError(f"no experiment {name!r}; {mend}")
+        hint = nearest(name, sorted(EXPERIMENTS.names()), "testbed experiment list shows all: ")
+        raise InputError(f"no experiment {name!r}; {hint}")
     return found
 
 

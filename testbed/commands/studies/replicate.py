@@ -18,17 +18,17 @@ from typing import Any
 from testbed.commands.dask_link import add_tls, security_of, tls_words
 from testbed.commands.live import add_live, start_live
 from testbed.commands.studies.experiment import chapters, find_experiments, known_experiment
-from testbed.emulation.sandbox.process_life import die_with_parent
+from testbed.emulation.sandbox.process_lifetime import die_with_parent
 from testbed.errors import InputError
 from testbed.live.adapters.feed import live_feed
 from testbed.live.adapters.studies import PointsPage
-from testbed.live.events import Findings
+from testbed.live.events import InterimResults
 from testbed.model.options import kinds
 from testbed.model.progress import Progress
-from testbed.model.stored_runs import StoredRun, spokesman
+from testbed.model.stored_runs import StoredRun, representative_run
+from testbed.report.column_units import seconds_in_words
 from testbed.report.progress_bar import progress_bar
-from testbed.report.quantities import seconds_in_words
-from testbed.results.replication import KEPT, stored_runs
+from testbed.results.replication import STORED, stored_runs
 
 DESCRIPTION = (
     "Run every study that is not stored yet, those that are computed over all workers first, then those on the clock one at a time, "
@@ -81,7 +81,7 @@ def add_parser(subparsers: Any) -> None:
         help="only the studies of this chapter (repeatable)",
     )
     add("--only", action="append", metavar="NAME", help="only this study (repeatable)")
-    add("--hours", type=kinds.hours, metavar="H", help="stop after so many hours; what is stored by then is kept")
+    add("--hours", type=kinds.hours, metavar="H", help="stop after this number of hours; stored runs remain")
     add("--seed", type=kinds.seed, default=1, help="seed of every study (default 1)")
     add(
         "--workers",
@@ -91,7 +91,7 @@ def add_parser(subparsers: Any) -> None:
     )
     add("--scheduler", metavar="ADDRESS", help="a Dask scheduler whose workers share them instead")
     add_tls(parser)
-    add("--results", type=Path, help=f"where runs are kept (default: {KEPT}, with --quick results/replication)")
+    add("--results", type=Path, help=f"directory for results (default: {STORED}, with --quick results/replication)")
     add("--book", action="store_true", help="run nothing, only write the book of what is stored")
     add("--pages", type=Path, metavar="DIR", help="write the tables into the pages chapter_N.md of DIR as well")
     add(
@@ -109,7 +109,7 @@ def _run(args: argparse.Namespace) -> int:
 
     if args.pack and not args.book:
         raise InputError("--pack packs what is stored, and runs nothing; give --book with it")
-    root = args.results or (Path("results/replication") if args.quick else KEPT)
+    root = args.results or (Path("results/replication") if args.quick else STORED)
     replication = Replication(_chosen(args), "quick" if args.quick else "full", root, args.seed, _shared_words(args))
     start_live(args)
     if not args.book:
@@ -160,10 +160,10 @@ def _run_all(replication: Replication, deadline: float | None, quiet: bool) -> N
                 print(line, flush=True)
 
 
-def _found(replication: Replication) -> Findings:
+def _found(replication: Replication) -> InterimResults:
     """How every study stands, for the live page."""
     states = {name: _state(replication, name, replication.runs(name)) for name in replication.studies}
-    return Findings(outcomes=tuple((state.replace("-", " "), name) for name, state in states.items()))
+    return InterimResults(outcomes=tuple((state.replace("-", " "), name) for name, state in states.items()))
 
 
 def _in_turn(replication: Replication) -> Iterator[str]:
@@ -184,7 +184,7 @@ def expected_seconds(replication: Replication, name: str, *, scaled: bool = True
     """
     timed = [
         run
-        for root in dict.fromkeys((KEPT, replication.root))
+        for root in dict.fromkeys((STORED, replication.root))
         for run in stored_runs(root, name)
         if run.verdict is not None and run.manifest.seconds is not None and run.points
     ]
@@ -217,13 +217,13 @@ def _run_one(replication: Replication, name: str, limit_s: float | None) -> str:
     words += replication.words if getattr(study, "shared", False) else []
     part = next((r for r in replication.runs(name) if r.state == "unfinished" and r.points), None)
     if part is not None and hasattr(study, "points"):
-        words += ["--resume", str(part.place)]
+        words += ["--resume", str(part.directory)]
     elif (before := _with_valid_points(replication.runs(name))) is not None:
         words += ["--extend", str(before)]
     began = time.monotonic()
     code, last = _child(words, limit_s)
     took = time.monotonic() - began
-    now = spokesman(replication.runs(name))
+    now = representative_run(replication.runs(name))
     if code is None:
         return f"stopped      {name}  {took:.0f} s"
     if now is None or now.verdict is None:
@@ -236,10 +236,10 @@ def _with_valid_points(runs: Sequence[StoredRun]) -> Path | None:
     """The newest invalid run of which some points are invalid and others are not, which need not be measured again."""
     from testbed.results.study_store import is_study, load_study
 
-    for run in reversed([run for run in runs if run.state == "invalid" and is_study(Path(run.place))]):
-        rows = load_study(Path(run.place))[2]
+    for run in reversed([run for run in runs if run.state == "invalid" and is_study(Path(run.directory))]):
+        rows = load_study(Path(run.directory))[2]
         if 0 < sum(bool(row.get("invalid")) for row in rows) < len(rows):
-            return Path(run.place)
+            return Path(run.directory)
     return None
 
 
@@ -298,7 +298,7 @@ def _closing(replication: Replication, index: Path, args: argparse.Namespace) ->
 def _state(replication: Replication, name: str, runs: Sequence[StoredRun]) -> str:
     if name in replication.broken:
         return "broken"
-    run = spokesman(runs)
+    run = representative_run(runs)
     return "not run" if run is None else run.state
 
 
@@ -307,14 +307,14 @@ def _document(
 ) -> dict[str, Any]:
     listed = []
     for name, runs in stored.items():
-        run = spokesman(runs)
+        run = representative_run(runs)
         checks = run.verdict.checks if run is not None and run.verdict is not None else ()
         outcomes = [check.outcome for check in checks]
         listed.append(
             {
                 "name": name,
                 "state": states[name],
-                "run": None if run is None else str(run.place),
+                "run": None if run is None else str(run.directory),
                 "seconds": None if run is None else run.manifest.seconds,
                 "checks": {outcome: outcomes.count(outcome) for outcome in ("holds", "fails", "cannot-tell")},
                 "invalid_runs": sum(r.state == "invalid" for r in runs),

@@ -1,4 +1,4 @@
-"""``testbed report``: draws the page (and figures) of a run or a study anew from its stored records, runs nothing."""
+"""``testbed report``: draws the page (and figures) of a run or a study again from its stored records, runs nothing."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ DESCRIPTION = (
 
 def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     """Adds the command to the parser."""
-    parser = subparsers.add_parser("report", help="draw a stored run's page anew", description=DESCRIPTION)
+    parser = subparsers.add_parser("report", help="regenerate the page of a stored run", description=DESCRIPTION)
     parser.add_argument("directory", metavar="DIR", type=Path, help="a run: results/<name>/<run>")
     parser.add_argument(
         "--figures",
@@ -118,7 +118,7 @@ def _drawer(place: Path, name: str, rows: Sequence[Row], verdict: Verdict | None
 
 
 def _keep(place: Path, figures: Mapping[str, FigureFiles], title: str) -> None:
-    """Write the figures beside the page, and their captions. InputError where they cannot be written."""
+    """Write the figures next to the page, and their captions. InputError where they cannot be written."""
     from testbed.results.run_folder import write_below
 
     for name, figure in figures.items():

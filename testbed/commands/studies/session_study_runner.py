@@ -12,9 +12,9 @@ from testbed.commands.parsing import OneLineParser, reported
 from testbed.commands.runs import add_run_options
 from testbed.commands.stream.closing import show_result
 from testbed.emulation.sandbox.sandbox import enter_sandbox, in_sandbox
+from testbed.stream.run_batch import RunBatch, run_suite
 from testbed.stream.session import choose_fabric
 from testbed.stream.session_study import SessionStudy
-from testbed.stream.suite import Suite, run_suite
 
 
 def run_session_study(study: SessionStudy, argv: Sequence[str] | None = None, program: str | None = None) -> int:
@@ -33,7 +33,7 @@ def _run(study: SessionStudy, args: argparse.Namespace, words: list[str]) -> int
     if fabric == "emulation" and not in_sandbox():
         enter_sandbox(["experiment", "run", study.name, *words])
     titles, requests = zip(*study.sessions(args.quick, args.seed), strict=True)
-    suite = Suite(
+    suite = RunBatch(
         name=study.name,
         command=f"testbed experiment run {study.name} {' '.join(words)}".strip(),
         requests=requests,

@@ -21,9 +21,9 @@ from testbed.commands.live import add_live, start_live
 from testbed.commands.parsing import OneLineParser, reported
 from testbed.commands.runs import show_verdict
 from testbed.errors import InputError
-from testbed.live.adapters.feed import note_page
+from testbed.live.adapters.feed import record_page_path
 from testbed.live.adapters.studies import points_shown
-from testbed.live.events import Findings
+from testbed.live.events import InterimResults
 from testbed.model.json_values import json_ready
 from testbed.model.options import kinds
 from testbed.model.studies.study import Study
@@ -45,11 +45,11 @@ def study_parser(study: Study, program: str | None = None) -> OneLineParser:
     add = parser.add_argument
     add("--quick", action="store_true", help="a small version, under a minute")
     add("--seed", type=kinds.seed, default=1, help="seed of everything random (default 1)")
-    add("--results", type=Path, default=Path("results"), help="where runs are kept (default results)")
+    add("--results", type=Path, default=Path("results"), help="directory for results (default results)")
     add("--resume", type=Path, metavar="DIR", help="go on with an unfinished run: results/NAME/RUN.unfinished")
     extends = "begin with the points of this finished run that are this run's too, and are valid"
     add("--extend", type=Path, metavar="DIR", help=extends)
-    until = "begin no point after so many hours; go on later with --resume"
+    until = "begin no point after this number of hours; continue later with --resume"
     add("--hours", type=kinds.hours, metavar="H", help=until)
     add("--json", action="store_true", help="print one JSON object on stdout")
     add_live(parser)
@@ -80,7 +80,7 @@ def _run(study: Study, args: argparse.Namespace, words: list[str]) -> int:
             return _stopped(run, len(rows), len(points))
         verdict = study.judged(rows)
         directory = run.finish(rows, verdict, drawn(study, rows) if verdict.checks else {})
-        note_page(directory / "page.html")
+        record_page_path(directory / "page.html")
     _show(study, args, rows, verdict, directory)
     return verdict.exit_code
 
@@ -109,7 +109,7 @@ def _open(study: Study, args: argparse.Namespace, words: list[str], size: str) -
 
 
 def _command(study: Study, words: Sequence[str]) -> str:
-    """What was asked for, as a run's manifest tells it: without the place where it is kept, and when to stop."""
+    """What was requested, as a run's manifest tells it: without the place where it is kept, and when to stop."""
     said = " ".join(["testbed experiment run", study.name, *words])
     return re.sub(r" --(results|hours)[ =]\S+| --live\b", "", said)
 
@@ -125,11 +125,11 @@ def _take_over(study: Study, run: StudyRun, points: list[Row], directory: Path) 
         raise InputError(
             f"{place}: holds {manifest.name} with seed {manifest.seed}, not {study.name} with seed {run.manifest.seed}"
         )
-    there, asked = _by_point(run.rows, points), {_key(point) for point in points}
+    there, requested = _by_point(run.rows, points), {_key(point) for point in points}
     taken = [
         row
         for key, row in _by_point(rows, points).items()
-        if key in asked and key not in there and not row.get("invalid")
+        if key in requested and key not in there and not row.get("invalid")
     ]
     for row in taken:
         run.add(row)
@@ -154,10 +154,10 @@ def _measure_missing(study: Study, run: StudyRun, points: list[Row], args: argpa
     return [known[_key(point)] for point in points if _key(point) in known]
 
 
-def _found(study: Study, rows: Sequence[Row]) -> Findings:
+def _found(study: Study, rows: Sequence[Row]) -> InterimResults:
     """What the points that are there say, for the live page."""
     outcomes = tuple((check.outcome, check.name) for check in study.judge(rows).checks)
-    return Findings(outcomes=outcomes, figures=drawn(study, rows))
+    return InterimResults(outcomes=outcomes, figures=drawn(study, rows))
 
 
 def _show(study: Study, args: argparse.Namespace, rows: Sequence[Row], verdict: Verdict, directory: Path) -> None:
@@ -205,13 +205,13 @@ def _one_by_one(measure: Callable[[Row], Any], points: Sequence[Row]) -> Iterato
 def _shared(
     measure: Callable[[Row], Any], points: Sequence[Row], args: argparse.Namespace
 ) -> Iterator[tuple[Row, Mapping[str, Any]]]:
-    """As they come, from Dask workers where more than one is asked for."""
+    """As they come, from Dask workers where more than one is requested."""
     if args.scheduler is None and (args.workers == 1 or len(points) < 2):
         yield from _one_by_one(measure, points)
         return
     from distributed import as_completed
 
-    from testbed.campaigns.adapters.workers import dask_client
+    from testbed.campaigns.adapters.dask_workers import dask_client
 
     with dask_client(args.workers, args.scheduler, security_of(args)) as client:
         futures = dict(zip(client.map(measure, points, pure=False, retries=0), points, strict=True))

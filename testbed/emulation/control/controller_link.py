@@ -19,8 +19,8 @@ from typing import Any
 
 from testbed.errors import CapabilityError
 from testbed.openflow.failover import FailoverGroup, groups_to_json
+from testbed.openflow.installed_plans import rules_to_json
 from testbed.openflow.rules import FlowRule
-from testbed.openflow.session import rules_to_json
 
 DEFAULT_PORT = 6653
 _MAX_WAITING = 1024

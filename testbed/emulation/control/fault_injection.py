@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from testbed.errors import TestbedError
-from testbed.faults.fault import Direction, Fault, in_words
+from testbed.faults.fault import Direction, Fault, describe
 from testbed.faults.fault_times import FaultTimes
 from testbed.faults.schedules import cables_of
 from topologies.impairments import Impairments
 from topologies.network import LinkId, reverse_of
 
 
-class BreakableNetwork(Protocol):
+class FaultTarget(Protocol):
     """What faults need of a network; every ``set_`` returns the monotonic time at which the change was in force."""
 
     def set_link(self, link: LinkId, up: bool, direction: Direction = "both") -> float: ...
@@ -33,7 +33,7 @@ class BreakableNetwork(Protocol):
     def prepare_impairments(self, faults: Sequence[Fault]) -> None: ...
 
 
-def begin_fault(network: BreakableNetwork, fault: Fault) -> float:
+def begin_fault(network: FaultTarget, fault: Fault) -> float:
     """Put the fault in force; the monotonic time since when it is."""
     if fault.kind == "down":
         return network.set_link(fault.link, False, fault.direction)
@@ -44,8 +44,8 @@ def begin_fault(network: BreakableNetwork, fault: Fault) -> float:
     return network.set_loss(fault.link, fault.loss_fraction, fault.direction)
 
 
-def end_fault(network: BreakableNetwork, fault: Fault) -> float:
-    """Mend what the fault broke; the monotonic time since when it is whole."""
+def end_fault(network: FaultTarget, fault: Fault) -> float:
+    """Repair what the fault broke; the monotonic time since when it is whole."""
     if fault.kind == "down":
         return network.set_link(fault.link, True, fault.direction)
     if fault.kind == "blackhole":
@@ -63,21 +63,21 @@ class _CableState(NamedTuple):
     impairments: tuple[Impairments, Impairments]
 
 
-class CableBreaker:
+class FaultInjector:
     """Keeps count of what breaks each cable, faults and absence alike, and changes the network only where the sum changes.
 
     Thread-safe: faults and the movements of nodes come from two threads. Every method returns the monotonic time at
-    which what was asked for was in force.
+    which what was requested was in force.
     """
 
-    def __init__(self, network: BreakableNetwork, absent: Iterable[LinkId] = ()) -> None:
+    def __init__(self, network: FaultTarget, absent: Iterable[LinkId] = ()) -> None:
         self._network = network
         self._faults: dict[LinkId, list[Fault]] = {}
         self._absent = set(cables_of(absent))
         self._lock = threading.Lock()
 
     def begin(self, fault: Fault) -> float:
-        """Put a fault in force beside those that are."""
+        """Put a fault in force next to those that are."""
         (cable,) = cables_of([fault.link])
         with self._lock:
             there = self._faults.setdefault(cable, [])
@@ -116,7 +116,7 @@ class CableBreaker:
     def _state(self, cable: LinkId) -> _CableState:
         there = self._faults.get(cable, ())
         whole = cable not in self._absent and not any(f.kind == "down" and f.direction == "both" for f in there)
-        kept = [1.0, 1.0]
+        retained = [1.0, 1.0]
         impaired: list[Impairments] = [(), ()]
         for fault in there:
             if fault.kind == "down" and fault.direction == "both":
@@ -127,8 +127,8 @@ class CableBreaker:
                 if fault.kind == "impaired":
                     impaired[side] = (*impaired[side], *fault.impaired_by)
                 else:
-                    kept[side] *= 1 - (fault.loss_fraction if fault.kind == "loss" else 1.0)
-        return _CableState(whole, (1 - kept[0], 1 - kept[1]), (impaired[0], impaired[1]))
+                    retained[side] *= 1 - (fault.loss_fraction if fault.kind == "loss" else 1.0)
+        return _CableState(whole, (1 - retained[0], 1 - retained[1]), (impaired[0], impaired[1]))
 
     def _pass_on(self, cable: LinkId, before: _CableState) -> float:
         at_s, now = time.monotonic(), self._state(cable)
@@ -170,15 +170,15 @@ def fault_steps(faults: Sequence[Fault]) -> tuple[FaultStep, ...]:
 class FaultSchedule:
     """Carries out faults at their times after ``start_s`` (monotonic clock), in a thread of its own.
 
-    ``breaker``: where others break and mend the network's cables too, the one that they share.
+    ``breaker``: where others break and repair the network's cables too, the one that they share.
     """
 
     def __init__(
-        self, network: BreakableNetwork, faults: Sequence[Fault], start_s: float, breaker: CableBreaker | None = None
+        self, network: FaultTarget, faults: Sequence[Fault], start_s: float, breaker: FaultInjector | None = None
     ) -> None:
         if any(fault.impairments for fault in faults):
             network.prepare_impairments(faults)
-        self._breaker = breaker or CableBreaker(network)
+        self._breaker = breaker or FaultInjector(network)
         self._faults = tuple(faults)
         self._start_s = start_s
         self._stopping = threading.Event()
@@ -192,7 +192,7 @@ class FaultSchedule:
         self._thread.start()
 
     def stop(self) -> None:
-        """Carry out nothing more, except that what is broken is mended. May be called twice, or without a start."""
+        """Carry out nothing more, except that what is broken is repaired. May be called twice, or without a start."""
         self._stopping.set()
         if self._thread.is_alive():
             self._thread.join()
@@ -213,7 +213,7 @@ class FaultSchedule:
 
     def in_force(self) -> tuple[str, ...]:
         """The faults that have begun and not ended, in words, in plan order."""
-        return tuple(in_words(f) for i, f in enumerate(self._faults) if i in self._begun and i not in self._ended)
+        return tuple(describe(f) for i, f in enumerate(self._faults) if i in self._begun and i not in self._ended)
 
     def _run(self) -> None:
         try:

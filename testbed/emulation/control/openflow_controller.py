@@ -1,6 +1,6 @@
 """The controller's process: an os-ken OpenFlow 1.3 application that executes the requests on its standard input.
 
-One JSON object a line in, one out; it ends when its input ends. Decisions are made in testbed.openflow.session.
+One JSON object a line in, one out; it ends when its input ends. Decisions are made in testbed.openflow.installed_plans.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from os_ken.ofproto.ofproto_parser import MsgBase
 
 from testbed.errors import TestbedError
 from testbed.openflow.failover import FailoverGroup, groups_from_json
+from testbed.openflow.installed_plans import InstalledPlans, SwitchBatch, rules_from_json
 from testbed.openflow.rules import DROP, FlowRule
-from testbed.openflow.session import PlanBook, SwitchStep, rules_from_json
 
 JsonObject = dict[str, Any]
 _ANSWER_S = 20.0
@@ -45,7 +45,7 @@ class TestbedController(OSKenApp):  # type: ignore[misc]
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._book = PlanBook()
+        self._book = InstalledPlans()
         self._changed = threading.Condition()
         self._switches: dict[int, Datapath] = {}
         self._waiting: set[tuple[int, int]] = set()
@@ -126,9 +126,9 @@ class TestbedController(OSKenApp):  # type: ignore[misc]
         os._exit(0)
 
     def _do_wait(self, request: JsonObject) -> JsonObject:
-        wanted, until = set(request["dpids"]), time.monotonic() + request["timeout_s"]
+        required, until = set(request["dpids"]), time.monotonic() + request["timeout_s"]
         with self._changed:
-            while missing := wanted - self._switches.keys():
+            while missing := required - self._switches.keys():
                 left = until - time.monotonic()
                 if left <= 0:
                     return {"missing": sorted(missing)}
@@ -173,7 +173,7 @@ class TestbedController(OSKenApp):  # type: ignore[misc]
             self._await_answers()
             return {"flows": [flow for dpid in sorted(self._stats) for flow in self._stats[dpid]]}
 
-    def _carry_out(self, steps: tuple[SwitchStep, ...]) -> JsonObject:
+    def _carry_out(self, steps: tuple[SwitchBatch, ...]) -> JsonObject:
         began = time.monotonic()
         with self._changed:
             self._errors.clear()
@@ -187,7 +187,7 @@ class TestbedController(OSKenApp):  # type: ignore[misc]
                 return {"error": "; ".join(self._errors[:_MAX_ERRORS]) + rest}
         return {"seconds": time.monotonic() - began}
 
-    def _send_step(self, step: SwitchStep) -> None:
+    def _send_step(self, step: SwitchBatch) -> None:
         switch = self._switches.get(step.dpid)
         if switch is None:
             self._errors.append(f"switch {step.dpid} is not connected")

@@ -1,4 +1,4 @@
-"""What this machine can do for an emulated network: each ability tried out, never assumed, each lack with its mend.
+"""What this machine can do for an emulated network: each ability tried out, never assumed, each lack with its remedy.
 
 The trials that need a network of their own run in one throw-away sandbox (``capability_trials``).
 """
@@ -19,9 +19,9 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from testbed.emulation.machine.encryption import encryption_means
-from testbed.emulation.machine.programs import SYSTEM_PATH, find_program
+from testbed.emulation.machine.program_paths import SYSTEM_PATH, find_program
 from testbed.emulation.machine.time_namespaces import time_namespace_obstacle
-from testbed.emulation.network.open_vswitch.switches import tun_obstacle
+from testbed.emulation.network.open_vswitch.switches import tun_problem
 from testbed.emulation.sandbox.sandbox import in_sandbox, probe_sandbox, sandbox_command
 from testbed.emulation.sandbox.sandbox_entry import SOCKET_MEMORY_BYTES
 from testbed.extras import EXTRA_OF, pip_command
@@ -76,8 +76,8 @@ class Capability:
     mend: str = ""
 
 
-def emulation_obstacle() -> str | None:
-    """None where emulated networks can be run here, else what is missing and how to mend it, in one line.
+def emulation_problem() -> str | None:
+    """None where emulated networks can be run here, else what is missing and how to fix it, in one line.
 
     Takes about a tenth of a second; inside a sandbox it is always None.
     """
@@ -89,13 +89,13 @@ def emulation_obstacle() -> str | None:
     refused = probe_sandbox()
     if refused is not None:
         return refused
-    return None if Path("/sys/module/openvswitch").is_dir() else tun_obstacle()
+    return None if Path("/sys/module/openvswitch").is_dir() else tun_problem()
 
 
-def delay_obstacle() -> str | None:
+def delay_problem() -> str | None:
     """None where this kernel can delay packets, else what is missing; a trial of some hundredths of a second.
 
-    For networks with delays, once ``emulation_obstacle`` is None; inside a sandbox it has been answered already.
+    For networks with delays, once ``emulation_problem`` is None; inside a sandbox it has been answered already.
     """
     if in_sandbox():
         return None
@@ -126,19 +126,19 @@ def find_capabilities() -> dict[str, Capability]:
 
 def several_machines() -> dict[str, Capability]:
     """What ``--machines`` asks for besides: a way out of the sandbox without root, WireGuard for ``--encrypt``, and clocks of their own to try it with on one machine."""
-    ways = [path for name in UPLINKS if (path := find_program(name)) is not None]
+    paths = [path for name in UPLINKS if (path := find_program(name)) is not None]
     uplink = Capability(
-        available=bool(ways),
-        detail=", ".join(ways) or f"none of {', '.join(UPLINKS)} is installed",
-        mend="" if ways else _APT + "passt; or run the worker in a network namespace that has an interface",
+        available=bool(paths),
+        detail=", ".join(paths) or f"none of {', '.join(UPLINKS)} is installed",
+        mend="" if paths else _APT + "passt; or run the worker in a network namespace that has an interface",
     )
     means, lack = encryption_means()
     spoken = "in the kernel" if means == "kernel" else f"in user space, {means}"
-    missing, _, mend = (lack or "").partition("; ")
+    missing, _, hint = (lack or "").partition("; ")
     encryption = Capability(
         available=lack is None,
         detail=missing or f"WireGuard {spoken}",
-        mend=mend and f"{mend} (needed only for --encrypt)",
+        mend=hint and f"{hint} (needed only for --encrypt)",
     )
     refused = time_namespace_obstacle()
     clock = Capability(
@@ -161,8 +161,8 @@ def _namespaces() -> Capability:
         return Capability(
             available=True, detail=f"as {who}: user, network, mount and process namespaces, veth made inside"
         )
-    detail, _, mend = refused.partition("; ")
-    return Capability(available=False, detail=f"as {who}: {detail}", mend=mend or "run the command with sudo")
+    detail, _, hint = refused.partition("; ")
+    return Capability(available=False, detail=f"as {who}: {detail}", mend=hint or "run the command with sudo")
 
 
 def _open_vswitch() -> Capability:
@@ -187,16 +187,16 @@ def _package(name: str) -> Capability:
         if importlib.util.find_spec(name.replace("-", "_")) is not None:
             return Capability(available=True, detail="version unknown")
         extra = EXTRA_OF.get(name.replace("-", "_"))
-        mend = f"pip install {name}" if extra is None else pip_command(extra)
-        return Capability(available=False, detail=f"the Python package {name} is not installed", mend=mend)
+        hint = f"pip install {name}" if extra is None else pip_command(extra)
+        return Capability(available=False, detail=f"the Python package {name} is not installed", mend=hint)
 
 
 def _tun() -> Capability:
-    lack = tun_obstacle()
+    lack = tun_problem()
     if lack is None:
         return Capability(available=True, detail="/dev/net/tun opens for reading and writing")
-    detail, _, mend = lack.partition("; ")
-    return Capability(available=False, detail=detail, mend=mend)
+    detail, _, hint = lack.partition("; ")
+    return Capability(available=False, detail=detail, mend=hint)
 
 
 def _trials(possible: bool) -> dict[str, Capability]:
@@ -245,12 +245,12 @@ def _socket_memory(folder: Path = Path("/proc/sys/net/core")) -> Capability:
     if len(have) < len(limits):  # some kernels show them in the machine's own network namespace only
         return Capability(available=True, detail="not shown inside a sandbox by this kernel; ask testbed doctor")
     detail = ", ".join(f"{name} {value}" for name, value in have.items())
-    low = {name: wanted for name, wanted in SOCKET_MEMORY_BYTES.items() if have[name] < wanted}
+    low = {name: required for name, required in SOCKET_MEMORY_BYTES.items() if have[name] < required}
     if not low:
         return Capability(available=True, detail=detail)
-    mend = "sudo sysctl -w " + " ".join(f"net.core.{name}={wanted}" for name, wanted in low.items())
+    hint = "sudo sysctl -w " + " ".join(f"net.core.{name}={required}" for name, required in low.items())
     effect = "a run as root raises them" if os.geteuid() == 0 else "many shaped ports may drop packets"
-    return Capability(available=os.geteuid() == 0, detail=f"{detail} ({effect})", mend=mend)
+    return Capability(available=os.geteuid() == 0, detail=f"{detail} ({effect})", mend=hint)
 
 
 def _isal() -> Capability:

@@ -12,7 +12,7 @@ import sys
 import time
 from collections.abc import Callable
 
-from testbed.emulation.network.impairments.messages import NetemOptions, detour_rule, netem_line
+from testbed.emulation.network.impairments.tc_messages import NetemOptions, detour_rule, netem_line
 from testbed.emulation.network.kernel.rtnetlink import (
     Message,
     Netlink,
@@ -215,7 +215,7 @@ TRIALS: dict[str, tuple[Callable[[Netlink], str], str]] = {
     "vxlan": (_vxlan, "sudo modprobe vxlan (cables between machines need it)"),
     "wireguard": (_wireguard, "sudo modprobe wireguard (needed only to encrypt what goes between machines)"),
 }
-"""Name -> (trial: what was found, or CapabilityError or NetlinkError; mend)."""
+"""Name -> (trial: what was found, or CapabilityError or NetlinkError; remedy)."""
 
 
 def main() -> int:
@@ -223,12 +223,12 @@ def main() -> int:
     with Netlink() as netlink:
         cable: list[Message] = [make_veth(VethEnd(name="trial0", index=_A), VethEnd(name="trial1", index=_B), mtu=1500)]
         netlink.apply([*cable, set_up(_B, True)])
-        for name, (trial, mend) in TRIALS.items():
+        for name, (trial, hint) in TRIALS.items():
             try:
                 found = {"detail": trial(netlink), "lack": "", "mend": ""}
             except (CapabilityError, NetlinkError) as error:
                 lack = error.strerror if isinstance(error, NetlinkError) else str(error)
-                found = {"detail": "", "lack": lack or "refused", "mend": mend}
+                found = {"detail": "", "lack": lack or "refused", "mend": hint}
             print(json.dumps([name, found]), flush=True)
     return 0
 

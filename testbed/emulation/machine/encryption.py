@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 
-from testbed.emulation.machine.programs import find_program
+from testbed.emulation.machine.program_paths import find_program
 from testbed.emulation.sandbox.sandbox import in_sandbox
 
 TOOL, USER_SPACE = "wg", "wireguard-go"
@@ -25,7 +25,7 @@ def kernel_has_wireguard() -> bool:
 
 
 def encryption_obstacle() -> str | None:
-    """None where ``--encrypt`` can work here, else what is missing and how to mend it, in one line."""
+    """None where ``--encrypt`` can work here, else what is missing and how to fix it, in one line."""
     return encryption_means()[1]
 
 

@@ -26,13 +26,13 @@ def processor_times(proc: Path = _PROC) -> ProcessorTimes:
     return ProcessorTimes(busy, busy + idle + waiting, stolen)
 
 
-def busy_share(before: ProcessorTimes, after: ProcessorTimes) -> float:
+def busy_fraction(before: ProcessorTimes, after: ProcessorTimes) -> float:
     """Busy fraction of all processors between two counts, 0 to 1, to three places; 0 where no tick has passed."""
     return _share(after.busy - before.busy, before, after)
 
 
-def stolen_share(before: ProcessorTimes, after: ProcessorTimes) -> float:
-    """Fraction of all processors that a hypervisor gave to other machines between two counts, as ``busy_share``."""
+def steal_fraction(before: ProcessorTimes, after: ProcessorTimes) -> float:
+    """Fraction of all processors that a hypervisor gave to other machines between two counts, as ``busy_fraction``."""
     return _share(after.stolen - before.stolen, before, after)
 
 

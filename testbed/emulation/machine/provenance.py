@@ -11,7 +11,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from testbed.model.run_records import Manifest
-from topologies.json_types import Json, JsonObject
+from topologies.text.json_types import Json, JsonObject
 
 PACKAGES = ("parallel-communications-testbed", "mininet", "networkx", "numba", "numpy", "os-ken", "scapy", "scipy")
 

@@ -1,4 +1,4 @@
-"""Cables of a wiring as veth pairs: which interface, with what index, lies in which namespace.
+"""Cables of a wiring as veth pairs: which interface, with what index, is in which namespace.
 
 Indices are chosen here, so that nothing has to be looked up after the interfaces are made.
 """
@@ -20,8 +20,8 @@ from testbed.emulation.network.kernel.rtnetlink import (
     set_up,
 )
 from testbed.emulation.network.kernel.tunnels import TunnelEnd, make_tunnel
-from testbed.model.parts import Part
 from testbed.model.wiring import Cable, Wiring
+from testbed.model.wiring_part import WiringPart
 from topologies.network import Link, LinkId
 
 _FIRST_INDEX = 10_000
@@ -31,7 +31,7 @@ _DELETE_LIMIT_S, _DELETE_CABLE_S = 60.0, 0.05
 
 @dataclass(frozen=True, kw_only=True)
 class CableEnd:
-    """One interface. ``host``: the host in whose namespace it lies, None beside the switches. ``link``: the directed
+    """One interface. ``host``: the host in whose namespace it lies, None next to the switches. ``link``: the directed
     link whose packets it sends, None where the model has none that way (or the cable is outside the model)."""
 
     interface: str
@@ -42,7 +42,7 @@ class CableEnd:
 
 @dataclass(frozen=True, kw_only=True)
 class CablePlan:
-    """The ends on this machine, and the messages that make them. ``GROUP`` marks the interfaces beside the switches.
+    """The ends on this machine, and the messages that make them. ``GROUP`` marks the interfaces next to the switches.
 
     ``sending`` and ``receiving`` lack the ends that lie on another machine.
     """
@@ -60,7 +60,7 @@ class CablePlan:
 
 
 def plan_cables(
-    wiring: Wiring, namespaces: HostNamespaces, *, mtu: int, part: Part | None = None, underlay_index: int = 0
+    wiring: Wiring, namespaces: HostNamespaces, *, mtu: int, part: WiringPart | None = None, underlay_index: int = 0
 ) -> CablePlan:
     """Lay every cable of the wiring, or those of a part; a host's first interface has the host's MAC address."""
     macs = {host.name: bytes.fromhex(host.mac.replace(":", "")) for host in wiring.hosts}
@@ -110,7 +110,7 @@ def plan_cables(
 def _cable_messages(
     a: CableEnd, b: CableEnd, macs: Mapping[str, bytes], namespaces: HostNamespaces, mtu: int
 ) -> list[Message]:
-    """Make the pair; the end beside the switches comes first, because the first one is up at once."""
+    """Make the pair; the end next to the switches comes first, because the first one is up at once."""
     first, second = (b, a) if a.host is not None else (a, b)
     veths = [_veth_end(end, macs, namespaces) for end in (first, second)]
     made = [make_veth(*veths, mtu=mtu, group=CablePlan.GROUP)]
@@ -142,6 +142,6 @@ def mark_for_removal(interfaces: Set[str]) -> None:
 
 
 def remove_marked(cables: int) -> None:
-    """Delete every interface beside the switches, of so many cables. NetlinkError (ENODEV) where there is none."""
+    """Delete every interface next to the switches, of so many cables. NetlinkError (ENODEV) where there is none."""
     with Netlink() as netlink:
         netlink.apply([delete_group(CablePlan.GROUP)], limit_s=_DELETE_LIMIT_S + _DELETE_CABLE_S * cables)

@@ -36,11 +36,11 @@ from typing import TYPE_CHECKING, Any
 from testbed.emulation.network.addresses import address_hosts
 from testbed.emulation.network.cables import mark_for_removal, plan_cables, remove_marked
 from testbed.emulation.network.impairments.relay import LaneReport
-from testbed.emulation.network.kernel.descriptors import make_room
-from testbed.emulation.network.kernel.host_namespaces import HostNamespaces, words_called, words_inside
+from testbed.emulation.network.kernel.file_descriptors import raise_open_file_limit
+from testbed.emulation.network.kernel.host_namespaces import HostNamespaces, argv_inside, words_called
 from testbed.emulation.network.kernel.packet_capture import Capture
 from testbed.emulation.network.kernel.packet_sockets import packet_socket_drops
-from testbed.emulation.network.kernel.room import NetworkSize, require_room
+from testbed.emulation.network.kernel.resource_check import NetworkSize, require_resources
 from testbed.emulation.network.kernel.rtnetlink import Message, Netlink, NetlinkError, packet_gate
 from testbed.emulation.network.kernel.tunnels import remove_guard, tunnel_guard
 from testbed.emulation.network.links import LinkControl, LinkMeter
@@ -61,8 +61,8 @@ from testbed.emulation.sandbox.sandbox import require_sandbox
 from testbed.errors import CapabilityError, InputError, InvalidRunError
 from testbed.faults.fault import Direction, Fault
 from testbed.model.naming.device_names import interface_name
-from testbed.model.parts import Part
 from testbed.model.wiring import WiredHost, Wiring, wiring_document
+from testbed.model.wiring_part import WiringPart
 from topologies.errors import nearest
 from topologies.impairments import Impairments
 from topologies.network import LinkId, label_of
@@ -101,7 +101,7 @@ class EmulatedNetwork:
         before_bridges: Callable[[], None] | None = None,
         first_udp_port: int | None = None,
         talking: Collection[str] | None = None,
-        part: Part | None = None,
+        part: WiringPart | None = None,
     ) -> None:
         if not MTU_RANGE[0] <= mtu <= MTU_RANGE[1]:
             raise InputError(f"MTU {mtu} bytes; give {MTU_RANGE[0]} to {MTU_RANGE[1]}")
@@ -159,14 +159,14 @@ class EmulatedNetwork:
 
     def _build(self) -> None:
         began = time.monotonic()
-        require_room(NetworkSize.of(self.wiring, self._hosts.keys() | self._switch_names, self._talking))
+        require_resources(NetworkSize.of(self.wiring, self._hosts.keys() | self._switch_names, self._talking))
         self._namespaces = HostNamespaces(list(self._hosts))
         ports = ports_of_bridges(self.wiring, self._part)
         one = self.datapath == "kernel"  # its datapath is one for all
         self._switches = PrivateSwitches(
             self.datapath, (tuple(ports),) if one else shares_of(ports, MOST_PORTS, SHARE_PORTS)
         )
-        make_room()  # for the daemons too, which open a file or two a port
+        raise_open_file_limit()  # for the daemons too, which open a file or two a port
         self._switches.start()
         began = self._note("switch daemons", began)
         self._namespaces.wait()
@@ -236,7 +236,7 @@ class EmulatedNetwork:
         return now
 
     def stop(self) -> None:
-        """Take everything down; the kernel removes what hangs on namespaces and groups in its own time."""
+        """Take everything down; the kernel removes what is attached to namespaces and groups in its own time."""
         if self._mininet is not None:
             for node in (*self._mininet.hosts, *self._mininet.switches):
                 node.terminate()
@@ -276,12 +276,12 @@ class EmulatedNetwork:
         return self._mininet
 
     def words_at(self, name: str, argv: Sequence[str]) -> list[str]:
-        """The words that run a program in that host, or beside that switch, without rights over the machine.
+        """The words that run a program in that host, or next to that switch, without rights over the machine.
 
         Raises InputError where there is neither.
         """
         bounded = confined(argv)
-        return words_called(name, bounded) if name in self._switch_names else words_inside(self.host_pid(name), bounded)
+        return words_called(name, bounded) if name in self._switch_names else argv_inside(self.host_pid(name), bounded)
 
     def _set_cables(self, a: str, b: str, up: bool) -> None:
         for cable in self.wiring.cables:
@@ -316,7 +316,7 @@ class EmulatedNetwork:
 
     def run_in_host(self, host: str, argv: Sequence[str], **options: Any) -> subprocess.Popen[Any]:
         """Start a program in the host's network; ``options`` are subprocess.Popen's."""
-        return subprocess.Popen(words_inside(self.host_pid(host), argv), **options)
+        return subprocess.Popen(argv_inside(self.host_pid(host), argv), **options)
 
     def set_link(self, link: LinkId, up: bool, direction: Direction = "both") -> float:
         """Cut the link or bring it back; the monotonic time at which that was in force.
@@ -341,7 +341,7 @@ class EmulatedNetwork:
         self._running_links.prepare_impairments([(f.link, f.impaired_by, f.direction) for f in faults if f.impairments])
 
     def set_impairments(self, link: LinkId, impairments: Impairments, direction: Direction = "both") -> float:
-        """Impair the packets that enter the link, beside what the network says that it always does (none: that alone); returns when that
+        """Impair the packets that enter the link, next to what the network says that it always does (none: that alone); returns when that
         was in force. Held packets of before still go their way. The kernel's netem does it where there is one that can, else a relay."""
         return self._running_links.set_impairments(link, impairments, direction)
 

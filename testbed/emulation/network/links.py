@@ -19,10 +19,10 @@ from pathlib import Path
 from typing import Literal
 
 from testbed.emulation.network.cables import CableEnd, CablePlan
-from testbed.emulation.network.impairments.detours import Detours
-from testbed.emulation.network.impairments.ends import ImpairedEnds
+from testbed.emulation.network.impairments.impaired_ends import ImpairedEnds
+from testbed.emulation.network.impairments.redirects import Redirects
 from testbed.emulation.network.impairments.relay import LaneReport
-from testbed.emulation.network.kernel.descriptors import out_of_the_way
+from testbed.emulation.network.kernel.file_descriptors import move_above_select_limit
 from testbed.emulation.network.kernel.host_namespaces import HostNamespaces
 from testbed.emulation.network.kernel.priority_queues import priority_buckets
 from testbed.emulation.network.kernel.rtnetlink import (
@@ -39,7 +39,7 @@ from testbed.emulation.network.kernel.rtnetlink import (
 )
 from testbed.errors import CapabilityError, InputError
 from testbed.faults.fault import Direction
-from testbed.model.progress import Reading
+from testbed.model.progress import CounterReading
 from testbed.model.wiring import WiredHost
 from topologies.impairments import Impairments
 from topologies.network import Link, LinkId, label_of
@@ -80,7 +80,7 @@ class LinkControl:
         self._loss_means: LossMeans = "classifier"
         self._gated: set[str] = set()
         self._losing: dict[str, float] = {}
-        detours = Detours(self.netlink_of, self._open_socket, mtu=mtu, seed=impairment_seed)
+        detours = Redirects(self.netlink_of, self._open_socket, mtu=mtu, seed=impairment_seed)
         self._impaired = ImpairedEnds(cables, detours, self.netlink_of, self._behind_netem)
 
     def _open_socket(self, host: str | None, family: int, kind: int, protocol: int) -> socket.socket:
@@ -94,7 +94,7 @@ class LinkControl:
         if found is None:
             assert host is not None
             sock = self._namespaces.open_socket(host, socket.AF_NETLINK, socket.SOCK_RAW, 0)
-            found = self._netlinks[host] = Netlink(socket.socket(fileno=out_of_the_way(sock.detach())))
+            found = self._netlinks[host] = Netlink(socket.socket(fileno=move_above_select_limit(sock.detach())))
         return found
 
     def close(self) -> None:
@@ -166,7 +166,7 @@ class LinkControl:
         near, far = self._cables.sending.get(link), self._cables.receiving.get(link)
         one = near or far
         if one is None:
-            raise InputError(f"{label_of(link)}: no end of that cable lies on this machine")
+            raise InputError(f"{label_of(link)}: neither end of that cable is on this machine")
         return near or one, far or one
 
     def _await_carrier(self, end: CableEnd) -> None:
@@ -175,10 +175,10 @@ class LinkControl:
         while not netlink.is_operational(end.index) and time.monotonic() < limit:
             time.sleep(0.0002)
 
-    def prepare_impairments(self, wanted: Sequence[tuple[LinkId, Impairments, Direction]]) -> None:
+    def prepare_impairments(self, required: Sequence[tuple[LinkId, Impairments, Direction]]) -> None:
         """Make all detours ready that these, and what the links are impaired by all the time, will need."""
         with self._lock:
-            self._impaired.prepare(wanted)
+            self._impaired.prepare(required)
 
     def set_impairments(self, link: LinkId, impairments: Impairments, direction: Direction) -> float:
         """See EmulatedNetwork.set_impairments."""
@@ -202,7 +202,7 @@ class LinkControl:
         near, far = self._cables.sending.get(link), self._cables.receiving.get(link)
         ends = [end for end in (near, far if direction == "both" else None) if end is not None]
         if not ends:
-            raise InputError(f"{label_of(link)}: nothing that sends onto it lies on this machine")
+            raise InputError(f"{label_of(link)}: no sender of it is on this machine")
         return max(self._lose_at(end, fraction) for end in ends)
 
     def _lose_at(self, end: CableEnd, fraction: float) -> float:
@@ -227,17 +227,17 @@ class LinkControl:
             else:
                 try:
                     netlink.apply([rule])
-                except NetlinkError:  # a bridge that was configured anew has removed the hook
+                except NetlinkError:  # a bridge that was configured again has removed the hook
                     netlink.apply([gate, rule])
             self._gated.add(end.interface)
         elif self._losing.get(end.interface, 0.0) > 0:
-            with contextlib.suppress(NetlinkError):  # gone with its hook: what was asked for
+            with contextlib.suppress(NetlinkError):  # gone with its hook: what was requested
                 netlink.apply([drop_rule(end.index, 1.0, "remove")])
         self._losing[end.interface] = fraction
         return time.monotonic()
 
     def _delay_and_lose(self, end: CableEnd, fraction: float) -> float:
-        """Loss by netem, where the kernel cannot classify; the shaping queue behind it is made anew."""
+        """Loss by netem, where the kernel cannot classify; the shaping queue behind it is made again."""
         messages = [delay_line(end.index, delay_s=end.link.delay_s if end.link else 0.0, loss_fraction=fraction)]
         if self._shape and end.link is not None:
             messages.extend(self._bucket(end, end.link, _NETEM_CHILD))
@@ -313,8 +313,8 @@ class LinkControl:
         """See EmulatedNetwork.link_meter."""
         sent = {link: near.interface for link, near in self._cables.sending.items() if near.host is None}
         # a host's interface is not seen from here, and a tunnel's near end may lie on another machine
-        came = {link: far.interface for link, far in self._cables.receiving.items() if far.host is None}
-        return LinkMeter(sent=sent, came={link: name for link, name in came.items() if link not in sent})
+        arrived = {link: far.interface for link, far in self._cables.receiving.items() if far.host is None}
+        return LinkMeter(sent=sent, received={link: name for link, name in arrived.items() if link not in sent})
 
     def receiving_end(self, link: LinkId) -> tuple[socket.socket, str]:
         """A packet socket at the interface where the link's packets arrive, not yet bound, and the interface's name."""
@@ -337,30 +337,30 @@ class LinkControl:
 class LinkMeter:
     """Reads how many bytes each link has carried, from one file of the kernel's, with no socket, lock or command of the run's.
 
-    ``sent``: link -> the interface beside the switches that sends it; ``came``: where a host or another machine sends it, the one at
+    ``sent``: link -> the interface next to the switches that sends it; ``came``: where a host or another machine sends it, the one at
     which it arrives.
     May be used in a process that was forked inside the sandbox.
     """
 
     sent: Mapping[LinkId, str]
-    came: Mapping[LinkId, str]
+    received: Mapping[LinkId, str]
 
     def carried_bytes(self) -> dict[LinkId, int]:
         """Link -> bytes since its interfaces were made."""
         rows = [line.split() for line in Path("/proc/self/net/dev").read_text().replace(":", " ").splitlines()[2:]]
         counted = {row[0]: (int(row[1]), int(row[9])) for row in rows}
         found = {link: counted[name][1] for link, name in self.sent.items()}
-        return found | {link: counted[name][0] for link, name in self.came.items()}
+        return found | {link: counted[name][0] for link, name in self.received.items()}
 
     def without_carrier(self) -> tuple[LinkId, ...]:
-        """Links whose interface beside the switches is down, or has no carrier."""
+        """Links whose interface next to the switches is down, or has no carrier."""
         dead: set[str] = set()
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
-            for name in {*self.sent.values(), *self.came.values()}:
+            for name in {*self.sent.values(), *self.received.values()}:
                 answer = fcntl.ioctl(sock, _SIOCGIFFLAGS, struct.pack("16sH14x", name.encode(), 0))
                 if not struct.unpack("16sH14x", answer)[1] & _IFF_RUNNING:
                     dead.add(name)
-        return tuple(link for link, name in (*self.sent.items(), *self.came.items()) if name in dead)
+        return tuple(link for link, name in (*self.sent.items(), *self.received.items()) if name in dead)
 
 
 def queue_bytes(link: Link, mtu: int) -> int:
@@ -379,6 +379,6 @@ def _shaping_refused(error: NetlinkError, delays: bool) -> CapabilityError:
     return CapabilityError(f"the kernel refused to shape a link: {error.strerror}")
 
 
-def look_at(meter: LinkMeter) -> Reading:
+def read_counters(meter: LinkMeter) -> CounterReading:
     """What the links' counters say now, for whoever watches a network and knows nothing of what runs on it."""
-    return Reading(link_bytes=meter.carried_bytes(), down=meter.without_carrier())
+    return CounterReading(link_bytes=meter.carried_bytes(), down=meter.without_carrier())

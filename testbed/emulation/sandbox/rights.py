@@ -15,5 +15,5 @@ def confined(argv: Sequence[str]) -> list[str]:
     """The command line that runs a user's program where it already is, without the rights to change the machine, or gain them:
     no mounts, modules, devices, clocks, BPF programs, no other host's namespaces, no looking into the testbed's own processes.
     """
-    kept = ",".join(f"+{right}" for right in _RIGHTS.split(","))
-    return ["setpriv", "--no-new-privs", f"--bounding-set=-all,{kept}", *argv]
+    retained = ",".join(f"+{right}" for right in _RIGHTS.split(","))
+    return ["setpriv", "--no-new-privs", f"--bounding-set=-all,{retained}", *argv]

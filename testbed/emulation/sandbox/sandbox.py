@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from testbed.emulation.sandbox.door import VARIABLE, open_door
+from testbed.emulation.sandbox.control_socket import VARIABLE, listen
 from testbed.errors import CapabilityError
 
 _ENTRY = Path(__file__).with_name("sandbox_entry.py")
@@ -43,9 +43,9 @@ def enter_sandbox(argv: Sequence[str], *, name: str | None = None) -> NoReturn:
     ``name``: of the door by which other processes reach the network there (None: no door). InputError where it is taken.
     """
     if name is not None:
-        door = open_door(name)
-        door.set_inheritable(True)
-        os.environ[VARIABLE] = str(door.detach())
+        listener = listen(name)
+        listener.set_inheritable(True)
+        os.environ[VARIABLE] = str(listener.detach())
     _replace_by([sys.executable, "-P", "-m", "testbed.cli", *argv])
 
 
@@ -61,13 +61,13 @@ def sandbox_command(
     >>> sandbox_command(["true"])[1:3]
     ['-I', '-S']
     """
-    asked = {"die_with_parent": die_with_parent, "probe": probe, "clock_offset_s": clock_offset_s}
-    options = json.dumps(asked)
+    requested = {"die_with_parent": die_with_parent, "probe": probe, "clock_offset_s": clock_offset_s}
+    options = json.dumps(requested)
     return [sys.executable, "-I", "-S", str(_ENTRY), options, *command]
 
 
 def probe_sandbox(timeout_s: float = 10.0) -> str | None:
-    """Enter a throw-away sandbox and create a veth pair in it; None where that works, else what refused and the mend."""
+    """Enter a throw-away sandbox and create a veth pair in it; None where that works, else what refused and the repair."""
     try:
         done = subprocess.run(
             sandbox_command(["true"], die_with_parent=True, probe=True),

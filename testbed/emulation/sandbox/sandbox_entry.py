@@ -131,14 +131,14 @@ def _raise_socket_memory() -> None:
     """
     if os.geteuid() != 0:
         return
-    for name, wanted in SOCKET_MEMORY_BYTES.items():
+    for name, required in SOCKET_MEMORY_BYTES.items():
         path = f"/proc/sys/net/core/{name}"
         have = _read(path)
-        if have is None or int(have) >= wanted:
+        if have is None or int(have) >= required:
             continue
         try:
             with open(path, "w") as file:
-                file.write(str(wanted))
+                file.write(str(required))
         except OSError:
             return
 
@@ -207,8 +207,8 @@ def _protect_machine() -> None:
     _mount("/proc/sys/net", "/proc/sys/net", None, MS_BIND, "bind /proc/sys/net")
     _mount("none", "/proc/sys/net", None, _READ_ONLY_BIND & ~MS_RDONLY, "make /proc/sys/net writable")
     for path in sorted(_mounts_below("/sys")):
-        kept = os.statvfs(path).f_flag & (MS_NOSUID | MS_NODEV | MS_NOEXEC)
-        _mount("none", path, None, MS_REMOUNT | MS_BIND | MS_RDONLY | kept, f"make {path} read-only")
+        retained = os.statvfs(path).f_flag & (MS_NOSUID | MS_NODEV | MS_NOEXEC)
+        _mount("none", path, None, MS_REMOUNT | MS_BIND | MS_RDONLY | retained, f"make {path} read-only")
 
 
 def _mounts_below(directory: str) -> set[str]:

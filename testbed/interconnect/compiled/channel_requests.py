@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from testbed.compile import inline, prefetch
 from testbed.interconnect.compiled.ft_drb_hooks import route_packet
 from testbed.interconnect.compiled.kernel_events import (
     first_of_reader,
@@ -22,6 +21,7 @@ from testbed.interconnect.compiled.kernel_state import Hook, State, Tables
 from testbed.interconnect.compiled.relation_steps import route_by_relation
 from testbed.interconnect.engine_inputs import EngineOptions
 from testbed.interconnect.static_paths import NONE, next_link
+from testbed.jit import inline, prefetch
 
 
 @inline

@@ -1,6 +1,6 @@
 """The engine's steps compiled by numba, one specialization without FT-DRB and one with it; made at first use, then cached.
 
-Imported only when the compiled engine is asked for.
+Imported only when the compiled engine is requested.
 """
 
 from __future__ import annotations
@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache
 
-from testbed.compile import compiled_entry
 from testbed.interconnect.compiled.kernel_loop import run_events
+from testbed.jit import compiled_entry
 
 
 @cache

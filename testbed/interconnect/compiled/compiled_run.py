@@ -18,11 +18,11 @@ from testbed.interconnect.compiled.kernel_records import (
     Run,
 )
 from testbed.interconnect.compiled.kernel_state import FtDrbHook, Scratch, State, build_state, build_tables
-from testbed.interconnect.compiled.stretches import run_in_stretches
+from testbed.interconnect.compiled.time_segments import run_in_segments
 from testbed.interconnect.engine_inputs import EngineInputs
 from testbed.interconnect.ft_drb.source_state import SourceState, count_events
 from testbed.interconnect.ft_drb.source_state import build_state as build_sources
-from testbed.interconnect.results import Outcome, Stuck
+from testbed.interconnect.results import BlockedPackets, EngineResult
 
 MAX_POOL = 1 << 22
 _SCRATCHES: list[Scratch] = []
@@ -33,8 +33,8 @@ REASONS = {
 }  # fmt: skip
 
 
-def run_compiled(inputs: EngineInputs) -> Outcome:
-    """The run's outcome. The pool of ACKs and the heap of events grow fourfold, and the run begins anew, until they suffice."""
+def run_compiled(inputs: EngineInputs) -> EngineResult:
+    """The run's outcome. The pool of ACKs and the heap of events grow fourfold, and the run begins again, until they suffice."""
     loop, tables = compiled_loop(), build_tables(inputs.model)
     scratch = _SCRATCHES.pop() if _SCRATCHES else Scratch()
     pool, heap = (0 if inputs.drb is None else 4096), 1 << 14
@@ -43,7 +43,7 @@ def run_compiled(inputs: EngineInputs) -> Outcome:
         hook = None
         if inputs.drb is not None:
             hook = FtDrbHook(inputs.model.paths, build_sources(inputs.model.paths, inputs.drb), inputs.drb)
-        run_in_stretches(loop, tables, inputs, state, hook)
+        run_in_segments(loop, tables, inputs, state, hook)
         status = int(state.run["status"][0])
         if status == POOL_FULL and pool < MAX_POOL:
             pool *= 4
@@ -55,14 +55,14 @@ def run_compiled(inputs: EngineInputs) -> Outcome:
             return outcome
 
 
-def read_outcome(inputs: EngineInputs, state: State, sources: SourceState | None) -> Outcome:
+def read_outcome(inputs: EngineInputs, state: State, sources: SourceState | None) -> EngineResult:
     """What the tables say at the end of a run."""
     run = {name: int(state.run[name][0]) for name in Run.__annotations__}
     nac = inputs.options.nac.enabled
-    held = _held_messages(state)
-    numbers = state.packets["number"][held]
-    state.hops[numbers], state.escapes[numbers] = state.packets["hops"][held], state.packets["escapes"][held]
-    return Outcome(
+    occupied = _messages_in_network(state)
+    numbers = state.packets["number"][occupied]
+    state.hops[numbers], state.escapes[numbers] = state.packets["hops"][occupied], state.packets["escapes"][occupied]
+    return EngineResult(
         entered=state.entered,
         delivered=state.delivered,
         hops=state.hops,
@@ -87,7 +87,7 @@ def read_outcome(inputs: EngineInputs, state: State, sources: SourceState | None
     )
 
 
-def _held_messages(state: State) -> IntArray:
+def _messages_in_network(state: State) -> IntArray:
     """Packets of the messages in all queues, found by walking the queues from head to tail."""
     found = []
     for queue in np.nonzero(state.queues["held"] > 0)[0].tolist():
@@ -99,16 +99,16 @@ def _held_messages(state: State) -> IntArray:
     return np.array(found, dtype=np.int64)
 
 
-def _stuck(inputs: EngineInputs, state: State) -> Stuck:
-    """What lies in buffers of the network at the end, and since when its first head waits."""
+def _stuck(inputs: EngineInputs, state: State) -> BlockedPackets:
+    """What is in buffers of the network at the end, and since when its first head waits."""
     layout, queues = inputs.model.layout, state.queues
     inside = np.ones(layout.queues, dtype=bool)
     inside[layout.source_queue : layout.notice_queue] = False
-    held = np.where(inside, queues["held"], 0)
-    waiting = np.nonzero((held > 0) & (queues["want"] >= 0))[0]
+    occupied = np.where(inside, queues["held"], 0)
+    waiting = np.nonzero((occupied > 0) & (queues["want"] >= 0))[0]
     since = int(queues["since"][waiting].min()) if len(waiting) else -1
     buffers = waiting[waiting < layout.source_queue]
     links = np.stack([buffers // layout.lanes, queues["want"][buffers]], axis=1) % layout.links
     waits = sorted({(int(a), int(b)) for a, b in links if a != b})
     at_sources = int(queues["held"][~inside].sum())
-    return Stuck(packets=int(held.sum()), at_sources=at_sources, since_tick=since, waits=tuple(waits))
+    return BlockedPackets(packets=int(occupied.sum()), at_sources=at_sources, since_tick=since, waits=tuple(waits))

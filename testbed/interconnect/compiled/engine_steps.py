@@ -6,22 +6,21 @@ code behind it out. The package's docstring tells how the engine works.
 
 from __future__ import annotations
 
-from testbed.compile import inline, prefetch
 from testbed.interconnect.compiled.channel_requests import request_channel, slots_waited_for, withdraw_request
 from testbed.interconnect.compiled.ft_drb_hooks import target_of
 from testbed.interconnect.compiled.kernel_events import (
     append,
     drop_packet,
     first_of_reader,
-    has_room,
+    has_free_slot,
     lane_of,
     leave_slot,
     link_of,
+    occupy_slot,
+    pop_head,
     push,
     queues_of_reader,
     record_delivery,
-    take_head,
-    take_slot,
     wake,
     wake_for_slots,
 )
@@ -34,12 +33,13 @@ from testbed.interconnect.compiled.kernel_records import (
     TIMEOUT,
 )
 from testbed.interconnect.compiled.kernel_state import Hook, State, Tables
-from testbed.interconnect.compiled.nac.detection import look_at_reader
+from testbed.interconnect.compiled.nac.detection import check_on_read
 from testbed.interconnect.compiled.nac.throttle import counts_credits, may_request, use_reserved_slot, watch_if_full
-from testbed.interconnect.compiled.relation_steps import lacks_bubble
+from testbed.interconnect.compiled.relation_steps import bubble_missing
 from testbed.interconnect.engine_inputs import EngineOptions
 from testbed.interconnect.relation_tables import RECOVERY as RECOVERY_LANE
 from testbed.interconnect.static_paths import NONE
+from testbed.jit import inline, prefetch
 
 AVOIDANCE_GRADE, DATA_GRADE = 1 << 57, 1 << 58
 """Added to a data packet's place in arbitration, as its queue is NAC's avoidance buffer or not; ACKs go before both."""
@@ -59,8 +59,8 @@ def open_lane(net: Tables, o: EngineOptions, s: State, hook: Hook, channel: int,
         low = lane_of(net, queue)
         high = low + 1
     elif net.adaptive:
-        if s.queues[queue].router >= 0 and s.queues[queue].lane_wanted >= 0:
-            low = s.queues[queue].lane_wanted
+        if s.queues[queue].router >= 0 and s.queues[queue].lane_requested >= 0:
+            low = s.queues[queue].lane_requested
             high = low + 1
     elif net.classes == 2 and s.queues[queue].router >= 0:
         link = channel if channel < net.links else channel - net.links
@@ -92,8 +92,8 @@ def open_lane(net: Tables, o: EngineOptions, s: State, hook: Hook, channel: int,
             continue
         if s.queues[behind].slots == 0:
             return int(lane)
-        if has_room(s, behind, now):
-            if o.bubble and lacks_bubble(net, s, channel, queue, behind, now):
+        if has_free_slot(s, behind, now):
+            if o.bubble and bubble_missing(net, s, channel, queue, behind, now):
                 continue
             return int(lane)
     return NONE
@@ -141,8 +141,8 @@ def grant(net: Tables, o: EngineOptions, s: State, hook: Hook, channel: int, que
     withdraw_request(net, s, queue)
     if o.nac.enabled:
         watch_if_full(net, s, queue, -1)
-        look_at_reader(net, s, queue, now)
-    packet = take_head(s, queue)
+        check_on_read(net, s, queue, now)
+    packet = pop_head(s, queue)
     if s.queues[queue].arrived > 0:
         prefetch(s.packets, s.queues[queue].head)
     done = now + s.packets[packet].ticks
@@ -208,13 +208,13 @@ def send_over(
         prefetch(s.channels, channel - net.links)
         prefetch(s.queues, behind - net.links * net.lanes)
     append(s, behind, packet)
-    take_slot(s, behind)
+    occupy_slot(s, behind)
     push(s, head, ARRIVAL, behind)
 
 
 def recover(net: Tables, o: EngineOptions, s: State, queue: int, messages: int, now: int) -> int:
     """A head has waited so long that it may be deadlocked (Disha): it takes the token, where that is free, and goes by the lane of
-    recovery. The queue, where its head is to ask anew, else NONE. Where nothing has moved for long the run stops.
+    recovery. The queue, where its head is to ask again, else NONE. Where nothing has moved for long the run stops.
     """
     if s.run[0].next_message == messages and now - s.run[0].last_move > o.watchdog:
         s.run[0].status = NO_PROGRESS
@@ -243,6 +243,6 @@ def free_slot(net: Tables, o: EngineOptions, s: State, queue: int, gone: int, no
     feeder = link_of(net, queue)
     free = gone if feeder >= net.links else gone + o.credit_delay
     s.release[leave_slot(s, queue, now)] = free
-    asked = s.channels[feeder].first_asker >= 0
-    if asked or (o.nac.enabled and feeder < net.links and counts_credits(s, feeder)):
+    requested = s.channels[feeder].first_asker >= 0
+    if requested or (o.nac.enabled and feeder < net.links and counts_credits(s, feeder)):
         wake(s, feeder, free)

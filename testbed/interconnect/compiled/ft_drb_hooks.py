@@ -53,7 +53,7 @@ def choose_path(s: State, hook: FtDrbHook, packet: int, message: int, now: int) 
     s.diverted[message] = first != NONE or second != NONE
     if hook.settings.synthetic_probes and hook.state.probe_due[source] != 0:
         hook.state.probe_due[source] = 0
-        send_later(s, take_packet(s, hook, PROBE, source, destination), now)
+        send_later(s, allocate_ack(s, hook, PROBE, source, destination), now)
 
 
 def link_towards(net: Tables, s: State, packet: int, router: int) -> int:
@@ -76,14 +76,14 @@ def route_packet(
     cable = net.link[link].cable
     if cable >= 0 and down[cable] != 0:
         notify_source(net, s, hook, packet, link, now)
-        if tells_of_failures(s, packet):  # its error flag; of a notification the failure that it is about
+        if reports_failures(s, packet):  # its error flag; of a notification the failure that it is about
             s.packets[packet].failed_cable = cable
         first, second = escape_path(
             hook.paths,
             hook.state.counters,
             down,
             router,
-            s.packets[packet].came_over,
+            s.packets[packet].input_link,
             net.host[s.packets[packet].destination].target,
             s.packets[packet].number,
             s.packets[packet].escapes,
@@ -95,7 +95,7 @@ def route_packet(
     return int(net.link[link].entry)
 
 
-def tells_of_failures(s: State, packet: int) -> bool:
+def reports_failures(s: State, packet: int) -> bool:
     """Whether the packet's source is notified of dead links that it meets: of a message, or a synthetic probe."""
     return bool(s.packets[packet].kind == DATA or s.packets[packet].kind == PROBE)
 
@@ -103,7 +103,7 @@ def tells_of_failures(s: State, packet: int) -> bool:
 def notify_source(net: Tables, s: State, hook: FtDrbHook, packet: int, link: int, now: int) -> None:
     """The router at the start of a dead link notifies the source of a message that meets it (once a message and cable)."""
     cable = net.link[link].cable
-    if not hook.settings.notify_by_router or not tells_of_failures(s, packet) or s.reports[packet].notified == cable:
+    if not hook.settings.notify_by_router or not reports_failures(s, packet) or s.reports[packet].notified == cable:
         return
     s.reports[packet].notified = cable
     if hook.settings.link_up_by_router:
@@ -113,7 +113,7 @@ def notify_source(net: Tables, s: State, hook: FtDrbHook, packet: int, link: int
 
 def send_notice(s: State, hook: FtDrbHook, kind: int, router: int, host: int, cable: int, now: int) -> None:
     """A notice from a router to a host."""
-    packet = take_packet(s, hook, kind, router, host)
+    packet = allocate_ack(s, hook, kind, router, host)
     if packet >= 0:
         s.packets[packet].failed_cable = cable
     send_later(s, packet, now)
@@ -132,7 +132,7 @@ def send_later(s: State, packet: int, now: int) -> None:
         push(s, now, NOTICE, number)
 
 
-def take_packet(s: State, hook: FtDrbHook, kind: int, source: int, destination: int) -> int:
+def allocate_ack(s: State, hook: FtDrbHook, kind: int, source: int, destination: int) -> int:
     """An ACK out of the pool; NONE, and the run stops, where it is empty."""
     number = len(s.delivered) + s.run[0].acks
     packet = new_packet(s, kind, number, source, destination, hook.settings.ack_ticks)
@@ -185,7 +185,7 @@ def acknowledge(s: State, hook: FtDrbHook, packet: int, now: int) -> int:
     if s.packets[packet].escaped != 0 and hook.settings.notify_by_router:
         return NONE
     kind = FAILURE_ACK if s.packets[packet].escaped != 0 else LATENCY_ACK
-    ack = take_packet(s, hook, kind, s.packets[packet].destination, s.packets[packet].source)
+    ack = allocate_ack(s, hook, kind, s.packets[packet].destination, s.packets[packet].source)
     if ack < 0:
         return NONE
     s.packets[ack].failed_cable = s.packets[packet].failed_cable

@@ -10,7 +10,6 @@ were sent: they have a ring of their own.
 from __future__ import annotations
 
 from testbed.arrays import IntArray
-from testbed.compile import first_bit, inline, prefetch
 from testbed.interconnect.compiled.kernel_records import (
     ARRIVAL,
     FEW,
@@ -26,6 +25,7 @@ from testbed.interconnect.compiled.kernel_records import (
 )
 from testbed.interconnect.compiled.kernel_state import State, Tables
 from testbed.interconnect.static_paths import NONE
+from testbed.jit import first_bit, inline, prefetch
 
 
 def push(s: State, tick: int, kind: int, number: int) -> None:
@@ -43,14 +43,14 @@ def push(s: State, tick: int, kind: int, number: int) -> None:
         if run.soon_size >= len(s.soon):
             run.status = HEAP_FULL
             return
-        rise(s.soon, run.soon_size, key)
+        sift_up(s.soon, run.soon_size, key)
         run.soon_size += 1
     elif bucket - run.bucket < len(s.wheel):
         into_wheel(s, bucket & (len(s.wheel) - 1), key)
     elif run.heap_size >= len(s.heap):
         run.status = HEAP_FULL
     else:
-        rise(s.heap, run.heap_size, key)
+        sift_up(s.heap, run.heap_size, key)
         run.heap_size += 1
 
 
@@ -73,7 +73,7 @@ def first_now(s: State) -> int:
 
 
 @inline
-def take_now(s: State, event: int) -> None:
+def pop_now(s: State, event: int) -> None:
     """The first event of the tick happens."""
     s.present[event >> 6] &= s.present[event >> 6] - 1
     if s.present[event >> 6] == 0:
@@ -127,7 +127,7 @@ def turn_wheel(s: State) -> None:
             prefetch(s.queues, key & ID_MASK)
         elif (key >> ID_BITS) & 15 == WAKE:
             prefetch(s.channels, key & ID_MASK)
-        rise(s.soon, run.soon_size, key)
+        sift_up(s.soon, run.soon_size, key)
         run.soon_size += 1
         run.wheel_size -= 1
         behind = s.nodes[node].next
@@ -138,10 +138,10 @@ def turn_wheel(s: State) -> None:
         if run.soon_size >= len(s.soon):
             run.status = HEAP_FULL
             return
-        rise(s.soon, run.soon_size, s.heap[0])
+        sift_up(s.soon, run.soon_size, s.heap[0])
         run.soon_size += 1
         run.heap_size -= 1
-        sink(s.heap, run.heap_size)
+        sift_down(s.heap, run.heap_size)
 
 
 @inline
@@ -162,7 +162,7 @@ def distance_to_events(s: State, place: int) -> int:
 
 
 @inline
-def rise(heap: IntArray, at: int, key: int) -> None:
+def sift_up(heap: IntArray, at: int, key: int) -> None:
     """Put the key into a heap of ``at`` keys."""
     while at > 0:
         above = (at - 1) >> 1
@@ -174,7 +174,7 @@ def rise(heap: IntArray, at: int, key: int) -> None:
 
 
 @inline
-def sink(heap: IntArray, count: int) -> None:
+def sift_down(heap: IntArray, count: int) -> None:
     """Take the first key out of a heap, of which ``count`` are left."""
     key = heap[count]
     at = 0
@@ -214,13 +214,13 @@ def next_event(s: State) -> int:
 
 
 @inline
-def take_event(s: State, key: int) -> None:
+def pop_event(s: State, key: int) -> None:
     """Take the next event out of where it is kept; what the one after it needs is fetched into the cache meanwhile."""
     if s.run[0].soon_size == 0 or s.soon[0] != key:
-        take_now(s, key & ((1 << KEY_SHIFT) - 1))
+        pop_now(s, key & ((1 << KEY_SHIFT) - 1))
         return
     s.run[0].soon_size -= 1
-    sink(s.soon, s.run[0].soon_size)
+    sift_down(s.soon, s.run[0].soon_size)
     if s.run[0].soon_size > 0:
         kind, number = (s.soon[0] >> ID_BITS) & 15, s.soon[0] & ID_MASK
         if kind == ARRIVAL and s.queues[number].head >= 0:
@@ -265,7 +265,7 @@ def new_packet(s: State, kind: int, number: int, source: int, destination: int, 
         return NONE
     made = s.packets[packet]
     made.ticks, made.number, made.source, made.destination = ticks, number, source, destination
-    made.hops, made.escapes, made.came_over, made.failed_cable = 0, 0, NONE, NONE
+    made.hops, made.escapes, made.input_link, made.failed_cable = 0, 0, NONE, NONE
     made.first, made.second = NONE, NONE
     made.kind, made.variant, made.header, made.escaped = kind, 0, 0, 0
     return packet
@@ -292,20 +292,20 @@ def record_delivery(s: State, packet: int, tick: int) -> None:
 def append(s: State, queue: int, packet: int) -> None:
     """Behind the last of the queue; whether it has arrived is another matter."""
     s.packets[packet].next = NONE
-    if s.queues[queue].held == 0:
+    if s.queues[queue].occupied == 0:
         s.queues[queue].head = packet
     else:
         s.packets[s.queues[queue].tail].next = packet
     s.queues[queue].tail = packet
-    s.queues[queue].held += 1
+    s.queues[queue].occupied += 1
 
 
 @inline
-def take_head(s: State, queue: int) -> int:
+def pop_head(s: State, queue: int) -> int:
     """Remove the head, which has arrived."""
     packet = s.queues[queue].head
     s.queues[queue].head = s.packets[packet].next
-    s.queues[queue].held -= 1
+    s.queues[queue].occupied -= 1
     s.queues[queue].arrived -= 1
     return int(packet)
 
@@ -313,11 +313,11 @@ def take_head(s: State, queue: int) -> int:
 @inline
 def never_used(s: State, queue: int) -> int:
     """Slots of the queue that are free, those aside that packets have left."""
-    return int(s.queues[queue].slots - s.queues[queue].held - s.queues[queue].returning)
+    return int(s.queues[queue].slots - s.queues[queue].occupied - s.queues[queue].returning)
 
 
 @inline
-def has_room(s: State, queue: int, now: int) -> bool:
+def has_free_slot(s: State, queue: int, now: int) -> bool:
     """Whether a slot of the queue is free now, in the order in which they are left."""
     if never_used(s, queue) > 0:
         return True
@@ -325,8 +325,8 @@ def has_room(s: State, queue: int, now: int) -> bool:
 
 
 @inline
-def take_slot(s: State, queue: int) -> None:
-    """A packet is under way into the queue, where it counts already: it takes a slot, which must be free."""
+def occupy_slot(s: State, queue: int) -> None:
+    """A packet is in transit into the queue, where it counts already: it takes a slot, which must be free."""
     if s.queues[queue].slots > 0 and never_used(s, queue) < 0:
         s.queues[queue].returning_at = slot_after(s, queue, s.queues[queue].returning_at)
         s.queues[queue].returning -= 1

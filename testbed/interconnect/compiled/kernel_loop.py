@@ -6,7 +6,6 @@ Events of one tick happen by kind, then by number (kernel_state.py); a message i
 from __future__ import annotations
 
 from testbed.arrays import IntArray
-from testbed.compile import by_reference, inline
 from testbed.interconnect.compiled.channel_requests import request_channel, withdraw_request
 from testbed.interconnect.compiled.engine_steps import arbitrate, recover
 from testbed.interconnect.compiled.ft_drb_hooks import (
@@ -22,9 +21,9 @@ from testbed.interconnect.compiled.kernel_events import (
     new_packet,
     next_event,
     next_identification,
+    pop_event,
+    pop_head,
     push,
-    take_event,
-    take_head,
     wake,
 )
 from testbed.interconnect.compiled.kernel_records import (
@@ -49,18 +48,19 @@ from testbed.interconnect.compiled.kernel_records import (
     WAKE,
 )
 from testbed.interconnect.compiled.kernel_state import FtDrbHook, Hook, State, Tables
-from testbed.interconnect.compiled.nac.asking_anew import ask_all_anew
 from testbed.interconnect.compiled.nac.detection import (
+    blocking_may_change,
     detect_blocked_inputs,
     detect_later,
     retry_identification,
-    some_may_change,
 )
 from testbed.interconnect.compiled.nac.identification import pass_identifications
-from testbed.interconnect.compiled.nac.recovery import give_slot_up, receive_recovery_signal
+from testbed.interconnect.compiled.nac.recovery import receive_recovery_signal, release_reserved_slot
+from testbed.interconnect.compiled.nac.reroute_heads import reroute_all_heads
 from testbed.interconnect.compiled.nac.throttle import watch_if_full
 from testbed.interconnect.engine_inputs import CableEvents, EngineOptions
 from testbed.interconnect.static_paths import NONE
+from testbed.jit import by_reference, inline
 
 
 def run_events(
@@ -91,13 +91,13 @@ def run_events(
             elif key == made:
                 queue = make_message(net, s, hook, message, born[message])
             else:
-                take_event(s, key)
-                queue, channel, router, looks = happen(net, o, s, hook, messages, cables, key)
-        serve(net, o, s, hook, queue, channel, router, looks, s.run[0].now)
+                pop_event(s, key)
+                queue, channel, router, looks = process_event(net, o, s, hook, messages, cables, key)
+        after_event(net, o, s, hook, queue, channel, router, looks, s.run[0].now)
 
 
 @inline
-def happen(
+def process_event(
     net: Tables, o: EngineOptions, s: State, hook: Hook, messages: int, cables: CableEvents, key: int
 ) -> tuple[int, int, int, bool]:
     """An event of the heaps: what is to be served for it, a queue with a new head, a channel, a router (each or NONE).
@@ -108,7 +108,7 @@ def happen(
     now, kind, number = key >> KEY_SHIFT, (key >> ID_BITS) & 15, key & ID_MASK
     queue, channel, router, looks = NONE, NONE, NONE, True
     if kind == ARRIVAL:
-        queue, router = arrive(net, o, s, hook, number, now)
+        queue, router = head_arrived(net, o, s, hook, number, now)
         looks = False
     elif kind == WAKE:
         channel = number
@@ -139,11 +139,11 @@ def make_message(net: Tables, s: State, hook: Hook, message: int, now: int) -> i
     s.packets[packet].first = sent.first[message]
     if hook is not None:
         choose_path(s, hook, packet, message, now)
-    return join(net, s, net.source_queue + 2 * sent.source[message], packet)
+    return enqueue(net, s, net.source_queue + 2 * sent.source[message], packet)
 
 
 @inline
-def serve(
+def after_event(
     net: Tables, o: EngineOptions, s: State, hook: Hook, queue: int, channel: int, router: int, looks: bool, now: int
 ) -> None:
     """After an event: a queue with a new head asks, its channel is arbitrated, NAC's detection is due at the router if it ``looks``
@@ -158,7 +158,7 @@ def serve(
             wake(s, entry, now)
     if channel >= 0:
         arbitrate(net, o, s, hook, channel, now)
-    if o.nac.enabled and router >= 0 and (looks or some_may_change(net, s, router)):
+    if o.nac.enabled and router >= 0 and (looks or blocking_may_change(net, s, router)):
         detect_later(s, router, now)
 
 
@@ -178,14 +178,14 @@ def avoid_deadlock(
     if s.run[0].next_message == messages and now - s.run[0].last_move > o.watchdog:
         s.run[0].status = NO_PROGRESS
     elif number >= net.links:
-        return give_slot_up(net, s, number - net.links, now)
+        return release_reserved_slot(net, s, number - net.links, now)
     else:
         retry_identification(net, o, s, number, now)
     return NONE
 
 
 @inline
-def join(net: Tables, s: State, queue: int, packet: int) -> int:
+def enqueue(net: Tables, s: State, queue: int, packet: int) -> int:
     """A packet begins in this queue; the queue, if the packet is its head."""
     append(s, queue, packet)
     s.queues[queue].arrived += 1
@@ -193,7 +193,7 @@ def join(net: Tables, s: State, queue: int, packet: int) -> int:
 
 
 @inline
-def arrive(net: Tables, o: EngineOptions, s: State, hook: Hook, queue: int, now: int) -> tuple[int, int]:
+def head_arrived(net: Tables, o: EngineOptions, s: State, hook: Hook, queue: int, now: int) -> tuple[int, int]:
     """The head of a packet reaches a buffer: (the queue, if it is at its head; the router where that is)."""
     s.queues[queue].arrived += 1
     router = s.queues[queue].router
@@ -203,7 +203,7 @@ def arrive(net: Tables, o: EngineOptions, s: State, hook: Hook, queue: int, now:
         packet = s.queues[queue].head
         for _ in range(s.queues[queue].arrived - 1):
             packet = s.packets[packet].next
-        s.packets[packet].came_over = net.link[link_of(net, queue)].cable
+        s.packets[packet].input_link = net.link[link_of(net, queue)].cable
         if hook.settings.reuse_notifications and s.packets[packet].kind == FAILURE_ACK:
             reuse_notification(net, s, hook, packet, router, now)
     return (queue if s.queues[queue].arrived == 1 else NONE), int(router)
@@ -215,13 +215,13 @@ def deliver_or_notify(net: Tables, s: State, hook: FtDrbHook, kind: int, number:
         packet = s.notices[number]
         s.notices[number] = NONE
         if s.packets[packet].kind == PROBE:
-            return join(net, s, net.source_queue + 2 * s.packets[packet].source + 1, packet), NONE
+            return enqueue(net, s, net.source_queue + 2 * s.packets[packet].source + 1, packet), NONE
         router = s.packets[packet].source
-        return join(net, s, net.notice_queue + router, packet), int(router)
+        return enqueue(net, s, net.notice_queue + router, packet), int(router)
     s.queues[number].arrived += 1
-    ack = deliver(s, hook, take_head(s, number), now)
+    ack = deliver(s, hook, pop_head(s, number), now)
     if ack >= 0:
-        return join(net, s, net.source_queue + 2 * s.packets[ack].source + 1, ack), NONE
+        return enqueue(net, s, net.source_queue + 2 * s.packets[ack].source + 1, ack), NONE
     return NONE, NONE
 
 
@@ -233,7 +233,7 @@ def change_cable(
     s.down[cable] = down
     low, high = cables.first[cable], cables.first[cable + 1]
     if o.nac.enabled and o.nac.ask_anew:
-        ask_all_anew(net, o, s, hook, now)
+        reroute_all_heads(net, o, s, hook, now)
     for i in range(low, high):
         link = cables.links[i]
         s.links[link].reserved = 0
@@ -260,7 +260,7 @@ def change_cable(
 
 
 def reroute_waiting(net: Tables, o: EngineOptions, s: State, hook: Hook, channel: int, now: int) -> None:
-    """Heads that ask for a channel that leads nowhere are routed anew, in the order of their ranks."""
+    """Heads that ask for a channel that leads nowhere are routed again, in the order of their ranks."""
     for place in range(s.channels[channel].ranks):
         queue = s.channels[channel].first_asker
         while queue >= 0 and (s.queues[queue].rank != place or s.queues[queue].since > now):
@@ -272,7 +272,7 @@ def reroute_waiting(net: Tables, o: EngineOptions, s: State, hook: Hook, channel
 
 
 def return_to_link(net: Tables, o: EngineOptions, s: State, hook: Hook, link: int, now: int) -> None:
-    """Heads in the output buffer of a link that works again, which asked for other outputs meanwhile, ask for the link anew.
+    """Heads in the output buffer of a link that works again, which requested other outputs meanwhile, ask for the link again.
 
     Where they went on asking for another output, they would close cycles that NAC does not look for: it watches inputs.
     """

@@ -110,7 +110,7 @@ class Packet:
     hops: i4  # routers crossed
     first: i4  # first intermediate router of its multistep path
     second: i4  # second intermediate router
-    came_over: i4  # the cable of its last link
+    input_link: i4  # the cable of its last link
     escapes: i4  # escape paths that it was given
     failed_cable: i4  # the cable that a notification names; of a message: its error flag
     kind: u1  # DATA, ...
@@ -137,7 +137,7 @@ class Queue:
     head: i4  # the first packet
     tail: i4  # the last packet
     arrived: i4  # packets whose heads have arrived
-    held: i4  # packets, those under way to it included
+    occupied: i4  # packets, those under way to it included
     want: i4  # the channel that the head asks for
     next_asker: i4  # the next queue that asks for it
     slots: i4  # as in network_model.QueueTable, as router and rank
@@ -146,7 +146,7 @@ class Queue:
     filler: i4
     router: i4
     rank: u2
-    lane_wanted: i2  # behind the channel that the head asks for, under a relation; NONE: any
+    lane_requested: i2  # behind the channel that the head asks for, under a relation; NONE: any
 
 
 class Turn:
@@ -161,7 +161,7 @@ class Channel:
     """One line of the processor's cache."""
 
     busy: i8  # until this tick
-    woken: i8  # tick of the last arbitration that was asked for
+    woken: i8  # tick of the last arbitration that was requested
     delay: i8  # as in network_model.ChannelTable
     carried: i8  # packets
     last: i4  # rank of the queue served last

@@ -208,13 +208,13 @@ class Scratch:
     """Large tables that need no first values: a process keeps those of its last run, since fresh memory costs time."""
 
     def __init__(self) -> None:
-        self._kept: dict[str, NDArray[Any]] = {}
+        self._retained: dict[str, NDArray[Any]] = {}
 
     def words(self, name: str, kind: npt.DTypeLike, count: int) -> NDArray[Any]:
         """At least so many items of a kind, whatever is in them."""
-        if name not in self._kept or len(self._kept[name]) < count:
-            self._kept[name] = words(kind, count)
-        return self._kept[name]
+        if name not in self._retained or len(self._retained[name]) < count:
+            self._retained[name] = words(kind, count)
+        return self._retained[name]
 
     def records(self, name: str, kind: type[Record], count: int) -> Records[Record]:
         """At least so many records of a kind, whatever is in them."""
@@ -275,17 +275,17 @@ def _takes_turns(inputs: EngineInputs) -> bool:
 
 
 def _same_types(messages: Messages) -> Messages:
-    """As writable, whole arrays: of others the steps would be compiled anew."""
+    """As writable, whole arrays: of others the steps would be compiled again."""
     columns: list[Any] = [np.require(column, requirements=["C", "A", "W"]) for column in messages]
     return Messages(*columns)
 
 
 def _channels(model: NetworkModel) -> Records[Channel]:
-    layout, links, ways = model.layout, model.links, model.channels
+    layout, links, paths = model.layout, model.links, model.channels
     none = np.full(layout.channels - layout.links, NONE)
     router = np.concatenate([links.start, links.start[: layout.channels - layout.links]])
     return records(
-        Channel, layout.channels, woken=-1, last=-1, first_asker=NONE, delay=ways.delay, ranks=ways.ranks, router=router,
+        Channel, layout.channels, woken=-1, last=-1, first_asker=NONE, delay=paths.delay, ranks=paths.ranks, router=router,
         cable=np.concatenate([links.cable, none]),
     )  # fmt: skip
 

@@ -5,7 +5,6 @@ Also bubble flow control, which asks for two free slots where a packet enters a 
 
 from __future__ import annotations
 
-from testbed.compile import inline
 from testbed.interconnect.compiled.kernel_events import lane_of, link_of, never_used, slot_after
 from testbed.interconnect.compiled.kernel_state import State, Tables
 from testbed.interconnect.relation_tables import (
@@ -18,6 +17,7 @@ from testbed.interconnect.relation_tables import (
     UNDECIDED,
 )
 from testbed.interconnect.static_paths import NONE
+from testbed.jit import inline
 
 
 @inline
@@ -31,7 +31,7 @@ def free_slots(s: State, queue: int, now: int) -> int:
     return free
 
 
-def room_towards(net: Tables, s: State, code: int, shift: int, now: int) -> int:
+def free_slots_towards(net: Tables, s: State, code: int, shift: int, now: int) -> int:
     """Free slots behind a choice: of the output buffer, where there is one, and of the input after the link."""
     link, lane = code >> LANE_BITS, code & ANY_LANE
     low, high = (0, net.data_lanes) if lane == ANY_LANE else (lane + shift, lane + shift + 1)
@@ -51,14 +51,14 @@ def best_choice(net: Tables, s: State, row: int, target: int, shift: int, number
         count += 1
     for k in range(count):
         code = net.choices[row, target, (k + number) % count]
-        room = room_towards(net, s, code, shift, now)
+        room = free_slots_towards(net, s, code, shift, now)
         if room > most:
             most, best = room, code
     return int(best), int(most)
 
 
 def row_of(net: Tables, s: State, queue: int, packet: int, router: int) -> int:
-    """What the packet has come over, as a row; behind the end of a detour it starts anew."""
+    """What the packet has come over, as a row; behind the end of a detour it starts again."""
     link = queue - net.avoidance_queue if queue >= net.avoidance_queue else link_of(net, queue)
     lane = 0 if queue >= net.avoidance_queue else lane_of(net, queue)
     if net.link[link].start < 0 or lane >= net.data_lanes:
@@ -83,8 +83,8 @@ def decide_detour(net: Tables, s: State, packet: int, router: int, target: int, 
     slots = s.queues[(straight >> LANE_BITS) * net.lanes].slots * (2 if net.output_buffers else 1)
     if straight >> LANE_BITS != over >> LANE_BITS:
         slots *= net.data_lanes
-        room = room_towards(net, s, straight | ANY_LANE, 0, now)
-        other_room = room_towards(net, s, over | ANY_LANE, 0, now)
+        room = free_slots_towards(net, s, straight | ANY_LANE, 0, now)
+        other_room = free_slots_towards(net, s, over | ANY_LANE, 0, now)
     hops = net.hops[row, target]
     detour_hops = net.hops[row, middle] + net.hops[net.start_row[middle], target]
     if (slots - room) * hops > (slots - other_room) * detour_hops:
@@ -92,9 +92,9 @@ def decide_detour(net: Tables, s: State, packet: int, router: int, target: int, 
 
 
 def route_by_relation(net: Tables, s: State, queue: int, packet: int, router: int, now: int) -> int:
-    """The link that the head of a router's queue asks for; the lane behind it goes into ``lane_wanted`` (NONE: any)."""
+    """The link that the head of a router's queue asks for; the lane behind it goes into ``lane_requested`` (NONE: any)."""
     goal = net.host[s.packets[packet].destination].target
-    s.queues[queue].lane_wanted = NONE
+    s.queues[queue].lane_requested = NONE
     if queue >= net.avoidance_queue and s.packets[packet].second >= 0:
         return int(s.packets[packet].second)
     if s.packets[packet].variant == UNDECIDED:
@@ -104,7 +104,7 @@ def route_by_relation(net: Tables, s: State, queue: int, packet: int, router: in
     if goal == router and s.packets[packet].variant != FIRST:
         return int(net.host[s.packets[packet].destination].downlink)
     if s.packets[packet].variant == RECOVERY:
-        s.queues[queue].lane_wanted = net.data_lanes
+        s.queues[queue].lane_requested = net.data_lanes
         return int(net.choices[net.start_row[router], goal, 0] >> LANE_BITS)
     target, shift = goal, 0
     if s.packets[packet].variant == FIRST:
@@ -114,12 +114,12 @@ def route_by_relation(net: Tables, s: State, queue: int, packet: int, router: in
     row = row_of(net, s, queue, packet, router)
     code, _ = best_choice(net, s, row, target, shift, s.packets[packet].number, now)
     if code & ANY_LANE != ANY_LANE:
-        s.queues[queue].lane_wanted = (code & ANY_LANE) + shift
+        s.queues[queue].lane_requested = (code & ANY_LANE) + shift
     s.packets[packet].second = code >> LANE_BITS
     return int(code >> LANE_BITS)
 
 
-def lacks_bubble(net: Tables, s: State, channel: int, queue: int, behind: int, now: int) -> bool:
+def bubble_missing(net: Tables, s: State, channel: int, queue: int, behind: int, now: int) -> bool:
     """Whether the packet enters a ring (from a host, or another dimension or direction) and would take the last free slot there."""
     link = channel if channel < net.links else channel - net.links
     if s.queues[queue].router < 0 or net.link[link].end < 0 or queue >= net.links * net.lanes:

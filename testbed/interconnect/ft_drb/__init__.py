@@ -22,11 +22,11 @@ then others; the shortest that does not come back over its dead links. See ``esc
 (``record_latency``). As long as the minimal path of a message has a permanent failure, the message takes the metapath; one in a
 hundred, the probe, tries the minimal path all the same (``select_path``, Figure 3.11).
 
-*The metapath* (3.3). It is configured anew when the permanent failures of the source have changed since: the shortest paths
+*The metapath* (3.3). It is configured again when the permanent failures of the source have changed since: the shortest paths
 that avoid every listed cable (``configure_metapath``), one of them in use at first. With L(P) the latency of path P, that of
 the metapath is 1 / sum 1 / L(P) over the paths in use (equation 3.5); after each latency ACK one path more is used
 where it is above Thl + Tol, one less where it is below Thl - Tol (``size_metapath``, Algorithm 3.3). A message draws a path with
-probability bandwidth over the sum of bandwidths, bandwidth being 1 / L(P) (``draw_path``, equations 3.6 to 3.8, Algorithm 3.4;
+probability bandwidth over the sum of bandwidths, bandwidth being 1 / L(P) (``sample_path``, equations 3.6 to 3.8, Algorithm 3.4;
 equation 3.8 as printed is the cumulative distribution, with a slip in its index).
 
 What the document leaves open, and the alternatives of section 3.6, are ``testbed.interconnect.parameters.FtDrbOptions``.

@@ -29,7 +29,7 @@ def mixed(first: int, second: int) -> int:
 
 
 def measure_path(
-    paths: Paths, bad: IntArray, around: int, start: int, came: int, first: int, second: int, target: int
+    paths: Paths, bad: IntArray, around: int, start: int, arrived: int, first: int, second: int, target: int
 ) -> tuple[int, int]:
     """(links, signature) of the multistep path start, first, second, target (Zarza 2011, eqs. 3.1, 3.2); NONE: left out.
 
@@ -37,7 +37,7 @@ def measure_path(
     ``came``: the cable that the packet came over (NONE: none). TOO_LONG where the path takes a bad cable or turns round
     on one. Two paths over the same links have the same signature.
     """
-    at, length, signature, last = start, 0, start + 1, came
+    at, length, signature, last = start, 0, start + 1, arrived
     limit = 3 * paths.diameter + 3
     for step in range(3):
         goal = first if step == 0 else second if step == 1 else target
@@ -63,7 +63,7 @@ def measure_path(
 
 
 def escape_path(
-    paths: Paths, counters: IntArray, down: IntArray, router: int, came: int, target: int, packet: int, escapes: int
+    paths: Paths, counters: IntArray, down: IntArray, router: int, arrived: int, target: int, packet: int, escapes: int
 ) -> tuple[int, int]:
     """Intermediates that lead a packet round this router's dead links (Zarza 2011, section 3.2); both NONE if all are dead.
 
@@ -72,13 +72,13 @@ def escape_path(
     end. The first intermediate is a live neighbour; the second, where one is needed, is a neighbour of the first; where
     neither leads on, any router. A packet's first escape is the shortest there is. After ``escapes`` earlier ones it is
     the shortest but for a noise of so many links, and after LOCAL_ESCAPES drawn from around the target and all over the
-    network, so that no group of routers hands a packet round for ever.
+    network, so that no group of routers hands a packet round permanently.
     """
     counters[ESCAPES] += 1
     turn = mixed(packet, escapes * 977 + router)
     for reach in range(0 if escapes < LOCAL_ESCAPES else 1, 2):
         for back in range(2):
-            first, second = best_escape(paths, down, router, came, target, turn, escapes, reach, back)
+            first, second = best_escape(paths, down, router, arrived, target, turn, escapes, reach, back)
             if first != NONE:
                 return first, second
     counters[NO_WAY] += 1
@@ -86,7 +86,7 @@ def escape_path(
 
 
 def best_escape(
-    paths: Paths, down: IntArray, router: int, came: int, target: int, turn: int, escapes: int, reach: int, back: int
+    paths: Paths, down: IntArray, router: int, arrived: int, target: int, turn: int, escapes: int, reach: int, back: int
 ) -> tuple[int, int]:
     """The best pair of intermediates whose first is a live neighbour: ahead, or (``back`` 1) where the packet came from.
 
@@ -96,7 +96,7 @@ def best_escape(
     for i in range(paths.out_first[router], paths.out_first[router + 1]):
         link = paths.out_link[i]
         cable = paths.cable[link]
-        if down[cable] != 0 or (cable == came) != (back == 1):
+        if down[cable] != 0 or (cable == arrived) != (back == 1):
             continue
         middle = paths.link_target[link]
         low, high = paths.near_first[middle], paths.near_first[middle + 1]

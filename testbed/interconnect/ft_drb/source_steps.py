@@ -38,7 +38,7 @@ def select_path(
         state.counters[DIRECT] += 1
         return NONE, NONE
     pair = source * len(paths.host_router) + destination
-    faulty = state.permanents[source] > 0 and meets_permanent(paths, state, source, destination)
+    faulty = state.permanents[source] > 0 and minimal_path_failed(paths, state, source, destination)
     if not faulty and (not settings.always or (state.configured[pair] == 0 and settings.first_paths == 1)):
         state.counters[DIRECT] += 1
         return NONE, NONE
@@ -52,13 +52,13 @@ def select_path(
     if state.known[pair] == 0:
         state.counters[DIRECT] += 1
         return NONE, NONE
-    chosen = draw_path(state, pair, mixed(settings.seed + message, source))
+    chosen = sample_path(state, pair, mixed(settings.seed + message, source))
     first, second = int(state.first_middle[pair, chosen]), int(state.second_middle[pair, chosen])
     state.counters[ALTERNATIVE if faulty else DIRECT if first == NONE and second == NONE else BALANCED] += 1
     return first, second
 
 
-def draw_path(state: SourceState, pair: int, draw: int) -> int:
+def sample_path(state: SourceState, pair: int, draw: int) -> int:
     """A path of the metapath, with probability bandwidth / sum of bandwidths (Zarza 2011, eqs. 3.6 to 3.8)."""
     active = state.active[pair]
     total = 0.0
@@ -84,7 +84,7 @@ def is_probe(state: SourceState, settings: FtDrbSettings, source: int, now: int)
     return False
 
 
-def meets_permanent(paths: Paths, state: SourceState, source: int, destination: int) -> bool:
+def minimal_path_failed(paths: Paths, state: SourceState, source: int, destination: int) -> bool:
     """Whether the minimal path takes a cable whose failure the source counts as permanent."""
     at, target = paths.host_router[source], paths.routers + destination
     link = next_link(paths.routes, 0, at, target)

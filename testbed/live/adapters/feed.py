@@ -19,11 +19,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from testbed.emulation.sandbox.process_life import die_with_parent
+from testbed.emulation.sandbox.process_lifetime import die_with_parent
 from testbed.errors import CapabilityError, TestbedError
 from testbed.extras import installed, pip_command
-from testbed.live.events import Ended, Event, Sample, Scene, encode
-from testbed.model.progress import Look, Progress, ReportProgress
+from testbed.live.events import Event, RunEnded, RunView, Sample, encode
+from testbed.model.progress import Progress, ReadCounters, ReportProgress
 from testbed.report.progress_bar import progress_bar
 
 VARIABLE = "TESTBED_LIVE"
@@ -33,7 +33,7 @@ ASK_S = 0.5
 """Between two questions to other machines."""
 LOW = 10
 """Nice value: what is measured goes first (-10 as root, 0 for others)."""
-_START_S, _SCENE_S, _FAREWELL_S = 20.0, 1.0, 2.0
+_START_S, _VIEW_S, _FAREWELL_S = 20.0, 1.0, 2.0
 _SEND_BUFFER = 1 << 20
 NEEDED = ("aiohttp", "prometheus_client")
 
@@ -54,15 +54,15 @@ class Feed:
             return False
         return True
 
-    def open(self, scene: Scene) -> None:
+    def open(self, view: RunView) -> None:
         """A scene is not dropped: it is sent again for up to a second, before anything is measured."""
-        until = time.monotonic() + _SCENE_S
-        while not self.send(scene) and time.monotonic() < until:
+        until = time.monotonic() + _VIEW_S
+        while not self.send(view) and time.monotonic() < until:
             time.sleep(0.02)
 
-    def end(self, outcome: str) -> None:
+    def close(self, outcome: str) -> None:
         """Tell how the run ended, and wait until the pages know."""
-        self.send(Ended(outcome=outcome, page="" if self.page is None else str(self.page.absolute())))
+        self.send(RunEnded(outcome=outcome, page="" if self.page is None else str(self.page.absolute())))
         self._sock.settimeout(_FAREWELL_S)
         with suppress(OSError):
             self._sock.recv(64)
@@ -109,7 +109,7 @@ def live_feed() -> Feed | None:
     return _feeds[0] if _feeds else None
 
 
-def note_page(page: Path) -> None:
+def record_page_path(page: Path) -> None:
     """Where the run's own page lies: the live page names it at the end."""
     feed = live_feed()
     if feed is not None:
@@ -120,12 +120,12 @@ def end_feed(outcome: str) -> None:
     """Tell the page that the command is over."""
     feed = live_feed()
     if feed is not None:
-        feed.end(outcome)
+        feed.close(outcome)
         _feeds.clear()
 
 
 @contextmanager
-def shown(title: str, scene: Callable[[], Scene]) -> Iterator[ReportProgress | None]:
+def live_progress(title: str, view: Callable[[], RunView]) -> Iterator[ReportProgress | None]:
     """Progress of a run for whoever looks: a bar on a terminal, the live page where there is one; None where nobody does.
 
     ``scene`` is called only where there is a live page.
@@ -135,23 +135,23 @@ def shown(title: str, scene: Callable[[], Scene]) -> Iterator[ReportProgress | N
         if feed is None:
             yield bar
             return
-        feed.open(scene())
+        feed.open(view())
         with LiveReport(feed, bar) as report:
             yield report
 
 
 @contextmanager
-def watched(
-    scene: Callable[[], Scene], doing: str, look: Look | None = None, *, ask: Look | None = None
+def live_watch(
+    view: Callable[[], RunView], doing: str, look: ReadCounters | None = None, *, ask: ReadCounters | None = None
 ) -> Iterator[None]:
     """The live page, where there is one, of something that goes on until its user ends it; nothing on the terminal, which is the user's."""
     feed = live_feed()
     if feed is None:
         yield
         return
-    feed.open(scene())
+    feed.open(view())
     with LiveReport(feed, None) as report:
-        report(Progress(done_s=0.0, total_s=1.0, doing=doing, look=look, ask=ask))
+        report(Progress(done_s=0.0, total_s=1.0, doing=doing, read_local=look, read_remote=ask))
         yield
 
 
@@ -160,11 +160,11 @@ class LiveReport:
 
     def __init__(self, feed: Feed, bar: ReportProgress | None) -> None:
         self._feed, self._bar = feed, bar
-        self._told_s = 0.0
+        self._reported_s = 0.0
         self._faults: tuple[str, ...] | None = None
-        self._look: Look | None = None
+        self._look: ReadCounters | None = None
         self._looking: multiprocessing.process.BaseProcess | None = None
-        self._ask: Look | None = None
+        self._ask: ReadCounters | None = None
         self._asking: tuple[threading.Event, threading.Thread] | None = None
 
     def __enter__(self) -> LiveReport:
@@ -177,28 +177,30 @@ class LiveReport:
     def __call__(self, progress: Progress) -> None:
         if self._bar is not None:
             self._bar(progress)
-        if progress.look is not None and progress.look != self._look:
+        if progress.read_local is not None and progress.read_local != self._look:
             self._stop_looking()
-            self._look = progress.look
+            self._look = progress.read_local
             self._looking = multiprocessing.get_context("fork").Process(
-                target=_look_on, args=(self._feed, progress.look), daemon=True
+                target=_look_on, args=(self._feed, progress.read_local), daemon=True
             )
             self._looking.start()
-        if progress.ask is not None and progress.ask != self._ask:
+        if progress.read_remote is not None and progress.read_remote != self._ask:
             self._stop_asking()
-            self._ask, stop = progress.ask, threading.Event()
-            thread = threading.Thread(target=self._keep_asking, args=(progress.ask, stop), name="live", daemon=True)
+            self._ask, stop = progress.read_remote, threading.Event()
+            thread = threading.Thread(
+                target=self._keep_asking, args=(progress.read_remote, stop), name="live", daemon=True
+            )
             self._asking = stop, thread
             thread.start()
         now, reading = time.monotonic(), progress.reading
         faults = None if reading is None else reading.faults
-        if now - self._told_s < PERIOD_S and faults == self._faults:
+        if now - self._reported_s < PERIOD_S and faults == self._faults:
             return
-        self._told_s, self._faults = now, faults
+        self._reported_s, self._faults = now, faults
         sample = Sample(clock_s=now, done=progress.done_s / (progress.total_s or 1.0), doing=progress.doing)
         self._feed.send(sample if reading is None else Sample(**vars(sample) | {"reading": reading}))
 
-    def _keep_asking(self, ask: Look, stop: threading.Event) -> None:
+    def _keep_asking(self, ask: ReadCounters, stop: threading.Event) -> None:
         """Until there is nothing left to ask, which is where the network is taken down, or a machine has died."""
         with suppress(OSError, RuntimeError, TestbedError):
             while not stop.wait(ASK_S):
@@ -219,7 +221,7 @@ class LiveReport:
             self._looking = None
 
 
-def _look_on(feed: Feed, look: Look) -> None:
+def _look_on(feed: Feed, look: ReadCounters) -> None:
     """A process of its own: look and tell, until it is killed or there is nothing left to look at."""
     die_with_parent()
     signal.signal(signal.SIGINT, signal.SIG_IGN)

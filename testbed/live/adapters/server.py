@@ -19,12 +19,12 @@ from contextlib import asynccontextmanager, suppress
 
 from aiohttp import web
 
-from testbed.emulation.sandbox.process_life import die_with_parent
+from testbed.emulation.sandbox.process_lifetime import die_with_parent
 from testbed.errors import UsageError
-from testbed.live.events import Ended, Findings, Scene, decode
+from testbed.live.events import InterimResults, RunEnded, RunView, decode
 from testbed.live.metrics import exposition
 from testbed.live.page import live_page, policy
-from testbed.live.view import LiveView, Message
+from testbed.live.view import LiveState, Update
 
 ADDRESS = "127.0.0.1"
 LOW = 10
@@ -41,7 +41,7 @@ MOST_PAGES = 16
 MOST_CONNECTIONS = 64
 PATIENCE_S = 10.0
 """For so long a connection may ask for nothing, and a page may not read what it was sent."""
-TOLD = b"told"
+REPORTED = b"told"
 HEADERS = {
     "Cache-Control": "no-store",
     "Referrer-Policy": "no-referrer",
@@ -65,8 +65,8 @@ class LiveServer:
 
     def __init__(self, events: socket.socket, token: str) -> None:
         self._events, self._token = events, token
-        self._view = LiveView()
-        self._pages: set[asyncio.Queue[Message | None]] = set()
+        self._view = LiveState()
+        self._pages: set[asyncio.Queue[Update | None]] = set()
         self._hosts: frozenset[str] = frozenset()
         self._over = asyncio.Event()
         self._changed = False
@@ -116,7 +116,7 @@ class LiveServer:
         loop.remove_reader(self._events.fileno())
         ticking.cancel()
         if self._view.ended is None:
-            self._tell(self._view.take(Ended(outcome="it was interrupted")))
+            self._tell(self._view.apply(RunEnded(outcome="it was interrupted")))
         await self._farewell()
 
     def _take(self) -> None:
@@ -133,18 +133,18 @@ class LiveServer:
             event = decode(message)
         except UsageError:
             return
-        told = self._view.take(event)
+        reported = self._view.apply(event)
         self._changed = True
-        if isinstance(event, Scene | Findings | Ended):
-            self._tell(told)
-        if isinstance(event, Ended):
+        if isinstance(event, RunView | InterimResults | RunEnded):
+            self._tell(reported)
+        if isinstance(event, RunEnded):
             asyncio.get_running_loop().create_task(self._answer())
 
     async def _answer(self) -> None:
         """The run waits for this, so that its end does not come before the pages know."""
         await self._farewell()
         with suppress(OSError):
-            self._events.send(TOLD)
+            self._events.send(REPORTED)
 
     async def _farewell(self) -> None:
         """Until every page has been sent what waits for it, FAREWELL_S at most."""
@@ -160,7 +160,7 @@ class LiveServer:
         number = 0
         while True:
             await asyncio.sleep(TICK_S)
-            if not self._changed or not self._pages or self._view.scene is None or self._view.ended is not None:
+            if not self._changed or not self._pages or self._view.view is None or self._view.ended is not None:
                 continue
             self._changed = False
             number += 1
@@ -168,7 +168,7 @@ class LiveServer:
             if number % CURVES_EVERY == 0:
                 self._tell((self._view.curves(),))
 
-    def _tell(self, messages: tuple[Message, ...]) -> None:
+    def _tell(self, messages: tuple[Update, ...]) -> None:
         for page in self._pages:
             for message in messages:
                 with suppress(asyncio.QueueFull):
@@ -188,7 +188,7 @@ class LiveServer:
         return await handler(request)
 
     async def _page(self, _: web.Request) -> web.StreamResponse:
-        title = self._view.scene.title if self._view.scene is not None else "A run"
+        title = self._view.view.title if self._view.view is not None else "A run"
         headers = HEADERS | {"Content-Security-Policy": policy()}
         return web.Response(text=live_page(title), content_type="text/html", charset="utf-8", headers=headers)
 
@@ -201,7 +201,7 @@ class LiveServer:
             return web.Response(status=503, text="Too many pages of this run are open; close one.\n", headers=HEADERS)
         response = web.StreamResponse(headers=HEADERS | {"Content-Type": "text/event-stream"})
         await response.prepare(request)
-        mine: asyncio.Queue[Message | None] = asyncio.Queue(BACKLOG)
+        mine: asyncio.Queue[Update | None] = asyncio.Queue(BACKLOG)
         for known in self._view.replay():
             mine.put_nowait(known)
         self._pages.add(mine)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from testbed.live.adapters.feed import Feed, live_feed
-from testbed.live.events import Findings, Sample, Scene
+from testbed.live.events import InterimResults, RunView, Sample
 from testbed.report.progress_bar import points_bar
 
 _EVERY_S, _TIMES_ITS_COST = 2.0, 20.0
@@ -19,7 +19,7 @@ Outcomes = Sequence[tuple[str, str]]
 
 
 @contextmanager
-def points_shown(title: str, find: Callable[[], Findings]) -> Iterator[ShowPoints]:
+def points_shown(title: str, find: Callable[[], InterimResults]) -> Iterator[ShowPoints]:
     """Call what it gives with how many points are done and how many there are: a bar on a terminal, and the live page where there is one.
     ``find`` is called only there, and may fail: a verdict or a figure may need points that are still to come."""
     feed = live_feed()
@@ -37,10 +37,10 @@ def points_shown(title: str, find: Callable[[], Findings]) -> Iterator[ShowPoint
 class PointsPage:
     """Tells a live page of points."""
 
-    def __init__(self, feed: Feed, title: str, find: Callable[[], Findings]) -> None:
+    def __init__(self, feed: Feed, title: str, find: Callable[[], InterimResults]) -> None:
         self._feed, self._find = feed, find
         self._not_before_s = 0.0
-        feed.open(Scene(title=title, network={}))
+        feed.open(RunView(title=title, network={}))
 
     def show(self, done: int, total: int, doing: str | None = None) -> None:
         """``doing``: words for what is done now."""
@@ -52,8 +52,8 @@ class PointsPage:
         try:
             found = self._find()
         except Exception:  # noqa: BLE001 - what fails with some of the points is left to the end, when it is made of all
-            found = Findings()
-        if found != Findings():
+            found = InterimResults()
+        if found != InterimResults():
             self._feed.send(found)
         ended = time.monotonic()
         self._not_before_s = ended + max(_EVERY_S, _TIMES_ITS_COST * (ended - began))

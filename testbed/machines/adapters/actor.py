@@ -1,4 +1,4 @@
-"""The Dask actor of one machine: starts the machine's process beside the worker and passes requests and answers through.
+"""The Dask actor of one machine: starts the machine's process next to the worker and passes requests and answers through.
 
 The scheduler lets go of an actor when its client is gone, however that ended: with the actor its processes end.
 """
@@ -66,7 +66,7 @@ class MachineActor:
 
 
 async def _read(reader: asyncio.StreamReader, waiting: dict[int, asyncio.Future[bytes]]) -> None:
-    """Hand answers on until the process ends. It knows nothing of the actor: a task that did would keep it for ever."""
+    """Hand answers on until the process ends. It knows nothing of the actor: a task that did would keep it permanently."""
     try:
         while True:
             number, size = FRAME.unpack(await reader.readexactly(FRAME.size))

@@ -11,21 +11,21 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
-from testbed.errors import CapabilityError, InvalidRunError, MachineLostError
-from testbed.machines.adapters import on_machine
+from testbed.errors import CapabilityError, InvalidRunError, MachineDiedError
+from testbed.machines.adapters import rpc_network
 from testbed.machines.adapters.actor import MachineActor
 from testbed.machines.adapters.clusters.dask_security import local_cluster, scheduler_security
 from testbed.machines.adapters.local_machines import address_of, local_machines, make_bridge
-from testbed.machines.adapters.relays import own_address
-from testbed.machines.asked import MachinesRequest
+from testbed.machines.adapters.stream_forwarding import listen_address
 from testbed.machines.clocks.adapters.datagram_clock import ClockQuestions
 from testbed.machines.clocks.exchange import KEY_BYTES
-from testbed.machines.clocks.foreign_clock import ForeignClock
+from testbed.machines.clocks.remote_clock import RemoteClock
 from testbed.machines.clocks.report import underlay_reason
 from testbed.machines.encryption.adapters.key_exchange import encrypt
-from testbed.machines.requests import MAIN, Request, answer_of, packed
+from testbed.machines.machines_request import MachinesRequest
+from testbed.machines.rpc import MAIN, Request, deserialise_answer, serialise
 from testbed.machines.tunnel_plan import Carrier, tunnel_port
-from testbed.model.parts import VXLAN_BYTES
+from testbed.model.wiring_part import VXLAN_BYTES
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -34,7 +34,7 @@ _WATCH_S = 0.1
 _SILENT_S = 3.0
 _FIRST_EXCHANGES = 10
 _LATELY = 60
-"""Exchanges, of three seconds, by which a moment is told while a run goes on; its logs are told by all."""
+"""Exchanges, of three seconds, by which a moment is told while a run goes on; its logs are notified by all."""
 
 
 class Pending:
@@ -47,7 +47,7 @@ class Pending:
         return bool(self._future.done())
 
     def result(self, limit_s: float = 120.0) -> Any:
-        """The answer. MachineLostError where the machine, or any other, dies first; InvalidRunError after the limit."""
+        """The answer. MachineDiedError where the machine, or any other, dies first; InvalidRunError after the limit."""
         until = time.monotonic() + limit_s
         while not self._future.done():
             self._machines.check()
@@ -58,8 +58,8 @@ class Pending:
             data = self._future.result()
         except (OSError, RuntimeError) as error:
             self._machines.check(after_s=2.0)
-            raise MachineLostError(f"{self._machines.names[self._number]}: {error}", self._number) from None
-        return answer_of(data).unpacked(self._machines.names[self._number])
+            raise MachineDiedError(f"{self._machines.names[self._number]}: {error}", self._number) from None
+        return deserialise_answer(data).unwrap(self._machines.names[self._number])
 
 
 class Machines:
@@ -68,7 +68,7 @@ class Machines:
     def __init__(self, client: Client, actors: Sequence[Any], workers: Sequence[str], names: Sequence[str]) -> None:
         self.names = tuple(names)
         self.run = secrets.randbits(30)
-        self.facts: tuple[on_machine.Facts, ...] = ()
+        self.facts: tuple[rpc_network.MachineFacts, ...] = ()
         self.carriers: tuple[Carrier, ...] = ()
         self.encrypted_by: tuple[str, ...] = ()
         self.clocks: tuple[ClockQuestions, ...] = ()
@@ -85,30 +85,30 @@ class Machines:
     def call(self, number: int, function: Callable[..., Any], *args: Any, lane: str = MAIN) -> Pending:
         """Ask one machine; returns at once."""
         self.check()
-        request = packed(Request(function=function, args=args, lane=lane))
+        request = serialise(Request(function=function, args=args, lane=lane))
         try:
             return Pending(self, number, self._actors[number].call(request))
         except RuntimeError as error:  # Dask: the worker that held the actor is lost
             self.check(after_s=2.0)
-            raise MachineLostError(f"{self.names[number]}: {error}", number) from None
+            raise MachineDiedError(f"{self.names[number]}: {error}", number) from None
 
     def all(self, function: Callable[..., Any], *args: Any, lane: str = MAIN, limit_s: float = 120.0) -> list[Any]:
         """Ask all the same at once; their answers in order."""
-        asked = [self.call(number, function, *args, lane=lane) for number in range(len(self))]
-        return [one.result(limit_s) for one in asked]
+        requested = [self.call(number, function, *args, lane=lane) for number in range(len(self))]
+        return [one.result(limit_s) for one in requested]
 
     def check(self, after_s: float = 0.0) -> None:
-        """MachineLostError where one has died since; looks again for so long."""
+        """MachineDiedError where one has died since; looks again for so long."""
         until = time.monotonic() + after_s
         while self._lost is None and time.monotonic() < until:
             time.sleep(0.01)
         if self._lost is not None:
             number, at_s, how = self._lost
-            raise MachineLostError(f"{self.names[number]} {how}", number, at_s)
+            raise MachineDiedError(f"{self.names[number]} {how}", number, at_s)
 
-    def clock(self, number: int) -> ForeignClock:
+    def clock(self, number: int) -> RemoteClock:
         """All that is known of a machine's clock by now."""
-        return ForeignClock(machine=self.names[number], exchanges=self.clocks[number].exchanges)
+        return RemoteClock(machine=self.names[number], exchanges=self.clocks[number].exchanges)
 
     def ours_s(self, number: int, theirs_s: float) -> float:
         """A moment of the machine's monotonic clock not long ago on ours."""
@@ -119,15 +119,15 @@ class Machines:
         clock = self._lately(number)
         return ours_s + clock.offset(clock.exchanges[-1].answered_ns / 1e9)[0]
 
-    def _lately(self, number: int) -> ForeignClock:
+    def _lately(self, number: int) -> RemoteClock:
         """A clock as its last seconds show it: quick to make, however long the run is."""
-        return ForeignClock(machine=self.names[number], exchanges=self.clocks[number].exchanges[-_LATELY:])
+        return RemoteClock(machine=self.names[number], exchanges=self.clocks[number].exchanges[-_LATELY:])
 
-    def poor_links(self) -> str | None:
+    def degraded_links(self) -> str | None:
         """Why the link to one of them was too poor, or None."""
         found = (
-            underlay_reason(name, asked.exchanges, asked.asked)
-            for name, asked in zip(self.names, self.clocks, strict=True)
+            underlay_reason(name, requested.exchanges, requested.requested)
+            for name, requested in zip(self.names, self.clocks, strict=True)
         )
         return next((reason for reason in found if reason is not None), None)
 
@@ -138,17 +138,17 @@ class Machines:
 
     def introduce(self, underlay: str, stack: ExitStack) -> None:
         """Learn who they are, and begin to compare clocks."""
-        self.facts = tuple(self.all(on_machine.introduce, underlay))
+        self.facts = tuple(self.all(rpc_network.describe_machine, underlay))
         port = tunnel_port(self.run)
         self.carriers = tuple(
             Carrier(interface=f.underlay, address=f.address, mtu=f.mtu, port=port) for f in self.facts
         )
         key, port = secrets.token_bytes(KEY_BYTES), tunnel_port(self.run) + 1
-        asked = [
-            self.call(k, on_machine.answer_clocks, f.address, port, key, own_address(f.address))
+        requested = [
+            self.call(k, rpc_network.answer_clocks, f.address, port, key, listen_address(f.address))
             for k, f in enumerate(self.facts)
         ]
-        for one in asked:
+        for one in requested:
             one.result()
         questions = []
         for facts in self.facts:
@@ -190,7 +190,7 @@ class Machines:
 
 
 @contextmanager
-def machines_up(asked: MachinesRequest) -> Iterator[Machines]:
+def machines_up(requested: MachinesRequest) -> Iterator[Machines]:
     """The machines, each with its process running, clocks compared. CapabilityError names who did not come up in time."""
     import dask
     from distributed import Client
@@ -199,41 +199,41 @@ def machines_up(asked: MachinesRequest) -> Iterator[Machines]:
     for name in ("distributed", "distributed.scheduler", "distributed.core", "distributed.comm", "tornado"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
     with ExitStack() as stack:
-        scheduler, expected = asked.scheduler, None
+        scheduler, expected = requested.scheduler, None
         if scheduler is None:
-            make_bridge(asked.underlay_mtu)
+            make_bridge(requested.underlay_mtu)
             beneath = stack.enter_context(ExitStack())  # the scheduler takes leave of its workers before they go
             host = address_of(-1)
             cluster = stack.enter_context(local_cluster(n_workers=0, host=host))
             scheduler, security = cluster.scheduler_address, cluster.security
             local = beneath.enter_context(
                 local_machines(
-                    asked.count,
+                    requested.count,
                     scheduler,
                     certificate=(security.tls_worker_cert, security.tls_worker_key),
-                    mtu=asked.underlay_mtu,
-                    clock_offsets_s=asked.clock_offsets_s,
+                    mtu=requested.underlay_mtu,
+                    clock_offsets_s=requested.clock_offsets_s,
                 )
             )
             expected = [one.name for one in local]
         else:
-            security = scheduler_security(scheduler, asked.tls)
+            security = scheduler_security(scheduler, requested.tls)
         try:
             client = stack.enter_context(Client(scheduler, security=security, timeout=15, direct_to_workers=True))
         except (OSError, ValueError) as error:
             raise CapabilityError(f"scheduler {scheduler}: cannot be reached ({type(error).__name__})") from None
-        workers = _await_workers(client, asked, expected)
+        workers = _await_workers(client, requested, expected)
         names, addresses = list(workers), list(workers.values())
         actors = [
             client.submit(MachineActor, name, actor=True, workers=[address], allow_other_workers=False, pure=False)
             for name, address in workers.items()
         ]
-        held = _in_time(actors, names, asked.start_s)
-        machines = Machines(client, held, addresses, names)
+        running = _in_time(actors, names, requested.start_s)
+        machines = Machines(client, running, addresses, names)
         stack.callback(machines.close)
-        _in_time([actor.start(tunnel_port(machines.run)) for actor in held], names, asked.start_s)
-        machines.introduce(asked.underlay, stack)
-        if asked.encrypt:
+        _in_time([actor.start(tunnel_port(machines.run)) for actor in running], names, requested.start_s)
+        machines.introduce(requested.underlay, stack)
+        if requested.encrypt:
             machines.carriers, machines.encrypted_by = encrypt(machines.call, machines.names, machines.carriers)
         yield machines
 
@@ -247,21 +247,21 @@ def _in_time(pending: Sequence[Any], names: Sequence[str], limit_s: float) -> li
         except TimeoutError:
             late.append(name)
     if late:
-        raise CapabilityError(f"{', '.join(late)} did not come up within {limit_s:g} s")
+        raise CapabilityError(f"{', '.join(late)} not ready within {limit_s:g} s")
     return found
 
 
-def _await_workers(client: Client, asked: MachinesRequest, expected: Sequence[str] | None) -> dict[str, str]:
+def _await_workers(client: Client, requested: MachinesRequest, expected: Sequence[str] | None) -> dict[str, str]:
     """Name -> address of the machines' workers, by name. CapabilityError names those that did not come up."""
-    until = time.monotonic() + asked.start_s
+    until = time.monotonic() + requested.start_s
     while True:
         there = client.sync(client.scheduler.identity, n_workers=-1)["workers"]
         found = {str(one["name"]): address for address, one in there.items()}
-        wanted = expected if expected is not None else sorted(found)[: asked.count or len(found)]
-        missing = [name for name in wanted if name not in found]
-        if not missing and len(wanted) >= max(1, asked.count):
-            return {name: found[name] for name in wanted}
+        required = expected if expected is not None else sorted(found)[: requested.count or len(found)]
+        missing = [name for name in required if name not in found]
+        if not missing and len(required) >= max(1, requested.count):
+            return {name: found[name] for name in required}
         if time.monotonic() > until:
-            who = ", ".join(missing) or f"{len(wanted)} of {asked.count} machines"
-            raise CapabilityError(f"{who} did not come up within {asked.start_s:g} s")
+            who = ", ".join(missing) or f"{len(required)} of {requested.count} machines"
+            raise CapabilityError(f"{who} not ready within {requested.start_s:g} s")
         time.sleep(0.02)

@@ -19,10 +19,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from testbed.emulation.network.kernel.host_namespaces import inside
+from testbed.emulation.network.kernel.host_namespaces import inside_namespace
 from testbed.emulation.sandbox.sandbox import require_sandbox, sandbox_command
 from testbed.errors import CapabilityError
-from testbed.machines.asked import UNDERLAY, UNDERLAY_MTU
+from testbed.machines.machines_request import UNDERLAY, UNDERLAY_MTU
 
 BRIDGE = "machines0"
 CLOCK_STEP_S = 4321.0
@@ -75,7 +75,7 @@ class LocalMachine:
         ip_batch([f"address add {self.address}/24 dev {UNDERLAY}", f"link set {UNDERLAY} up"], pid)
         namespace = os.open(f"/proc/{pid}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
         try:
-            with inside(namespace):
+            with inside_namespace(namespace):
                 _compute_checksums(UNDERLAY)
         finally:
             os.close(namespace)
@@ -88,14 +88,14 @@ class LocalMachine:
         until = time.monotonic() + _START_S
         while time.monotonic() < until:
             if self.process.poll() is not None:
-                raise CapabilityError(f"{self.name} could not be made on this machine; its words are above")
+                raise CapabilityError(f"{self.name} could not be started on this machine; see its output above")
             try:
                 if theirs.readlink() != ours:
                     return
             except OSError:
                 pass
             time.sleep(0.002)
-        raise CapabilityError(f"{self.name} did not come up within {_START_S:g} s")
+        raise CapabilityError(f"{self.name} not ready within {_START_S:g} s")
 
     def close(self) -> None:
         """End it; the kernel removes what was in its namespaces."""

@@ -13,7 +13,7 @@ import os
 import signal
 import sys
 
-from testbed.emulation.sandbox.process_life import die_with_parent
+from testbed.emulation.sandbox.process_lifetime import die_with_parent
 
 
 async def serve(scheduler: str, name: str, address: str, certificate: str, key: str) -> None:

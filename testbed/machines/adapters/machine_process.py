@@ -15,32 +15,32 @@ import struct
 import sys
 import threading
 
-from testbed.emulation.sandbox.process_life import die_with_parent
-from testbed.machines.requests import MAIN, Answer, Machine, Request, packed, request_of
+from testbed.emulation.sandbox.process_lifetime import die_with_parent
+from testbed.machines.rpc import MAIN, Answer, MachineState, Request, deserialise_request, serialise
 
 FRAME = struct.Struct("!QI")
 """Number of the request, bytes of what follows."""
 
 
 def main() -> None:
-    """Perform what is asked; ends when whoever asks does."""
+    """Perform what is asked; ends when whoever requests does."""
     die_with_parent()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     sock = socket.socket(fileno=int(sys.argv[1]))
-    lanes = _Lanes(Machine(name=sys.argv[2]), sock)
+    lanes = _Lanes(MachineState(name=sys.argv[2]), sock)
     threading.Thread(target=_read, args=(sock, lanes), name="requests", daemon=True).start()
     lanes.serve(MAIN)
 
 
 class _Lanes:
-    def __init__(self, machine: Machine, sock: socket.socket) -> None:
+    def __init__(self, machine: MachineState, sock: socket.socket) -> None:
         self._machine, self._sock = machine, sock
         self._sending = threading.Lock()
         self._queues: dict[str, queue.SimpleQueue[tuple[int, Request]]] = {MAIN: queue.SimpleQueue()}
 
     def put(self, number: int, data: bytes) -> None:
         try:
-            request = request_of(data)
+            request = deserialise_request(data)
         except Exception as error:  # noqa: BLE001 - a function that is not there, most likely another version
             self._answer(
                 number, Answer(error=("CapabilityError", f"cannot read a request ({error}); same version there?"))
@@ -57,7 +57,7 @@ class _Lanes:
             self._answer(number, self._machine.perform(request))
 
     def _answer(self, number: int, answer: Answer) -> None:
-        data = packed(answer)
+        data = serialise(answer)
         with self._sending:
             self._sock.sendall(FRAME.pack(number, len(data)) + data)
 
@@ -67,7 +67,7 @@ def _read(sock: socket.socket, lanes: _Lanes) -> None:
     while len(head := stream.read(FRAME.size)) == FRAME.size:
         number, size = FRAME.unpack(head)
         lanes.put(number, stream.read(size))
-    os._exit(0)  # whoever asks has gone, and so does everything that was started here
+    os._exit(0)  # whoever requests has gone, and so does everything that was started here
 
 
 if __name__ == "__main__":

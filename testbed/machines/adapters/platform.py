@@ -1,6 +1,6 @@
 """A network of real switches that is up, here or over several machines, as a run sees it; one machine is the case n = 1.
 
-A request (``testbed.machines.requests``) is a function that is performed where the nodes lie that it is about. What the platform is
+A request (``testbed.machines.rpc``) is a function that is performed where the nodes lie that it is about. What the platform is
 given and answers is told on our monotonic clock; what a request is given or answers, on that of the machine which performs it.
 """
 
@@ -20,18 +20,18 @@ from testbed.emulation.control.controller_link import ControllerLink, PortEvent
 from testbed.emulation.machine.processor_load import processor_times
 from testbed.emulation.network.emulated_network import EmulatedNetwork
 from testbed.emulation.network.open_vswitch.switches import connect_bridge
-from testbed.machines.adapters import on_machine
-from testbed.machines.adapters.on_machine import FIRST, PartSpec
-from testbed.machines.clocks.foreign_clock import FloatArray
-from testbed.machines.requests import MAIN, Machine
-from testbed.model.progress import Progress, Reading
+from testbed.machines.adapters import rpc_network
+from testbed.machines.adapters.rpc_network import FIRST, PartitionSpec
+from testbed.machines.clocks.remote_clock import FloatArray
+from testbed.machines.rpc import MAIN, MachineState
+from testbed.model.progress import CounterReading, Progress
 from testbed.model.wiring import Wiring
 from testbed.openflow.rules import FlowRule
 
 if TYPE_CHECKING:
-    from testbed.machines.adapters.spread import SpreadNetwork
+    from testbed.machines.adapters.distributed_network import DistributedNetwork
 
-Platform: TypeAlias = "Here | SpreadNetwork"
+Platform: TypeAlias = "Here | DistributedNetwork"
 
 _LEAD_S = 0.15
 """Between the ends' being ready and time zero."""
@@ -56,23 +56,23 @@ class Here:
     watch_s = 0.1
     names = ("this machine",)
 
-    def __init__(self, machine: Machine) -> None:
+    def __init__(self, machine: MachineState) -> None:
         self._machine = machine
         self._start_s = 0.0
-        self.network = on_machine.network_of(machine)
+        self.network = rpc_network.network_of(machine)
         self.wiring = self.network.wiring
 
     @property
     def controller(self) -> ControllerLink:
         """Of all switches; here alone."""
-        return on_machine.controller_of(self._machine)
+        return rpc_network.controller_of(self._machine)
 
     def machine_of(self, node: str) -> int:
         """Where the node's host or switch lies."""
         return 0
 
     def call(self, machine: int, request: Callable[..., Any], *args: Any, lane: str = MAIN) -> Answer:
-        """Ask one machine. The answer's ``result`` raises MachineLostError where a machine dies first, InvalidRunError after its limit."""
+        """Ask one machine. The answer's ``result`` raises MachineDiedError where a machine dies first, InvalidRunError after its limit."""
         return Answer(request(self._machine, *args))
 
     def all(self, request: Callable[..., Any], *args: Any, lane: str = MAIN) -> list[Any]:
@@ -80,13 +80,13 @@ class Here:
         return [request(self._machine, *args)]
 
     def check(self) -> None:
-        """MachineLostError where a machine has died."""
+        """MachineDiedError where a machine has died."""
 
     @contextmanager
     def running(self, measured: Callable[[], Mapping[str, object]]) -> Iterator[None]:
         """Around a run, which goes before other programs where it has a controller. ``measured``: what is told of it where a machine dies."""
-        self._machine.kept["processors"] = processor_times()
-        with going_first(self.controller.pid) if "controller" in self._machine.kept else nullcontext():
+        self._machine.objects["processors"] = processor_times()
+        with going_first(self.controller.pid) if "controller" in self._machine.objects else nullcontext():
             yield
 
     def theirs_s(self, machine: int, ours_s: float) -> float:
@@ -120,15 +120,15 @@ class Here:
 
     def forget(self) -> None:
         """Every switch's memory of earlier packets goes."""
-        on_machine.forget(self._machine)
+        rpc_network.forget(self._machine)
 
     def bridge(self, name: str) -> socket.socket:
         """A connection to the management socket of a bridge (``WiredSwitch.device``)."""
         return connect_bridge(name)
 
-    def live(self, request: Callable[..., Reading], progress: Progress) -> Progress:
+    def live(self, request: Callable[..., CounterReading], progress: Progress) -> Progress:
         """The progress, with a way for a live page to read all machines: ``look``, or ``ask`` where others have to be asked."""
-        return replace(progress, look=partial(request, self._machine))
+        return replace(progress, read_local=partial(request, self._machine))
 
     def port_events(self) -> tuple[PortEvent, ...]:
         """Of all controllers, in order."""
@@ -140,7 +140,7 @@ class Here:
 
     def busy(self) -> float:
         """Share of the processors, of the busiest machine, during the run."""
-        return on_machine.processors_busy(self._machine)
+        return rpc_network.processors_busy(self._machine)
 
     def report(self, most_pps: float) -> None:
         """A ``MachinesReport`` of a run that is over, with at most ``most_pps`` packets a second on a link; None of one machine.
@@ -152,22 +152,22 @@ class Here:
 
 @contextmanager
 def here(wiring: Wiring, **options: Any) -> Iterator[Here]:
-    """The wiring's network, up, every switch connected to its controller; ``options`` as of ``PartSpec``. Inside the sandbox only.
+    """The wiring's network, up, every switch connected to its controller; ``options`` as of ``PartitionSpec``. Inside the sandbox only.
 
     CapabilityError where this machine cannot build it.
     """
-    machine = Machine(name=Here.names[0])
+    machine = MachineState(name=Here.names[0])
     with machine.stack:
-        on_machine.build(machine, PartSpec(wiring=wiring, **options))
+        rpc_network.build(machine, PartitionSpec(wiring=wiring, **options))
         yield Here(machine)
 
 
 @contextmanager
-def held_here(net: EmulatedNetwork, controller: ControllerLink) -> Iterator[Here]:
+def occupied_here(net: EmulatedNetwork, controller: ControllerLink) -> Iterator[Here]:
     """A network that others hold up; what runs of the block have begun on it ends with the block."""
-    machine = Machine(name=Here.names[0])
+    machine = MachineState(name=Here.names[0])
     with machine.stack as built:
-        machine.kept |= {"net": net, "controller": controller, "built": built}
+        machine.objects |= {"net": net, "controller": controller, "built": built}
         yield Here(machine)
 
 

@@ -11,26 +11,28 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import IO, Any
 
-from testbed.emulation.held.channel import Frame, checked, receive, send
-from testbed.errors import SessionError
-from testbed.machines.adapters.programs_on_machine import CONTROL, ERRORS, IN, OUT, prepare_program, stream_name
-from testbed.machines.adapters.spread import SpreadNetwork
-from testbed.machines.adapters.streams import Streams
+from testbed.emulation.attach.protocol import Frame, checked, receive, send
+from testbed.errors import SessionClosedError
+from testbed.machines.adapters.distributed_network import DistributedNetwork
+from testbed.machines.adapters.forwarded_streams import Streams
+from testbed.machines.adapters.rpc_programs import CONTROL, ERRORS, IN, OUT, prepare_program, stream_name
 
 _PART = 1 << 16
 _REST_S = 2.0
 
 
 class RemoteProgram:
-    """``testbed.emulation.held.program_group.StartedProgram`` on a machine. MachineLostError where that dies.
+    """``testbed.emulation.attach.program_group.StartedProgram`` on a machine. MachineDiedError where that dies.
 
     ``asked``: ``host``, ``argv``, ``cwd``, ``env`` (added to the machine's own) as of ``run_program``. InputError where it cannot begin.
     """
 
-    def __init__(self, network: SpreadNetwork, streams: Streams, machine: int, asked: Mapping[str, Any]) -> None:
+    def __init__(
+        self, network: DistributedNetwork, streams: Streams, machine: int, requested: Mapping[str, Any]
+    ) -> None:
         self._machines, self._machine = network.machines, machine
         self._code: int | None = None
-        number = int(self._machines.call(machine, prepare_program, asked).result(30))
+        number = int(self._machines.call(machine, prepare_program, requested).result(30))
         self.stdin = streams.open(machine, stream_name(number, IN))
         self.stdout: IO[bytes] = _reader(streams.open(machine, stream_name(number, OUT)))
         self.stderr: IO[bytes] = _reader(streams.open(machine, stream_name(number, ERRORS)))
@@ -53,7 +55,7 @@ class RemoteProgram:
 
     def signal(self, number: int) -> None:
         """To the program and what it started; passed over where it has ended."""
-        with suppress(SessionError):
+        with suppress(SessionClosedError):
             send(self._control, {"signal": number})
 
     def close(self) -> None:
@@ -69,12 +71,12 @@ class RemoteProgram:
 
 
 def programs_in_hosts(
-    network: SpreadNetwork, streams: Streams, asked: Sequence[tuple[int, Mapping[str, Any]]]
+    network: DistributedNetwork, streams: Streams, requested: Sequence[tuple[int, Mapping[str, Any]]]
 ) -> list[RemoteProgram]:
     """Programs that read nothing, each on its machine, in order; all or none."""
     programs: list[RemoteProgram] = []
     try:
-        for machine, one in asked:
+        for machine, one in requested:
             programs.append(RemoteProgram(network, streams, machine, one))
             programs[-1].stdin.close()
     except BaseException:
@@ -87,7 +89,7 @@ def programs_in_hosts(
 def attend(program: RemoteProgram, asker: socket.socket, descriptors: Sequence[int]) -> int:
     """Until the program ends, pass what it reads and writes between it and three descriptors, and the asker's signals on; its exit code.
 
-    SessionError where the asker goes: the program is killed.
+    SessionClosedError where the asker goes: the program is killed.
     """
     stopped, stop = os.pipe()
     pumps = [
@@ -103,7 +105,7 @@ def attend(program: RemoteProgram, asker: socket.socket, descriptors: Sequence[i
             if asker in ready:
                 frame = receive(asker)
                 if frame is None:
-                    raise SessionError("whoever asked for the program has gone")
+                    raise SessionClosedError("the client has disconnected")
                 program.signal(int(frame.header.get("signal", 0)))
         until = time.monotonic() + _REST_S
         for pump in pumps[1:]:

@@ -18,13 +18,13 @@ from testbed.errors import CapabilityError
 _WAIT_S = 10.0
 
 
-def uplink_words(pasta: str, pid: int, port: int, *, root: bool = False) -> list[str]:
+def uplink_argv(pasta: str, pid: int, port: int, *, root: bool = False) -> list[str]:
     """The command that attaches pasta to a process's network: UDP ``port`` for tunnels, the next one for clocks, TCP ``port`` for streams.
 
     ``root``: whether root starts it. Without the right to look at other processes, which pasta gives up first, it is handed the network
     as a file, in a mount namespace that goes with it.
 
-    >>> " ".join(uplink_words("pasta", 7, 20006))
+    >>> " ".join(uplink_argv("pasta", 7, 20006))
     'setpriv --pdeathsig KILL pasta --config-net --mtu 65520 --no-map-gw --quiet --foreground -t 20006 -u 20006,20007 -T none -U none 7'
     """
     ports = ["-t", str(port), "-u", f"{port},{port + 1}", "-T", "none", "-U", "none"]
@@ -42,7 +42,7 @@ def start_uplink(pid: int, port: int) -> subprocess.Popen[bytes] | None:
     if pasta is None:
         return None
     _await_namespace(pid)
-    words = uplink_words(pasta, pid, port, root=os.geteuid() == 0)
+    words = uplink_argv(pasta, pid, port, root=os.geteuid() == 0)
     with tempfile.TemporaryFile() as said:
         program = subprocess.Popen(words, stdin=subprocess.DEVNULL, stderr=said)
         until = time.monotonic() + _WAIT_S
@@ -54,7 +54,7 @@ def start_uplink(pid: int, port: int) -> subprocess.Popen[bytes] | None:
         program.wait()
         said.seek(0)
         raise CapabilityError(
-            f"pasta gave this machine's sandbox no interface{_reason(said.read().decode(errors='replace'))}"
+            f"pasta did not create an interface in the sandbox{_reason(said.read().decode(errors='replace'))}"
         )
 
 

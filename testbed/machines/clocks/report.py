@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from testbed.errors import InvalidRunError
 from testbed.machines.clocks.exchange import Exchange
-from testbed.machines.clocks.foreign_clock import FloatArray, ForeignClock, OurTimes
+from testbed.machines.clocks.remote_clock import FloatArray, LocalTimes, RemoteClock
 
 BoolArray = npt.NDArray[np.bool_]
 
@@ -38,7 +38,7 @@ class ClockReport:
     uncertainty_s: float
     drift: tuple[float, float]
     asked: int
-    answered: int
+    replies_received: int
     quickest_s: float
     slowest_s: float
 
@@ -46,7 +46,7 @@ class ClockReport:
         return asdict(self) | {"drift": list(self.drift)}
 
 
-def clock_report(clock: ForeignClock, *, asked: int, from_s: float, to_s: float) -> ClockReport:
+def clock_report(clock: RemoteClock, *, requested: int, from_s: float, to_s: float) -> ClockReport:
     """The clock's figures for a run between two of its own stamps, in which ``asked`` exchanges were begun."""
     trips = [each.round_trip_s for each in clock.exchanges]
     return ClockReport(
@@ -54,8 +54,8 @@ def clock_report(clock: ForeignClock, *, asked: int, from_s: float, to_s: float)
         offset_s=clock.offset((from_s + to_s) / 2)[0],
         uncertainty_s=clock.worst_uncertainty_s(from_s, to_s),
         drift=clock.drift(),
-        asked=asked,
-        answered=len(trips),
+        asked=requested,
+        replies_received=len(trips),
         quickest_s=min(trips),
         slowest_s=max(trips),
     )
@@ -74,10 +74,10 @@ class Order:
         return int((~(self.before | self.after)).sum())
 
 
-def order(times: OurTimes, moment_s: float | FloatArray, uncertainty_s: float = 0.0) -> Order:
+def order(times: LocalTimes, moment_s: float | FloatArray, uncertainty_s: float = 0.0) -> Order:
     """Each time against a moment (one, or one each) that is itself known to within ``uncertainty_s``.
 
-    >>> times = OurTimes(earliest_s=np.array([0.9, 1.9, 2.9]), latest_s=np.array([1.1, 2.1, 3.1]))
+    >>> times = LocalTimes(earliest_s=np.array([0.9, 1.9, 2.9]), latest_s=np.array([1.1, 2.1, 3.1]))
     >>> found = order(times, 2.0)
     >>> found.before.tolist(), found.after.tolist(), found.undecided
     ([True, False, False], [False, False, True], 1)
@@ -94,18 +94,18 @@ def require_clock(report: ClockReport, most_s: float, what: str) -> None:
     if report.uncertainty_s > most_s:
         raise InvalidRunError(
             f"the clock of {report.machine} is known to within {report.uncertainty_s * 1e3:.3g} ms only, and {what} needs "
-            f"{most_s * 1e3:.3g} ms; quickest exchange {report.quickest_s * 1e3:.3g} ms, {report.answered} of {report.asked} answered"
+            f"{most_s * 1e3:.3g} ms; quickest exchange {report.quickest_s * 1e3:.3g} ms, {report.replies_received} of {report.asked} answered"
         )
 
 
-def underlay_reason(machine: str, exchanges: Sequence[Exchange], asked: int) -> str | None:
+def underlay_reason(machine: str, exchanges: Sequence[Exchange], requested: int) -> str | None:
     """Why the link to a machine was too poor for a run, or None: exchanges lost, or slower for a whole second than they were at best.
 
     ``asked``: exchanges begun, but for those that were still under way at the end.
     """
-    lost = asked - len(exchanges)
-    if lost >= MIN_LOST and lost > MAX_LOST * asked:
-        return f"the link to {machine} lost {lost} of {asked} exchanges of time stamps (at most {MAX_LOST:.0%}): it loses packets of crossing cables too"
+    lost = requested - len(exchanges)
+    if lost >= MIN_LOST and lost > MAX_LOST * requested:
+        return f"the link to {machine} lost {lost} of {requested} exchanges of time stamps (at most {MAX_LOST:.0%}): it loses packets of crossing cables too"
     if not exchanges:
         return None
     trips = np.array([each.round_trip_s for each in exchanges])

@@ -13,7 +13,7 @@ from testbed.errors import CapabilityError, InputError
 
 WIREGUARD_BYTES = 60
 """What WireGuard puts around a packet over IPv4: IPv4 20, UDP 8, header 16, authentication tag 16 (its paper, 5.4.6)."""
-INSIDE = ipaddress.ip_network("198.18.0.0/15")
+TUNNEL_NETWORK = ipaddress.ip_network("198.18.0.0/15")
 """Addresses of the machines inside: those that are set aside for trials of networks (RFC 2544), which no underlay should have."""
 VXLAN_PORT = 4789
 """The tunnels' UDP port inside (RFC 7348); the run's own port on the underlay is WireGuard's."""
@@ -28,9 +28,9 @@ def inside_address(number: int) -> str:
     >>> inside_address(0), inside_address(255)
     ('198.18.0.1', '198.18.1.0')
     """
-    if not 0 <= number < INSIDE.num_addresses - 2:
-        raise InputError(f"machine {number}: WireGuard has addresses for {INSIDE.num_addresses - 2}")
-    return str(INSIDE[number + 1])
+    if not 0 <= number < TUNNEL_NETWORK.num_addresses - 2:
+        raise InputError(f"machine {number}: WireGuard has addresses for {TUNNEL_NETWORK.num_addresses - 2}")
+    return str(TUNNEL_NETWORK[number + 1])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,9 +56,9 @@ def peers_of(number: int, public_keys: Sequence[str], addresses: Sequence[str], 
     if len(set(public_keys)) < len(public_keys):
         raise CapabilityError("two machines have the same WireGuard key: are they the same machine?")
     for address in addresses:
-        if ipaddress.ip_address(address) in INSIDE:
+        if ipaddress.ip_address(address) in TUNNEL_NETWORK:
             raise CapabilityError(
-                f"--encrypt: the underlay's address {address} lies in {INSIDE}, which WireGuard takes; give the underlay others"
+                f"--encrypt: the underlay's address {address} lies in {TUNNEL_NETWORK}, which WireGuard takes; give the underlay others"
             )
     return tuple(
         Peer(public_key=key, endpoint=address, port=port, inside=inside_address(other))
@@ -83,20 +83,20 @@ def configuration(peers: Iterable[Peer]) -> str:
     return "".join(parts)
 
 
-def heard_keys(text: str) -> frozenset[str]:
+def peers_with_handshake(text: str) -> frozenset[str]:
     """The peers with whom keys have been agreed, of what ``wg show INTERFACE latest-handshakes`` says.
 
-    >>> sorted(heard_keys("a=\\t0\\nb=\\t1789000000\\n"))
+    >>> sorted(peers_with_handshake("a=\\t0\\nb=\\t1789000000\\n"))
     ['b=']
     """
     pairs = [line.split() for line in text.splitlines() if line.strip()]
     return frozenset(key for key, at_s in pairs if int(at_s) > 0)
 
 
-def unheard_reason(names: Sequence[str], unheard: Mapping[int, Iterable[int]]) -> str | None:
+def missing_handshake_reason(names: Sequence[str], unheard: Mapping[int, Iterable[int]]) -> str | None:
     """``unheard``: machine -> the peers that it has not heard. Who is not heard by most comes first; None where all are.
 
-    >>> unheard_reason(["a", "b", "c"], {0: [2], 1: [2], 2: [0, 1]})
+    >>> missing_handshake_reason(["a", "b", "c"], {0: [2], 1: [2], 2: [0, 1]})
     'c is not heard by a, b; a is not heard by c; b is not heard by c'
     """
     by: dict[int, list[int]] = {}
@@ -104,5 +104,5 @@ def unheard_reason(names: Sequence[str], unheard: Mapping[int, Iterable[int]]) -
         for one in silent:
             by.setdefault(one, []).append(listener)
     worst = sorted(by, key=lambda one: (-len(by[one]), one))
-    told = [f"{names[one]} is not heard by {', '.join(names[k] for k in sorted(by[one]))}" for one in worst]
-    return "; ".join(told) or None
+    reported = [f"{names[one]} is not heard by {', '.join(names[k] for k in sorted(by[one]))}" for one in worst]
+    return "; ".join(reported) or None

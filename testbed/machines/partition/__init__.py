@@ -4,6 +4,6 @@
 """
 
 from testbed.machines.partition.partition import METHODS, Partition, describe, partition
-from testbed.machines.partition.place_file import parse_placement
+from testbed.machines.partition.placement_file import parse_placement
 
 __all__ = ["METHODS", "Partition", "describe", "parse_placement", "partition"]

@@ -1,4 +1,4 @@
-"""What is never cut apart: a switch with the hosts that hang on it; cells are the vertices of the graph that is cut.
+"""What is never cut apart: a switch with the hosts that are attached to it; cells are the vertices of the graph that is cut.
 
 A cell weighs as many cable ends as it has, and one a switch: what a user-space switch costs grows with its ports.
 """

@@ -1,4 +1,4 @@
-"""A cut without METIS: machines filled one after another with the cells that hang on what they have already.
+"""A cut without METIS: machines filled one after another with the cells that are attached to what they have already.
 
 Plain graph growing; the passes of ``refinement`` do the rest.
 """
@@ -12,7 +12,7 @@ from testbed.machines.partition.cells import CellGraph
 
 
 def grow(graph: CellGraph, quotas: Sequence[float]) -> list[int]:
-    """The machine of each cell: each machine takes, until its quota is full, the free cell that it is joined to most beside what
+    """The machine of each cell: each machine takes, until its quota is full, the free cell that it is joined to most next to what
     that cell is joined to free ones; the last takes the rest. It starts at the free cell farthest from where the one before started.
 
     O(cables log cables). Deterministic: ties go to the lowest cell.

@@ -44,7 +44,7 @@ def partition(network: Network, shares: Sequence[float], *, method: Method | Non
 
     ``method`` None: METIS where it is installed. Hosts lie where their switch does. The same arguments give the same cut.
     10,000 nodes take seconds. InputError for shares that are not positive or more machines than switches, CapabilityError where METIS
-    is asked for and missing.
+    is requested and missing.
 
     >>> from topologies import load_network
     >>> found = partition(load_network("ring:8"), [1, 1], method="greedy")

@@ -69,7 +69,7 @@ class Cut:
 
 
 def refine(cut: Cut) -> None:
-    """Mend what is empty or over its limit, then move cells until a whole pass gains nothing. A pass is some n log n steps."""
+    """Repair what is empty or over its limit, then move cells until a whole pass gains nothing. A pass is some n log n steps."""
     fill_empty(cut)
     unload(cut)
     for _ in range(MAX_PASSES):
@@ -78,7 +78,7 @@ def refine(cut: Cut) -> None:
 
 
 def fill_empty(cut: Cut) -> None:
-    """Every machine gets a cell; taken, where it costs least, from the machine that has most beside its limit."""
+    """Every machine gets a cell; taken, where it costs least, from the machine that has most next to its limit."""
     for machine in range(len(cut.limits)):
         if cut.count[machine] == 0:
             full = max(
@@ -122,9 +122,9 @@ def improve(cut: Cut) -> bool:
         offer(cell)
     moved: set[int] = set()
     undo: list[tuple[int, int]] = []
-    total = best = kept = 0
+    total = best = retained = 0
     patience = PATIENCE + len(cut.machine_of) // 20
-    while queue and len(undo) - kept < patience:
+    while queue and len(undo) - retained < patience:
         loss, cell, machine, number = heapq.heappop(queue)
         if number != stamp[cell] or cell in moved:
             continue
@@ -136,10 +136,10 @@ def improve(cut: Cut) -> bool:
         moved.add(cell)
         total -= loss
         if total > best:
-            best, kept = total, len(undo)
+            best, retained = total, len(undo)
         for other in cut.graph.joined[cell]:
             if other not in moved:
                 offer(other)
-    for cell, machine in reversed(undo[kept:]):
+    for cell, machine in reversed(undo[retained:]):
         cut.move(cell, machine)
     return best > 0

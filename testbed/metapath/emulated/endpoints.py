@@ -18,9 +18,9 @@ import numpy as np
 from fec.adapters.raw_sockets import DatagramReceiver, FrameSender, socket_drops, waiting_datagrams
 from fec.redundancy.labels import StratifiedLabels
 from testbed.emulation.network.emulated_network import EmulatedNetwork
-from testbed.metapath.known_paths import KnownPaths, dead_link_of, path_label
-from testbed.metapath.metapaths import MetapathSource, SourceEvent
+from testbed.metapath.labelled_paths import LabelledPaths, dead_link_of, path_label
 from testbed.metapath.plan import MetapathPlan, ReceivedDatagrams, SentDatagrams
+from testbed.metapath.source import MetapathSource, SourceEvent
 from testbed.metapath.wire import Acknowledger, decode_packet, decode_report, encode_packet
 from testbed.model.wiring import Wiring
 from testbed.stream.emulated.endpoints import (
@@ -32,7 +32,7 @@ from testbed.stream.emulated.endpoints import (
     raw_socket,
     sending_tick_s,
 )
-from topologies.json_types import JsonObject
+from topologies.text.json_types import JsonObject
 
 _TIMESTAMPNS = 35
 _STAMP = struct.Struct("ll")
@@ -117,7 +117,7 @@ class LabelSteering:
         pass
 
 
-def steering_of(plan: MetapathPlan, known: KnownPaths | None) -> Steering:
+def steering_of(plan: MetapathPlan, known: LabelledPaths | None) -> Steering:
     """FT-DRB where there are known paths, else plain labels."""
     if known is None:
         return LabelSteering()
@@ -126,19 +126,19 @@ def steering_of(plan: MetapathPlan, known: KnownPaths | None) -> Steering:
 
 @contextmanager
 def source_process(
-    net: EmulatedNetwork, wiring: Wiring, plan: MetapathPlan, known: KnownPaths | None, warm: Sequence[int]
+    net: EmulatedNetwork, wiring: Wiring, plan: MetapathPlan, known: LabelledPaths | None, warm: Sequence[int]
 ) -> Iterator[tuple[EndpointProcess, Callable[[JsonObject], None]]]:
     """The source's end, and the call that notifies it of a port (a JSON object). ``warm``: labels to send under before the start."""
     source, sink = wiring.host_at(plan.source), wiring.host_at(plan.sink)
     raw, reports = raw_socket(net, source), datagram_socket(net, source)
     here, there = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
     there.setblocking(False)
-    frames, told = frame_sender(raw, source, sink), DatagramReceiver(reports, peer=sink.ip)
+    frames, reported = frame_sender(raw, source, sink), DatagramReceiver(reports, peer=sink.ip)
     tick_s = sending_tick_s(net, wiring)
     with raw, reports, here, there:
         process = EndpointProcess(
             "sender",
-            lambda: _prepare_source(plan, steering_of(plan, known), frames, (reports, told, there), tick_s, warm),
+            lambda: _prepare_source(plan, steering_of(plan, known), frames, (reports, reported, there), tick_s, warm),
         )
         try:
             yield process, lambda notice: here.sendall(json.dumps(notice).encode())
@@ -181,7 +181,7 @@ def _prepare_source(
 ) -> Run:
     """``sockets``: where reports come, what takes them, and where notices come."""
     _warm_up(frames, warm, plan.packet_bytes)
-    reports, told, notices = sockets
+    reports, reported, notices = sockets
 
     def run(start_s: float) -> SourceResult:
         discard_until(start_s, reports)
@@ -198,11 +198,11 @@ def _prepare_source(
                 message += 1
             wait = max(message / plan.rate_pps, now + tick_s) - (time.monotonic() - start_s)
             ready, _, _ = select.select((reports, notices), (), (), max(0.0, wait))
-            for data in told.receive() if reports in ready else ():
+            for data in reported.receive() if reports in ready else ():
                 steering.on_report(data, time.monotonic() - start_s)
             for data in waiting_datagrams(notices) if notices in ready else ():
                 steering.on_notice(data, time.monotonic() - start_s)
-        return _source_result(log, worst_lag_s, (frames.refused, told.foreign), steering)
+        return _source_result(log, worst_lag_s, (frames.refused, reported.foreign), steering)
 
     return run
 

@@ -1,4 +1,4 @@
-"""Runs a plain stream over metapaths (or over one path, or over a route computed anew) on real switches, inside the sandbox."""
+"""Runs a plain stream over metapaths (or over one path, or over a route computed again) on real switches, inside the sandbox."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from fec.protocol.wire import STREAM_UDP_PORT
 from testbed.emulation.control.controller_link import ControllerLink, PortEvent
 from testbed.emulation.control.fault_injection import FaultSchedule
 from testbed.emulation.control.port_watch import PortWatch
-from testbed.emulation.machine.processor_load import busy_share, processor_times
+from testbed.emulation.machine.processor_load import busy_fraction, processor_times
 from testbed.emulation.network.emulated_network import EmulatedNetwork
-from testbed.emulation.network.links import look_at
+from testbed.emulation.network.links import read_counters
 from testbed.errors import InvalidRunError
 from testbed.faults.fault_times import FaultTimes
 from testbed.faults.schedules import overlapping
@@ -22,11 +22,11 @@ from testbed.machines.adapters.platform import going_first, here
 from testbed.metapath.cable_states import CableStates
 from testbed.metapath.emulated.endpoints import SinkResult, SourceResult, sink_process, source_process
 from testbed.metapath.emulated.recomputed_routes import RecomputedRoutes
+from testbed.metapath.escape_check import check_overlaps
 from testbed.metapath.escape_rules import EscapeRules, escape_rules, groups_of
-from testbed.metapath.escape_walks import check_overlaps
-from testbed.metapath.known_paths import KnownPaths, cable_number, known_paths, path_label
+from testbed.metapath.labelled_paths import LabelledPaths, cable_number, labelled_paths, path_label
 from testbed.metapath.plan import BACKGROUND_AFTER_S, MetapathPlan, MetapathRun, Rerouting
-from testbed.model.progress import Progress, Reading, ReportProgress
+from testbed.model.progress import CounterReading, Progress, ReportProgress
 from testbed.model.wiring import Wiring, wire
 from testbed.openflow.rules import stream_rules
 from testbed.routing import route_by_name
@@ -36,18 +36,18 @@ from testbed.stream.emulated.endpoints import EndpointProcess
 from testbed.stream.emulated.fabric import with_port_status
 from testbed.stream.endpoints import strangers
 from testbed.stream.measurements import RunHealth
-from topologies.json_types import JsonObject
+from topologies.text.json_types import JsonObject
 
 _LEAD_S = 0.15
 _WARM_EVERY = 1024
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ways:
+class LabelledPathPair:
     """FT-DRB's known paths there and back, and their rules; all None for the other routings."""
 
-    forward: KnownPaths | None = None
-    backward: KnownPaths | None = None
+    forward: LabelledPaths | None = None
+    backward: LabelledPaths | None = None
 
     @property
     def return_labels(self) -> tuple[int, ...]:
@@ -57,44 +57,44 @@ class Ways:
         return tuple(dict.fromkeys((path_label(0), path_label(self.backward.most_disjoint()))))
 
 
-def ways_of(plan: MetapathPlan) -> Ways:
+def labelled_path_pair(plan: MetapathPlan) -> LabelledPathPair:
     """Raises InputError or TopologyError where FT-DRB finds no paths."""
     if plan.routing != "ft-drb":
-        return Ways()
-    return Ways(
-        forward=known_paths(plan.network, plan.source, plan.sink),
-        backward=known_paths(plan.network, plan.sink, plan.source),
+        return LabelledPathPair()
+    return LabelledPathPair(
+        forward=labelled_paths(plan.network, plan.source, plan.sink),
+        backward=labelled_paths(plan.network, plan.sink, plan.source),
     )
 
 
-def ft_drb_rules(wiring: Wiring, ways: Ways) -> tuple[EscapeRules, EscapeRules]:
+def ft_drb_rules(wiring: Wiring, paths: LabelledPathPair) -> tuple[EscapeRules, EscapeRules]:
     """Rules and groups there and back; group numbers do not meet."""
-    assert ways.forward is not None and ways.backward is not None
-    there = escape_rules(wiring, ways.forward, udp_port=STREAM_UDP_PORT)
-    back = escape_rules(wiring, ways.backward, udp_port=STREAM_UDP_PORT, first_group=groups_of([there]))
+    assert paths.forward is not None and paths.backward is not None
+    there = escape_rules(wiring, paths.forward, udp_port=STREAM_UDP_PORT)
+    back = escape_rules(wiring, paths.backward, udp_port=STREAM_UDP_PORT, first_group=groups_of([there]))
     return there, back
 
 
 def check_escapes(plan: MetapathPlan) -> None:
     """InputError where faults of the plan overlap and FT-DRB's escapes do not lead round them, by a walk of the rules."""
     if plan.routing == "ft-drb" and overlapping(plan.faults):
-        wiring, ways = wire(plan.network, [plan.source, plan.sink]), ways_of(plan)
-        there, back = ft_drb_rules(wiring, ways)
-        assert ways.forward is not None and ways.backward is not None
-        directions = [(ways.forward, there, STREAM_UDP_PORT), (ways.backward, back, STREAM_UDP_PORT)]
+        wiring, paths = wire(plan.network, [plan.source, plan.sink]), labelled_path_pair(plan)
+        there, back = ft_drb_rules(wiring, paths)
+        assert paths.forward is not None and paths.backward is not None
+        directions = [(paths.forward, there, STREAM_UDP_PORT), (paths.backward, back, STREAM_UDP_PORT)]
         check_overlaps(wiring, directions, plan.faults)
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Running:
-    """A plan whose network stands and whose rules are installed. ``routes``: what computes the route anew, where that is the
+    """A plan whose network stands and whose rules are installed. ``routes``: what computes the route again, where that is the
     routing; ``warm``: labels under which packets are sent before the start, so that switches have looked their flows up."""
 
     net: EmulatedNetwork
     controller: ControllerLink
     wiring: Wiring
     plan: MetapathPlan
-    ways: Ways
+    paths: LabelledPathPair
     routes: RecomputedRoutes | None
     warm: Sequence[int]
     report_progress: ReportProgress
@@ -104,17 +104,17 @@ def run_metapath_stream(plan: MetapathPlan, report_progress: ReportProgress | No
     """One plan on a network of its own. CapabilityError where this machine cannot, InvalidRunError where an end dies."""
     report_progress = report_progress or (lambda _: None)
     check_escapes(plan)
-    ways = ways_of(plan)
+    paths = labelled_path_pair(plan)
     report_progress(Progress(done_s=0, total_s=plan.duration_s, doing="building the network"))
     wiring = wire(plan.network, [plan.source, plan.sink])
     with here(wiring) as platform:
         net, controller = platform.network, platform.controller
         routes = None
         if plan.routing == "ft-drb":
-            parts = ft_drb_rules(wiring, ways)
+            parts = ft_drb_rules(wiring, paths)
             controller.install_groups([group for part in parts for group in part.groups])
             controller.install([rule for part in parts for rule in part.rules], plan_id=1)
-            warm = [path_label(k) for k in range(len(ways.forward.paths))] if ways.forward else []
+            warm = [path_label(k) for k in range(len(paths.forward.paths))] if paths.forward else []
         elif plan.routing == "single":
             for plan_id, ends in enumerate(((plan.source, plan.sink), (plan.sink, plan.source)), start=1):
                 split = spray(route_by_name(plan.network, *ends, "single"))
@@ -130,7 +130,7 @@ def run_metapath_stream(plan: MetapathPlan, report_progress: ReportProgress | No
                 controller=controller,
                 wiring=wiring,
                 plan=plan,
-                ways=ways,
+                paths=paths,
                 routes=routes,
                 warm=warm,
                 report_progress=report_progress,
@@ -143,15 +143,15 @@ def _stream(running: _Running) -> MetapathRun:
     before = processor_times()
     with ExitStack() as stack:
         stack.enter_context(going_first(running.controller.pid))
-        sink = stack.enter_context(sink_process(net, wiring, plan, running.ways.return_labels))
-        source, notify = stack.enter_context(source_process(net, wiring, plan, running.ways.forward, running.warm))
+        sink = stack.enter_context(sink_process(net, wiring, plan, running.paths.return_labels))
+        source, notify = stack.enter_context(source_process(net, wiring, plan, running.paths.forward, running.warm))
         for end in (sink, source):
             end.wait_until_ready()
         watch = PortWatch(running.controller, _port_listener(running, notify))
         stack.callback(watch.stop)
         watch.start()
-        look = partial(look_at, net.link_meter())
-        running.report_progress(Progress(done_s=0, total_s=plan.duration_s, doing="streaming", look=look))
+        look = partial(read_counters, net.link_meter())
+        running.report_progress(Progress(done_s=0, total_s=plan.duration_s, doing="streaming", read_local=look))
         start = time.monotonic() + _LEAD_S
         for end in (sink, source):
             end.begin(start)
@@ -163,21 +163,21 @@ def _stream(running: _Running) -> MetapathRun:
         schedule.join()
         watch.stop()
         watch.check()
-    events, busy = running.controller.port_events(), busy_share(before, processor_times())
+    events, busy = running.controller.port_events(), busy_fraction(before, processor_times())
     faults = tuple(with_port_status(t, events, wiring, start) for t in schedule.times())
     rerouted = running.routes.reroutings(start) if running.routes is not None else ()
     return _run_of(sent, received, faults, rerouted, busy, {"datapath": net.datapath, **carried})
 
 
 def _port_listener(running: _Running, notify: Callable[[JsonObject], None]) -> Callable[[PortEvent], None]:
-    """What happens when a switch reports a port: the route is computed anew, or FT-DRB's source is notified of the cable."""
+    """What happens when a switch reports a port: the route is computed again, or FT-DRB's source is notified of the cable."""
     cables = CableStates(running.wiring)
 
     def on_port(event: PortEvent) -> None:
         changed = cables.on_port(event.dpid, event.port, event.up)
         if changed is not None and running.routes is not None:
             running.routes.avoid(cables.down, event.at_s)
-        elif changed is not None and running.ways.forward is not None:
+        elif changed is not None and running.paths.forward is not None:
             notify({"cable": cable_number(running.wiring.network, changed.links[0]), "up": changed.up})
 
     return on_port
@@ -186,7 +186,7 @@ def _port_listener(running: _Running, notify: Callable[[JsonObject], None]) -> C
 def _while_it_runs(
     running: _Running, start: float, ends: Sequence[EndpointProcess], schedule: FaultSchedule
 ) -> JsonObject:
-    """Wait for the stream's end, TCP beside it if asked for; what that carried."""
+    """Wait for the stream's end, TCP next to it if requested; what that carried."""
     plan = running.plan
     if plan.background_bps:
         time.sleep(max(0.0, start + BACKGROUND_AFTER_S - time.monotonic()))
@@ -195,7 +195,7 @@ def _while_it_runs(
             for end in ends:
                 if not end.alive and not end.finished:
                     raise InvalidRunError(f"the {end.role} ended early, {now:.1f} s into the stream: {end.error()}")
-            reading = Reading(at_s=max(0.0, now), faults=schedule.in_force())
+            reading = CounterReading(at_s=max(0.0, now), faults=schedule.in_force())
             done = Progress(done_s=max(0.0, now), total_s=plan.duration_s, doing="streaming", reading=reading)
             running.report_progress(done)
             time.sleep(min(0.1, max(0.0, plan.duration_s - now)))

@@ -10,16 +10,16 @@ from dataclasses import dataclass, field
 from fec.protocol.wire import STREAM_UDP_PORT
 from testbed.emulation.control.controller_link import ControllerLink
 from testbed.emulation.control.fault_injection import FaultSchedule
-from testbed.emulation.machine.processor_load import busy_share, processor_times
+from testbed.emulation.machine.processor_load import busy_fraction, processor_times
 from testbed.emulation.network.emulated_network import EmulatedNetwork
-from testbed.emulation.network.open_vswitch.switches import forget_flows
+from testbed.emulation.network.open_vswitch.switches import flush_flow_cache
 from testbed.errors import InvalidRunError
 from testbed.machines.adapters.platform import going_first, here
 from testbed.metapath.cable_states import CableStates, without_links
 from testbed.metapath.emulated.endpoints import sink_process, source_process
-from testbed.metapath.emulated.fabric import Ways, health_of
+from testbed.metapath.emulated.fabric import LabelledPathPair, health_of
 from testbed.metapath.escape_rules import EscapeRules, escape_rules, groups_of
-from testbed.metapath.known_paths import cable_number, known_paths, path_label
+from testbed.metapath.labelled_paths import cable_number, labelled_paths, path_label
 from testbed.metapath.many_pairs import KNOWN_PATHS, ManyPairsPlan, ManyPairsRun
 from testbed.metapath.plan import MetapathRun
 from testbed.model.progress import Progress, ReportProgress
@@ -29,8 +29,8 @@ from testbed.routing import route_by_name
 from testbed.routing.label_split.spraying import spray
 from testbed.stream.emulated.endpoints import EndpointProcess
 from testbed.stream.mobility import on_network
-from topologies.json_types import JsonObject
 from topologies.network import LinkId, Network
+from topologies.text.json_types import JsonObject
 
 _LEAD_S, _QUIET_S = 1.0, 0.03
 """Between ready and time zero; port changes that follow each other so closely are routed round together."""
@@ -42,7 +42,7 @@ Notify = Callable[[JsonObject], None]
 class _Installed:
     """Rules of all pairs, and what FT-DRB's sources know; ``plan_id``: the next one of the controller's."""
 
-    ways: list[Ways] = field(default_factory=list)
+    paths: list[LabelledPathPair] = field(default_factory=list)
     rules: int = 0
     groups: int = 0
     plan_id: int = 1
@@ -64,12 +64,12 @@ def _install(plan: ManyPairsPlan, wiring: Wiring, controller: ControllerLink) ->
     if plan.routing == "ft-drb":
         parts: list[EscapeRules] = []
         for source, sink in plan.pairs:
-            ways = Ways(
-                forward=known_paths(plan.network, source, sink, most=KNOWN_PATHS),
-                backward=known_paths(plan.network, sink, source, most=KNOWN_PATHS),
+            paths = LabelledPathPair(
+                forward=labelled_paths(plan.network, source, sink, most=KNOWN_PATHS),
+                backward=labelled_paths(plan.network, sink, source, most=KNOWN_PATHS),
             )
-            done.ways.append(ways)
-            for known in (ways.forward, ways.backward):
+            done.paths.append(paths)
+            for known in (paths.forward, paths.backward):
                 assert known is not None
                 first = groups_of(parts)
                 parts.append(
@@ -80,7 +80,7 @@ def _install(plan: ManyPairsPlan, wiring: Wiring, controller: ControllerLink) ->
         controller.install_groups(groups)
         done.groups = len(groups)
     else:
-        done.ways = [Ways() for _ in plan.pairs]
+        done.paths = [LabelledPathPair() for _ in plan.pairs]
         method = "capillary" if plan.routing == "capillary" else "single"
         rules = _route_all(plan, wiring, plan.network, method)
     controller.install(rules, plan_id=done.plan_id)
@@ -108,11 +108,11 @@ def _stream(
     with ExitStack() as stack:
         stack.enter_context(going_first(controller.pid))
         sinks, sources, notify = list[EndpointProcess](), list[EndpointProcess](), list[Notify]()
-        for number, ways in enumerate(installed.ways):
+        for number, paths in enumerate(installed.paths):
             pair = plan.pair_plan(number)
-            sinks.append(stack.enter_context(sink_process(net, wiring, pair, ways.return_labels)))
-            labels = warm if ways.forward is None else [path_label(k) for k in range(len(ways.forward.paths))]
-            source, tell = stack.enter_context(source_process(net, wiring, pair, ways.forward, labels))
+            sinks.append(stack.enter_context(sink_process(net, wiring, pair, paths.return_labels)))
+            labels = warm if paths.forward is None else [path_label(k) for k in range(len(paths.forward.paths))]
+            source, tell = stack.enter_context(source_process(net, wiring, pair, paths.forward, labels))
             sources.append(source)
             notify.append(tell)
         for end in (*sinks, *sources):
@@ -132,7 +132,7 @@ def _stream(
         sent, received = [each.result(60.0) for each in sources], [each.result(60.0) for each in sinks]
         schedule.stop()
         schedule.join()
-        busy = busy_share(before, processor_times())
+        busy = busy_fraction(before, processor_times())
     return ManyPairsRun(
         pairs=tuple(
             MetapathRun(
@@ -161,7 +161,7 @@ def _check_alive(ends: Sequence[EndpointProcess]) -> None:
 
 
 class _Watch:
-    """What the controller does with port changes: notify FT-DRB's sources, or compute the routes of all pairs anew."""
+    """What the controller does with port changes: notify FT-DRB's sources, or compute the routes of all pairs again."""
 
     def __init__(
         self,
@@ -189,12 +189,12 @@ class _Watch:
                 for tell in self._notify:
                     tell({"cable": number, "up": changed.up})
         if not events and self._plan.routing == "recomputed" and self._cables.down != self._routed:
-            self._route_anew(start)
+            self._reroute(start)
 
-    def _route_anew(self, start: float) -> None:
+    def _reroute(self, start: float) -> None:
         self._routed = self._cables.down
         left = without_links(self._plan.network, self._routed)
         self._controller.install(_route_all(self._plan, self._wiring, left, "single"), plan_id=self._installed.plan_id)
         self._installed.plan_id += 1
-        forget_flows()
+        flush_flow_cache()
         self.rerouted_s = time.monotonic() - start

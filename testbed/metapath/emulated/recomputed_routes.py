@@ -1,4 +1,4 @@
-"""A capillary route that the controller computes anew whenever a cable loses its carrier or gets it back."""
+"""A capillary route that the controller computes again whenever a cable loses its carrier or gets it back."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import time
 
 from fec.protocol.wire import STREAM_UDP_PORT
 from testbed.emulation.control.controller_link import ControllerLink
-from testbed.emulation.network.open_vswitch.switches import forget_flows
+from testbed.emulation.network.open_vswitch.switches import flush_flow_cache
 from testbed.metapath.cable_states import without_links
 from testbed.metapath.plan import MetapathPlan, Rerouting
 from testbed.model.wiring import Wiring
@@ -34,7 +34,7 @@ class RecomputedRoutes:
         self._install()
 
     def avoid(self, down: frozenset[LinkId], notified_s: float) -> None:
-        """These links are down, as was reported to the controller at ``notified_s`` (monotonic): route anew and change over."""
+        """These links are down, as was reported to the controller at ``notified_s`` (monotonic): route again and change over."""
         self._down = down
         self._number += 1
         try:
@@ -42,7 +42,7 @@ class RecomputedRoutes:
         except NoPathError:
             self.impossible += 1
             return
-        forget_flows()
+        flush_flow_cache()
         self.done.append((notified_s, routed_s, time.monotonic(), rules))
         time.sleep(_DRAIN_S)
         for plan_id in (2 * self._number + 1, 2 * self._number):

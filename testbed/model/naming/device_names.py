@@ -16,7 +16,7 @@ _OTHERS = re.compile(
     r".*-eth\d+|lo|all|default|detour|underlay|ovs-.*|im\d+[ab]|(bond|docker|dummy|erspan|eth|gre|gretap|ifb|ip6gre|ip6tnl|ip_vti|ip6_vti"
     r"|machines?|sit|tap|trial|tun|tunl|wg|wlan)\d+"
 )
-"""What interfaces are called, and devices that the kernel, Open vSwitch or the testbed itself may have beside the network's."""
+"""What interfaces are called, and devices that the kernel, Open vSwitch or the testbed itself may have next to the network's."""
 _MOST = 15
 """Characters of a device's name: IFNAMSIZ of Linux' <net/if.h> less the zero byte."""
 
@@ -61,9 +61,9 @@ def end_point_name(switch: str, taken: Collection[str]) -> str:
     ('h1', 'h0', 'h_x', 'h_s1')
     """
     number = re.fullmatch(r"s?([0-9]+)", switch)
-    wanted = [f"h{number[1]}"] if number else []
+    required = [f"h{number[1]}"] if number else []
     further = (f"h_{switch}_{n}" for n in itertools.count(2))
-    return next(name for name in itertools.chain(wanted, [f"h_{switch}"], further) if name not in taken)
+    return next(name for name in itertools.chain(required, [f"h_{switch}"], further) if name not in taken)
 
 
 def _fits(name: str, top_port: int) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from os import PathLike
 
-from testbed.errors import require
+from testbed.errors import require_type
 from topologies import Network, load_network
 
 NetworkLike = Network | str | PathLike[str]
@@ -15,5 +15,5 @@ def known_network(network: NetworkLike) -> Network:
     """The network itself. Raises TopologyError for a name that is none, UsageError for what is neither."""
     if isinstance(network, Network):
         return network
-    require(network, (str, PathLike), "network", 'a catalogue name such as "swiss-t1", a file, or a Network')
+    require_type(network, (str, PathLike), "network", 'a catalogue name such as "swiss-t1", a file, or a Network')
     return load_network(network)

@@ -46,6 +46,6 @@ def _written(one: str) -> str:
 
 
 class Styled(str):
-    """Text for a terminal whose control characters are our own (colours, a line that is drawn anew); what it quotes is printable."""
+    """Text for a terminal whose control characters are our own (colours, a line that is drawn again); what it quotes is printable."""
 
     __slots__ = ()

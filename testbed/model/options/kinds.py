@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from testbed.errors import InputError, require
+from testbed.errors import InputError, require_type
 
 _THOUSANDS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
 _BYTES = _THOUSANDS | {"ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
@@ -58,7 +58,7 @@ class Kind:
 
     def checked(self, value: object, name: str) -> int | float:
         """The number itself. Raises UsageError for what is no number, InputError for one of another kind."""
-        require(value, int if self.whole else (int, float), name, "a whole number" if self.whole else "a number")
+        require_type(value, int if self.whole else (int, float), name, "a whole number" if self.whole else "a number")
         number: Any = value
         if not self._allows(number):
             raise InputError(f"{name} {str(number)[:_SHOWN]}: give {self.says}")

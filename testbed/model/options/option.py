@@ -16,7 +16,7 @@ from dataclasses import MISSING, dataclass, field, fields, replace
 from functools import cache
 from typing import Any, TypeVar, dataclass_transform
 
-from testbed.errors import InputError, require
+from testbed.errors import InputError, require_type
 from testbed.model.options.kinds import Kind
 
 T = TypeVar("T")
@@ -94,7 +94,7 @@ class Option:
             if self.kind is not None:
                 self.kind.checked(one, self.name)
             elif (simple := _SIMPLE.get(self.annotation.partition(" ")[0])) is not None:
-                require(one, simple[0], self.name, simple[1])
+                require_type(one, simple[0], self.name, simple[1])
             choices = self.choices() if callable(self.choices) else self.choices
             if choices and one not in choices:
                 from topologies.errors import nearest  # the networks' package: what says --help does without
@@ -188,7 +188,7 @@ def _built(kind: type[T], values: Mapping[str, Any], within: str) -> T:
 
 
 def meaningless(kind: type, given: Mapping[str, str], values: Any) -> Iterator[tuple[str, str]]:
-    """(the option as written, what it is for) of each given that has no meaning beside the others.
+    """(the option as written, what it is for) of each given that has no meaning next to the others.
 
     ``given``: name -> the option as it was written; ``values``: has the value of each option under its name.
     """

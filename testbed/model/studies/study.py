@@ -25,7 +25,7 @@ Figures = Mapping[str, Any]
 
 
 def where(rows: Iterable[Row], **values: Any) -> list[Row]:
-    """The rows that have these values under these names, in their order. KeyError where a row lacks a name.
+    """The rows that have these values under these names, in their order. KeyError where a row is missing a name.
 
     >>> where([{"nodes": 2, "lost": 0}, {"nodes": 4, "lost": 1}], nodes=4)
     [{'nodes': 4, 'lost': 1}]
@@ -38,7 +38,7 @@ class Subject:
     """What a study is about. ``does`` and ``answers`` are one line each: what it runs, and which figure or claim of the papers it
     speaks to. ``title`` names it in words (default: ``name``); ``deviations`` say, a sentence each, where what is run differs from the
     document. ``chapter``: that of our documents where it is not its folder's. ``ror_code``: the code that every ROR of the study
-    belongs to (``testbed.model.code_words``), which its page shows.
+    belongs to (``testbed.model.code_description``), which its page shows.
     """
 
     name: str

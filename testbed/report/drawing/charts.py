@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from testbed.model.samples import spread, whiskers
+from testbed.model.studies.samples import spread, whiskers
 
 BLUE, ORANGE, GREEN, PURPLE, AMBER, SKY, INK, GREY = (
     "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#16191d", "#5c6670",
@@ -36,7 +36,7 @@ STYLE: Mapping[str, Any] = {
 }
 """matplotlib's settings for every figure."""
 BELOW: dict[str, Any] = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.16), "ncols": 2}
-BESIDE: dict[str, Any] = {"loc": "center left", "bbox_to_anchor": (1.01, 0.5)}
+COMPARED: dict[str, Any] = {"loc": "center left", "bbox_to_anchor": (1.01, 0.5)}
 """Where a legend stands that has no room among the curves."""
 MARKS = "osD^vP*X"
 _DASHES, _HATCHES = ("-", "--", ":"), ("", "////", "....")
@@ -58,7 +58,7 @@ def panels(width: float, height: float, rows: int = 1, columns: int = 1, **share
 
 
 def chart(title: str = "", *, size: tuple[float, float] = (7.6, 4.4), **named: Any) -> tuple[Any, Any]:
-    """(figure, its only axes, which keep their size whatever stands beside them); ``named``: what matplotlib's ``Axes.set`` takes."""
+    """(figure, its only axes, which keep their size whatever stands next to them); ``named``: what matplotlib's ``Axes.set`` takes."""
     figure = _figure(*size)
     axes = figure.add_subplot()
     axes.grid(True)
@@ -142,4 +142,4 @@ def _whiskers(points: Sequence[tuple[float, float]], most: float) -> tuple[list[
 def _finish(axes: Any, claim: Mark | None) -> None:
     if claim is not None:
         axes.axhline(claim[0], color=INK, linestyle="--", linewidth=1.1, label=claim[1])
-    axes.legend(**BESIDE)
+    axes.legend(**COMPARED)

@@ -13,14 +13,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from testbed.report.drawing.colours import LIGHT
-from testbed.report.drawing.node_places import place_network
-from topologies.files.formats import write_whole
+from testbed.report.drawing.node_positions import place_network
+from topologies.files.formats import write_atomically
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from testbed.report.drawing.node_places import Point
+    from testbed.report.drawing.node_positions import Point
     from topologies.network import Network
 
 MAX_PICTOGRAMS = 24
@@ -80,7 +80,7 @@ def save_schedule(
         content = io.BytesIO()
         figure = draw_schedule(transfers, frames, network, title=title)
         figure.savefig(content, format=picture_format, dpi=150, metadata=metadata, facecolor=LIGHT["paper"])
-    write_whole(target, content.getvalue())
+    write_atomically(target, content.getvalue())
 
 
 def draw_busy_links(axes: Any, transfers: Sequence[Sequence[str]], frames: Sequence[Sequence[int]]) -> None:

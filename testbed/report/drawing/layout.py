@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from testbed.report.drawing.node_places import Point
+from testbed.report.drawing.node_positions import Point
 
 MAX_STRETCH = 4.0
 """How much wider than high (or the reverse) the drawing may be pulled to use the room that there is."""
@@ -69,7 +69,7 @@ class Line:
 
 
 def bend_around(line: Line, nodes: Iterable[Point], middle: Point) -> Line:
-    """The line bent away from the drawing's middle where another node lies on it (wrap-around links of a torus), so that
+    """The line bent away from the drawing's middle where another node is on it (wrap-around links of a torus), so that
     it is not taken for links from node to node."""
     (x0, y0), (x1, y1) = line.a, line.b
     length = math.dist(line.a, line.b)
@@ -115,7 +115,7 @@ def surroundings(places: Mapping[str, Point], route: Iterable[str]) -> dict[str,
     on_route = [places[n] for n in route if n in places]
     if not on_route:
         return dict(places)
-    kept = dict(places)
+    retained = dict(places)
     bounds, spans, wholes = [], [], []
     for axis in (0, 1):
         ours, all_of_them = [p[axis] for p in on_route], [p[axis] for p in places.values()]
@@ -124,9 +124,11 @@ def surroundings(places: Mapping[str, Point], route: Iterable[str]) -> dict[str,
         wholes.append(max(all_of_them) - min(all_of_them))
     room = max(spans) * 0.4
     if max(spans) <= 0 or all(s + 2 * room > 0.75 * w for s, w in zip(spans, wholes, strict=True)):
-        return kept
+        return retained
     return {
-        n: p for n, p in kept.items() if all(low - room <= p[k] <= high + room for k, (low, high) in enumerate(bounds))
+        n: p
+        for n, p in retained.items()
+        if all(low - room <= p[k] <= high + room for k, (low, high) in enumerate(bounds))
     }
 
 
@@ -177,7 +179,7 @@ class Room:
 
 
 def place_labels(
-    wanted: Sequence[tuple[str, float]],
+    required: Sequence[tuple[str, float]],
     places: Mapping[str, Point],
     room: Room,
     *,
@@ -192,7 +194,7 @@ def place_labels(
     """
     busy = list(room.taken)
     placed: list[Label] = []
-    for node, radius in wanted:
+    for node, radius in required:
         best: tuple[tuple[bool, int, int], Label, Box] | None = None
         for rank, (at, anchor) in enumerate(_candidates(places[node], radius + 4)):
             box = text_box(at, node, font_px, anchor)

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from testbed.errors import InputError
 from testbed.model.naming.printable import printable
 from testbed.report.drawing.colours import LIGHT
-from testbed.report.drawing.node_places import Point, close_distance, place_network
-from topologies.files.formats import write_whole
+from testbed.report.drawing.node_positions import Point, close_distance, place_network
+from topologies.files.formats import write_atomically
 from topologies.network import Link, Network, Node, reverse_of
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def draw_network(network: Network, path: str | Path) -> None:
         raise InputError(f"{path}: the ending {path.suffix!r} names no picture; use {', '.join(PLOT_FORMATS)}")
     if not 0 < len(network.nodes) <= MAX_NODES:
         raise InputError(f"{path}: a network of {len(network.nodes)} nodes cannot be drawn; 1 to {MAX_NODES} can")
-    write_whole(path, picture(network, path.suffix.lower()[1:]))
+    write_atomically(path, picture(network, path.suffix.lower()[1:]))
 
 
 def picture(network: Network, picture_format: str) -> bytes:

@@ -9,6 +9,7 @@ from fractions import Fraction
 
 from testbed.model.naming.printable import printable
 from testbed.model.run_records import FaultRecord, LinkLoad, SessionRun
+from testbed.report.column_units import NOTHING, cell, column, percent
 from testbed.report.drawing.colours import layer_class
 from testbed.report.drawing.layout import (
     Box,
@@ -22,12 +23,11 @@ from testbed.report.drawing.layout import (
     push_hosts_out,
     surroundings,
 )
-from testbed.report.drawing.node_places import Point, place_network
+from testbed.report.drawing.node_positions import Point, place_network
 from testbed.report.markup import Markup, lines, tag
-from testbed.report.quantities import NOTHING, cell, column, percent
 from topologies.files.node_link import parse_document
-from topologies.impairments import known_impairments, short_text
-from topologies.json_types import Json
+from topologies.impairments import known_impairments, to_text
+from topologies.text.json_types import Json
 
 FONT_PX = 12.0
 BADGE_PX = 8.5
@@ -137,7 +137,7 @@ def shape_words(link: Json) -> tuple[str, str]:
     written = NOTHING if capacity is None else f"{cell(capacity, factor)} {heading.partition('(')[2].rstrip(')')}"
     delay = "none" if not delay_s else f"{cell(1e3 * delay_s)} ms"
     impaired = link.get("impairments")
-    return written, f"{delay}; {short_text(known_impairments(impaired))}" if impaired else delay
+    return written, f"{delay}; {to_text(known_impairments(impaired))}" if impaired else delay
 
 
 def shaped_links(network: Json) -> dict[tuple[str, str, int], Json]:

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from testbed.model.naming.printable import printable
 from testbed.model.run_records import SessionRun
+from testbed.report.column_units import percent, plain
 from testbed.report.drawing.axes import Scale, nice_top, ticks
 from testbed.report.markup import Markup, lines, tag
-from testbed.report.quantities import percent, plain
 
 LEFT_PX = 52
 BOTTOM_PX = 40

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from testbed.extras import installed, pip_command
 from testbed.report.drawing.captions import caption_of, name_in_words
 from testbed.report.drawing.charts import STYLE
-from topologies.json_types import Json
+from topologies.text.json_types import Json
 
 Draw = Callable[[], Json]
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from testbed.model.naming.printable import printable
 from testbed.model.run_records import FaultRecord, SessionRun, TimelineRecord
+from testbed.report.column_units import largest, percent, plain
 from testbed.report.drawing.axes import Scale, nice_top, ticks
 from testbed.report.markup import Markup, lines, tag
-from testbed.report.quantities import largest, percent, plain
 
 MAX_POINTS = 1200
 """Bins drawn at most; more are drawn together, weighted by the packets sent."""

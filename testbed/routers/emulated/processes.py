@@ -14,7 +14,7 @@ from multiprocessing.connection import Connection, wait
 from typing import Any
 
 from fec.adapters.raw_sockets import socket_drops
-from testbed.emulation.sandbox.process_life import die_with_parent
+from testbed.emulation.sandbox.process_lifetime import die_with_parent
 from testbed.errors import InvalidRunError
 from testbed.model.progress import Progress, ReportProgress
 from testbed.routers.emulated.cabling import Cabling, lay_cables, mac_of
@@ -59,7 +59,7 @@ def _watch(
     plan: RouterPlan, processes: Sequence[_RouterProcess], start_s: float, report_progress: ReportProgress
 ) -> float:
     """Seconds for which nothing had moved when it was given up; 0 where everything arrived."""
-    told, heard_at_s = [(0, 0)] * plan.routers, [start_s] * plan.routers
+    reported, heard_at_s = [(0, 0)] * plan.routers, [start_s] * plan.routers
     by_pipe: dict[object, int] = {process.pipe: number for number, process in enumerate(processes)}
     moved_at_s = start_s
     while True:
@@ -67,9 +67,9 @@ def _watch(
             number = by_pipe[pipe]
             heard = processes[number].receive(0)
             heard_at_s[number] = time.monotonic()
-            if heard != told[number]:
-                told[number], moved_at_s = heard, time.monotonic()
-        delivered = sum(each[1] for each in told)
+            if heard != reported[number]:
+                reported[number], moved_at_s = heard, time.monotonic()
+        delivered = sum(each[1] for each in reported)
         now_s = time.monotonic()
         if now_s - min(heard_at_s) > _SILENT_S:
             moved_at_s = max(moved_at_s, now_s)
@@ -154,7 +154,7 @@ class _Loop:
         while True:
             now_s = time.monotonic() - start_s
             while made < len(self.messages) and self.messages[made][0] <= now_s:
-                router.offer(self.messages[made][1])
+                router.inject(self.messages[made][1])
                 made += 1
             if now_s >= 0:
                 router.advance(now_s)

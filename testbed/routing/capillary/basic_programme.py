@@ -111,14 +111,14 @@ class _Fixing:
         self._left = np.delete(self._left, full)
         return level, tuple(self._problem.links[i] for i in fixed)
 
-    def _hunted(self, most: Vector, suspects: NDArray[np.int64]) -> NDArray[np.int64]:
+    def _hunted(self, most: Vector, candidates: NDArray[np.int64]) -> NDArray[np.int64]:
         balance = balance_matrix(self._problem.nodes, self._tail[self._left], self._head[self._left])
         while True:
             cost = np.zeros(len(most))
-            cost[suspects] = 1.0
+            cost[candidates] = 1.0
             self.solved += 1
             x, _ = solve_lp(cost, (balance, self._out), most)
-            kept = suspects[x[suspects] >= most[suspects] * (1 - FULL)]
-            if len(kept) == len(suspects):
-                return kept
-            suspects = kept
+            retained = candidates[x[candidates] >= most[candidates] * (1 - FULL)]
+            if len(retained) == len(candidates):
+                return retained
+            candidates = retained

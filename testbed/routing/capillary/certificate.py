@@ -113,11 +113,11 @@ def _unbalanced_nodes(network: Network, source: str, sink: str, loads: Sequence[
             amount = load.numerator * (scale // load.denominator)
             balance[link.source] += amount
             balance[link.target] -= amount
-    wanted = {source: 1, sink: -1}
+    required = {source: 1, sink: -1}
     return [
-        f"node {node}: sends out {Fraction(net, scale)} more than it takes in instead of {wanted.get(node, 0)}"
+        f"node {node}: sends out {Fraction(net, scale)} more than it takes in instead of {required.get(node, 0)}"
         for node, net in balance.items()
-        if net != wanted.get(node, 0) * scale
+        if net != required.get(node, 0) * scale
     ]
 
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from testbed.compile import compiled_entry
+from testbed.jit import compiled_entry
 from testbed.routing.capillary.pieces import Piece, Split
 from testbed.routing.flows.flow_steps import (
     MET,
@@ -114,7 +114,7 @@ def gather_components(graph: Residual, low: int, high: int, count: int, bounds: 
 
 
 def balance_demand(graph: Residual, low: int, high: int, level: float) -> bool:
-    """Is anything left to move among these nodes? Rounding is mended: what is next to nothing is nothing, and the
+    """Is anything left to move among these nodes? Rounding is repaired: what is next to nothing is nothing, and the
     largest demand takes up what the others do not sum to."""
     total, largest = 0.0, low
     for at in range(low, high):

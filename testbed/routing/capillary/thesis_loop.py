@@ -1,6 +1,6 @@
 """The thesis' own way to a capillary route: a maximum flow a layer by linear programming, and the bottleneck hunting loop.
 
-Kept beside the recursion as its peer: slow, in floats, and true to the letter (Gabrielyan 2007, eq. 16 to 19).
+Kept next to the recursion as its peer: slow, in floats, and true to the letter (Gabrielyan 2007, eq. 16 to 19).
 """
 
 from __future__ import annotations
@@ -111,28 +111,28 @@ class _Hunt:
         if factor < self._full:
             raise self._problem.no_path()
         balance = balance_matrix(nodes, self._tail[self._left], self._head[self._left])
-        suspects = np.flatnonzero(x[:links] > capacity * (1 - self._full))
-        counts = [len(suspects)]
+        candidates = np.flatnonzero(x[:links] > capacity * (1 - self._full))
+        counts = [len(candidates)]
         while True:
             cost = np.zeros(links)
-            cost[suspects] = 1.0
+            cost[candidates] = 1.0
             x, _ = self._solve(cost, balance, self._flow_out * factor, capacity)
-            kept = suspects[x[suspects] > capacity[suspects] * (1 - self._full)]
-            counts.append(len(kept))
-            if len(kept) == len(suspects):
+            retained = candidates[x[candidates] > capacity[candidates] * (1 - self._full)]
+            counts.append(len(retained))
+            if len(retained) == len(candidates):
                 break
-            suspects = kept
-        if not len(suspects):
+            candidates = retained
+        if not len(candidates):
             raise InputError(
                 f"network {self._problem.network.name!r}: the thesis' loop lost its digits (no bottleneck)"
             )
-        bottlenecks = self._left[suspects]
-        self._remove(bottlenecks, suspects, factor)
+        bottlenecks = self._left[candidates]
+        self._remove(bottlenecks, candidates, factor)
         named = tuple(self._problem.links[i] for i in bottlenecks)
         return HuntedLayer(factor=factor, suspects=tuple(counts), bottlenecks=named)
 
     def _remove(self, bottlenecks: NDArray[np.int64], at: NDArray[np.int64], factor: float) -> None:
-        """Gabrielyan 2007, eq. 17 and 18; rounding is mended by letting small coefficients vanish and the rest sum to zero."""
+        """Gabrielyan 2007, eq. 17 and 18; rounding is repaired by letting small coefficients vanish and the rest sum to zero."""
         self._product *= factor
         self.loads[bottlenecks] = self._capacity[bottlenecks] / self._product
         flow_out = self._flow_out * factor

@@ -76,9 +76,9 @@ def price_bound(network: Network, demands: Sequence[Demand], prices: Sequence[fl
     for source, sink, rate in demands:
         by_source.setdefault(source, []).append((sink, rate))
     paid = []
-    for source, wanted in by_source.items():
+    for source, required in by_source.items():
         distance = price_distances(network, source, sound)
-        paid += [rate * distance.get(sink, math.inf) for sink, rate in wanted]
+        paid += [rate * distance.get(sink, math.inf) for sink, rate in required]
     return math.fsum(paid) / worth
 
 
@@ -108,7 +108,7 @@ def _flow_violations(network: Network, source: str, sink: str, own: Mapping[int,
     for at, share in own.items():
         link = network.links[at]
         if not -tolerance <= share <= 1 + tolerance:
-            found.append(f"{source} to {sink}: share {share:g} of link {link.label} lies outside 0 to 1")
+            found.append(f"{source} to {sink}: share {share:g} of link {link.label} is outside 0 to 1")
         if share > tolerance and (link.source in hosts or link.target in hosts):
             found.append(f"{source} to {sink}: {link.label} leads through a host, which does not forward")
         balance[link.source] = balance.get(link.source, 0.0) + share

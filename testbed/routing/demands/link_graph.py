@@ -50,8 +50,8 @@ class LinkGraph:
         order = np.argsort(cost, kind="stable")[::-1]  # of parallel links the lightest is written last
         lightest = dict(zip(zip(self.tail[order].tolist(), self.head[order].tolist(), strict=True), order, strict=True))
         ends = np.array(list(lightest), dtype=np.int64).reshape(-1, 2)
-        kept = cost[np.array(list(lightest.values()), dtype=np.int64)]
-        graph = csr_array((kept, (ends[:, 0], ends[:, 1])), shape=(self.nodes, self.nodes))
+        retained = cost[np.array(list(lightest.values()), dtype=np.int64)]
+        graph = csr_array((retained, (ends[:, 0], ends[:, 1])), shape=(self.nodes, self.nodes))
         distance, before = dijkstra(graph, return_predecessors=True)
         distance -= np.where(self.is_host, barrier, 0.0)[:, None]
         np.fill_diagonal(distance, 0.0)

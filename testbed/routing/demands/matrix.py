@@ -23,7 +23,7 @@ USUAL_BPS = 1e6
 class DemandMatrix:
     """``rates_bps[i]`` is what ``pairs[i]`` (source, sink) sends, above 0; pairs that send nothing are not listed.
 
-    ``left_out``: pairs that were asked for and that no path joins. Raises InputError for an unknown node, a pair of one node, a pair
+    ``left_out``: pairs that were requested and that no path joins. Raises InputError for an unknown node, a pair of one node, a pair
     given twice, a rate that is no finite number above 0, and where there is no pair.
     """
 
@@ -90,16 +90,16 @@ def gravity_matrix(network: Network, ends: Sequence[str]) -> DemandMatrix:
 
 def given_matrix(network: Network, name: str, rates: Mapping[Pair, float]) -> DemandMatrix:
     """The matrix of these rates, bits a second; pairs of rate 0 are left out. Raises InputError as DemandMatrix does."""
-    kept = {pair: float(rate) for pair, rate in rates.items() if rate != 0}
-    return DemandMatrix(network=network, name=name, pairs=tuple(kept), rates_bps=tuple(kept.values()))
+    retained = {pair: float(rate) for pair, rate in rates.items() if rate != 0}
+    return DemandMatrix(network=network, name=name, pairs=tuple(retained), rates_bps=tuple(retained.values()))
 
 
 def _weighted(
     network: Network, name: str, ends: Sequence[str], out: Mapping[str, float], into: Mapping[str, float]
 ) -> DemandMatrix:
     hops, index = LinkGraph(network).hops(), network.node_index
-    asked = [(a, b) for a in ends for b in ends if a != b]
-    weights = {(a, b): out[a] * into[b] for a, b in asked if math.isfinite(hops[index[a], index[b]])}
+    requested = [(a, b) for a in ends for b in ends if a != b]
+    weights = {(a, b): out[a] * into[b] for a, b in requested if math.isfinite(hops[index[a], index[b]])}
     if not weights:
         raise InputError(f"network {network.name!r}: no two of its {len(ends)} end points can reach each other")
     unit = USUAL_BPS * len(weights) / math.fsum(weights.values())
@@ -108,5 +108,5 @@ def _weighted(
         name=name,
         pairs=tuple(weights),
         rates_bps=tuple(weight * unit for weight in weights.values()),
-        left_out=len(asked) - len(weights),
+        left_out=len(requested) - len(weights),
     )

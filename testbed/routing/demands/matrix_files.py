@@ -1,4 +1,4 @@
-"""Demand matrices in files: JSON, CSV, REPETITA's .demands, SNDlib's native format and XML; told apart by content."""
+"""Demand matrices in files: JSON, CSV, REPETITA's .demands, SNDlib's native format and XML; distinguished by content."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ _HEADINGS = frozenset(
 _NUMBER = re.compile(r"[-+0-9.,e]+", re.IGNORECASE)
 
 
-def read_matrix_file(file: str, network: Network, mend: str) -> DemandMatrix:
+def read_matrix_file(file: str, network: Network, hint: str) -> DemandMatrix:
     """The matrix of a file, packed by gzip or not: text in UTF-8 or UTF-16, or XML in the encoding that it declares.
 
     InputError, which begins with the file's name, as of ``parse_matrix``; where it cannot be read, ``mend`` ends it.
     """
     try:
-        content = unpacked(read_bytes(Path(file), mend, most=MAX_TEXT_BYTES))
+        content = unpacked(read_bytes(Path(file), hint, most=MAX_TEXT_BYTES))
         text = text_of(content)
         if text is None:
             is_xml = content.lstrip().startswith(b"<")

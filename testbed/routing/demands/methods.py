@@ -13,15 +13,15 @@ from typing import Any, Protocol
 
 from testbed.errors import InputError, TestbedError
 from testbed.routing.demands.fair_rates.water_filling import water_filling
+from testbed.routing.demands.least_ror import least_ror_demands
 from testbed.routing.demands.matrix import DemandMatrix
 from testbed.routing.demands.optimum import fair_demands, optimal_demands
 from testbed.routing.demands.path_sets import shortest_path_set
 from testbed.routing.demands.per_pair import capillary_demands, demands_by_method
-from testbed.routing.demands.redundancy import forced_links
+from testbed.routing.demands.redundancy import unavoidable_links
+from testbed.routing.demands.routed_demands import RoutedDemands
 from testbed.routing.demands.routing_trees import tree_path_set
 from testbed.routing.demands.semi_oblivious import best_rates
-from testbed.routing.demands.splits import RoutedDemands
-from testbed.routing.demands.trade import least_redundancy
 from testbed.routing.named_routings import ROUTINGS, routing_method
 from topologies.errors import TopologyError, nearest
 from topologies.registry import PluginError, Registry, function_check
@@ -74,7 +74,7 @@ def demand_routing(method: str) -> DemandRouting:
         return made
     if method == "least-ror":
         return demand_routing("least-ror:")
-    if ROUTINGS.find(method) is None and name not in {known.partition(":")[0] for known in ROUTINGS.own_names()}:
+    if ROUTINGS.find(method) is None and name not in {known.partition(":")[0] for known in ROUTINGS.builtin_names()}:
         every = dict.fromkeys([*ROUTINGS.names(), *DEMAND_ROUTINGS.names()])
         raise InputError(
             f"routing method {method!r} is not known; {nearest(method, every, 'choose one of ', len(every))}"
@@ -117,7 +117,7 @@ def _least_ror(number: str) -> DemandRouting:
 
     def route(matrix: DemandMatrix, *, seed: int = 1) -> RoutedDemands:
         limit = above * optimal_demands(matrix).greatest_utilisation if math.isfinite(above) else above
-        found = least_redundancy(matrix, forced_links(capillary_demands(matrix)), limit)
+        found = least_ror_demands(matrix, unavoidable_links(capillary_demands(matrix)), limit)
         if found is None:
             raise InputError(
                 f"method {method!r}: no routing of {matrix.name!r} that leaves every pair two ways keeps that limit; raise it"
@@ -144,4 +144,4 @@ DEMAND_ROUTINGS.register("optimum", lambda matrix, *, seed=1: optimal_demands(ma
 DEMAND_ROUTINGS.register("fair", lambda matrix, *, seed=1: fair_demands(matrix))
 DEMAND_ROUTINGS.register("max-min", lambda matrix, *, seed=1: water_filling(matrix).routed)
 DEMAND_ROUTINGS.register("least-ror:B", _least_ror)
-JOINT_NAMES = DEMAND_ROUTINGS.own_names()
+JOINT_NAMES = DEMAND_ROUTINGS.builtin_names()

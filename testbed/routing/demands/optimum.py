@@ -24,7 +24,7 @@ from scipy.sparse.csgraph import shortest_path
 from testbed.errors import InputError
 from testbed.routing.demands.link_graph import LinkGraph
 from testbed.routing.demands.matrix import DemandMatrix
-from testbed.routing.demands.splits import RoutedDemands, sparse_shares
+from testbed.routing.demands.routed_demands import RoutedDemands, sparse_shares
 from testbed.routing.flows.circulations import drop_circulations
 from testbed.routing.flows.linear_programs import UnsolvedError, solve_priced_lp
 from topologies.errors import NoPathError
@@ -90,7 +90,7 @@ class DemandProgramme:
         self.commodities = self._commodities()
         last = self.commodities[-1]
         self.columns = last.first + len(last.links)
-        self.balance, self.wanted = self._conservation()
+        self.balance, self.required = self._conservation()
         rows = np.concatenate([one.links for one in self.commodities])
         ones = np.ones(self.columns)
         self.loads = csr_array((ones, (rows, np.arange(self.columns))), shape=(len(self.capacity), self.columns))
@@ -104,7 +104,7 @@ class DemandProgramme:
         upper = np.full(self.columns + 1, np.inf)
         limit = np.where(free, 0.0, level * self.capacity)
         try:
-            x, least, prices = solve_priced_lp(cost, (self.balance, self.wanted), upper, (loads, limit))
+            x, least, prices = solve_priced_lp(cost, (self.balance, self.required), upper, (loads, limit))
         except UnsolvedError as error:
             raise InputError(
                 f"network {self.matrix.network.name!r}, demands {self.matrix.name!r}: no optimum found ({error})"
@@ -118,7 +118,7 @@ class DemandProgramme:
         return np.asarray(prices / float(prices @ self.graph.capacity))
 
     def shares(self, flow: Floats) -> object:
-        """The shares of every pair that the flows of their sources come to. A pair of so small a demand that its flow cannot be told from
+        """The shares of every pair that the flows of their sources come to. A pair of so small a demand that its flow cannot be distinguished from
         the solver's rounding takes a shortest path, which loads no link by more than that rounding."""
         rows: list[Floats] = [np.zeros(0)] * len(self.matrix.pairs)
         for one in self.commodities:
@@ -165,17 +165,17 @@ class DemandProgramme:
         """Row (commodity, node): what leaves less what enters; one row of each commodity follows from the others and stays."""
         nodes = self.graph.nodes
         rows, columns, signs = [], [], []
-        wanted = np.zeros(len(self.commodities) * nodes)
+        required = np.zeros(len(self.commodities) * nodes)
         for at, one in enumerate(self.commodities):
             own = one.first + np.arange(len(one.links))
             rows += [at * nodes + self.graph.tail[one.links], at * nodes + self.graph.head[one.links]]
             columns += [own, own]
             signs += [np.ones(len(own)), -np.ones(len(own))]
-            wanted[at * nodes + one.source] = sum(one.amounts)
-            wanted[at * nodes + np.array(one.sinks)] -= np.array(one.amounts)
-        shape = (len(wanted), self.columns + 1)
+            required[at * nodes + one.source] = sum(one.amounts)
+            required[at * nodes + np.array(one.sinks)] -= np.array(one.amounts)
+        shape = (len(required), self.columns + 1)
         entries = (np.concatenate(signs), (np.concatenate(rows), np.concatenate(columns)))
-        return csr_array(coo_array(entries, shape=shape)), wanted
+        return csr_array(coo_array(entries, shape=shape)), required
 
 
 class _Ends(NamedTuple):

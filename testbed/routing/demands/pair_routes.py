@@ -6,7 +6,7 @@ from fractions import Fraction
 
 from testbed.model.label_split import LabelSplit
 from testbed.model.routes import SplitRoute
-from testbed.routing.demands.splits import Floats, RoutedDemands
+from testbed.routing.demands.routed_demands import Floats, RoutedDemands
 from testbed.routing.label_split.spraying import paths_split
 from topologies.network import Network
 

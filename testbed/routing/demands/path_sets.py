@@ -13,7 +13,7 @@ from scipy.sparse.csgraph import yen
 from testbed.errors import InputError
 from testbed.routing.demands.link_graph import LinkGraph
 from testbed.routing.demands.matrix import DemandMatrix
-from testbed.routing.demands.splits import RoutedDemands
+from testbed.routing.demands.routed_demands import RoutedDemands
 from topologies.errors import NoPathError
 
 Floats = NDArray[np.float64]
@@ -37,10 +37,10 @@ class PathSet:
         """At most so many paths a pair, those of the greatest weight (the first of equals), with weights in the same proportions."""
         paths, weights = [], []
         for own, weight in zip(self.paths, self.weights, strict=True):
-            kept = sorted(range(len(own)), key=lambda k: (-weight[k], k))[:most]
-            total = sum(weight[k] for k in kept)
-            paths.append(tuple(own[k] for k in kept))
-            weights.append(tuple(weight[k] / total for k in kept))
+            retained = sorted(range(len(own)), key=lambda k: (-weight[k], k))[:most]
+            total = sum(weight[k] for k in retained)
+            paths.append(tuple(own[k] for k in retained))
+            weights.append(tuple(weight[k] / total for k in retained))
         return PathSet(matrix=self.matrix, paths=tuple(paths), weights=tuple(weights))
 
     @property

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from testbed.routing.capillary.float_route import FloatRouter
 from testbed.routing.demands.matrix import DemandMatrix
-from testbed.routing.demands.splits import RoutedDemands, sparse_shares
+from testbed.routing.demands.routed_demands import RoutedDemands, sparse_shares
 from testbed.routing.named_routings import routing_method
 from topologies.network import Network, reverse_of
 

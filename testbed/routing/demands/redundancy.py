@@ -16,11 +16,11 @@ from scipy.special import betaincinv
 from fec.redundancy.block_size import fec_block_size
 from fec.redundancy.labels import LABELS
 from testbed.routing.demands.per_pair import capillary_demands
-from testbed.routing.demands.splits import RoutedDemands
+from testbed.routing.demands.routed_demands import RoutedDemands
 from testbed.routing.flows.end_points import flow_problem
 from testbed.routing.flows.exact_flow import exact_route
 from testbed.routing.redundancy.coding import Coding
-from testbed.routing.redundancy.ror_study import route_breakdown
+from testbed.routing.redundancy.route_ror import route_breakdown
 
 Floats = NDArray[np.float64]
 WHOLE = 1 - 1 / LABELS
@@ -57,7 +57,7 @@ class TotalRor:
         return float((self.per_pair * self.rates).sum() / self.rates.sum())
 
 
-def forced_links(capillary: RoutedDemands) -> csr_array:
+def unavoidable_links(capillary: RoutedDemands) -> csr_array:
     """1 where a pair's every route loads the link fully, else nothing: sparse, shape (pairs, links). Of capillary routes, which load
     no link fully that they need not."""
     forced = capillary.shares.copy()
@@ -72,7 +72,7 @@ def total_ror(routed: RoutedDemands, coding: Coding, forced: csr_array | None = 
     Random labels: block sizes by eq. 25; large blocks: eq. 29; stratified: exact, over the label intervals that switches would get, which
     are laid out for every pair (0.1 to 0.3 s each, at once where another has the same), but for exposed pairs.
     """
-    known = forced_links(capillary_demands(routed.matrix)) if forced is None else forced
+    known = unavoidable_links(capillary_demands(routed.matrix)) if forced is None else forced
     if coding.labels == "stratified":
         return TotalRor(per_pair=_stratified(routed, known, coding), rates=routed.matrix.rates)
     shares = csr_array(routed.shares - routed.shares.multiply(known))
@@ -94,10 +94,12 @@ def _overheads(load: Floats, coding: Coding) -> Floats:
     sizes = np.arange(m, m + TABLE)
     borne = betaincinv(sizes - m + 1, m, der)  # the greatest loss that each block size bears
     at = np.searchsorted(borne, load)
-    beside = np.minimum(np.abs(borne[np.minimum(at, TABLE - 1)] - load), np.abs(borne[np.maximum(at - 1, 0)] - load))
+    nearest_error = np.minimum(
+        np.abs(borne[np.minimum(at, TABLE - 1)] - load), np.abs(borne[np.maximum(at - 1, 0)] - load)
+    )
     found = (m + at).astype(np.float64)
     for i in np.flatnonzero(
-        (at >= TABLE) | (beside < 1e-9)
+        (at >= TABLE) | (nearest_error < 1e-9)
     ).tolist():  # off the table, or too near to a step for floats
         found[i] = fec_block_size(m, round(float(load[i]), 12), der)
     return np.asarray(np.maximum(found / fec_block_size(m, coding.tolerance, der) - 1, 0.0))

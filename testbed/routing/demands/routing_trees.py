@@ -63,15 +63,17 @@ def tree_path_set(matrix: DemandMatrix, seed: int = 1) -> PathSet:
 def _members(graph: LinkGraph, matrix: DemandMatrix) -> list[int]:
     """Every switch and every host with a demand, all of which must reach one another."""
     _require_paths(graph, matrix)
-    asked = {matrix.network.node_index[end] for pair in matrix.pairs for end in pair}
+    requested = {matrix.network.node_index[end] for pair in matrix.pairs for end in pair}
     reach = np.isfinite(graph.hops())
     both = reach & reach.T
     members = sorted(
-        node for node in range(graph.nodes) if both[min(asked), node] and (node in asked or not graph.is_host[node])
+        node
+        for node in range(graph.nodes)
+        if both[min(requested), node] and (node in requested or not graph.is_host[node])
     )
-    missing = sorted(asked - set(members))
+    missing = sorted(requested - set(members))
     if missing:
-        names = [matrix.network.nodes[node].id for node in (min(asked), missing[0])]
+        names = [matrix.network.nodes[node].id for node in (min(requested), missing[0])]
         raise InputError(
             f"network {matrix.network.name!r}: routing trees need nodes that all reach one another; {names[0]!r} and {names[1]!r} do not"
         )
@@ -87,26 +89,26 @@ def _require_paths(graph: LinkGraph, matrix: DemandMatrix) -> None:
             )
 
 
-def _drawn_trees(graph: LinkGraph, members: Sequence[int], rng: random.Random) -> list[tuple[float, _TreeWays]]:
+def _drawn_trees(graph: LinkGraph, members: Sequence[int], rng: random.Random) -> list[tuple[float, _TreePaths]]:
     """Trees and the share that each takes of every flow, of sum 1."""
     links = len(graph.tail)
     twin = [graph.network.link_index.get(reverse_of(link.id), at) for at, link in enumerate(graph.network.links)]
     used = np.zeros(links)
-    found: list[tuple[float, _TreeWays]] = []
+    found: list[tuple[float, _TreePaths]] = []
     left = 1.0
     while left > 0 and len(found) < MAX_TREES:
         weights = np.exp(EAGERNESS * (used - used.max()))
-        ways = _TreeWays(graph, members, weights, rng)
-        use = ways.relative_use(twin)
+        paths = _TreePaths(graph, members, weights, rng)
+        use = paths.relative_use(twin)
         share = min(left, 1 / use.max()) if use.max() > 0 else left
         used += use / max(use.max(), 1e-300)
-        found.append((share, ways))
+        found.append((share, paths))
         left -= share
     total = sum(share for share, _ in found)
-    return [(share / total, ways) for share, ways in found]
+    return [(share / total, paths) for share, paths in found]
 
 
-class _TreeWays:
+class _TreePaths:
     """One random tree, its use of the links, and the way over it from any member to any other."""
 
     def __init__(self, graph: LinkGraph, members: Sequence[int], weights: Floats, rng: random.Random) -> None:
@@ -124,7 +126,7 @@ class _TreeWays:
         self.path = cache(self._path)
 
     def _cut(self, centre: int, members: tuple[int, ...], radius: float) -> _Cluster:
-        """Each member goes to the first hub, in the order drawn, that lies within the radius; one that has none stands alone."""
+        """Each member goes to the first hub, in the order drawn, that is within the radius; one that has none stands alone."""
         if len(members) == 1:
             return _Cluster(members[0], members, ())
         near = self._metric[np.ix_(members, self._hubs)] <= radius
@@ -178,15 +180,15 @@ class _TreeWays:
 
 
 def _without_loops(graph: LinkGraph, source: int, links: Sequence[int]) -> Path:
-    """A walk as a path: what lies between two visits of a node is left out."""
-    kept: list[int] = []
+    """A walk as a path: what is between two visits of a node is left out."""
+    retained: list[int] = []
     place = {source: 0}
     for link in links:
         node = int(graph.head[link])
-        kept.append(link)
+        retained.append(link)
         if node in place:
-            del kept[place[node] :]
+            del retained[place[node] :]
             place = {seen: at for seen, at in place.items() if at <= place[node]}
         else:
-            place[node] = len(kept)
-    return tuple(kept)
+            place[node] = len(retained)
+    return tuple(retained)

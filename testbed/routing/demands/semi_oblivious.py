@@ -7,7 +7,7 @@ from scipy.sparse import csr_array, hstack
 
 from testbed.errors import InputError
 from testbed.routing.demands.path_sets import PathSet, routed_by_paths
-from testbed.routing.demands.splits import RoutedDemands
+from testbed.routing.demands.routed_demands import RoutedDemands
 from testbed.routing.flows.linear_programs import UnsolvedError, solve_lp
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from testbed.routing.demands.splits import RoutedDemands
+from testbed.routing.demands.routed_demands import RoutedDemands
 
 Floats = NDArray[np.float64]
 

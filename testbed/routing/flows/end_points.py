@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Protocol
 
-from testbed.errors import InputError, require
+from testbed.errors import InputError, require_type
 from testbed.model.naming.names import no_node
 from testbed.model.routes import Layer, SplitRoute
 from topologies.errors import NoPathError
@@ -83,10 +83,10 @@ def flow_problem(network: Network, source: str, sink: str) -> FlowProblem:
     Raises InputError for a node that is not in the network and for a source that is the sink, UsageError for what is no
     network or no id.
     """
-    require(network, Network, "network", "a Network; load_network makes one of a name")
+    require_type(network, Network, "network", "a Network; load_network makes one of a name")
     index = network.node_index
     for node_id in (source, sink):
-        require(node_id, str, "node", "the id of a node of the network")
+        require_type(node_id, str, "node", "the id of a node of the network")
         if node_id not in index:
             raise InputError(no_node(node_id, network))
     if source == sink:

@@ -33,14 +33,14 @@ def exact_route(problem: FlowProblem, method: str, flow: Sequence[float], least:
             waiting[problem.head[link]] += 1
     if not leaving[problem.source]:
         raise problem.no_path()
-    held = [0] * problem.nodes
-    held[problem.source] = SCALE
+    excess = [0] * problem.nodes
+    excess[problem.source] = SCALE
     whole = [0] * len(amounts)
     ready = [node for node in range(problem.nodes) if not waiting[node]]
     while ready:
         node = ready.pop()
-        if held[node] and node != problem.sink:
-            _hand_on(problem, node, held, whole, [(i, amounts[i]) for i in leaving[node]])
+        if excess[node] and node != problem.sink:
+            _hand_on(problem, node, excess, whole, [(i, amounts[i]) for i in leaving[node]])
         for link in leaving[node]:
             head = problem.head[link]
             waiting[head] -= 1
@@ -50,7 +50,7 @@ def exact_route(problem: FlowProblem, method: str, flow: Sequence[float], least:
 
 
 def _hand_on(
-    problem: FlowProblem, node: int, held: list[int], whole: list[int], shares: Sequence[tuple[int, float]]
+    problem: FlowProblem, node: int, excess: list[int], whole: list[int], shares: Sequence[tuple[int, float]]
 ) -> None:
     if not shares:
         name = problem.network.nodes[node].id
@@ -58,10 +58,10 @@ def _hand_on(
     weights = [amount.as_integer_ratio() for _, amount in shares]
     common = max(denominator for _, denominator in weights)  # powers of two
     numerators = [n * (common // d) for n, d in weights]
-    total, rest = sum(numerators), held[node]
+    total, rest = sum(numerators), excess[node]
     for (link, _), numerator in zip(shares[1:], numerators[1:], strict=True):
-        whole[link] = held[node] * numerator // total
+        whole[link] = excess[node] * numerator // total
         rest -= whole[link]
     whole[shares[0][0]] = rest
     for link, _ in shares:
-        held[problem.head[link]] += whole[link]
+        excess[problem.head[link]] += whole[link]

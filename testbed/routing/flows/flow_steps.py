@@ -106,14 +106,14 @@ def drop_final_arcs(graph: Residual, low: int, high: int) -> None:
     """Forget the arcs of links whose load is final (weight 0); the others keep their order."""
     for at in range(low, high):
         node = graph.order[at]
-        kept = graph.first[node]
+        retained = graph.first[node]
         for arc in range(graph.first[node], graph.last[node]):
             link = graph.arc_link[arc]
             if graph.weight[link] > 0:
-                graph.arc_link[kept], graph.arc_node[kept] = link, graph.arc_node[arc]
-                graph.arc_out[kept] = graph.arc_out[arc]
-                kept += 1
-        graph.last[node] = kept
+                graph.arc_link[retained], graph.arc_node[retained] = link, graph.arc_node[arc]
+                graph.arc_out[retained] = graph.arc_out[arc]
+                retained += 1
+        graph.last[node] = retained
 
 
 def is_open(capacity: float, flow: float, along: bool, tolerance: float) -> bool:
@@ -127,16 +127,16 @@ def first_share(graph: Residual, low: int, high: int) -> tuple[Any, Any]:
     best, best_weight = 0 * graph.demand[graph.order[low]], 0 * graph.demand[graph.order[low]] + 1
     for at in range(low, high):
         node = graph.order[at]
-        asked = abs(graph.demand[node])
-        if asked == 0:
+        requested = abs(graph.demand[node])
+        if requested == 0:
             continue
         outward = graph.demand[node] > 0
-        weight = 0 * asked
+        weight = 0 * requested
         for arc in range(graph.first[node], graph.last[node]):
             if (graph.arc_out[arc] == 1) == outward:
                 weight += graph.weight[graph.arc_link[arc]]
-        if asked * best_weight > best * weight:
-            best, best_weight = asked, weight
+        if requested * best_weight > best * weight:
+            best, best_weight = requested, weight
     return best, best_weight
 
 
@@ -315,7 +315,7 @@ def label_components(graph: Residual, low: int, high: int, tolerance: float) -> 
     ``component`` counts from 0 in the order they are closed: open arcs lead from higher to lower numbers only.
     """
     forget_visits(graph, low, high)
-    seen, held, labels = 0, 0, 0
+    seen, excess, labels = 0, 0, 0
     for at in range(low, high):
         root = graph.order[at]
         if graph.level[root] > 0:
@@ -327,8 +327,8 @@ def label_components(graph: Residual, low: int, high: int, tolerance: float) -> 
             if graph.level[node] == 0:
                 seen += 1
                 graph.level[node] = graph.lowest[node] = seen
-                graph.queue[low + held] = node
-                held += 1
+                graph.queue[low + excess] = node
+                excess += 1
             arc = graph.cursor[node]
             if arc < graph.last[node]:
                 graph.cursor[node] = arc + 1
@@ -343,7 +343,7 @@ def label_components(graph: Residual, low: int, high: int, tolerance: float) -> 
                         graph.lowest[node] = min(graph.lowest[node], graph.level[other])
                 continue
             if graph.lowest[node] == graph.level[node]:
-                held = close_component(graph, node, low, held, labels)
+                excess = close_component(graph, node, low, excess, labels)
                 labels += 1
             depth -= 1
             if depth >= 0:
@@ -359,14 +359,14 @@ def forget_visits(graph: Residual, low: int, high: int) -> None:
         graph.component[node], graph.level[node], graph.cursor[node] = -1, 0, graph.first[node]
 
 
-def close_component(graph: Residual, node: int, low: int, held: int, label: int) -> int:
+def close_component(graph: Residual, node: int, low: int, excess: int, label: int) -> int:
     """Take the component of ``node`` off Tarjan's stack; the height left."""
     while True:
-        held -= 1
-        other = graph.queue[low + held]
+        excess -= 1
+        other = graph.queue[low + excess]
         graph.component[other] = label
         if other == node:
-            return held
+            return excess
 
 
 def list_crossing(graph: Residual, low: int, high: int, crossing: Numbers, full: Numbers, count: int) -> int:

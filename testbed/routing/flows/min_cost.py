@@ -53,12 +53,12 @@ def _distances(state: _Flow) -> list[int | None]:
     """Fewest links (a link taken back counts -1) from any node that still sends; None where out of reach."""
     tail, head, capacity, flow, need = state
     nodes = len(need)
-    ways: list[list[tuple[int, int]]] = [[] for _ in range(nodes)]
+    paths: list[list[tuple[int, int]]] = [[] for _ in range(nodes)]
     for link, (a, b) in enumerate(zip(tail, head, strict=True)):
         if flow[link] < capacity[link]:
-            ways[a].append((b, 1))
+            paths[a].append((b, 1))
         if flow[link] > 0:
-            ways[b].append((a, -1))
+            paths[b].append((a, -1))
     found: list[int | None] = [0 if need[node] > 0 else None for node in range(nodes)]
     queue = deque(node for node in range(nodes) if need[node] > 0)
     queued = [need[node] > 0 for node in range(nodes)]
@@ -66,7 +66,7 @@ def _distances(state: _Flow) -> list[int | None]:
         node = queue.popleft()
         queued[node] = False
         here = found[node] or 0
-        for other, cost in ways[node]:
+        for other, cost in paths[node]:
             known = found[other]
             if known is None or here + cost < known:
                 found[other] = here + cost

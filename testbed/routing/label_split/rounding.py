@@ -97,20 +97,20 @@ def _gaining_cycle(network: Network, units: Units, floors: Mapping[int, int]) ->
         else:
             arcs.append((link.target, link.source, (i, False), -gain))
     best = dict.fromkeys([arc[0] for arc in arcs] + [arc[1] for arc in arcs], 0)
-    came: dict[str, tuple[str, Step]] = {}
+    arrived: dict[str, tuple[str, Step]] = {}
     risen = ""
     for _ in range(len(best)):
         risen = ""
         for a, b, step, gain in arcs:
             if best[a] + gain > best[b]:
-                best[b], came[b], risen = best[a] + gain, (a, step), b
+                best[b], arrived[b], risen = best[a] + gain, (a, step), b
         if not risen:
             return []
     node = risen
     for _ in range(len(best)):  # back into the cycle that kept the gains rising
-        node = came[node][0]
+        node = arrived[node][0]
     cycle, start = list[Step](), node
     while not cycle or node != start:
-        node, step = came[node]
+        node, step = arrived[node]
         cycle.append(step)
     return cycle[::-1]

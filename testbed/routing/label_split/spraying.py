@@ -1,7 +1,7 @@
 """From a split route to a label split: whole numbers of labels on each link, in as few separate intervals as can be found.
 
 Four steps: round 65,536 r(l) to integers that still conserve flow, order each node's outgoing links so that intervals
-stay whole, read off the path of each range of labels, join ranges of a label or two, which are rounding's, to those beside them.
+stay whole, read off the path of each range of labels, join ranges of a label or two, which are rounding's, to those next to them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from testbed.routing.two_paths import two_paths
 from topologies.network import Network
 
 SLIVER = 2
-"""Labels: ranges of so many or fewer are given to a path beside them, and every link stays less than so many off its load."""
+"""Labels: ranges of so many or fewer are given to a path next to them, and every link stays less than so many off its load."""
 
 
 def spray(route: SplitRoute, *, budget: int = 3000) -> LabelSplit:
@@ -69,7 +69,7 @@ def _read_paths(route: SplitRoute, cuts: Cuts) -> list[LabelPath]:
 
 
 def _without_slivers(route: SplitRoute, paths: list[LabelPath]) -> tuple[LabelPath, ...]:
-    """The paths, but for ranges of one or two labels that rounding has left over: the narrowest first, each goes to a path beside it.
+    """The paths, but for ranges of one or two labels that rounding has left over: the narrowest first, each goes to a path next to it.
 
     Links whose labels differ by so few ask for other block sizes all the same, and no sender could tell which of them failed. A range stays
     where a link would lose its last label, or be ``SLIVER`` labels off its load.
@@ -80,9 +80,11 @@ def _without_slivers(route: SplitRoute, paths: list[LabelPath]) -> tuple[LabelPa
         labels.update(dict.fromkeys(path.links, path.stop - path.start))
     for i in off:
         off[i] += labels[i]
-    kept: set[LabelPath] = set()
+    retained: set[LabelPath] = set()
     while True:
-        narrow = [(p.stop - p.start, k) for k, p in enumerate(paths) if p.stop - p.start <= SLIVER and p not in kept]
+        narrow = [
+            (p.stop - p.start, k) for k, p in enumerate(paths) if p.stop - p.start <= SLIVER and p not in retained
+        ]
         if not narrow:
             return tuple(paths)
         width, k = min(narrow)
@@ -92,7 +94,7 @@ def _without_slivers(route: SplitRoute, paths: list[LabelPath]) -> tuple[LabelPa
                 paths[a : b + 1] = [LabelPath(start=paths[a].start, stop=paths[b].stop, links=paths[other].links)]
                 break
         else:
-            kept.add(paths[k])
+            retained.add(paths[k])
 
 
 def _moves(old: Sequence[int], new: Sequence[int], width: int, off: dict[int, Fraction], labels: Counter[int]) -> bool:

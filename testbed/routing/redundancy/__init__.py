@@ -6,7 +6,7 @@ sender answers with N = FEC_r(l). The redundancy overall requirement, ROR, is th
 whose load reaches t (eq. 23; ``fec.redundancy.ror`` computes it, ``fec.redundancy.block_size`` the block sizes of eq. 24 and 25).
 A link of load 1 makes it infinite: nothing answers its failure. Spreading the flow lowers it, since FEC_r grows faster than r.
 
-- ``coding``: what the figures depend on beside the route; ``ror_study``: the figures of one route.
+- ``coding``: what the figures depend on next to the route; ``ror_study``: the figures of one route.
 - ``least_fec``: the route of least ROR itself, which every other route is held against, with a proved bound.
 - ``failure_rates``: how often failures of independent links overlap (eq. 35 to 45); ``failures``: what is lost when two do (the
   function loss(l1, l2) of eq. 51 that the thesis leaves open).

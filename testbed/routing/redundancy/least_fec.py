@@ -36,7 +36,7 @@ MARGIN = 1e-7
 
 @dataclass(frozen=True, kw_only=True)
 class LeastFec:
-    """``route`` and its exact ROR by the equation asked for, over links that need not carry everything; ``forced`` are
+    """``route`` and its exact ROR by the equation requested, over links that need not carry everything; ``forced`` are
     those that must (indices); ``bound``: no route has a smaller one; ``rounds``: linear programmes solved."""
 
     route: SplitRoute

@@ -28,7 +28,7 @@ class CategoryCount:
     most: int | None = None
     expired: Callable[[], bool] | None = None
 
-    def meet(self, dropped: bool) -> None:
+    def transfers_conflict(self, dropped: bool) -> None:
         """One category more, dropped or traversed."""
         self.dropped += dropped
         self.categories += not dropped
@@ -48,7 +48,7 @@ class Conflicts:
 
     transfers: int
     users: tuple[int, ...]
-    rivals: tuple[int, ...]
+    conflicting: tuple[int, ...]
     links_of: tuple[tuple[int, ...], ...]
 
     @classmethod
@@ -67,7 +67,7 @@ class Conflicts:
                 met |= users[link]
             rivals.append(met)
         links_of = tuple(tuple(sorted(set(path))) for path in paths)
-        return cls(transfers=len(paths), users=tuple(users), rivals=tuple(rivals), links_of=links_of)
+        return cls(transfers=len(paths), users=tuple(users), conflicting=tuple(rivals), links_of=links_of)
 
     @property
     def everything(self) -> int:
@@ -107,7 +107,7 @@ def lowest_transfer(category: Category) -> int:
 
 @dataclass(frozen=True, kw_only=True)
 class TeamSearch:
-    """How full teams are searched: optimisations that can be switched off, and what is asked for.
+    """How full teams are searched: optimisations that can be switched off, and what is requested.
 
     ``blank`` drops categories whose excluder has a transfer that no transfer of the depot congests with (Gabrielyan 2007,
     3.5.4); ``idle`` those whose includer and depot together miss a required link (3.5.5); ``skeleton`` searches the transfers
@@ -135,14 +135,14 @@ def full_simultaneities(
     Raises OutOfTimeError through ``count``.
     """
     needs = tuple(conflicts.users[link] for link in required)
-    rivals = conflicts.rivals
+    rivals = conflicts.conflicting
     waiting = [category]
     while waiting:
         here = waiting.pop()
         reach = here.includer | here.depot
         idle = search.idle and any(not need & reach for need in needs)
         dropped = idle or (search.blank and search.full and _is_blank(here, rivals))
-        count.meet(dropped)
+        count.transfers_conflict(dropped)
         if dropped:
             continue
         if not here.depot:

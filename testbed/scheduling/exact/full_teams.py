@@ -61,7 +61,7 @@ def _category(conflicts: Conflicts, includer: int, transfers: int) -> Category:
     left, depot = includer, transfers
     while left:
         lowest = left & -left
-        depot &= ~conflicts.rivals[lowest.bit_length() - 1]
+        depot &= ~conflicts.conflicting[lowest.bit_length() - 1]
         left ^= lowest
     return Category(includer=includer, depot=depot, excluder=0)
 

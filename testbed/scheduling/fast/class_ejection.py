@@ -92,7 +92,7 @@ def schedule_units(needs: ClassNeeds, frames: int, steps: int, seed: int) -> tup
     return left, list_units(table)
 
 
-def put_class(table: ClassTable, c: int, frame: int) -> None:
+def place_class(table: ClassTable, c: int, frame: int) -> None:
     """One unit of the class enters the frame."""
     (own, resources, _, cap), base = table.needs, table.base
     frames = table.filled.shape[1]
@@ -103,7 +103,7 @@ def put_class(table: ClassTable, c: int, frame: int) -> None:
     table.units[c, frame] += 1
 
 
-def take_class(table: ClassTable, c: int, frame: int) -> None:
+def remove_class(table: ClassTable, c: int, frame: int) -> None:
     """One unit of the class leaves the frame."""
     (own, resources, _, cap), base = table.needs, table.base
     frames = table.filled.shape[1]
@@ -130,7 +130,7 @@ def place_classes(table: ClassTable, order: Ints) -> int:
                 r = resources[k]
                 room = min(room, cap[r] - table.filled[r, frame])
             for _ in range(room):
-                put_class(table, c, frame)
+                place_class(table, c, frame)
             more -= room
             if more == 0:
                 break
@@ -147,7 +147,7 @@ def cheapest_frame(table: ClassTable, c: int, step: int, state: RandomState) -> 
 
     One function: compiled code counts the references of every array at each call, which here would take longer than the work.
     """
-    (own, resources, _, cap), base, held, filled = table.needs, table.base, table.held, table.filled
+    (own, resources, _, cap), base, occupied, filled = table.needs, table.base, table.held, table.filled
     tabu, weight, victims, leaving = table.tabu, table.weight, table.victims, table.leaving
     frames = filled.shape[1]
     best, best_frame, ties, leave = LARGE * 64, 0, 0, 0
@@ -161,7 +161,7 @@ def cheapest_frame(table: ClassTable, c: int, step: int, state: RandomState) -> 
                 continue
             cheapest, least = NONE, LARGE * 2
             for slot in range(base[r] * frames + frame * cap[r], base[r] * frames + (frame + 1) * cap[r]):
-                other = held[slot]
+                other = occupied[slot]
                 known = False
                 for v in range(found):
                     known = known or victims[v] == other
@@ -204,11 +204,11 @@ def eject_classes(table: ClassTable, left: int, steps: int, state: RandomState) 
         frame, leave = cheapest_frame(table, c, step, state)
         for v in range(leave):
             other = table.leaving[v]
-            take_class(table, other, frame)
+            remove_class(table, other, frame)
             table.weight[other] += 1
             table.waiting[left] = other
             left += 1
-        put_class(table, c, frame)
+        place_class(table, c, frame)
         table.tabu[c, frame] = step + TABU_STEPS
     return left
 

@@ -1,4 +1,4 @@
-"""The steps of the fast method, compiled. Imported when the first schedule is asked for."""
+"""The steps of the fast method, compiled. Imported when the first schedule is requested."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
-from testbed.compile import compiled_entry
+from testbed.jit import compiled_entry
 from testbed.scheduling.fast import class_steps, steps, twin_links, unit_ejection
 
 _ENTRIES: tuple[Callable[..., Any], ...] = (

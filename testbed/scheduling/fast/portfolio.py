@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from testbed.errors import require
+from testbed.errors import require_type
 from testbed.model.schedule import Schedule
 from testbed.model.traffic import Traffic
 from testbed.scheduling.checker import check_schedule
@@ -27,7 +27,7 @@ PRICES_A_SECOND = 20_000_000
 """Positions weighed a second, roughly; what a time limit is counted in where no clock is given."""
 FIRST_STEPS, MAX_STEPS = 3_000, 400_000
 MAX_FOR_PROOF, MAX_FOR_EXACT = 60_000, 40
-MAX_HELD = 1 << 28
+MAX_STORED = 1 << 28
 """Places (links times frames) that weighted ejection is tried on: a gigabyte."""
 
 
@@ -66,7 +66,7 @@ def liquid_schedule(
     >>> schedule.length, schedule.proved
     (2, 'liquid')
     """
-    require(traffic, Traffic, "traffic", "a Traffic; Traffic.from_transfers makes one of lists")
+    require_type(traffic, Traffic, "traffic", "a Traffic; Traffic.from_transfers makes one of lists")
     budget = _Budget(time_limit_s, now)
     best: Schedule | None = None
     for found in _attempts(traffic, seed, budget):
@@ -107,7 +107,7 @@ def _by_classes(traffic: Traffic, seed: int, budget: _Budget) -> Schedule | None
     if traffic.first_node is None or traffic.last_node is None:
         return None
     nodes = 1 + int(max(traffic.first_node.max(), traffic.last_node.max()))
-    if (2 * nodes + len(traffic.links)) * traffic.bottleneck_load > MAX_HELD or nodes > 4000:
+    if (2 * nodes + len(traffic.links)) * traffic.bottleneck_load > MAX_STORED or nodes > 4000:
         return None
     pairs = SwitchPairs(traffic.first_node, traffic.last_node, nodes)
     return _by_pools(traffic, lambda *how: compiled().search_classes(_sets(traffic), pairs, *how), seed, budget)
@@ -115,7 +115,7 @@ def _by_classes(traffic: Traffic, seed: int, budget: _Budget) -> Schedule | None
 
 def _by_twins(traffic: Traffic, seed: int, budget: _Budget) -> Schedule | None:
     """By links that may change places: the classes of a traffic that is given as sets of links."""
-    if len(traffic.links) * traffic.bottleneck_load > MAX_HELD:
+    if len(traffic.links) * traffic.bottleneck_load > MAX_STORED:
         return None
     return _by_pools(traffic, lambda *how: compiled().search_twins(_sets(traffic), *how), seed, budget)
 
@@ -205,7 +205,7 @@ def _mended(traffic: Traffic, fitted: Frames, frames: int, seed: int) -> tuple[U
 def _by_ejection(traffic: Traffic, seed: int, budget: _Budget, fitted: Frames) -> Iterator[Schedule | None]:
     """Weighted ejection of single transfers in as many frames as the bottleneck's load, begun from a first fit."""
     bound = traffic.bottleneck_load
-    if len(traffic.links) * bound > MAX_HELD:
+    if len(traffic.links) * bound > MAX_STORED:
         return
     until = budget.used_s() + max(0.0, budget.left_s()) / 2
     if len(traffic) <= MAX_FOR_EXACT:
@@ -218,7 +218,7 @@ def _by_ejection(traffic: Traffic, seed: int, budget: _Budget, fitted: Frames) -
 def _lengthened(traffic: Traffic, seed: int, budget: _Budget) -> Iterator[Schedule | None]:
     """Weighted ejection in a few frames more, ever fewer more, while time is left."""
     bound = traffic.bottleneck_load
-    if len(traffic.links) * bound > MAX_HELD:
+    if len(traffic.links) * bound > MAX_STORED:
         return
     order = list(_orders(traffic))[-1]
     more = max(1, bound // 10)

@@ -1,4 +1,4 @@
-"""Weighted ejection: how the fast method mends a first fit that found no frame for some transfers.
+"""Weighted ejection: how the fast method repairs a first fit that found no frame for some transfers.
 
 A unit is a transfer, or an orbit's representative of a symmetric traffic; its position is a time frame, or a frame and an
 element of the symmetry group that moves its links (``frame * shifts + shift``). A link is held by at most one unit in each
@@ -67,7 +67,7 @@ def unit_table(sets: LinkSets, moved: Ints, frames: int, random: RandomState) ->
     )
 
 
-def put(table: UnitTable, unit: int, at: int) -> None:
+def place(table: UnitTable, unit: int, at: int) -> None:
     """Enter the unit at position ``at``: it holds its links, moved by the shift, in the frame."""
     shifts = len(table.moved)
     for k in range(table.offsets[unit], table.offsets[unit + 1]):
@@ -75,7 +75,7 @@ def put(table: UnitTable, unit: int, at: int) -> None:
     table.position[unit] = at
 
 
-def take_out(table: UnitTable, unit: int) -> None:
+def remove(table: UnitTable, unit: int) -> None:
     """Free the unit's links at its position."""
     shifts, at = len(table.moved), table.position[unit]
     for k in range(table.offsets[unit], table.offsets[unit + 1]):
@@ -91,7 +91,7 @@ def enter_positions(table: UnitTable, frame_of: npt.NDArray[np.int32]) -> int:
             table.waiting[left] = unit
             left += 1
         else:
-            put(table, unit, frame_of[unit])
+            place(table, unit, frame_of[unit])
     return left
 
 
@@ -112,7 +112,7 @@ def place_greedily(table: UnitTable, order: Ints) -> int:
         while begin < positions and not is_free(table, unit, begin):
             begin += 1
         if begin < positions:
-            put(table, unit, begin)
+            place(table, unit, begin)
         else:
             table.waiting[left] = unit
             left += 1
@@ -128,7 +128,7 @@ def is_free(table: UnitTable, unit: int, at: int) -> bool:
     return True
 
 
-def count_taken(table: UnitTable, unit: int, taken: npt.NDArray[np.int32]) -> int:
+def count_removed(table: UnitTable, unit: int, taken: npt.NDArray[np.int32]) -> int:
     """How many of the unit's links are held in each frame, into ``taken``; the least of these numbers."""
     taken[:] = 0
     for k in range(table.offsets[unit], table.offsets[unit + 1]):
@@ -151,7 +151,7 @@ def cheapest_position(table: UnitTable, unit: int, taken: npt.NDArray[np.int32])
     start = next_random(table.random) % positions
     many, fewest, weighed = len(taken) == positions and positions > 1, 0, 0
     if many:
-        fewest = count_taken(table, unit, taken)
+        fewest = count_removed(table, unit, taken)
     for offset in range(positions):
         at = start + offset
         if at >= positions:
@@ -207,10 +207,10 @@ def eject(table: UnitTable, left: int, steps: int) -> int:
         at, leave = cheapest_position(table, unit, taken)
         for v in range(leave):
             other = table.leaving[v]
-            take_out(table, other)
+            remove(table, other)
             table.weight[other] += 1
             table.waiting[left] = other
             left += 1
-        put(table, unit, at)
+        place(table, unit, at)
         table.tabu[unit] = table.steps[0] + TABU_STEPS
     return left

@@ -123,5 +123,5 @@ def read_pattern(file: str, network: Network) -> tuple[tuple[str, str], ...]:
     if ":" in file and not is_file(file):
         return read_pairs(file, network, "--pattern")
     return tuple(
-        parse_pairs(read_json(file, where, mend="give all-to-all, A:B,C:D or a file of pairs"), network, where)
+        parse_pairs(read_json(file, where, hint="give all-to-all, A:B,C:D or a file of pairs"), network, where)
     )

@@ -80,7 +80,7 @@ def parse_carried(document: Any, network: Network, where: str) -> CarriedSchedul
 def read_schedule(file: str, network: Network) -> CarriedSchedule:
     """The schedule of a ``--schedule FILE``, to be carried out over the network; InputError or TopologyError names what is wrong."""
     where = f"--schedule {file}"
-    return parse_carried(read_json(file, where, mend="give what testbed schedule --output wrote"), network, where)
+    return parse_carried(read_json(file, where, hint="give what testbed schedule --output wrote"), network, where)
 
 
 def parse_frames(document: Any, traffic: Traffic, where: str) -> Schedule:

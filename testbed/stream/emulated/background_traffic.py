@@ -1,4 +1,4 @@
-"""TCP beside a stream: iperf3 between the same two hosts, on the same links, at a given rate."""
+"""TCP next to a stream: iperf3 between the same two hosts, on the same links, at a given rate."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _ENDING_S = 3.0
 def background_tcp(
     net: EmulatedNetwork, wiring: Wiring, plan: StreamPlan, rate_bps: float, connections: int = 1
 ) -> Iterator[dict[str, Any]]:
-    """TCP beside a stream, as ``tcp_between``; InputError for a plan whose routes change (TCP would have no rules)."""
+    """TCP next to a stream, as ``tcp_between``; InputError for a plan whose routes change (TCP would have no rules)."""
     if plan.changes and rate_bps > 0:
         raise InputError("background traffic: not while nodes move, only the stream's own rules follow them")
     with tcp_between(net, wiring, (plan.source, plan.sink), rate_bps, connections) as carried:
@@ -40,7 +40,7 @@ def tcp_between(
 
     ``rate_bps`` is that of all ``connections`` together.
 
-    ``background_bps`` asked for, ``background_carried_bytes`` received in ``background_s``. Nothing where the rate is 0. CapabilityError where
+    ``background_bps`` requested, ``background_carried_bytes`` received in ``background_s``. Nothing where the rate is 0. CapabilityError where
     iperf3 is not there or does not start.
     """
     carried: dict[str, Any] = {}

@@ -19,16 +19,16 @@ from typing import Any
 from fec.adapters.raw_sockets import DatagramReceiver, FrameSender, socket_drops, waiting_datagrams
 from fec.adapters.scapy_layer import FrameTemplate
 from fec.protocol.wire import HEADER_BYTES, MAX_REPORT_BYTES, STREAM_UDP_PORT
-from testbed.emulation.machine.shared_numbers import shared_numbers
+from testbed.emulation.machine.shared_counters import shared_numbers
 from testbed.emulation.network.emulated_network import EmulatedNetwork
-from testbed.emulation.sandbox.process_life import die_with_parent
+from testbed.emulation.sandbox.process_lifetime import die_with_parent
 from testbed.errors import InvalidRunError
 from testbed.model.label_split import LabelSplit
 from testbed.model.wiring import WiredHost, Wiring
 from testbed.openflow.rules import label_prefixes
 from testbed.stream.endpoints import ContentCheck, build_receiver, build_sender, sender_counters
-from testbed.stream.judgement.recording import NewsLog, ReceivedLog, SentLog
-from testbed.stream.measurements import NO_NEWS, ReceivedPackets, SenderNews, SentPackets
+from testbed.stream.judgement.packet_logs import LossReportRecorder, ReceivedLog, SentLog
+from testbed.stream.measurements import NO_LOSS_REPORTS, LossReportLog, ReceivedPackets, SentPackets
 from testbed.stream.plan import StreamPlan
 from testbed.stream.prediction.active_faults import RETURN_LABELS
 
@@ -44,7 +44,7 @@ _SPARED_S = 0.05
 class SenderResult:
     log: SentPackets
     worst_lag_s: float
-    news: SenderNews = NO_NEWS
+    news: LossReportLog = NO_LOSS_REPORTS
     counters: dict[str, Any] = field(default_factory=dict)
 
 
@@ -166,10 +166,10 @@ def sender_process(net: EmulatedNetwork, wiring: Wiring, plan: StreamPlan, key: 
     frames = frame_sender(raw, source, sink)
     with raw, reports:
         gauge = shared_numbers(2)
-        told = DatagramReceiver(reports, largest=MAX_REPORT_BYTES + 1, peer=sink.ip)
+        reported = DatagramReceiver(reports, largest=MAX_REPORT_BYTES + 1, peer=sink.ip)
         tick_s = sending_tick_s(net, wiring)
         process = EndpointProcess(
-            "sender", lambda: _prepare_sender(plan, key, frames, (reports, told), tick_s, gauge), gauge
+            "sender", lambda: _prepare_sender(plan, key, frames, (reports, reported), tick_s, gauge), gauge
         )
         try:
             yield process
@@ -252,9 +252,9 @@ def _prepare_sender(
     gauge: memoryview[float],
 ) -> Run:
     """``backward``: where reports come, and what takes them; ``gauge``: packets sent, and N of the last one."""
-    sender, log, news = build_sender(plan, key=key), SentLog(), NewsLog()
-    reports, told = backward
-    sender.on_judgement = news.judgement
+    sender, log, loss_reports = build_sender(plan, key=key), SentLog(), LossReportRecorder()
+    reports, reported = backward
+    sender.on_judgement = loss_reports.record_decision
     source_ends = plan.duration_s - plan.stream.playback_s
 
     _warm_up(frames, warm_labels(plan.forward), HEADER_BYTES + plan.stream.symbol_bytes)
@@ -272,12 +272,12 @@ def _prepare_sender(
             due = max(sender.next_due_s(), now + tick_s)
             wait = min(due, plan.duration_s, now + 0.05) - (time.monotonic() - start_s)
             if select.select((reports,), (), (), max(0.0, wait))[0]:
-                for data in told.receive():
+                for data in reported.receive():
                     at = time.monotonic() - start_s
                     sender.receive(data, at)
-                    news.report(at, sender.news_s)
-        counters = {**sender_counters(sender), "sent_refused": frames.refused, "sent_foreign": told.foreign}
-        return SenderResult(log=log.packets(), worst_lag_s=log.worst_lag_s, news=news.news(), counters=counters)
+                    loss_reports.report(at, sender.newest_reported_sent_s)
+        counters = {**sender_counters(sender), "sent_refused": frames.refused, "sent_foreign": reported.foreign}
+        return SenderResult(log=log.packets(), worst_lag_s=log.worst_lag_s, news=loss_reports.log(), counters=counters)
 
     return run
 

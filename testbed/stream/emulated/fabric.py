@@ -23,13 +23,13 @@ import numpy as np
 
 from fec.protocol.wire import STREAM_UDP_PORT
 from testbed.emulation.control.controller_link import PortEvent
-from testbed.emulation.control.fault_injection import CableBreaker, FaultSchedule
+from testbed.emulation.control.fault_injection import FaultInjector, FaultSchedule
 from testbed.faults.fault_times import ChangeTimes, FaultTimes
 from testbed.machines.adapters.platform import Here, Platform, here
-from testbed.machines.asked import MachinesRequest
 from testbed.machines.clocks.report import require_clock
-from testbed.machines.run_report import MachinesReport
-from testbed.model.progress import Progress, Reading, ReportProgress
+from testbed.machines.machines_report import MachinesReport
+from testbed.machines.machines_request import MachinesRequest
+from testbed.model.progress import CounterReading, Progress, ReportProgress
 from testbed.model.wiring import Wiring, wire
 from testbed.openflow.rules import FlowRule, stream_rules
 from testbed.stream.emulated.background_traffic import background_tcp
@@ -47,14 +47,14 @@ from testbed.stream.emulated.machine_ends import (
 )
 from testbed.stream.emulated.mobile_routes import MobileRoutes
 from testbed.stream.endpoints import strangers
-from testbed.stream.judgement.recording import block_outcomes
-from testbed.stream.measurements import ONE_CLOCK, RunHealth, SenderNews, StreamClocks, StreamMeasurements
+from testbed.stream.judgement.packet_logs import block_outcomes
+from testbed.stream.measurements import ONE_CLOCK, LossReportLog, RunHealth, StreamClocks, StreamMeasurements
 from testbed.stream.plan import StreamPlan
-from testbed.stream.planning import check_together
+from testbed.stream.planning import check_concurrent
 from topologies.network import LinkId, label_of
 
 CLOCKS_WITHIN_S = 0.005
-"""A run is invalid whose clocks are known less well: a fault's packets are told apart with 20 ms of guard on each side."""
+"""A run is invalid whose clocks are known less well: a fault's packets are distinguished with 20 ms of guard on each side."""
 _READY_S, _BEGUN_S, _RESULT_S = 60.0, 10.0, 40.0
 
 
@@ -96,44 +96,46 @@ class EmulatedStreamFabric:
         """Called when the streams have begun (tests turn loss up)."""
 
     def run(self, plan: StreamPlan, progress: ReportProgress | None = None) -> StreamMeasurements:
-        """One plan on a network of its own. Raises CapabilityError where this machine cannot do what the plan asks, MachineLostError where
+        """One plan on a network of its own. Raises CapabilityError where this machine cannot do what the plan asks, MachineDiedError where
         one of several dies, InvalidRunError where an end fails or the network between machines was too poor."""
-        return self.run_together((plan,), progress)[0]
+        return self.run_concurrently((plan,), progress)[0]
 
-    def run_together(
+    def run_concurrently(
         self, plans: Sequence[StreamPlan], progress: ReportProgress | None = None
     ) -> tuple[StreamMeasurements, ...]:
-        """Several streams at once on one network under the same faults, background TCP beside them if asked for.
+        """Several streams at once on one network under the same faults, background TCP next to them if requested.
 
         InputError where the plans do not fit together. Route changes are played for a single stream only.
         """
-        check_together(plans)
+        check_concurrent(plans)
         plan, report_progress = plans[0], progress or (lambda _: None)
 
         def told(doing: str) -> None:
             report_progress(Progress(done_s=0, total_s=plan.duration_s, doing=doing))
 
         with self._network(plans, told) as platform:
-            breaker = CableBreaker(platform.network)
+            breaker = FaultInjector(platform.network)
             movement = MobileRoutes(breaker, platform, platform.wiring, plan) if plan.changes or plan.absent else None
             if movement is None:
                 for number, one in enumerate(plans):
                     platform.install(plan_rules(one, platform.wiring), plan_id=number + 1)
             else:
                 movement.install_first()
-            with self._beside(platform, plan) as carried:
+            with self._compared(platform, plan) as carried:
                 found = streams_over(platform, plans, report_progress, breaker, movement, self.begun)
             return tuple(replace(one, counters={**one.counters, **carried}) for one in found)
 
-    def _network(self, plans: Sequence[StreamPlan], told: Callable[[str], None]) -> AbstractContextManager[Platform]:
+    def _network(
+        self, plans: Sequence[StreamPlan], reported: Callable[[str], None]
+    ) -> AbstractContextManager[Platform]:
         if self._machines is None:
-            told("building the network")
+            reported("building the network")
             return here_for(*plans, mtu=self.mtu, priority=self.queues == "priority")
-        from testbed.machines.adapters.spread import over_machines
+        from testbed.machines.adapters.distributed_network import over_machines
 
-        return over_machines(self._machines, told=told, **_wanted(plans, self.mtu, self.queues == "priority"))
+        return over_machines(self._machines, reported=reported, **_required(plans, self.mtu, self.queues == "priority"))
 
-    def _beside(self, platform: Platform, plan: StreamPlan) -> AbstractContextManager[dict[str, Any]]:
+    def _compared(self, platform: Platform, plan: StreamPlan) -> AbstractContextManager[dict[str, Any]]:
         """Recordings begun, and TCP while the block lasts; afterwards what that carried."""
         if not isinstance(platform, Here):
             return nullcontext({})
@@ -145,11 +147,11 @@ class EmulatedStreamFabric:
 
 def here_for(*plans: StreamPlan, mtu: int = 1500, priority: bool = False) -> AbstractContextManager[Here]:
     """The plans' network on this machine, as of ``here``. ``priority``: streams go before other traffic."""
-    return here(**_wanted(plans, mtu, priority), seed=plans[0].seed)
+    return here(**_required(plans, mtu, priority), seed=plans[0].seed)
 
 
-def _wanted(plans: Sequence[StreamPlan], mtu: int, priority: bool) -> dict[str, Any]:
-    """The plans' network, as of ``PartSpec``."""
+def _required(plans: Sequence[StreamPlan], mtu: int, priority: bool) -> dict[str, Any]:
+    """The plans' network, as of ``PartitionSpec``."""
     ends = tuple(end for plan in plans for end in (plan.source, plan.sink))
     first = STREAM_UDP_PORT if priority else None
     return {"wiring": wire(plans[0].network, ends), "mtu": mtu, "first_udp_port": first, "talking": ends}
@@ -159,7 +161,7 @@ def streams_over(
     platform: Platform,
     plans: Sequence[StreamPlan],
     report_progress: ReportProgress,
-    breaker: CableBreaker,
+    breaker: FaultInjector,
     movement: MobileRoutes | None = None,
     begun: Callable[[Platform], object] = lambda _: None,
 ) -> tuple[StreamMeasurements, ...]:
@@ -198,7 +200,7 @@ class _Run:
         self._schedule: FaultSchedule | None = None
 
     def measured(
-        self, breaker: CableBreaker, movement: MobileRoutes | None, begun: Callable[[Platform], object]
+        self, breaker: FaultInjector, movement: MobileRoutes | None, begun: Callable[[Platform], object]
     ) -> tuple[StreamMeasurements, ...]:
         platform, plan = self._platform, self._plans[0]
         dropped = platform.switch_drops()
@@ -245,10 +247,10 @@ class _Run:
         each: Callable[[_End], tuple[Any, ...]] = lambda _: (),
     ) -> list[Any]:
         """All ends at once, those of one machine in order; their answers."""
-        asked = [
+        requested = [
             self._platform.call(end.machine, request, end.role, end.number, *each(end), *args) for end in self._ends
         ]
-        return [one.result(limit_s) for one in asked]
+        return [one.result(limit_s) for one in requested]
 
     def _watch(self, start: float, schedule: FaultSchedule) -> None:
         """Show progress until the stream's end; an end point or a machine that dies ends the run."""
@@ -257,7 +259,7 @@ class _Run:
             self._platform.check()
             self._ask(_BEGUN_S, check_end, now)
             failing, at_s = schedule.in_force(), max(0.0, now)
-            reading = Reading(at_s=at_s, faults=failing)
+            reading = CounterReading(at_s=at_s, faults=failing)
             doing = failing[0] if failing else "streaming"
             self._report_progress(Progress(done_s=at_s, total_s=total_s, doing=doing, reading=reading))
             time.sleep(min(self._platform.watch_s, max(0.0, total_s - now)))
@@ -302,14 +304,14 @@ class _Run:
         )
 
 
-def _on_our_clock(platform: Platform, machine: int, news: SenderNews) -> SenderNews:
+def _on_our_clock(platform: Platform, machine: int, loss_reports: LossReportLog) -> LossReportLog:
     """What never came is never."""
-    told = {name: getattr(news, name) for name in ("told_s", "newest_s", "lost_s", "came_s")}
+    reported = {name: getattr(loss_reports, name) for name in ("told_s", "newest_s", "lost_s", "came_s")}
     ours = {
         name: np.where(np.isfinite(at), platform.after_start(machine, np.nan_to_num(at, posinf=0, neginf=0)), at)
-        for name, at in told.items()
+        for name, at in reported.items()
     }
-    return replace(news, **ours)
+    return replace(loss_reports, **ours)
 
 
 def with_port_status(times: FaultTimes, events: tuple[PortEvent, ...], wiring: Wiring, start: float) -> FaultTimes:

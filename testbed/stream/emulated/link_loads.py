@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from testbed.emulation.control.fault_injection import CableBreaker
+from testbed.emulation.control.fault_injection import FaultInjector
 from testbed.model.label_split import LabelSplit
 from testbed.model.progress import Progress
 from testbed.stream.emulated.fabric import here_for, plan_rules, streams_over
 from testbed.stream.measurements import StreamMeasurements
 from testbed.stream.plan import StreamPlan
-from testbed.stream.planning import check_together
+from testbed.stream.planning import check_concurrent
 from testbed.stream.prediction.active_faults import RETURN_LABELS
 from topologies.network import LinkId
 
@@ -41,7 +41,7 @@ def streams_with_link_counts(
     ``installed``: label splits that the switches get in place of the plans' own, for a control that is to be found out. Errors are those
     of ``EmulatedStreamFabric.run_together``.
     """
-    check_together(plans)
+    check_concurrent(plans)
     carried_out = plans
     if installed is not None:
         carried_out = [replace(plan, forward=split) for plan, split in zip(plans, installed, strict=True)]
@@ -57,7 +57,7 @@ def streams_with_link_counts(
                 reports = {plan.sink: hosts[platform.wiring.host_at(plan.sink).name] for plan in plans}
                 samples.append(LinkCounts(at_s=progress.done_s, sent=counted, reports=reports))
 
-        found = streams_over(platform, plans, sample, CableBreaker(platform.network))
+        found = streams_over(platform, plans, sample, FaultInjector(platform.network))
     return found, tuple(samples)
 
 

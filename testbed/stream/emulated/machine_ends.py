@@ -1,6 +1,6 @@
 """The ends of streams on one machine: what a run asks it to do; on one machine alone as on each of several.
 
-The functions are requests (``testbed.machines.requests``), all but the counts performed in the machine's first thread, whose
+The functions are requests (``testbed.machines.rpc``), all but the counts performed in the machine's first thread, whose
 children the ends' processes are.
 """
 
@@ -10,9 +10,9 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from testbed.errors import InvalidRunError
-from testbed.machines.adapters.on_machine import network_of, read_links
-from testbed.machines.requests import Machine
-from testbed.model.progress import Reading
+from testbed.machines.adapters.rpc_network import network_of, read_links
+from testbed.machines.rpc import MachineState
+from testbed.model.progress import CounterReading
 from testbed.stream.emulated.endpoints import (
     EndpointProcess,
     ReceiverResult,
@@ -26,41 +26,43 @@ from testbed.stream.plan import StreamPlan
 SENDER, RECEIVER = "sender", "receiver"
 
 
-def open_end(machine: Machine, role: str, number: int, plan: StreamPlan, key: bytes) -> None:
+def open_end(machine: MachineState, role: str, number: int, plan: StreamPlan, key: bytes) -> None:
     """Begin to make an end of stream ``number`` ready; it goes with the network. ``key``: the same for both of its ends."""
     net = network_of(machine)
     end = sender_process if role == SENDER else receiver_process
-    process = machine.kept["built"].enter_context(end(net, net.wiring, plan, key))
-    machine.kept.setdefault("ends", {})[role, number] = process
+    process = machine.objects["built"].enter_context(end(net, net.wiring, plan, key))
+    machine.objects.setdefault("ends", {})[role, number] = process
 
 
-def await_end(machine: Machine, role: str, number: int) -> None:
+def await_end(machine: MachineState, role: str, number: int) -> None:
     """Return when the end can begin at once."""
     _end(machine, role, number).wait_until_ready()
 
 
-def begin_end(machine: Machine, role: str, number: int, start_s: float) -> None:
+def begin_end(machine: MachineState, role: str, number: int, start_s: float) -> None:
     """Time zero of the stream, on this machine's clock."""
     _end(machine, role, number).begin(start_s)
 
 
-def check_end(machine: Machine, role: str, number: int, now_s: float) -> None:
+def check_end(machine: MachineState, role: str, number: int, now_s: float) -> None:
     """InvalidRunError where the end's process has ended without a result, ``now_s`` into the stream."""
     process = _end(machine, role, number)
     if not process.alive and not process.finished:
         raise InvalidRunError(f"the {role} ended early, {now_s:.1f} s into the stream: {process.error()}")
 
 
-def result_of(machine: Machine, role: str, number: int) -> SenderResult | ReceiverResult:
+def result_of(machine: MachineState, role: str, number: int) -> SenderResult | ReceiverResult:
     """What the end measured; its times are seconds after its start. Returns when the stream is over."""
     found = _end(machine, role, number).result()
     assert isinstance(found, SenderResult | ReceiverResult)
     return found
 
 
-def read_ends(machine: Machine) -> Reading:
+def read_ends(machine: MachineState) -> CounterReading:
     """What the links here and the ends here tell: packets of all streams, N of the first one."""
-    gauges = {end: process.gauge for end, process in machine.kept.get("ends", {}).items() if process.gauge is not None}
+    gauges = {
+        end: process.gauge for end, process in machine.objects.get("ends", {}).items() if process.gauge is not None
+    }
     first = gauges.get((SENDER, 0))
     sent, received = (
         sum(int(gauge[0]) for (role, _), gauge in gauges.items() if role == which) for which in (SENDER, RECEIVER)
@@ -69,14 +71,14 @@ def read_ends(machine: Machine) -> Reading:
     return replace(read_links(machine), sent=sent, received=received, block_size=block_size)
 
 
-def network_facts(machine: Machine) -> dict[str, Any]:
+def network_facts(machine: MachineState) -> dict[str, Any]:
     """What a run on this machine alone tells of its network: how packets were switched, and what the relay did with them."""
     net = network_of(machine)
     impaired = {name: asdict(report) for name, report in net.impairment_reports().items()}
     return {"datapath": net.datapath, **({RELAYED: impaired} if impaired else {})}
 
 
-def _end(machine: Machine, role: str, number: int) -> EndpointProcess:
-    process = machine.kept["ends"][role, number]
+def _end(machine: MachineState, role: str, number: int) -> EndpointProcess:
+    process = machine.objects["ends"][role, number]
     assert isinstance(process, EndpointProcess)
     return process

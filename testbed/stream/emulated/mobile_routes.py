@@ -1,4 +1,4 @@
-"""Moving nodes on a running network: links come and go, the controller routes anew and passes the stream from split to split."""
+"""Moving nodes on a running network: links come and go, the controller routes again and passes the stream from split to split."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from typing import Protocol
 
 from fec.protocol.wire import STREAM_UDP_PORT
-from testbed.emulation.control.fault_injection import CableBreaker
+from testbed.emulation.control.fault_injection import FaultInjector
 from testbed.errors import InvalidRunError, TestbedError
 from testbed.faults.fault_times import ChangeTimes
 from testbed.model.label_split import LabelSplit
@@ -40,7 +40,7 @@ class MobileRoutes:
     (the first ones) of the controller.
     """
 
-    def __init__(self, breaker: CableBreaker, controller: RuleInstaller, wiring: Wiring, plan: StreamPlan) -> None:
+    def __init__(self, breaker: FaultInjector, controller: RuleInstaller, wiring: Wiring, plan: StreamPlan) -> None:
         self._breaker, self._controller, self._wiring, self._plan = breaker, controller, wiring, plan
         self._start_s = 0.0
         self._stopping = threading.Event()
@@ -87,7 +87,7 @@ class MobileRoutes:
             self._error = error
 
     def _change(self, number: int) -> None:
-        """Links first; then the new split beside the old one; then, when nothing is under way by the old one, it goes."""
+        """Links first; then the new split next to the old one; then, when nothing is under way by the old one, it goes."""
         change, clock = self._plan.changes[number], self._clock
         began = clock()
         self._breaker.appear(change.appeared)
@@ -96,7 +96,7 @@ class MobileRoutes:
         links = clock()
         splits = recomputed(self._plan, number)
         if splits != (change.forward, change.backward):
-            raise InvalidRunError(f"route change {number}: routing anew gave another split than the plan's")
+            raise InvalidRunError(f"route change {number}: rerouting gave another split than the plan's")
         known = clock()
         rules = self._rules(number + 1, splits)
         switching, switched = self._inner_and_entry(number + 1, rules)

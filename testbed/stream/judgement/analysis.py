@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from fec.redundancy.block_size import fec_block_size
 from testbed.faults.fault_times import names_of_faults
-from testbed.model.machine.lateness import Lateness
+from testbed.model.machine.timing_error import TimingError
 from testbed.model.run_records import TimelineRecord
 from testbed.stream.judgement.fault_results import (
     FaultResult,
@@ -22,14 +22,19 @@ from testbed.stream.judgement.fault_results import (
     never_complete,
     sent_per_source,
 )
-from testbed.stream.judgement.lateness import latenesses, misled_blocks
+from testbed.stream.judgement.timing_errors import latenesses, spurious_loss_blocks
 from testbed.stream.measurements import StreamMeasurements
 from testbed.stream.plan import StreamPlan
 from testbed.stream.planning import recovery_s
 from testbed.stream.prediction.active_faults import is_campaign
+from testbed.stream.prediction.block_size_policy import (
+    BlockSizePolicy,
+    block_size_policy,
+    is_deterministic,
+    link_block_size,
+)
+from testbed.stream.prediction.epoch_analysis import EpochsResult, LossBounds, analyse_epochs, run_loss_bounds
 from testbed.stream.prediction.loss_by_path import PathResult, path_results
-from testbed.stream.prediction.packet_fates import CampaignResult, Fates, analyse_campaign, run_fates
-from testbed.stream.prediction.policy import BlockSizePolicy, block_size_policy, is_deterministic, link_block_size
 
 BoolArray = npt.NDArray[np.bool_]
 FAULT_GUARD_S = 0.02
@@ -40,8 +45,8 @@ START_UP_S = 0.4
 
 @dataclass(frozen=True, kw_only=True)
 class SessionAnalysis:
-    """All faults of one run and what happened outside them (``sent_outside`` packets, ``blocks_outside`` blocks). ``ror_misled``: what blocks that a misled sender began, which are left out of
-    ``ror_measured``, would add to it; ``lateness``: of the machine, beside what the checks bear."""
+    """All faults of one run and what happened outside them (``sent_outside`` packets, ``blocks_outside`` blocks). ``ror_spurious``: what blocks that a misinformed sender began, which are left out of
+    ``ror_measured``, would add to it; ``lateness``: of the machine, next to what the checks bear."""
 
     policy: BlockSizePolicy
     faults: tuple[FaultResult, ...]
@@ -56,9 +61,9 @@ class SessionAnalysis:
     ror_measured: float
     ror_tolerance: float
     ror_error: float = 0.0
-    ror_misled: float = 0.0
-    lateness: tuple[Lateness, ...] = ()
-    campaign: CampaignResult | None = None
+    ror_spurious: float = 0.0
+    lateness: tuple[TimingError, ...] = ()
+    campaign: EpochsResult | None = None
     paths: tuple[PathResult, ...] = ()
 
 
@@ -69,12 +74,12 @@ def analyse(plan: StreamPlan, run: StreamMeasurements) -> SessionAnalysis:
     """
     policy = block_size_policy(plan)
     lost = lost_mask(run)
-    fates = run_fates(plan, run, lost)
+    deliveries = run_loss_bounds(plan, run, lost)
     if is_campaign(plan):
-        return _campaign(plan, run, policy, fates)
-    misled = misled_blocks(plan, run)
+        return _campaign(plan, run, policy, deliveries)
+    spurious = spurious_loss_blocks(plan, run)
     results = tuple(
-        replace(fault_result(plan, run, times, lost, policy, misled), about=about)
+        replace(fault_result(plan, run, times, lost, policy, spurious), about=about)
         for times, about in zip(run.faults, names_of_faults(plan.faults, run.faults), strict=True)
     )
     outside, block_outside = _outside_faults(plan, run)
@@ -83,11 +88,13 @@ def analyse(plan: StreamPlan, run: StreamMeasurements) -> SessionAnalysis:
     resting = first_of_block(run) & outside & ~recovering[np.searchsorted(run.blocks.block, run.sent.block)]
     base = float(np.median(run.sent.block_size[resting])) if resting.any() else float(policy.base)
     calm = block_outside & ~recovering & (run.blocks.started_s >= START_UP_S)
-    at_rest = _at_rest(plan, run, calm & ~np.isin(run.blocks.block, misled), base)
+    at_rest = _at_rest(plan, run, calm & ~np.isin(run.blocks.block, spurious), base)
     terms = _ror_terms(plan, results, policy.base, at_rest)
-    ror_misled = _ror_with_misled(results, _at_rest(plan, run, calm, base)) - terms.measured if len(misled) else 0.0
-    if len(misled) and (at_rest.blocks == 0 or any(_only_misled(result) for result in results)):
-        ror_misled = math.inf
+    ror_spurious = (
+        _ror_with_spurious(results, _at_rest(plan, run, calm, base)) - terms.measured if len(spurious) else 0.0
+    )
+    if len(spurious) and (at_rest.blocks == 0 or any(_only_spurious(result) for result in results)):
+        ror_spurious = math.inf
     return SessionAnalysis(
         policy=policy,
         faults=results,
@@ -102,14 +109,16 @@ def analyse(plan: StreamPlan, run: StreamMeasurements) -> SessionAnalysis:
         ror_measured=terms.measured,
         ror_tolerance=terms.tolerance,
         ror_error=terms.error,
-        ror_misled=ror_misled,
-        lateness=latenesses(plan, run, ror_misled, terms.tolerance if results else 0.0),
-        paths=path_results(plan, run, fates),
+        ror_spurious=ror_spurious,
+        lateness=latenesses(plan, run, ror_spurious, terms.tolerance if results else 0.0),
+        paths=path_results(plan, run, deliveries),
     )
 
 
-def _campaign(plan: StreamPlan, run: StreamMeasurements, policy: BlockSizePolicy, fates: Fates) -> SessionAnalysis:
-    result = analyse_campaign(plan, run, policy, fates)
+def _campaign(
+    plan: StreamPlan, run: StreamMeasurements, policy: BlockSizePolicy, deliveries: LossBounds
+) -> SessionAnalysis:
+    result = analyse_epochs(plan, run, policy, deliveries)
     sizes = run.sent.block_size[first_of_block(run)]
     return SessionAnalysis(
         policy=policy,
@@ -126,7 +135,7 @@ def _campaign(plan: StreamPlan, run: StreamMeasurements, policy: BlockSizePolicy
         ror_tolerance=result.redundancy_tolerance,
         campaign=result,
         lateness=latenesses(plan, run, 0.0, 0.0),
-        paths=path_results(plan, run, fates),
+        paths=path_results(plan, run, deliveries),
     )
 
 
@@ -162,12 +171,12 @@ def _at_rest(plan: StreamPlan, run: StreamMeasurements, blocks: BoolArray, base:
     return _AtRest(ratio or base / plan.stream.source_packets, error, int(blocks.sum()))
 
 
-def _only_misled(result: FaultResult) -> bool:
+def _only_spurious(result: FaultResult) -> bool:
     return result.sent_per_source is None and result.sent_per_source_misled is not None
 
 
-def _ror_with_misled(results: Sequence[FaultResult], at_rest: _AtRest) -> float:
-    """As the measured one of ``_ror_terms``, blocks that a misled sender began counted as well."""
+def _ror_with_spurious(results: Sequence[FaultResult], at_rest: _AtRest) -> float:
+    """As the measured one of ``_ror_terms``, blocks that a misinformed sender began counted as well."""
     ratios = [
         result.sent_per_source_misled / at_rest.ratio
         for result in results

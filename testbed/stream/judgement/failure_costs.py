@@ -23,7 +23,7 @@ from testbed.stream.measurements import StreamMeasurements
 from testbed.stream.plan import StreamPlan
 from testbed.stream.prediction.active_faults import epochs
 from testbed.stream.prediction.expected_redundancy import StateCosts
-from testbed.stream.prediction.suspects import DIAGNOSES, cable_name
+from testbed.stream.prediction.failure_candidates import DIAGNOSES, cable_name
 
 BoolArray = npt.NDArray[np.bool_]
 FloatArray = npt.NDArray[np.float64]
@@ -102,7 +102,7 @@ class _Blocks(NamedTuple):
 
     state: IntArray
     excess: FloatArray
-    wanted: FloatArray
+    required: FloatArray
     late: FloatArray
     settled: BoolArray
 
@@ -113,15 +113,15 @@ def failure_costs(plan: StreamPlan, run: StreamMeasurements) -> FailureCosts:
     states, base = _states(plan, run, costs), costs.base
     blocks = _blocks(plan, run, states, base)
     per_s = plan.stream.rate_pps / plan.stream.source_packets
-    asked, reach = np.nan_to_num(states.extra), ~np.isnan(states.extra)
+    requested, reach = np.nan_to_num(states.extra), ~np.isnan(states.extra)
     inside, settled, busy = reach[blocks.state], blocks.settled, states.down[blocks.state] > 0
     return FailureCosts(
         total=float(blocks.excess[inside].sum()),
         formula=_each_alone(run, costs) * per_s,
-        states=float((states.lasts_s * asked).sum()) * per_s,
+        states=float((states.lasts_s * requested).sum()) * per_s,
         settled=float(blocks.excess[settled].sum()),
-        settled_predicted=float(blocks.wanted[settled].sum()),
-        before=float((blocks.excess - blocks.wanted)[inside & ~settled & busy].sum()),
+        settled_predicted=float(blocks.required[settled].sum()),
+        before=float((blocks.excess - blocks.required)[inside & ~settled & busy].sum()),
         after=float(blocks.excess[inside & ~settled & ~busy].sum()),
         late=float(blocks.late[inside].sum()),
         block_packets=base,
@@ -131,7 +131,7 @@ def failure_costs(plan: StreamPlan, run: StreamMeasurements) -> FailureCosts:
         overlapping_s=float(states.lasts_s[states.down > 1].sum()),
         beyond_s=float(states.lasts_s[~reach].sum()),
         redundancy=float((states.lasts_s * _means(states, blocks))[reach].sum()) / base / plan.duration_s,
-        redundancy_states=float((states.lasts_s * asked).sum()) / base / plan.duration_s,
+        redundancy_states=float((states.lasts_s * requested).sum()) / base / plan.duration_s,
         undecodable_settled=int((settled & never_complete(run)).sum()),
         undecodable=int(never_complete(run).sum()),
         by_down=_pooled([str(down) for down in states.down], states, blocks),
@@ -157,8 +157,8 @@ def _blocks(plan: StreamPlan, run: StreamMeasurements, states: _States, base: in
     begun = np.zeros(len(started))
     begun[np.searchsorted(run.blocks.block, run.sent.block[first])] = run.sent.block_size[first]
     settled = _settled(plan, run, states, (started, begun - base, state)) & ~np.isnan(states.extra)[state]
-    wanted = np.nan_to_num(states.extra)[state]
-    return _Blocks(state, counts - base, wanted, np.maximum(0.0, counts - begun), settled)
+    required = np.nan_to_num(states.extra)[state]
+    return _Blocks(state, counts - base, required, np.maximum(0.0, counts - begun), settled)
 
 
 def _states(plan: StreamPlan, run: StreamMeasurements, costs: StateCosts) -> _States:
@@ -218,7 +218,7 @@ def _means(states: _States, blocks: _Blocks) -> FloatArray:
     settled, count = blocks.settled, len(states.down)
     own = np.bincount(blocks.state[settled], minlength=count)
     sums = np.bincount(blocks.state[settled], weights=blocks.excess[settled], minlength=count)
-    share = blocks.excess[settled].sum() / max(1.0, blocks.wanted[settled].sum())
+    share = blocks.excess[settled].sum() / max(1.0, blocks.required[settled].sum())
     return np.where(own > 0, sums / np.maximum(1, own), np.nan_to_num(states.extra) * share)
 
 
@@ -235,7 +235,7 @@ def _pooled(names: list[str], states: _States, blocks: _Blocks) -> tuple[Pooled,
                     time_s=round(float(states.lasts_s[own].sum()), 3),
                     blocks=int(mine.sum()),
                     measured=float(blocks.excess[mine].mean()),
-                    predicted=float(blocks.wanted[mine].mean()),
+                    predicted=float(blocks.required[mine].mean()),
                 )
             )
     return tuple(found)

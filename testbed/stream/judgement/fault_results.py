@@ -1,4 +1,4 @@
-"""What happened in each fault of a run: loss, block size, what was sent, how soon the sender answered, and whom it accused; pure numpy.
+"""What happened in each fault of a run: loss, block size, what was sent, how soon the sender answered, and whom it suspected; pure numpy.
 
 A fault's figures come from its steady part: from the sender's answer, which is the first packet under an N that suffices and, where the
 sender diagnoses, the moment from which it was certain what had failed, to the fault's end. What was cut before is counted apart.
@@ -19,23 +19,23 @@ from fec.redundancy.labels import LABELS
 from testbed.faults.fault import Fault
 from testbed.faults.fault_times import FaultTimes
 from testbed.model.run_records import FaultOutcome
-from testbed.stream.judgement.lateness import held_s
+from testbed.stream.judgement.timing_errors import max_queueing_delay_s
 from testbed.stream.measurements import BlockOutcomes, IntArray, SentPackets, StreamMeasurements
 from testbed.stream.plan import StreamPlan
 from testbed.stream.planning import REACTION_S, predicted_loss
 from testbed.stream.prediction.active_faults import fault_intervals
-from testbed.stream.prediction.policy import BlockSizePolicy, is_deterministic
-from testbed.stream.prediction.suspects import DIAGNOSES, cable_name, exact_block_size, is_diagnosing
+from testbed.stream.prediction.block_size_policy import BlockSizePolicy, is_deterministic
+from testbed.stream.prediction.failure_candidates import DIAGNOSES, cable_name, exact_block_size, is_diagnosing
 from topologies.network import label_of
 
 BoolArray = npt.NDArray[np.bool_]
-_HELD_BEFORE_S = 0.25
+_QUEUED_BEFORE_S = 0.25
 """So long before a repair packets may still lie in a switch at it."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class FaultDiagnosis:
-    """Whom the sender accused of a fault. ``cables``: all that it could not tell apart; ``right``: the failed one is among them
+    """Whom the sender suspected of a fault. ``cables``: all that it could not tell apart; ``right``: the failed one is among them
     and, where it was certain, just the labels that it carries were taken for lost.
 
     ``certain``: one set of lost labels was left, ``certain_after_s`` after the failure, in which ``certain_after_packets`` were sent
@@ -67,7 +67,7 @@ class FaultResult(FaultOutcome):
     """The late parity among them."""
     misled_blocks: int = 0
     sent_per_source_misled: float | None = None
-    """``sent_per_source`` with the misled blocks counted as well."""
+    """``sent_per_source`` with the misinformed blocks counted as well."""
     about: str = ""
     """Which of the plan's faults it is, as checks name it ("fault:3")."""
 
@@ -110,9 +110,9 @@ def fault_result(
     times: FaultTimes,
     lost: BoolArray,
     policy: BlockSizePolicy,
-    misled: IntArray,
+    spurious: IntArray,
 ) -> FaultResult:
-    """Everything about one fault of a run in which faults do not overlap; ``misled``: numbers of the blocks that a misled sender began.
+    """Everything about one fault of a run in which faults do not overlap; ``misled``: numbers of the blocks that a misinformed sender began.
     Cost: a few passes over the packets sent around it."""
     fault = times.fault
     run, lost = around(run, times, lost)
@@ -133,7 +133,7 @@ def fault_result(
     ends_s = (
         times.stop_s
         - apart_s
-        - (held_s(plan, run, times.stop_s - _HELD_BEFORE_S) if run.fabric == "emulation" else 0.0)
+        - (max_queueing_delay_s(plan, run, times.stop_s - _QUEUED_BEFORE_S) if run.fabric == "emulation" else 0.0)
     )
     starts, last = run.blocks.started_s, ends_s - 2 * block_s
     mask = _packets_of_blocks_started(run, answered + apart_s, last) & (run.sent.time_s < ends_s)
@@ -142,11 +142,11 @@ def fault_result(
     transient = (starts >= times.start_s - 2 * block_s) & (starts < answered)
     steady = (starts >= answered) & (starts < times.stop_s)
     sizes = run.sent.block_size[first_of_block(run) & mask]
-    counted, false_news = (starts >= answered) & (starts < last), np.isin(run.blocks.block, misled)
-    ratio, error = sent_per_source(plan, run, counted & ~false_news)
+    counted, spurious_losses = (starts >= answered) & (starts < last), np.isin(run.blocks.block, spurious)
+    ratio, error = sent_per_source(plan, run, counted & ~spurious_losses)
     return FaultResult(
         link=label_of(fault.link),
-        kind=fault.words,
+        kind=fault.description,
         start_s=times.start_s,
         stop_s=times.stop_s,
         predicted_loss=loss,
@@ -174,7 +174,7 @@ def fault_result(
         transient_late_parity=_late_parity(run, transient),
         reaction_uncertainty_s=apart_s,
         undecided_packets=undecided_packets(run, times),
-        misled_blocks=int((counted & false_news).sum()),
+        misled_blocks=int((counted & spurious_losses).sum()),
         sent_per_source_misled=sent_per_source(plan, run, counted)[0],
     )
 
@@ -306,8 +306,8 @@ def _reaction(run: StreamMeasurements, times: FaultTimes, needed: int) -> float 
 
 
 def _packets_of_blocks_started(run: StreamMeasurements, start_s: float, stop_s: float) -> BoolArray:
-    wanted = run.blocks.block[(run.blocks.started_s >= start_s) & (run.blocks.started_s < stop_s)]
-    return np.isin(run.sent.block, wanted)
+    required = run.blocks.block[(run.blocks.started_s >= start_s) & (run.blocks.started_s < stop_s)]
+    return np.isin(run.sent.block, required)
 
 
 def never_complete(run: StreamMeasurements) -> BoolArray:

@@ -13,9 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from testbed.model.verdict import Check
-from testbed.stream.judgement.crossings import BoolArray, Crossing, crossings
+from testbed.stream.judgement.link_traversals import BoolArray, LinkTraversal, link_traversals
 from testbed.stream.judgement.trace_checks import trace_checks
-from testbed.stream.measurements import FloatArray, PacketFates, StreamMeasurements
+from testbed.stream.measurements import FloatArray, PacketDeliveries, StreamMeasurements
 from testbed.stream.plan import StreamPlan
 from testbed.stream.prediction.burst_loss import (
     binomial_losses,
@@ -26,9 +26,9 @@ from testbed.stream.prediction.burst_loss import (
     share_error,
     survival_covariance,
 )
+from testbed.stream.prediction.delay_spread import predicted_delay_spread
 from testbed.stream.prediction.impaired_links import ImpairedSpan
-from testbed.stream.prediction.waiting import predicted_waits
-from topologies.impairments import Duplication, ExtraDelay, GilbertElliott, RateTrace, Reordering, short_text
+from topologies.impairments import Duplication, ExtraDelay, GilbertElliott, RateTrace, Reordering, to_text
 from topologies.network import label_of
 
 SIGMAS = 4.0
@@ -40,26 +40,26 @@ MIN_PACKETS = 200
 
 def impairment_checks(plan: StreamPlan, run: StreamMeasurements) -> list[Check]:
     """All checks of all impaired links that the stream crossed; a link of which nothing can be predicted has one that cannot tell."""
-    fates, found = run.fates, crossings(plan, run)
+    deliveries, found = run.deliveries, link_traversals(plan, run)
     checks: list[Check] = []
     for crossing in found:
-        own = list(_link_checks(plan, run, crossing, fates)) or [_unpredicted(plan, crossing.span)]
+        own = list(_link_checks(plan, run, crossing, deliveries)) or [_unpredicted(plan, crossing.span)]
         checks += [_identified(plan, crossing.span, check) for check in own]
-    return checks + _block_checks(plan, run, found, fates)
+    return checks + _block_checks(plan, run, found, deliveries)
 
 
 def unrest_s(plan: StreamPlan, run: StreamMeasurements) -> float:
     """By how much packets that met no impairment differ in how long they are under way, 99 of 100: what the machine does to all of them. 0
     where nothing is claimed of times: losses and copies do not depend on them."""
     timed = (ExtraDelay, Reordering, RateTrace)
-    held = [one for one in crossings(plan, run) if any(isinstance(w, timed) for w in one.span.impairments)]
-    return max((crossing.unrest_s[0] for crossing in held), default=0.0)
+    delayed = [one for one in link_traversals(plan, run) if any(isinstance(w, timed) for w in one.span.impairments)]
+    return max((crossing.unrest_s[0] for crossing in delayed), default=0.0)
 
 
 def span_label(plan: StreamPlan, span: ImpairedSpan) -> str:
     """How checks name the link: as the fault does, where it is one."""
     link = plan.network.links[span.link].id if span.fault is None else plan.faults[span.fault].link
-    return f"{label_of(link)} {short_text(span.impairments)}"
+    return f"{label_of(link)} {to_text(span.impairments)}"
 
 
 def _identified(plan: StreamPlan, span: ImpairedSpan, check: Check) -> Check:
@@ -84,7 +84,9 @@ def _unpredicted(plan: StreamPlan, span: ImpairedSpan) -> Check:
     )
 
 
-def _link_checks(plan: StreamPlan, run: StreamMeasurements, crossing: Crossing, fates: PacketFates) -> Iterator[Check]:
+def _link_checks(
+    plan: StreamPlan, run: StreamMeasurements, crossing: LinkTraversal, deliveries: PacketDeliveries
+) -> Iterator[Check]:
     span, ending = crossing.span, span_label(plan, crossing.span)
     own = crossing.packets[crossing.alone]
     if len(own) < MIN_PACKETS:
@@ -93,21 +95,21 @@ def _link_checks(plan: StreamPlan, run: StreamMeasurements, crossing: Crossing, 
         yield from trace_checks(plan, run, crossing, ending)
         return
     if mean_of(span.impairments) > 0:
-        yield _loss_check(crossing, fates, ending)
+        yield _loss_check(crossing, deliveries, ending)
     if sum(isinstance(one, GilbertElliott) for one in span.impairments) == 1:
-        yield _burst_check(plan, crossing, fates, ending)
+        yield _burst_check(plan, crossing, deliveries, ending)
     if sum(isinstance(one, Duplication) for one in span.impairments) == 1:
-        yield _copies_check(crossing, fates, ending)
-    yield from _waiting_checks(run, crossing, fates, ending)
+        yield _copies_check(crossing, deliveries, ending)
+    yield from _waiting_checks(run, crossing, deliveries, ending)
 
 
-def _loss_check(crossing: Crossing, fates: PacketFates, ending: str) -> Check:
+def _loss_check(crossing: LinkTraversal, deliveries: PacketDeliveries, ending: str) -> Check:
     words = crossing.span.impairments
     if any(isinstance(one, Duplication) for one in words):
         words = tuple(one for one in words if not isinstance(one, Duplication))
     own = crossing.packets[crossing.alone]
     doubled = len(words) < len(crossing.span.impairments)
-    lost = float((fates.copies[own] == 0).mean())
+    lost = float((deliveries.copies[own] == 0).mean())
     return Check.equal(
         f"share of packets lost, {ending}",
         mean_of(words),
@@ -120,13 +122,13 @@ def _loss_check(crossing: Crossing, fates: PacketFates, ending: str) -> Check:
     )
 
 
-def _second_chance(crossing: Crossing) -> float:
+def _second_chance(crossing: LinkTraversal) -> float:
     """At most so much of the loss is made good by copies."""
     lost = mean_of(crossing.span.impairments)
     return lost * math.prod(one.fraction for one in crossing.span.impairments if isinstance(one, Duplication))
 
 
-def _sizes_asked_for(plan: StreamPlan, span: ImpairedSpan, chain: GilbertElliott) -> str:
+def _required_sizes(plan: StreamPlan, span: ImpairedSpan, chain: GilbertElliott) -> str:
     """The N that the decoding error rate asks for against the bursts, and against as many independent losses."""
     stream, share = plan.stream, float(plan.forward.load(span.link))
     chances = (
@@ -138,10 +140,10 @@ def _sizes_asked_for(plan: StreamPlan, span: ImpairedSpan, chain: GilbertElliott
     return f"DER {stream.decoding_error_rate:g} asks for N = {bursts} against them, {independent} against independent losses"
 
 
-def _burst_check(plan: StreamPlan, crossing: Crossing, fates: PacketFates, ending: str) -> Check:
+def _burst_check(plan: StreamPlan, crossing: LinkTraversal, deliveries: PacketDeliveries, ending: str) -> Check:
     """How often the packet after a lost one is lost too: between neighbours on the link that were both alone."""
     words = tuple(one for one in crossing.span.impairments if not isinstance(one, Duplication))
-    lost, alone = fates.copies[crossing.packets] == 0, crossing.alone
+    lost, alone = deliveries.copies[crossing.packets] == 0, crossing.alone
     first = lost[:-1] & alone[:-1] & alone[1:]
     losses, both = int(first.sum()), int((first & lost[1:]).sum())
     expected, mean = follows_a_loss(words), mean_of(words)
@@ -158,11 +160,11 @@ def _burst_check(plan: StreamPlan, crossing: Crossing, fates: PacketFates, endin
         rival_is="as many losses, but independent ones",
         key="losses-in-a-row",
         detail=f"{losses} losses; bursts of {1 / max(1e-9, 1 - expected):.1f} packets predicted on average"
-        + (f"; {_sizes_asked_for(plan, crossing.span, chain)}" if len(words) == 1 else ""),
+        + (f"; {_required_sizes(plan, crossing.span, chain)}" if len(words) == 1 else ""),
     )
 
 
-def _copies_check(crossing: Crossing, fates: PacketFates, ending: str) -> Check:
+def _copies_check(crossing: LinkTraversal, deliveries: PacketDeliveries, ending: str) -> Check:
     words = crossing.span.impairments
     place = next(k for k, one in enumerate(words) if isinstance(one, Duplication))
     twice, before, after = words[place], words[:place], words[place + 1 :]
@@ -173,7 +175,7 @@ def _copies_check(crossing: Crossing, fates: PacketFates, ending: str) -> Check:
     return Check.equal(
         f"share of packets that came twice, {ending}",
         expected,
-        float((fates.copies[own] > 1).mean()),
+        float((deliveries.copies[own] > 1).mean()),
         tolerance=SIGMAS * math.sqrt(expected * (1 - expected) / len(own)) + 1 / len(own),
         rival=0.0,
         rival_is="no packet comes twice",
@@ -182,15 +184,17 @@ def _copies_check(crossing: Crossing, fates: PacketFates, ending: str) -> Check:
     )
 
 
-def _waiting_checks(run: StreamMeasurements, crossing: Crossing, fates: PacketFates, ending: str) -> Iterator[Check]:
-    """The mean wait, and how many packets were overtaken, beside what the sending times and independent draws give."""
-    chosen = crossing.alone & (fates.copies[crossing.packets] > 0)
+def _waiting_checks(
+    run: StreamMeasurements, crossing: LinkTraversal, deliveries: PacketDeliveries, ending: str
+) -> Iterator[Check]:
+    """The mean wait, and how many packets were overtaken, next to what the sending times and independent draws give."""
+    chosen = crossing.alone & (deliveries.copies[crossing.packets] > 0)
     own = crossing.packets[chosen]
-    predicted = predicted_waits(crossing.span.impairments, run.sent.time_s[own])
+    predicted = predicted_delay_spread(crossing.span.impairments, run.sent.time_s[own])
     if predicted is None or len(own) < MIN_PACKETS:
         return
     grain = GRAIN_S if run.fabric == "emulation" else 1e-6
-    waits = fates.transit_s[own] - crossing.base_s[chosen]
+    waits = deliveries.transit_s[own] - crossing.base_s[chosen]
     yield Check.equal(
         f"mean wait, s, {ending}",
         predicted.mean_s,
@@ -201,7 +205,7 @@ def _waiting_checks(run: StreamMeasurements, crossing: Crossing, fates: PacketFa
         key="mean-wait",
         detail=f"{len(own)} packets arrived; {grain * 1000:g} ms are left to the fabric",
     )
-    overtaken = float(overtaken_packets(run.sent.time_s[own] + fates.transit_s[own]).mean())
+    overtaken = float(overtaken_packets(run.sent.time_s[own] + deliveries.transit_s[own]).mean())
     if predicted.overtaken > 0:
         yield Check.equal(
             f"share of packets overtaken, {ending}",
@@ -224,7 +228,7 @@ def overtaken_packets(arrivals_s: FloatArray) -> BoolArray:
 
 
 def _block_checks(
-    plan: StreamPlan, run: StreamMeasurements, found: Sequence[Crossing], fates: PacketFates
+    plan: StreamPlan, run: StreamMeasurements, found: Sequence[LinkTraversal], deliveries: PacketDeliveries
 ) -> list[Check]:
     """Blocks of whose first N packets fewer than M came: predicted by the recursion over the chain, against independent loss.
 
@@ -235,7 +239,7 @@ def _block_checks(
     ]
     if not lossy or len(lossy) < sum(mean_of(one.span.impairments) > 0 for one in found):
         return []
-    blocks = _Blocks(plan, run, lossy, fates)
+    blocks = _Blocks(plan, run, lossy, deliveries)
     if len(blocks.predicted) < 50:
         return []
     total, rival = float(np.sum(blocks.predicted)), float(np.sum(blocks.independent))
@@ -262,7 +266,7 @@ class _Blocks:
     """Shape (blocks,) of ``predicted`` and ``independent`` probabilities and of what happened, ``short``."""
 
     def __init__(
-        self, plan: StreamPlan, run: StreamMeasurements, found: Sequence[Crossing], fates: PacketFates
+        self, plan: StreamPlan, run: StreamMeasurements, found: Sequence[LinkTraversal], deliveries: PacketDeliveries
     ) -> None:
         sent, m = run.sent, plan.stream.source_packets
         met: dict[int, list[tuple[GilbertElliott, npt.NDArray[np.int64]]]] = {}
@@ -281,10 +285,10 @@ class _Blocks:
                 counts.append(len(places))
         first = np.unique(sent.block, return_index=True)
         sizes = dict(zip(first[0].tolist(), sent.block_size[first[1]].tolist(), strict=True))
-        came = np.bincount(
-            np.searchsorted(first[0], sent.block), weights=(fates.copies > 0) & (sent.symbol < sent.block_size)
+        received = np.bincount(
+            np.searchsorted(first[0], sent.block), weights=(deliveries.copies > 0) & (sent.symbol < sent.block_size)
         )
-        arrived = dict(zip(first[0].tolist(), came.tolist(), strict=True))
+        arrived = dict(zip(first[0].tolist(), received.tolist(), strict=True))
         chosen = [number for number in sorted(met) if number not in barred]
         self.predicted = np.array([_short(met[k], sizes[k] - m, burst=True) for k in chosen])
         self.independent = np.array([_short(met[k], sizes[k] - m, burst=False) for k in chosen])

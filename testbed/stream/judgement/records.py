@@ -8,20 +8,20 @@ from typing import Any
 
 from fec.redundancy.label_layout import label_layout
 from testbed.model.json_values import json_ready
-from testbed.model.machine.lateness import as_figures
+from testbed.model.machine.timing_error import as_figures
 from testbed.model.routes import SplitRoute
 from testbed.model.run_records import FaultRecord, Record, SummaryRecord, session_record
 from testbed.model.verdict import Verdict
 from testbed.routing.label_split.spraying import interval_groups
 from testbed.stream.judgement.analysis import SessionAnalysis, timeline, whole_route_ror
 from testbed.stream.judgement.fault_results import FaultResult
-from testbed.stream.judgement.recording import undecided_arrivals
+from testbed.stream.judgement.packet_logs import undecided_arrivals
 from testbed.stream.measurements import ONE_CLOCK, StreamMeasurements
 from testbed.stream.plan import StreamPlan
+from testbed.stream.prediction.block_size_policy import is_deterministic
+from testbed.stream.prediction.failure_candidates import DIAGNOSES
 from testbed.stream.prediction.impaired_links import is_impaired
 from testbed.stream.prediction.loss_by_path import REPORTS
-from testbed.stream.prediction.policy import is_deterministic
-from testbed.stream.prediction.suspects import DIAGNOSES
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,11 +1,11 @@
-"""What a rate trace let pass, beside what its opportunities allow: most bytes in a window, and the longest silence; pure numpy."""
+"""What a rate trace let pass, next to what its opportunities allow: most bytes in a window, and the longest silence; pure numpy."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from testbed.model.verdict import Check
-from testbed.stream.judgement.crossings import Crossing
+from testbed.stream.judgement.link_traversals import LinkTraversal
 from testbed.stream.measurements import RELAYED, FloatArray, StreamMeasurements
 from testbed.stream.plan import StreamPlan
 from testbed.stream.planning import HEADERS_BYTES
@@ -17,45 +17,47 @@ _GRAIN_S = 0.005
 and by the most that a packet which met no impairment was."""
 
 
-def trace_checks(plan: StreamPlan, run: StreamMeasurements, crossing: Crossing, ending: str) -> list[Check]:
+def trace_checks(plan: StreamPlan, run: StreamMeasurements, crossing: LinkTraversal, ending: str) -> list[Check]:
     """Those that can tell the trace from a link without one; where none can, one that says so."""
     trace = next(one for one in crossing.span.impairments if isinstance(one, RateTrace))
-    came = _arrivals(run, crossing)
+    arrived = _arrivals(run, crossing)
     sent = run.sent.time_s[crossing.packets]
     packet = plan.stream.symbol_bytes + HEADERS_BYTES - 14
     grain_s = _GRAIN_S + latest_s(run, plan.network.links[crossing.span.link].label) + crossing.unrest_s[1]
-    checks = [_capacity_check(trace, came, sent, (packet, grain_s, window), ending) for window in WINDOWS_S]
-    told = [check for check in checks if not check.unsure][:1] or checks[-1:]
-    silence = _silence_check(trace, came, sent, ending)
-    return [silence] if told[0].unsure and not silence.unsure else told if silence.unsure else [*told, silence]
+    checks = [_capacity_check(trace, arrived, sent, (packet, grain_s, window), ending) for window in WINDOWS_S]
+    reported = [check for check in checks if not check.unsure][:1] or checks[-1:]
+    silence = _silence_check(trace, arrived, sent, ending)
+    return (
+        [silence] if reported[0].unsure and not silence.unsure else reported if silence.unsure else [*reported, silence]
+    )
 
 
 def _capacity_check(
-    trace: RateTrace, came: FloatArray, sent: FloatArray, measure: tuple[int, float, float], ending: str
+    trace: RateTrace, arrived: FloatArray, sent: FloatArray, measure: tuple[int, float, float], ending: str
 ) -> Check:
     """``measure``: bytes of a packet, how far its arrival may be off and the window, in seconds."""
     packet, grain_s, window_s = measure
     return Check.at_most(
         f"most bytes in {window_s:g} s, {ending}",
         most_opportunities(trace, window_s + grain_s) * OPPORTUNITY_BYTES + packet,
-        most_in_window(came, window_s) * packet,
+        most_in_window(arrived, window_s) * packet,
         rival=float(most_in_window(sent, window_s) * packet),
         rival_is="as many as were sent",
         key="most-bytes",
         detail=f"IP bytes; the trace carries {trace.mean_rate_bps / 1e6:.3g} Mbit/s on average; {grain_s * 1000:.1f} ms for lateness",
-    ).of(len(came))
+    ).of(len(arrived))
 
 
-def _silence_check(trace: RateTrace, came: FloatArray, sent: FloatArray, ending: str) -> Check:
+def _silence_check(trace: RateTrace, arrived: FloatArray, sent: FloatArray, ending: str) -> Check:
     return Check.at_least(
         f"longest silence, s, {ending}",
         longest_gap_s(trace) - _GRAIN_S,
-        float(np.diff(came).max(initial=0.0)),
+        float(np.diff(arrived).max(initial=0.0)),
         rival=float(np.diff(sent).max(initial=0.0)),
         rival_is="as long as nothing was sent",
         key="longest-silence",
         detail=f"the trace has no opportunity for {longest_gap_s(trace):g} s",
-    ).of(len(came))
+    ).of(len(arrived))
 
 
 def latest_s(run: StreamMeasurements, label: str) -> float:
@@ -64,7 +66,7 @@ def latest_s(run: StreamMeasurements, label: str) -> float:
     return max((float(one["latest_s"]) for name, one in reports.items() if name.startswith(f"{label} ")), default=0.0)
 
 
-def _arrivals(run: StreamMeasurements, crossing: Crossing) -> FloatArray:
+def _arrivals(run: StreamMeasurements, crossing: LinkTraversal) -> FloatArray:
     """When the packets came that crossed the link, in order."""
     chosen = crossing.packets
     sent = run.sent.block[chosen] * 256 + run.sent.symbol[chosen]

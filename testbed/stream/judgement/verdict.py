@@ -1,25 +1,25 @@
-"""The verdict of a streaming run: each predicted figure beside the measured one, with the tolerance stated and its reason."""
+"""The verdict of a streaming run: each predicted figure next to the measured one, with the tolerance stated and its reason."""
 
 from __future__ import annotations
 
 import math
 
-from testbed.model.machine.lateness import first_not_borne
-from testbed.model.machine.strain import LOWER_PACKET_RATE, could_not_keep_up
+from testbed.model.machine.load import LOWER_PACKET_RATE, overload_message
+from testbed.model.machine.timing_error import first_exceeded
 from testbed.model.verdict import Check, Verdict
 from testbed.stream.judgement.analysis import FAULT_GUARD_S, SessionAnalysis
-from testbed.stream.judgement.campaign_verdict import MAX_WRONG, campaign_checks
+from testbed.stream.judgement.epoch_verdict import MAX_WRONG, campaign_checks
 from testbed.stream.judgement.fault_results import FaultResult
 from testbed.stream.judgement.impairment_checks import impairment_checks, unrest_s
-from testbed.stream.judgement.lateness import quarter_s
+from testbed.stream.judgement.timing_errors import quarter_s
 from testbed.stream.measurements import RELAYED, StreamMeasurements
 from testbed.stream.plan import StreamPlan
+from testbed.stream.prediction.block_size_policy import is_deterministic
 from testbed.stream.prediction.impaired_links import is_impaired
-from testbed.stream.prediction.policy import is_deterministic
 from topologies.network import label_of
 
 COUNTED = "none: each is counted"
-MAX_HELD_S = 0.005
+MAX_QUEUEING_S = 0.005
 """A relay of impaired links that sends packets on later than so measures the machine, and so do switches that hold up all packets."""
 MAX_UNPLANNED = 1e-4
 """Share of packets that may be lost in no fault: two orders below the precision of a loss."""
@@ -42,7 +42,7 @@ def judge(plan: StreamPlan, run: StreamMeasurements, analysis: SessionAnalysis) 
         checks += fault_checks(result, analysis.policy(0.0) if plan.stream.block_size is None else None)
         if _is_answered(plan, result):
             checks.append(_decoding_check(plan, result))
-    checks = [_beside_silence(check, analysis) for check in checks]
+    checks = [_compare_with_silence(check, analysis) for check in checks]
     if (
         analysis.blocks_outside or not analysis.blocks
     ):  # else faults last as long as the stream, and their checks have all of it
@@ -67,7 +67,7 @@ def _judge_impaired(plan: StreamPlan, run: StreamMeasurements, analysis: Session
     alone = analysis.campaign is None and not any(link.impairments for link in plan.network.links)
     if alone:
         checks += [
-            _beside_silence(check, analysis)
+            _compare_with_silence(check, analysis)
             for result in analysis.faults
             if not result.impaired
             for check in fault_checks(result, None)
@@ -87,7 +87,7 @@ def _is_answered(plan: StreamPlan, result: FaultResult) -> bool:
     return needed is not None and (fixed is None or fixed >= needed)
 
 
-def _beside_silence(check: Check, analysis: SessionAnalysis) -> Check:
+def _compare_with_silence(check: Check, analysis: SessionAnalysis) -> Check:
     """A loss of everything in a fault, where nothing came outside faults either: that cannot tell what the fault took."""
     all_lost = check.key == "loss" and check.predicted is not None and check.predicted >= 1
     arrived = analysis.sent_outside - analysis.lost_outside
@@ -135,13 +135,13 @@ def invalid_reason(plan: StreamPlan, run: StreamMeasurements, analysis: SessionA
     """
     if analysis.sent == 0:
         return "no packet was sent"
-    if (late := first_not_borne(analysis.lateness, LOWER_PACKET_RATE)) is not None:
+    if (late := first_exceeded(analysis.lateness, LOWER_PACKET_RATE)) is not None:
         return late
     clocks = clock_reason(plan, run, analysis)
     if clocks is not None:
         return clocks
-    if (held := _held_up(plan, run)) is not None:
-        return held
+    if (delayed := _delayed(plan, run)) is not None:
+        return delayed
     if (short := _cut_short(plan, run)) is not None:
         return short
     most_lost = MAX_UNPLANNED if analysis.campaign is None else MAX_WRONG
@@ -150,7 +150,7 @@ def invalid_reason(plan: StreamPlan, run: StreamMeasurements, analysis: SessionA
         return f"{analysis.lost_outside} of {analysis.sent} packets were lost in no planned fault"
     if run.health.unplanned_drops:
         full = f"{run.health.unplanned_drops} packets were dropped at a full socket or queue"
-        return could_not_keep_up(full, LOWER_PACKET_RATE)
+        return overload_message(full, LOWER_PACKET_RATE)
     return None
 
 
@@ -173,17 +173,17 @@ def _known(uncertainty_s: float) -> str:
     return f"the clocks of the machines are known to within {uncertainty_s * 1000:.3g} ms of each other only"
 
 
-def _held_up(plan: StreamPlan, run: StreamMeasurements) -> str | None:
+def _delayed(plan: StreamPlan, run: StreamMeasurements) -> str | None:
     """Why a run over impaired links measured the machine: packets went on late, at the relay or where nothing impairs them."""
-    held = max(run.counters.get(RELAYED, {}).items(), key=lambda one: one[1]["late_s"], default=None)
-    if held is not None and held[1]["late_s"] > MAX_HELD_S:
-        late = f"{held[0]}: packets were sent on {held[1]['late_s'] * 1000:.1f} ms late (99 of 100; limit {MAX_HELD_S * 1000:g} ms)"
-        return could_not_keep_up(late, LOWER_PACKET_RATE)
+    delayed = max(run.counters.get(RELAYED, {}).items(), key=lambda one: one[1]["late_s"], default=None)
+    if delayed is not None and delayed[1]["late_s"] > MAX_QUEUEING_S:
+        late = f"{delayed[0]}: packets were sent on {delayed[1]['late_s'] * 1000:.1f} ms late (99 of 100; limit {MAX_QUEUEING_S * 1000:g} ms)"
+        return overload_message(late, LOWER_PACKET_RATE)
     unrest = unrest_s(plan, run) if run.fabric == "emulation" and is_impaired(plan) else 0.0
-    if unrest <= MAX_HELD_S:
+    if unrest <= MAX_QUEUEING_S:
         return None
-    late = f"packets that met no impairment were up to {unrest * 1000:.1f} ms late (99 of 100; limit {MAX_HELD_S * 1000:g} ms)"
-    return could_not_keep_up(late, LOWER_PACKET_RATE)
+    late = f"packets that met no impairment were up to {unrest * 1000:.1f} ms late (99 of 100; limit {MAX_QUEUEING_S * 1000:g} ms)"
+    return overload_message(late, LOWER_PACKET_RATE)
 
 
 def _cut_short(plan: StreamPlan, run: StreamMeasurements) -> str | None:
@@ -196,9 +196,9 @@ def _cut_short(plan: StreamPlan, run: StreamMeasurements) -> str | None:
         lasted_s = 0.0 if found is None else found.stop_s - found.start_s
         if lasted_s < LEAST_OF_FAULT * planned_s:
             name = f"{label_of(fault.link)} {fault.kind}"
-            return could_not_keep_up(
+            return overload_message(
                 f"the fault {name} was in force for {lasted_s:.2f} of {planned_s:.2f} s",
-                mend="leave the machine to this run",
+                hint="leave the machine to this run",
             )
     return None
 
@@ -272,7 +272,7 @@ def _most_failures(blocks: int, rate: float) -> int:
 
 def _ror_check(analysis: SessionAnalysis) -> Check:
     tolerance = analysis.ror_tolerance
-    told = analysis.ror_predicted > tolerance
+    reported = analysis.ror_predicted > tolerance
     counted = sum(fault.sent_per_source is not None and not fault.impaired for fault in analysis.faults)
     return Check(
         name="ROR over the failed links",
@@ -283,6 +283,6 @@ def _ror_check(analysis: SessionAnalysis) -> Check:
         passed=abs(analysis.ror_measured - analysis.ror_predicted) <= tolerance,
         detail="Gabrielyan 2007, eq. 23, with the block sizes of "
         + f"{analysis.policy.name}; counting whole blocks leaves {analysis.ror_error:.3f} open",
-        rival=0.0 if told else None,
-        rival_note="no redundancy is added" if told else "none: the prediction is too near to no redundancy at all",
+        rival=0.0 if reported else None,
+        rival_note="no redundancy is added" if reported else "none: the prediction is too near to no redundancy at all",
     ).of(counted)

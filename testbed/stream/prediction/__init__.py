@@ -5,8 +5,8 @@ whose paths cross one of them (``active_faults``). Time falls into epochs betwee
 lost labels and the block size that answers them are known. From there
 
 - ``policy`` gives N for a loss: FEC_p (Gabrielyan 2007, eq. 25) where losses are random, else the worst window of the lost labels;
-- ``packet_fates`` gives every packet's fate, for runs in which failures overlap or nodes move, and measures it against the logs;
-- ``loss_by_path`` gives each path's loss, beside what the two ends counted;
+- ``loss_bounds`` gives every packet's fate, for runs in which failures overlap or nodes move, and measures it against the logs;
+- ``loss_by_path`` gives each path's loss, next to what the two ends counted;
 - ``foresight`` gives the N of a sender that knew every failure beforehand: the measure that real senders are held against;
 - ``expected_redundancy`` gives the mean over random failures before any happens (Gabrielyan 2007, appendix G, eq. 45).
 """

@@ -55,12 +55,12 @@ class Epoch:
 def path_losses(split: LabelSplit, broken: Broken) -> npt.NDArray[np.float64]:
     """Shape (paths,): the probability that a packet on each path of the split is lost."""
     lost = dict(broken)
-    kept = np.ones(len(split.paths))
+    retained = np.ones(len(split.paths))
     for number, path in enumerate(split.paths):
         for link in path.links:
             if link in lost:
-                kept[number] *= 1 - lost[link]
-    return 1 - kept
+                retained[number] *= 1 - lost[link]
+    return 1 - retained
 
 
 def lost_intervals(split: LabelSplit, broken: Broken) -> tuple[Interval, ...]:
@@ -150,11 +150,11 @@ class _Ledger:
         self._split = number
 
     def epoch(self, start_s: float, stop_s: float) -> Epoch:
-        kept: dict[int, float] = {}
+        retained: dict[int, float] = {}
         for (link, fraction), count in self._partly.items():
             if count > 0:
-                kept[link] = kept.get(link, 1.0) * (1 - fraction) ** count
-        broken = {(link, 1 - share) for link, share in kept.items() if self._full[link] <= 0}
+                retained[link] = retained.get(link, 1.0) * (1 - fraction) ** count
+        broken = {(link, 1 - share) for link, share in retained.items() if self._full[link] <= 0}
         broken |= {(link, 1.0) for link, count in self._full.items() if count > 0}
         split = self._plan.splits[self._split]
         loss, needed, cut = self._described(self._split, frozenset(broken))
@@ -206,7 +206,7 @@ def fault_intervals(plan: StreamPlan, fault: Fault) -> tuple[Interval, ...]:
 
 
 def is_campaign(plan: StreamPlan) -> bool:
-    """Whether faults overlap or nodes move: then single failures cannot be told apart, and epochs are judged instead."""
+    """Whether faults overlap or nodes move: then single failures cannot be distinguished, and epochs are judged instead."""
     from testbed.faults.schedules import overlapping
 
     return bool(plan.changes) or overlapping(plan.faults)

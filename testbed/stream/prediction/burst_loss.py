@@ -36,10 +36,10 @@ def follows_a_loss(impairments: Impairments) -> float:
 
 def mean_of(impairments: Impairments) -> float:
     """The share of packets lost in the long run."""
-    kept = 1.0
+    retained = 1.0
     for one in impairments:
-        kept *= 1 - one.mean_loss
-    return 1 - kept
+        retained *= 1 - one.mean_loss
+    return 1 - retained
 
 
 def share_error(impairments: Impairments, packets: int) -> float:
@@ -70,7 +70,7 @@ def losses_in_block(chain: GilbertElliott, gaps: Sequence[int]) -> FloatArray:
 def _losses_in_block(chain: GilbertElliott, gaps: tuple[int, ...]) -> FloatArray:
     count = len(gaps) + 1
     found = np.zeros((2, count + 1))  # state good, bad; losses so far
-    found[:, 0] = 1 - chain.bad_share, chain.bad_share
+    found[:, 0] = 1 - chain.loss_in_bad_state, chain.loss_in_bad_state
     lost = np.array([[chain.good_loss], [chain.bad_loss]])
     for gap in (*gaps, 0):
         after = found * (1 - lost)
@@ -81,7 +81,7 @@ def _losses_in_block(chain: GilbertElliott, gaps: tuple[int, ...]) -> FloatArray
 
 def _moved(chain: GilbertElliott, steps: int) -> FloatArray:
     """Shape (2, 2): probability of the state (row) after so many packets, given the state now (column)."""
-    stay, share = chain.memory**steps, chain.bad_share
+    stay, share = chain.memory**steps, chain.loss_in_bad_state
     to_bad = share * (1 - stay)
     to_good = (1 - share) * (1 - stay)
     return np.array([[1 - to_bad, to_good], [to_bad, 1 - to_good]])
@@ -111,7 +111,7 @@ def burst_block_size(
 def _state_variance(one: object) -> float:
     if not isinstance(one, GilbertElliott):
         return 0.0
-    return one.bad_share * (1 - one.bad_share) * (one.bad_loss - one.good_loss) ** 2
+    return one.loss_in_bad_state * (1 - one.loss_in_bad_state) * (one.bad_loss - one.good_loss) ** 2
 
 
 def _memory(one: object) -> float:

@@ -17,8 +17,8 @@ from testbed.faults.schedules import PoissonFaults, cables_of
 from testbed.model.label_split import LABELS
 from testbed.stream.plan import StreamPlan
 from testbed.stream.prediction.active_faults import RETURN_LABELS
-from testbed.stream.prediction.policy import block_size_policy
-from testbed.stream.prediction.suspects import exact_block_size
+from testbed.stream.prediction.block_size_policy import block_size_policy
+from testbed.stream.prediction.failure_candidates import exact_block_size
 from topologies.network import LinkId
 
 SAMPLES = 20_000

@@ -15,7 +15,7 @@ from fec.protocol.wire import MAX_PATH
 from testbed.model.label_split import LABELS, LabelSplit
 from testbed.stream.measurements import StreamMeasurements
 from testbed.stream.plan import StreamPlan
-from testbed.stream.prediction.packet_fates import Fates
+from testbed.stream.prediction.epoch_analysis import LossBounds
 
 REPORTS = "path_reports"
 """Name of the sender's counter that holds what reports told: number of the path -> [lost, came]."""
@@ -95,37 +95,37 @@ def is_numbered(plan: StreamPlan) -> bool:
     return not plan.changes
 
 
-def path_results(plan: StreamPlan, run: StreamMeasurements, fates: Fates) -> tuple[PathResult, ...]:
+def path_results(plan: StreamPlan, run: StreamMeasurements, deliveries: LossBounds) -> tuple[PathResult, ...]:
     """Every path of the plan's split, in the order of numbers. Cost: a few passes over the packet log."""
     if not is_numbered(plan):
         return ()
     of_label = np.frombuffer(path_of_label(plan.forward), dtype=np.uint8)
     taken = of_label[run.sent.label]
     reports: Mapping[Any, Sequence[int]] = run.counters.get(REPORTS, {})
-    return tuple(_result(plan, path, taken == path.number, fates, reports) for path in number_paths(plan.forward))
+    return tuple(_result(plan, path, taken == path.number, deliveries, reports) for path in number_paths(plan.forward))
 
 
 def _result(
     plan: StreamPlan,
     path: NumberedPath,
     own: np.ndarray[Any, np.dtype[np.bool_]],
-    fates: Fates,
+    deliveries: LossBounds,
     reports: Mapping[Any, Sequence[int]],
 ) -> PathResult:
-    sure = own & fates.certain
-    chance, lost, certain = fates.least[sure], fates.lost[sure], int(sure.sum())
+    sure = own & deliveries.certain
+    chance, lost, certain = deliveries.lowest[sure], deliveries.lost[sure], int(sure.sum())
     spread = 4 * float(np.sqrt((chance * (1 - chance)).sum())) + 1 + 1e-3 * certain
-    told = reports.get(path.number, (None, None))
+    reported = reports.get(path.number, (None, None))
     return PathResult(
         path=path.number,
         links=tuple(plan.network.links[i].label for i in path.links),
         share=path.labels / LABELS,
         sent=int(own.sum()),
-        arrived=int((own & ~fates.lost).sum()),
+        arrived=int((own & ~deliveries.lost).sum()),
         certain=certain,
         predicted_loss=float(chance.mean()) if certain else None,
         measured_loss=float(lost.mean()) if certain else None,
         tolerance=spread / certain if certain else None,
-        reported_lost=told[0],
-        reported_came=told[1],
+        reported_lost=reported[0],
+        reported_came=reported[1],
     )

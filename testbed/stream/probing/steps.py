@@ -15,7 +15,7 @@ from testbed.faults.fault import Fault
 from testbed.model.verdict import Check, Verdict
 from testbed.stream.measurements import StreamMeasurements
 from testbed.stream.plan import StreamPlan
-from testbed.stream.prediction.policy import link_block_size
+from testbed.stream.prediction.block_size_policy import link_block_size
 from topologies.network import LinkId
 
 PROBE_ERROR_RATE = 1e-2

@@ -63,7 +63,7 @@ class TransferAdmission:
         return self._coordinator.frame_times()
 
     @property
-    def late_s(self) -> dict[int, float]:
+    def thread_delay_s(self) -> dict[int, float]:
         """Transfer -> seconds between its admission and the thread that was to move it, and between its end and the thread
         that was to take note: what processors that were busy elsewhere took, and no network."""
         return dict(self._late_s)
@@ -144,7 +144,7 @@ class ClientTurns:
             return [list(hosts)]
         return [[host] for host in sorted(hosts, key=lambda h: self._place.get(h, -1))]
 
-    def take(self, host: str, size_bytes: int, direction: str) -> contextlib.AbstractContextManager[None]:
+    def acquire(self, host: str, size_bytes: int, direction: str) -> contextlib.AbstractContextManager[None]:
         """The transfer between this process and that I/O node, once it is admitted."""
         admission = self._admission()
         if admission is None:

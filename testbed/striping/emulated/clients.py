@@ -54,8 +54,8 @@ class ThreadGroup:
             items = self._rounds.setdefault(number, {})
             items[rank] = item
             self._changed.notify_all()
-            came = self._changed.wait_for(lambda: len(items) == self.size or self._aborted, _MAX_COLLECTIVE_S)
-            if not came or len(items) < self.size:
+            arrived = self._changed.wait_for(lambda: len(items) == self.size or self._aborted, _MAX_COLLECTIVE_S)
+            if not arrived or len(items) < self.size:
                 raise PeerError(f"process {rank}", "another process did not come to a collective call")
             if min(self._at) > number:
                 self._rounds.pop(number, None)

@@ -16,27 +16,27 @@ import numpy as np
 from sfio_emu.client.current_session import current_session
 from sfio_emu.views.datatypes import DOUBLE, subarray
 from sfio_emu.views.mpi_file import MpiFile
-from testbed.emulation.machine.machine_strain import read_counts, strain_between
+from testbed.emulation.machine.load_monitor import load_between, read_counts
 from testbed.striping.oracle import file_content
 
 
 def main(argument: str) -> None:
     """The keys of the argument are those that `collective_run.run_collective` gives."""
-    asked = json.loads(argument)
-    side, writing = asked["side"], asked["operation"] == "write"
+    requested = json.loads(argument)
+    side, writing = requested["side"], requested["operation"] == "write"
     group = current_session().group
-    content = file_content(side * side * 8, asked["seed"]).reshape(side, side * 8)
+    content = file_content(side * side * 8, requested["seed"]).reshape(side, side * 8)
     first, end = side * group.rank // group.size, side * (group.rank + 1) // group.size
     mine = np.ascontiguousarray(content[:, 8 * first : 8 * end])
     got = np.zeros_like(mine)
     times = []
-    with MpiFile.open(asked["name"], asked["stripe_unit"], hints=asked["hints"]) as file:
+    with MpiFile.open(requested["name"], requested["stripe_unit"], hints=requested["hints"]) as file:
         file.set_view(0, DOUBLE, subarray([side, side], [side, end - first], [0, first], DOUBLE))
         file.read_at_all(0, got[:1])  # streams between ranks, and what is compiled, are there when the clock starts
         file.write_at_all(0, mine[:1])
         group.barrier()
         before, payload, counts = _crossed(writing), _payload(writing), read_counts()
-        for _ in range(asked["repeat"]):
+        for _ in range(requested["repeat"]):
             group.barrier()
             start_s = time.monotonic()
             if writing:
@@ -46,7 +46,7 @@ def main(argument: str) -> None:
             group.barrier()
             times.append(time.monotonic() - start_s)
         payload = _payload(writing) - payload
-        crossed, busy = _crossed(writing) - before, strain_between(counts, read_counts(), ()).cpu_fraction
+        crossed, busy = _crossed(writing) - before, load_between(counts, read_counts(), ()).cpu_fraction
     right = writing or bool(np.array_equal(got, mine))
     every = [json.loads(item) for item in group.all_gather(json.dumps([crossed, payload, right]).encode())]
     if group.rank == 0:
@@ -55,8 +55,8 @@ def main(argument: str) -> None:
             sum(item[1] for item in every),
             all(item[2] for item in every),
         )
-        told = {"seconds": times, "crossed": crossed, "payload": payload, "right": right}
-        Path(asked["told"]).write_text(json.dumps(told | {"cpu_fraction": busy}))
+        reported = {"seconds": times, "crossed": crossed, "payload": payload, "right": right}
+        Path(requested["told"]).write_text(json.dumps(reported | {"cpu_fraction": busy}))
 
 
 def _crossed(sent: bool) -> int:

@@ -13,12 +13,12 @@ from typing import Any, Literal
 import numpy as np
 
 from testbed.errors import InvalidRunError
-from testbed.model.machine.strain import could_not_keep_up
+from testbed.model.machine.load import overload_message
 from testbed.striping.emulated.program_run import ProgramNetwork
 from testbed.striping.emulated.scratch_folders import scratch_folder
 from testbed.striping.emulated.verification import verified_subfiles, write_subfiles
-from testbed.striping.keeping_up import UNCOORDINATED_LIMITS
 from testbed.striping.oracle import file_content
+from testbed.striping.overload import UNCOORDINATED_LIMITS
 from testbed.striping.placement import Placement
 
 PATIENCE_S = 15.0
@@ -53,24 +53,24 @@ def run_collective(placement: Placement, access: CollectiveAccess) -> dict[str, 
                 (root / node / "data").touch()
             before = np.zeros_like(content) if access.operation == "write" else content
             write_subfiles(before, root, placement, access.stripe_unit)
-            told = _told(network, access)
+            reported = _format(network, access)
         verified = verified_subfiles(content, root, placement, access.stripe_unit)
     limit = UNCOORDINATED_LIMITS.cpu_fraction or 1.0
-    busy = f"its threads had or wanted its processors for {told['cpu_fraction']:.0%} of the time"
+    busy = f"its threads had or wanted its processors for {reported['cpu_fraction']:.0%} of the time"
     return {
-        "seconds": told["seconds"],
-        "verified": bool(told["right"] and verified),
-        "crossed": told["crossed"] / access.repeat,
-        "payload": told["payload"] / access.repeat,
-        "cpu_fraction": told["cpu_fraction"],
-        "invalid": could_not_keep_up(busy) if told["cpu_fraction"] >= limit else None,
+        "seconds": reported["seconds"],
+        "verified": bool(reported["right"] and verified),
+        "crossed": reported["crossed"] / access.repeat,
+        "payload": reported["payload"] / access.repeat,
+        "cpu_fraction": reported["cpu_fraction"],
+        "invalid": overload_message(busy) if reported["cpu_fraction"] >= limit else None,
     }
 
 
-def _told(network: ProgramNetwork, access: CollectiveAccess) -> dict[str, Any]:
+def _format(network: ProgramNetwork, access: CollectiveAccess) -> dict[str, Any]:
     """What rank 0 tells of the program's one run."""
     answer = network.root / "told.json"
-    asked = {
+    requested = {
         "told": str(answer),
         "name": network.placement.file_name(),
         "stripe_unit": access.stripe_unit,
@@ -80,7 +80,7 @@ def _told(network: ProgramNetwork, access: CollectiveAccess) -> dict[str, Any]:
         "repeat": access.repeat,
         "seed": access.seed,
     }
-    words = [sys.executable, "-m", "testbed.striping.emulated.collective_rank", json.dumps(asked)]
+    words = [sys.executable, "-m", "testbed.striping.emulated.collective_rank", json.dumps(requested)]
     end = network.run(words, time_limit_s=60)
     if end.exit_code:
         raise InvalidRunError(f"rank {end.rank} of the collective access ended with exit code {end.exit_code}")

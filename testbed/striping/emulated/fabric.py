@@ -14,17 +14,17 @@ from typing import Any
 
 from sfio_emu.adapters.key_files import new_key
 from sfio_emu.adapters.process_group import GroupServer
-from testbed.bulk.circuit_rules import shared_return_rules, standing_rules
+from testbed.bulk.circuit_rules import packet_switching_rules, shared_return_rules
 from testbed.bulk.coordinator import Circuit
 from testbed.bulk.emulated.switchboard import CircuitSwitchboard
 from testbed.emulation.control.fault_injection import FaultSchedule
-from testbed.emulation.machine.machine_strain import StrainGauge
+from testbed.emulation.machine.load_monitor import LoadMonitor
 from testbed.errors import InputError
-from testbed.machines.adapters.on_machine import read_links
 from testbed.machines.adapters.platform import Here, Platform, here
-from testbed.machines.adapters.relays import own_address
-from testbed.machines.asked import MachinesRequest
-from testbed.model.machine.strain import Strain
+from testbed.machines.adapters.rpc_network import read_links
+from testbed.machines.adapters.stream_forwarding import listen_address
+from testbed.machines.machines_request import MachinesRequest
+from testbed.model.machine.load import MachineLoad
 from testbed.model.progress import Progress, ReportProgress
 from testbed.model.wiring import wire
 from testbed.striping.emulated.admission import TransferAdmission
@@ -34,15 +34,15 @@ from testbed.striping.emulated.machine_ends import (
     Operated,
     Share,
     close_clients,
-    held_of,
+    occupied_of,
     operate_clients,
     restart_listeners,
     start_clients,
     start_listeners,
     subfiles,
 )
-from testbed.striping.keeping_up import lateness_s
 from testbed.striping.measurements import MTU_BYTES, TIMEOUT_S, Direction, OperationRecord, StripingMeasurements
+from testbed.striping.overload import delay_by_late_threads_s
 from testbed.striping.plan import StripingPlan
 
 _START_AHEAD_S = 0.15
@@ -63,12 +63,12 @@ def emulate_striping(
     ``root``: where the subfiles lie, a directory for each I/O node; over several ``machines`` each keeps its own.
 
     Raises CapabilityError where a network cannot be built, InputError where the file cannot be opened or for what one machine only can
-    do, InvalidRunError where the network between machines was too poor, MachineLostError where a machine dies.
+    do, InvalidRunError where the network between machines was too poor, MachineDiedError where a machine dies.
     """
     report = report_progress or (lambda _: None)
     doing, operations = ["opening the file"], list[OperationRecord]()
 
-    def told(progress: Progress) -> None:
+    def reported(progress: Progress) -> None:
         doing[0] = progress.doing
         report(progress)
 
@@ -76,7 +76,7 @@ def emulate_striping(
         with platform.running(lambda: _until_now(doing[0], operations)):
             own_root = root if machines is None else None
             with closing(_Run(platform, plan, own_root)) as run:
-                run.carry_out(told, operations)
+                run.carry_out(reported, operations)
         mtu = platform.network.mtu
         found = platform.report(plan.link_rate_bps / 8 / mtu)
         if found is not None:
@@ -86,11 +86,11 @@ def emulate_striping(
 
 
 def _network(
-    plan: StripingPlan, told: Callable[[str], None], machines: MachinesRequest | None
+    plan: StripingPlan, reported: Callable[[str], None], machines: MachinesRequest | None
 ) -> AbstractContextManager[Platform]:
     wiring = wire(plan.network)
     if machines is None:
-        told("building the network")
+        reported("building the network")
         return here(wiring, mtu=MTU_BYTES, controlled=False)
     impaired = any(fault.kind == "impaired" for fault in plan.faults)
     if plan.coordinated or plan.killed or impaired:
@@ -99,9 +99,9 @@ def _network(
         raise InputError(
             f"{what}: striped files over several machines know it not; leave it out, or run on one machine"
         )
-    from testbed.machines.adapters.spread import over_machines
+    from testbed.machines.adapters.distributed_network import over_machines
 
-    return over_machines(machines, wiring, told, mtu=MTU_BYTES, at_most=True, controlled=False)
+    return over_machines(machines, wiring, reported, mtu=MTU_BYTES, at_most=True, controlled=False)
 
 
 def _until_now(doing: str, operations: Sequence[OperationRecord]) -> dict[str, object]:
@@ -127,7 +127,7 @@ class _Run:
         self._computing = [k for k, share in enumerate(self._shares) if share.compute]
         self._switchboard = CircuitSwitchboard(platform, [(t.source, t.sink) for t in plan.transfers])
         paths = plan.placement.remote
-        self._standing = standing_rules(platform.wiring, paths)
+        self._standing = packet_switching_rules(platform.wiring, paths)
         self._switchboard.change_rules((*shared_return_rules(platform.wiring, paths), *self._standing), "add")
         for one in [platform.call(k, start_listeners, share) for k, share in enumerate(self._shares)]:
             one.result()
@@ -141,7 +141,7 @@ class _Run:
         return tuple(node for node in nodes if self._platform.machine_of(node) == machine)
 
     def carry_out(self, report: ReportProgress, operations: list[OperationRecord]) -> None:
-        """All operations of the plan into ``operations``; those that a fault broke once more, when it is mended."""
+        """All operations of the plan into ``operations``; those that a fault broke once more, when it is repaired."""
         plan = self._plan
         with ExitStack() as stack:
             stack.enter_context(self._clients())
@@ -156,7 +156,7 @@ class _Run:
                 if operations[-1].errors:
                     stack.close()
                     self._platform.all(restart_listeners)
-                    self._switchboard.forget_flows()
+                    self._switchboard.flush_flow_cache()
                     stack.enter_context(self._clients())
                     operations.append(self._operate(direction, attempt=2, faulty=False))
                 if operations[-1].errors:
@@ -174,7 +174,7 @@ class _Run:
         """What joins the clients of several machines; None where they are threads of one process."""
         if isinstance(self._platform, Here):
             return nullcontext()
-        address = own_address(self._platform.machines.facts[0].address)
+        address = listen_address(self._platform.machines.facts[0].address)
         return GroupServer(f"tcp:{address}:0", len(self._plan.placement.compute))
 
     def _operate(self, direction: Direction, *, attempt: int, faulty: bool) -> OperationRecord:
@@ -191,7 +191,7 @@ class _Run:
             schedule.start()
             stack.callback(schedule.stop)
             admission = stack.enter_context(self._admitting())
-            gauge = None if alone else stack.enter_context(StrainGauge())
+            gauge = None if alone else stack.enter_context(LoadMonitor())
             done = self._ask(operate_clients, direction, fault_s, deaths, start_s=start_s)
         changes = self._switchboard.changes - changes
         time.sleep(_QUIET_S)
@@ -203,7 +203,7 @@ class _Run:
             record = replace(
                 record,
                 deadlocks=len(admission.deadlocks),
-                late_s=lateness_s(self._plan, admission.late_s),
+                late_s=delay_by_late_threads_s(self._plan, admission.thread_delay_s),
                 frame_times_s=admission.frame_times_s,
                 failure=admission.failure,
             )
@@ -216,22 +216,22 @@ class _Run:
         if not self._plan.coordinated:
             yield None
             return
-        plan, (held,) = self._plan.bulk_plan(), self._platform.all(held_of)
+        plan, (objects,) = self._plan.bulk_plan(), self._platform.all(occupied_of)
         if self._circuits:
             self._switchboard.change_rules(self._standing, "remove")
-            self._switchboard.forget_flows()
+            self._switchboard.flush_flow_cache()
         try:
             stall_s = max(_MIN_STALL_S, 50 * plan.message_s)
             with TransferAdmission(plan, self._switchboard, stall_s=stall_s) as admission:
-                held.admission = admission
+                objects.admission = admission
                 yield admission
         finally:
-            held.admission = None
+            objects.admission = None
             if self._circuits:
                 self._switchboard.change_rules(self._standing, "add")
-                self._switchboard.forget_flows()
+                self._switchboard.flush_flow_cache()
 
-    def _together(self, done: Sequence[Operated], strain: Strain | None) -> OperationRecord:
+    def _together(self, done: Sequence[Operated], strain: MachineLoad | None) -> OperationRecord:
         """The records of all machines as one, from the first that began to the last that ended on our clock."""
         ours = self._platform.ours_s
         begins = [ours(k, one.began_s) for k, one in zip(self._computing, done, strict=True)]
@@ -254,24 +254,24 @@ class _Run:
     def _ask(self, request: Callable[..., Any], *args: Any, start_s: float | None = None) -> list[Any]:
         """All machines with clients; ``start_s``: a moment of our clock, which each is given first, on its own."""
         moments = [() if start_s is None else (self._platform.theirs_s(k, start_s),) for k in self._computing]
-        asked = [
+        requested = [
             self._platform.call(k, request, *moment, *args, lane=LANE_CLIENTS)
             for k, moment in zip(self._computing, moments, strict=True)
         ]
-        return [one.result(_LIMIT_S) for one in asked]
+        return [one.result(_LIMIT_S) for one in requested]
 
 
-def worst_strain(strains: Sequence[Strain]) -> Strain | None:
+def worst_strain(strains: Sequence[MachineLoad]) -> MachineLoad | None:
     """Of each figure the worst; ``strains``: of the machines, and of the one that coordinates them. None for none."""
     if not strains:
         return None
     busiest = max(strains, key=lambda s: s.busiest_task_fraction)
-    stalled = [s.stalled_fraction for s in strains if s.stalled_fraction is not None]
+    stalled = [s.pressure_fraction for s in strains if s.pressure_fraction is not None]
     return replace(
         busiest,
         cpu_fraction=max(s.cpu_fraction for s in strains),
         stolen_fraction=max(s.stolen_fraction for s in strains),
-        stalled_fraction=max(stalled, default=None),
+        pressure_fraction=max(stalled, default=None),
         mean_lateness_s=max(s.mean_lateness_s for s in strains),
         worst_lateness_s=max(s.worst_lateness_s for s in strains),
     )

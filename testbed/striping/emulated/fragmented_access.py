@@ -46,11 +46,11 @@ def run_fragmented(network_name: str, nodes: int, link_rate_bps: float, access: 
     As many processes as I/O nodes. Raises InvalidRunError where the program fails.
     """
     from testbed.bulk.planning import at_rate
-    from testbed.model.machine.strain import could_not_keep_up
+    from testbed.model.machine.load import overload_message
     from testbed.striping.emulated.program_run import ProgramNetwork
     from testbed.striping.emulated.scratch_folders import scratch_folder
     from testbed.striping.emulated.verification import verified_subfiles, write_subfiles
-    from testbed.striping.keeping_up import UNCOORDINATED_LIMITS
+    from testbed.striping.overload import UNCOORDINATED_LIMITS
     from testbed.striping.placement import place
     from topologies import load_network
 
@@ -63,17 +63,17 @@ def run_fragmented(network_name: str, nodes: int, link_rate_bps: float, access: 
                 (root / node / "data").touch()
             before = np.zeros_like(content) if access.operation == "write" else content
             write_subfiles(before, root, placement, access.stripe_unit)
-            asked = json.dumps({"told": str(answer), "name": placement.file_name(), "access": asdict(access)})
-            words = [sys.executable, "-m", "testbed.striping.emulated.fragmented_access", asked]
+            requested = json.dumps({"told": str(answer), "name": placement.file_name(), "access": asdict(access)})
+            words = [sys.executable, "-m", "testbed.striping.emulated.fragmented_access", requested]
             end = network.run(words, time_limit_s=90)
             if end.exit_code:
                 raise InvalidRunError(f"rank {end.rank} of the access ended with exit code {end.exit_code}")
-        told = dict[str, Any](json.loads(answer.read_text()))
+        reported = dict[str, Any](json.loads(answer.read_text()))
         verified = verified_subfiles(content, root, placement, access.stripe_unit)
-    busy = told["cpu_fraction"]
+    busy = reported["cpu_fraction"]
     strained = busy >= (UNCOORDINATED_LIMITS.cpu_fraction or 1.0)
-    reason = could_not_keep_up(f"its processors were busy for {busy:.0%} of the time") if strained else None
-    return told | {"verified": bool(told["right"] and verified), "invalid": reason}
+    reason = overload_message(f"its processors were busy for {busy:.0%} of the time") if strained else None
+    return reported | {"verified": bool(reported["right"] and verified), "invalid": reason}
 
 
 def main(argument: str) -> None:
@@ -81,10 +81,10 @@ def main(argument: str) -> None:
     from sfio_emu.client.current_session import current_session
     from sfio_emu.views.datatypes import BYTE, contiguous, resized, vector
     from sfio_emu.views.mpi_file import MpiFile
-    from testbed.emulation.machine.machine_strain import read_counts, strain_between
+    from testbed.emulation.machine.load_monitor import load_between, read_counts
 
-    asked = json.loads(argument)
-    access = FragmentedAccess(**asked["access"])
+    requested = json.loads(argument)
+    access = FragmentedAccess(**requested["access"])
     group = current_session().group
     piece, count = access.piece_bytes, access.pieces
     content = file_content(access.bytes_each * group.size, access.seed)
@@ -92,7 +92,7 @@ def main(argument: str) -> None:
     memory = vector(count, piece, 2 * piece, BYTE) if access.in_memory else contiguous(count * piece, BYTE)
     buffer, got = _laid_out(mine, access), np.zeros(2 * len(mine), dtype=np.uint8)
     times = []
-    with MpiFile.open(asked["name"], access.stripe_unit) as file:
+    with MpiFile.open(requested["name"], access.stripe_unit) as file:
         if access.in_file:
             file.set_view(group.rank * piece, BYTE, resized(contiguous(piece, BYTE), 0, group.size * piece))
         else:
@@ -113,13 +113,13 @@ def main(argument: str) -> None:
                     call(number * piece, target[number * step : number * step + piece])
             group.barrier()
             times.append(time.monotonic() - start_s)
-        busy = strain_between(before, read_counts(), []).cpu_fraction
+        busy = load_between(before, read_counts(), []).cpu_fraction
     taken = got.reshape(count, 2 * piece)[:, :piece].ravel() if access.in_memory else got[: len(mine)]
     right = access.operation == "write" or bool(np.array_equal(taken, mine))
     every = group.all_gather(b"\1" if right else b"\0")
     if group.rank == 0:
-        told = {"seconds": times, "right": all(item == b"\1" for item in every), "cpu_fraction": busy}
-        Path(asked["told"]).write_text(json.dumps(told))
+        reported = {"seconds": times, "right": all(item == b"\1" for item in every), "cpu_fraction": busy}
+        Path(requested["told"]).write_text(json.dumps(reported))
 
 
 def _share(content: Bytes, access: FragmentedAccess, rank: int, processes: int) -> Bytes:

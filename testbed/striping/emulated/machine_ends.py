@@ -1,6 +1,6 @@
 """Listeners and clients of striped files on a machine: what a run asks of it, on one alone as on each of several.
 
-The functions are requests (``testbed.machines.requests``): listeners begin in the machine's first thread, whose child their process is;
+The functions are requests (``testbed.machines.rpc``): listeners begin in the machine's first thread, whose child their process is;
 clients are threads of the machine's process, told by the lane ``LANE_CLIENTS``.
 """
 
@@ -16,12 +16,12 @@ from typing import Literal
 from sfio_emu.adapters.process_group import SocketGroup
 from sfio_emu.errors import SfioError
 from testbed.bulk.emulated.agent_process import process_groups
-from testbed.emulation.machine.machine_strain import StrainGauge
+from testbed.emulation.machine.load_monitor import LoadMonitor
 from testbed.emulation.network.emulated_network import EmulatedNetwork
 from testbed.emulation.sandbox.sandbox import require_sandbox
 from testbed.errors import InputError
-from testbed.machines.adapters.on_machine import network_of
-from testbed.machines.requests import Machine
+from testbed.machines.adapters.rpc_network import network_of
+from testbed.machines.rpc import MachineState
 from testbed.striping.emulated.admission import ClientTurns, TransferAdmission
 from testbed.striping.emulated.client_sockets import (
     CIRCUIT_PATIENCE_S,
@@ -69,32 +69,32 @@ class Operated:
     ended_s: float
 
 
-def start_listeners(machine: Machine, share: Share) -> None:
+def start_listeners(machine: MachineState, share: Share) -> None:
     """Listeners of the I/O nodes that lie here, each over a folder of its own."""
-    built, root = machine.kept["built"], share.root
+    built, root = machine.objects["built"], share.root
     if root is None:
         root = Path(built.enter_context(tempfile.TemporaryDirectory(prefix=SUBFILES, dir=require_sandbox() / "tmp")))
         for node in share.io:
             (root / node).mkdir()
-    held = machine.kept["striping"] = _Held(share, network_of(machine), root)
-    built.callback(held.close_listeners)
-    built.callback(held.close_clients)
+    objects = machine.objects["striping"] = _MachineObjects(share, network_of(machine), root)
+    built.callback(objects.close_listeners)
+    built.callback(objects.close_clients)
     killed = [share.plan.placement.names[k.node] for k in share.plan.killed]
     for group in process_groups(share.io, killed):
-        held.listeners.append(held.listen(group))
+        objects.listeners.append(objects.listen(group))
 
 
-def restart_listeners(machine: Machine) -> None:
+def restart_listeners(machine: MachineState) -> None:
     """Those that were killed."""
-    held = held_of(machine)
-    held.listeners = [held.listen(one.nodes) if one.killed else one for one in held.listeners]
+    objects = occupied_of(machine)
+    objects.listeners = [objects.listen(one.nodes) if one.killed else one for one in objects.listeners]
 
 
-def start_clients(machine: Machine, group_address: str | None) -> None:
+def start_clients(machine: MachineState, group_address: str | None) -> None:
     """Collective over all machines with compute nodes (None: this one alone): connect, open the file, rehearse. InputError where that
     fails."""
-    held = held_of(machine)
-    share, plan, net = held.share, held.share.plan, held.net
+    objects = occupied_of(machine)
+    share, plan, net = objects.share, objects.share.plan, objects.net
 
     def open_socket(node: str, _: str) -> socket.socket:
         return client_socket(net, plan, net.wiring.host_at(node).name)
@@ -102,12 +102,12 @@ def start_clients(machine: Machine, group_address: str | None) -> None:
     addresses = {node: (net.wiring.host_at(node).ip, LISTENER_PORT) for node in plan.placement.io}
     patience = patience_s(plan, share.timeout_s)
     reach = Reach(addresses=addresses, timeout_s=patience, open_socket=open_socket, key=share.key)
-    built = build_clients(plan, share.content(), reach, turns=held.turns_of)
-    held.clients = [client for client in built if client.node in share.compute]
+    built = build_clients(plan, share.content(), reach, turns=objects.turns_of)
+    objects.clients = [client for client in built if client.node in share.compute]
     size = len(plan.placement.compute)
-    held.group = ThreadGroup(size) if group_address is None else _SpreadGroup(group_address, size)
+    objects.group = ThreadGroup(size) if group_address is None else _SpreadGroup(group_address, size)
     try:
-        open_clients(held.clients, held.group, plan)
+        open_clients(objects.clients, objects.group, plan)
     except SfioError as error:
         raise InputError(f"the striped file could not be opened: {error}") from None
     if share.root is not None:
@@ -116,31 +116,31 @@ def start_clients(machine: Machine, group_address: str | None) -> None:
 
 
 def operate_clients(
-    machine: Machine, start_s: float, direction: Direction, fault_s: float, deaths: tuple[tuple[float, str], ...]
+    machine: MachineState, start_s: float, direction: Direction, fault_s: float, deaths: tuple[tuple[float, str], ...]
 ) -> Operated:
     """All clients here write, or read, from ``start_s`` on the machine's clock; ``fault_s`` after it the first fault begins, and the
     listeners of ``deaths`` (seconds, node) die."""
-    held = held_of(machine)
-    with prompt_threads(), ListenerKiller(held.listeners, deaths, start_s), StrainGauge() as gauge:
+    objects = occupied_of(machine)
+    with prompt_threads(), ListenerKiller(objects.listeners, deaths, start_s), LoadMonitor() as gauge:
         time.sleep(max(0.0, start_s - time.monotonic()))
-        optimised = held.share.plan.options.optimise
-        record = operate(held.clients, direction, optimised=optimised, fault_s=fault_s)
+        optimised = objects.share.plan.options.optimise
+        record = operate(objects.clients, direction, optimised=optimised, fault_s=fault_s)
         ended_s = time.monotonic()
     return Operated(record=replace(record, strain=gauge.strain), began_s=ended_s - record.seconds, ended_s=ended_s)
 
 
-def close_clients(machine: Machine) -> None:
+def close_clients(machine: MachineState) -> None:
     """Let go of the listeners and of the group."""
-    held_of(machine).close_clients()
+    occupied_of(machine).close_clients()
 
 
-def subfiles(machine: Machine, action: Literal["fill", "verify"]) -> bool:
+def subfiles(machine: MachineState, action: Literal["fill", "verify"]) -> bool:
     """Put the content into the subfiles that lie here, or hold them against it."""
-    held = held_of(machine)
-    share, plan = held.share, held.share.plan
+    objects = occupied_of(machine)
+    share, plan = objects.share, objects.share.plan
     if action == "verify":
-        return verified_subfiles(share.content(), held.root, plan.placement, plan.options.stripe_unit, share.io)
-    write_subfiles(share.content(), held.root, plan.placement, plan.options.stripe_unit, share.io)
+        return verified_subfiles(share.content(), objects.root, plan.placement, plan.options.stripe_unit, share.io)
+    write_subfiles(share.content(), objects.root, plan.placement, plan.options.stripe_unit, share.io)
     return True
 
 
@@ -166,7 +166,7 @@ class _SpreadGroup:
 
 
 @dataclass
-class _Held:
+class _MachineObjects:
     """``admission``: of the coordinated operation under way, on one machine alone."""
 
     share: Share
@@ -207,8 +207,8 @@ class _Held:
             listener.close()
 
 
-def held_of(machine: Machine) -> _Held:
+def occupied_of(machine: MachineState) -> _MachineObjects:
     """What the machine holds of the run."""
-    held = machine.kept["striping"]
-    assert isinstance(held, _Held)
-    return held
+    objects = machine.objects["striping"]
+    assert isinstance(objects, _MachineObjects)
+    return objects

@@ -34,7 +34,7 @@ _OWN_SYS = ("unshare", "-m", "sh", "-c", 'mount -t sysfs -o ro none /sys && exec
 
 
 def find_mpiexec() -> Path:
-    """MPICH's mpiexec: in the directory the variable TESTBED_MPI names, or beside this Python.
+    """MPICH's mpiexec: in the directory the variable TESTBED_MPI names, or next to this Python.
 
     Raises CapabilityError where there is none (the extra ``mpi`` brings it) or where it is another MPI's.
     """

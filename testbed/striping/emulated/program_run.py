@@ -16,21 +16,21 @@ from typing import Any
 
 from sfio_emu.adapters.key_files import new_key
 from sfio_emu.adapters.process_group import GroupServer
-from testbed.bulk.circuit_rules import return_rules, standing_rules
+from testbed.bulk.circuit_rules import packet_switching_rules, return_rules
 from testbed.bulk.emulated.switchboard import CircuitSwitchboard
-from testbed.emulation.held.program_group import ChildProgram, ProgramGroup
-from testbed.emulation.held.service import reachable
+from testbed.emulation.attach.program_group import ChildProgram, ProgramGroup
+from testbed.emulation.attach.server import control_server
 from testbed.emulation.network.emulated_network import EmulatedNetwork
 from testbed.emulation.sandbox.rights import confined
 from testbed.machines.adapters.platform import Here, Platform, here
-from testbed.machines.adapters.programs_on_machine import let_all_talk
-from testbed.machines.adapters.relays import own_address
-from testbed.machines.asked import MachinesRequest
-from testbed.model.progress import Look
+from testbed.machines.adapters.rpc_programs import add_all_neighbours
+from testbed.machines.adapters.stream_forwarding import listen_address
+from testbed.machines.machines_request import MachinesRequest
+from testbed.model.progress import ReadCounters
 from testbed.model.wiring import Wiring, wire
 from testbed.openflow.rules import FlowRule
 from testbed.striping.emulated.listeners import LISTENER_PORT
-from testbed.striping.emulated.program_share import ProgramShare, group_door, make_directories, start_program_share
+from testbed.striping.emulated.program_share import ProgramShare, group_listener, make_directories, start_program_share
 from testbed.striping.placement import Placement
 
 
@@ -106,7 +106,7 @@ class ProgramNetwork:
         wiring = wire(self.placement.network)
         if self._machines is None:
             return here(wiring, mtu=self._mtu, shape=self._shape, controlled=False)
-        from testbed.machines.adapters.spread import over_machines
+        from testbed.machines.adapters.distributed_network import over_machines
 
         options: dict[str, Any] = {"shape": self._shape, "controlled": False}
         return over_machines(self._machines, wiring, lambda _: None, mtu=self._mtu, at_most=True, **options)
@@ -116,7 +116,7 @@ class ProgramNetwork:
         make_directories(self.root, placement)
         platform = self.platform = stack.enter_context(self._network())
         stack.enter_context(platform.running(self._until_now))
-        platform.all(let_all_talk)
+        platform.all(add_all_neighbours)
         with closing(CircuitSwitchboard(platform, ())) as switchboard:
             switchboard.change_rules(file_rules(platform.wiring, placement), "add")
         self._server = GroupServer(_group_address(platform), len(placement.compute))
@@ -126,8 +126,8 @@ class ProgramNetwork:
         shares = [
             ProgramShare(placement=placement, io=own, root=root, key=key, group=self._server.address) for own in io
         ]
-        asked = [platform.call(k, start_program_share, share) for k, share in enumerate(shares)]
-        self._surroundings: list[dict[str, str]] = [one.result() for one in asked]
+        requested = [platform.call(k, start_program_share, share) for k, share in enumerate(shares)]
+        self._surroundings: list[dict[str, str]] = [one.result() for one in requested]
 
     def places(self) -> tuple[Place, ...]:
         """One a rank."""
@@ -157,14 +157,14 @@ class ProgramNetwork:
             return ProgramGroup(start_ranks(platform.network, places, command), prefixed=prefixed)
         from testbed.machines.adapters.remote_program import programs_in_hosts
 
-        asked = [
+        requested = [
             (
                 platform.machine_of(place.node),
                 {"host": place.node, "argv": list(command), "cwd": folder, "env": dict(place.environment)},
             )
             for place in places
         ]
-        programs = programs_in_hosts(platform, platform.streams, asked)
+        programs = programs_in_hosts(platform, platform.streams, requested)
         return ProgramGroup(programs, prefixed=prefixed, check=platform.machines.check)
 
     def _until_now(self) -> dict[str, object]:
@@ -179,24 +179,24 @@ def run_over_machines(
     placement: Placement,
     root: Path,
     command: Sequence[str],
-    asked: MachinesRequest,
+    requested: MachinesRequest,
     options: ProgramOptions,
-    watched: Callable[[Look], AbstractContextManager[None]],
+    watched: Callable[[ReadCounters], AbstractContextManager[None]],
 ) -> ProgramEnd:
-    """The command once a rank, over the machines that are asked for. ``watched``: what surrounds the program, with a way to ask what the
+    """The command once a rank, over the machines that are requested. ``watched``: what surrounds the program, with a way to ask what the
     links carry.
 
-    MachineLostError, with the ranks that had ended, where a machine dies; errors as of ``ProgramNetwork.run``.
+    MachineDiedError, with the ranks that had ended, where a machine dies; errors as of ``ProgramNetwork.run``.
     """
-    from testbed.machines.adapters.held_network import SpreadService
+    from testbed.machines.adapters.distributed_server import DistributedHandlers
 
     with ExitStack() as stack:
         network = ProgramNetwork(
-            placement, root, mtu=options.mtu, shape=options.shape, timeout_s=options.timeout_s, machines=asked
+            placement, root, mtu=options.mtu, shape=options.shape, timeout_s=options.timeout_s, machines=requested
         )
         platform = stack.enter_context(network).platform
         assert not isinstance(platform, Here)
-        stack.enter_context(reachable(SpreadService(platform, platform.streams).handlers()))
+        stack.enter_context(control_server(DistributedHandlers(platform, platform.streams).handlers()))
         stack.enter_context(watched(platform.reading))
         limit_s = options.time_limit_s
         return network.run(command, prefixed=options.prefixed, time_limit_s=limit_s, folder=options.folder)
@@ -205,8 +205,8 @@ def run_over_machines(
 def _group_address(platform: Platform) -> str:
     """Where the coordinator has the group of all ranks: a socket of this sandbox, or one that other machines reach."""
     if isinstance(platform, Here):
-        return f"unix:{group_door()}"
-    return f"tcp:{own_address(platform.machines.facts[0].address)}:0"
+        return f"unix:{group_listener()}"
+    return f"tcp:{listen_address(platform.machines.facts[0].address)}:0"
 
 
 def end_of(ranks: ProgramGroup, group: GroupServer, time_limit_s: float | None) -> ProgramEnd:
@@ -221,7 +221,7 @@ def end_of(ranks: ProgramGroup, group: GroupServer, time_limit_s: float | None) 
 def places_of(
     wiring: Wiring, placement: Placement, timeout_s: float, around: Sequence[Mapping[str, str]]
 ) -> tuple[Place, ...]:
-    """One a rank; ``around``: what each finds in its environment beside its place."""
+    """One a rank; ``around``: what each finds in its environment next to its place."""
     listeners = ",".join(f"{name}={wiring.host_at(node).ip}:{LISTENER_PORT}" for name, node in placement.names.items())
     return tuple(
         Place(
@@ -246,7 +246,7 @@ def file_rules(wiring: Wiring, placement: Placement) -> tuple[FlowRule, ...]:
     """Requests and answers of striped files over the network's own static paths, whatever way other packets go."""
     paths = placement.remote
     back = (rule for pair, path in paths.items() for rule in return_rules(wiring, pair, path))
-    return (*standing_rules(wiring, paths), *back)
+    return (*packet_switching_rules(wiring, paths), *back)
 
 
 def start_ranks(net: EmulatedNetwork, places: Sequence[Place], command: Sequence[str]) -> list[ChildProgram]:

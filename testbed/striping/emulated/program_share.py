@@ -1,4 +1,4 @@
-"""What lies on one machine of a program of ``testbed run``: listeners, and the way of its ranks to their group."""
+"""What is on one machine of a program of ``testbed run``: listeners, and the way of its ranks to their group."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from pathlib import Path
 from sfio_emu.adapters.key_files import write_key
 from testbed.emulation.sandbox.sandbox import require_sandbox
 from testbed.errors import InputError
-from testbed.machines.adapters.on_machine import network_of
-from testbed.machines.adapters.relays import splice
-from testbed.machines.requests import Machine
+from testbed.machines.adapters.rpc_network import network_of
+from testbed.machines.adapters.stream_forwarding import copy_both_directions
+from testbed.machines.rpc import MachineState
 from testbed.striping.emulated.listeners import ListenerProcess
 from testbed.striping.placement import Placement
 
@@ -37,39 +37,39 @@ class ProgramShare:
     group: str
 
 
-def start_program_share(machine: Machine, share: ProgramShare) -> dict[str, str]:
+def start_program_share(machine: MachineState, share: ProgramShare) -> dict[str, str]:
     """Listeners of the I/O nodes that lie here; what every rank here finds in its environment.
 
     Where the coordinator is elsewhere ranks get a door to the group, whose hosts have no other way to it.
     """
-    built, net, door = machine.kept["built"], network_of(machine), group_door()
+    built, net, listener = machine.objects["built"], network_of(machine), group_listener()
     make_directories(share.root, share.placement)
     if share.io:
         built.callback(ListenerProcess(net, net.wiring, share.io, share.root, key=share.key).close)
     if share.group.startswith("tcp:"):
         listening = built.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
-        listening.bind(str(door))
+        listening.bind(str(listener))
         listening.listen(len(share.placement.compute))
-        built.callback(door.unlink, missing_ok=True)
+        built.callback(listener.unlink, missing_ok=True)
         _, host, port = share.group.split(":")
         threading.Thread(target=_pass_on, args=(listening, (host, int(port))), name="group", daemon=True).start()
     key_file = Path(tempfile.mkdtemp(prefix="key-", dir=require_sandbox() / "tmp")) / "key"
     write_key(key_file, share.key)
     return {
-        "SFIO_GROUP": f"unix:{door}",
+        "SFIO_GROUP": f"unix:{listener}",
         "SFIO_KEY_FILE": str(key_file),
         "PATH": f"{Path(sys.executable).parent}:{os.environ.get('PATH', '')}",
         "PYTHONUNBUFFERED": "1",
     }
 
 
-def group_door() -> Path:
+def group_listener() -> Path:
     """The socket of the group of all ranks, in this machine's sandbox."""
     return require_sandbox() / "tmp" / "group"
 
 
 def make_directories(root: Path, placement: Placement) -> None:
-    """A directory for each I/O node below ``root``, and its alias beside it; InputError where that cannot be."""
+    """A directory for each I/O node below ``root``, and its alias next to it; InputError where that cannot be."""
     try:
         for node in placement.io:
             (root / node).mkdir(parents=True, exist_ok=True)
@@ -96,4 +96,4 @@ def _join(member: socket.socket, towards: tuple[str, int]) -> None:
     with member, suppress(OSError), socket.create_connection(towards, _JOIN_S) as sock:
         sock.settimeout(None)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        splice(sock, member.fileno(), member.fileno())
+        copy_both_directions(sock, member.fileno(), member.fileno())

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from experiments.interconnect import (
-    balance,
     collectives,
+    ft_drb_parameters,
+    load_search,
     paths,
     permanent,
     saturation,
-    search,
     shapes,
     traces,
     transient,
@@ -22,15 +22,35 @@ from experiments.interconnect import (
 from experiments.interconnect.deadlock import nac, nac_traffic, safety
 from experiments.interconnect.run_lengths import phases
 from experiments.interconnect.samples import COUNTED, performances
-from experiments.interconnect.traffic import RingRun, Run, drb_point, faults_of, ring_point, ring_traffic, traffic_of
-from testbed.model.samples import spread
+from experiments.interconnect.study_points import (
+    RingRun,
+    Run,
+    drb_point,
+    faults_of,
+    ring_point,
+    ring_traffic,
+    traffic_of,
+)
+from testbed.model.studies.samples import spread
 from testbed.model.studies.study import Study
 
 Row = dict[str, Any]
 
 ROUTING: dict[str, Study] = {
     room.STUDY.name.removeprefix("interconnect_"): room.STUDY
-    for room in (balance, collectives, paths, permanent, phases, safety, saturation, search, shapes, traces, transient)
+    for room in (
+        ft_drb_parameters,
+        collectives,
+        paths,
+        permanent,
+        phases,
+        safety,
+        saturation,
+        load_search,
+        shapes,
+        traces,
+        transient,
+    )
 }
 COMPARED = ("balance", "phases", "safety", "search")
 """Studies that compare runs with failures with one another."""
@@ -87,7 +107,7 @@ def test_the_search_finds_a_figure_at_the_stated_load_where_it_is_there() -> Non
         latency_s=lambda row: 1.3 * row["latency_s"],
         latency_later_s=lambda row: 1.3 * row["latency_later_s"],
     )
-    before, after = (failed(search.STUDY, rows) for rows in (list(measured("search")), lossy))
+    before, after = (failed(load_search.STUDY, rows) for rows in (list(measured("search")), lossy))
     assert [name for name in before if "is 80 % (fractions" in name]
     assert not [name for name in after if "is 80 % (fractions" in name]
 

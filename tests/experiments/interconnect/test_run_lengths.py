@@ -8,7 +8,7 @@ import pytest
 
 from experiments.interconnect.run_lengths import lengths
 from experiments.interconnect.samples import RUN_KEYS, stands_still
-from experiments.interconnect.traffic import drb_point
+from experiments.interconnect.study_points import drb_point
 
 LATENCY = {0.1: 1.25, 1.0: 1.02}
 """Over that without failures: performance of 80 and 98 %."""

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from experiments.interconnect.peers.ugal import MINIMAL, measure, pattern_of
+from experiments.interconnect.other_simulators.ugal import MINIMAL, measure, pattern_of
 from tests.helpers.study_rows import published
 from tests.oracles.interconnect.reference_parts import Packet
 from tests.oracles.interconnect.relation_routing import RelationRouting

@@ -83,5 +83,5 @@ def test_content_that_is_wrong_or_a_machine_that_did_not_keep_up_is_no_pass() ->
 
 
 def test_every_way_is_a_point_and_the_figure_is_drawn() -> None:
-    assert {point["way"] for point in two_phase.points(quick=True, seed=1)} == set(two_phase.WAYS)
+    assert {point["way"] for point in two_phase.points(quick=True, seed=1)} == set(two_phase.DIRECTIONS)
     assert set(two_phase.figures(rows())) == {"two_phase"}

@@ -24,7 +24,7 @@ Row = dict[str, Any]
 def published_sessions() -> LoadedRun:
     run = published_run("fault_injection_streaming")
     assert run is not None
-    return load_run(Path(run.place))
+    return load_run(Path(run.directory))
 
 
 def judged(spoil: Callable[[FaultRecord, float], FaultRecord]) -> Verdict:

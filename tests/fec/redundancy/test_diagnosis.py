@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from fec.errors import FecError
 from fec.redundancy.adaptation import AdaptationParameters, BlockSizeController
 from fec.redundancy.block_size import stratified_block_size
-from fec.redundancy.block_size_control import PacketFate
+from fec.redundancy.block_size_control import PacketReport
 from fec.redundancy.diagnosis import Diagnoser
 from fec.redundancy.diagnosis_control import DiagnosingControl
 from fec.redundancy.labels import LABELS, StratifiedLabels
@@ -45,7 +45,7 @@ def suspects() -> list[Suspect]:
 def stream(diagnoser: Diagnoser, first: int, count: int, lost: Callable[[int], bool]) -> None:
     for index in range(first, first + count):
         label = ORDER.label(index)
-        diagnoser.add(PacketFate(label, lost(label), index / 1000))
+        diagnoser.add(PacketReport(label, lost(label), index / 1000))
 
 
 def on(*names: str) -> Callable[[int], bool]:
@@ -56,23 +56,23 @@ def on(*names: str) -> Callable[[int], bool]:
 
 @pytest.fixture
 def diagnoser() -> Diagnoser:
-    return Diagnoser(SuspectTable(suspects()), memory_s=2.0)
+    return Diagnoser(SuspectTable(suspects()), unexplained_window_s=2.0)
 
 
 def dead_labels(diagnoser: Diagnoser) -> int:
-    return diagnoser.table.labels_in(diagnoser.dead[0])
+    return diagnoser.table.labels_in(diagnoser.possible_losses[0])
 
 
 @pytest.mark.parametrize("name", [name for name in CABLES if name != "i-j"])
 def test_one_failed_cable_is_named_and_cleared_again(diagnoser: Diagnoser, name: str) -> None:
     stream(diagnoser, 0, 500, lambda label: False)
-    assert diagnoser.certain and diagnoser.names() == () and diagnoser.dead == (0,)
+    assert diagnoser.certain and diagnoser.names() == () and diagnoser.possible_losses == (0,)
     stream(diagnoser, 500, 400, on(name))
-    assert diagnoser.certain and not diagnoser.baffled
+    assert diagnoser.certain and not diagnoser.unexplained
     assert name in diagnoser.names()
     assert dead_labels(diagnoser) == sum(stop - start for start, stop in CABLES[name])
     stream(diagnoser, 900, 100, lambda label: False)
-    assert diagnoser.certain and diagnoser.names() == () and not diagnoser.baffled
+    assert diagnoser.certain and diagnoser.names() == () and not diagnoser.unexplained
 
 
 def test_cables_in_series_are_named_together_because_their_labels_are_the_same(diagnoser: Diagnoser) -> None:
@@ -84,10 +84,10 @@ def test_as_long_as_labels_leave_two_sets_possible_both_are_named_and_the_wider_
     diagnoser: Diagnoser,
 ) -> None:
     for label in (100, 200):  # on a-b and on b-d alike
-        diagnoser.add(PacketFate(label, True, 0.0))
+        diagnoser.add(PacketReport(label, True, 0.0))
     assert not diagnoser.certain and diagnoser.names() == ("a-b", "b-d")
-    assert [diagnoser.table.labels_in(mask) for mask in diagnoser.dead] == [16384, 8192]
-    diagnoser.add(PacketFate(9000, False, 0.1))
+    assert [diagnoser.table.labels_in(mask) for mask in diagnoser.possible_losses] == [16384, 8192]
+    diagnoser.add(PacketReport(9000, False, 0.1))
     assert diagnoser.certain and diagnoser.names() == ("b-d",)
 
 
@@ -104,26 +104,26 @@ def test_a_second_failure_is_added_and_each_ends_by_itself(diagnoser: Diagnoser)
 def test_two_failures_at_once_and_a_failed_node_are_explained_by_the_fewest(diagnoser: Diagnoser) -> None:
     stream(diagnoser, 0, 400, on("b-d", "c-f"))
     assert dead_labels(diagnoser) == 8192 + 4768 and set(diagnoser.names()) >= {"b-d", "c-f"}
-    other = Diagnoser(SuspectTable(suspects()), memory_s=2.0)
+    other = Diagnoser(SuspectTable(suspects()), unexplained_window_s=2.0)
     stream(other, 0, 400, lambda label: 32768 <= label < 50000)
     assert other.certain and other.names() == ("node k",)
 
 
 def test_a_failure_of_which_nothing_is_heard_any_more_makes_the_next_one_uncertain(diagnoser: Diagnoser) -> None:
     for label in (40_100, 60_100, 40_200):
-        diagnoser.add(PacketFate(label, True, 0.0))
+        diagnoser.add(PacketReport(label, True, 0.0))
     assert diagnoser.certain and diagnoser.names() == ("h-i", "i-j")
     for k in range(
         30
     ):  # it may have been repaired: none of its few labels is sent for a while, and another cable breaks
-        diagnoser.add(PacketFate(100 + 270 * k, True, 1.0))
-        diagnoser.add(PacketFate(30_000, False, 1.0))
-        diagnoser.add(PacketFate(9_000, False, 1.0))
+        diagnoser.add(PacketReport(100 + 270 * k, True, 1.0))
+        diagnoser.add(PacketReport(30_000, False, 1.0))
+        diagnoser.add(PacketReport(9_000, False, 1.0))
     assert diagnoser.names() == ("h-i", "i-j", "b-d") and not diagnoser.certain
     seen_again = copy.deepcopy(diagnoser)
-    seen_again.add(PacketFate(60_200, True, 1.1))
+    seen_again.add(PacketReport(60_200, True, 1.1))
     assert seen_again.certain and seen_again.names() == ("h-i", "i-j", "b-d")
-    diagnoser.add(PacketFate(60_200, False, 1.1))
+    diagnoser.add(PacketReport(60_200, False, 1.1))
     assert diagnoser.certain and diagnoser.names() == ("b-d",)
 
 
@@ -133,30 +133,30 @@ def test_one_cable_is_not_believed_while_two_smaller_ones_explain_as_much() -> N
         for name, interval in (("trunk", (0, 3000)), ("left", (0, 1000)), ("right", (2000, 3000)))
     )
     both = Diagnoser(
-        SuspectTable([trunk, left, right, Suspect(name="rest", intervals=((3000, LABELS),))]), memory_s=1.0
+        SuspectTable([trunk, left, right, Suspect(name="rest", intervals=((3000, LABELS),))]), unexplained_window_s=1.0
     )
     for label in (500, 2500, 600, 2600):
-        both.add(PacketFate(label, True, 0.0))
+        both.add(PacketReport(label, True, 0.0))
     assert both.names() == ("trunk",) and not both.certain
     whole = copy.deepcopy(both)
-    whole.add(PacketFate(1500, True, 0.0))
+    whole.add(PacketReport(1500, True, 0.0))
     assert whole.certain and whole.names() == ("trunk",)
-    both.add(PacketFate(1500, False, 0.0))
+    both.add(PacketReport(1500, False, 0.0))
     assert both.certain and both.names() == ("left", "right")
 
 
 def test_what_left_shortly_before_the_break_clears_nobody_and_shortly_before_the_repair_accuses_nobody() -> None:
-    slow = Diagnoser(SuspectTable(suspects()), memory_s=1.0, transit_s=0.05)
-    slow.add(PacketFate(100, True, 0.00))
-    slow.add(PacketFate(300, False, 0.01))  # was past the cable already when it broke
+    slow = Diagnoser(SuspectTable(suspects()), unexplained_window_s=1.0, transit_s=0.05)
+    slow.add(PacketReport(100, True, 0.00))
+    slow.add(PacketReport(300, False, 0.01))  # was past the cable already when it broke
     for k in range(30):
-        slow.add(PacketFate(100 + 270 * k, True, 0.06))
-        slow.add(PacketFate(9_000, False, 0.06))
+        slow.add(PacketReport(100 + 270 * k, True, 0.06))
+        slow.add(PacketReport(9_000, False, 0.06))
     assert slow.certain and slow.names() == ("b-d",)
-    slow.add(PacketFate(200, False, 0.10))
+    slow.add(PacketReport(200, False, 0.10))
     for k in range(5):
-        slow.add(PacketFate(400 + k, True, 0.11))  # a longer way to the cable, which was not mended yet
-    assert slow.certain and slow.names() == () and not slow.baffled
+        slow.add(PacketReport(400 + k, True, 0.11))  # a longer way to the cable, which was not mended yet
+    assert slow.certain and slow.names() == () and not slow.unexplained
 
 
 @settings(max_examples=60, deadline=None)
@@ -166,7 +166,7 @@ def test_what_left_shortly_before_the_break_clears_nobody_and_shortly_before_the
     gap=st.integers(0, 200),
 )
 def test_the_dead_labels_are_right_whenever_it_is_certain(pair: set[str], first: int, gap: int) -> None:
-    diagnoser = Diagnoser(SuspectTable(suspects()), memory_s=2.0)
+    diagnoser = Diagnoser(SuspectTable(suspects()), unexplained_window_s=2.0)
     names = sorted(pair)
     stream(diagnoser, first, 100, lambda label: False)
     stream(diagnoser, first + 100, gap, on(names[0]))
@@ -179,21 +179,21 @@ def test_the_dead_labels_are_right_whenever_it_is_certain(pair: set[str], first:
 def test_independent_losses_baffle_it(diagnoser: Diagnoser, loss: float) -> None:
     chance = random.Random(3)
     stream(diagnoser, 0, 3000, lambda label: chance.random() < loss)
-    assert diagnoser.baffled
+    assert diagnoser.unexplained
 
 
 def test_a_link_that_loses_half_baffles_it_and_is_forgotten_a_while_after(diagnoser: Diagnoser) -> None:
     chance = random.Random(5)
     stream(diagnoser, 0, 1000, lambda label: on("a-c")(label) and chance.random() < 0.5)
-    assert diagnoser.baffled
+    assert diagnoser.unexplained
     stream(diagnoser, 1000, 3000, lambda label: False)
-    assert not diagnoser.baffled and diagnoser.certain
+    assert not diagnoser.unexplained and diagnoser.certain
 
 
 def test_labels_that_no_suspect_carries_are_not_explained(diagnoser: Diagnoser) -> None:
     for k in range(4):
-        diagnoser.add(PacketFate(50_500, True, 0.1 * k))
-    assert diagnoser.baffled and diagnoser.names() == ()
+        diagnoser.add(PacketReport(50_500, True, 0.1 * k))
+    assert diagnoser.unexplained and diagnoser.names() == ()
 
 
 def control() -> DiagnosingControl:
@@ -201,22 +201,22 @@ def control() -> DiagnosingControl:
         return stratified_block_size(lost, 20) if sum(b - a for a, b in lost) < LABELS else None
 
     estimator = BlockSizeController(AdaptationParameters(base=22, largest=60), lambda loss: round(20 / (1 - loss)) + 3)
-    return DiagnosingControl(Diagnoser(SuspectTable(suspects()), memory_s=2.0), size_of, estimator)
+    return DiagnosingControl(Diagnoser(SuspectTable(suspects()), unexplained_window_s=2.0), size_of, estimator)
 
 
-def fates(first: int, count: int, lost: Callable[[int], bool]) -> list[PacketFate]:
+def fates(first: int, count: int, lost: Callable[[int], bool]) -> list[PacketReport]:
     return [
-        PacketFate(label, lost(label), k / 1000) for k, label in enumerate(ORDER.labels(first, count).tolist(), first)
+        PacketReport(label, lost(label), k / 1000) for k, label in enumerate(ORDER.labels(first, count).tolist(), first)
     ]
 
 
 def test_block_size_is_exact_at_once_up_and_down() -> None:
     deciding = control()
-    deciding.learn(fates(0, 100, lambda label: False), 0.1)
+    deciding.on_packet_reports(fates(0, 100, lambda label: False), 0.1)
     assert deciding.block_size_at(0.1) == 22
-    deciding.learn(fates(100, 40, on("e-g")), 0.14)
+    deciding.on_packet_reports(fates(100, 40, on("e-g")), 0.14)
     assert deciding.block_size_at(0.14) == stratified_block_size(CABLES["e-g"], 20)
-    deciding.learn(fates(140, 20, lambda label: False), 0.16)
+    deciding.on_packet_reports(fates(140, 20, lambda label: False), 0.16)
     assert deciding.block_size_at(0.16) == 22
     assert [(event.names, event.certain) for event in deciding.events][-2:] == [(("e-g",), True), ((), True)]
 
@@ -224,7 +224,7 @@ def test_block_size_is_exact_at_once_up_and_down() -> None:
 def test_the_estimator_speaks_where_labels_explain_nothing_and_says_so() -> None:
     deciding, chance = control(), random.Random(1)
     for k in range(20):
-        deciding.learn(fates(100 * k, 100, lambda label: chance.random() < 0.2), 0.1 * (k + 1))
+        deciding.on_packet_reports(fates(100 * k, 100, lambda label: chance.random() < 0.2), 0.1 * (k + 1))
     assert deciding.events[-1].speaker == "estimate" and deciding.events[-1].names == ()
     assert deciding.loss == pytest.approx(0.2, abs=0.05)
     assert 26 <= deciding.block_size_at(2.0) <= 32
@@ -233,8 +233,8 @@ def test_the_estimator_speaks_where_labels_explain_nothing_and_says_so() -> None
 def test_where_everything_is_lost_no_block_size_helps_and_n_stays() -> None:
     table = SuspectTable([Suspect(name="only", intervals=((0, LABELS),))])
     estimator = BlockSizeController(AdaptationParameters(base=22), lambda loss: 40)
-    deciding = DiagnosingControl(Diagnoser(table, memory_s=2.0), lambda lost: None, estimator)
-    deciding.learn(fates(0, 50, lambda label: True), 0.1)
+    deciding = DiagnosingControl(Diagnoser(table, unexplained_window_s=2.0), lambda lost: None, estimator)
+    deciding.on_packet_reports(fates(0, 50, lambda label: True), 0.1)
     assert deciding.block_size_at(0.1) == 22 and deciding.events[-1].names == ("only",)
 
 
@@ -253,18 +253,19 @@ def test_a_stall_that_looks_like_a_node_makes_nobody_certain_before_losses_last_
         Suspect(name="rest", intervals=((2000, LABELS),)),
     ]
     hasty, patient = (
-        Diagnoser(SuspectTable(suspects_of_a_node), memory_s=1.0, settle_s=settle_s) for settle_s in (0.0, 0.03)
+        Diagnoser(SuspectTable(suspects_of_a_node), unexplained_window_s=1.0, min_loss_spread_s=settle_s)
+        for settle_s in (0.0, 0.03)
     )
     for one in (hasty, patient):
         for k in range(4):  # "left" breaks, and packets of "right" are late for 12 ms
-            one.add(PacketFate(100 + k, True, 0.003 * k))
-            one.add(PacketFate(1100 + k, True, 0.003 * k))
+            one.add(PacketReport(100 + k, True, 0.003 * k))
+            one.add(PacketReport(1100 + k, True, 0.003 * k))
     assert hasty.certain and hasty.names() == ("node",)
     assert not patient.certain and patient.names() == ("node",)
-    patient.add(PacketFate(1100, False, 0.02))
+    patient.add(PacketReport(1100, False, 0.02))
     for k in range(12):
-        patient.add(PacketFate(100 + k, True, 0.021 + 0.003 * k))
-        patient.add(PacketFate(1200 + k, False, 0.021 + 0.003 * k))
+        patient.add(PacketReport(100 + k, True, 0.021 + 0.003 * k))
+        patient.add(PacketReport(1200 + k, False, 0.021 + 0.003 * k))
     assert patient.certain and patient.names() == ("left",)
 
 
@@ -278,21 +279,21 @@ def test_a_loss_that_one_cable_does_not_explain_may_mean_that_two_others_failed_
         "rest": ((400, LABELS),),
     }
     table = SuspectTable([Suspect(name=name, intervals=one) for name, one in spans.items()])
-    diagnoser = Diagnoser(table, memory_s=1.0)
+    diagnoser = Diagnoser(table, unexplained_window_s=1.0)
     for k in range(12):
-        diagnoser.add(PacketFate((10, 150)[k % 2], True, 0.01 * k))
+        diagnoser.add(PacketReport((10, 150)[k % 2], True, 0.01 * k))
     assert not diagnoser.certain  # a, or b and c
-    diagnoser.add(PacketFate(310, True, 0.2))
-    diagnoser.add(PacketFate(315, True, 0.21))
-    diagnoser.add(PacketFate(330, False, 0.22))  # not d: it is b, on top of a or with c
+    diagnoser.add(PacketReport(310, True, 0.2))
+    diagnoser.add(PacketReport(315, True, 0.21))
+    diagnoser.add(PacketReport(330, False, 0.22))  # not d: it is b, on top of a or with c
     assert not diagnoser.certain and {"a", "b", "c"} <= set(diagnoser.names())
-    widest = {table.labels_in(mask) for mask in diagnoser.dead}
+    widest = {table.labels_in(mask) for mask in diagnoser.possible_losses}
     assert (
         table.labels_in(table.masks[0] | table.masks[1]) in widest
         and table.labels_in(table.masks[1] | table.masks[2]) in widest
     )
-    diagnoser.add(PacketFate(210, True, 0.23))  # only c carries it
-    assert diagnoser.certain and diagnoser.dead == (table.masks[1] | table.masks[2],)
+    diagnoser.add(PacketReport(210, True, 0.23))  # only c carries it
+    assert diagnoser.certain and diagnoser.possible_losses == (table.masks[1] | table.masks[2],)
 
 
 @pytest.mark.parametrize("passing", [True, False])
@@ -306,14 +307,14 @@ def test_a_node_is_not_believed_while_one_of_its_cables_and_a_stall_explain_as_m
             Suspect(name="rest", intervals=((2000, LABELS),)),
         ]
     )
-    diagnoser = Diagnoser(table, memory_s=1.0, settle_s=0.03)
+    diagnoser = Diagnoser(table, unexplained_window_s=1.0, min_loss_spread_s=0.03)
     for k in range(20):
-        diagnoser.add(PacketFate(100 + k, True, 0.003 * k))
+        diagnoser.add(PacketReport(100 + k, True, 0.003 * k))
         if k < 4:
-            diagnoser.add(PacketFate(1100 + k, True, 0.003 * k))
+            diagnoser.add(PacketReport(1100 + k, True, 0.003 * k))
     assert diagnoser.names() == ("node",) and not diagnoser.certain
-    assert table.labels_in(diagnoser.dead[0]) == 2000, "what may be lost is answered all the same"
-    diagnoser.add(PacketFate(1150, not passing, 0.06))
+    assert table.labels_in(diagnoser.possible_losses[0]) == 2000, "what may be lost is answered all the same"
+    diagnoser.add(PacketReport(1150, not passing, 0.06))
     for k in range(12):
-        diagnoser.add(PacketFate(100 + k, True, 0.061 + 0.003 * k))
+        diagnoser.add(PacketReport(100 + k, True, 0.061 + 0.003 * k))
     assert diagnoser.certain and diagnoser.names() == (("left",) if passing else ("node",))

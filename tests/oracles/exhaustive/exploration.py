@@ -8,8 +8,8 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from testbed.interconnect.exhaustive.exploration import Exploration
-from testbed.interconnect.exhaustive.symmetry import representatives
+from testbed.interconnect.model_checking.exploration import Exploration
+from testbed.interconnect.model_checking.symmetry import state_symmetry
 from tests.oracles.exhaustive.nac_steps import ReadableSteps
 
 Canonical = Callable[[bytes], bytes]
@@ -17,13 +17,13 @@ Canonical = Callable[[bytes], bytes]
 
 def explore_readably(model: ReadableSteps, *, most_states: int = 2_000_000) -> Exploration:
     """What ``explore`` finds by compiled steps."""
-    symmetries = representatives(model)
+    symmetries = state_symmetry(model)
     search = Search(model, symmetries.canonical, most_states)
     stuck = search.stuck()
     trace, last = _trace(model, symmetries.canonical, search.way_to(int(stuck[0]))) if len(stuck) else ((), b"")
     return Exploration(
         states=search.known, steps=search.steps, symmetries=symmetries.count, deepest=len(search.way_to(search.known - 1)) - 1,
-        whole=search.looked_at == search.known, stuck=len(stuck), trace=trace, stuck_state=last,
+        complete=search.looked_at == search.known, stuck=len(stuck), trace=trace, stuck_state=last,
     )  # fmt: skip
 
 

@@ -1,6 +1,6 @@
 """What may happen next in a network whose routers use NAC, readable: the reference engine's decisions without its clock.
 
-``testbed/interconnect/exhaustive/compiled`` is the same in compiled code, and is held against this one, step for step in the same order.
+``testbed/interconnect/model_checking/compiled`` is the same in compiled code, and is held against this one, step for step in the same order.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import itertools
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from testbed.interconnect.exhaustive.nac_steps import HERE, NacSteps
+from testbed.interconnect.model_checking.transition_system import HERE, NacTransitionSystem
 from testbed.interconnect.static_paths import NONE
 
 
@@ -22,7 +22,7 @@ class Step(NamedTuple):
     sure: bool
 
 
-class ReadableSteps(NacSteps):
+class ReadableSteps(NacTransitionSystem):
     """The transition system of one small network under these rules; ``following`` lists all that may come next, in any order."""
 
     def is_drained(self, state: bytes) -> bool:

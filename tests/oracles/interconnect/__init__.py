@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from testbed.faults.fault import Fault
 from testbed.interconnect import simulation
 from testbed.interconnect.engine_inputs import Recording
-from testbed.interconnect.injection import Injections
 from testbed.interconnect.network_model import NetworkModel
 from testbed.interconnect.parameters import SimulationParameters
-from testbed.interconnect.results import Simulation
+from testbed.interconnect.results import SimulationResult
+from testbed.interconnect.traffic.injection import Injections
 from topologies import Network
 
 ENGINES = ("compiled", "reference")
@@ -27,7 +27,7 @@ def simulate(
     *,
     engine: str = "compiled",
     recording: Recording | None = None,
-) -> Simulation:
+) -> SimulationResult:
     """``testbed.interconnect.simulation.simulate`` by either engine."""
     from tests.oracles.interconnect.reference_run import run_reference
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from testbed.interconnect.engine_inputs import EngineInputs
-from testbed.interconnect.results import Outcome, Stuck
+from testbed.interconnect.results import BlockedPackets, EngineResult
 from testbed.interconnect.static_paths import NONE
 from tests.oracles.interconnect.ft_drb_routing import FtDrbRouting
 from tests.oracles.interconnect.nac import Nac
@@ -13,7 +13,7 @@ from tests.oracles.interconnect.reference_engine import ReferenceEngine
 from tests.oracles.interconnect.relation_routing import Bubble, Disha, RelationRouting
 
 
-def run_reference(inputs: EngineInputs) -> Outcome:
+def run_reference(inputs: EngineInputs) -> EngineResult:
     """The run's outcome, as the compiled engine must give it too."""
     engine = ReferenceEngine(inputs)
     nac = Nac(engine, inputs.recording.nac_events) if inputs.options.nac.enabled else None
@@ -25,7 +25,7 @@ def run_reference(inputs: EngineInputs) -> Outcome:
     engine.routing = drb or relation or engine.routing
     engine.run()
     messages = engine.messages
-    return Outcome(
+    return EngineResult(
         entered=np.array([m.entered for m in messages], dtype=np.int64),
         delivered=np.array([m.delivered for m in messages], dtype=np.int64),
         hops=np.array([m.hops for m in messages], dtype=np.int32),
@@ -55,7 +55,7 @@ def _held_messages(engine: ReferenceEngine) -> list[int]:
     return [p.number for b in engine.buffers for p in (*b.here, *b.coming) if p.is_data]
 
 
-def _stuck(engine: ReferenceEngine) -> Stuck:
+def _stuck(engine: ReferenceEngine) -> BlockedPackets:
     """What lies in buffers of the network at the end, and since when its first head waits."""
     layout = engine.layout
     at_hosts = [b.held for b in engine.buffers[layout.source_queue : layout.notice_queue]]
@@ -63,7 +63,7 @@ def _stuck(engine: ReferenceEngine) -> Stuck:
     asking = [b.since for b in held if b.wants != NONE]
     buffers = [b for b in held if b.wants != NONE and b.number < layout.source_queue]
     waits = {(b.number // layout.lanes % layout.links, b.wants % layout.links) for b in buffers}
-    return Stuck(
+    return BlockedPackets(
         packets=sum(b.held for b in held),
         at_sources=sum(at_hosts),
         since_tick=min(asking, default=-1),

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from sfio_emu import ListenerLost, RemoteFailure, StripedFile, bodies, wire
+from sfio_emu import ListenerLost, RemoteFailure, StripedFile, message_bodies, wire
 from sfio_emu.adapters.listener_disk import RootedSubfiles
 from sfio_emu.listener.ports import CallFailed
 from sfio_emu.wire import Kind
@@ -22,8 +22,8 @@ def test_a_read_of_more_bytes_than_an_answer_can_count_is_refused_and_others_are
         file = StripedFile.open("p1/a", 5, session=session_of(addresses))
         with socket.create_connection(addresses["p1"], timeout=10) as stream:
             for number, kind, body in (
-                (1, Kind.OPEN, bodies.encode_open("big")),
-                (2, Kind.RESIZE, bodies.RESIZE.pack(1, 1 << 33, 7)),
+                (1, Kind.OPEN, message_bodies.encode_open("big")),
+                (2, Kind.RESIZE, message_bodies.RESIZE.pack(1, 1 << 33, 7)),
                 (3, Kind.READ, wire.encode_runs([1, 1], [0, 0], [0xFFFFFFFF, 0xFFFFFFFF])),
             ):
                 stream.sendall(wire.encode_header(kind, number, body))
@@ -44,14 +44,14 @@ def test_an_error_of_one_connection_ends_that_one_alone(tmp_path: Path, monkeypa
     with listening(tmp_path) as addresses:
         file = StripedFile.open("p1/a", 5, session=session_of(addresses))
         with socket.create_connection(addresses["p1"], timeout=10) as stream:
-            stream.sendall(wire.encode_header(Kind.CREATE, 1, bodies.encode_create("b", 7)))
+            stream.sendall(wire.encode_header(Kind.CREATE, 1, message_bodies.encode_create("b", 7)))
             assert stream.recv(1) == b"", "its connection ends"
         file.pwrite(b"alive", 0)
         assert file.pread(5, 0) == b"alive"
 
 
 def test_the_error_is_logged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
-    def fail(self: RootedSubfiles, path: str, flags: bodies.OpenFlag) -> tuple[int, bool]:
+    def fail(self: RootedSubfiles, path: str, flags: message_bodies.OpenFlag) -> tuple[int, bool]:
         raise ZeroDivisionError("a mistake of the program")
 
     monkeypatch.setattr(RootedSubfiles, "open", fail)

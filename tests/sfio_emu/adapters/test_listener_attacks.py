@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from sfio_emu import StripedFile, bodies, wire
+from sfio_emu import StripedFile, message_bodies, wire
 from sfio_emu.adapters.listener_clients import Client, Limits
 from sfio_emu.adapters.listener_log import LINES_AT_ONCE, PERIOD_S, LimitedLog
 from sfio_emu.wire import Kind
@@ -19,7 +19,7 @@ from tests.helpers.listeners import Attacked, attacked, listening, session_of
 
 SIZE = int(os.environ.get("SFIO_ATTACKERS", "1"))  # 1: a few seconds in all
 MESSAGE = wire.encode_header(Kind.WRITE, 1, wire.encode_runs([1], [0], [1 << 20]), 1 << 20) + bytes(1 << 20)
-OPEN = wire.encode_header(Kind.OPEN, 0, bodies.encode_open("big"))
+OPEN = wire.encode_header(Kind.OPEN, 0, message_bodies.encode_open("big"))
 
 
 def trickle(it: Attacked, seconds: float) -> Callable[[], None]:
@@ -103,7 +103,7 @@ def test_reads_of_many_runs_that_nobody_takes_stay_within_the_memory(tmp_path: P
 def test_a_path_of_a_megabyte_is_refused_at_once(tmp_path: Path) -> None:
     with attacked(tmp_path) as it:
         stream = it.knock()
-        stream.sendall(wire.encode_header(Kind.OPEN, 1, bodies.encode_open("a/" * 500_000)))
+        stream.sendall(wire.encode_header(Kind.OPEN, 1, message_bodies.encode_open("a/" * 500_000)))
         head = wire.decode_header(stream.recv(wire.HEADER_BYTES, socket.MSG_WAITALL), wire.MAX_LIMIT)
         assert head.kind == Kind.REFUSED
         assert b"where 4096 are allowed" in stream.recv(head.body_bytes, socket.MSG_WAITALL)

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from sfio_emu import StripedFile, bodies, wire
+from sfio_emu import StripedFile, message_bodies, wire
 from sfio_emu.wire import Kind
 from tests.helpers.listeners import attacked, session_of
 from tests.helpers.mutated_messages import corpus, mutated, valid_message
@@ -33,7 +33,7 @@ MAX_WAIT_S = 2.0
 
 def test_a_listener_outlives_mutated_messages_and_serves_others(tmp_path: Path) -> None:
     draw, streams, sent = random.Random(SEED), list(corpus().values()), Counter[str]()
-    small = bodies.encode_open("a")
+    small = message_bodies.encode_open("a")
     with attacked(tmp_path) as it:
         file = StripedFile.open("p1/mine", 75, session=session_of(it.addresses, timeout_s=30))
         before, worst_s, worst_own_s = it.memory(), 0.0, 0.0

@@ -118,8 +118,8 @@ def test_a_stranger_is_turned_away_from_the_streams_between_ranks() -> None:
     port = int(first._listening.getsockname()[1])
     with socket.create_connection(("127.0.0.1", port)) as stranger, ThreadPoolExecutor(1) as pool:
         stranger.sendall(struct.pack("!I16s", 1, b"guess"))
-        waiting = pool.submit(first.connect, [first.door, second.door])
-        second.connect([first.door, second.door])
+        waiting = pool.submit(first.connect, [first.listener, second.listener])
+        second.connect([first.listener, second.listener])
         waiting.result()
         got = pool.submit(first.exchange, [b"own", b"for 1"])
         assert second.exchange([b"for 0", b"own"]) == [b"for 1", b"own"]

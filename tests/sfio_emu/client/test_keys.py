@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from sfio_emu import ProtocolError, Session, StripedFile, bodies, wire
+from sfio_emu import ProtocolError, Session, StripedFile, message_bodies, wire
 from sfio_emu.adapters.sockets import TcpConnections
 from sfio_emu.wire import Kind
 from tests.helpers.listeners import Addresses, listening
@@ -50,7 +50,11 @@ def test_a_stranger_is_told_and_dropped_whatever_it_says(tmp_path: Path, kind: K
     (tmp_path / "a").write_bytes(b"kept")
     with listening(tmp_path, key=KEY) as addresses, socket.create_connection(addresses["p1"], timeout=10) as stream:
         answer_to(stream, Kind.HELLO, bytes(16))
-        body = {Kind.OPEN: bodies.encode_open("a"), Kind.KEY: bytes(32), Kind.WRITE: wire.encode_runs([1], [0], [0])}
+        body = {
+            Kind.OPEN: message_bodies.encode_open("a"),
+            Kind.KEY: bytes(32),
+            Kind.WRITE: wire.encode_runs([1], [0], [0]),
+        }
         found, said = answer_to(stream, kind, body.get(kind, b"a"))
         assert found == Kind.REFUSED
         assert b"key" in said
@@ -59,17 +63,17 @@ def test_a_stranger_is_told_and_dropped_whatever_it_says(tmp_path: Path, kind: K
 
 
 def test_an_old_proof_is_of_no_use(tmp_path: Path) -> None:
-    from sfio_emu import keys
+    from sfio_emu import authentication
 
     with listening(tmp_path, key=KEY) as addresses:
         said = []
         for _ in range(2):
             with socket.create_connection(addresses["p1"], timeout=10) as stream:
-                welcome = bodies.Welcome.decode(memoryview(answer_to(stream, Kind.HELLO, bytes(16))[1]))
+                welcome = message_bodies.Welcome.decode(memoryview(answer_to(stream, Kind.HELLO, bytes(16))[1]))
                 said.append(welcome)
-                kind, _ = answer_to(stream, Kind.KEY, keys.proof(KEY, "client", bytes(16), said[0].nonce))
+                kind, _ = answer_to(stream, Kind.KEY, authentication.proof(KEY, "client", bytes(16), said[0].nonce))
                 assert kind == (Kind.DONE if len(said) == 1 else Kind.REFUSED)
-        assert keys.proof(KEY, "listener", bytes(16), said[0].nonce) == said[0].proof
+        assert authentication.proof(KEY, "listener", bytes(16), said[0].nonce) == said[0].proof
 
 
 def test_a_client_of_an_older_version_is_told_so_in_one_line(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from sfio_emu import ListenerLost, ProtocolError, RemoteFailure, Settings, StripedFile, UsageError, merror, use
-from sfio_emu.bodies import NONCE_BYTES, encode_open
+from sfio_emu.message_bodies import NONCE_BYTES, encode_open
 from sfio_emu.wire import HEADER_BYTES
 from tests.helpers.listeners import listener, proxy, session_of, small_disk
 

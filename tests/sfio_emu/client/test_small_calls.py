@@ -6,18 +6,20 @@ import errno
 
 import pytest
 
-from sfio_emu import RemoteFailure, bodies, wire
-from sfio_emu.client.small_calls import SmallCall, parts_of_block, write_message
+from sfio_emu import RemoteFailure, message_bodies, wire
+from sfio_emu.client.small_calls import SmallCall, block_parts, write_message
 from sfio_emu.errors import ProtocolError
 from sfio_emu.layout.striping import Layout
-from sfio_emu.settings import ALL_CALLS, Counters
+from sfio_emu.settings import ALL_CALLS, TransferCounters
 from sfio_emu.wire import Kind
 
 
 def answered(stream: bytes, step: int = 1 << 20) -> tuple[SmallCall, list[tuple[bytes, bytes]]]:
     """A call of number 7 to which these bytes came, so many at a time, and what it made of them."""
     got: list[tuple[bytes, bytes]] = []
-    call = SmallCall("p1", 7, b"message", 0, lambda body, data: got.append((bytes(body), bytes(data))), Counters())
+    call = SmallCall(
+        "p1", 7, b"message", 0, lambda body, data: got.append((bytes(body), bytes(data))), TransferCounters()
+    )
     call.path = lambda handle: f"file {handle}"
     while stream:
         room = call.incoming()[0]
@@ -42,7 +44,7 @@ def test_an_answer_is_taken_however_it_is_cut_and_behind_heartbeats(step: int) -
 
 
 def test_a_failure_names_the_call_and_the_path() -> None:
-    body = bodies.FAILURE.pack(errno.ENOSPC, ALL_CALLS.index("write"), 3, 50)
+    body = message_bodies.FAILURE.pack(errno.ENOSPC, ALL_CALLS.index("write"), 3, 50)
     call, got = answered(wire.encode_header(Kind.FAILED, 7, body))
     assert call.finished and not got and isinstance(call.failure, RemoteFailure)
     assert (call.failure.path, call.failure.done_bytes) == ("file 3", 50)
@@ -70,7 +72,7 @@ def test_the_parts_of_a_block_are_its_fragments_subfile_by_subfile(subfiles: int
     layout = Layout(stripe_unit=7, subfiles=subfiles)
     for offset in (0, 3, 6, 7, 20, 69, 70):
         for size in (1, 4, 7, 8, 30, 200):
-            found = {part.subfile: (part.low, part.high) for part in parts_of_block(layout, offset, size)}
+            found = {part.subfile: (part.low, part.high) for part in block_parts(layout, offset, size)}
             expected: dict[int, tuple[int, int]] = {}
             for piece in layout.fragments(offset, size):
                 low, _ = expected.get(piece.subfile, (piece.local_offset, 0))

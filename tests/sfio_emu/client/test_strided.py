@@ -75,7 +75,7 @@ def test_what_tells_strided_blocks_does_not_grow_with_their_number(tmp_path: Pat
 def test_strided_blocks_that_make_no_sense_are_refused_in_one_line(tmp_path: Path) -> None:
     with listening(tmp_path) as addresses:
         file = StripedFile.open(NAME, 75, session=session_of(addresses))
-        with pytest.raises(UsageError, match="a block lies outside the buffer of 100 bytes"):
+        with pytest.raises(UsageError, match="a block is outside the buffer of 100 bytes"):
             file.pwrite_strided(bytes(100), StridedBlocks(0, 300, 0, 75, 75, 4))
         with pytest.raises(UsageError, match="the offset of the blocks"):
             file.pwrite_strided(bytes(1000), StridedBlocks(-1, 300, 0, 75, 75, 4))

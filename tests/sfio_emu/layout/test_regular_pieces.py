@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from sfio_emu.errors import UsageError
 from sfio_emu.layout.piece import ListedPiece, Piece
-from sfio_emu.layout.pieces import pieces_of
+from sfio_emu.layout.piece_builder import pieces_of
 from sfio_emu.layout.regular_piece import RegularPiece, regular_pieces
 from sfio_emu.layout.requests import Requests, StridedBlocks, StridedRequests, make_requests, strided_requests
 from sfio_emu.layout.striping import Layout
@@ -56,7 +56,7 @@ def test_regular_blocks_are_the_runs_and_bytes_that_a_list_of_them_is(
             assert [array.tolist() for array in piece.run_arrays()] == [list(column) for column in piece.runs()]
             start = data.draw(st.integers(0, piece.size - 1))
             end = data.draw(st.integers(start + 1, piece.size))
-            part, other_part = piece.part(start, end), other.part(start, end)
+            part, other_part = piece.slice(start, end), other.slice(start, end)
             assert part.runs() == other_part.runs()
             moved = gathered(part, memory)
             assert moved == gathered(other_part, memory) == b"".join(map(bytes, part.vectors(memory)))
@@ -88,11 +88,11 @@ def test_as_many_whole_runs_as_fit_a_message() -> None:
         piece = RegularPiece(0, run_bytes, 40, at=(0, 300), source=(0, 225))
         for room in range(120, 5000, 37):
             size = piece.fitting(room)
-            assert size % run_bytes == 0 and piece.part(0, size).cost_bytes <= room
+            assert size % run_bytes == 0 and piece.slice(0, size).cost_bytes <= room
             assert 16 * (size // run_bytes) <= room, "no more runs than a listener takes"
         assert piece.fitting(10_000) == piece.size
     assert piece.fitting(50) == 0 and piece.listed().fitting(50) == 34
-    assert piece.part(0, 34).runs() == ([0], [34])
+    assert piece.slice(0, 34).runs() == ([0], [34])
 
 
 @given(st.integers(0, 60), st.integers(0, 9), st.integers(1, 9), st.integers(3, 40))

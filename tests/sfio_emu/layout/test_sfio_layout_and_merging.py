@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from sfio_emu.client.transfer import pack, slices
 from sfio_emu.errors import UsageError
-from sfio_emu.layout import pieces
+from sfio_emu.layout import piece_builder
 from sfio_emu.layout.piece import ListedPiece, Piece
-from sfio_emu.layout.pieces import pieces_of
+from sfio_emu.layout.piece_builder import pieces_of
 from sfio_emu.layout.requests import Requests, make_requests, prepare
 from sfio_emu.layout.striping import Layout
 from sfio_emu.settings import Settings
@@ -134,7 +134,7 @@ def test_a_part_of_a_piece_is_that_part_of_its_stream(
         piece.gather(memory, stream)
         start = data.draw(st.integers(0, piece.size - 1))
         end = data.draw(st.integers(start + 1, piece.size))
-        part = piece.part(start, end)
+        part = piece.slice(start, end)
         cut = np.empty(part.size, dtype=np.uint8)
         part.gather(memory, cut)
         assert cut.tolist() == stream[start:end].tolist()
@@ -177,7 +177,7 @@ def test_lists_in_small_batches_are_the_same_bytes(
     for offset, value in written(pairs, memory.tobytes()).items():
         (fragment,) = layout.fragments(offset, 1)
         expected[fragment.subfile][fragment.local_offset] = value
-    with mock.patch.multiple(pieces, LISTED_FROM=0, MAX_BATCH=batch):
+    with mock.patch.multiple(piece_builder, LISTED_FROM=0, MAX_BATCH=batch):
         for subfile in range(layout.subfiles):
             found: dict[int, int] = {}
             for piece in pieces_of(chosen, layout, subfile, merge=merge):
@@ -218,13 +218,13 @@ def test_as_much_of_a_list_as_fits_a_message_and_no_more() -> None:
     assert {room: piece.fitting(room) for room in expected} == expected
     for room, fits in expected.items():
         if fits:
-            part = piece.part(0, fits)
+            part = piece.slice(0, fits)
             assert part.size + 16 * len(part.runs()[0]) <= room
 
 
 def test_a_striped_piece_counts_the_stripe_units_that_it_touches() -> None:
     for subfiles, fragments in ((1, 1), (2, 5)):
-        piece = pieces.StripedPiece(Layout(stripe_unit=10, subfiles=subfiles), 0, 5, 45, 0)
+        piece = piece_builder.StripedPiece(Layout(stripe_unit=10, subfiles=subfiles), 0, 5, 45, 0)
         assert (piece.fragments, piece.fragment_bytes, piece.bounds) == (fragments, 40 / fragments, (5, 45))
 
 

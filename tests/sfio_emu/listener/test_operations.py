@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from sfio_emu import bodies, wire
-from sfio_emu.bodies import OpenFlag
+from sfio_emu import message_bodies, wire
 from sfio_emu.listener.operations import Operations, Rejections
 from sfio_emu.listener.pool import BufferPool
 from sfio_emu.listener.ports import Answer, CallFailed
 from sfio_emu.listener.reader import Chunk, LongWrite, Request
+from sfio_emu.message_bodies import OpenFlag
 from sfio_emu.settings import CALLS
 from sfio_emu.wire import Header, Kind, Malformed
 from tests.helpers.memory_files import MemoryFiles
@@ -26,7 +26,7 @@ class Client:
     def __init__(self, full_at: int = 2**62) -> None:
         self.files, self.rejections = MemoryFiles(full_at), Rejections()
         self.operations = Operations(self.files, BufferPool(1 << 20, LIMIT_BYTES), self.rejections, sieve=True)
-        self.ask(Kind.OPEN, bodies.encode_open("a"))
+        self.ask(Kind.OPEN, message_bodies.encode_open("a"))
 
     @property
     def content(self) -> bytes:
@@ -50,7 +50,7 @@ def runs(*items: tuple[int, int, int]) -> bytes:
 def test_runs_are_written_and_read_and_counted() -> None:
     client = Client()
     answer = client.ask(Kind.WRITE, runs((1, 3, 0), (1, 2, 10)), b"abcde")
-    assert bodies.decode_written(memoryview(answer.body), 1) == (5, 2, False, (0,), (0,))
+    assert message_bodies.decode_written(memoryview(answer.body), 1) == (5, 2, False, (0,), (0,))
     assert client.content == b"abc" + bytes(7) + b"de"
     answer = client.ask(Kind.READ, runs((1, 2, 10), (1, 5, 1)))
     assert b"".join(bytes(part) for part in answer.data if isinstance(part, memoryview)) == b"debc" + bytes(3)
@@ -66,10 +66,10 @@ def test_a_run_of_no_bytes_makes_a_subfile_as_long_as_its_offset_and_never_short
 
 def test_a_write_says_how_long_each_subfile_was_in_the_order_in_which_they_are_named() -> None:
     client = Client()
-    client.ask(Kind.OPEN, bodies.encode_open("b"))
+    client.ask(Kind.OPEN, message_bodies.encode_open("b"))
     client.ask(Kind.WRITE, runs((1, 3, 10), (2, 1, 20)), b"abcd")
     answer = client.ask(Kind.WRITE, runs((2, 1, 30), (1, 1, 0), (2, 0, 50)), b"xy")
-    assert bodies.decode_written(memoryview(answer.body), 2).sizes == (21, 13)
+    assert message_bodies.decode_written(memoryview(answer.body), 2).sizes == (21, 13)
 
 
 def streamed_read(client: Client, size: int, offset: int, *, checked: bool) -> list[Answer | memoryview]:
@@ -88,7 +88,7 @@ def streamed_read(client: Client, size: int, offset: int, *, checked: bool) -> l
 
 def test_a_streamed_read_is_answered_by_a_part_in_slices_that_end_at_pages() -> None:
     client = Client()
-    client.ask(Kind.RESIZE, bodies.RESIZE.pack(1, 90_000, 5))
+    client.ask(Kind.RESIZE, message_bodies.RESIZE.pack(1, 90_000, 5))
     for checked in (False, True):
         part, *data, last = streamed_read(client, 100_000, 100, checked=checked)
         assert isinstance(part, Answer) and isinstance(last, Answer)
@@ -100,7 +100,7 @@ def test_a_streamed_read_is_answered_by_a_part_in_slices_that_end_at_pages() -> 
 
 def test_a_streamed_read_of_a_file_that_fails_in_the_middle_ends_with_the_failure() -> None:
     client = Client()
-    client.ask(Kind.RESIZE, bodies.RESIZE.pack(1, 90_000, 5))
+    client.ask(Kind.RESIZE, message_bodies.RESIZE.pack(1, 90_000, 5))
 
     def fail(file: int, piece: memoryview, offset: int) -> int:
         if offset > 40_000:
@@ -111,16 +111,19 @@ def test_a_streamed_read_of_a_file_that_fails_in_the_middle_ends_with_the_failur
     part, *data, last = streamed_read(client, 90_000, 0, checked=True)
     assert isinstance(part, Answer) and isinstance(last, Answer)
     assert part.data_bytes == sum(map(len, data)) == 90_000, "zeros stand for what could not be read"  # type: ignore[arg-type]
-    assert bodies.FAILURE.unpack(last.body)[:3] == (errno.EIO, CALLS.index("read"), 1)
+    assert message_bodies.FAILURE.unpack(last.body)[:3] == (errno.EIO, CALLS.index("read"), 1)
 
 
 def test_a_failed_call_is_answered_with_its_name_and_the_bytes_done() -> None:
     client = Client(full_at=100)
     body = client.ask(Kind.WRITE, runs((1, 50, 0), (1, 50, 80)), bytes(100)).body
-    number, call, handle, done_bytes = bodies.FAILURE.unpack(body)
+    number, call, handle, done_bytes = message_bodies.FAILURE.unpack(body)
     assert (number, CALLS[call], handle, done_bytes) == (errno.ENOSPC, "write", 1, 50)
-    answer = client.ask(Kind.OPEN, bodies.encode_open("missing", OpenFlag(0)))
-    assert (answer.kind, bodies.FAILURE.unpack(answer.body)[:2]) == (Kind.FAILED, (errno.ENOENT, CALLS.index("open")))
+    answer = client.ask(Kind.OPEN, message_bodies.encode_open("missing", OpenFlag(0)))
+    assert (answer.kind, message_bodies.FAILURE.unpack(answer.body)[:2]) == (
+        Kind.FAILED,
+        (errno.ENOENT, CALLS.index("open")),
+    )
 
 
 @pytest.mark.parametrize(
@@ -157,7 +160,7 @@ def test_chunks_of_a_long_write_are_written_and_answered_when_the_last_is_there(
     client.operations.moves.begin_long_write(LongWrite(handle=1, ensured=[(1, 500)]))
     assert client.operations.moves.write_chunk(Chunk(data=memoryview(b"abc"), offset=4, last=False)) is None
     answer = client.operations.moves.write_chunk(Chunk(data=memoryview(b"de"), offset=7, last=True))
-    assert answer is not None and bodies.decode_written(memoryview(answer.body), 1) == (5, 3, False, (0,), (0,))
+    assert answer is not None and message_bodies.decode_written(memoryview(answer.body), 1) == (5, 3, False, (0,), (0,))
     assert client.content == bytes(4) + b"abcde" + bytes(491)
     with pytest.raises(Malformed, match="handle 9") as caught:
         client.operations.moves.begin_long_write(LongWrite(handle=9, ensured=[]))
@@ -166,20 +169,20 @@ def test_chunks_of_a_long_write_are_written_and_answered_when_the_last_is_there(
 
 def test_an_answer_to_a_write_tells_the_truncations_of_its_subfile() -> None:
     client = Client()
-    client.ask(Kind.RESIZE, bodies.RESIZE.pack(1, 9, 5))
-    client.ask(Kind.RESIZE, bodies.RESIZE.pack(1, 3, 6))
+    client.ask(Kind.RESIZE, message_bodies.RESIZE.pack(1, 9, 5))
+    client.ask(Kind.RESIZE, message_bodies.RESIZE.pack(1, 3, 6))
     answer = client.ask(Kind.WRITE, runs((1, 3, 0)), b"abc")
-    assert bodies.decode_written(memoryview(answer.body), 1) == (3, 1, False, (3,), (5 ^ 6,))
+    assert message_bodies.decode_written(memoryview(answer.body), 1) == (3, 1, False, (3,), (5 ^ 6,))
     client.operations.moves.begin_long_write(LongWrite(handle=1, ensured=[]))
     client.operations.moves.write_chunk(Chunk(data=memoryview(b"abc"), offset=0, last=False))
-    client.ask(Kind.RESIZE, bodies.RESIZE.pack(1, 0, 7))
+    client.ask(Kind.RESIZE, message_bodies.RESIZE.pack(1, 0, 7))
     last = client.operations.moves.write_chunk(Chunk(data=memoryview(b"de"), offset=3, last=True))
-    assert last is not None and bodies.decode_written(memoryview(last.body), 1) == (5, 2, True, (3,), (5 ^ 6,))
+    assert last is not None and message_bodies.decode_written(memoryview(last.body), 1) == (5, 2, True, (3,), (5 ^ 6,))
 
 
 def test_a_failed_read_names_the_handle_of_its_subfile() -> None:
     client = Client()
-    client.ask(Kind.OPEN, bodies.encode_open("b"))
+    client.ask(Kind.OPEN, message_bodies.encode_open("b"))
 
     def fail(file: int, piece: memoryview, offset: int) -> int:
         if file == 11:
@@ -191,14 +194,14 @@ def test_a_failed_read_names_the_handle_of_its_subfile() -> None:
         near = [(2, 4, 8 * place) for place in range(number)]
         answer = client.ask(Kind.READ, runs((1, 4, 0), *near))
         assert answer.kind == Kind.FAILED
-        assert bodies.FAILURE.unpack(answer.body)[:3] == (errno.EIO, CALLS.index("read"), 2)
+        assert message_bodies.FAILURE.unpack(answer.body)[:3] == (errno.EIO, CALLS.index("read"), 2)
 
 
 def test_errors_are_reported_with_what_was_refused_and_begin_anew() -> None:
     client = Client()
     client.rejections.count = 3
-    assert bodies.ERRORS_ANSWER.unpack(client.ask(Kind.ERRORS).body)[-1] == 3
-    assert bodies.ERRORS_ANSWER.unpack(client.ask(Kind.ERRORS).body)[-1] == 0
+    assert message_bodies.ERRORS_ANSWER.unpack(client.ask(Kind.ERRORS).body)[-1] == 3
+    assert message_bodies.ERRORS_ANSWER.unpack(client.ask(Kind.ERRORS).body)[-1] == 0
 
 
 def test_a_client_that_goes_while_it_waits_for_a_sync_leaves_no_descriptor(tmp_path: Path) -> None:
@@ -209,8 +212,8 @@ def test_a_client_that_goes_while_it_waits_for_a_sync_leaves_no_descriptor(tmp_p
     subfiles = RootedSubfiles(tmp_path)
     before = len(list(Path("/proc/self/fd").iterdir()))
     connection = ServerConnection(subfiles, BufferPool(1 << 20, LIMIT_BYTES), Rejections())
-    feed(connection, wire.encode_header(Kind.OPEN, 0, bodies.encode_open("a")))
-    feed(connection, wire.encode_header(Kind.SYNC, 1, bodies.encode_handles([1])))
+    feed(connection, wire.encode_header(Kind.OPEN, 0, message_bodies.encode_open("a")))
+    feed(connection, wire.encode_header(Kind.SYNC, 1, message_bodies.encode_handles([1])))
     assert connection.syncs
     connection.abandon()
     assert len(list(Path("/proc/self/fd").iterdir())) == before

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sfio_emu import bodies, wire
+from sfio_emu import message_bodies, wire
 from sfio_emu.listener.pool import BufferPool
 from sfio_emu.listener.reader import Chunk, LongWrite, Reader, Request
 from sfio_emu.wire import Kind, Malformed
@@ -89,7 +89,7 @@ def test_without_a_free_buffer_the_head_is_read_and_the_rest_waits() -> None:
     held = pool.acquire()
     assert held is not None
     reader = Reader(pool)
-    stream = message(Kind.OPEN, bodies.encode_open("a"))
+    stream = message(Kind.OPEN, message_bodies.encode_open("a"))
     assert parts_of(reader, stream[: wire.HEADER_BYTES]) == []
     assert reader.place() is None and reader.starved
     pool.release(held)

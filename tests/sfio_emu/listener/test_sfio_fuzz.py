@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from sfio_emu import bodies, wire
+from sfio_emu import message_bodies, wire
 from sfio_emu.listener.connection import ServerConnection
 from sfio_emu.listener.operations import Rejections
 from sfio_emu.listener.pool import BufferPool
@@ -72,8 +72,8 @@ def test_mutated_messages_neither_crash_nor_escape_nor_take_memory(tmp_path: Pat
                 connection = ServerConnection(subfiles, pool, rejections)
                 feed(
                     connection,
-                    wire.encode_header(Kind.OPEN, 0, bodies.encode_open("a"))
-                    + wire.encode_header(Kind.OPEN, 1, bodies.encode_open("b/c")),
+                    wire.encode_header(Kind.OPEN, 0, message_bodies.encode_open("a"))
+                    + wire.encode_header(Kind.OPEN, 1, message_bodies.encode_open("b/c")),
                 )
             message = valid_message(draw, number)
             feed(connection, mutated(draw, message) if draw.random() < 0.85 else message)

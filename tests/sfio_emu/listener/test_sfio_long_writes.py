@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from sfio_emu import bodies, wire
+from sfio_emu import message_bodies, wire
 from sfio_emu.client.transfer import pack
 from sfio_emu.layout.piece import StripedPiece
 from sfio_emu.layout.striping import Layout
@@ -29,7 +29,7 @@ class Listener:
     def __init__(self, files: MemoryFiles, step: int = 1 << 20) -> None:
         self.files, self.step, self.pool = files, step, BufferPool(LIMIT_BYTES, LIMIT_BYTES)
         self.connection = ServerConnection(files, self.pool, Rejections())
-        self.say(wire.encode_header(Kind.OPEN, 0, bodies.encode_open("a")))
+        self.say(wire.encode_header(Kind.OPEN, 0, message_bodies.encode_open("a")))
 
     def say(self, stream: bytes) -> list[tuple[int, bytes]]:
         """The answers (kind, body) to some messages."""
@@ -69,7 +69,7 @@ def test_a_long_run_is_written_in_chunks_that_end_at_pages(step: int) -> None:
     files = MemoryFiles()
     listener = Listener(files, step)
     [(kind, body)] = listener.say(write([(1, 50_000, 100), (1, 0, 60_000)], DATA))
-    assert (kind, bodies.WRITE_ANSWER.unpack_from(body)[0]) == (Kind.DONE, 50_000)
+    assert (kind, message_bodies.WRITE_ANSWER.unpack_from(body)[0]) == (Kind.DONE, 50_000)
     assert bytes(files.files[10]) == bytes(100) + DATA + bytes(60_000 - 50_100)
     assert all(size <= CHUNK_BYTES for _, size in files.calls)
     assert all((offset + size) % 4096 == 0 for offset, size in files.calls[:-1])
@@ -86,7 +86,7 @@ def test_messages_behind_a_long_write_are_understood() -> None:
 def test_a_full_disk_in_the_middle_is_reported_with_what_was_done_and_the_rest_is_skipped() -> None:
     listener = Listener(MemoryFiles(full_at=20_000))
     (kind, body), (after, _) = listener.say(write([(1, 50_000, 0)], DATA) + write([(1, 3, 0)], b"abc"))
-    number, call, handle, done_bytes = bodies.FAILURE.unpack(body)
+    number, call, handle, done_bytes = message_bodies.FAILURE.unpack(body)
     assert (kind, number, CALLS[call], handle, done_bytes) == (Kind.FAILED, errno.ENOSPC, "write", 1, 16384)
     assert after == Kind.DONE
     assert len(listener.files.calls) == 6, "four chunks, the one that failed, the message behind"

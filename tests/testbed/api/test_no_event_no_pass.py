@@ -12,14 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import testbed
-from testbed.api.workloads.known import WORKLOADS, workload_of
+from testbed.api.workloads.registry import WORKLOADS, workload_of
 from testbed.errors import InputError
 from testbed.faults.fault_times import FaultTimes
 from testbed.metapath.plan import MetapathPlan, MetapathRun, ReceivedDatagrams, SentDatagrams
 from testbed.model.verdict import Verdict
 from testbed.model.workload import How
 from testbed.simulation.judgement import judge_runs
-from testbed.stream.judgement.recording import ReceivedLog, SentLog, block_outcomes
+from testbed.stream.judgement.packet_logs import ReceivedLog, SentLog, block_outcomes
 from testbed.stream.measurements import RunHealth, StreamMeasurements
 from testbed.stream.plan import StreamPlan
 from testbed.stream.probing.steps import judge_probe, probe_plan, probe_step
@@ -124,7 +124,7 @@ EXAMPLES: dict[str, Callable[[Any, Any], Any]] = {
 
 
 def test_every_workload_is_among_these() -> None:
-    assert {*EXAMPLES, "stream", "metapath"} == set(WORKLOADS.own_names())
+    assert {*EXAMPLES, "stream", "metapath"} == set(WORKLOADS.builtin_names())
 
 
 @pytest.mark.parametrize("fabric", FABRICS)

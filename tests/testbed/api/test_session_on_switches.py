@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 import testbed
-from testbed.errors import InputError, SessionError, TimeLimitError
+from testbed.errors import InputError, SessionClosedError, TimeLimitError
 from tests.helpers.ordinary_user import as_ordinary_user
 from tests.helpers.paths import ROOT
 
@@ -87,7 +87,7 @@ def test_popen_is_ended_by_its_stand_ins_end(session: testbed.Session) -> None:
     while _running(session, word) and time.monotonic() < limit:
         time.sleep(0.05)
     assert not _running(session, word)
-    with pytest.raises(TimeLimitError, match="not done after"):
+    with pytest.raises(TimeLimitError, match="timed out after"):
         session.exec("h2", ["sleep", "1000"], timeout_s=0.2)
 
 
@@ -237,7 +237,7 @@ def test_session_whose_sandbox_was_killed_says_so() -> None:
     with testbed.session("ring:3") as held:
         os.kill(held._process.pid, signal.SIGKILL)
         limit = time.monotonic() + 10
-        with pytest.raises(SessionError, match=r"not up any more|has gone"):
+        with pytest.raises(SessionClosedError, match=r"not up any more|has gone"):
             while time.monotonic() < limit:
                 held.counters()
 

@@ -10,7 +10,7 @@ import pytest
 from testbed.bulk.agent_messages import Count, Delivered, MessageDone, Ready, SendMessages
 from testbed.bulk.emulated.agent_process import AgentPort, AgentProcess, process_groups
 from testbed.bulk.emulated.run import retransmitted_since
-from testbed.bulk.measurements import Repeats
+from testbed.bulk.measurements import TcpRetransmissions
 from testbed.errors import CapabilityError
 
 
@@ -69,7 +69,7 @@ def test_a_process_that_fails_says_why() -> None:
 def test_a_process_that_is_silent_is_given_up() -> None:
     with started(lambda port: port.receive_order() and None) as process:
         assert not process.has_report
-        with pytest.raises(CapabilityError, match=r"says nothing for 0\.05 s"):
+        with pytest.raises(CapabilityError, match=r"no response within 0\.05 s"):
             process.receive(0.05)
 
 
@@ -80,6 +80,6 @@ def test_a_node_whose_process_is_killed_shares_it_with_nobody() -> None:
 
 
 def test_retransmissions_count_from_the_begin_of_the_run_and_never_below_none() -> None:
-    before = {0: Repeats(100, 2, 1), 1: Repeats(50, 1, 1)}
-    after = {0: Repeats(400, 5, 3), 1: Repeats(20, 1, 0), 2: Repeats(30, 1, 0)}
+    before = {0: TcpRetransmissions(100, 2, 1), 1: TcpRetransmissions(50, 1, 1)}
+    after = {0: TcpRetransmissions(400, 5, 3), 1: TcpRetransmissions(20, 1, 0), 2: TcpRetransmissions(30, 1, 0)}
     assert retransmitted_since(before, after) == {0: (300, 3, 2), 1: (0, 0, 0), 2: (30, 1, 0)}

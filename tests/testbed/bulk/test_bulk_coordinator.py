@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from testbed.bulk.calibration import together
+from testbed.bulk.calibration import concurrent_goodput
 from testbed.bulk.coordinator import BulkCoordinator, ChangeCircuits, Finished, Send
 from testbed.bulk.judgement import analyse, judge
 from testbed.bulk.plan import BulkPlan, Switching
@@ -83,7 +83,7 @@ def test_every_message_arrives_once_and_never_faster_than_the_bottleneck(
 def test_circuits_that_stand_at_one_time_share_no_link(frames: Any, barrier: bool) -> None:
     """Driven by hand: switches confirm and messages arrive in turn, one at a time."""
     coordinator = BulkCoordinator(plan(SMALL, frames, barrier=barrier))
-    coordinator.begin(0.0)
+    coordinator.start(0.0)
     standing: dict[int, Any] = {}
     sending: list[tuple[int, int]] = []
     changing, now, finished = False, 0.0, False
@@ -157,17 +157,17 @@ def test_a_cut_host_link_strands_its_transfers_and_names_them() -> None:
 
 def test_a_receiver_that_dies_ends_the_run_and_is_named() -> None:
     coordinator = BulkCoordinator(plan(SMALL, [range(25)]))
-    coordinator.begin(0.0)
+    coordinator.start(0.0)
     coordinator.actions()
     coordinator.circuits_changed(0.1)
-    coordinator.endpoint_lost(["r0"], 2.0)
+    coordinator.on_endpoint_failed(["r0"], 2.0)
     (finished,) = [a for a in coordinator.actions() if isinstance(a, Finished)]
     assert finished.failure is not None and "r0 died 2.00 s after the start" in finished.failure
 
 
 def test_a_run_in_which_nothing_arrives_ends_and_says_what_it_waited_for() -> None:
     coordinator = BulkCoordinator(plan(SMALL, [range(25)]), stall_s=5.0)
-    coordinator.begin(0.0)
+    coordinator.start(0.0)
     coordinator.advance(4.9)
     assert not coordinator.over
     coordinator.advance(coordinator.deadline_s())
@@ -179,7 +179,7 @@ def test_a_run_in_which_nothing_arrives_ends_and_says_what_it_waited_for() -> No
 
 def test_a_damaged_message_is_sent_again_over_its_circuit_and_five_times_is_enough() -> None:
     coordinator = BulkCoordinator(plan(SMALL, [[i] for i in range(25)]))
-    coordinator.begin(0.0)
+    coordinator.start(0.0)
     coordinator.actions()
     coordinator.circuits_changed(0.1)
     for attempt in range(1, 6):
@@ -191,7 +191,7 @@ def test_a_damaged_message_is_sent_again_over_its_circuit_and_five_times_is_enou
 
 def test_a_late_word_of_an_earlier_attempt_changes_nothing() -> None:
     coordinator = BulkCoordinator(plan(SMALL, [[i] for i in range(25)]))
-    coordinator.begin(0.0)
+    coordinator.start(0.0)
     coordinator.actions()
     coordinator.circuits_changed(0.1)
     coordinator.connection_broke(0, 1, 0.2)
@@ -202,7 +202,7 @@ def test_a_late_word_of_an_earlier_attempt_changes_nothing() -> None:
 
 
 def test_calibration_together_uses_disjoint_paths() -> None:
-    job = together(plan(SMALL, [range(25)]))
+    job = concurrent_goodput(plan(SMALL, [range(25)]))
     _, listed = transfers(SMALL)
     links = [link for i in job.transfers for link in listed[i].path]
     assert len(links) == len(set(links)) and len(job.transfers) >= 2

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from testbed.bulk.judgement import analyse, judge
-from testbed.bulk.measurements import BulkMeasurements, Goodput, LinkCount, Repeats
+from testbed.bulk.measurements import BulkMeasurements, Goodput, LinkCount, TcpRetransmissions
 from testbed.bulk.plan import BulkPlan
 from testbed.bulk.prediction import expected_bytes, predicted_ratio
 from testbed.bulk.simulated import SimulatedBulkFabric
 from testbed.bulk.workload import bulk_plan
-from testbed.model.machine.strain import Strain
+from testbed.model.machine.load import MachineLoad
 from testbed.model.verdict import Verdict
 from tests.helpers.strains import CALM
 from topologies import load_network
@@ -49,13 +49,13 @@ def test_bytes_beyond_the_schedule_fail_unless_tcp_sent_them_again() -> None:
     plan = plan_of(1_000_000)
     more = 100_000
     assert failed(judged(plan, more)) == ["bytes of links by the switches' counters against the schedule"]
-    again = dict.fromkeys(range(len(plan.transfers)), Repeats(more, 12))
+    again = dict.fromkeys(range(len(plan.transfers)), TcpRetransmissions(more, 12))
     assert judged(plan, more, retransmitted=again).passed
     assert not judged(plan, -more, retransmitted=again).passed, "what never crossed a link was not sent again either"
 
 
 @pytest.mark.parametrize("late", [replace(CALM, worst_lateness_s=0.05), replace(CALM, mean_lateness_s=0.003)])
-def test_a_machine_that_stood_still_makes_the_run_invalid_whatever_came_out(late: Strain) -> None:
+def test_a_machine_that_stood_still_makes_the_run_invalid_whatever_came_out(late: MachineLoad) -> None:
     plan = plan_of(1_000_000)
     assert judged(plan, strain=late).exit_code == judged(plan, slower=1.2, strain=late).exit_code == 4
     assert judged(plan, slower=1.2).exit_code == 1, "slow on a machine that kept up"
@@ -73,8 +73,8 @@ def test_two_strays_of_a_small_message_are_no_failure_and_three_are() -> None:
     assert not judged(plan, dropped={"s1": plan.injected + 3 * count}).passed
 
 
-def one_repeats(**counts: int) -> dict[int, Repeats]:
-    return {0: Repeats(**counts)}
+def one_repeats(**counts: int) -> dict[int, TcpRetransmissions]:
+    return {0: TcpRetransmissions(**counts)}
 
 
 @pytest.mark.parametrize("slower", [1.08, 3.5])  # without and with a time-out of TCP in it
@@ -107,7 +107,7 @@ def test_a_run_in_which_tcp_waited_for_longer_than_it_may_lose_is_invalid() -> N
 
 def test_repeats_that_switches_cannot_explain_leave_a_slow_run_failed() -> None:
     plan = plan_of(1_000_000)
-    many = dict.fromkeys(range(len(plan.transfers)), Repeats(bytes=8 * 8948, packets=8, timeouts=1))
+    many = dict.fromkeys(range(len(plan.transfers)), TcpRetransmissions(bytes=8 * 8948, packets=8, timeouts=1))
     assert judged(plan, slower=1.5, retransmitted=many).exit_code == 1
     links = dict.fromkeys(plan.loads, LinkCount(packets=0, bytes=3_000_000, queue_drops=1))
     once = one_repeats(bytes=8948, packets=1, timeouts=1)
@@ -119,8 +119,8 @@ def test_a_measured_run_of_twelve_packets_a_message_is_invalid_and_failed_before
     network = load_network("swiss-t1:allocation=1-1-1-1-0-0-0-0")
     plan = bulk_plan(network, message_bytes=100_000, link_rate_bps=1e6)
     sizes = [364, 17896, 8948, 364, 364, 17896, 17896, 8948, 8948, 364, 17896, 8948, 8948]
-    again = {number: Repeats(bytes=size, packets=max(1, size // 8948)) for number, size in enumerate(sizes)}
-    goodput = Goodput(alone_bps=1.0e6, together_bps=0.99e6, paths_together=4)
+    again = {number: TcpRetransmissions(bytes=size, packets=max(1, size // 8948)) for number, size in enumerate(sizes)}
+    goodput = Goodput(single_path_bps=1.0e6, concurrent_bps=0.99e6, concurrent_paths=4)
     measured = {"seconds": 3.3954, "goodput": goodput, "rule_changes": 5, "changing_s": 0.0117, "retransmitted": again}
     verdict = judged(plan, **measured)
     assert verdict.exit_code == 4 and "TCP sent 17 packets again" in str(verdict.invalid)

@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 
 from testbed.bulk.messages import (
     OVERHEAD_BYTES,
-    Arrived,
     Inbox,
+    MessageArrived,
     MessageError,
     MessageHeader,
     MessageReader,
-    Part,
+    PayloadPart,
     Payloads,
     trailer,
 )
@@ -29,14 +29,14 @@ def encoded(number: int, attempt: int, payload: bytes) -> bytes:
     return header.encode() + payload + trailer(zlib.crc32(payload))
 
 
-def read(data: bytes, cuts: list[int]) -> tuple[list[Arrived], bytes, MessageReader]:
-    reader, arrived, payload = MessageReader(), list[Arrived](), b""
+def read(data: bytes, cuts: list[int]) -> tuple[list[MessageArrived], bytes, MessageReader]:
+    reader, arrived, payload = MessageReader(), list[MessageArrived](), b""
     edges = sorted({0, len(data), *(c % (len(data) + 1) for c in cuts)})
     for a, b in pairwise(edges):
         for event in reader.receive(memoryview(data)[a:b]):
-            if isinstance(event, Arrived):
+            if isinstance(event, MessageArrived):
                 arrived.append(event)
-            elif isinstance(event, Part):
+            elif isinstance(event, PayloadPart):
                 payload += bytes(event.payload)
     return arrived, payload, reader
 

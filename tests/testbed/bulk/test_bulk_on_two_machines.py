@@ -22,7 +22,7 @@ def exchanged(how: str, message_bytes: int) -> dict[str, Any]:
     from testbed.bulk.judgement import judge_bulk
     from testbed.bulk.workload import bulk_plan
     from testbed.errors import InvalidRunError
-    from testbed.machines.asked import MachinesRequest
+    from testbed.machines.machines_request import MachinesRequest
     from tests.helpers.poor_underlay import delay, lose_towards
 
     programs = []

@@ -12,12 +12,12 @@ from testbed.bulk.calibration import (
     MESSAGES_TOGETHER,
     MIN_TOGETHER,
     CalibrationJob,
-    alone,
     calibrate,
-    calibrate_again,
     calibration_pairs,
+    concurrent_goodput,
     machine_lag,
-    together,
+    recalibrate,
+    single_path_goodput,
     uncalibrated,
 )
 from testbed.bulk.measurements import Goodput
@@ -43,25 +43,27 @@ class Machine:
 
 
 def test_small_messages_are_calibrated_in_greater_number() -> None:
-    assert together(plan_of(2_000_000)).count == MESSAGES_TOGETHER
-    assert alone(plan_of(100_000)).count == together(plan_of(100_000)).count == 15  # 0.04 s each
-    assert together(plan_of(1000)).count == MAX_MESSAGES
+    assert concurrent_goodput(plan_of(2_000_000)).count == MESSAGES_TOGETHER
+    assert (
+        single_path_goodput(plan_of(100_000)).count == concurrent_goodput(plan_of(100_000)).count == 15
+    )  # 0.04 s each
+    assert concurrent_goodput(plan_of(1000)).count == MAX_MESSAGES
 
 
 def test_paths_together_share_no_link_and_one_alone_is_a_longest() -> None:
     plan = plan_of(1000)
-    chosen = [plan.transfers[i].path for i in together(plan).transfers]
+    chosen = [plan.transfers[i].path for i in concurrent_goodput(plan).transfers]
     links = [link for path in chosen for link in path]
     assert len(chosen) > 1 and len(set(links)) == len(links)
-    (one,) = alone(plan).transfers
+    (one,) = single_path_goodput(plan).transfers
     assert len(plan.transfers[one].path) == max(len(t.path) for t in plan.transfers)
 
 
 def test_a_burst_of_other_work_is_tried_again_and_the_first_good_attempt_counts() -> None:
     machine = Machine([0.5, MIN_TOGETHER])
     found = calibrate(plan_of(1000), machine.measure)
-    assert (found.alone_bps, found.together_bps) == (10e6, 10e6 * MIN_TOGETHER)
-    assert found.paths_together == len(together(plan_of(1000)).transfers) and len(machine.jobs) == 3
+    assert (found.single_path_bps, found.concurrent_bps) == (10e6, 10e6 * MIN_TOGETHER)
+    assert found.concurrent_paths == len(concurrent_goodput(plan_of(1000)).transfers) and len(machine.jobs) == 3
 
 
 def test_a_machine_that_lags_every_time_makes_the_run_invalid_before_it_begins() -> None:
@@ -74,15 +76,15 @@ def test_a_machine_that_lags_every_time_makes_the_run_invalid_before_it_begins()
 def test_after_the_run_the_slower_of_both_counts() -> None:
     plan = plan_of(1000)
     first = calibrate(plan, Machine([0.99]).measure)
-    assert calibrate_again(plan, Machine([0.8, 0.97]).measure, first) == first
-    slower = calibrate_again(plan, Machine([0.8] * ATTEMPTS + [0.7]).measure, first)
-    assert slower.together_bps == 7e6 and machine_lag(plan_of(1000), slower) is not None
+    assert recalibrate(plan, Machine([0.8, 0.97]).measure, first) == first
+    slower = recalibrate(plan, Machine([0.8] * ATTEMPTS + [0.7]).measure, first)
+    assert slower.concurrent_bps == 7e6 and machine_lag(plan_of(1000), slower) is not None
 
 
 def test_there_is_a_message_for_every_job_that_calibrating_may_ask_for_in_their_order() -> None:
     plan = plan_of(100_000)
     machine = Machine([*[0.5] * (ATTEMPTS - 1), 1.0, *[0.5] * ATTEMPTS, 0.5])
-    calibrate_again(plan, machine.measure, calibrate(plan, machine.measure))
+    recalibrate(plan, machine.measure, calibrate(plan, machine.measure))
     asked = [
         (plan.transfers[i].source, plan.transfers[i].sink)
         for job in machine.jobs
@@ -93,5 +95,5 @@ def test_there_is_a_message_for_every_job_that_calibrating_may_ask_for_in_their_
 
 
 def test_a_run_that_is_not_calibrated_takes_links_at_their_rate() -> None:
-    assert uncalibrated(plan_of(1000)) == Goodput(alone_bps=20e6, together_bps=20e6, paths_together=1)
+    assert uncalibrated(plan_of(1000)) == Goodput(single_path_bps=20e6, concurrent_bps=20e6, concurrent_paths=1)
     assert machine_lag(plan_of(1000), uncalibrated(plan_of(1000))) is None

@@ -14,14 +14,14 @@ from testbed.errors import InputError
 from testbed.model.wiring import wire
 from testbed.openflow.flow_table import RuleWalker
 from testbed.openflow.messages import (
-    BarrierAnswered,
-    EchoAsked,
-    PortChanged,
-    Refused,
+    BarrierReply,
+    EchoRequest,
+    ErrorMessage,
+    PortStatus,
     SwitchReader,
     barrier,
     change_rule,
-    greeting,
+    hello,
     message,
 )
 from testbed.openflow.rules import FlowRule
@@ -62,7 +62,7 @@ def test_a_rule_that_sets_fields_is_refused() -> None:
 
 
 def test_greeting_and_barrier_are_whole_messages() -> None:
-    data = greeting(4) + barrier(5)
+    data = hello(4) + barrier(5)
     kinds = []
     while data:
         _, kind, length, _ = struct.unpack_from("!BBHI", data)
@@ -85,10 +85,10 @@ def test_what_a_switch_tells_is_read_in_whatever_pieces_it_comes() -> None:
         for start in range(0, len(stream), size):
             told += reader.receive(stream[start : start + size])
         assert told == [
-            BarrierAnswered(xid=5),
-            PortChanged(port=7, up=False),
-            Refused(xid=6, type=5, code=2),
-            EchoAsked(reply=message(3, 8, b"hi")),
+            BarrierReply(xid=5),
+            PortStatus(port=7, up=False),
+            ErrorMessage(xid=6, type=5, code=2),
+            EchoRequest(reply=message(3, 8, b"hi")),
         ]
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from fec.redundancy.ror import ror
 from testbed.campaigns.description import Campaign, parse_campaign, units
-from testbed.campaigns.known import load_campaign
+from testbed.campaigns.loader import load_campaign
 from testbed.campaigns.rows import COLUMNS, drawn_pair, unit_rows
 from testbed.campaigns.summary import judge_claims, summarise
 from testbed.errors import InputError

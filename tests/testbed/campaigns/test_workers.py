@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from testbed.campaigns.adapters.workers import dask_client
+from testbed.campaigns.adapters.dask_workers import dask_client
 from testbed.errors import InputError
 from testbed.machines.adapters.clusters.dask_security import scheduler_security
-from testbed.machines.asked import TlsFiles
+from testbed.machines.machines_request import TlsFiles
 from tests.helpers.ordinary_user import as_ordinary_user
 from tests.helpers.paths import ROOT
 
@@ -29,7 +29,7 @@ for address in sys.argv[1:]:
 """
 HELD = """
 import time
-from testbed.campaigns.adapters.workers import dask_client
+from testbed.campaigns.adapters.dask_workers import dask_client
 if __name__ == "__main__":
     with dask_client(1, None) as client:
         print(client.submit(int).result(), flush=True)

@@ -17,15 +17,15 @@ from tests.helpers.paths import ROOT
 
 HEAVY = (
     "numpy", "scipy", "numba", "networkx", "rich", "matplotlib", "ortools", "importlib.resources", "topologies", "fec", "sfio_emu",
-    "experiments", "testbed.api.values", "testbed.stream", "testbed.emulation", "testbed.machines",
+    "experiments", "testbed.api.calculations", "testbed.stream", "testbed.emulation", "testbed.machines",
 )  # fmt: skip
 """Nothing of these may be imported to say which commands there are."""
 
 COMPILING = """
 import time
 import testbed.api.compile_notice as notice
-from fec.compile import compiled
-from testbed.compile import compiled_entry
+from fec.jit import compiled
+from testbed.jit import compiled_entry
 
 notice.PATIENCE_S = 0.0
 notice.announce_compilation()
@@ -86,7 +86,7 @@ def test_quick_compilation_is_not_told(capsys: pytest.CaptureFixture[str], monke
     monkeypatch.setattr(compile_notice, "PATIENCE_S", 5.0)
     notice = CompileNotice()
     for text in ("compiling a step", "compiled a step"):
-        notice.emit(logging.LogRecord("fec.compile", logging.INFO, __file__, 1, text, None, None))
+        notice.emit(logging.LogRecord("fec.jit", logging.INFO, __file__, 1, text, None, None))
     assert capsys.readouterr().err == ""
 
 
@@ -95,10 +95,10 @@ def test_striped_files_compile_nothing_after_the_compilation_ahead() -> None:
     import numpy as np
 
     from sfio_emu.layout import kernels
-    from sfio_emu.layout.pieces import pieces_of
+    from sfio_emu.layout.piece_builder import pieces_of
     from sfio_emu.layout.requests import Requests
     from sfio_emu.layout.striping import Layout
-    from testbed.commands.network.kernels import TASKS
+    from testbed.commands.network.compile_ahead import TASKS
 
     TASKS["striped files"]()
     entries = (kernels.deal, kernels.list_fragments, kernels.gather_list, kernels.scatter_list)

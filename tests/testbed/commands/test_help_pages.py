@@ -75,7 +75,7 @@ def test_completion_in_bash_completes(capsys: pytest.CaptureFixture[str]) -> Non
         ("route swiss-t1 --also s1-s6", "write A:B"),
         ("schedule swiss-t1 --pattern t0:r5,t1", "write A:B"),
         ("bulk swiss-t1 --pattern t0:x9", "x9"),
-        ("stream swiss-t1 --from s1 --to s6 --faults s1->s2@1", "say when it ends"),
+        ("stream swiss-t1 --from s1 --to s6 --faults s1->s2@1", "missing end time"),
         ("stream swiss-t1 --from s1 --to s6 --faults s1->s9@1-2", "s1->s9"),
         ("sfio crossbar:4 --compute-nodes 1 --io-nodes 2 --faults s1->r1@1-2,one-way", "one-way"),
     ],
@@ -94,8 +94,8 @@ def test_a_network_with_delays_falls_back_to_the_simulator_where_the_kernel_has_
     from testbed.emulation.machine.fabric import choose_fabric
     from testbed.errors import CapabilityError
 
-    monkeypatch.setattr("testbed.emulation.machine.capabilities.emulation_obstacle", lambda: None)
-    monkeypatch.setattr("testbed.emulation.machine.capabilities.delay_obstacle", lambda: "no netem")
+    monkeypatch.setattr("testbed.emulation.machine.capabilities.emulation_problem", lambda: None)
+    monkeypatch.setattr("testbed.emulation.machine.capabilities.delay_problem", lambda: "no netem")
     network = tmp_path / "late.json"
     assert main(["topology", "export", "two-switch", str(network)]) == 0
     assert choose_fabric(None, str(network)) == "emulation"

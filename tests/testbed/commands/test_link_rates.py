@@ -8,25 +8,25 @@ from pathlib import Path
 import pytest
 
 from testbed.commands.link_rates import repeated, with_note
-from testbed.errors import InvalidRunError, MachineLostError
-from testbed.model.machine.carried_load import CarriedLoad, rate_for
+from testbed.errors import InvalidRunError, MachineDiedError
+from testbed.model.machine.capacity import MachineCapacity, rate_for
 from testbed.model.verdict import Check, Verdict
-from testbed.results.carried_load_file import chosen_rate, load_carried, load_file, save_carried, this_machine
+from testbed.results.capacity_file import chosen_rate, load_carried, load_file, save_carried, this_machine
 
 PASSED = Verdict(checks=(Check.equal("all", 1, 1),))
 INVALID = replace(PASSED, invalid="the machine could not keep up")
 
 
 @pytest.fixture
-def carried(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> CarriedLoad:
+def carried(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> MachineCapacity:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     processors, kernel = this_machine()
-    return CarriedLoad(
+    return MachineCapacity(
         link_bps=320e6, rate_bps=5e6, processors=processors, kernel=kernel, measured="today", limit_reached=True
     )
 
 
-def test_the_rate_follows_from_what_was_measured_here_and_says_so(carried: CarriedLoad) -> None:
+def test_the_rate_follows_from_what_was_measured_here_and_says_so(carried: MachineCapacity) -> None:
     many, few = [("a",) * 4] * 32, [("a",) * 2]
     assert chosen_rate(None, many, 1, "emulation") == (20e6, chosen_rate(None, many, 1, "emulation")[1])
     assert "never measured" in chosen_rate(None, many, 1, "emulation")[1]
@@ -38,7 +38,7 @@ def test_the_rate_follows_from_what_was_measured_here_and_says_so(carried: Carri
     assert chosen_rate(None, many, 1, "simulator")[0] == 20e6
 
 
-def test_what_was_measured_on_another_machine_counts_for_nothing(carried: CarriedLoad) -> None:
+def test_what_was_measured_on_another_machine_counts_for_nothing(carried: MachineCapacity) -> None:
     save_carried(replace(carried, processors=carried.processors + 1))
     assert load_carried() is None
     load_file().write_text('{"link_bps": -1}')
@@ -48,7 +48,7 @@ def test_what_was_measured_on_another_machine_counts_for_nothing(carried: Carrie
 
 
 @pytest.mark.parametrize("busy", [1, 3, 17, 64, 1000])
-def test_no_rate_asks_for_more_than_was_carried_unless_it_is_the_least(busy: int, carried: CarriedLoad) -> None:
+def test_no_rate_asks_for_more_than_was_carried_unless_it_is_the_least(busy: int, carried: MachineCapacity) -> None:
     rate = rate_for(carried, busy)
     assert rate == 1e6 or rate * busy <= carried.link_bps
     assert rate <= 20e6
@@ -87,8 +87,8 @@ def test_a_run_in_which_a_machine_died_is_not_begun_anew() -> None:
 
     def run() -> Verdict:
         calls.append(1)
-        raise MachineLostError("machine-1 has died")
+        raise MachineDiedError("machine-1 has died")
 
-    with pytest.raises(MachineLostError):
+    with pytest.raises(MachineDiedError):
         repeated(run, lambda verdict: verdict, 3)
     assert len(calls) == 1

@@ -11,7 +11,7 @@ import pytest
 from testbed.api.workloads import LISTED
 from testbed.cli import COMMANDS, build_parser, main
 from testbed.commands.meaning import RULES
-from testbed.faults.coming import came_check
+from testbed.faults.injection_check import injection_check
 from testbed.model.options.option import options_of
 
 SWISS = ("swiss-t1", "--from", "s1", "--to", "s6")
@@ -135,8 +135,8 @@ def test_a_fault_after_the_stream_is_refused(tmp_path: Path, capsys: pytest.Capt
 
 
 def test_a_fault_that_never_came_is_not_a_pass(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert not came_check((), 1.0)
-    late, early = came_check((("r2", 300.0),), 0.5), came_check((("r2", 0.3),), 0.5)
+    assert not injection_check((), 1.0)
+    late, early = injection_check((("r2", 300.0),), 0.5), injection_check((("r2", 0.3),), 0.5)
     assert [c.outcome for c in (*late, *early)] == ["cannot-tell", "holds"]
     assert "over after 0.50 s, before r2 at 300 s" in late[0].detail
     file = tmp_path / "faults.json"

@@ -25,10 +25,10 @@ from testbed.cli import main
         ("experiment run ror_labls", "did you mean ror_labels"),
         ("experiment run nosuch", "testbed experiment list shows all"),
         ("campaign quik", "did you mean quick?"),
-        ("stream ring:4 --form s0 --to s2", "'--form' is nothing that it takes; did you mean --from?"),
+        ("stream ring:4 --form s0 --to s2", "'--form' is not an option of this command; did you mean --from?"),
         ("stream ring:4 --form=s0 --to s2", "did you mean --from?"),
         ("stream ring:4 --to s2", "required: --from"),
-        ("stream ring:4 --fro s1", "'--fro' is nothing that it takes; did you mean --from?"),
+        ("stream ring:4 --fro s1", "'--fro' is not an option of this command; did you mean --from?"),
         ("up ring:4 --pcap s0->s9", "did you mean s0->s3 or s0->s1?"),
     ],
 )

@@ -13,7 +13,7 @@ FILES = sorted(
     [
         *(ROOT / "testbed" / "commands").rglob("*.py"),
         *(ROOT / "testbed").glob("*/session.py"),
-        ROOT / "testbed/stream/suite.py",
+        ROOT / "testbed/stream/run_batch.py",
     ]
 )
 ARGPARSE = {"subparsers", "parser", "args", "options", "values", "words", "namespace", "document", "found"}
@@ -23,7 +23,7 @@ FREE = {
     "parse_known_args",
     "parse_args",
     "known_experiment",
-    "described_study",
+    "study_manifest",
     "of_module",
     "_document",
     "_toml",

@@ -29,7 +29,7 @@ from tests.helpers.paths import ROOT
 from topologies.registry import PluginError, Registry
 from topologies.routing_tables import STATIC_ROUTINGS
 
-OURS = [(group, name) for group, registry in registries().items() for name in registry.own_names()]
+OURS = [(group, name) for group, registry in registries().items() for name in registry.builtin_names()]
 
 
 @pytest.mark.parametrize(("group", "name"), OURS)

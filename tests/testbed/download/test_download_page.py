@@ -1,4 +1,4 @@
-"""A download is kept like any run: its row, a page with the last kilometre drawn, and ``report`` draws it anew."""
+"""A download is kept like any run: its row, a page with the last mile drawn, and ``report`` draws it anew."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def test_a_download_has_a_page_and_report_draws_it_anew(tmp_path: Path, capsys: 
     (row,) = [json.loads(line) for line in (folder / "points.jsonl").read_text().splitlines()]
     assert len(row["arrivals_pps"]) == BINS and row["measured_s"] == document["seconds"]["measured"]
     page = (folder / "page.html").read_text()
-    assert "A download over many paths" in page and "last kilometre" in page and "s1-&gt;s2 down" in page
+    assert "A download over many paths" in page and "last mile" in page and "s1-&gt;s2 down" in page
     (folder / "page.html").unlink()
     assert main(["report", str(folder)]) == code
     assert (folder / "page.html").read_text() == page

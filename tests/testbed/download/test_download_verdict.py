@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from testbed.download.judgement import judge_download
 from testbed.download.measurements import DownloadMeasurements
 from testbed.download.plan import DownloadPlan
-from testbed.download.prediction import loss_at, predict, rivals
+from testbed.download.prediction import alternatives, loss_at, predict
 from testbed.download.simulated import simulate_download
 from testbed.download.workload import download_plan
 from testbed.errors import InputError
@@ -40,12 +40,12 @@ def test_a_rate_that_is_raised_passes_and_one_that_never_is_fails() -> None:
     assert outcomes(*downloaded()) == ["holds"] * 4
     plan, run = downloaded(constant_rate=True)
     assert outcomes(plan, run)[1] == "fails"
-    assert run.seconds == pytest.approx(rivals(plan).constant_rate_s, abs=0.02)
+    assert run.seconds == pytest.approx(alternatives(plan).constant_rate_s, abs=0.02)
 
 
 def test_a_run_that_takes_as_long_as_a_rival_fails() -> None:
     plan, run = downloaded()
-    others = rivals(plan)
+    others = alternatives(plan)
     for seconds in (others.constant_rate_s, others.single_path_s, None):
         assert outcomes(plan, replace(run, seconds=seconds))[1] == "fails"
     assert outcomes(plan, replace(run, sent=round(others.always_highest_sent)))[2] == "fails"
@@ -56,7 +56,7 @@ def test_a_single_path_waits_as_predicted_and_is_told_from_one_that_no_failure_d
     plan, run = downloaded("single")
     assert outcomes(plan, run) == ["holds"] * 4
     assert predict(plan).idle_s > 2
-    assert outcomes(plan, replace(run, seconds=rivals(plan).undisturbed_s))[1] == "fails"
+    assert outcomes(plan, replace(run, seconds=alternatives(plan).undisturbed_s))[1] == "fails"
 
 
 def test_a_file_too_small_to_tell_the_rates_apart_does_not_pass() -> None:

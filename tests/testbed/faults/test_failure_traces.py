@@ -14,7 +14,7 @@ from testbed.faults.cable_faults import (
     cable_fault,
     check_faults,
     faults_from_trace,
-    leaves_whole,
+    leaves_connected,
     random_faults,
     switch_cables,
 )
@@ -25,7 +25,7 @@ from testbed.faults.failure_traces import (
     parse_lanl_table,
     parse_pnnl_table,
 )
-from testbed.faults.shapes import SHAPES, shape_faults, shape_walk
+from testbed.faults.fault_regions import SHAPES, shape_faults, shape_walk
 from testbed.faults.trace_generator import KNOWN_STATISTICS, generate_trace
 from testbed.results.trace_files import read_lines, read_trace
 from tests.helpers.failure_samples import measure_statistics, sample_lanl_table, sample_trace, write_lanl_table
@@ -190,7 +190,7 @@ def test_permanent_faults_of_a_trace_leave_the_network_whole_or_are_refused() ->
     network = load_network("torus:8x8")
     trace = generate_trace(KNOWN_STATISTICS["lanl-19"], seed=1)
     faults = faults_from_trace(network, trace, simulated_s=1.0, seed=3, permanent=True)
-    assert all(f.permanent for f in faults) and leaves_whole(network, [f.ends for f in faults])
+    assert all(f.permanent for f in faults) and leaves_connected(network, [f.ends for f in faults])
     with pytest.raises(InputError, match="take a larger network"):
         faults_from_trace(load_network("torus:3x3"), trace, simulated_s=1.0, seed=3, permanent=True)
 
@@ -200,7 +200,7 @@ def test_random_faults_are_different_cables_that_leave_the_switches_joined() -> 
         network = load_network(name)
         faults = random_faults(network, count, seed=5)
         assert len({f.ends for f in faults}) == count
-        assert leaves_whole(network, [f.ends for f in faults])
+        assert leaves_connected(network, [f.ends for f in faults])
         assert all("h" not in "".join(f.ends) for f in faults)
     with pytest.raises(InputError, match="no draw in 1000"):
         random_faults(load_network("ring:8"), 2, seed=1)
@@ -254,7 +254,7 @@ def test_a_shape_fails_the_cables_along_its_walk_and_cuts_nobody_off(shape: str,
     network = load_network("torus:8x8")
     for seed in range(5):
         faults = shape_faults(network, shape, size=4, seed=seed)
-        assert len(faults) == links and leaves_whole(network, [f.ends for f in faults])
+        assert len(faults) == links and leaves_connected(network, [f.ends for f in faults])
     assert len(shape_walk(shape, 4)) == links + 1
     assert set(SHAPES) == {"line", "square", "L", "U"}
 

@@ -16,7 +16,7 @@ from testbed.faults.grammar import (
     parse_fault,
     parse_fault_document,
     parse_link,
-    parse_moment,
+    parse_node_time,
     parse_poisson,
 )
 from topologies import load_network
@@ -123,10 +123,10 @@ def test_faults_of_a_file_may_overlap_even_on_one_link() -> None:
         ({"node": ["s1"], "start_s": 0, "stop_s": 1}, "no such node"),
         ({"node": "s1", "start_s": 0, "stop_s": 1, "kind": "down"}, "unknown key 'kind'; known are node"),
         ({"flapping": "s1->s2", "start_s": 0, "stop_s": 1, "down_s": 0.1}, "period_s is missing"),
-        ({"link": "s1->s2", "start_s": True, "stop_s": 1}, "start_s True is not a number of use"),
-        ({"link": "s1->s2", "start_s": 0, "stop_s": 2e9}, "stop_s 2000000000.0 is not a number of use"),
-        ({"link": "s1->s2", "start_s": float("nan"), "stop_s": 1}, "start_s nan is not a number of use"),
-        ({"link": "s1->s2", "start_s": "0", "stop_s": 1}, "start_s '0' is not a number of use"),
+        ({"link": "s1->s2", "start_s": True, "stop_s": 1}, "start_s True is not a finite number within 1e9"),
+        ({"link": "s1->s2", "start_s": 0, "stop_s": 2e9}, "stop_s 2000000000.0 is not a finite number within 1e9"),
+        ({"link": "s1->s2", "start_s": float("nan"), "stop_s": 1}, "start_s nan is not a finite number within 1e9"),
+        ({"link": "s1->s2", "start_s": "0", "stop_s": 1}, "start_s '0' is not a finite number within 1e9"),
         ({"link": 7, "start_s": 0, "stop_s": 1}, "link 7 is no link"),
         ({"link": "s1->s2", "start_s": 0, "stop_s": 1, "direction": "back"}, "neither both nor forward"),
     ],
@@ -195,7 +195,7 @@ def test_poisson_takes_every_setting_and_names_a_wrong_one() -> None:
 
 
 def test_a_moment_is_a_node_and_seconds() -> None:
-    assert parse_moment("r5@2.5", "--kill", T1) == ("r5", 2.5)
+    assert parse_node_time("r5@2.5", "--kill", T1) == ("r5", 2.5)
     for text in ("r5", "@1", "r5@x", "r5@-1", "r5@nan", "r5@inf"):
         with pytest.raises(InputError, match=r"--kill .*give NODE@SECONDS"):
-            parse_moment(text, "--kill", T1)
+            parse_node_time(text, "--kill", T1)

@@ -18,7 +18,7 @@ from topologies.impairments import (
     mean_loss,
     parse_impairments,
     parse_trace,
-    short_text,
+    to_text,
 )
 
 LINK = ("a", "b", 0)
@@ -46,7 +46,7 @@ def test_chain_loses_its_stationary_share_and_follows_a_loss_by_another_as_often
     inflation = (1 + max(0.0, chain.memory)) / (1 - max(0.0, chain.memory))
     error = 5 * math.sqrt(0.25 * inflation / packets)
     assert abs(sum(lost) / packets - chain.mean_loss) < error
-    spread = chain.bad_share * (1 - chain.bad_share) * (bad - good) ** 2
+    spread = chain.loss_in_bad_state * (1 - chain.loss_in_bad_state) * (bad - good) ** 2
     both = sum(a and b for a, b in itertools.pairwise(lost)) / packets
     assert abs(both - (chain.mean_loss**2 + spread * chain.memory)) < error
 
@@ -138,7 +138,7 @@ def test_words_come_back_from_their_text_with_a_trace_inside() -> None:
     known = parse_impairments(words)
     assert parse_impairments(impairment_text(known)) == known
     assert known[-1] == RateTrace(times_ms=(0, 12, 24, 36, 76))
-    assert short_text(known).startswith(
+    assert to_text(known).startswith(
         "loss:0.1 ge:p=0.01,r=0.3,1-h=0.9,1-k=0.001 delay:0.02,jitter=0.01 reorder:0.2,delay=0.01"
     )
     assert mean_loss(known[:2]) == pytest.approx(1 - 0.9 * (1 - known[1].mean_loss))

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from testbed.emulation.control.fault_injection import CableBreaker
+from testbed.emulation.control.fault_injection import FaultInjector
 from testbed.errors import InputError
 from testbed.faults.fault import Direction, Fault, FaultKind
 from testbed.faults.schedules import (
@@ -76,7 +76,7 @@ def expected(there: list[Fault], absent: bool, link: LinkId) -> tuple[bool, floa
 @given(st.data(), st.lists(faults, min_size=1, max_size=6))
 def test_cable_is_at_every_moment_as_the_faults_in_force_make_it(data: st.DataObject, listed: list[Fault]) -> None:
     network = CableState()
-    breaker = CableBreaker(network)
+    breaker = FaultInjector(network)
     waiting, there, absent = list(listed), list[Fault](), False
     while waiting or there:
         choice = data.draw(st.sampled_from(["begin"] * bool(waiting) + ["end"] * bool(there) + ["move"]))

@@ -8,12 +8,12 @@ import pytest
 
 from testbed.errors import InputError
 from testbed.faults.cable_faults import cable_fault, random_faults
-from testbed.interconnect.injection import InjectionProcess, Injections, build_injections
 from testbed.interconnect.network_model import build_model
 from testbed.interconnect.options import FtDrbOptions, NacOptions
 from testbed.interconnect.parameters import SimulationParameters
-from testbed.interconnect.patterns import build_pattern
-from testbed.interconnect.results import NAC_EVENTS, Simulation
+from testbed.interconnect.results import NAC_EVENTS, SimulationResult
+from testbed.interconnect.traffic.injection import InjectionProcess, Injections, build_injections
+from testbed.interconnect.traffic.patterns import build_pattern
 from tests.helpers.injected_messages import messages
 from tests.oracles.interconnect import simulate
 from tests.oracles.interconnect.ft_drb_routing import FtDrbRouting
@@ -31,7 +31,7 @@ def one_after_the_other(nodes: int, apart_tf: float, each: int, control_s: float
     )
 
 
-def moved_after_tf(run: Simulation, control_s: float) -> list[float]:
+def moved_after_tf(run: SimulationResult, control_s: float) -> list[float]:
     """When routers moved a packet, in t_f after the input that closed the cycle was blocked."""
     ticks, kinds = run.nac_timeline[:, 0] / (run.ticks_per_s * control_s), run.nac_timeline[:, 1]
     blocked, moved, recovered = (kinds == NAC_EVENTS.index(name) for name in ("blocked", "moved", "recovery-moved"))

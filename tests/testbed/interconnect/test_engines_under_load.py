@@ -9,11 +9,11 @@ import pytest
 
 from testbed.errors import InputError
 from testbed.faults.cable_faults import cable_fault, random_faults
-from testbed.interconnect.injection import InjectionProcess, build_injections, burst_at
 from testbed.interconnect.network_model import build_model
 from testbed.interconnect.options import FtDrbOptions, NacOptions
 from testbed.interconnect.parameters import SimulationParameters
-from testbed.interconnect.patterns import build_pattern
+from testbed.interconnect.traffic.injection import InjectionProcess, build_injections, burst_at
+from testbed.interconnect.traffic.patterns import build_pattern
 from tests.helpers.injected_messages import messages
 from tests.oracles.interconnect import simulate
 from tests.oracles.interconnect.nac import Nac

@@ -11,17 +11,17 @@ import pytest
 
 from testbed.errors import InputError
 from testbed.interconnect.engine_inputs import Recording, build_inputs
-from testbed.interconnect.exhaustive.compiled.breadth_first import CompiledSearch
-from testbed.interconnect.exhaustive.compiled.model_tables import MOST_SIGNALS
-from testbed.interconnect.exhaustive.compiled.state_steps import add_signal, drop_signal
-from testbed.interconnect.exhaustive.exploration import explore
-from testbed.interconnect.exhaustive.nac_steps import LAGGING, Rules
-from testbed.interconnect.exhaustive.small_networks import one_way_ring, small_network, two_rings
-from testbed.interconnect.exhaustive.symmetry import representatives, symmetries
-from testbed.interconnect.injection import InjectionProcess, Injections, build_injections
+from testbed.interconnect.model_checking.compiled.breadth_first import CompiledSearch
+from testbed.interconnect.model_checking.compiled.model_tables import MOST_SIGNALS
+from testbed.interconnect.model_checking.compiled.state_access import add_signal, drop_signal
+from testbed.interconnect.model_checking.exploration import explore
+from testbed.interconnect.model_checking.small_networks import one_way_ring, small_network, two_rings
+from testbed.interconnect.model_checking.symmetry import state_symmetry, symmetries
+from testbed.interconnect.model_checking.transition_system import LAGGING, Rules
 from testbed.interconnect.network_model import build_model
 from testbed.interconnect.parameters import SimulationParameters
-from testbed.interconnect.patterns import build_pattern
+from testbed.interconnect.traffic.injection import InjectionProcess, Injections, build_injections
+from testbed.interconnect.traffic.patterns import build_pattern
 from tests.helpers.study_rows import published
 from tests.oracles.exhaustive.exploration import Search, explore_readably
 from tests.oracles.exhaustive.nac_steps import ReadableSteps
@@ -38,8 +38,8 @@ def test_nac_never_sticks_on_a_ring_of_three_where_no_avoidance_does(slots: int,
     ring = one_way_ring(3, (1, 2) if outputs == 0 else (2,))
     bare = explore(ReadableSteps(ring, Rules(nac=False, input_slots=slots, output_slots=outputs)))
     treated = explore(ReadableSteps(ring, Rules(late=late, input_slots=slots, output_slots=outputs)))
-    assert bare.whole and bare.stuck > 0
-    assert treated.whole and treated.stuck == 0 and treated.states > bare.states
+    assert bare.complete and bare.stuck > 0
+    assert treated.complete and treated.stuck == 0 and treated.states > bare.states
 
 
 def test_a_full_ring_is_the_shortest_deadlock_without_nac() -> None:
@@ -98,11 +98,11 @@ def test_routers_whose_knowledge_is_old_can_deadlock_where_a_cable_of_a_mesh_fai
     mesh = small_network("mesh:2x3", [(1, 2), (5, 0)], [(0, 1), (4, 5)], 2)
     old, prompt = ReadableSteps(mesh, Rules(late=True)), ReadableSteps(mesh, Rules())
     found = explore(old)
-    assert found.whole and found.stuck == 640 and _cannot_drain(old, found.stuck_state)
+    assert found.complete and found.stuck == 640 and _cannot_drain(old, found.stuck_state)
     held = [mesh.links[i] for i in range(len(mesh.links)) if found.stuck_state[old.avoidance_at + i]]
     assert held == [(1, 4), (4, 1)]
     judged = explore(prompt)
-    assert judged.whole and judged.stuck == 0
+    assert judged.complete and judged.stuck == 0
 
 
 MESH = small_network("mesh:2x3", [(1, 2), (5, 0)], [(0, 1), (4, 5)], 2)
@@ -114,7 +114,7 @@ def test_it_is_the_priority_of_avoidance_buffers_that_old_knowledge_must_not_tou
     others = tuple(part for part in LAGGING if part != "priority")
     alone = explore(ReadableSteps(MESH, Rules(late=True, prompt=others)))
     rest = explore(ReadableSteps(MESH, Rules(late=True, prompt=("priority",))))
-    assert (alone.whole, alone.stuck, rest.whole, rest.stuck) == (True, 640, True, 0)
+    assert (alone.complete, alone.stuck, rest.complete, rest.stuck) == (True, 640, True, 0)
     assert rest.states > alone.states
     with pytest.raises(InputError, match="'credits' does not lag"):
         Rules(late=True, prompt=("credits",))
@@ -161,7 +161,7 @@ def test_nac_deadlocks_where_two_cables_of_a_torus_fail_again_and_again_whatever
 @pytest.mark.parametrize(("network", "late"), [(TORUS, False), (MESH, False), (MESH, True)])
 def test_nothing_is_stuck_where_heads_ask_anew_after_each_failure_and_repair(network: Any, late: bool) -> None:
     found = explore(ReadableSteps(network, Rules(late=late, ask_anew=True)))
-    assert found.whole and found.stuck == 0 and found.states > 2000
+    assert found.complete and found.stuck == 0 and found.states > 2000
 
 
 def _after(model: ReadableSteps, trace: Any) -> bytes:
@@ -176,7 +176,7 @@ def test_symmetric_states_are_counted_once_and_nothing_is_lost_by_it(monkeypatch
     ring = one_way_ring(4, (1, 2, 3))
     assert len(symmetries(ring)) == 4 and len(symmetries(two_rings())) == 1
     reduced = explore(ReadableSteps(ring, Rules()))
-    monkeypatch.setattr("testbed.interconnect.exhaustive.symmetry.symmetries", lambda network: [(0, 1, 2, 3)])
+    monkeypatch.setattr("testbed.interconnect.model_checking.symmetry.symmetries", lambda network: [(0, 1, 2, 3)])
     whole = explore(ReadableSteps(ring, Rules()))
     assert reduced.stuck == whole.stuck == 0 and reduced.deepest == whole.deepest
     assert whole.states / 4 <= reduced.states < whole.states / 3
@@ -212,10 +212,10 @@ def test_compiled_steps_find_the_same_states_in_the_same_order(case: int) -> Non
 
 def test_compiled_steps_lead_from_the_same_states_to_the_same_and_are_as_sure() -> None:
     model = ReadableSteps(small_network("ring:4", [(0, 2), (3, 1)], [(0, 1)], 1), Rules())
-    symmetries = representatives(model)
+    symmetries = state_symmetry(model)
     compiled = CompiledSearch(model, symmetries.images, 10_000)
     reference = Search(model, symmetries.canonical, 10_000)
-    assert reference.order == [compiled.way_to(i)[-1] for i in range(compiled.known)]
+    assert reference.order == [compiled.path_to(i)[-1] for i in range(compiled.reached)]
     assert list(reference.edges_to) == compiled.sure_targets.tolist()
 
 
@@ -232,7 +232,7 @@ def test_signals_are_kept_in_order_and_too_many_are_told() -> None:
 
 def test_too_many_states_are_said_and_nothing_is_concluded_of_those_left_out() -> None:
     found = explore(ReadableSteps(one_way_ring(4, (1, 2, 3)), Rules()), most_states=100)
-    assert not found.whole and found.stuck == 0
+    assert not found.complete and found.stuck == 0
 
 
 def test_what_cannot_be_explored_is_an_input_error() -> None:

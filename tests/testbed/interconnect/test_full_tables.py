@@ -20,11 +20,11 @@ from testbed.interconnect.compiled import (
 from testbed.interconnect.compiled.kernel_records import IDENTIFICATIONS, MAX_RANK, POOL_FULL, RING_FULL, RUNNING
 from testbed.interconnect.compiled.nac import detection, identification, recovery
 from testbed.interconnect.engine_inputs import Recording, build_inputs
-from testbed.interconnect.injection import burst_at
 from testbed.interconnect.network_model import build_model
 from testbed.interconnect.parameters import SimulationParameters
-from testbed.interconnect.patterns import build_pattern
-from testbed.interconnect.results import Outcome
+from testbed.interconnect.results import EngineResult
+from testbed.interconnect.traffic.injection import burst_at
+from testbed.interconnect.traffic.patterns import build_pattern
 from tests.helpers.injected_messages import messages
 from topologies import load_network
 
@@ -42,7 +42,7 @@ def with_fields(tables: Any) -> Any:
     return tables._replace(**named)
 
 
-def run_uncompiled(monkeypatch: pytest.MonkeyPatch, ring: int) -> Outcome:
+def run_uncompiled(monkeypatch: pytest.MonkeyPatch, ring: int) -> EngineResult:
     """A burst on a ring of eight, by the compiled engine's own steps in Python, with room for so many identification packets."""
     network = load_network("ring:8")
     inputs = build_inputs(

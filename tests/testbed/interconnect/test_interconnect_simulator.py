@@ -15,13 +15,13 @@ from testbed.interconnect.compiled.compiled_kernel import compiled_loop
 from testbed.interconnect.compiled.compiled_run import read_outcome
 from testbed.interconnect.compiled.kernel_state import build_state, build_tables
 from testbed.interconnect.engine_inputs import EngineInputs, Recording, build_inputs
-from testbed.interconnect.injection import InjectionProcess, build_injections, burst_at, merge
 from testbed.interconnect.network_model import build_model
 from testbed.interconnect.options import NacOptions
 from testbed.interconnect.parameters import SimulationParameters
-from testbed.interconnect.patterns import build_pattern
-from testbed.interconnect.results import Outcome, Simulation, summarize
-from testbed.interconnect.traffic_files import read_messages
+from testbed.interconnect.results import EngineResult, SimulationResult, summarize
+from testbed.interconnect.traffic.injection import InjectionProcess, build_injections, burst_at, merge
+from testbed.interconnect.traffic.patterns import build_pattern
+from testbed.interconnect.traffic.traffic_files import read_messages
 from tests.helpers.injected_messages import messages
 from tests.oracles.interconnect import simulate
 from tests.oracles.interconnect.reference_engine import ReferenceEngine
@@ -43,7 +43,7 @@ ANCHORS = {
 }  # fmt: skip
 RING_ANCHORS = {0.0041: 49.45, 0.05: 54.46, 0.1: 63.36, 0.2: 139.0}
 """Tornado on a ring of eight; at 0.2 the mean of 16 runs of the rebuilt program (126 to 151), since the one published value, 157.9,
-lies outside all of them (``booksim_values.json``)."""
+is outside all of them (``booksim_values.json``)."""
 
 
 def run_pattern(
@@ -54,7 +54,7 @@ def run_pattern(
     parameters: SimulationParameters,
     seed: int = 1,
     **more: Any,
-) -> Simulation:
+) -> SimulationResult:
     network = load_network(name)
     made = build_pattern(
         pattern, len(network.hosts), shape=network.attributes.get("shape"), to_itself=parameters.hop.to_itself
@@ -144,9 +144,9 @@ def deadlocked_inputs() -> EngineInputs:
     return build_inputs(build_model(network, THESIS), burst, THESIS, (), Recording())
 
 
-def as_simulation(inputs: EngineInputs, outcome: Outcome) -> Simulation:
+def as_simulation(inputs: EngineInputs, outcome: EngineResult) -> SimulationResult:
     known = {name: getattr(inputs.messages, name) for name in ("born", "source", "destination")}
-    return Simulation(**vars(outcome), **known)
+    return SimulationResult(**vars(outcome), **known)
 
 
 def test_a_packet_cut_out_of_a_buffer_of_the_compiled_engine_is_missed() -> None:

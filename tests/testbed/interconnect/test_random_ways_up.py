@@ -7,12 +7,12 @@ from collections import Counter
 import pytest
 
 from testbed.errors import InputError
-from testbed.interconnect.injection import InjectionProcess, build_injections
 from testbed.interconnect.network_model import NetworkModel, build_model
 from testbed.interconnect.parameters import SimulationParameters
-from testbed.interconnect.patterns import build_pattern
-from testbed.interconnect.results import Simulation
+from testbed.interconnect.results import SimulationResult
 from testbed.interconnect.simulation import simulate
+from testbed.interconnect.traffic.injection import InjectionProcess, build_injections
+from testbed.interconnect.traffic.patterns import build_pattern
 from topologies import load_network
 
 
@@ -39,7 +39,7 @@ def test_all_ways_up_are_taken_equally_often_and_none_goes_further_than_the_comm
             assert {len(found) for found in ways} == {2 * level}
 
 
-def shifted(routing: str) -> Simulation:
+def shifted(routing: str) -> SimulationResult:
     """Transpose at half a link: d-mod-k sends the four hosts of a leaf up by one port, for their destinations have one last digit."""
     network = load_network("fat-tree:4,2")
     pattern = build_pattern("transpose", 16, to_itself=True)

@@ -14,10 +14,10 @@ import pytest
 from testbed.errors import InputError
 from testbed.faults.cable_faults import cable_fault, random_faults
 from testbed.interconnect.engine_inputs import Recording
-from testbed.interconnect.injection import InjectionProcess, Injections, build_injections
 from testbed.interconnect.parameters import SimulationParameters
-from testbed.interconnect.patterns import build_pattern
-from testbed.interconnect.results import Simulation
+from testbed.interconnect.results import SimulationResult
+from testbed.interconnect.traffic.injection import InjectionProcess, Injections, build_injections
+from testbed.interconnect.traffic.patterns import build_pattern
 from tests.oracles.interconnect import simulate
 from topologies import Network, load_network
 from topologies.routing_relations import RoutingRelation
@@ -47,7 +47,7 @@ def offered(network: Network, pattern: str, fraction: float, messages: int, seed
 
 def run(
     network: Network, injections: Injections, routing: str, deadlock: str, faults: Any = (), **more: Any
-) -> Simulation:
+) -> SimulationResult:
     engine = more.pop("engine", "reference")
     settings: dict[str, Any] = {"model": "thesis", "drain_s": 0.05, "watchdog_s": 0.002} | more
     parameters = SimulationParameters(**settings, routing=routing, deadlock=deadlock)
@@ -69,7 +69,7 @@ def test_both_engines_give_the_same_history_with_what_is_adaptive(seed: int) -> 
         "arbitration": chance.choice(["round-robin", "fifo"]),
         "timeout_s": 2e-5,
     }
-    runs: list[Simulation | None] = []
+    runs: list[SimulationResult | None] = []
     for engine in ("compiled", "reference"):
         try:
             runs.append(run(network, injections, routing, deadlock, faults, engine=engine, **more))

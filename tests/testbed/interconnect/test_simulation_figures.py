@@ -10,9 +10,9 @@ import pytest
 
 from testbed.cli import main
 from testbed.interconnect.deadlock import cycle_of
-from testbed.interconnect.figures import saturation_load, simulation_figures, whiskers_of
+from testbed.report.column_units import column
 from testbed.report.drawing.charts import draw_lines
-from testbed.report.quantities import column
+from testbed.simulation.figures import saturation_load, simulation_figures, whiskers_of
 
 STUCK = ["ring:8", "--rate", "0.9", "--buffer-bytes", "2048", "--model", "thesis", "--duration", "0.002"]
 

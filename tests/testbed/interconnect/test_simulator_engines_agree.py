@@ -17,11 +17,11 @@ import pytest
 from testbed.faults.cable_faults import cable_fault, random_faults, switch_cables
 from testbed.interconnect import static_paths
 from testbed.interconnect.engine_inputs import Recording
-from testbed.interconnect.injection import InjectionProcess, Injections, build_injections
 from testbed.interconnect.options import FtDrbOptions, NacOptions
 from testbed.interconnect.parameters import FLIT_CYCLE_S, HOP_MODELS, HopModel, SimulationParameters
-from testbed.interconnect.patterns import build_pattern
-from testbed.interconnect.results import Simulation
+from testbed.interconnect.results import SimulationResult
+from testbed.interconnect.traffic.injection import InjectionProcess, Injections, build_injections
+from testbed.interconnect.traffic.patterns import build_pattern
 from tests.oracles.interconnect import simulate
 from topologies import load_network
 
@@ -145,7 +145,7 @@ def drawn_faults(chance: random.Random, network: Any, duration: float, seed: int
     return tuple(cable_fault((a, b), start_s=start, stop_s=start + duration / 20) for a, b, start in starts)
 
 
-def check_every_message(run: Simulation) -> None:
+def check_every_message(run: SimulationResult) -> None:
     """Conservation, told by the numbers of messages: each delivered once, or in exactly one buffer, or not made yet."""
     numbers = np.arange(len(run.born))
     delivered, held = numbers[run.delivered >= 0], np.sort(run.held)

@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from testbed.interconnect.compiled.kernel_events import has_room, leave_slot, take_slot
+from testbed.interconnect.compiled.kernel_events import has_free_slot, leave_slot, occupy_slot
 from testbed.interconnect.compiled.kernel_records import Queue
 from testbed.interconnect.compiled.kernel_state import records
 
@@ -44,10 +44,10 @@ def test_a_packet_finds_room_in_the_order_in_which_slots_were_left(calls: list[t
             returning[queue].append(gone)
             state.release[leave_slot(state, queue, now)] = gone
         free = SLOTS[queue] - held[queue] - sum(gone > now for gone in returning[queue])
-        assert has_room(state, queue, now) == (free > 0)
+        assert has_free_slot(state, queue, now) == (free > 0)
         if not leaves and free > 0:
             held[queue] += 1
             state.queues[queue].held += 1
-            take_slot(state, queue)
+            occupy_slot(state, queue)
         for other, model in enumerate(returning):  # those that nobody waits for any more
             returning[other] = [gone for gone in model if gone > now]

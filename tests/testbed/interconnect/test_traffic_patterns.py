@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from testbed.errors import InputError
-from testbed.interconnect.injection import InjectionProcess, build_injections, burst_at, merge
-from testbed.interconnect.patterns import (
+from testbed.interconnect.traffic.injection import InjectionProcess, build_injections, burst_at, merge
+from testbed.interconnect.traffic.patterns import (
     PATTERNS,
     PERMUTATIONS,
     build_pattern,

@@ -13,33 +13,33 @@ from testbed.errors import UsageError
 from testbed.faults.fault import Fault
 from testbed.live.adapters.feed import Feed
 from testbed.live.adapters.studies import PointsPage
-from testbed.live.events import Ended, Findings, Sample, Scene, decode, encode
+from testbed.live.events import InterimResults, RunEnded, RunView, Sample, decode, encode
 from testbed.live.metrics import exposition
-from testbed.live.scenes import idle_scene, loss_of, network_scene
-from testbed.live.view import LiveView
-from testbed.model.progress import Reading
+from testbed.live.run_views import idle_network_view, network_view, predicted_loss
+from testbed.live.view import LiveState
+from testbed.model.progress import CounterReading
 from topologies import load_network
 
 AB, AC = ("s0", "s1", 0), ("s0", "s3", 0)
 FAULT = Fault(link=AB, start_s=1.0, stop_s=2.0)
 
 
-def _scene(**more: object) -> Scene:
+def _scene(**more: object) -> RunView:
     loads = {AB: Fraction(1, 2), AC: Fraction(1, 2)}
     values = {"source": "s0", "sink": "s2", "share": "stream", "duration_s": 4.0, "source_packets": 20} | more
-    return network_scene("a ring", load_network("ring:4"), loads, [FAULT], **values)
+    return network_view("a ring", load_network("ring:4"), loads, [FAULT], **values)
 
 
-def _view(*samples: Sample) -> LiveView:
-    view = LiveView()
+def _view(*samples: Sample) -> LiveState:
+    view = LiveState()
     for event in (_scene(), *samples):
-        view.take(decode(encode(event)))
+        view.apply(decode(encode(event)))
     return view
 
 
 numbers = st.integers(min_value=0, max_value=1 << 50)
 readings = st.builds(
-    Reading,
+    CounterReading,
     at_s=st.none() | st.floats(0, 1e6),
     link_bytes=st.dictionaries(
         st.tuples(st.text(max_size=4), st.text(max_size=4), st.integers(0, 3)), numbers, max_size=3
@@ -54,25 +54,25 @@ readings = st.builds(
 
 
 @given(readings, st.floats(0, 1e9), st.none() | st.floats(0, 1))
-def test_a_sample_comes_back_as_it_went(reading: Reading, clock_s: float, done: float | None) -> None:
+def test_a_sample_comes_back_as_it_went(reading: CounterReading, clock_s: float, done: float | None) -> None:
     sample = Sample(clock_s=clock_s, reading=reading, done=done, doing="x")
     assert decode(encode(sample)) == sample
 
 
-FOUND = Findings(outcomes=(("holds", "bytes"), ("fails", "ROR")), figures={"load": "<svg/>"})
+FOUND = InterimResults(outcomes=(("holds", "bytes"), ("fails", "ROR")), figures={"load": "<svg/>"})
 
 
 def test_scenes_findings_and_ends_come_back_as_they_went() -> None:
-    for event in (_scene(), FOUND, Ended(outcome="passed", page="/somewhere/page.html")):
+    for event in (_scene(), FOUND, RunEnded(outcome="passed", page="/somewhere/page.html")):
         assert decode(encode(event)) == event
 
 
 def test_a_study_has_no_network_and_shows_what_its_points_say_so_far_also_to_who_comes_late() -> None:
-    view = LiveView()
-    view.take(Scene(title="a study", network={}))
-    (message,) = view.take(FOUND)
+    view = LiveState()
+    view.apply(RunView(title="a study", network={}))
+    (message,) = view.apply(FOUND)
     assert message.name == "findings" and "does not hold" in message.data["html"] and "ROR" in message.data["html"]
-    view.take(Sample(clock_s=1.0, done=0.5, doing="1 of 2 points"))
+    view.apply(Sample(clock_s=1.0, done=0.5, doing="1 of 2 points"))
     told = {m.name: m.data for m in view.replay()}
     assert told["findings"] == message.data and told["state"]["network"] is False and told["state"]["done"] == 0.5
     assert "svg" not in told["scene"]["html"] and b"testbed_run_done_ratio 0.5" in exposition(view)
@@ -82,7 +82,7 @@ def test_verdicts_and_figures_take_little_of_the_time_and_may_fail_until_the_las
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     calls = []
 
-    def find() -> Findings:
+    def find() -> InterimResults:
         calls.append(1)
         if len(calls) == 1:
             raise KeyError("a point that is still to come")
@@ -95,15 +95,15 @@ def test_verdicts_and_figures_take_little_of_the_time_and_may_fail_until_the_las
     told = [decode(theirs.recv(1 << 20)) for _ in range(8)]
     ours.close(), theirs.close()
     assert len(calls) == 2  # after the first point, and at the end
-    assert [type(one) for one in told] == [Scene, *[Sample] * 6, Findings] and told[-1] == FOUND
+    assert [type(one) for one in told] == [RunView, *[Sample] * 6, InterimResults] and told[-1] == FOUND
 
 
 def test_a_network_that_is_up_is_drawn_with_all_its_links() -> None:
     network = load_network("ring:4")
-    view = LiveView()
-    view.take(decode(encode(idle_scene("ring", network))))
-    view.take(Sample(clock_s=1.0, reading=Reading(link_bytes={AB: 0})))
-    view.take(Sample(clock_s=2.0, reading=Reading(link_bytes={AB: 125_000})))
+    view = LiveState()
+    view.apply(decode(encode(idle_network_view("ring", network))))
+    view.apply(Sample(clock_s=1.0, reading=CounterReading(link_bytes={AB: 0})))
+    view.apply(Sample(clock_s=2.0, reading=CounterReading(link_bytes={AB: 125_000})))
     assert view.loads()[AB] == pytest.approx(0.1) and len(view.loads()) == len(network.links)
 
 
@@ -115,15 +115,18 @@ def test_other_bytes_are_no_event(message: bytes) -> None:
 
 def test_loads_are_differences_of_counters_over_the_stream() -> None:
     view = _view(
-        Sample(clock_s=10.0, reading=Reading(link_bytes={AB: 1000, AC: 5000})),
-        Sample(clock_s=10.5, reading=Reading(link_bytes={AB: 4000, AC: 6000})),
+        Sample(clock_s=10.0, reading=CounterReading(link_bytes={AB: 1000, AC: 5000})),
+        Sample(clock_s=10.5, reading=CounterReading(link_bytes={AB: 4000, AC: 6000})),
     )
     assert view.loads() == {AB: 0.75, AC: 0.25}
     assert view.rates_bps[AB] == 8 * 3000 / 0.5
 
 
 def test_a_lost_message_costs_nothing_but_its_moment() -> None:
-    told = [Sample(clock_s=k, reading=Reading(at_s=k, sent=100 * k, received=90 * k, block_size=27)) for k in range(6)]
+    told = [
+        Sample(clock_s=k, reading=CounterReading(at_s=k, sent=100 * k, received=90 * k, block_size=27))
+        for k in range(6)
+    ]
     whole, holed = _view(*told), _view(*told[:2], *told[4:])
     assert whole.loss() == holed.loss() == pytest.approx(0.1)
     assert whole.redundancy() == pytest.approx(27 / 20 - 1)
@@ -132,7 +135,7 @@ def test_a_lost_message_costs_nothing_but_its_moment() -> None:
 def test_packets_under_way_are_not_taken_for_lost() -> None:
     under_way = (5, 40, 3, 12, 0, 33, 4, 4)
     samples = [
-        Sample(clock_s=k, reading=Reading(at_s=k, sent=1000 * k, received=1000 * k - late))
+        Sample(clock_s=k, reading=CounterReading(at_s=k, sent=1000 * k, received=1000 * k - late))
         for k, late in enumerate(under_way)
     ]
     timeline = _view(*samples).session().timeline
@@ -141,43 +144,48 @@ def test_packets_under_way_are_not_taken_for_lost() -> None:
 
 
 def test_a_cable_without_a_carrier_is_a_fault_that_nobody_has_to_tell() -> None:
-    view = _view(Sample(clock_s=1.0, reading=Reading(down=(AB, ("s1", "s0", 0)))))
+    view = _view(Sample(clock_s=1.0, reading=CounterReading(down=(AB, ("s1", "s0", 0)))))
     assert view.faults() == ["s0->s1 has no carrier"]
     assert view.state().data["down"] == ["s0->s1", "s1->s0"]
-    view.take(Sample(clock_s=1.1, reading=Reading(faults=("s0->s1 down",))))
+    view.apply(Sample(clock_s=1.1, reading=CounterReading(faults=("s0->s1 down",))))
     assert view.faults() == ["s0->s1 down"]
-    view.take(Sample(clock_s=1.2, reading=Reading(down=(), faults=())))
+    view.apply(Sample(clock_s=1.2, reading=CounterReading(down=(), faults=())))
     assert view.faults() == []
 
 
 def test_a_new_scene_forgets_the_one_before() -> None:
-    view = _view(Sample(clock_s=1.0, done=0.7, doing="x", reading=Reading(at_s=1.0, sent=5, received=5, faults=("y",))))
-    view.take(_scene())
+    view = _view(
+        Sample(clock_s=1.0, done=0.7, doing="x", reading=CounterReading(at_s=1.0, sent=5, received=5, faults=("y",)))
+    )
+    view.apply(_scene())
     assert (view.done, view.faults(), view.curves().data["html"]) == (0.0, [], "")
 
 
 def test_who_comes_late_is_told_scene_state_curves_and_end() -> None:
-    view = _view(Sample(clock_s=1.0, reading=Reading(at_s=0.5, sent=5, received=5)))
-    view.take(Ended(outcome="passed"))
+    view = _view(Sample(clock_s=1.0, reading=CounterReading(at_s=0.5, sent=5, received=5)))
+    view.apply(RunEnded(outcome="passed"))
     assert [message.name for message in view.replay()] == ["scene", "state", "curves", "ended"]
     assert 'data-link="s0-&gt;s1"' in view.replay()[0].data["html"]
 
 
 def test_bytes_of_stores_count_both_ways_since_the_beginning() -> None:
-    view = LiveView()
-    view.take(_scene(stores=("s1",), share="capacity"))
+    view = LiveState()
+    view.apply(_scene(stores=("s1",), share="capacity"))
     for octets in (1_000_000, 3_500_000):
-        view.take(
-            Sample(clock_s=octets / 1e6, reading=Reading(link_bytes={AB: octets, ("s1", "s2", 0): 0, AC: 9 * octets}))
+        view.apply(
+            Sample(
+                clock_s=octets / 1e6,
+                reading=CounterReading(link_bytes={AB: octets, ("s1", "s2", 0): 0, AC: 9 * octets}),
+            )
         )
     assert view.stored() == [["s1", 2.5]]
 
 
 def test_a_fault_takes_what_its_links_carry() -> None:
     loads = {AB: Fraction(1, 4)}
-    assert loss_of(FAULT, loads) == 0.25
-    assert loss_of(Fault(link=("s1", "s0", 0), direction="forward"), loads) == 0.0
-    assert loss_of(Fault(link=AB, kind="loss", loss_fraction=0.5), loads) == 0.125
+    assert predicted_loss(FAULT, loads) == 0.25
+    assert predicted_loss(Fault(link=("s1", "s0", 0), direction="forward"), loads) == 0.0
+    assert predicted_loss(Fault(link=AB, kind="loss", loss_fraction=0.5), loads) == 0.125
 
 
 def test_metrics_are_in_prometheus_format() -> None:
@@ -187,7 +195,7 @@ def test_metrics_are_in_prometheus_format() -> None:
             clock_s=1.0,
             done=0.5,
             doing="x",
-            reading=Reading(at_s=1.0, link_bytes={AB: 10}, sent=9, received=8, faults=("z",)),
+            reading=CounterReading(at_s=1.0, link_bytes={AB: 10}, sent=9, received=8, faults=("z",)),
         )
     )
     families = {f.name: f for f in parser.text_string_to_metric_families(exposition(view).decode())}

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from testbed.emulation.machine.capabilities import emulation_obstacle
+from testbed.emulation.machine.capabilities import emulation_problem
 from tests.helpers import chromium_pipe
 
 ROOT = Path(__file__).parents[3]
@@ -55,7 +55,7 @@ def _stream(folder: Path) -> tuple[subprocess.Popen[bytes], str]:
 @pytest.mark.emulation
 def test_a_cut_shows_within_a_second(tmp_path: Path) -> None:
     pytest.importorskip("aiohttp")
-    program, obstacle = chromium_pipe.find_chromium(), emulation_obstacle()
+    program, obstacle = chromium_pipe.find_chromium(), emulation_problem()
     if program is None:
         pytest.skip("no Chromium on this machine; install chromium")
     if obstacle is not None:
@@ -76,10 +76,10 @@ def test_a_cut_shows_within_a_second(tmp_path: Path) -> None:
             assert run.stderr is not None
             run.stderr.close()
     assert before["at"] < CUT_S, "the browser came too late to see the beginning"
-    assert before["words"] == "No fault is in force." and not before["dead"]
-    assert cut["dead"] == ["s1->s2"] and cut["words"] == "In force: s1->s2 down"
+    assert before["words"] == "No active fault." and not before["dead"]
+    assert cut["dead"] == ["s1->s2"] and cut["words"] == "Active faults: s1->s2 down"
     assert cut["at"] + 0.2 >= CUT_S and cut["at"] <= CUT_S + 1.0
     assert mended["at"] <= MENDED_S + 1.0
-    assert end.startswith("The run is over: ") and "page.html" in end
+    assert end.startswith("Run finished: ") and "page.html" in end
     assert browser.messages == []
     assert {url.removeprefix(address) for url in browser.requests if not url.startswith("data:")} == {"", "events"}

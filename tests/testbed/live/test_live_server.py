@@ -21,9 +21,9 @@ import pytest
 from testbed.errors import CapabilityError
 from testbed.live.adapters import feed
 from testbed.live.events import Sample
-from testbed.live.scenes import network_scene
-from testbed.live.view import Message
-from testbed.model.progress import Progress, Reading
+from testbed.live.run_views import network_view
+from testbed.live.view import Update
+from testbed.model.progress import CounterReading, Progress
 from topologies import load_network
 
 pytest.importorskip("aiohttp")
@@ -86,12 +86,12 @@ def test_it_listens_on_loopback_only(served: tuple[str, feed.Feed]) -> None:
 def test_events_are_streamed_and_the_end_is_told(served: tuple[str, feed.Feed]) -> None:
     address, own = served
     place = urlsplit(address)
-    own.open(network_scene("a ring", load_network("ring:4"), {}))
+    own.open(network_view("a ring", load_network("ring:4"), {}))
     connection = http.client.HTTPConnection("127.0.0.1", place.port, timeout=60)
     connection.request("GET", place.path + "events")
     answer = connection.getresponse()
     assert answer.getheader("Content-Type") == "text/event-stream"
-    own.send(Sample(clock_s=1.0, done=0.25, doing="at it", reading=Reading(faults=("s0->s1 down",))))
+    own.send(Sample(clock_s=1.0, done=0.25, doing="at it", reading=CounterReading(faults=("s0->s1 down",))))
     while b'"doing": "at it"' not in (line := answer.readline()):
         pass
     assert json.loads(line.removeprefix(b"data: "))["faults"] == ["s0->s1 down"]
@@ -104,7 +104,7 @@ def test_a_feed_that_nobody_reads_drops_and_never_waits() -> None:
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with ours, theirs:
         own = feed.Feed(ours)
-        sample = Sample(clock_s=1.0, reading=Reading(link_bytes={(str(k), "b", 0): k**5 for k in range(400)}))
+        sample = Sample(clock_s=1.0, reading=CounterReading(link_bytes={(str(k), "b", 0): k**5 for k in range(400)}))
         went = [own.send(sample) for _ in range(2000)]
         assert went[0] and not went[-1]
         theirs.close()
@@ -118,7 +118,7 @@ def test_reports_reach_the_page_a_few_times_a_second_and_faults_at_once() -> Non
         report, began_s = feed.LiveReport(feed.Feed(ours), None), time.monotonic()
         for k in range(1000):
             faults = ("s0->s1 down",) if k >= 500 else ()
-            report(Progress(done_s=k, total_s=1000, doing="x", reading=Reading(faults=faults)))
+            report(Progress(done_s=k, total_s=1000, doing="x", reading=CounterReading(faults=faults)))
         most = 3 + (time.monotonic() - began_s) / feed.PERIOD_S
         came = 0
         while True:
@@ -195,7 +195,7 @@ def test_a_page_that_does_not_read_loses_its_place(monkeypatch: pytest.MonkeyPat
     async def act(live: server.LiveServer, address: str) -> None:
         with _waits(address, _asks(address)):
             await _until(lambda: len(live._pages) == 1)
-            live._tell(tuple(Message(name="state", data={"html": "x" * (1 << 20)}) for _ in range(20)))
+            live._tell(tuple(Update(name="state", data={"html": "x" * (1 << 20)}) for _ in range(20)))
             await _until(lambda: not live._pages)
 
     asyncio.run(_of_server(act))

@@ -16,7 +16,7 @@ import pytest
 from distributed import Client, Security
 
 from testbed.machines.adapters.clusters.dask_security import scheduler_security
-from testbed.machines.asked import TlsFiles
+from testbed.machines.machines_request import TlsFiles
 from tests.helpers.paths import ROOT
 
 

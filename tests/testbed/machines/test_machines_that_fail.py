@@ -38,9 +38,9 @@ def stop_process(*words: str) -> None:
 
 
 def silent() -> dict[str, Any]:
-    from testbed.errors import MachineLostError
+    from testbed.errors import MachineDiedError
     from testbed.machines.adapters.cluster import machines_up
-    from testbed.machines.asked import MachinesRequest
+    from testbed.machines.machines_request import MachinesRequest
 
     try:
         with machines_up(MachinesRequest(count=2)) as machines:
@@ -49,7 +49,7 @@ def silent() -> dict[str, Any]:
             while time.monotonic() < began_s + 20:
                 machines.check()
                 time.sleep(0.05)
-    except MachineLostError as error:
+    except MachineDiedError as error:
         return {"said": str(error), "after_s": (error.at_s or 0.0) - began_s}
     return {"said": "nothing", "after_s": 0.0}
 
@@ -58,7 +58,7 @@ def never_up() -> dict[str, Any]:
     from testbed.errors import CapabilityError
     from testbed.machines.adapters.cluster import machines_up
     from testbed.machines.adapters.local_machines import address_of
-    from testbed.machines.asked import MachinesRequest
+    from testbed.machines.machines_request import MachinesRequest
 
     stopper = threading.Thread(target=stop_process, args=("machine-1", address_of(1)))
     stopper.start()
@@ -80,5 +80,5 @@ def test_a_machine_that_answers_nothing_for_3_s_is_named(sandboxed: Callable[...
 
 def test_a_machine_that_is_not_up_in_time_is_named_and_no_other(sandboxed: Callable[..., Any]) -> None:
     found = sandboxed(never_up)
-    assert found["said"] == "machine-1 did not come up within 6 s"
+    assert found["said"] == "machine-1 not ready within 6 s"
     assert found["after_s"] < 25

@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 
 from testbed.errors import InputError
-from testbed.machines.adapters.recordings import recorded, retimed
+from testbed.machines.adapters.captures import captured, retimed
 
 HEAD = struct.pack("=IHHiIII", 0xA1B23C4D, 2, 4, 0, 0, 65535, 1)
 
@@ -31,6 +31,6 @@ def test_a_file_that_cannot_be_written_is_refused_first(tmp_path: Path) -> None:
     network = cast(Any, SimpleNamespace())  # nothing of it is looked at
     with (
         pytest.raises(InputError, match=r"no/a\.pcap"),
-        recorded(network, {("a", "b", 0): tmp_path / "no" / "a.pcap"}, print),
+        captured(network, {("a", "b", 0): tmp_path / "no" / "a.pcap"}, print),
     ):
         raise AssertionError("begun")

@@ -7,8 +7,8 @@ import socket
 import time
 from contextlib import ExitStack
 
-from testbed.machines.adapters.relays import connect_relay, offer, serve_relays
-from testbed.machines.requests import Machine
+from testbed.machines.adapters.stream_forwarding import connect_relay, register_stream, serve_streams
+from testbed.machines.rpc import MachineState
 
 KEY = b"k" * 16
 
@@ -19,15 +19,15 @@ def free_port() -> int:
 
 
 def test_a_port_is_free_again_as_soon_as_its_network_is_down() -> None:
-    machine, port = Machine(name="m"), free_port()
+    machine, port = MachineState(name="m"), free_port()
     for number in range(5):
         with ExitStack() as built:
-            machine.kept["built"] = built
-            serve_relays(machine, "127.0.0.1", port, KEY)
+            machine.objects["built"] = built
+            serve_streams(machine, "127.0.0.1", port, KEY)
             source, sink = os.pipe()
             os.write(sink, b"%d" % number)
             ends = [(source, os.open(os.devnull, os.O_WRONLY))]
-            offer(machine, "pipe", ends.pop)
+            register_stream(machine, "pipe", ends.pop)
             with connect_relay("127.0.0.1", port, KEY, "pipe") as stream:
                 assert stream.recv(1) == b"%d" % number
             os.close(sink)

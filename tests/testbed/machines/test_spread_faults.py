@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from testbed.errors import InvalidRunError, MachineLostError
-from testbed.machines.adapters import on_machine
-from testbed.machines.adapters.spread import SpreadNetwork, spread_network
+from testbed.errors import InvalidRunError, MachineDiedError
+from testbed.machines.adapters import rpc_network
+from testbed.machines.adapters.distributed_network import DistributedNetwork, distributed_network
 from testbed.machines.placement import Placement
 from testbed.machines.tunnel_plan import Carrier
 from testbed.model.wiring import wire
@@ -44,12 +44,12 @@ class LateMachines:
     theirs_s = ours_s
 
 
-def spread() -> tuple[SpreadNetwork, LateMachines]:
+def spread() -> tuple[DistributedNetwork, LateMachines]:
     machines = LateMachines()
     wiring = wire(load_network("ring:4"))
     place = {node.id: int(node.id[1:] in ("2", "3")) for node in wiring.network.nodes}
     placement = Placement(machines=2, machine_of=place)
-    return SpreadNetwork(machines, wiring, placement, 1500), machines  # type: ignore[arg-type]
+    return DistributedNetwork(machines, wiring, placement, 1500), machines  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(("link", "lost_s"), [(("s1", "s2", 0), 100.0), (("s2", "s1", 0), 100.2)])
@@ -72,7 +72,7 @@ def test_what_one_machine_holds_is_asked_of_it_alone() -> None:
     network, machines = spread()
     network.set_link(("s0", "s1", 0), False)
     network.set_loss(("s1", "s2", 0), 0.5, "forward")
-    assert machines.asked == [(0, on_machine.set_link.__name__), (0, on_machine.set_loss.__name__)]
+    assert machines.asked == [(0, rpc_network.set_link.__name__), (0, rpc_network.set_loss.__name__)]
 
 
 class KeptMachines:
@@ -94,7 +94,7 @@ class KeptMachines:
 
 
 @pytest.mark.parametrize(
-    ("error", "taken_down"), [(None, True), (InvalidRunError("lost"), True), (MachineLostError("died", 0, 1.0), False)]
+    ("error", "taken_down"), [(None, True), (InvalidRunError("lost"), True), (MachineDiedError("died", 0, 1.0), False)]
 )
 def test_a_network_goes_with_its_run_so_that_the_machines_can_build_the_next(
     error: InvalidRunError | None, taken_down: bool
@@ -103,7 +103,7 @@ def test_a_network_goes_with_its_run_so_that_the_machines_can_build_the_next(
     placement = Placement(machines=1, machine_of={node.id: 0 for node in wiring.network.nodes})
 
     def run() -> None:
-        with spread_network(machines, wiring, placement):  # type: ignore[arg-type]
+        with distributed_network(machines, wiring, placement):  # type: ignore[arg-type]
             if error is not None:
                 raise error
 
@@ -112,4 +112,4 @@ def test_a_network_goes_with_its_run_so_that_the_machines_can_build_the_next(
     else:
         with pytest.raises(type(error)):
             run()
-    assert (on_machine.take_down_network in machines.asked) is taken_down
+    assert (rpc_network.remove_network in machines.asked) is taken_down

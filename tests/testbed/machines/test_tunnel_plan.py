@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from testbed.errors import CapabilityError, InputError
-from testbed.machines.asked import parse_machines, read_place
 from testbed.machines.encryption.peers import WIREGUARD_BYTES
+from testbed.machines.machines_request import parse_machines, parse_placement_text
 from testbed.machines.partition import partition
 from testbed.machines.tunnel_plan import Carrier, plan_parts, require_room, tunnel_port
 from testbed.model.wiring import wire
@@ -54,4 +54,4 @@ def test_what_is_no_number_of_machines_and_no_scheduler_is_refused(text: str) ->
 @pytest.mark.parametrize("text", ["[1]", "{", "3"])
 def test_a_place_file_that_is_none_is_refused(text: str) -> None:
     with pytest.raises(InputError, match="--place x"):
-        read_place(text, "--place x")
+        parse_placement_text(text, "--place x")

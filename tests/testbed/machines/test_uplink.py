@@ -17,7 +17,7 @@ import pytest
 
 from testbed.emulation.machine.encryption import encryption_obstacle
 from testbed.emulation.sandbox.sandbox import sandbox_command
-from testbed.machines.adapters.uplink import start_uplink, uplink_words
+from testbed.machines.adapters.uplink import start_uplink, uplink_argv
 from tests.helpers.ordinary_user import as_ordinary_user
 
 ENCRYPTION = encryption_obstacle()
@@ -40,14 +40,14 @@ STREAM = (
 
 
 def test_pasta_passes_on_what_a_run_uses_and_nothing_else() -> None:
-    words = uplink_words("pasta", 7, 20006)
+    words = uplink_argv("pasta", 7, 20006)
     assert words[:3] == ["setpriv", "--pdeathsig", "KILL"] and words[-1] == "7"
     asked = dict(pairwise(words))
     assert (asked["-t"], asked["-u"], asked["-T"], asked["-U"]) == ("20006", "20006,20007", "none", "none")
 
 
 def test_root_hands_pasta_the_network_as_a_file_and_lets_it_stay_root() -> None:
-    words = uplink_words("pasta", 7, 20006, root=True)
+    words = uplink_argv("pasta", 7, 20006, root=True)
     assert "mount --bind /proc/7/ns/net /mnt/net" in words[words.index("sh") + 2]
     asked = dict(pairwise(words))
     assert (asked["--runas"], asked["--netns"]) == ("0:0", "/mnt/net")

@@ -14,20 +14,20 @@ from testbed.faults.fault import Fault
 from testbed.interconnect.ft_drb.escape_steps import escape_path
 from testbed.interconnect.ft_drb.source_state import COUNTER_NAMES
 from testbed.interconnect.static_paths import build_paths
+from testbed.metapath.escape_check import check_overlaps
 from testbed.metapath.escape_rules import EscapeRules, escape_rules, escapes, groups_of
-from testbed.metapath.escape_walks import check_overlaps
-from testbed.metapath.known_paths import (
+from testbed.metapath.labelled_paths import (
     ESCAPED,
-    KnownPaths,
+    LabelledPaths,
     cable_number,
     dead_link_of,
-    known_paths,
+    labelled_paths,
     path_label,
 )
 from testbed.model.wiring import Wiring, wire
 from testbed.openflow.failover import BACK, Bucket, FailoverGroup, groups_from_json, groups_to_json
 from testbed.openflow.flow_table import RuleWalker, Walk
-from testbed.openflow.session import rules_from_json, rules_to_json
+from testbed.openflow.installed_plans import rules_from_json, rules_to_json
 from topologies import load_network
 from topologies.network import LinkId
 
@@ -39,14 +39,14 @@ PAIRS = [
 ]
 
 
-def _built(name: str, source: str, sink: str) -> tuple[KnownPaths, Wiring, EscapeRules]:
+def _built(name: str, source: str, sink: str) -> tuple[LabelledPaths, Wiring, EscapeRules]:
     network = load_network(name)
-    known, wiring = known_paths(network, source, sink), wire(network, [source, sink])
+    known, wiring = labelled_paths(network, source, sink), wire(network, [source, sink])
     return known, wiring, escape_rules(wiring, known, udp_port=47000)
 
 
 def _walk(
-    known: KnownPaths, wiring: Wiring, rules: EscapeRules, path: int, down: Iterable[LinkId] = (), ttl: int = 64
+    known: LabelledPaths, wiring: Wiring, rules: EscapeRules, path: int, down: Iterable[LinkId] = (), ttl: int = 64
 ) -> Walk:
     walker = RuleWalker(wiring, rules.rules, groups=rules.groups, down=down)
     packet = walker.stream_packet(known.source, known.sink, 47000)
@@ -131,10 +131,10 @@ def test_the_first_escape_is_as_long_as_the_simulators() -> None:
 def test_packets_turn_back_only_where_nothing_else_leads_on() -> None:
     ring, _, _ = _built("ring:5", "s0", "s2")
     first, second = ring.inner[0]
-    assert [e.back for e in escapes(ring, first, second)] == [True]
+    assert [e.u_turn for e in escapes(ring, first, second)] == [True]
     torus, _, _ = _built("torus:4x4", "s0_0", "s2_1")
     first, second, _ = torus.inner[0]
-    assert [e.back for e in escapes(torus, first, second)] == [False, False, True]
+    assert [e.u_turn for e in escapes(torus, first, second)] == [False, False, True]
 
 
 def test_a_packet_whose_hops_are_spent_is_dropped() -> None:
@@ -146,8 +146,8 @@ def test_a_packet_whose_hops_are_spent_is_dropped() -> None:
 def test_two_directions_share_switches_but_no_group_number() -> None:
     network = load_network("torus:4x4")
     wiring = wire(network, ["s0_0", "s2_1"])
-    there = escape_rules(wiring, known_paths(network, "s0_0", "s2_1"), udp_port=1)
-    back = escape_rules(wiring, known_paths(network, "s2_1", "s0_0"), udp_port=1, first_group=groups_of([there]))
+    there = escape_rules(wiring, labelled_paths(network, "s0_0", "s2_1"), udp_port=1)
+    back = escape_rules(wiring, labelled_paths(network, "s2_1", "s0_0"), udp_port=1, first_group=groups_of([there]))
     names = [(g.dpid, g.number) for g in (*there.groups, *back.groups)]
     assert len(set(names)) == len(names)
 
@@ -167,7 +167,7 @@ def test_a_group_without_a_bucket_is_refused() -> None:
 
 def test_the_paths_hold_one_that_shares_no_cable_with_the_minimal_one() -> None:
     for name, source, sink in PAIRS[:2]:
-        known = known_paths(load_network(name), source, sink, most=4)
+        known = labelled_paths(load_network(name), source, sink, most=4)
         assert len(known.paths) <= 4
         assert not known.cables[0] & known.cables[known.most_disjoint()]
         assert path_label(len(known.paths) - 1) < ESCAPED
@@ -175,4 +175,4 @@ def test_the_paths_hold_one_that_shares_no_cable_with_the_minimal_one() -> None:
 
 def test_ends_on_one_switch_are_refused() -> None:
     with pytest.raises(InputError, match="no link between switches"):
-        known_paths(load_network("swiss-t1"), "t0", "t1")
+        labelled_paths(load_network("swiss-t1"), "t0", "t1")

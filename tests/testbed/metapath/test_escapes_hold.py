@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from testbed.metapath.escape_rules import escape_rules, escapes
-from testbed.metapath.known_paths import cable_number, known_paths, path_label
+from testbed.metapath.labelled_paths import cable_number, labelled_paths, path_label
 from testbed.model.wiring import wire
 from testbed.openflow.flow_table import RuleWalker
 from topologies.network import Link, Network, Node
@@ -34,7 +34,7 @@ def test_one_dead_link_is_escaped_wherever_a_way_round_is_found(
 ) -> None:
     network = _network(switches, chords, seed)
     sink = f"s{data.draw(st.integers(1, switches - 1))}"
-    known, wiring = known_paths(network, "s0", sink), wire(network, ["s0", sink])
+    known, wiring = labelled_paths(network, "s0", sink), wire(network, ["s0", sink])
     rules = escape_rules(wiring, known, udp_port=47000)
     number = data.draw(st.integers(0, len(known.paths) - 1))
     path = known.inner[number]
@@ -53,7 +53,7 @@ def test_one_dead_link_is_escaped_wherever_a_way_round_is_found(
 @given(st.integers(4, 8), st.integers(2, 6), st.integers(0, 10**6), st.integers(2, 5))
 def test_several_dead_links_never_let_a_packet_go_on_for_ever(switches: int, chords: int, seed: int, dead: int) -> None:
     network = _network(switches, chords, seed)
-    known, wiring = known_paths(network, "s0", "s2"), wire(network, ["s0", "s2"])
+    known, wiring = labelled_paths(network, "s0", "s2"), wire(network, ["s0", "s2"])
     rules = escape_rules(wiring, known, udp_port=47000)
     down = random.Random(seed).sample([link.id for link in network.links], min(dead, len(network.links)))
     walker = RuleWalker(wiring, rules.rules, groups=rules.groups, down=down)

@@ -22,8 +22,8 @@ def _run(kind: str, notify: str) -> dict[str, Any]:
     from testbed.metapath.analysis import analyse_metapaths
     from testbed.metapath.emulated.fabric import run_metapath_stream
     from testbed.metapath.judgement import judge_metapaths
-    from testbed.metapath.metapaths import MetapathOptions
     from testbed.metapath.plan import MetapathPlan
+    from testbed.metapath.source import MetapathOptions
     from topologies import load_network
 
     fault: Any = Fault(link=("s1_0", "s2_0", 0), kind=kind, start_s=0.6, stop_s=1.4)  # type: ignore[arg-type]

@@ -11,9 +11,9 @@ import pytest
 
 from testbed.errors import InputError
 from testbed.faults.cable_faults import random_faults
+from testbed.metapath.escape_check import stranded_paths
 from testbed.metapath.escape_rules import escape_rules
-from testbed.metapath.escape_walks import stranded_paths
-from testbed.metapath.known_paths import cable_number, known_paths, path_label
+from testbed.metapath.labelled_paths import cable_number, labelled_paths, path_label
 from testbed.metapath.many_pairs import ManyPairsPlan, draw_plan
 from testbed.model.wiring import wire
 from testbed.openflow.flow_table import RuleWalker
@@ -25,7 +25,7 @@ NETWORK = load_network("torus:4x4")
 @pytest.mark.parametrize("seed", range(3))
 def test_escapes_for_the_cables_that_may_die_lead_as_all_escapes_do(seed: int) -> None:
     faults = random_faults(NETWORK, 3, seed=seed)
-    wiring, known = wire(NETWORK), known_paths(NETWORK, "h0_0", "h2_1", most=4)
+    wiring, known = wire(NETWORK), labelled_paths(NETWORK, "h0_0", "h2_1", most=4)
     dead = frozenset(cable_number(NETWORK, fault.link) for fault in faults)
     whole, few = (escape_rules(wiring, known, udp_port=5000, dead=each) for each in (None, dead))
     assert len(few.rules) < len(whole.rules) / 4

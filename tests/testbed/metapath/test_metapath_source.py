@@ -13,15 +13,15 @@ from hypothesis import strategies as st
 from testbed.errors import InputError
 from testbed.interconnect.engine_inputs import build_settings
 from testbed.interconnect.ft_drb.source_state import build_state
-from testbed.interconnect.ft_drb.source_steps import draw_path, size_metapath
+from testbed.interconnect.ft_drb.source_steps import sample_path, size_metapath
 from testbed.interconnect.options import FtDrbOptions
 from testbed.interconnect.parameters import SimulationParameters
 from testbed.interconnect.static_paths import build_paths
-from testbed.metapath.known_paths import cable_number, known_paths
-from testbed.metapath.metapaths import (
-    Acknowledged,
+from testbed.metapath.labelled_paths import cable_number, labelled_paths
+from testbed.metapath.source import (
     MetapathOptions,
     MetapathSource,
+    PacketAck,
     metapath_bandwidth,
     metapath_step,
 )
@@ -29,7 +29,7 @@ from testbed.metapath.wire import Acknowledger, decode_packet, decode_report, en
 from topologies import load_network
 
 NETWORK = load_network("torus:4x4")
-KNOWN = known_paths(NETWORK, "s0_0", "s2_1")
+KNOWN = labelled_paths(NETWORK, "s0_0", "s2_1")
 DEAD = NETWORK.link_index["s1_0", "s2_0", 0]
 CABLE = cable_number(NETWORK, ("s1_0", "s2_0", 0))
 
@@ -54,7 +54,7 @@ class Sink:
                 self.source.sent(self.number, path, self.now_s)
                 if not KNOWN.cables[path] & self.silent:
                     dead = DEAD if KNOWN.cables[path] & self.escaping else None
-                    answered.append(Acknowledged(number=self.number, latency_s=self.latency_s, dead_link=dead))
+                    answered.append(PacketAck(number=self.number, latency_s=self.latency_s, dead_link=dead))
                     alive = True
                 self.number += 1
             self.lost += not alive
@@ -161,7 +161,7 @@ def test_a_packet_sent_before_the_failure_proves_nothing_after_it() -> None:
     sink = Sink()
     sink.source.sent(0, 0, 0.0)
     sink.source.on_port(CABLE, False, 0.002)
-    sink.source.on_report(0.003, [Acknowledged(number=0, latency_s=0.001)], 0.003)
+    sink.source.on_report(0.003, [PacketAck(number=0, latency_s=0.001)], 0.003)
     assert sink.source.diverted
 
 
@@ -210,7 +210,7 @@ def test_draws_and_sizes_are_the_simulators(ticks: list[int], draw: int) -> None
     shares = np.cumsum(metapath_bandwidth([float(t) for t in ticks]))
     ours = int(np.searchsorted(shares, draw / 2147483648.0, side="right"))
     if min(abs(shares - draw / 2147483648.0)) > 1e-9:
-        assert draw_path(state, 1, draw) == min(ours, count - 1)
+        assert sample_path(state, 1, draw) == min(ours, count - 1)
     threshold = 2.0 * (1000 + 500 * 1)
     step = metapath_step([float(t) for t in ticks], threshold_s=threshold, tolerance_s=0.4 * threshold)
     size_metapath(paths, state, settings_, 0, 1)
@@ -226,7 +226,7 @@ def test_packets_and_reports_survive_the_wire_and_foreign_bytes_do_not_pass() ->
     assert data is not None and acknowledger.report_due(1.011) is None
     made_s, listed = decode_report(data) or (0.0, [])
     assert made_s == 1.01
-    assert listed == [Acknowledged(number=7, latency_s=pytest.approx(0.002), dead_link=5)]
+    assert listed == [PacketAck(number=7, latency_s=pytest.approx(0.002), dead_link=5)]
     assert decode_report(data[:-1]) is None and decode_report(bytes(80)) is None
     again, never = acknowledger.report_due(1.02), acknowledger.report_due(1.03)
     assert again is not None and never is not None

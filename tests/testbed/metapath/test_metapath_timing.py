@@ -13,8 +13,8 @@ from testbed.errors import InputError
 from testbed.faults.fault import Fault
 from testbed.metapath.analysis import analyse_metapaths
 from testbed.metapath.judgement import ft_drb_checks, judge_metapaths
-from testbed.metapath.metapaths import MetapathOptions
 from testbed.metapath.plan import MetapathPlan, ReceivedDatagrams, default_duration_s
+from testbed.metapath.source import MetapathOptions
 from tests.testbed.metapath.test_metapath_verdict import _plan, _run
 
 

@@ -15,12 +15,11 @@ from testbed.commands.studies.study_runner import drawn
 from testbed.errors import InputError
 from testbed.faults.fault import Fault
 from testbed.faults.fault_times import FaultTimes
-from testbed.metapath.analysis import analyse_metapaths, message_fates, path_shares
-from testbed.metapath.coded_fates import coded_fates
+from testbed.metapath.analysis import analyse_metapaths, message_deliveries, path_shares
+from testbed.metapath.coded_deliveries import coded_deliveries
 from testbed.metapath.figures import metapath_figures
 from testbed.metapath.judgement import judge_metapaths, lost_share
-from testbed.metapath.known_paths import cable_number, known_paths
-from testbed.metapath.metapaths import MetapathOptions, SourceEvent
+from testbed.metapath.labelled_paths import cable_number, labelled_paths
 from testbed.metapath.plan import (
     MetapathPlan,
     MetapathRun,
@@ -30,6 +29,7 @@ from testbed.metapath.plan import (
     each_cable_faults,
 )
 from testbed.metapath.records import fault_rows, metapath_document
+from testbed.metapath.source import MetapathOptions, SourceEvent
 from testbed.stream.measurements import BlockOutcomes, ReceivedPackets, RunHealth, SentPackets, StreamMeasurements
 from testbed.stream.planning import PlanOptions, build_plan
 from topologies import load_network
@@ -42,7 +42,7 @@ OVERLAPPING = (
     Fault(link=("s0_0", "s0_1", 0), start_s=1.5, stop_s=2.5),
     Fault(link=("s0_0", "s1_0", 0), start_s=1.7, stop_s=2.2),
 )
-KNOWN = known_paths(NETWORK, "s0_0", "s2_0")
+KNOWN = labelled_paths(NETWORK, "s0_0", "s2_0")
 BROKEN = {cable_number(NETWORK, f.link) for f in OVERLAPPING}
 
 
@@ -217,7 +217,7 @@ def test_a_copy_counts_for_its_message() -> None:
         faults=(),
         health=RunHealth(sender_lag_s=0.0, unplanned_drops=0),
     )
-    fates = message_fates(run)
+    fates = message_deliveries(run)
     assert fates.lost.tolist() == [False, True]
     assert fates.arrived_s[0] == 0.5
     (share,) = path_shares(run, 0.0)
@@ -265,11 +265,11 @@ def test_a_coded_stream_counts_what_was_decoded_in_time() -> None:
         faults=(),
         health=RunHealth(sender_lag_s=0, unplanned_drops=0),
     )
-    fates = coded_fates(plan, run)
+    fates = coded_deliveries(plan, run)
     assert not fates.lost.any()
     assert fates.arrived_s[-1] == 0.03 and fates.arrived_s[0] == 0.001
     never = replace(run, blocks=replace(blocks, complete_s=np.array([np.nan])))
-    assert coded_fates(plan, never).lost.sum() == 2
+    assert coded_deliveries(plan, never).lost.sum() == 2
 
 
 def test_each_cable_of_the_minimal_path_fails_in_turn() -> None:

@@ -17,8 +17,8 @@ def _two_cuts() -> dict[str, Any]:
     from testbed.metapath.analysis import analyse_metapaths
     from testbed.metapath.emulated.fabric import run_metapath_stream
     from testbed.metapath.judgement import judge_metapaths
-    from testbed.metapath.metapaths import MetapathOptions
     from testbed.metapath.plan import MetapathPlan
+    from testbed.metapath.source import MetapathOptions
     from topologies import load_network
 
     plan = MetapathPlan(

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from testbed.errors import InputError
 from testbed.model.json_values import from_json
 from testbed.model.verdict import Check, Verdict
-from testbed.report.wording import check_words, why
+from testbed.report.wording import check_words, verdict_reason
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_a_check_reads_as_a_sentence_and_survives_json() -> None:
     verdict = Verdict(checks=(check,))
     assert from_json(Verdict, verdict.to_json(), "here") == verdict
     unsure = Verdict(checks=(Check.at_least("gain", 0.5, 1.0, **GAIN),))
-    assert why(unsure) == "1 cannot tell the claim from its rival: gain."
+    assert verdict_reason(unsure) == "1 inconclusive: the data also fit the alternative: gain."
 
 
 LOSS = Check.equal("loss, a->b down", 0.5, 0.5, key="loss", about="fault:0")

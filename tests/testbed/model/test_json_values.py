@@ -97,7 +97,7 @@ def test_what_is_wrong_is_named_by_its_key(document: Any, says: str) -> None:
 def test_a_file_that_cannot_be_read_or_is_no_json_is_named_with_what_to_do(tmp_path: Path) -> None:
     file = tmp_path / "x.json"
     with pytest.raises(InputError, match=r"^--it: cannot be read \(No such file or directory\); give another$"):
-        read_json(file, "--it", mend="give another")
+        read_json(file, "--it", hint="give another")
     for content, says in (
         (b"{\n 1", "not JSON at line 2, column 2: Expecting property name enclosed in double quotes; name a JSON file"),
         (b"", "not JSON at line 1, column 1"),

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from testbed.model.samples import half_width, spread
+from testbed.model.studies.samples import half_width, spread
 
 
 def test_three_values_have_the_half_width_of_students_t() -> None:

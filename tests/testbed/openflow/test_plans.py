@@ -9,20 +9,20 @@ from hypothesis import strategies as st
 from testbed.errors import InputError
 from testbed.model.label_split import LABELS
 from testbed.model.wiring import wire
+from testbed.openflow.installed_plans import InstalledPlans, SwitchBatch, rules_from_json, rules_to_json
 from testbed.openflow.rules import FlowRule, label_prefixes, stream_rules
-from testbed.openflow.session import PlanBook, SwitchStep, rules_from_json, rules_to_json
 from testbed.routing import route_by_name
 from testbed.routing.label_split.spraying import spray
 from topologies import load_network
 
 
 def test_plan_is_installed_once_under_an_id_of_its_own_and_goes_whole() -> None:
-    book = PlanBook()
+    book = InstalledPlans()
     rules = [FlowRule(dpid=dpid, priority=9, match=(), out_port=port) for dpid, port in ((4, 1), (2, 1), (4, 2))]
     adding = book.install(1, rules)
     assert adding == (
-        SwitchStep(dpid=2, action="add", cookie=1 << 32, rules=(rules[1],)),
-        SwitchStep(dpid=4, action="add", cookie=1 << 32, rules=(rules[0], rules[2])),
+        SwitchBatch(dpid=2, action="add", cookie=1 << 32, rules=(rules[1],)),
+        SwitchBatch(dpid=4, action="add", cookie=1 << 32, rules=(rules[0], rules[2])),
     )
     with pytest.raises(InputError, match="plan 1 is installed"):
         book.install(1, rules)

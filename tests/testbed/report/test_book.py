@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import PurePath
 
 from testbed.model.run_records import Manifest
-from testbed.model.stored_runs import StoredRun, spokesman
+from testbed.model.stored_runs import StoredRun, representative_run
 from testbed.model.verdict import Check, Verdict
 from testbed.report.book import Chapter, Entry, book_pages, number, shown_checks, tally
 from testbed.report.book_tables import BEGIN, END, errata_of, page_tables, with_tables
@@ -33,7 +33,9 @@ def stored(
 ) -> StoredRun:
     manifest = Manifest(**{**vars(MANIFEST), "run": run, "study": {**MANIFEST.study, "size": size}})
     verdict = Verdict(checks=checks, invalid=invalid) if whole else None
-    return StoredRun(place=PurePath(run), manifest=manifest, points=7, verdict=verdict, drawings=("figure-gains.svg",))
+    return StoredRun(
+        directory=PurePath(run), manifest=manifest, points=7, verdict=verdict, drawings=("figure-gains.svg",)
+    )
 
 
 def chapter(*runs: StoredRun | None) -> Chapter:
@@ -106,10 +108,10 @@ def test_all_checks_that_do_not_hold_are_shown_and_the_others_counted() -> None:
 def test_the_full_run_speaks_before_a_part_of_it_before_a_quick_one_and_an_invalid_one_last() -> None:
     quick, part, full = stored(GAIN, size="quick", run="9"), stored(whole=False, run="8"), stored(GAIN, run="3")
     newer, invalid = stored(GAIN, run="4"), stored(GAIN, run="7", invalid="the machine was busy")
-    assert spokesman([quick, part, full, newer, invalid]) is newer
-    assert spokesman([quick, part]) is part
-    assert spokesman([invalid, quick]) is quick
-    assert spokesman([]) is None
+    assert representative_run([quick, part, full, newer, invalid]) is newer
+    assert representative_run([quick, part]) is part
+    assert representative_run([invalid, quick]) is quick
+    assert representative_run([]) is None
     assert [r.state for r in (quick, part, invalid)] == ["passed", "unfinished", "invalid"]
     assert stored(WEAK).state == "cannot-tell" and stored(WEAK, Check.equal("n", 1, 2)).state == "failed"
 

@@ -10,7 +10,7 @@ import pytest
 
 from testbed.errors import InputError
 from testbed.report.drawing.network_drawing import draw_network, picture
-from testbed.report.drawing.node_places import place_network
+from testbed.report.drawing.node_positions import place_network
 from topologies import Network, Node, load_network
 from topologies.files.node_link import parse_document
 

@@ -11,6 +11,7 @@ from xml.etree import ElementTree
 import pytest
 
 from testbed.model.run_records import LinkLoad, SessionRun
+from testbed.report.column_units import plain
 from testbed.report.drawing.axes import nice_top, ticks
 from testbed.report.drawing.colours import DARK, LAYER_STEPS, LIGHT, layer_class
 from testbed.report.drawing.layout import (
@@ -28,7 +29,6 @@ from testbed.report.drawing.layout import (
 from testbed.report.drawing.network_svg import hidden_hosts, line_width, network_figure
 from testbed.report.drawing.scatter_svg import loss_scatter, size_scatter
 from testbed.report.drawing.timeline_svg import gathered, timeline_figure
-from testbed.report.quantities import plain
 from tests.helpers import sample_runs
 from tests.helpers.contrast import contrast
 

@@ -15,10 +15,10 @@ from rich.console import Console
 
 from testbed.model.run_records import LoadedRun, SessionRun, combined_verdict
 from testbed.model.verdict import Verdict
+from testbed.report.column_units import plain
 from testbed.report.drawing.timeline_svg import drawn_until_s
 from testbed.report.markup import tag
 from testbed.report.page import build_page
-from testbed.report.quantities import plain
 from testbed.report.tables import closing_table
 from tests.helpers import sample_runs
 
@@ -176,7 +176,7 @@ def test_every_element_of_a_session_is_on_its_page() -> None:
     page = build_page(sample_runs.sample_run())
     for words in (
         "Network and route", "Loss and redundancy over time", "Block size", "Faults, prediction beside measurement",
-        "loaded links", "checks passed", "Notes", "Machine and versions", "Links carry", "What the machine offers", "Records",
+        "loaded links", "checks passed", "Notes", "Machine and versions", "Links carry", "Machine capabilities", "Records",
     ):  # fmt: skip
         assert words in page, words
 

@@ -19,7 +19,7 @@ from testbed.commands.studies.book import pack_runs, write_book
 from testbed.errors import InputError
 from testbed.model.run_records import Manifest
 from testbed.model.verdict import Check, Verdict
-from testbed.results import packed_files, run_folder
+from testbed.results import compressed_files, run_folder
 from testbed.results.result_store import UNFINISHED, ResultStore
 from testbed.results.run_folder import read_plain, write_below
 from testbed.results.study_store import StudyRun
@@ -253,10 +253,10 @@ def test_more_than_a_run_writes_is_not_read(
 
 
 def test_a_line_that_no_run_writes_is_not_parsed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(packed_files, "MOST_OF_A_LINE", 1000)
+    monkeypatch.setattr(compressed_files, "MOST_OF_A_LINE", 1000)
     (tmp_path / "points.jsonl").write_text("{}\n[" + "[]," * 1000 + "[]]\n")
     with pytest.raises(InputError, match=r"points\.jsonl:2: a line of 3004 characters"):
-        packed_files.read_lines(tmp_path / "points.jsonl")
+        compressed_files.read_lines(tmp_path / "points.jsonl")
 
 
 def test_the_script_of_the_attack(tmp_path: Path, victim: Path) -> None:

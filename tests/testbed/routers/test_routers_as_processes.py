@@ -21,10 +21,10 @@ def _run_ring() -> dict[str, Any]:
     bare, freed = run_routers(plan), run_routers(replace(plan, avoidance="nac"))
     return {
         "stuck_for_s": bare.stuck_for_s,
-        "held": bare.held,
+        "held": bare.in_use,
         "missing": bare.made - bare.delivered,
         "circle": len(find_cycle(plan, bare.snapshots)),
-        "freed": [freed.made, freed.delivered, freed.held],
+        "freed": [freed.made, freed.delivered, freed.in_use],
         "hops": sorted(set(freed.arrivals.rows[:, 3].tolist())),
         "moves": freed.nac["moves"],
     }

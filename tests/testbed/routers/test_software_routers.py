@@ -58,7 +58,7 @@ def test_a_packet_without_a_credit_is_refused() -> None:
 def test_a_ring_under_tornado_traffic_deadlocks_in_a_cycle_of_all_its_inputs() -> None:
     plan = ring_plan(8, 3, messages=60, avoidance="none")
     run = VirtualRouters(plan).run()
-    assert run.delivered < run.made and run.held == 8 * 2 * plan.slots
+    assert run.delivered < run.made and run.in_use == 8 * 2 * plan.slots
     assert len(find_cycle(plan, run.snapshots)) == 8
 
 
@@ -71,7 +71,7 @@ def test_nac_delivers_every_message_once_whatever_time_frames_take(
 ) -> None:
     plan = ring_plan(routers, hops, messages=30, slots=slots, load=load, seed=seed)
     run = VirtualRouters(plan, seed=seed, delay_s=1.5 * plan.packet_s).run()
-    assert run.delivered == run.made and run.held == 0
+    assert run.delivered == run.made and run.in_use == 0
     assert len({tuple(row[:3]) for row in run.arrivals.rows.tolist()}) == run.made
     assert set(run.arrivals.rows[:, 3].tolist()) == {hops}
 

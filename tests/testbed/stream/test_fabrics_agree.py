@@ -19,7 +19,7 @@ from testbed.faults.fault_times import FaultTimes
 from testbed.model.label_split import LabelPath, LabelSplit
 from testbed.stream.fabric import StreamFabric
 from testbed.stream.judgement.analysis import FaultResult, analyse, lost_mask
-from testbed.stream.judgement.recording import block_outcomes
+from testbed.stream.judgement.packet_logs import block_outcomes
 from testbed.stream.judgement.verdict import invalid_reason, judge
 from testbed.stream.measurements import ReceivedPackets, RunHealth, SentPackets, StreamMeasurements
 from testbed.stream.plan import StreamParameters, StreamPlan

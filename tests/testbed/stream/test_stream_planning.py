@@ -13,7 +13,14 @@ from testbed.faults.fault import Fault
 from testbed.faults.grammar import parse_link
 from testbed.stream.judgement.analysis import analyse
 from testbed.stream.plan import StreamParameters, StreamPlan
-from testbed.stream.planning import EachLink, PlanOptions, build_plan, check_faults_come, choose_links, recovery_s
+from testbed.stream.planning import (
+    EachLink,
+    PlanOptions,
+    build_plan,
+    check_faults_in_duration,
+    choose_links,
+    recovery_s,
+)
 from testbed.stream.simulated import SimulatedStreamFabric
 from topologies import load_network
 from topologies.network import Link, Network, Node
@@ -114,6 +121,6 @@ def test_a_fault_that_comes_too_late_names_its_parallel_link() -> None:
     plan, _ = build_plan(network, "a", "b", PlanOptions(duration_s=12.0))
     late = replace(plan, faults=(fault,), duration_s=5.0)
     with pytest.raises(InputError, match=r"fault on a->b#1: it begins at 9 s"):
-        check_faults_come(late)
+        check_faults_in_duration(late)
     with pytest.raises(InputError, match=r'fault on "a->b"->c, which is no link'):
         replace(plan, faults=(replace(fault, link=("a->b", "c", 0)),))

@@ -13,7 +13,7 @@ from testbed.errors import InputError
 from testbed.stream.judgement.analysis import analyse
 from testbed.stream.judgement.verdict import judge
 from testbed.stream.plan import StreamParameters
-from testbed.stream.planning import EachLink, PlanOptions, build_plan, check_together
+from testbed.stream.planning import EachLink, PlanOptions, build_plan, check_concurrent
 from testbed.stream.session import SessionRequest, plans_together
 from testbed.stream.simulated import SimulatedStreamFabric
 from topologies import load_network
@@ -44,15 +44,15 @@ def test_streams_that_fill_a_link_together_are_refused() -> None:
         for a, b in (("s0", "s3"), ("s1", "s4"))
     ]
     with pytest.raises(InputError, match=r"streams at once: they put .* Mbit/s"):
-        check_together(pair)
+        check_concurrent(pair)
     with pytest.raises(InputError, match="end point of two"):
-        check_together([one, other])
+        check_concurrent([one, other])
 
 
 def test_each_stream_is_judged_by_what_the_common_faults_cost_it() -> None:
     """A cable that a stream uses the other way round is read the way it uses it."""
     plans = [plan for plan, _ in plans_together([request("s1", "s6"), request("s2", "s5")])]
-    runs = SimulatedStreamFabric().run_together(plans)
+    runs = SimulatedStreamFabric().run_concurrently(plans)
     analyses = [analyse(plan, run) for plan, run in zip(plans, runs, strict=True)]
     assert plans[0].faults == plans[1].faults and plans[0].seed != plans[1].seed
     used = [plans[1].forward.load(plans[1].network.link_index[fault.link]) for fault in plans[1].faults]

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from testbed.commands.parsing import reported
-from testbed.emulation.held.program_group import ProgramGroup
+from testbed.emulation.attach.program_group import ProgramGroup
 from testbed.errors import TimeLimitError
 from testbed.striping.emulated.program_run import Place, start_ranks
 

@@ -39,7 +39,7 @@ def striped(how: str) -> dict[str, Any]:
     the disk of the machine that holds it), "loss" (5 % between the machines), "delay" (30 ms more)."""
     from testbed.errors import InvalidRunError
     from testbed.faults.fault import Fault
-    from testbed.machines.asked import MachinesRequest
+    from testbed.machines.machines_request import MachinesRequest
     from testbed.striping.judgement import judge_striping
     from testbed.striping.workload import run_striping, striping_plan
     from tests.helpers.poor_underlay import delay, lose_towards

@@ -9,8 +9,8 @@ import pytest
 
 from testbed.striping.emulated.fabric import worst_strain
 from testbed.striping.judgement import judge
-from testbed.striping.keeping_up import MAX_LATE_FRACTION, lateness_s, why_invalid
 from testbed.striping.measurements import OperationRecord, StripingMeasurements
+from testbed.striping.overload import MAX_LATE_FRACTION, delay_by_late_threads_s, invalid_reason
 from testbed.striping.plan import StripingPlan
 from testbed.striping.prediction import change_allowance_s, predict
 from testbed.striping.workload import striping_plan
@@ -90,7 +90,7 @@ def test_content_needs_no_machine_that_keeps_up_where_no_throughput_is_judged() 
     busy = OperationRecord(**usual, strain=replace(CALM, cpu_fraction=1.0))  # type: ignore[arg-type]
     run = StripingMeasurements(fabric="emulation", operations=(busy,), mtu_bytes=9000)
     assert judge(chosen, run, None).exit_code == 0
-    assert why_invalid(chosen, run) is not None, "a study that compares such runs is told"
+    assert invalid_reason(chosen, run) is not None, "a study that compares such runs is told"
 
 
 def test_a_simulated_run_has_no_machine_to_keep_up() -> None:
@@ -100,14 +100,14 @@ def test_a_simulated_run_has_no_machine_to_keep_up() -> None:
 def test_a_time_frame_is_as_late_as_its_latest_transfer_and_a_process_as_all_of_its_own() -> None:
     scheduled = plan(**LIQUID)
     late_s = dict.fromkeys(range(len(scheduled.transfers)), 0.01) | {scheduled.frames[0][0]: 0.05}
-    assert lateness_s(scheduled, late_s) == pytest.approx(0.01 * (len(scheduled.frames) - 1) + 0.05)
+    assert delay_by_late_threads_s(scheduled, late_s) == pytest.approx(0.01 * (len(scheduled.frames) - 1) + 0.05)
     as_they_come = plan(switching="circuit")
     first = as_they_come.transfers[0].source
     own = [i for i, t in enumerate(as_they_come.transfers) if t.source == first]
-    assert lateness_s(as_they_come, dict.fromkeys(own, 0.01) | {i: 0.001 for i in range(16) if i not in own}) == (
-        pytest.approx(0.04)
-    )
-    assert why_invalid(scheduled, StripingMeasurements(fabric="emulation", operations=(), mtu_bytes=9000)) is None
+    assert delay_by_late_threads_s(
+        as_they_come, dict.fromkeys(own, 0.01) | {i: 0.001 for i in range(16) if i not in own}
+    ) == (pytest.approx(0.04))
+    assert invalid_reason(scheduled, StripingMeasurements(fabric="emulation", operations=(), mtu_bytes=9000)) is None
 
 
 def test_every_operation_has_a_bar_of_its_own() -> None:

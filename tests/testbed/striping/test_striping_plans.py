@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from testbed.errors import InputError
-from testbed.striping.access import ACCESSES, access_blocks, subfile_shares
+from testbed.striping.access import ACCESSES, access_blocks, bytes_per_subfile
 from testbed.striping.judgement import judge
 from testbed.striping.measurements import ClientError, OperationRecord, StripingMeasurements
 from testbed.striping.oracle import data_of, expected_subfiles, file_content
@@ -78,7 +78,7 @@ def test_shares_are_what_the_subfiles_hold_of_the_blocks(access: str, unit: int)
         for offset, length in zip(own.offsets, own.sizes, strict=True):
             marked[offset : offset + length] = 1
         counted = [int(part.sum()) for part in expected_subfiles(marked, unit, 4)]
-        assert subfile_shares(own, unit, 4).tolist() == counted
+        assert bytes_per_subfile(own, unit, 4).tolist() == counted
 
 
 def test_the_oracle_lays_the_thesis_text_out_as_figure_11_does() -> None:

@@ -59,7 +59,7 @@ def carried(
             own = ClientTurns(lambda: admission, source, sinks, lambda host: None)
             for hosts in own.order(list(reversed(sinks)), "write"):
                 try:
-                    with own.take(hosts[0], 1000, "write"):
+                    with own.acquire(hosts[0], 1000, "write"):
                         began = time.monotonic()
                         time.sleep(0.002)
                         turns.append((source, hosts[0], began, time.monotonic()))

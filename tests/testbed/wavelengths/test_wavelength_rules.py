@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from testbed.errors import InputError
 from testbed.model.wiring import Wiring
 from testbed.openflow.flow_table import RuleWalker
+from testbed.openflow.installed_plans import rules_from_json, rules_to_json
 from testbed.openflow.rules import FlowRule
-from testbed.openflow.session import rules_from_json, rules_to_json
 from testbed.wavelengths.assignment import (
     METHODS,
     Effort,

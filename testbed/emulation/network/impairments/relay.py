@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 
-from testbed.emulation.sandbox.process_life import die_with_parent
+from testbed.emulation.sandbox.process_lifetime import die_with_parent
 from testbed.errors import InvalidRunError
 from testbed.faults.impaired_link import ImpairedLink
 
@@ -45,8 +45,8 @@ class Lane:
 class LaneReport:
     """What became of a lane's packets, and how late they were sent on in seconds: 99 of 100, and the latest."""
 
-    came: int
-    lost: int
+    received: int
+    dropped: int
     copies: int
     refused: int
     late_s: float
@@ -135,8 +135,8 @@ class _Loop:
         for lane, late, refused in zip(self.lanes, self.late, self.refused, strict=True):
             counts, ordered = lane.link.counts, sorted(late)
             found[lane.name] = LaneReport(
-                came=counts.came,
-                lost=counts.lost,
+                received=counts.came,
+                dropped=counts.lost,
                 copies=counts.copies,
                 refused=refused,
                 late_s=ordered[int(0.99 * len(ordered))] if ordered else 0.0,
@@ -154,11 +154,11 @@ def _run(pipe: Connection, lanes: Sequence[Lane]) -> None:
     gc.disable()
     loop = _Loop(lanes)
     numbers = {lane.reading.fileno(): number for number, lane in enumerate(lanes)}
-    asked = pipe.fileno()
+    requested = pipe.fileno()
     while True:
-        readable, _, _ = select.select([*numbers, asked], (), (), loop.send_due())
+        readable, _, _ = select.select([*numbers, requested], (), (), loop.send_due())
         for one in readable:
-            if one == asked:
+            if one == requested:
                 with contextlib.suppress(EOFError, OSError):
                     pipe.recv()
                     pipe.send(loop.reports())

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from testbed.emulation.network.kernel.descriptors import make_room, out_of_the_way
+from testbed.emulation.network.kernel.file_descriptors import move_above_select_limit, raise_open_file_limit
 from testbed.errors import CapabilityError
 
 _CLONE_NEWNET = 0x40000000
@@ -46,15 +46,15 @@ class HostNamespaces:
         if self._holder is None:
             return
         assert self._holder.stdout is not None
-        make_room()
+        raise_open_file_limit()
         for name in self._names:
             line = self._holder.stdout.readline()
             if not line.strip().isdigit():
                 self.close()
                 raise CapabilityError(_refusal(line, len(self._names)))
             self.pids[name] = int(line)
-            held = os.open(f"/proc/{int(line)}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
-            self._descriptors[name] = out_of_the_way(held)
+            namespace = os.open(f"/proc/{int(line)}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+            self._descriptors[name] = move_above_select_limit(namespace)
 
     def descriptor(self, name: str) -> int:
         """An open file that stands for the namespace."""
@@ -63,7 +63,7 @@ class HostNamespaces:
     @contextmanager
     def inside(self, name: str) -> Iterator[None]:
         """This thread acts in the namespace for the time of the block."""
-        with inside(self._descriptors[name]):
+        with inside_namespace(self._descriptors[name]):
             yield
 
     def open_socket(self, name: str, family: int, kind: int, protocol: int = 0) -> socket.socket:
@@ -93,18 +93,18 @@ def as_hostname(name: str) -> bytes:
 
 
 def words_called(name: str, argv: Sequence[str]) -> list[str]:
-    """The command line that runs a program where the host is called so; beside a switch, which has no namespaces of its own."""
+    """The command line that runs a program where the host is called so; next to a switch, which has no namespaces of its own."""
     start = "import os, socket, sys; socket.sethostname(sys.argv[1]); os.execvp(sys.argv[2], sys.argv[2:])"
     return ["unshare", "--uts", sys.executable, "-ISc", start, os.fsdecode(as_hostname(name)), *argv]
 
 
-def words_inside(pid: int, argv: Sequence[str]) -> list[str]:
+def argv_inside(pid: int, argv: Sequence[str]) -> list[str]:
     """The command line that runs a program in the namespaces that the process holds: network, mounts and host name."""
     return ["nsenter", f"--uts=/proc/{pid}/ns/uts", "mnexec", "-a", str(pid), *argv]
 
 
 @contextmanager
-def inside(descriptor: int) -> Iterator[None]:
+def inside_namespace(descriptor: int) -> Iterator[None]:
     """This thread acts in the network namespace that the open file stands for; other threads stay where they are."""
     home = os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
     try:

@@ -27,7 +27,7 @@ from testbed.emulation.network.kernel.rtnetlink import (
     text,
 )
 from testbed.errors import CapabilityError
-from testbed.model.parts import Part, Tunnel
+from testbed.model.wiring_part import Tunnel, WiringPart
 
 MOST_TUNNELS = 1900
 """Of one machine: each is two steps of the guard's program, and the kernel takes 4,096."""
@@ -46,7 +46,9 @@ class TunnelEnd:
     namespace: int | None
 
 
-def make_tunnel(end: TunnelEnd, tunnel: Tunnel, part: Part, *, underlay_index: int, mtu: int, group: int) -> Message:
+def make_tunnel(
+    end: TunnelEnd, tunnel: Tunnel, part: WiringPart, *, underlay_index: int, mtu: int, group: int
+) -> Message:
     """A VXLAN interface to one peer; it is up at once, and sends from the namespace of the socket wherever it lies itself."""
     parts = [text(3, end.name), number(4, mtu)]
     if end.mac is not None:
@@ -75,7 +77,7 @@ def tunnel_guard(underlay_index: int, port: int, tunnels: Iterable[Tunnel], *, f
 
 
 def remove_guard(underlay_index: int) -> Message:
-    """Take the guard away, with the hook that it hangs on."""
+    """Take the guard away, with the hook that it is attached to."""
     return RTM_DELQDISC, 0, tc_header(underlay_index, CLSACT_HANDLE, CLSACT_PARENT)
 
 

@@ -1,7 +1,7 @@
 """The shell of a Mininet node that starts with its first command, and whose user may do with it what he likes.
 
 What a command prints is read until its mark, which the shell prints however the command ends. Where the shell itself has ended, the
-next command begins a new one: nobody waits for ever.
+next command begins a new one: nobody waits permanently.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class LateShell:
         """Mininet sets None while it makes the node."""
 
     def popen(self, *args: Any, **kwargs: Any) -> Any:
-        """As Mininet's: a program beside the shell."""
+        """As Mininet's: a program next to the shell."""
         return super().popen(*args, **{"mncmd": [], **kwargs})  # type: ignore[misc]
 
     def _popen(self, cmd: Sequence[str], **params: Any) -> subprocess.Popen[bytes]:

@@ -20,7 +20,7 @@ _IPERF_REST_S = 15.0
 
 
 class BuiltInterface(Intf):  # type: ignore[misc]
-    """An interface that exists and is configured; its addresses are known, never asked for."""
+    """An interface that exists and is configured; its addresses are known, never requested."""
 
     def __init__(self, name: str, node: Any, port: int, *, mac: str | None = None, ip: str | None = None) -> None:
         super().__init__(name, node=node, port=port, mac=mac, moveIntfFn=lambda name, node: None)
@@ -78,7 +78,7 @@ class BuiltMininet(Mininet):  # type: ignore[misc]
         self._set_cables = set_cables
         self.built = True
 
-    def take(self, node: Any) -> None:
+    def add_node(self, node: Any) -> None:
         """Add a host or switch that exists; it is found by its name as given, and as printed."""
         (self.switches if isinstance(node, BuiltSwitch) else self.hosts).append(node)
         self.nameToNode[node.given] = node
@@ -93,7 +93,7 @@ class BuiltMininet(Mininet):  # type: ignore[misc]
         seconds: int = 5,
         port: int = 5001,
     ) -> list[str]:
-        """Goodput between two hosts by iperf3; Mininet's own waits for ever on what iperf 2.1 prints.
+        """Goodput between two hosts by iperf3; Mininet's own waits permanently on what iperf 2.1 prints.
 
         Returns the rates at the server and the client (first the asked one for UDP), and prints them. Nothing, and why on Mininet's
         log, where they do not reach each other, or it is not over 15 seconds after ``seconds``.

@@ -14,21 +14,21 @@ from testbed.emulation.network.mininet_objects.nodes import (
     BuiltSwitch,
     SetCables,
 )
-from topologies.json_types import Json
+from topologies.text.json_types import Json
 
 
 def mininet_view(described: Json, words_at: WordsAt, set_cables: SetCables) -> BuiltMininet:
     """Hosts, switches and cables as Mininet objects, called as the network calls them.
 
     ``described``: as of ``testbed.model.wiring.wiring_document`` with its cables; ``words_at(name, argv)``: the words that run a program
-    in a host or beside a switch; ``set_cables(a, b, up)``: cut the cables between two nodes, or bring them back.
+    in a host or next to a switch; ``set_cables(a, b, up)``: cut the cables between two nodes, or bring them back.
     """
     view = BuiltMininet(set_cables)
     addresses = {host["name"]: (host["mac"], host["ip"]) for host in described["hosts"]}
     for host in described["hosts"]:
-        view.take(BuiltHost(host["name"], words_at))
+        view.add_node(BuiltHost(host["name"], words_at))
     for switch in described["switches"]:
-        view.take(BuiltSwitch(switch["name"], words_at, device=switch["device"], dpid=switch["dpid"]))
+        view.add_node(BuiltSwitch(switch["name"], words_at, device=switch["device"], dpid=switch["dpid"]))
     for cable in described["cables"]:
         ends: list[BuiltInterface] = []
         for name, port, interface in (cable["a"], cable["b"]):

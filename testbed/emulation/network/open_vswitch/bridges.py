@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from testbed.model.parts import Part
 from testbed.model.wiring import WiredSwitch, Wiring
-from topologies.json_types import JsonObject
+from testbed.model.wiring_part import WiringPart
+from topologies.text.json_types import JsonObject
 
 _MAX_BACKOFF_MS = 1000
 _PROBE_MS = 60_000
@@ -22,7 +22,7 @@ PortsOfBridges = Mapping[str, Sequence[tuple[str, int]]]
 """Name of a switch -> its bridge's ports: interface and number; in the wiring's order."""
 
 
-def ports_of_bridges(wiring: Wiring, part: Part | None = None) -> PortsOfBridges:
+def ports_of_bridges(wiring: Wiring, part: WiringPart | None = None) -> PortsOfBridges:
     """Of every bridge that is here (of the part), as the wiring numbers them."""
     found: dict[str, list[tuple[str, int]]] = {
         one.name: [] for one in wiring.switches if part is None or one.name in part.devices

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Literal
 
 from testbed.errors import CapabilityError
-from topologies.json_types import JsonObject
+from topologies.text.json_types import JsonObject
 
 Datapath = Literal["kernel", "user"]
 _SCHEMA_PLACES = ("/usr/share/openvswitch", "/usr/local/share/openvswitch")
@@ -88,7 +88,7 @@ class SwitchDaemon:
         return results
 
     def is_applied(self) -> bool:
-        """Whether the daemon has done what the last transaction asked for. CapabilityError where it has ended."""
+        """Whether the daemon has done what the last transaction requested. CapabilityError where it has ended."""
         rows = self._request([{"op": "select", "table": "Open_vSwitch", "where": [], "columns": ["cur_cfg"]}])
         if rows[0]["rows"][0]["cur_cfg"] >= self._awaited:
             return True
@@ -192,13 +192,13 @@ class SwitchDaemon:
 
     def _last_words(self, program: str) -> str:
         lines = self._log(program).read_text(errors="replace").strip().splitlines()
-        return with_mend(lines[-1]) if lines else "it wrote nothing"
+        return with_hint(lines[-1]) if lines else "it wrote nothing"
 
 
-def with_mend(words: str) -> str:
+def with_hint(words: str) -> str:
     """A daemon's last words, and what to do about them where that is known: its temporary files are always in /tmp.
 
-    >>> with_mend("failed to create temporary file (Read-only file system)")
+    >>> with_hint("failed to create temporary file (Read-only file system)")
     'failed to create temporary file (Read-only file system); it needs a /tmp that can be written: mount a tmpfs there (containers: --tmpfs /tmp)'
     """
     if "failed to create temporary file" not in words:

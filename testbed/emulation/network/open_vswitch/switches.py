@@ -24,7 +24,7 @@ from testbed.emulation.network.open_vswitch.switch_daemon import (
 )
 from testbed.emulation.sandbox.sandbox import require_sandbox
 from testbed.errors import CapabilityError, InvalidRunError
-from topologies.json_types import JsonObject
+from topologies.text.json_types import JsonObject
 
 _FORGET_S = 10.0
 _BRIDGES_LIMIT_S, _OPERATION_LIMIT_S = 60.0, 0.01
@@ -68,9 +68,9 @@ class PrivateSwitches:
         """
         count = 0
         for daemon, share in zip(self._daemons, self._shares, strict=True):
-            wanted = operations(share, daemon.datapath_type)
-            count += len(wanted)
-            daemon.transact(wanted)
+            required = operations(share, daemon.datapath_type)
+            count += len(required)
+            daemon.transact(required)
             daemon.pause(on=False)
         self._await(_BRIDGES_LIMIT_S + _OPERATION_LIMIT_S * count)
         wrong = [text for daemon in self._daemons for text in daemon.errors()]
@@ -84,8 +84,8 @@ class PrivateSwitches:
             if time.monotonic() > limit:
                 missing, total = sum(len(share) for _, share in left), sum(map(len, self._shares))
                 raise InvalidRunError(
-                    f"ovs-vswitchd had set up {total - missing} of {total} switches after {limit_s:.0f} s: this machine is too slow "
-                    "or too busy for the network; wait for other programs, or take several machines (--machines)"
+                    f"ovs-vswitchd set up {total - missing} of {total} switches within {limit_s:.0f} s: this machine is too slow "
+                    "or too busy for the network; retry when it is idle, or use several machines (--machines)"
                 )
             time.sleep(pause)
             pause = min(0.02, pause * 1.3)
@@ -105,7 +105,7 @@ class PrivateSwitches:
             subprocess.run(["ovs-dpctl", "del-dp", "ovs-system"], capture_output=True, timeout=10, check=False)
 
 
-def forget_flows() -> None:
+def flush_flow_cache() -> None:
     """Have the switches look every packet from now on up in their tables: they forget what they remember of earlier ones.
 
     A barrier is answered when the tables are changed; the daemon revises its memory some tens of milliseconds later, and
@@ -123,13 +123,13 @@ def order_daemons(order: str, *, limit_s: float, what: str) -> None:
     if not found:
         raise CapabilityError(f"ovs-vswitchd did not {what}: it is not running")
     with ExitStack() as stack:
-        asked = [stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)) for _ in found]
+        requested = [stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)) for _ in found]
         try:
-            for sock, path in zip(asked, found, strict=True):
+            for sock, path in zip(requested, found, strict=True):
                 sock.settimeout(limit_s)
                 sock.connect(str(path))
                 sock.sendall(json.dumps({"id": 1, "method": order, "params": []}).encode())
-            refused = [error for sock in asked if (error := json.loads(sock.recv(1 << 16))["error"]) is not None]
+            refused = [error for sock in requested if (error := json.loads(sock.recv(1 << 16))["error"]) is not None]
         except TimeoutError:
             raise CapabilityError(f"ovs-vswitchd did not {what} within {limit_s:g} s") from None
         except (OSError, ValueError) as error:
@@ -175,24 +175,24 @@ def choose_datapath() -> Datapath:
 
     ``TESTBED_DATAPATH`` (kernel or user) overrides. Raises CapabilityError where neither works.
     """
-    asked = os.environ.get("TESTBED_DATAPATH")
-    if asked not in (None, "", "kernel", "user"):
-        raise CapabilityError(f"TESTBED_DATAPATH is {asked!r}; set it to kernel or user, or unset it")
-    if asked == "user":
+    requested = os.environ.get("TESTBED_DATAPATH")
+    if requested not in (None, "", "kernel", "user"):
+        raise CapabilityError(f"TESTBED_DATAPATH is {requested!r}; set it to kernel or user, or unset it")
+    if requested == "user":
         return "user"
     refused = probe_kernel_datapath()
     if refused is None:
         return "kernel"
-    if asked == "kernel":
+    if requested == "kernel":
         raise CapabilityError(f"no Open vSwitch datapath in the kernel ({refused}); sudo modprobe openvswitch")
-    lack = tun_obstacle()
+    lack = tun_problem()
     if lack is not None:
         raise CapabilityError(lack)
     return "user"
 
 
-def tun_obstacle() -> str | None:
-    """None where /dev/net/tun opens for reading and writing, else what is wrong and how to mend it."""
+def tun_problem() -> str | None:
+    """None where /dev/net/tun opens for reading and writing, else what is wrong and how to fix it."""
     try:
         os.close(os.open("/dev/net/tun", os.O_RDWR))
     except FileNotFoundError:

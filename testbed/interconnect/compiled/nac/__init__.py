@@ -3,7 +3,7 @@
 Theory of operation
 -------------------
 A deadlock is a cycle of full buffers, each waiting for room in the next. NAC finds such a cycle when it is full and not yet for
-ever, and makes room in it: every input buffer a has an avoidance buffer d of one packet beside it.
+ever, and makes room in it: every input buffer a has an avoidance buffer d of one packet next to it.
 
 *Detection* (4.2.1; ``detection.py``). After every change of a router's state each of its inputs from another router is looked at.
 It is blocked when all three triggering conditions hold: the output buffer that its head asks for, and the input buffer behind

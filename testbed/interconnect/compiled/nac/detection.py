@@ -5,7 +5,6 @@ Numbers in brackets are the decisions listed in docs/workloads/interconnect.md.
 
 from __future__ import annotations
 
-from testbed.compile import first_bit, inline
 from testbed.interconnect.compiled.channel_requests import wake_for_credits
 from testbed.interconnect.compiled.kernel_events import link_of, push, wake
 from testbed.interconnect.compiled.kernel_records import BLOCKED, DETECTION, ID_MASK, RETRY, RING_FULL, WORD
@@ -13,6 +12,7 @@ from testbed.interconnect.compiled.kernel_state import State, Tables
 from testbed.interconnect.compiled.nac.throttle import free_slots_behind, resume_injection, throttle_injection
 from testbed.interconnect.engine_inputs import EngineOptions
 from testbed.interconnect.static_paths import NONE
+from testbed.jit import first_bit, inline
 
 RECOVERING = -2
 """In place of the identification packet that is repeated: none, after a recovery signal."""
@@ -27,7 +27,7 @@ def log_event(net: Tables, s: State, kind: int, link: int, now: int) -> None:
 
 
 @inline
-def wanted_link(net: Tables, s: State, link: int) -> int:
+def requested_output(net: Tables, s: State, link: int) -> int:
     """The link between routers that the head of this input asks for; NONE: it asks for none, or for a host."""
     channel = s.queues[link * net.lanes].want
     if channel < 0:
@@ -55,7 +55,7 @@ def is_blocked(net: Tables, o: EngineOptions, s: State, link: int, now: int) -> 
     """
     if not is_full(net, s, link, now):
         return False
-    out = wanted_link(net, s, link)
+    out = requested_output(net, s, link)
     return out >= 0 and free_slots_behind(net, s, out, now) <= o.nac.slack
 
 
@@ -83,7 +83,7 @@ def send_identification(
     s.counters[0].identification_packets += 1
 
 
-def ask_for(s: State, link: int, out: int, now: int) -> None:
+def set_requested_output(s: State, link: int, out: int, now: int) -> None:
     """The blocked input asks for that output from now on (NONE: it asks for none): it changes lists, each by number."""
     known = s.links[link].waits_for
     if known >= 0:
@@ -119,10 +119,10 @@ def detect_later(s: State, router: int, now: int) -> None:
 
 
 @inline
-def some_may_change(net: Tables, s: State, router: int) -> bool:
+def blocking_may_change(net: Tables, s: State, router: int) -> bool:
     """Whether an input of the router is full that was not blocked when last looked at, or the reverse; true of very many inputs.
 
-    Where not, only a credit that is back (``counts_credits``) or a packet read from another lane (``look_at_reader``) can
+    Where not, only a credit that is back (``counts_credits``) or a packet read from another lane (``check_on_read``) can
     change which inputs are blocked: a full input's head asks for the same output until it moves.
     """
     many = net.router[router + 1].input_first - net.router[router].input_first > WORD
@@ -130,7 +130,7 @@ def some_may_change(net: Tables, s: State, router: int) -> bool:
 
 
 @inline
-def look_at_reader(net: Tables, s: State, queue: int, now: int) -> None:
+def check_on_read(net: Tables, s: State, queue: int, now: int) -> None:
     """A packet goes out of the queue: an input that was blocked is not blocked while one is read from another of its lanes."""
     if net.lanes > 1 and queue < net.links * net.lanes and s.links[link_of(net, queue)].waits_for >= 0:
         detect_later(s, s.queues[queue].router, now)
@@ -141,18 +141,18 @@ def detect_blocked_inputs(net: Tables, o: EngineOptions, s: State, router: int, 
     first, count = net.router[router].input_first, net.router[router + 1].input_first - net.router[router].input_first
     if count > WORD:
         for i in range(count):
-            look_at_input(net, o, s, router, net.inputs[first + i], now)
+            check_input(net, o, s, router, net.inputs[first + i], now)
         return
     left = s.routers[router].full | s.routers[router].blocked
     while left != 0:
-        look_at_input(net, o, s, router, net.inputs[first + first_bit(left)], now)
+        check_input(net, o, s, router, net.inputs[first + first_bit(left)], now)
         left &= left - 1
 
 
 @inline
-def look_at_input(net: Tables, o: EngineOptions, s: State, router: int, link: int, now: int) -> None:
+def check_input(net: Tables, o: EngineOptions, s: State, router: int, link: int, now: int) -> None:
     """Whether the router's input is blocked now."""
-    out = wanted_link(net, s, link) if is_blocked(net, o, s, link, now) else NONE
+    out = requested_output(net, s, link) if is_blocked(net, o, s, link, now) else NONE
     if out != s.links[link].waits_for:
         change_input(net, o, s, router, link, out, now)
 
@@ -160,7 +160,7 @@ def look_at_input(net: Tables, o: EngineOptions, s: State, router: int, link: in
 def change_input(net: Tables, o: EngineOptions, s: State, router: int, link: int, out: int, now: int) -> None:
     """The input is blocked for another output than before (NONE: for none): newly so, it throttles hosts, and identifies itself."""
     known = s.links[link].waits_for
-    ask_for(s, link, out, now)
+    set_requested_output(s, link, out, now)
     if out >= 0:
         wake_for_credits(net, o, s, out, now)
     if (known < 0) != (out < 0):

@@ -5,7 +5,6 @@ Numbers in brackets are the decisions listed in docs/workloads/interconnect.md.
 
 from __future__ import annotations
 
-from testbed.compile import inline, prefetch
 from testbed.interconnect.compiled.kernel_events import next_identification
 from testbed.interconnect.compiled.kernel_records import ID_MASK, IDENTIFIED, KEY_SHIFT, MOVED, RING_FULL, SIGNALS
 from testbed.interconnect.compiled.kernel_state import Hook, State, Tables
@@ -15,6 +14,7 @@ from testbed.interconnect.compiled.nac.throttle import avoidance_buffer_is_free
 from testbed.interconnect.engine_inputs import EngineOptions
 from testbed.interconnect.parameters import MAX_CYCLE
 from testbed.interconnect.static_paths import NONE
+from testbed.jit import inline, prefetch
 
 AHEAD = 4
 """So many identification packets ahead, what is needed is fetched into the cache."""
@@ -54,18 +54,18 @@ def receive_identification(net: Tables, o: EngineOptions, s: State, hook: Hook, 
             close_cycle(net, o, s, hook, packet, now)
         return int(net.link[at].start)
     if o.nac.identify_anew:
-        repeat_anew(net, o, s, packet, now)
+        forward_during_recovery(net, o, s, packet, now)
         return NONE
     link = s.links[at].first_asker
     while link >= 0:
         free = o.nac.repeat_when_full or avoidance_buffer_is_free(net, o, s, link, now)
-        if free and not was_at(o, s, packet, link, now):
+        if free and not visited_input(o, s, packet, link, now):
             send_identification(net, o, s, origin, out, packet, link, now)
         link = s.links[link].next_asker
     return NONE
 
 
-def repeat_anew(net: Tables, o: EngineOptions, s: State, packet: int, now: int) -> None:
+def forward_during_recovery(net: Tables, o: EngineOptions, s: State, packet: int, now: int) -> None:
     """Repeat an identification packet where inputs that recover pass it, too (22)."""
     origin, out, at = s.identifications[packet].origin, s.identifications[packet].out, s.identifications[packet].at
     router = net.link[at].start
@@ -73,12 +73,12 @@ def repeat_anew(net: Tables, o: EngineOptions, s: State, packet: int, now: int) 
         link = net.inputs[i]
         if s.links[link].waits_for == at or recovers(net, s, link, at, now):
             free = o.nac.repeat_when_full or avoidance_buffer_is_free(net, o, s, link, now)
-            if free and not was_at(o, s, packet, link, now):
+            if free and not visited_input(o, s, packet, link, now):
                 send_identification(net, o, s, origin, out, packet, link, now)
 
 
 @inline
-def was_at(o: EngineOptions, s: State, packet: int, link: int, now: int) -> bool:
+def visited_input(o: EngineOptions, s: State, packet: int, link: int, now: int) -> bool:
     """Whether the packet has been at this input before (7); one that has been at MAX_CYCLE inputs counts as in a loop.
 
     Only where the input has changed what it asks for since the packet set out: else it would have come here over the same

@@ -6,7 +6,7 @@ Numbers in brackets are the decisions listed in docs/workloads/interconnect.md.
 from __future__ import annotations
 
 from testbed.interconnect.compiled.channel_requests import request_channel, wake_for_credits, withdraw_request
-from testbed.interconnect.compiled.kernel_events import append, leave_slot, push, take_head, wake
+from testbed.interconnect.compiled.kernel_events import append, leave_slot, pop_head, push, wake
 from testbed.interconnect.compiled.kernel_records import (
     ENDED,
     IDENTIFIED,
@@ -19,7 +19,13 @@ from testbed.interconnect.compiled.kernel_records import (
     THE_CYCLE,
 )
 from testbed.interconnect.compiled.kernel_state import Hook, State, Tables
-from testbed.interconnect.compiled.nac.detection import RECOVERING, is_full, log_event, send_identification, wanted_link
+from testbed.interconnect.compiled.nac.detection import (
+    RECOVERING,
+    is_full,
+    log_event,
+    requested_output,
+    send_identification,
+)
 from testbed.interconnect.compiled.nac.throttle import (
     avoidance_buffer_is_free,
     free_slots_behind,
@@ -42,7 +48,7 @@ def move_to_avoidance_buffer(
     avoidance = net.avoidance_queue + link
     withdraw_request(net, s, queue)
     watch_if_full(net, s, queue, -1)
-    packet = take_head(s, queue)
+    packet = pop_head(s, queue)
     place = leave_slot(s, queue, now)
     s.release[place] = NEVER
     append(s, avoidance, packet)
@@ -69,12 +75,12 @@ def receive_recovery_signal(net: Tables, o: EngineOptions, s: State, hook: Hook,
     out, link = s.path[signal, place - 1], s.path[signal, place % length]
     s.release[s.signals[signal].slot] = now
     if o.nac.identify_anew:
-        identify_anew(net, o, s, out, now)
+        reidentify(net, o, s, out, now)
         wake(s, out, now)
         return
-    wants = meets_recovery(net, s, link, out, now)
+    wants = recovery_conditions_hold(net, s, link, out, now)
     tail_here = wants and s.packets[s.queues[link * net.lanes].head].tail <= now
-    avoided_wants = put_aside_for(net, s, link, out)
+    avoided_wants = avoidance_packet_requests(net, s, link, out)
     moved = (
         wants and tail_here and avoidance_buffer_is_free(net, o, s, link, now) and place < length and o.nac.recovery_run
     )
@@ -91,41 +97,41 @@ def receive_recovery_signal(net: Tables, o: EngineOptions, s: State, hook: Hook,
     wake(s, out, now)
 
 
-def meets_recovery(net: Tables, s: State, link: int, out: int, now: int) -> bool:
+def recovery_conditions_hold(net: Tables, s: State, link: int, out: int, now: int) -> bool:
     """Conditions 4.4 to 4.6 of Zarza 2011: the input asks for the output and is full, and at most the freed slot is free behind."""
-    if wanted_link(net, s, link) != out or not is_full(net, s, link, now):
+    if requested_output(net, s, link) != out or not is_full(net, s, link, now):
         return False
     return bool(free_slots_behind(net, s, out, now) <= 1)
 
 
-def put_aside_for(net: Tables, s: State, link: int, out: int) -> bool:
+def avoidance_packet_requests(net: Tables, s: State, link: int, out: int) -> bool:
     """The input's avoidance buffer holds a packet that asks for the output."""
     avoidance = net.avoidance_queue + link
-    return bool(s.queues[avoidance].held > 0 and s.queues[avoidance].want == net.link[out].entry)
+    return bool(s.queues[avoidance].occupied > 0 and s.queues[avoidance].want == net.link[out].entry)
 
 
 def may_recover(net: Tables, s: State, link: int, out: int, now: int) -> bool:
-    """Conditions 4.4 to 4.7 at an input, where the cycle behind the output is being identified anew (22)."""
+    """Conditions 4.4 to 4.7 at an input, where the cycle behind the output is being identified again (22)."""
     if s.links[out].reserved == 0 or s.links[out].reserved_for != THE_CYCLE:
         return False
-    return bool(meets_recovery(net, s, link, out, now))
+    return bool(recovery_conditions_hold(net, s, link, out, now))
 
 
 def recovers(net: Tables, s: State, link: int, out: int, now: int) -> bool:
     """Whether identification packets pass this input, though it does not meet the triggering conditions: it recovers (22)."""
-    return bool(may_recover(net, s, link, out, now) or put_aside_for(net, s, link, out))
+    return bool(may_recover(net, s, link, out, now) or avoidance_packet_requests(net, s, link, out))
 
 
-def identify_anew(net: Tables, o: EngineOptions, s: State, out: int, now: int) -> None:
+def reidentify(net: Tables, o: EngineOptions, s: State, out: int, now: int) -> None:
     """A recovery signal for the output: a packet put aside there uses the slot; else each input at which conditions 4.4 to 4.7 hold
     sends an identification packet, and the slot waits for the cycle until one is back, or a retry time long (4.2.3; 22)."""
     router = net.link[out].start
     waiting, full = NONE, NONE
     for i in range(net.router[router].input_first, net.router[router + 1].input_first):
         link = net.inputs[i]
-        if waiting == NONE and put_aside_for(net, s, link, out):
+        if waiting == NONE and avoidance_packet_requests(net, s, link, out):
             waiting = link
-        if full == NONE and meets_recovery(net, s, link, out, now):
+        if full == NONE and recovery_conditions_hold(net, s, link, out, now):
             full = link
     holder = waiting if waiting != NONE else full
     if waiting != NONE or (full != NONE and (s.links[out].reserved > 0 or not o.nac.recovery_run)):
@@ -138,7 +144,7 @@ def identify_anew(net: Tables, o: EngineOptions, s: State, out: int, now: int) -
         wake_for_credits(net, o, s, out, now)
         push(s, now + o.nac.retry, RETRY, net.links + out)
         for i in range(net.router[router].input_first, net.router[router + 1].input_first):
-            if meets_recovery(net, s, net.inputs[i], out, now):
+            if recovery_conditions_hold(net, s, net.inputs[i], out, now):
                 send_identification(net, o, s, net.inputs[i], out, RECOVERING, net.inputs[i], now)
     else:
         s.counters[0].normal += 1
@@ -163,7 +169,7 @@ def recover_input(net: Tables, o: EngineOptions, s: State, hook: Hook, link: int
     wake(s, net.link[out].entry, now)
 
 
-def give_slot_up(net: Tables, s: State, out: int, now: int) -> int:
+def release_reserved_slot(net: Tables, s: State, out: int, now: int) -> int:
     """No identification packet has come back: normal work begins again (22). The router, or NONE where nothing changes."""
     if s.links[out].reserved == 0 or s.links[out].reserved_for != THE_CYCLE:
         return NONE

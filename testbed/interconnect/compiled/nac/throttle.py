@@ -8,12 +8,12 @@ output: the slot that a move has freed is reserved for the cycle, and every othe
 
 from __future__ import annotations
 
-from testbed.compile import inline
 from testbed.interconnect.compiled.channel_requests import wake_for_credits
 from testbed.interconnect.compiled.kernel_events import lane_of, link_of, never_used, slot_after, wake
 from testbed.interconnect.compiled.kernel_records import WORD
 from testbed.interconnect.compiled.kernel_state import State, Tables
 from testbed.interconnect.engine_inputs import EngineOptions
+from testbed.jit import inline
 
 
 @inline
@@ -28,7 +28,7 @@ def free_slots_behind(net: Tables, s: State, link: int, now: int) -> int:
         place = slot_after(s, behind, place)
     if net.output_buffers:
         own = (net.links + link) * net.lanes
-        room += s.queues[own].slots - s.queues[own].held
+        room += s.queues[own].slots - s.queues[own].occupied
     return int(room)
 
 
@@ -45,20 +45,20 @@ def may_request(net: Tables, o: EngineOptions, s: State, channel: int, queue: in
     if s.queues[queue].router < 0 or (net.output_buffers and channel < net.links):
         return True
     router = s.queues[queue].router
-    if o.nac.stop_local and s.routers[router].throttled > 0 and injects(net, queue):
+    if o.nac.stop_local and s.routers[router].throttled > 0 and is_injection_queue(net, queue):
         return False
     behind_avoided = not o.nac.own_request and queue < net.links * net.lanes
-    if behind_avoided and s.queues[net.avoidance_queue + link_of(net, queue)].held > 0:
+    if behind_avoided and s.queues[net.avoidance_queue + link_of(net, queue)].occupied > 0:
         return False
-    if o.nac.stop_output and queue < net.avoidance_queue and is_stopped(s, link):
+    if o.nac.stop_output and queue < net.avoidance_queue and is_output_stopped(s, link):
         return False
-    if s.links[link].reserved > 0 and net.link[link].end >= 0 and not holds_slot(net, s, link, queue):
+    if s.links[link].reserved > 0 and net.link[link].end >= 0 and not slot_reserved_for(net, s, link, queue):
         return bool(free_slots_behind(net, s, link, now) > s.links[link].reserved)
     return True
 
 
 @inline
-def injects(net: Tables, queue: int) -> bool:
+def is_injection_queue(net: Tables, queue: int) -> bool:
     """Whether a router's queue holds packets of its own hosts, or its own notices that go into messages' buffers."""
     if queue < net.links * net.lanes:
         return bool(net.link[link_of(net, queue)].start < 0)
@@ -66,13 +66,13 @@ def injects(net: Tables, queue: int) -> bool:
 
 
 @inline
-def is_stopped(s: State, out: int) -> bool:
+def is_output_stopped(s: State, out: int) -> bool:
     """stop_st: an input of the router was blocked for this output when last looked at (21)."""
     return bool(s.links[out].first_asker >= 0)
 
 
 @inline
-def holds_slot(net: Tables, s: State, out: int, queue: int) -> bool:
+def slot_reserved_for(net: Tables, s: State, out: int, queue: int) -> bool:
     """Whether the slot that is reserved behind the output is for this queue: an input, or its avoidance buffer."""
     holder = s.links[out].reserved_for
     return bool(holder >= 0 and (queue == holder * net.lanes or queue == net.avoidance_queue + holder))
@@ -92,7 +92,7 @@ def watch_if_full(net: Tables, s: State, queue: int, change: int) -> None:
 def avoidance_buffer_is_free(net: Tables, o: EngineOptions, s: State, link: int, now: int) -> bool:
     """Whether the avoidance buffer of the input after the link holds no packet; with ``strict_slot`` not even a tail (17)."""
     avoidance = net.avoidance_queue + link
-    if s.queues[avoidance].held > 0:
+    if s.queues[avoidance].occupied > 0:
         return False
     return not o.nac.strict_slot or bool(s.queues[avoidance].read_until <= now)
 
@@ -131,7 +131,7 @@ def use_reserved_slot(net: Tables, s: State, channel: int, queue: int, now: int)
     """After a grant: a reserved slot is used up; an avoidance buffer that is empty again is a reason less to throttle."""
     if not net.output_buffers or channel >= net.links:
         link = channel if channel < net.links else channel - net.links
-        if s.links[link].reserved > 0 and holds_slot(net, s, link, queue):
+        if s.links[link].reserved > 0 and slot_reserved_for(net, s, link, queue):
             s.links[link].reserved -= 1
     if queue >= net.avoidance_queue:
         own = queue - net.avoidance_queue

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from testbed.errors import CapabilityError, InputError
 from testbed.extras import pip_command
-from testbed.machines.asked import TlsFiles
+from testbed.machines.machines_request import TlsFiles
 
 if TYPE_CHECKING:
     from distributed import LocalCluster, Security
@@ -41,7 +41,7 @@ def local_cluster(**options: Any) -> LocalCluster:
 def scheduler_security(address: str, tls: TlsFiles) -> Security | None:
     """What to connect to a scheduler elsewhere with; None: plain TCP. Certificates come from the files or Dask's configuration.
 
-    InputError where they are missing or cannot be read, and for plain TCP beyond this machine that was not asked for by name.
+    InputError where they are missing or cannot be read, and for plain TCP beyond this machine that was not requested by name.
     """
     scheme, _, place = address.rpartition("://")
     if scheme in ("tls", "wss"):

@@ -82,7 +82,7 @@ class ClockQuestions:
             return tuple(self._found)
 
     @property
-    def asked(self) -> int:
+    def requested(self) -> int:
         """Questions that were answered, and those that no longer will be."""
         with self._lock:
             return len(self._found) + self._lost

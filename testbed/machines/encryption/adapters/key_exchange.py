@@ -19,8 +19,8 @@ from testbed.machines.encryption.peers import (
     VXLAN_PORT,
     WIREGUARD_BYTES,
     inside_address,
+    missing_handshake_reason,
     peers_of,
-    unheard_reason,
 )
 from testbed.machines.tunnel_plan import Carrier
 
@@ -43,8 +43,8 @@ def encrypt(ask: Ask, names: Sequence[str], plain: Sequence[Carrier]) -> tuple[t
     CapabilityError names a machine that cannot, and those that are not heard.
     """
     port = plain[0].port
-    asked = [ask(k, open_wireguard, k, one.interface, port, one.mtu) for k, one in enumerate(plain)]
-    opened: list[OpenedInterface] = [one.result() for one in asked]
+    requested = [ask(k, open_wireguard, k, one.interface, port, one.mtu) for k, one in enumerate(plain)]
+    opened: list[OpenedInterface] = [one.result() for one in requested]
     keys = [one.public_key for one in opened]
     everybody = range(len(plain))
     peers = [peers_of(k, keys, [one.address for one in plain], port) for k in everybody]
@@ -54,10 +54,10 @@ def encrypt(ask: Ask, names: Sequence[str], plain: Sequence[Carrier]) -> tuple[t
     waiting = [ask(k, unheard_peers, tuple(peer.public_key for peer in peers[k]), HEARD_S) for k in everybody]
     silent = [one.result(HEARD_S + _MORE_S) for one in waiting]
     number = {peer.public_key: n for k in everybody for n, peer in _numbered(k, peers[k])}
-    reason = unheard_reason(names, {k: [number[key] for key in silent[k]] for k in everybody})
+    reason = missing_handshake_reason(names, {k: [number[key] for key in silent[k]] for k in everybody})
     if reason is not None:
         raise CapabilityError(
-            f"--encrypt: {reason} by WireGuard within {HEARD_S:g} s: does UDP port {port} reach it, and has it its own key?"
+            f"--encrypt: {reason} by WireGuard within {HEARD_S:g} s; check that UDP port {port} is reachable and that each machine has its own key"
         )
     carriers = tuple(
         Carrier(

@@ -21,17 +21,17 @@ from testbed.emulation.network.kernel.rtnetlink import Netlink, packet_gate
 from testbed.emulation.network.kernel.tunnels import tunnel_guard
 from testbed.errors import CapabilityError
 from testbed.machines.encryption.peers import (
-    INSIDE,
+    TUNNEL_NETWORK,
     VXLAN_PORT,
     WIREGUARD_BYTES,
     Peer,
     configuration,
-    heard_keys,
     inside_address,
+    peers_with_handshake,
 )
-from testbed.machines.requests import Machine
+from testbed.machines.rpc import MachineState
 
-_KEPT = "wireguard"
+_STORED = "wireguard"
 _COMMAND_S = 60.0
 _START_S = 30.0
 _POLL_S = 0.05
@@ -50,14 +50,14 @@ class OpenedInterface:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Held:
+class _WireguardState:
     """``inside``: words before each ``wg``, which take it to where wireguard-go's socket is."""
 
     interface: str
     inside: tuple[str, ...]
 
 
-def open_wireguard(machine: Machine, number: int, underlay: str, port: int, mtu: int) -> OpenedInterface:
+def open_wireguard(machine: MachineState, number: int, underlay: str, port: int, mtu: int) -> OpenedInterface:
     """The interface, with a new key, listening on ``port``; nobody is its peer yet. ``mtu``: of the underlay.
 
     CapabilityError where this machine has neither kernel nor program for it, or they refuse.
@@ -67,54 +67,54 @@ def open_wireguard(machine: Machine, number: int, underlay: str, port: int, mtu:
         raise CapabilityError(f"--encrypt: {lack}")
     name = f"wg{port}"
     if by == "kernel":
-        _told(["ip", "link", "add", name, "type", "wireguard"])
-        held = _Held(interface=name, inside=())
+        _format(["ip", "link", "add", name, "type", "wireguard"])
+        state = _WireguardState(interface=name, inside=())
     else:
-        held = _Held(interface=name, inside=_user_space(machine.name, by, name))
+        state = _WireguardState(interface=name, inside=_user_space(machine.name, by, name))
     with Netlink() as netlink:
         index = netlink.interfaces()[underlay]
         netlink.apply([packet_gate(index), tunnel_guard(index, VXLAN_PORT, ())])
-    private = _told([TOOL, "genkey"])
-    public = _told([TOOL, "pubkey"], private).strip()
-    words = [*held.inside, TOOL, "set", name, "listen-port", str(port), "private-key", "/dev/stdin"]
-    _told(words, private)
+    private = _format([TOOL, "genkey"])
+    public = _format([TOOL, "pubkey"], private).strip()
+    words = [*state.inside, TOOL, "set", name, "listen-port", str(port), "private-key", "/dev/stdin"]
+    _format(words, private)
     del private
     lines = [
-        f"address add {inside_address(number)}/{INSIDE.prefixlen} dev {name}",
+        f"address add {inside_address(number)}/{TUNNEL_NETWORK.prefixlen} dev {name}",
         f"link set {name} mtu {mtu - WIREGUARD_BYTES} txqueuelen {_QUEUE_PACKETS} up",
     ]
-    _told(["ip", "-batch", "-"], "\n".join(lines) + "\n")
-    machine.kept[_KEPT] = held
+    _format(["ip", "-batch", "-"], "\n".join(lines) + "\n")
+    machine.objects[_STORED] = state
     return OpenedInterface(interface=name, public_key=public, by="kernel" if by == "kernel" else "wireguard-go")
 
 
-def add_peers(machine: Machine, peers: tuple[Peer, ...]) -> None:
+def add_peers(machine: MachineState, peers: tuple[Peer, ...]) -> None:
     """From now on these are heard, and nobody else."""
-    held = _held(machine)
-    _told([*held.inside, TOOL, "addconf", held.interface, "/dev/stdin"], configuration(peers))
+    state = _wireguard_state(machine)
+    _format([*state.inside, TOOL, "addconf", state.interface, "/dev/stdin"], configuration(peers))
 
 
-def unheard_peers(machine: Machine, keys: tuple[str, ...], limit_s: float) -> frozenset[str]:
+def unheard_peers(machine: MachineState, keys: tuple[str, ...], limit_s: float) -> frozenset[str]:
     """Of the peers with these keys, those with whom no key was agreed within the limit."""
-    held, until = _held(machine), time.monotonic() + limit_s
+    state, until = _wireguard_state(machine), time.monotonic() + limit_s
     while True:
-        heard = heard_keys(_told([*held.inside, TOOL, "show", held.interface, "latest-handshakes"]))
+        heard = peers_with_handshake(_format([*state.inside, TOOL, "show", state.interface, "latest-handshakes"]))
         missing = frozenset(keys) - heard
         if not missing or time.monotonic() > until:
             return missing
         time.sleep(_POLL_S)
 
 
-def _held(machine: Machine) -> _Held:
-    held = machine.kept[_KEPT]
-    assert isinstance(held, _Held)
-    return held
+def _wireguard_state(machine: MachineState) -> _WireguardState:
+    state = machine.objects[_STORED]
+    assert isinstance(state, _WireguardState)
+    return state
 
 
 def _user_space(machine: str, program: str, name: str) -> tuple[str, ...]:
-    """Start wireguard-go; the words that take ``wg`` to it. Its socket lies in a file system that only it has.
+    """Start wireguard-go; the words that take ``wg`` to it. Its socket is in a file system that only it has.
 
-    Without it nothing crosses any more: should it end by itself, this process ends too, and whoever asks hears that the machine died.
+    Without it nothing crosses any more: should it end by itself, this process ends too, and whoever requests hears that the machine died.
     """
     script = 'mount -t tmpfs none /run && exec setpriv --pdeathsig KILL "$@"'
     words = ["unshare", "--mount", "sh", "-c", script, "sh", program, "--foreground", name]
@@ -151,7 +151,7 @@ def _there(name: str) -> bool:
     return True
 
 
-def _told(words: list[str], text: str = "") -> str:
+def _format(words: list[str], text: str = "") -> str:
     """What a command says. CapabilityError with its last words where it fails; never with what it was given."""
     try:
         done = subprocess.run(words, input=text, capture_output=True, text=True, timeout=_COMMAND_S, check=False)

@@ -17,7 +17,7 @@ from testbed.routing.demands.checker import price_distances
 from testbed.routing.demands.fair_rates.certificate import FillingLevel
 from testbed.routing.demands.matrix import DemandMatrix
 from testbed.routing.demands.optimum import DemandProgramme
-from testbed.routing.demands.splits import RoutedDemands
+from testbed.routing.demands.routed_demands import RoutedDemands
 from testbed.routing.flows.linear_programs import UnsolvedError, solve_priced_lp
 
 Floats = NDArray[np.float64]
@@ -74,11 +74,11 @@ class _Filling(DemandProgramme):
     def rise(self, height: Floats) -> tuple[Floats, float, Floats]:
         """(flow, height, prices): how far the pairs without a height (nan) rise together, the others kept to theirs."""
         rising = np.isnan(height)
-        column, wanted = np.zeros(len(self.wanted)), np.zeros(len(self.wanted))
+        column, required = np.zeros(len(self.required)), np.zeros(len(self.required))
         nodes = self.graph.nodes
         for at, one in enumerate(self.commodities):
             for pair, sink, amount in zip(one.pairs, one.sinks, one.amounts, strict=True):
-                target, size = (column, amount) if rising[pair] else (wanted, amount * height[pair] * (1 - SLACK))
+                target, size = (column, amount) if rising[pair] else (required, amount * height[pair] * (1 - SLACK))
                 target[at * nodes + one.source] += size
                 target[at * nodes + sink] -= size
         equal = hstack([csr_array(self.balance)[:, : self.columns], csr_array(-column[:, None])], format="csr")
@@ -88,7 +88,7 @@ class _Filling(DemandProgramme):
         unit = self.capacity_unit / self.rate_unit
         try:
             x, least, prices = solve_priced_lp(
-                cost, (equal, wanted / unit), np.full(self.columns + 1, np.inf), (loads, self.capacity)
+                cost, (equal, required / unit), np.full(self.columns + 1, np.inf), (loads, self.capacity)
             )
         except UnsolvedError as error:
             raise InputError(f"network {self.matrix.network.name!r}: no fair rates found ({error})") from None

@@ -28,7 +28,7 @@ def published(name: str) -> tuple[list[Row], dict[str, Any]]:
     """Rows and verdict of the run that speaks for the study: that of full size."""
     run = published_run(name)
     assert run is not None and run.verdict is not None
-    return load_study(Path(run.place))[2], dict(run.verdict.to_json())
+    return load_study(Path(run.directory))[2], dict(run.verdict.to_json())
 
 
 def not_held(verdict: Verdict) -> list[str]:

@@ -192,7 +192,7 @@ def test_an_infinite_ror_stands_above_every_finite_one() -> None:
     rows = by_method()
     assert whole_ror(rows[0]) == (float("inf"), float("inf")) and rows[0]["method"] == "single"
     above = [pair for pair in pairs(rows, "stratified") if pair.a == "single"]
-    assert above and all(pair.judged and pair.kept for pair in above)
+    assert above and all(pair.judged and pair.retained for pair in above)
 
 
 def test_what_a_sample_of_links_is_off_is_scaled_up_to_all_with_what_it_leaves_open() -> None:

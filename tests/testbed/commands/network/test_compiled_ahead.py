@@ -8,7 +8,7 @@ import numpy as np
 
 import testbed
 from sfio_emu import StripedFile
-from testbed.commands.network.kernels import TASKS
+from testbed.commands.network.compile_ahead import TASKS
 from tests.helpers.listeners import listening, session_of
 
 KERNELS = ("deal", "list_fragments", "gather_list", "scatter_list")

@@ -26,7 +26,7 @@ def test_show_json_is_one_document_with_every_direction_listed(capsys: pytest.Ca
 def test_show_says_what_a_network_is_made_of(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["topology", "show", "two-switch"]) == 0
     shown = capsys.readouterr().out
-    assert "12 directed, 2 of them between switches, 10 without a reverse" in shown and "10 Mbit/s" in shown
+    assert "12 directed, 2 of them between switches, 10 unidirectional" in shown and "10 Mbit/s" in shown
 
 
 def test_list_names_every_family_and_default(capsys: pytest.CaptureFixture[str]) -> None:

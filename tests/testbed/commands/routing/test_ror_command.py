@@ -11,7 +11,7 @@ import pytest
 from testbed.cli import main
 from testbed.routing.methods import route_by_name
 from testbed.routing.redundancy.coding import Coding
-from testbed.routing.redundancy.ror_study import pair_ror, rate_route, route_breakdown
+from testbed.routing.redundancy.route_ror import pair_ror, route_breakdown, route_ror
 from topologies import load_network
 
 SWISS = ["ror", "swiss-t1", "--from", "s1", "--to", "s6"]
@@ -171,7 +171,7 @@ def test_parallel_links_of_a_file_stay_separate_links(capsys: pytest.CaptureFixt
 
 def test_a_row_is_json_ready_and_agrees_with_the_command(capsys: pytest.CaptureFixture[str]) -> None:
     route = route_by_name(load_network("swiss-t1"), "s1", "s6", "capillary")
-    row = rate_route(route, Coding(tolerance=0.05, labels="stratified"))
+    row = route_ror(route, Coding(tolerance=0.05, labels="stratified"))
     _, document, _ = asked(capsys, *SWISS, "--json")
     assert json.loads(json.dumps(row))["ror"] == document["ror"]
     assert row["infinite_links"] == [] and row["counted_links"] == len(document["per_link"])

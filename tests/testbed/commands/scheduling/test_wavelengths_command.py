@@ -47,7 +47,7 @@ def test_walked_rules_deliver_and_drop_as_the_verdict_predicts(tmp_path: Path) -
         assert sum(r["delivered"] for r in found["per_round"]) == 100
         assert sum(r["dropped"] for r in found["per_round"]) == 20
     text = wavelengths(*words).stdout
-    assert "2 rounds (no plan has fewer)" in text
+    assert "2 rounds (optimal)" in text
     assert "verdict: passed (6 of 6 checks)" in text
 
 

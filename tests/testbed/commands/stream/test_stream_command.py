@@ -91,7 +91,7 @@ def test_bad_faults_file_is_named_with_its_entry(
     faults.write_text(document)
     code, _, err = run(capsys, [*STREAM, "--faults", str(faults)], tmp_path / "results")
     assert code == 2 and err.count("\n") == 1 and str(faults) in err
-    assert says.replace("no use", "is not a number of use") in err
+    assert says.replace("no use", "is not a finite number within 1e9") in err
 
 
 def streamed(capsys: pytest.CaptureFixture[str], tmp_path: Path, *words: str) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from testbed.cli import main
 from testbed.commands.studies import replicate
 from testbed.commands.studies.experiment import find_experiments
 from testbed.commands.studies.replicate import Replication, expected_seconds
-from testbed.results.replication import KEPT, stored_runs
+from testbed.results.replication import STORED, stored_runs
 from tests.helpers.paths import ROOT
 
 STUDIES = """
@@ -177,9 +177,9 @@ def test_what_is_left_is_estimated_from_stored_seconds(
     monkeypatch.setattr(replicate, "_child", run_here)
     monkeypatch.chdir(tmp_path)
     words = ["replicate", "--quick", "--only", "slow"]
-    assert main([*words, "--results", str(KEPT)]) == 0
+    assert main([*words, "--results", str(STORED)]) == 0
     assert "1 of 1 studies left: 0 took 0 s at this size before, 1 were never timed at it" in capsys.readouterr().out
-    (took,) = [run.manifest.seconds for run in stored_runs(tmp_path / KEPT)]
+    (took,) = [run.manifest.seconds for run in stored_runs(tmp_path / STORED)]
     known = find_experiments()
     fresh = Replication({"slow": known["slow"]}, "quick", tmp_path / "elsewhere", 1, [])
     assert took is not None and took >= 0.8 and expected_seconds(fresh, "slow") == took

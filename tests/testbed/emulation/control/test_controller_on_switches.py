@@ -163,7 +163,7 @@ def changes_under_traffic() -> dict[str, Any]:
     """
     import threading
 
-    from testbed.emulation.network.open_vswitch.switches import forget_flows
+    from testbed.emulation.network.open_vswitch.switches import flush_flow_cache
     from testbed.openflow.versioned_rules import versioned_rules
 
     wiring = three_ways()
@@ -205,7 +205,7 @@ def changes_under_traffic() -> dict[str, Any]:
         for number, split in enumerate(plans, start=1):
             time.sleep(0.1)
             wanted = install(number, split)
-            forget_flows()
+            flush_flow_cache()
             time.sleep(0.3)
             for plan_id in (2 * number, 2 * number - 1):
                 controller.remove(plan_id)

@@ -171,7 +171,7 @@ def test_network_that_is_stopped_leaves_no_interface(surveyed: dict[str, Any]) -
 
 def faults() -> dict[str, Any]:
     """Arrivals from a to b over the first x-y cable, before, during and after each kind of fault."""
-    from testbed.emulation.control.ground_rules import install_shortest_paths
+    from testbed.emulation.control.base_rules import install_shortest_paths
     from testbed.emulation.network.emulated_network import EmulatedNetwork
     from testbed.model.wiring import wire
 
@@ -292,7 +292,7 @@ def test_faults_are_in_force_within_milliseconds(broken: dict[str, Any]) -> None
 
 def shaped_and_recorded(path: str) -> dict[str, Any]:
     """Throughput of a 10 Mbit/s link offered twice that, and a recording of it; again where the machine was too busy to fill it."""
-    from testbed.emulation.control.ground_rules import install_shortest_paths
+    from testbed.emulation.control.base_rules import install_shortest_paths
     from testbed.emulation.network.emulated_network import EmulatedNetwork
     from testbed.model.wiring import wire
 
@@ -349,7 +349,7 @@ def test_link_carries_its_capacity_and_no_more_and_a_recording_holds_what_arrive
 
 def delayed() -> dict[str, Any]:
     """A network whose links take 10 ms: the round trip a - b, or what the machine says against it."""
-    from testbed.emulation.control.ground_rules import install_shortest_paths
+    from testbed.emulation.control.base_rules import install_shortest_paths
     from testbed.emulation.network.emulated_network import EmulatedNetwork
     from testbed.errors import CapabilityError
     from testbed.model.wiring import wire

@@ -64,7 +64,7 @@ class Trip:
 
 def impaired(words: list[str], packets: int) -> dict[str, Any]:
     """For each of the words what came of that many packets, and of as many once the link was whole again; what did it."""
-    from testbed.emulation.control.ground_rules import install_shortest_paths
+    from testbed.emulation.control.base_rules import install_shortest_paths
     from testbed.emulation.network.emulated_network import EmulatedNetwork
     from testbed.model.wiring import wire
     from topologies.impairments import parse_impairments
@@ -123,7 +123,7 @@ def test_each_impairment_does_to_packets_on_a_cable_what_its_word_says(sandboxed
 
 def flooded(words: str) -> dict[str, Any]:
     """Bits a second that came over the cable while three times its capacity was sent for a second."""
-    from testbed.emulation.control.ground_rules import install_shortest_paths
+    from testbed.emulation.control.base_rules import install_shortest_paths
     from testbed.emulation.network.emulated_network import EmulatedNetwork
     from testbed.model.wiring import wire
     from topologies.impairments import parse_impairments

@@ -6,7 +6,7 @@ import struct
 
 import pytest
 
-from testbed.emulation.network.impairments.messages import NetemOptions, detour_rule, netem_line, netem_options
+from testbed.emulation.network.impairments.tc_messages import NetemOptions, detour_rule, netem_line, netem_options
 from testbed.emulation.network.kernel.rtnetlink import RTM_DELTFILTER, drop_rule, tick_ns
 from topologies.impairments import parse_impairments
 

@@ -7,13 +7,13 @@ import os
 
 import pytest
 
-from testbed.emulation.network.open_vswitch.switch_daemon import with_mend
+from testbed.emulation.network.open_vswitch.switch_daemon import with_hint
 
 
 @pytest.mark.parametrize("number", [errno.EROFS, errno.ENOSPC, errno.EACCES])
 def test_a_tmp_that_cannot_be_written_has_a_mend(number: int) -> None:
     words = f"ovsdb-server: failed to create temporary file ({os.strerror(number)})"
-    assert with_mend(words) == (
+    assert with_hint(words) == (
         f"{words}; it needs a /tmp that can be written: mount a tmpfs there (containers: --tmpfs /tmp)"
     )
-    assert with_mend("bad database") == "bad database"
+    assert with_hint("bad database") == "bad database"

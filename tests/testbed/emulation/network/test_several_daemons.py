@@ -61,7 +61,7 @@ def networks_one_after_the_other() -> list[list[str]]:
     """Which daemons take orders in a network of one daemon, in one of three after it, and in one of one again; each takes one."""
     from testbed.emulation.network import emulated_network
     from testbed.emulation.network.open_vswitch.switch_daemon import control_sockets
-    from testbed.emulation.network.open_vswitch.switches import forget_flows
+    from testbed.emulation.network.open_vswitch.switches import flush_flow_cache
     from testbed.model.wiring import wire
     from topologies import load_network
 
@@ -69,7 +69,7 @@ def networks_one_after_the_other() -> list[list[str]]:
     for most_ports in (1000, 10, 1000):
         emulated_network.MOST_PORTS, emulated_network.SHARE_PORTS = most_ports, 8
         with emulated_network.EmulatedNetwork(wire(load_network("ring:6"))):
-            forget_flows()
+            flush_flow_cache()
             found.append([path.name for path in control_sockets(Path(os.environ["OVS_RUNDIR"]))])
     return found
 
@@ -85,10 +85,10 @@ def ring_of_shares() -> dict[str, Any]:
     """A ring of six switches over three daemons: packets across all, a purge of all, a cut that the controller is told of."""
     import socket
 
+    from testbed.emulation.control.base_rules import install_shortest_paths
     from testbed.emulation.control.controller_link import ControllerLink
-    from testbed.emulation.control.ground_rules import install_shortest_paths
     from testbed.emulation.network import emulated_network, links
-    from testbed.emulation.network.open_vswitch.switches import forget_flows
+    from testbed.emulation.network.open_vswitch.switches import flush_flow_cache
     from testbed.model.wiring import wire
     from topologies import load_network
 
@@ -112,7 +112,7 @@ def ring_of_shares() -> dict[str, Any]:
                     came.append(receivers[sink].recv(100).decode() == source)
         targets = sorted(Path(os.environ["OVS_RUNDIR"]).glob("ovs-vswitchd*.ctl"))
         before = [remembered(target) for target in targets]
-        forget_flows()
+        flush_flow_cache()
         after = [remembered(target) for target in targets]
         link = next(c.forward for c in wiring.cables if c.forward and c.forward[0] == "s0" and c.forward[1] == "s1")
         hooks = [hooks_now()]
@@ -188,7 +188,7 @@ def test_network_over_three_daemons_is_one(sandboxed: Callable[..., Any]) -> Non
 def too_slow() -> dict[str, Any]:
     """Daemons that get no processor, then a machine without memory: what is said, how soon, and what is left."""
     from testbed.emulation.network import emulated_network
-    from testbed.emulation.network.kernel import room
+    from testbed.emulation.network.kernel import resource_check
     from testbed.emulation.network.open_vswitch import switches
     from testbed.errors import CapabilityError, InvalidRunError
     from testbed.model.wiring import wire
@@ -204,7 +204,7 @@ def too_slow() -> dict[str, Any]:
     except InvalidRunError as error:
         said, code = str(error), error.exit_code
     took = time.monotonic() - began
-    room._available_bytes = lambda: 100_000_000
+    resource_check._available_bytes = lambda: 100_000_000
     refused = ""
     try:
         emulated_network.EmulatedNetwork(wire(load_network("ring:6"))).start()
@@ -218,10 +218,10 @@ def too_slow() -> dict[str, Any]:
 @pytest.mark.unclocked
 def test_daemons_that_do_not_finish_in_time_end_the_set_up_with_the_figure(sandboxed: Callable[..., Any]) -> None:
     found = sandboxed(too_slow)
-    assert found["said"].startswith("ovs-vswitchd had set up 2 of 6 switches after 0 s: this machine is too slow")
+    assert found["said"].startswith("ovs-vswitchd set up 2 of 6 switches within 0 s: this machine is too slow")
     assert found["code"] == 4 and found["took"] < 10
     assert found["refused"].startswith(
-        "a network of 6 switches, 6 hosts and 12 cables needs some 0.2 GB of memory, and 0.1 GB are free"
+        "a network of 6 switches, 6 hosts and 12 cables needs about 0.2 GB of memory, 0.1 GB available"
     )
     assert found["left"] == ["lo"]
 

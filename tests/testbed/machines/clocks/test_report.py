@@ -9,7 +9,7 @@ import pytest
 
 from testbed.errors import InputError, InvalidRunError
 from testbed.machines.clocks.exchange import Exchange, answer, parse_answer, parse_question, question
-from testbed.machines.clocks.foreign_clock import ForeignClock, OurTimes
+from testbed.machines.clocks.remote_clock import LocalTimes, RemoteClock
 from testbed.machines.clocks.report import clock_report, order, require_clock, underlay_reason
 
 KEY = b"sixteen bytes!!!"
@@ -28,7 +28,7 @@ def exchanges(
 
 
 def test_a_time_whose_interval_holds_the_moment_is_counted_as_undecided() -> None:
-    times = OurTimes(earliest_s=np.array([0.0, 0.99, 1.005, 1.02]), latest_s=np.array([0.5, 1.0, 1.01, 1.03]))
+    times = LocalTimes(earliest_s=np.array([0.0, 0.99, 1.005, 1.02]), latest_s=np.array([0.5, 1.0, 1.01, 1.03]))
     found = order(times, 1.0, 0.01)
     assert found.before.tolist() == [True, False, False, False]
     assert found.after.tolist() == [False, False, False, True]
@@ -36,8 +36,8 @@ def test_a_time_whose_interval_holds_the_moment_is_counted_as_undecided() -> Non
 
 
 def test_a_clock_that_is_worse_than_what_it_measures_ends_the_run_with_exit_code_4() -> None:
-    clock = ForeignClock(machine="m2", exchanges=tuple(exchanges(50)))
-    report = clock_report(clock, asked=50, from_s=7.0, to_s=12.0)
+    clock = RemoteClock(machine="m2", exchanges=tuple(exchanges(50)))
+    report = clock_report(clock, requested=50, from_s=7.0, to_s=12.0)
     assert report.offset_s == pytest.approx(7.0, abs=1e-4)
     assert 1e-4 <= report.uncertainty_s < 2.5e-4
     require_clock(report, 1e-3, "a reaction time")

@@ -15,13 +15,13 @@ from hypothesis import strategies as st
 from testbed.errors import CapabilityError, InputError
 from testbed.machines.encryption.adapters import wireguard
 from testbed.machines.encryption.peers import (
-    INSIDE,
+    TUNNEL_NETWORK,
     configuration,
     inside_address,
+    missing_handshake_reason,
     peers_of,
-    unheard_reason,
 )
-from testbed.machines.requests import Answer, Machine, packed
+from testbed.machines.rpc import Answer, MachineState, serialise
 
 
 def key(number: int) -> str:
@@ -36,7 +36,7 @@ def test_no_two_peers_share_an_allowed_address_and_nobody_is_its_own(machines: i
     for k in {0, machines // 2, machines - 1}:
         peers = peers_of(k, keys, addresses, 20006)
         allowed = [ipaddress.ip_network(peer.allowed_ips) for peer in peers]
-        assert all(one.num_addresses == 1 and one.subnet_of(INSIDE) for one in allowed)
+        assert all(one.num_addresses == 1 and one.subnet_of(TUNNEL_NETWORK) for one in allowed)
         assert len({*allowed, own[k]}) == machines
         # what one is allowed is what it has, wherever it is asked
         assert allowed == own[:k] + own[k + 1 :]
@@ -64,9 +64,11 @@ def test_what_cannot_be_is_refused() -> None:
 
 
 def test_who_is_not_heard_is_named_the_worst_first() -> None:
-    assert unheard_reason(["a", "b"], {0: [], 1: []}) is None
-    assert (unheard_reason(["a", "b"], {0: [1], 1: []}) or "").startswith("b is not heard by a")
-    assert (unheard_reason(["a", "b", "c"], {0: [1], 1: [0, 2], 2: [1]}) or "").startswith("b is not heard by a, c")
+    assert missing_handshake_reason(["a", "b"], {0: [], 1: []}) is None
+    assert (missing_handshake_reason(["a", "b"], {0: [1], 1: []}) or "").startswith("b is not heard by a")
+    assert (missing_handshake_reason(["a", "b", "c"], {0: [1], 1: [0, 2], 2: [1]}) or "").startswith(
+        "b is not heard by a, c"
+    )
 
 
 def test_the_private_key_goes_into_the_interface_and_nowhere_else(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -89,9 +91,9 @@ def test_the_private_key_goes_into_the_interface_and_nowhere_else(monkeypatch: p
         def apply(self, _: Any) -> None: ...
 
     monkeypatch.setattr(wireguard, "encryption_means", lambda: ("kernel", None))
-    monkeypatch.setattr(wireguard, "_told", told)
+    monkeypatch.setattr(wireguard, "_format", told)
     monkeypatch.setattr(wireguard, "Netlink", NoNetlink)
-    machine = Machine(name="m")
+    machine = MachineState(name="m")
     opened = wireguard.open_wireguard(machine, 3, "eth0", 20006, 1500)
     wireguard.add_peers(machine, peers_of(3, [key(k) for k in range(4)], [f"10.0.0.{k}" for k in range(4)], 20006))
     given = [words for words, text in commands if private in text]
@@ -101,12 +103,12 @@ def test_the_private_key_goes_into_the_interface_and_nowhere_else(monkeypatch: p
     ]
     kept = [repr(opened), repr(machine), json.dumps(vars(opened)), str([words for words, _ in commands])]
     assert not any(private in text for text in kept) and opened.public_key == public
-    for data in (packed(Answer(value=opened)), pickle.dumps(machine.kept)):
+    for data in (serialise(Answer(value=opened)), pickle.dumps(machine.objects)):
         assert private.encode() not in data
     assert "link set wg20006 mtu 1440" in commands[-2][1] and "198.18.0.4/15" in commands[-2][1]
 
 
 def test_a_command_that_fails_says_nothing_of_what_it_was_given() -> None:
     with pytest.raises(CapabilityError) as refused:
-        wireguard._told(["sh", "-c", "cat > /dev/null; echo no >&2; exit 1"], "a secret")
+        wireguard._format(["sh", "-c", "cat > /dev/null; echo no >&2; exit 1"], "a secret")
     assert "secret" not in str(refused.value) and "(no)" in str(refused.value)

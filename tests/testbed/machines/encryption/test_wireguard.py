@@ -18,12 +18,12 @@ from typing import Any
 
 import pytest
 
-from testbed.emulation.machine.capabilities import emulation_obstacle
+from testbed.emulation.machine.capabilities import emulation_problem
 from testbed.emulation.machine.encryption import encryption_obstacle
 from testbed.emulation.machine.time_namespaces import time_namespace_obstacle
 from tests.helpers.processes import descendants, kept_namespaces, left_of, machine_worker
 
-OBSTACLE = emulation_obstacle() or time_namespace_obstacle() or encryption_obstacle()
+OBSTACLE = emulation_problem() or time_namespace_obstacle() or encryption_obstacle()
 pytestmark = pytest.mark.skipif(OBSTACLE is not None, reason=str(OBSTACLE))
 PLACE = {"machines": [["s0", "s1"], ["s2", "s3"]]}
 SECRET = b"in the clear!"
@@ -50,7 +50,7 @@ def on_the_underlay() -> dict[str, Any]:
 
     from testbed.machines.adapters.cluster import machines_up
     from testbed.machines.adapters.local_machines import port_of
-    from testbed.machines.asked import MachinesRequest
+    from testbed.machines.machines_request import MachinesRequest
     from testbed.machines.tunnel_plan import tunnel_port
     from testbed.model.wiring import wire
     from topologies import load_network
@@ -125,15 +125,17 @@ class Seen:
 
 def pinged(machines: Any, wiring: Any, request: Any) -> int:
     """Exit code of ten pings with the secret from a host on one machine to one on the other."""
-    from testbed.machines.adapters.programs_on_machine import let_all_talk
+    from testbed.machines.adapters.distributed_network import distributed_network, placement_of
+    from testbed.machines.adapters.forwarded_streams import Streams
     from testbed.machines.adapters.remote_program import programs_in_hosts
-    from testbed.machines.adapters.spread import placed, spread_network
-    from testbed.machines.adapters.streams import Streams
+    from testbed.machines.adapters.rpc_programs import add_all_neighbours
 
     target = next(host.ip for host in wiring.hosts if host.node == "s2")
     argv = ["ping", "-q", "-c", "10", "-i", "0.05", "-w", "60", "-s", "200", "-p", SECRET.hex(), target]
-    with spread_network(machines, wiring, placed(machines, wiring, request), mtu=1400, controlled=False) as network:
-        machines.all(let_all_talk)
+    with distributed_network(
+        machines, wiring, placement_of(machines, wiring, request), mtu=1400, controlled=False
+    ) as network:
+        machines.all(add_all_neighbours)
         asked = {"host": "s0", "argv": argv, "end_point": True}
         (program,) = programs_in_hosts(network, Streams(machines), [(network.machine_of("s0"), asked)])
         code = program.wait(90)
@@ -159,7 +161,7 @@ def streamed(encrypt: bool) -> dict[str, Any]:
     from testbed.errors import InvalidRunError
     from testbed.faults.fault import Fault
     from testbed.machines.adapters.local_machines import port_of
-    from testbed.machines.asked import MachinesRequest
+    from testbed.machines.machines_request import MachinesRequest
     from testbed.machines.tunnel_plan import tunnel_port
     from testbed.stream.emulated.fabric import EmulatedStreamFabric
     from testbed.stream.plan import StreamParameters
@@ -215,8 +217,8 @@ def with_a_wrong_key() -> str:
 
     from testbed.errors import CapabilityError
     from testbed.machines.adapters.cluster import machines_up
-    from testbed.machines.asked import MachinesRequest
     from testbed.machines.encryption.adapters import key_exchange
+    from testbed.machines.machines_request import MachinesRequest
 
     told = key_exchange.peers_of
     strange = "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAk="

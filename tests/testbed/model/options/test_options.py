@@ -98,7 +98,7 @@ def test_values_are_checked_where_they_are_built(wrong: dict[str, Any], error: t
         (["ring:4", "--size", "1", "--size", "1"], "argument --size: --size stands there already; give it once"),
         (["ring:4", "--bytes", "1", "--size", "1"], "argument --size: --bytes stands there already; give it once"),
         (["ring:4", "--acc", "whole"], "did you mean --access?"),
-        (["ring:4", "--inside", "1"], "'--inside 1' is nothing that it takes"),
+        (["ring:4", "--inside", "1"], "'--inside 1' is not an option of this command"),
     ],
 )
 def test_a_mistake_on_the_command_line_is_one_line(

@@ -15,7 +15,7 @@ from testbed.routing.demands.checker import DemandCheck, check_demands
 from testbed.routing.demands.matrix import DemandMatrix, given_matrix, gravity_matrix, uniform_matrix
 from testbed.routing.demands.methods import check_method, route_demands
 from testbed.routing.demands.per_pair import mirror_links
-from testbed.routing.demands.splits import RoutedDemands
+from testbed.routing.demands.routed_demands import RoutedDemands
 from testbed.routing.demands.throughput import fair_rates
 from tests.testbed.routing.demands.random_demands import random_matrix
 from topologies import load_network

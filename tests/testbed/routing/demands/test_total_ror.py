@@ -9,13 +9,13 @@ import pytest
 
 from fec.redundancy.ror import ror
 from testbed.routing import route_by_name
+from testbed.routing.demands.least_ror import least_ror_demands, overhead, segments
 from testbed.routing.demands.matrix import DemandMatrix, gravity_matrix, uniform_matrix
 from testbed.routing.demands.methods import route_demands
 from testbed.routing.demands.per_pair import capillary_demands
-from testbed.routing.demands.redundancy import forced_links, total_ror
-from testbed.routing.demands.trade import least_redundancy, overhead, segments
+from testbed.routing.demands.redundancy import total_ror, unavoidable_links
 from testbed.routing.redundancy.coding import Coding
-from testbed.routing.redundancy.ror_study import route_breakdown
+from testbed.routing.redundancy.route_ror import route_breakdown
 from topologies import load_network
 
 ABILENE = load_network("topohub:sndlib/abilene")
@@ -48,7 +48,7 @@ def test_stratified_ror_is_that_of_the_label_intervals() -> None:
 
 def test_a_bridge_counts_for_none_and_an_avoidable_link_exposes_the_pair() -> None:
     matrix = abilene()
-    forced = forced_links(capillary_demands(matrix))
+    forced = unavoidable_links(capillary_demands(matrix))
     bridged = {i for i, pair in enumerate(matrix.pairs) if "0" in pair}  # node 0 hangs on one cable
     assert set(np.flatnonzero(np.diff(forced.indptr)).tolist()) == bridged
     single = total_ror(route_demands(matrix, "single"), Coding(tolerance=0.05), forced)
@@ -69,10 +69,10 @@ def test_tangents_lie_below_the_curve_and_touch_it() -> None:
 
 def test_least_redundancy_is_between_its_bound_and_every_routing_within_the_limit() -> None:
     matrix = abilene()
-    forced = forced_links(capillary_demands(matrix))
+    forced = unavoidable_links(capillary_demands(matrix))
     large = Coding(tolerance=0.05, large_blocks=True)
     best = route_demands(matrix, "optimum").greatest_utilisation
-    free, tight = least_redundancy(matrix, forced), least_redundancy(matrix, forced, 1.05 * best)
+    free, tight = least_ror_demands(matrix, forced), least_ror_demands(matrix, forced, 1.05 * best)
     assert free is not None and tight is not None
     assert tight.routed.greatest_utilisation <= 1.05 * best * (1 + 1e-6)
     assert free.bound <= free.ror <= 1.02 * free.bound
@@ -80,4 +80,4 @@ def test_least_redundancy_is_between_its_bound_and_every_routing_within_the_limi
     for method in ("capillary", "raecke"):
         assert total_ror(route_demands(matrix, method), large, forced).total >= free.bound
     assert total_ror(tight.routed, large, forced).total == pytest.approx(tight.ror, rel=1e-3)
-    assert least_redundancy(matrix, forced, 0.9 * best) is None
+    assert least_ror_demands(matrix, forced, 0.9 * best) is None

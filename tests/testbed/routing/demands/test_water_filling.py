@@ -13,7 +13,7 @@ from testbed.routing.demands.fair_rates.certificate import check_fair_rates
 from testbed.routing.demands.fair_rates.water_filling import FairRates, water_filling
 from testbed.routing.demands.matrix import given_matrix
 from testbed.routing.demands.optimum import optimal_demands
-from testbed.routing.demands.splits import checked
+from testbed.routing.demands.routed_demands import checked
 from tests.testbed.routing.demands.random_demands import random_matrix
 from topologies.network import Link, Network, Node
 

@@ -46,7 +46,7 @@ def test_switches_beyond_memory_are_left_out(monkeypatch, nodes: int, most: int,
     """A place for each switch that sends, each that receives and each of two links, in one frame; at most 4000 switches."""
     number = np.array([nodes - 1], dtype=np.int32)
     traffic = replace(Traffic.from_transfers([["a", "b"]]), first_node=number, last_node=number)
-    monkeypatch.setattr(portfolio, "MAX_HELD", most)
+    monkeypatch.setattr(portfolio, "MAX_STORED", most)
     monkeypatch.setattr(portfolio, "compiled", notice)
     with pytest.raises(Tried) if tried else nullcontext():
         assert portfolio._by_classes(traffic, 1, portfolio._Budget(1.0, None)) is None
@@ -56,7 +56,7 @@ def test_switches_beyond_memory_are_left_out(monkeypatch, nodes: int, most: int,
 def test_links_times_frames_beyond_memory_are_left_out(monkeypatch, most: int, tried: bool) -> None:
     """Four links, three frames."""
     traffic = Traffic.from_transfers([["a", "b"], ["a", "c"], ["a", "d"]])
-    monkeypatch.setattr(portfolio, "MAX_HELD", most)
+    monkeypatch.setattr(portfolio, "MAX_STORED", most)
     budget = portfolio._Budget(1.0, None)
     fitted = portfolio._fitted(traffic, np.arange(3), 3)
     monkeypatch.setattr(portfolio, "compiled", notice)

@@ -27,9 +27,9 @@ from testbed.scheduling.fast.unit_ejection import (
     eject,
     enter_positions,
     is_free,
+    place,
     place_greedily,
-    put,
-    take_out,
+    remove,
     unit_table,
 )
 from tests.helpers.link_sets import FEW, LINKS, MANY, link_sets, paths_of_few_links
@@ -84,7 +84,7 @@ def tables(draw, shifts_of=(1, 2), least_frames: int = 1) -> tuple[UnitTable, li
     for unit in range(len(paths) - 1):
         at = draw(st.integers(0, frames * shifts - 1))
         if is_free(table, unit, at):
-            put(table, unit, at)
+            place(table, unit, at)
     table.weight[:] = draw(st.lists(st.integers(1, 4), min_size=len(paths), max_size=len(paths)))
     table.tabu[:] = draw(st.lists(st.integers(0, 6), min_size=len(paths), max_size=len(paths)))
     table.steps[0] = 3
@@ -123,9 +123,9 @@ def test_a_unit_is_put_where_it_is_cheapest(case) -> None:
     assert costs[at] == min(costs)
     assert leave == len(leaving[at]) and set(table.leaving[:leave].tolist()) == leaving[at]
     for other in leaving[at]:
-        take_out(table, other)
+        remove(table, other)
         assert table.position[other] == UNPLACED
-    put(table, unit, at)
+    place(table, unit, at)
     assert table.position[unit] == at
     assert_holders_agree(table, paths)
 
@@ -151,7 +151,7 @@ def test_ties_are_broken_at_random() -> None:
     """Wherever the search begins, and it mostly begins among the four frames whose unit is dear to move."""
     table = unit_table(link_sets([[0]] * 7), np.arange(LINKS).reshape(1, -1), 6, seeded_state(1))
     for unit in range(6):
-        put(table, unit, unit)
+        place(table, unit, unit)
     table.weight[2:] = 5
     met = Counter(cheapest_position(table, 6, np.zeros(1, dtype=np.int32))[0] for _ in range(200))
     assert set(met) == {0, 1} and min(met.values()) >= 70

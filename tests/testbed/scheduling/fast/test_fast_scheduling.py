@@ -13,12 +13,12 @@ from testbed.model.schedule import Schedule
 from testbed.model.traffic import Traffic
 from testbed.scheduling import check_schedule, liquid_schedule
 from testbed.scheduling.checker import check_frames
-from testbed.scheduling.fast.class_ejection import ClassNeeds, class_table, eject_classes, put_class
+from testbed.scheduling.fast.class_ejection import ClassNeeds, class_table, eject_classes, place_class
 from testbed.scheduling.fast.portfolio import cp_sat_schedule
 from testbed.scheduling.fast.steps import LinkSets, next_random, seeded_state
 from testbed.scheduling.fast.symmetry import MAX_WASTE, subgroups
 from testbed.scheduling.fast.twin_links import search_twins, twin_pools
-from testbed.scheduling.fast.unit_ejection import eject, place_greedily, put, take_out, unit_table
+from testbed.scheduling.fast.unit_ejection import eject, place, place_greedily, remove, unit_table
 from testbed.scheduling.methods import SCHEDULING_METHODS, schedule_by_name
 from testbed.scheduling.traffic.all_pairs import AllPairs
 from testbed.scheduling.traffic.fat_tree_traffic import clos_traffic
@@ -225,8 +225,8 @@ def test_a_transfer_of_many_links_may_eject_all_that_use_them() -> None:
     table = unit_table(sets, np.arange(200).reshape(1, -1), 2, seeded_state(1))
     assert place_greedily(table, np.arange(200)) == 0
     for link in long[::2]:
-        take_out(table, link)
-        put(table, link, 1)
+        remove(table, link)
+        place(table, link, 1)
     table.waiting[0] = 200
     left = eject(table, 1, 1)
     assert left == 100 and table.position[200] in (0, 1)
@@ -241,7 +241,7 @@ def test_classes_are_ejected_until_all_have_frames() -> None:
     demand, cap = np.array([2, 2, 2, 2]), np.array([2, 2, 2, 2])
     table = class_table(ClassNeeds(own, resources, demand, cap), 2)
     for c, frame in ((0, 0), (1, 0), (2, 1), (3, 1), (0, 1), (1, 1)):
-        put_class(table, c, frame)
+        place_class(table, c, frame)
     table.waiting[:2] = [2, 3]
     assert eject_classes(table, 2, 200, np.array([9], np.uint64)) == 0
     assert table.units.sum(axis=1).tolist() == demand.tolist()

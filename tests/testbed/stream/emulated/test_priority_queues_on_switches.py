@@ -1,4 +1,4 @@
-"""A telephone stream on a full last kilometre: with queues of priority on real switches it comes in time, and TCP has the rest."""
+"""A telephone stream on a full last mile: with queues of priority on real switches it comes in time, and TCP has the rest."""
 
 from __future__ import annotations
 

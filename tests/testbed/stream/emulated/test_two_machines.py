@@ -43,7 +43,7 @@ def plan_and_route(long_s: float | None = None) -> Any:
 
 
 def fabric(begun: Callable[[Any], None] = lambda _: None) -> Any:
-    from testbed.machines.asked import MachinesRequest
+    from testbed.machines.machines_request import MachinesRequest
     from testbed.stream.emulated.fabric import EmulatedStreamFabric
 
     found = EmulatedStreamFabric(machines=MachinesRequest(count=2, place=PLACE))

@@ -14,7 +14,7 @@ from testbed.stream.judgement.failure_costs import FailureCosts, failure_costs
 from testbed.stream.plan import StreamParameters, StreamPlan
 from testbed.stream.planning import PlanOptions, build_plan
 from testbed.stream.prediction.expected_redundancy import StateCosts
-from testbed.stream.prediction.suspects import DIAGNOSES
+from testbed.stream.prediction.failure_candidates import DIAGNOSES
 from testbed.stream.simulated import SimulatedStreamFabric
 from topologies import load_network
 

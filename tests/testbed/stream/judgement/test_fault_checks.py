@@ -18,7 +18,7 @@ from testbed.report.sections import session_section
 from testbed.report.tables import closing_table
 from testbed.report.wording import fault_mark
 from testbed.stream.judgement.analysis import analyse
-from testbed.stream.judgement.recording import block_outcomes
+from testbed.stream.judgement.packet_logs import block_outcomes
 from testbed.stream.judgement.records import JudgedRun, fault_record, session_records
 from testbed.stream.judgement.verdict import judge
 from testbed.stream.measurements import StreamMeasurements

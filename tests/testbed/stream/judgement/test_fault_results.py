@@ -13,7 +13,7 @@ from testbed.stream.judgement.verdict import judge
 from testbed.stream.measurements import StreamMeasurements
 from testbed.stream.plan import StreamParameters, StreamPlan
 from testbed.stream.planning import EachLink, PlanOptions, build_plan, schedule_each_link
-from testbed.stream.prediction.suspects import DIAGNOSES
+from testbed.stream.prediction.failure_candidates import DIAGNOSES
 from testbed.stream.simulated import SimulatedStreamFabric
 from topologies import Link, Network, Node, load_network
 

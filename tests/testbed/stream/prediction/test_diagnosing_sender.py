@@ -18,8 +18,8 @@ from testbed.stream.judgement.analysis import SessionAnalysis, analyse
 from testbed.stream.judgement.verdict import judge
 from testbed.stream.plan import LabelOrder, StreamParameters, StreamPlan
 from testbed.stream.planning import EachLink, PlanOptions, build_plan
-from testbed.stream.prediction.policy import block_size_policy
-from testbed.stream.prediction.suspects import DIAGNOSES, cable_name, suspect_table
+from testbed.stream.prediction.block_size_policy import block_size_policy
+from testbed.stream.prediction.failure_candidates import DIAGNOSES, cable_name, candidate_table
 from testbed.stream.simulated import SimulatedStreamFabric
 from topologies import load_network
 
@@ -130,8 +130,8 @@ def test_a_link_that_loses_half_is_left_to_the_estimator_which_says_that_it_spok
 
 def test_every_loaded_cable_is_a_suspect_with_the_labels_of_both_directions() -> None:
     plan = swiss()
-    table = suspect_table(plan.forward)
-    names = {suspect.name: suspect for suspect in table.suspects}
+    table = candidate_table(plan.forward)
+    names = {suspect.name: suspect for suspect in table.candidates}
     for index in plan.forward.loaded:
         link = plan.network.links[index]
         assert names[cable_name(link.id)].intervals == plan.forward.intervals(index)

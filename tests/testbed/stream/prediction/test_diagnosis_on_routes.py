@@ -7,12 +7,12 @@ from functools import cache
 
 import pytest
 
-from fec.redundancy.block_size_control import PacketFate
+from fec.redundancy.block_size_control import PacketReport
 from fec.redundancy.diagnosis import Diagnoser
 from fec.redundancy.labels import LABELS, LabelOrder, LabelRule, RandomLabels, stratified_labels
 from fec.redundancy.suspects import SuspectTable
 from testbed.stream.planning import PlanOptions, build_plan
-from testbed.stream.prediction.suspects import suspect_table
+from testbed.stream.prediction.failure_candidates import candidate_table
 from topologies import load_network
 
 PPS, REPORT = 1100, 40
@@ -22,7 +22,7 @@ PPS, REPORT = 1100, 40
 def route() -> tuple[SuspectTable, LabelRule]:
     """Suspects of ten capillary layers over a mobile network of 40 nodes, and the rule of its order of labels."""
     plan, _ = build_plan(load_network("manet:nodes=40,seed=3"), "n0", "n39", PlanOptions(layers=10))
-    return suspect_table(plan.forward), plan.stream.label_rule
+    return candidate_table(plan.forward), plan.stream.label_rule
 
 
 def cables() -> list[int]:
@@ -30,7 +30,7 @@ def cables() -> list[int]:
     table = route()[0]
     return [
         i
-        for i, (one, mask) in enumerate(zip(table.suspects, table.masks, strict=True))
+        for i, (one, mask) in enumerate(zip(table.candidates, table.masks, strict=True))
         if one.cables == 1 and "(" not in one.name and LABELS / 200 < table.labels_in(mask) < LABELS
     ]
 
@@ -38,12 +38,12 @@ def cables() -> list[int]:
 def certain_sets(order: LabelOrder, first: int, truth: int) -> list[int]:
     """All labels that the sender took for lost whenever it was certain, over a second from the failure."""
     table = route()[0]
-    diagnoser, found = Diagnoser(table, memory_s=2.0), []
+    diagnoser, found = Diagnoser(table, unexplained_window_s=2.0), []
     for k in range(PPS):
         label = order.label(first + k)
-        diagnoser.add(PacketFate(label, bool(k > 50 and table.bit_of(label) & truth), k / PPS))
+        diagnoser.add(PacketReport(label, bool(k > 50 and table.bit_of(label) & truth), k / PPS))
         if k > 50 and k % REPORT == 0 and diagnoser.certain and diagnoser.names():
-            found.append(diagnoser.dead[0])
+            found.append(diagnoser.possible_losses[0])
     return found
 
 

@@ -19,8 +19,8 @@ from testbed.stream.mobility import MobilityOptions, Movement, frame_network, mo
 from testbed.stream.plan import RouteChange, StreamParameters, StreamPlan
 from testbed.stream.plan_json import plan_from_json, plan_to_json
 from testbed.stream.prediction.active_faults import NEVER, epochs, is_campaign, lost_intervals, planned_epochs
-from testbed.stream.prediction.packet_fates import beyond_reach, packet_fates
-from testbed.stream.prediction.policy import block_size_policy
+from testbed.stream.prediction.block_size_policy import block_size_policy
+from testbed.stream.prediction.epoch_analysis import is_unrecoverable, loss_bounds
 from testbed.stream.simulated import SimulatedStreamFabric
 from topologies.manet import Walk, manet_frames
 from topologies.network import Link, Network, Node
@@ -79,7 +79,7 @@ def test_loss_of_everything_has_no_block_size() -> None:
     plan = small_plan(down("a", "b", 1, 3), down("a", "c", 1, 3), down("a", "e", 1, 3))
     worst = planned_epochs(plan)[1]
     assert (worst.loss, worst.needed) == (1.0, NEVER)
-    assert beyond_reach(worst, block_size_policy(plan))
+    assert is_unrecoverable(worst, block_size_policy(plan))
 
 
 def test_random_losses_on_one_path_multiply() -> None:
@@ -155,7 +155,7 @@ def test_packets_under_way_at_a_change_are_not_judged() -> None:
     run = SimulatedStreamFabric().run(plan)
     times = [FaultTimes(fault=f, start_s=f.start_s, stop_s=f.stop_s) for f in plan.faults]
     lost = run.sent.time_s < 0
-    fates = packet_fates(plan, run, epochs(plan, times, ()), np.full(len(lost), 0.1), lost)
+    fates = loss_bounds(plan, run, epochs(plan, times, ()), np.full(len(lost), 0.1), lost)
     unsure = run.sent.time_s[~fates.certain]
     assert len(unsure) and all(any(edge - 0.1 <= t <= edge + 0.01 for edge in (1, 2, 3, 4)) for t in unsure)
     assert set(run.sent.label[~fates.certain] // 16384) <= {0, 1}

@@ -25,7 +25,7 @@ def arrivals(framed: bool) -> dict[str, int]:
 
     from testbed.emulation.network.kernel.rtnetlink import Netlink, packet_gate
     from testbed.emulation.network.kernel.tunnels import TunnelEnd, make_tunnel, tunnel_guard
-    from testbed.model.parts import Part, Tunnel
+    from testbed.model.wiring_part import Tunnel, WiringPart
 
     run = lambda words: subprocess.run(words, shell=True, check=True)  # noqa: E731
     if framed:
@@ -34,7 +34,7 @@ def arrivals(framed: bool) -> dict[str, int]:
         tun = os.open("/dev/net/tun", os.O_RDWR)
         fcntl.ioctl(tun, 0x400454CA, struct.pack("16sH14x", b"u", 0x1001))  # TUNSETIFF: IFF_TUN, IFF_NO_PI
     run("ip addr add 10.9.0.1/24 dev u && ip link set u up")
-    part = Part(devices=frozenset(), tunnels={}, underlay="u", local="10.9.0.1", port=20000)
+    part = WiringPart(devices=frozenset(), tunnels={}, underlay="u", local="10.9.0.1", port=20000)
     known = [Tunnel(vni=4097, remote="10.9.0.2"), Tunnel(vni=4098, remote="10.9.0.3")]
     received = {}
     with Netlink() as netlink:

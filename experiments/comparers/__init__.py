@@ -1,7 +1,0 @@
-"""Comparers: routings, schedulers and codes of other authors beside the documents', on the same networks, judged by the same checkers."""
-
-CHAPTER = 4
-"""The chapter of our documentation in which its studies stand."""
-
-PAGE = "comparers"
-"""Of docs/replication, in which its studies stand."""

@@ -1,0 +1,93 @@
+"""What do permanent failures cost that begin at random moments (Zarza 2011, appendix A.2.1, Figures A.18 to A.20)?
+
+As `interconnect_permanent`, where they all begin half-way: two tori and a fat tree, six patterns, up to 10 % of the links.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from experiments.interconnect.permanent import above_95, at_ten_percent, over_failures
+from experiments.interconnect.runs import measure_run
+from experiments.interconnect.samples import (
+    of_failures,
+    safety_checks,
+)
+from experiments.interconnect.study_points import SYNTHETIC, TEN_PERCENT, drb_point, seeds_of
+from testbed.model.studies.samples import mean_of, spread
+from testbed.model.studies.study import Figures, Points, Rows, Study, where
+from testbed.model.verdict import Check, Claim, Verdict
+
+SEEDS = {"torus:8x8": 10, "fat-tree:4,3": 10, "torus:16x16": 5}
+FIGURES = {"torus:8x8": "A.18", "torus:16x16": "A.19", "fat-tree:4,3": "A.20"}
+
+
+def points(quick: bool, seed: int) -> Points:
+    """Every network, pattern and number of failed links (Table 5.8), each link for good from a moment of its own on."""
+    found = []
+    for network, count in SEEDS.items():
+        if quick and network == "torus:16x16":
+            continue
+        most = TEN_PERCENT[network]
+        seeds = list(seeds_of(seed, quick))[:count]
+        for pattern in ("uniform", "transpose") if quick else SYNTHETIC:
+            for faults in (0, most) if quick else (0, 2, 4, 6, 8, 10, most):
+                random: dict[str, Any] = {"faults": faults, "fault_kind": "random-start"}
+                found += [drb_point(network, pattern, s, quick=quick, **random) for s in seeds]
+    return found
+
+
+def judge(rows: Rows) -> Verdict:
+    """Sent = received; above 95 % with a tenth of the links failed; less lost with fewer links."""
+    stated = "above 95 % (5.6.1); the appendix has curves, no numbers"
+    checks = [*safety_checks(rows), *above_95(at_ten_percent(rows), ", from random moments on", stated)]
+    checks += [check for network in FIGURES for check in _gradual(where(rows, network=network), network)]
+    return Verdict(checks=tuple(checks), notes=_notes(rows))
+
+
+def _gradual(rows: Rows, network: str) -> list[Check]:
+    """What 4 failed links lose over what a tenth of the links lose, patterns taken together; none where 4 did not fail."""
+    retained, most = of_failures(rows, lambda row: row["faults"]), TEN_PERCENT[network]
+    if 4 not in retained:
+        return []
+    few, many = (spread([100.0 - value for value in retained[count]])[0] for count in (4, most))
+    return [
+        Claim(f"{network}: loss with 4 failed links over that with {most}")
+        .at_most(0.75, few / many)
+        .cites("no abrupt transitions (5.6.1)")
+        .against(1.0, "all is lost with the first links: an abrupt fall")
+    ]
+
+
+def _notes(rows: Rows) -> tuple[str, ...]:
+    """Latency and both phases, with a tenth of the links failed."""
+    said = []
+    for network, most in TEN_PERCENT.items():
+        if mine := where(rows, network=network, faults=most):
+            diverted, escaped = (mean_of(mine, name) for name in ("diverted_share", "escaped_share"))
+            said.append(f"{network} {diverted:.2f} over other paths, {escaped:.2f} escaped")
+    return (f"with a tenth of the links failed, of messages after the first failure, all patterns: {', '.join(said)}",)
+
+
+def figures(rows: Rows) -> Figures:
+    """A.18 to A.20: performance and latency over the number of failed links."""
+    drawn: dict[str, Any] = {}
+    for network, number in FIGURES.items():
+        title = f"{network}: {{}}, links fail for good at random moments"
+        drawn |= over_failures(where(rows, network=network), number, title)
+    return drawn
+
+
+STUDY = Study.of_module(
+    __name__,
+    name="interconnect_random_starts",
+    title="Links that fail for good at random moments: two tori and a fat tree",
+    deviations=(
+        "8x8 torus and fat tree 2 s (uniform 8 s) and ten seeds, 16x16 torus 1.5 s (12 s) and five seeds, not 30: the document gives no time.",
+        "Messages come at random (Poisson) where the document has a constant rate; payloads of 512 bytes only.",
+        "A permanent failure lasts from its random moment until the end of the run; this is its random duration.",
+    ),
+    does="latency under 0 to 10 % of the links failing for good at random moments, three networks, six patterns",
+    answers="Zarza 2011, Figures A.18-A.20: as Figures 5.26-5.28, from random moments on",
+    measure=measure_run,
+)

@@ -1,0 +1,274 @@
+"""Does the simulator agree with BookSim2, on an 8x8 and a 4x4x4 torus, an 8x8 mesh and a 4-ary 3-tree, up to saturation?
+
+BookSim2's values are stored (``booksim_values.json``, which says how they were made); ours are measured at the same loads: 30, 70
+and 90 % of the load at which BookSim2 saturates.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from experiments.interconnect.figures import named
+from experiments.interconnect.other_simulators import booksim_runs
+from experiments.interconnect.samples import COUNTED
+from testbed.model.studies.samples import grouped, half_width, spread
+from testbed.model.studies.study import Figures, Points, Row, Rows, Study, where
+from testbed.model.verdict import Check, Claim, Verdict
+from testbed.report.drawing.charts import draw_lines
+
+SEEDS = 6
+MOST_APART = {0.3: (0.02, None), 0.7: (0.05, None), 0.9: (0.07, 0.13)}
+"""Share of BookSim2's saturation -> the most that latencies may be apart: the mean over networks and patterns, and the worst of them."""
+SATURATION_APART, WORST_SATURATION_APART = 0.03, 0.075
+THESIS = "as our other model of a hop, `thesis`"
+Place = tuple[str, str, str]
+"""Network, routing, pattern."""
+
+
+def points(quick: bool, seed: int) -> Points:
+    """Every stored point with six seeds and, for the rival, with one in the model `thesis`; the saturation of either model."""
+    found: list[dict[str, Any]] = []
+    rows = [row for row in booksim_runs.table()["rows"] if not quick or row["pattern"] == "uniform"]
+    for row in rows:
+        common = {name: row[name] for name in ("network", "routing", "pattern", "share")}
+        for model, seeds in (("booksim", 1 if quick else SEEDS), ("thesis", 1)):
+            if model == "booksim" or row["routing"] != "valiant":
+                found += [
+                    common | {"part": "latency", "model": model, "rate": row["load"], "seed": s}
+                    for s in range(seed, seed + seeds)
+                ]
+                if row["share"] == 0.9 and not quick:
+                    found.append(
+                        common | {"part": "saturation", "model": model, "rate": row["saturation"], "seed": seed}
+                    )
+    return found
+
+
+def judge(rows: Rows) -> Verdict:
+    """Latencies by share of saturation, saturation itself, Valiant's detours, and that nothing is lost."""
+    checks = [_delivery(rows)]
+    for share, (mean, worst) in MOST_APART.items():
+        checks += _latency_checks(rows, share, mean, worst)
+    checks += [_switch_hold_check(rows), *_saturation_checks(rows)]
+    detours = [place for place in _values("booksim", rows) if place[0][1] == "valiant"]
+    if detours:
+        checks.append(_detours(rows))
+    return Verdict(checks=tuple(checks), notes=(_by_network(rows), _format(rows), _rebuilt()))
+
+
+def _delivery(rows: Rows) -> Check:
+    sent, received = (sum(row[name] for row in where(rows, part="latency")) for name in ("sent", "received"))
+    check = (
+        Claim("messages undelivered")
+        .equal(0.0, float(sent - received))
+        .against(None, COUNTED)
+        .noting(f"{sent} messages sent")
+    )
+    return check.of(sent + received)
+
+
+def _latency_checks(rows: Rows, share: float, mean: float, worst: float | None) -> list[Check]:
+    """The mean over networks and patterns of how far latencies are apart, and the farthest."""
+    apart = {place: value for (place, at), value in _apart(rows, "booksim").items() if at == share}
+    own = {place: value for place, value in apart.items() if place[1] != "valiant"}
+    thesis = [abs(value) for (_, at), (value, _) in _apart(rows, "thesis").items() if at == share]
+    rival, rival_is = sum(thesis) / len(thesis), THESIS
+    farthest = max(own, key=lambda place: abs(own[place][0]))
+    name = f"mean latency at {share:.0%} of saturation, apart from BookSim2's"
+    found = [
+        Claim(f"{name}: the mean over networks and patterns")
+        .at_most(mean, _mean_size(own))
+        .plus_minus(math.hypot(*(width for _, width in own.values())) / len(own))
+        .against(rival, rival_is)
+        .noting(f"{len(own)} points, {sum(value for value, _ in own.values()) / len(own):+.1%} in the signed mean")
+    ]
+    if worst is not None:
+        found.append(
+            Claim(f"{name}: the farthest")
+            .at_most(worst, abs(own[farthest][0]))
+            .plus_minus(own[farthest][1])
+            .against(rival, f"{rival_is} in the mean")
+            .noting(", ".join(farthest))
+        )
+    return found
+
+
+def _switch_hold_check(rows: Rows) -> Check:
+    """How far we are from BookSim2 at 70 and 90 %, over how far from BookSim2 without the held switch, where that was run."""
+    ours, with_hold, without = _values("booksim", rows), [], []
+    for row in _stored():
+        values = ours.get((_place(row), row["share"]), [])
+        if values and row.get("without_hold") and row["share"] > 0.5:
+            with_hold.append(abs(spread(values)[0] / spread(row["cycles"])[0] - 1))
+            without.append(abs(spread(values)[0] / spread(row["without_hold"])[0] - 1))
+    return (
+        Claim(
+            "how far from BookSim2 at 70 and 90 % of saturation, over how far from BookSim2 without hold_switch_for_packet"
+        )
+        .at_most(0.8, sum(with_hold) / sum(without))
+        .against(1.0, "no nearer: whether the switch is held would not matter")
+        .noting(
+            f"{len(with_hold)} points, {sum(with_hold) / len(with_hold):.1%} and {sum(without) / len(without):.1%} in the mean"
+        )
+    )
+
+
+def _saturation_checks(rows: Rows) -> list[Check]:
+    found = {
+        model: {
+            _place(row): row["load"] / row["rate"] - 1
+            for row in where(rows, part="saturation", model=model)
+            if row["routing"] != "valiant"
+        }
+        for model in ("booksim", "thesis")
+    }
+    if not found["booksim"]:
+        return []
+    own, rival = found["booksim"], found["thesis"]
+    farthest = max(own, key=lambda place: abs(own[place]))
+    step = booksim_runs.SEARCH_STEP
+    name = "load at saturation (mean latency of 500 cycles), apart from BookSim2's"
+    beyond = sum(map(abs, rival.values())) / len(rival)
+    return [
+        (Claim(f"{name}: the mean over networks and patterns").at_most(SATURATION_APART, sum(map(abs, own.values())) / len(own)).plus_minus(step / math.sqrt(len(own))).against(beyond, THESIS).noting(f"{len(own)} networks and patterns, {sum(own.values()) / len(own):+.1%} in the signed mean")),
+        (Claim(f"{name}: the farthest").at_most(WORST_SATURATION_APART, abs(own[farthest])).plus_minus(step).against(max(map(abs, rival.values())), f"{THESIS}, at its farthest").noting(", ".join(farthest))),
+    ]  # fmt: skip
+
+
+def _detours(rows: Rows) -> Check:
+    """Valiant's latencies up to 70 % of saturation; the rival: those of shortest paths at the same share, in BookSim2."""
+    apart = {key: value for key, value in _apart(rows, "booksim").items() if key[0][1] == "valiant" and key[1] < 0.9}
+    straight = {
+        (row["network"], row["pattern"], row["share"]): spread(row["cycles"])[0]
+        for row in where(_stored(), routing="dor")
+    }
+    comparison = [
+        abs(straight[row["network"], row["pattern"], row["share"]] / spread(row["cycles"])[0] - 1)
+        for row in where(_stored(), routing="valiant")
+        if row["share"] < 0.9
+    ]
+    return (
+        Claim("Valiant: mean latency at 30 and 70 % of its saturation, apart from BookSim2's: the mean")
+        .at_most(0.05, _mean_size(apart))
+        .plus_minus(math.hypot(*(width for _, width in apart.values())) / len(apart))
+        .against(sum(comparison) / len(comparison), "as shortest paths take at the same share of theirs")
+        .noting(f"{len(apart)} points")
+    )
+
+
+def _stored() -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = booksim_runs.table()["rows"]
+    return rows
+
+
+def _place(row: Row) -> Place:
+    return row["network"], row["routing"], row["pattern"]
+
+
+def _values(model: str, rows: Rows) -> dict[tuple[Place, float], list[float]]:
+    return grouped(
+        where(rows, part="latency", model=model),
+        lambda row: (_place(row), row["share"]),
+        lambda row: row["latency_cycles"],
+    )
+
+
+def _apart(rows: Rows, model: str) -> dict[tuple[Place, float], tuple[float, float]]:
+    """Place and share -> our mean over BookSim2's less 1, and the half width of its 95 % interval, of both together."""
+    theirs = {(_place(row), row["share"]): row["cycles"] for row in _stored()}
+    found = {}
+    for key, ours in _values(model, rows).items():
+        ratio = spread(ours)[0] / spread(theirs[key])[0]
+        width = math.hypot(half_width(ours) / spread(ours)[0], half_width(theirs[key]) / spread(theirs[key])[0])
+        found[key] = (ratio - 1, ratio * width)
+    return found
+
+
+def _mean_size(apart: Mapping[Any, tuple[float, float]]) -> float:
+    return sum(abs(value) for value, _ in apart.values()) / len(apart)
+
+
+def _by_network(rows: Rows) -> str:
+    """How far apart we are in the mean, by network, routing and share."""
+    said = [
+        f"{' '.join(case)} {', '.join(f'{_mean_size(found):.1%} at {share:.0%}' for share, found in by_share.items())}"
+        for case, by_share in _grouped(rows).items()
+    ]
+    return f"Mean size of the difference: {'; '.join(said)}."
+
+
+def _grouped(rows: Rows) -> dict[tuple[str, str], dict[float, dict[Place, tuple[float, float]]]]:
+    """How far apart we are: (network, routing) -> share -> place -> difference and interval."""
+    groups: dict[tuple[str, str], dict[float, dict[Place, tuple[float, float]]]] = {}
+    for (place, share), value in _apart(rows, "booksim").items():
+        groups.setdefault(place[:2], {}).setdefault(share, {})[place] = value
+    return groups
+
+
+def _format(rows: Rows) -> str:
+    """Every point: load, BookSim2's mean and interval, ours, how far apart."""
+    theirs = {(_place(row), row["share"]): row for row in _stored()}
+    said = []
+    values, apart = _values("booksim", rows), _apart(rows, "booksim")
+    for place, keys in itertools.groupby(sorted(values), key=lambda key: key[0]):
+        cells = []
+        for key in keys:
+            (ours, width), (known, reach) = spread(values[key]), spread(theirs[key]["cycles"])
+            cells.append(
+                f"{theirs[key]['load']:.4f} {known:.1f} +- {reach:.1f}, ours {ours:.1f} +- {width:.1f} ({apart[key][0]:+.1%})"
+            )
+        said.append(f"{' '.join(place)}: {'; '.join(cells)}")
+    return "Load (flits a cycle and node), BookSim2, ours (cycles): " + " | ".join(said)
+
+
+def _rebuilt() -> str:
+    published = booksim_runs.table()["published"]
+    low = [abs(spread(row["rebuilt"])[0] / row["published"] - 1) for row in published if row["load"] <= 0.1]
+    return (
+        "BookSim2's values are those of a program rebuilt from its public source; below saturation (loads up to 0.1) it is "
+        f"{max(low):.2%} or less from each of {len(low)} values that BookSim2 itself gave."
+    )
+
+
+def figures(rows: Rows) -> Figures:
+    """How far our latencies are from BookSim2's, over the share of saturation: a line a pattern, a figure a network and routing.
+
+    "all": the mean size of the difference, a line a network and routing.
+    """
+    apart = _apart(rows, "booksim")
+    offered = "offered load (% of the load at which BookSim2 saturates)"
+    sizes = {
+        (f"{network}, {routing}", 100 * share): (100 * _mean_size(found), 0.0)
+        for (network, routing), by_share in _grouped(rows).items()
+        for share, found in by_share.items()
+    }
+    title = "How far the simulator's mean latency is from BookSim2's, in the mean over patterns"
+    drawn = {"all": draw_lines(title, sizes, x=offered, y="mean size of the difference (%)")}
+    for network, routing in dict.fromkeys(place[:2] for place, _ in apart):
+        lines = {
+            (place[2], 100 * share): (100 * value, 100 * width)
+            for (place, share), (value, width) in apart.items()
+            if place[:2] == (network, routing)
+        }
+        title, y = f"{network}, {routing}: our mean latency beside BookSim2's", "ours over BookSim2's, less 1 (%)"
+        drawn[f"{named(network)}-{routing}"] = draw_lines(title, lines, x=offered, y=y, claim=(0.0, "BookSim2"))
+    return drawn
+
+
+STUDY = Study.of_module(
+    __name__,
+    name="interconnect_booksim",
+    title="The simulator beside BookSim2: latencies up to 90 % of saturation, and saturation, on four networks",
+    deviations=(
+        "BookSim2's values come from a program rebuilt from its public source, which reproduces the values published of BookSim2 itself.",
+        "Saturation is the load at which the mean latency is 500 cycles, BookSim2's own limit; both sides are searched to 1 %.",
+        "Nodes of tori and meshes are numbered as in BookSim2, which corrects the lowest digit of a number first where ours corrects the highest.",
+        "On the fat tree both take a random way up to the nearest common ancestor (BookSim2's nca, here --routing nca).",
+    ),
+    does="mean latency at 30, 70 and 90 % of saturation beside BookSim2's, two tori, a mesh and a fat tree, six patterns; Valiant",
+    answers="Zarza 2011, section 5.2 (models of a router): agreement with BookSim2 (Jiang and others 2013)",
+    measure=booksim_runs.measure,
+)

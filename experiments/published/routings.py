@@ -1,0 +1,285 @@
+"""Routings of other authors next to the documents', all pairs at once and one flow: load, fair rates, redundancy and time.
+
+Multicommodity optimum, max-min fairness (of loads and of rates) and semi-oblivious routing (SMORE), through the doors for plug-ins; every
+routing is judged by the independent checker. Optimum and SMORE are solved once more by GLOP.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from typing import Any
+
+from testbed.model.code_description import describe_code
+from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study
+from testbed.model.verdict import Check, Claim, Verdict
+from testbed.report.drawing.charts import panels
+
+NETWORKS = ("swiss-t1", "optical-cloud", "torus:4x4", "fat-tree:4,2", "manet:nodes=30,seed=3", "manet:nodes=30,seed=4")
+FLOWS = {
+    "swiss-t1": ("s1", "s6"),
+    "optical-cloud": ("x1", "x14"),
+    "torus:4x4": ("s0_0", "s2_1"),
+    "fat-tree:4,2": ("h0", "h15"),
+    "manet:nodes=30,seed=3": ("n0", "n29"),
+    "manet:nodes=30,seed=4": ("n0", "n29"),
+}
+"""One flow a network: its source and sink."""
+METHODS = ("single", "ecmp", "capillary", "raecke", "semi-ksp:4", "smore:4", "optimum", "fair", "max-min")
+FLOW_METHODS = ("single", "ecmp", "disjoint-all", "min-cost", "capillary", "smore:4")
+TOLERANCE = 0.05
+MOST_VARIABLES = 20_000
+"""Of a programme with a flow a pair and link: above it only SMORE's rates are solved again."""
+NEAR, LEVEL = 1.1, 1e-4
+
+
+def points(quick: bool, seed: int) -> Points:
+    """Two matrices a network (quick: three networks, one matrix)."""
+    networks, matrices = (
+        (NETWORKS[0], *NETWORKS[2:4]) if quick else NETWORKS,
+        ("gravity",) if quick else ("gravity", "uniform"),
+    )
+    return [{"network": name, "matrix": matrix, "seed": seed} for name in networks for matrix in matrices]
+
+
+def measure(point: Row) -> Results:
+    """Every routing of one matrix and of one flow, rated and checked; two programmes solved again by GLOP."""
+    from testbed.routing.demands.methods import route_demands, timed_routings
+    from testbed.routing.demands.redundancy import unavoidable_links
+
+    matrix = _matrix(point)
+    best = route_demands(matrix, "optimum")
+    forced = unavoidable_links(route_demands(matrix, "capillary"))
+    rated = {
+        method: _rated(routed, best.greatest_utilisation, forced) | {"seconds": seconds}
+        for method, routed, seconds in timed_routings(matrix, METHODS, point["seed"], time.process_time)
+    }
+    return {
+        "pairs": len(matrix.pairs),
+        "links": len(matrix.network.links),
+        "utilisation": best.greatest_utilisation,
+        "methods": rated,
+        "filling": _filling(matrix),
+        "again": _again(matrix, point["seed"]),
+        "flow": _one_flow(point["network"]),
+    }
+
+
+def _matrix(point: Row) -> Any:
+    from testbed.routing.demands.matrix import gravity_matrix, uniform_matrix
+    from topologies import load_network
+
+    network = load_network(point["network"])
+    nodes = network.hosts if point["network"].startswith("fat-tree") else network.switches
+    return (gravity_matrix if point["matrix"] == "gravity" else uniform_matrix)(network, [node.id for node in nodes])
+
+
+def _rated(routed: Any, best: float, forced: Any) -> Results:
+    """MLU over the optimum's; rates, in units of what the optimum carries with no pair stopped; ROR (eq. 23); what the checker found."""
+    from testbed.routing.demands.redundancy import total_ror
+    from testbed.routing.demands.routed_demands import checked
+    from testbed.routing.demands.throughput import fair_rates
+    from testbed.routing.redundancy.coding import Coding
+
+    found, rates = checked(routed), fair_rates(routed)
+    redundancy = total_ror(routed, Coding(tolerance=TOLERANCE), forced)
+    return {
+        "over_optimum": routed.greatest_utilisation / best,
+        "bound": found.bound,
+        "violations": list(found.violations),
+        "least_rate": float((rates / routed.matrix.rates).min()) * best,
+        "throughput": float(rates.sum()) / routed.matrix.total_bps * best,
+        "exposed": redundancy.exposed,
+        "ror": redundancy.of_others,
+    }
+
+
+def _filling(matrix: Any) -> Results:
+    """Whether the max-min-fair rates are proved, and whether those of the optimum's routing would be."""
+    import numpy as np
+
+    from testbed.routing.demands.fair_rates.certificate import FillingLevel, check_fair_rates
+    from testbed.routing.demands.fair_rates.water_filling import water_filling
+    from testbed.routing.demands.optimum import optimal_demands
+    from testbed.routing.demands.throughput import fair_rates
+
+    found = water_filling(matrix)
+    demands = _demands(matrix)
+    others = fair_rates(optimal_demands(matrix)) / matrix.rates
+    claimed = [
+        FillingLevel(height=float(np.min(others[list(level.pairs)])), pairs=level.pairs, prices=level.prices)
+        for level in found.levels
+    ]
+    return {
+        "levels": len(found.levels),
+        "wrong": len(check_fair_rates(matrix.network, demands, found.levels)),
+        "wrong_of_optimum": len(check_fair_rates(matrix.network, demands, claimed)),
+    }
+
+
+def _again(matrix: Any, seed: int) -> dict[str, float | None]:
+    """Greatest utilisations by GLOP; the optimum's where the programme is small enough."""
+    from experiments.published.glop import glop_best_rates, glop_optimum
+    from testbed.routing.demands.routing_trees import tree_path_set
+
+    demands, network = _demands(matrix), matrix.network
+    paths = tree_path_set(matrix, seed).heaviest(4).paths
+    small = len(demands) * len(network.links) <= MOST_VARIABLES
+    return {
+        "smore:4": glop_best_rates(network, demands, paths),
+        "optimum": glop_optimum(network, demands) if small else None,
+    }
+
+
+def _demands(matrix: Any) -> list[tuple[str, str, float]]:
+    return [(*pair, rate) for pair, rate in zip(matrix.pairs, matrix.rates_bps, strict=True)]
+
+
+def _one_flow(name: str) -> Results:
+    """Greatest load and ROR of one flow by each routing; how far the programme for fair loads is from the exact capillary route."""
+    import numpy as np
+
+    from testbed.routing.demands.matrix import given_matrix
+    from testbed.routing.demands.methods import route_demands
+    from testbed.routing.demands.redundancy import total_ror, unavoidable_links
+    from testbed.routing.demands.routed_demands import RoutedDemands, sparse_shares
+    from testbed.routing.methods import route_by_name
+    from testbed.routing.redundancy.coding import Coding
+    from topologies import load_network
+
+    network, (source, sink) = load_network(name), FLOWS[name]
+    matrix = given_matrix(network, "one flow", {(source, sink): 1e6})
+    forced = unavoidable_links(route_demands(matrix, "capillary"))
+    found: Results = {}
+    exact = {}
+    for method in FLOW_METHODS:
+        began = time.process_time()
+        route = route_by_name(network, source, sink, method)
+        seconds = time.process_time() - began
+        exact[method] = np.array([float(load) for load in route.loads])
+        routed = RoutedDemands(matrix=matrix, method=method, shares=sparse_shares([exact[method]]))
+        total = total_ror(routed, Coding(tolerance=TOLERANCE), forced)
+        found[method] = {
+            "greatest": max(route.utilisations), "exposed": total.exposed, "ror": total.of_others, "seconds": seconds,
+        }  # fmt: skip
+    fair = route_demands(matrix, "fair").pair_shares(0)
+    return {
+        "methods": found,
+        "fair_off": float(np.abs(fair - exact["capillary"]).max()),
+        "ecmp_off": float(np.abs(exact["ecmp"] - exact["capillary"]).max()),
+    }
+
+
+def judge(rows: Rows) -> Verdict:
+    """Sound, proved, the same by another solver; who is near the optimum; the programmes' loads of one flow are capillary routing's."""
+    return Verdict(checks=(*_soundness(rows), *_quality(rows)), notes=tuple(_notes(rows)))
+
+
+def _soundness(rows: Rows) -> list[Check]:
+    ecmp = statistics.median(row["methods"]["ecmp"]["over_optimum"] for row in rows)
+    again = [
+        abs(row["methods"][method]["over_optimum"] * row["utilisation"] / other - 1)
+        for row in rows
+        for method, other in row["again"].items()
+        if other is not None
+    ]
+    return [
+        Claim("violations found by the independent checker")
+        .equal(0, sum(len(one["violations"]) for row in rows for one in row["methods"].values()))
+        .against(None, "none: a count of errors")
+        .noting(f"{sum(len(row['methods']) for row in rows)} routings of {len(rows)} matrices"),
+        Claim("optimum over its proved bound, less 1, worst")
+        .at_most(1e-5, max(row["utilisation"] / max(row["methods"]["optimum"]["bound"], 1e-12) - 1 for row in rows))
+        .against(ecmp - 1, "a routing that is not optimal (ECMP, median)"),
+        Claim("greatest utilisation by GLOP against HiGHS (optimum, SMORE), relative, worst")
+        .at_most(1e-5, max(again))
+        .against(
+            statistics.median(
+                row["methods"]["raecke"]["over_optimum"] / row["methods"]["smore:4"]["over_optimum"] for row in rows
+            )
+            - 1,
+            "rates that are not the best for the same trees (median)",
+        )
+        .noting(f"{len(again)} programmes"),
+        Claim("objections to the certificates of max-min-fair rates")
+        .equal(0, sum(row["filling"]["wrong"] for row in rows))
+        .against(
+            sum(row["filling"]["wrong_of_optimum"] for row in rows),
+            "the rates that the optimum's routing gives, under the same certificates",
+        )
+        .noting(f"{sum(row['filling']['levels'] for row in rows)} levels"),
+    ]
+
+
+def _quality(rows: Rows) -> list[Check]:
+    def ratios(method: str, key: str = "over_optimum") -> list[float]:
+        return [row["methods"][method][key] for row in rows]
+
+    flows = {row["network"]: row["flow"] for row in rows}
+    return [
+        Claim("MLU of smore:4 over the optimum, median")
+        .at_most(NEAR, statistics.median(ratios("smore:4")))
+        .against(statistics.median(ratios("raecke")), "the same trees with rates that do not know the demands"),
+        Claim("least rate of max-min over the optimum's common one, least")
+        .at_least(1 - LEVEL, min(ratios("max-min", "least_rate")))
+        .against(min(ratios("ecmp", "least_rate")), "a routing that is not optimal (ECMP)"),
+        Claim("loads of one flow: max-min-fair programme against the exact capillary route, worst")
+        .at_most(LEVEL, max(flow["fair_off"] for flow in flows.values()))
+        .against(statistics.median(flow["ecmp_off"] for flow in flows.values()), "another routing (ECMP, median)")
+        .noting(f"{len(flows)} networks"),
+    ]
+
+
+def _notes(rows: Rows) -> list[str]:
+    """The table: medians over the matrices; seconds over those of capillary routing."""
+    found = []
+    for method in METHODS:
+        own = [row["methods"][method] for row in rows]
+        against = statistics.median(
+            one["seconds"] / max(row["methods"]["capillary"]["seconds"], 1e-9)
+            for one, row in zip(own, rows, strict=True)
+        )
+        ror = [one["ror"] for one in own if not one["exposed"]]
+        found.append(
+            f"{method}: MLU over optimum {statistics.median(one['over_optimum'] for one in own):.2f}, "
+            f"worst {max(one['over_optimum'] for one in own):.2f}; least rate {statistics.median(one['least_rate'] for one in own):.2f}, "
+            f"sum of rates {statistics.median(one['throughput'] for one in own):.2f}; no pair exposed in {len(ror)} of {len(own)}; "
+            f"{statistics.median(one['seconds'] for one in own):.3f} s, {against:.2f} times capillary's"
+        )
+    for name, flow in {row["network"]: row["flow"] for row in rows}.items():
+        cells = [
+            f"{method} {one['greatest']:.3f}, ROR {'inf' if one['exposed'] else format(one['ror'], '.2f')}, {one['seconds']:.4f} s"
+            for method, one in flow["methods"].items()
+        ]
+        found.append(f"one flow, {name}: {'; '.join(cells)}")
+    return found
+
+
+def figures(rows: Rows) -> Figures:
+    """MLU over the optimum's against processor seconds: a dot a matrix."""
+    figure, (left, right) = panels(9, 4.6, columns=2, sharey=True)
+    for place, method in enumerate(METHODS):
+        own = [row["methods"][method] for row in rows]
+        for axes, key in ((left, "over_optimum"), (right, "seconds")):
+            values = [max(one[key], 1e-4) for one in own]
+            axes.plot(values, [place] * len(values), "o", markersize=4, color="#0072b2", alpha=0.6)
+            axes.plot([statistics.median(values)], [place], "|", markersize=18, color="#d55e00")
+    left.set(yticks=range(len(METHODS)), yticklabels=METHODS, xlabel="MLU over the optimum's")
+    left.set_title(f"{len(rows)} demand matrices")
+    right.set(xscale="log", xlabel="processor time (s)", title="a bar is the median")
+    return {"routings": figure}
+
+
+STUDY = Study.of_module(
+    __name__,
+    name="comparers_routing",
+    title="Routings of other authors beside capillary routing",
+    ror_code=describe_code(labels="random", m=20, tolerance=TOLERANCE, der=1e-5),
+    does="multicommodity optimum, max-min fairness and SMORE beside the documents' routings: load, rates, ROR, time; solved again by GLOP",
+    answers="not in the documents: Gabrielyan 2007 compares capillary routing with a single path only",
+    deviations=(
+        "Gabrielyan 2007 routes one pair; demand matrices are ours, as are the networks other than Swiss-T1.",
+        "SMORE's paths are those of our trees, seed 1, the 4 heaviest a pair; Kumar et al. 2018 draw theirs from another implementation.",
+        "Processor time is that of one run each, other work beside it.",
+    ),
+)

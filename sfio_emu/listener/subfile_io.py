@@ -1,0 +1,262 @@
+"""Reads and writes of subfiles: lists of runs, strided runs, runs that are streamed; many small runs near one another by spans."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from sfio_emu import message_bodies, wire
+from sfio_emu.listener.data_sieving import Integers, Part, RegularWindow, Window, parts_of, strided_parts
+from sfio_emu.listener.pool import BufferPool
+from sfio_emu.listener.ports import Answer, CallFailed, Subfiles, failed
+from sfio_emu.listener.reader import Chunk, LongWrite, Request
+from sfio_emu.wire import Kind, Malformed
+
+SLICE_BYTES = 256 << 10  # of a streamed answer: read, summed and sent while the cache of a processor holds them
+SLICES_A_PART = 8  # between two heads
+MANY_RUNS = 256
+
+
+@dataclass(kw_only=True, slots=True)
+class _LongWriteProgress:
+    """A LongWrite under way: its file, what of it is done, its files, how they were before, and the call that failed."""
+
+    handle: int
+    file: int
+    ensured: Sequence[tuple[int, int]]
+    files: Sequence[int]
+    sizes: Sequence[int] = ()
+    cuts: Sequence[int] = ()
+    calls: int = 0
+    done_bytes: int = 0
+    failure: CallFailed | None = None
+
+
+class Moves:
+    """Reads and writes of one client on `subfiles`; `files` gives the files of handles, in the order in which they are first named.
+
+    Where a call of the operating system fails the answer is of kind FAILED, or `CallFailed` is raised where nothing was done
+    yet; a request that makes no sense raises `Malformed`.
+    """
+
+    def __init__(
+        self, subfiles: Subfiles, pool: BufferPool, files: Callable[[Sequence[int]], dict[int, int]], *, sieve: bool
+    ) -> None:
+        self._subfiles, self._pool, self._files_of, self._sieve = subfiles, pool, files, sieve
+        self._long: _LongWriteProgress | None = None
+
+    def begin_long_write(self, write: LongWrite) -> None:
+        """Prepare for the chunks of a long write. Raises `Malformed`, fatal because the chunks follow all the same."""
+        try:
+            files = self._files_of([write.handle, *(handle for handle, _ in write.ensured)])
+        except Malformed as fault:
+            raise Malformed(str(fault), fatal=True) from None
+        progress = self._long = _LongWriteProgress(
+            handle=write.handle, file=files[write.handle], files=list(files.values()),
+            ensured=[(files[handle], size) for handle, size in write.ensured],
+        )  # fmt: skip
+        try:
+            progress.sizes, progress.cuts = self._before(progress.files)
+        except CallFailed as failure:
+            progress.failure = failure
+
+    def write_chunk(self, chunk: Chunk) -> Answer | None:
+        """Write the next chunk, unless a call has failed already; the answer when it was the last."""
+        progress = self._long
+        assert progress is not None
+        try:
+            if progress.failure is None:
+                progress.calls += self._write_run(progress.file, chunk.data, chunk.offset)
+                progress.done_bytes += len(chunk.data)
+                for file, size in progress.ensured if chunk.last else ():
+                    progress.calls += self._write_run(file, memoryview(b""), size)
+        except CallFailed as failure:
+            progress.failure = failure
+            progress.done_bytes += failure.done_bytes
+        if not chunk.last:
+            return None
+        self._long = None
+        if progress.failure is not None:
+            return failed(progress.failure, progress.handle, progress.done_bytes)
+        torn = any(self._subfiles.cuts(file) != cut for file, cut in zip(progress.files, progress.cuts, strict=True))
+        return _written(progress.done_bytes, progress.calls, progress.sizes, progress.cuts, torn=torn)
+
+    def write(self, request: Request) -> Answer:
+        """Write the runs of a message that has arrived whole."""
+        parts, _ = self._parts_of(request)
+        if sum([size for _, size, _, _ in parts]) != len(request.data):
+            raise Malformed("the runs of a write do not add up to its data", fatal=False)
+        files = self._files_of([handle for handle, _, _, _ in parts])
+        sizes, cuts = self._before(files.values())
+        failures: dict[int, CallFailed] = {}
+        place = done_bytes = disk_calls = 0
+        for handle, size, offset, window in parts:
+            piece = request.data[place : place + size]
+            place += size
+            if handle in failures:
+                continue
+            try:
+                if window is None:
+                    disk_calls += self._write_run(files[handle], piece, offset)
+                else:
+                    disk_calls += self._write_window(files[handle], piece, window)
+                done_bytes += size
+            except CallFailed as failure:
+                failures[handle] = failure
+                done_bytes += failure.done_bytes if window is None else 0
+        if failures:
+            handle, first = next(iter(failures.items()))
+            return failed(first, handle, done_bytes)
+        return _written(done_bytes, disk_calls, sizes, cuts)
+
+    def _parts_of(self, request: Request) -> tuple[list[Part], list[int] | None]:
+        """What is moved, and of strided runs with which part each begins."""
+        if request.header.kind not in (Kind.READ_STRIDED, Kind.WRITE_STRIDED):
+            return parts_of(request.body, together=self._sieve), None
+        if request.header.streamed:
+            raise Malformed("strided runs are not streamed", fatal=False)
+        return strided_parts(wire.decode_strided(request.body, self._pool.buffer_bytes), together=self._sieve)
+
+    def _before(self, files: Collection[int]) -> tuple[list[int], list[int]]:
+        """How long the files are, and which truncations they have been through."""
+        return [self._subfiles.size(file) for file in files], [self._subfiles.cuts(file) for file in files]
+
+    def _write_run(self, file: int, piece: memoryview, offset: int) -> int:
+        """Write a run; one of no bytes makes the subfile at least `offset` long. Returns the calls it took."""
+        if not len(piece):
+            if self._subfiles.size(file) < offset:
+                self._subfiles.truncate(file, offset)
+            return 1
+        calls = done_bytes = 0
+        while len(piece):
+            try:
+                count = self._subfiles.write(file, piece, offset)
+            except CallFailed as failure:
+                failure.done_bytes = done_bytes
+                raise
+            piece, offset, calls, done_bytes = piece[count:], offset + count, calls + 1, done_bytes + count
+        return calls
+
+    def _write_window(self, file: int, data: memoryview, window: Window | RegularWindow) -> int:
+        """Write runs that lie near one another as one span; what is between them is read before. Returns the calls."""
+        span = self._pool.scratch[: window.high - window.low]
+        there, calls = self._read_run(file, span, window.low)
+        span[len(there) :] = bytes(len(span) - len(there))
+        window.scatter(data, span)
+        return calls + self._write_run(file, span, window.low)
+
+    def read(self, request: Request) -> Answer:
+        """Read the runs into the buffer that the request lay in, and encode how many bytes of each there were."""
+        if request.header.streamed and request.header.kind == Kind.READ:
+            return self._read_in_parts(request)
+        parts, firsts = self._parts_of(request)
+        runs = len(request.body) // wire.RUN_BYTES if firsts is None else len(firsts)
+        required = sum([size for _, size, _, _ in parts])
+        if required + 4 * (runs + 1) + wire.TRAILER.size > self._pool.buffer_bytes:
+            raise Malformed(f"a read of {required} bytes in {runs} runs, more than a message holds", fatal=False)
+        files = self._files_of([handle for handle, _, _, _ in parts])
+        counts: list[bytes] = []
+        place = disk_calls = 0
+        for handle, size, offset, window in parts:
+            room = request.buffer[place : place + size]
+            try:
+                if window is not None:
+                    present, calls = self._read_window(files[handle], room, window)
+                    counts.append(present.astype("<u4").tobytes())
+                    place += int(present.sum())
+                else:
+                    there, calls = self._read_run(files[handle], room, offset)
+                    counts.append(wire.encode_counts((len(there),)))
+                    place += len(there)
+            except CallFailed as failure:
+                return failed(failure, handle)
+            disk_calls += calls
+        body: bytes | memoryview = wire.READ_DONE.pack(disk_calls) + _by_run(counts, firsts)
+        if runs > MANY_RUNS:  # an answer that waits to be sent holds nothing but its buffer
+            room = request.buffer[place : place + len(body)]
+            room[:] = body
+            body = room
+        return Answer(body=body, data=(request.buffer[:place],), data_bytes=place, checked=request.header.checked)
+
+    def _read_in_parts(self, request: Request) -> Answer:
+        """Read one run that no buffer need hold, part by part."""
+        run, *others = wire.decode_runs(request.body)
+        handle, size, offset = run
+        if others or size > wire.MAX_LIMIT:
+            raise Malformed(
+                f"a streamed read of {size} bytes and {len(others)} more runs: one of a size that may be", fatal=False
+            )
+        file = self._files_of([handle])[handle]
+        size = max(0, min(size, self._subfiles.size(file) - offset))
+        run = handle, size, offset
+        return Answer(parts=self._parts(file, run, request.buffer, checked=request.header.checked))
+
+    def _parts(
+        self, file: int, run: tuple[int, int, int], buffer: memoryview, *, checked: bool
+    ) -> Iterator[Answer | memoryview]:
+        """The PARTs of a run, zeros behind the place where the file ends meanwhile or fails, and the answer that says so."""
+        handle, size, offset = run
+        calls, failure = 0, None
+        present = None  # where the file turned out to end
+        body = wire.READ_DONE.pack(0) + wire.encode_counts([size])
+        place = offset
+        slice_bytes = min(SLICE_BYTES, len(buffer) // wire.PAGE_BYTES * wire.PAGE_BYTES)
+        left = 0
+        for count in wire.block_sizes(offset, size, slice_bytes):
+            if not left:
+                left = min(SLICES_A_PART * slice_bytes - place % wire.PAGE_BYTES, offset + size - place)
+                yield Answer(kind=Kind.PART, body=body, data_bytes=left, checked=checked)
+            left -= count
+            piece = buffer[:count]
+            there = 0
+            if present is None:
+                try:
+                    got, more = self._read_run(file, piece, place)
+                    there, calls = len(got), calls + more
+                except CallFailed as fault:
+                    failure = fault
+            if there < count:
+                present = place + there if present is None else present
+                piece[there:] = bytes(count - there)
+            yield piece
+            place += count
+        if failure is not None:
+            yield failed(failure, handle)
+            return
+        count = size if present is None else present - offset
+        yield Answer(body=wire.READ_DONE.pack(max(calls, 1)) + wire.encode_counts([count]))
+
+    def _read_run(self, file: int, room: memoryview, offset: int) -> tuple[memoryview, int]:
+        """What the file has of a run, and the calls it took."""
+        count = calls = 0
+        while count < len(room):
+            more = self._subfiles.read(file, room[count:], offset + count)
+            calls += 1
+            if not more:
+                break
+            count += more
+        return room[:count], calls
+
+    def _read_window(self, file: int, room: memoryview, window: Window | RegularWindow) -> tuple[Integers, int]:
+        """Read the runs of a window; the bytes of each that the file has, and the calls it took."""
+        span = self._pool.scratch[: window.high - window.low]
+        there, calls = self._read_run(file, span, window.low)
+        window.gather(span, room)
+        return window.counts(len(there)), calls
+
+
+def _by_run(counts: Sequence[bytes], firsts: Sequence[int] | None) -> bytes:
+    """The bytes there were of each run, as an answer has them: of strided runs the sums over the parts each went in."""
+    listed = b"".join(counts)
+    if firsts is None or len(firsts) == len(counts):
+        return listed
+    return np.add.reduceat(np.frombuffer(listed, dtype="<u4"), firsts, dtype=np.uint32).astype("<u4").tobytes()
+
+
+def _written(done_bytes: int, calls: int, sizes: Sequence[int], cuts: Sequence[int], *, torn: bool = False) -> Answer:
+    return Answer(body=message_bodies.Written(done_bytes, calls, torn, tuple(sizes), tuple(cuts)).encode())
+
+
+__all__ = ["MANY_RUNS", "Moves"]

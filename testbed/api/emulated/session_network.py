@@ -1,0 +1,161 @@
+"""A network that a session holds up: switches, a controller, shortest paths, and one measured run at a time over it."""
+
+from __future__ import annotations
+
+import itertools
+import pickle
+import socket
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from typing import Any
+
+from fec.protocol.wire import STREAM_UDP_PORT
+from testbed.bulk.emulated.fabric import run_here
+from testbed.bulk.emulated.run import RunOptions
+from testbed.bulk.plan import BulkPlan
+from testbed.emulation.attach.protocol import Frame, send
+from testbed.emulation.attach.server import Handler, RequestHandlers
+from testbed.emulation.control.base_rules import install_shortest_paths, remove_shortest_paths
+from testbed.emulation.control.controller_link import ControllerLink
+from testbed.emulation.control.fault_injection import FaultInjector
+from testbed.emulation.network.emulated_network import EmulatedNetwork
+from testbed.errors import InputError
+from testbed.machines.adapters.platform import occupied_here
+from testbed.model.label_split import LabelSplit
+from testbed.model.progress import ReportProgress
+from testbed.model.wiring import wire
+from testbed.openflow.rules import FlowRule, stream_rules
+from testbed.stream.emulated.fabric import plan_rules, streams_over
+from testbed.stream.plan import StreamPlan
+from topologies.network import Network
+
+Pair = tuple[str, str]
+ProgressTo = Callable[[socket.socket], ReportProgress]
+
+
+class SharedController(ControllerLink):
+    """A controller that several threads ask, one after another."""
+
+    def __init__(self, port: int = 0) -> None:
+        super().__init__(port)
+        self._turn = threading.RLock()
+
+    def _ask(self, limit_s: float, **request: Any) -> dict[str, Any]:
+        with self._turn:
+            return super()._ask(limit_s, **request)
+
+
+class SessionNetwork:
+    """A context manager, inside the sandbox only. ``ends``: switches that get a host of their own outside the model."""
+
+    def __init__(self, network: Network, ends: Sequence[str], *, mtu: int, shape: bool) -> None:
+        self._wiring = wire(network, ends)
+        self._mtu, self._shape = mtu, shape
+        self._controller = SharedController()
+        self._measuring = threading.Lock()
+        self._installing = threading.Lock()
+        self._numbers = itertools.count(1)
+        self._installed: dict[Pair, tuple[int, tuple[FlowRule, ...]]] = {}
+        self._stack = ExitStack()
+
+    def __enter__(self) -> SessionNetwork:
+        with ExitStack() as stack:
+            self._controller.start()
+            stack.callback(self._controller.stop)
+            self.net = stack.enter_context(
+                EmulatedNetwork(
+                    self._wiring,
+                    mtu=self._mtu,
+                    shape=self._shape,
+                    controller_port=self._controller.port,
+                    before_bridges=self._controller.wait_until_ready,
+                )
+            )
+            self._controller.wait_for_switches([s.dpid for s in self._wiring.switches])
+            install_shortest_paths(self._wiring)
+            self._breaker = FaultInjector(self.net)
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def handlers(self, progress_to: ProgressTo) -> dict[str, Handler]:
+        """What ``RequestHandlers`` answers, and install, stream, bulk."""
+        service = RequestHandlers(self.net, self._breaker)
+
+        def stream(sock: socket.socket, request: Frame) -> None:
+            plan = self._own(pickle.loads(request.body), StreamPlan)
+            send(sock, {"done": True}, pickle.dumps(self.stream(plan, progress_to(sock))))
+
+        def bulk(sock: socket.socket, request: Frame) -> None:
+            standing = service.faults.texts()
+            if standing:
+                raise InputError(f"bulk: {standing[0]} is active; restore it first, or pass it in faults")
+            plan = self._own(pickle.loads(request.body), BulkPlan)
+            send(sock, {"done": True}, pickle.dumps(self.bulk(plan, progress_to(sock))))
+
+        def install(sock: socket.socket, request: Frame) -> None:
+            splits: tuple[LabelSplit, ...] = pickle.loads(request.body)
+            rules, seconds = self.install(splits)
+            send(sock, {"rules": rules, "seconds": seconds})
+
+        return {**service.handlers(), "stream": stream, "bulk": bulk, "install": install}
+
+    def _own(self, plan: Any, kind: type[Any]) -> Any:
+        if not isinstance(plan, kind) or plan.network.links != self._wiring.network.links:
+            raise InputError(f"the plan is for another network than {self._wiring.network.name!r}, which is up here")
+        if getattr(plan, "changes", ()):
+            raise InputError("mobility plans are not supported in a session; use testbed.run(plan)")
+        return plan
+
+    def install(self, splits: Sequence[LabelSplit]) -> tuple[int, float]:
+        """Rules for each split's pair, in place of those that it had; how many, and seconds until every switch confirmed."""
+        count, seconds = 0, 0.0
+        for split in splits:
+            rules = stream_rules(self._wiring, split, udp_port=STREAM_UDP_PORT)
+            pair = split.source, split.sink
+            with self._installing:
+                number = next(self._numbers)
+                seconds += self._controller.install(rules, plan_id=number)
+                before = self._installed.get(pair)
+                self._installed[pair] = number, rules
+                if before is not None:
+                    self._controller.remove(before[0])
+            count += len(rules)
+        return count, seconds
+
+    def stream(self, plan: StreamPlan, report_progress: ReportProgress) -> Any:
+        """The plan's measurements; its rules are there as long as it runs, and then what was installed for its pairs before."""
+        with self._measuring:
+            number = next(self._numbers)
+            with self._installing:
+                self._controller.install(plan_rules(plan, self._wiring), plan_id=number)
+            try:
+                with occupied_here(self.net, self._controller) as platform:
+                    return streams_over(platform, (plan,), report_progress, self._breaker)[0]
+            finally:
+                self._put_back(number, plan)
+
+    def _put_back(self, number: int, plan: StreamPlan) -> None:
+        with self._installing:
+            self._controller.remove(number)
+            for split in (plan.forward, plan.backward):
+                installed = self._installed.get((split.source, split.sink))
+                if installed is not None:
+                    self._controller.install(installed[1], plan_id=installed[0])
+
+    def bulk(self, plan: BulkPlan, report_progress: ReportProgress) -> Any:
+        """The plan's measurements; meanwhile no rule but its own forwards anything."""
+        with self._measuring, self._installing:
+            for number, _ in self._installed.values():
+                self._controller.remove(number)
+            remove_shortest_paths(self._wiring)
+            try:
+                with occupied_here(self.net, self._controller) as platform:
+                    return run_here(platform, plan, report_progress, RunOptions())
+            finally:
+                install_shortest_paths(self._wiring)
+                for number, rules in self._installed.values():
+                    self._controller.install(rules, plan_id=number)

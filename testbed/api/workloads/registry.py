@@ -1,0 +1,45 @@
+"""The workload of a plan: whose class the plan is of. Ours are registered here, plug-ins come by the group ``testbed.workloads``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from testbed.api.workloads import LISTED, load
+from testbed.api.workloads.campaigns import CAMPAIGN
+from testbed.api.workloads.streams import METAPATH, STREAM
+from testbed.api.workloads.striping_and_wavelengths import WAVELENGTHS
+from testbed.errors import UsageError
+from testbed.model.workload import Workload
+from topologies.registry import Registry
+
+
+def _check_workload(thing: object) -> str | None:
+    return None if isinstance(thing, Workload) else "it is no testbed.model.workload.Workload"
+
+
+WORKLOADS: Registry[Workload[Any, Any]] = Registry("testbed.workloads", "workload", _check_workload)
+_ALL: tuple[Workload[Any, Any], ...] = (
+    STREAM,
+    METAPATH,
+    load("bulk"),
+    load("download"),
+    load("sfio"),
+    WAVELENGTHS,
+    load("simulate"),
+    CAMPAIGN,
+    *map(load, LISTED),
+)
+for _workload in _ALL:
+    if _workload.name not in WORKLOADS.builtin_names():  # two commands may be of one workload
+        WORKLOADS.register(_workload.name, _workload)
+
+
+def workload_of(plan: object) -> Workload[Any, Any]:
+    """UsageError for what is no plan of any workload; plug-ins are looked for only where it is none of ours."""
+    for names in (WORKLOADS.builtin_names(), WORKLOADS.names()):
+        for name in names:
+            workload = WORKLOADS.find(name)
+            if workload is not None and isinstance(plan, workload.plan):
+                return workload
+    kinds = ", ".join(w.plan.__name__ for name in WORKLOADS.names() if (w := WORKLOADS.find(name)) is not None)
+    raise UsageError(f"plan: got a {type(plan).__name__}; give one of {kinds} (testbed.stream_plan(...) makes one)")

@@ -1,0 +1,61 @@
+"""Dask workers for points and units: processes of this machine that end with it, or those of a scheduler elsewhere."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from testbed.emulation.sandbox.process_lifetime import children_without_interrupts
+from testbed.errors import CapabilityError
+from testbed.machines.adapters.clusters.dask_security import local_cluster
+
+if TYPE_CHECKING:
+    from distributed import Client, Security
+
+CONNECT_S = 15.0
+FIRST_WORKER_S = 60.0
+LOST_WORKERS = 100
+"""A unit runs again so many times after its worker was lost: only one that kills workers by itself would reach it."""
+
+
+@contextmanager
+def dask_client(workers: int, scheduler: str | None, security: Security | None = None) -> Iterator[Client]:
+    """A client of ``workers`` processes here, or of the scheduler at that address. Raises CapabilityError where it cannot be reached.
+
+    Other users of the machine reach the ports of processes here: they answer only those with the cluster's own certificate.
+    ``security``: for the scheduler elsewhere (``testbed.machines.adapters.clusters.dask_security``), None: plain TCP.
+    """
+    import dask
+    from distributed import Client
+
+    dask.config.set(
+        {"distributed.scheduler.allowed-failures": LOST_WORKERS, "distributed.comm.timeouts.connect": CONNECT_S}
+    )
+    for name in ("distributed", "distributed.nanny", "distributed.worker", "distributed.scheduler", "tornado"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)
+    if scheduler is None:
+        # workers watch for the end of this process and go with it, kill -9 included
+        with (
+            children_without_interrupts() as scratch,
+            dask.config.set({"temporary-directory": str(scratch)}),
+            local_cluster(n_workers=workers, threads_per_worker=1) as cluster,
+            Client(cluster) as client,
+        ):
+            yield client
+        return
+    try:
+        connected = Client(scheduler, timeout=CONNECT_S, security=security)
+    except (OSError, ValueError) as error:
+        raise CapabilityError(
+            f"scheduler {scheduler}: cannot be reached ({type(error).__name__}); start one with 'dask scheduler' or leave it out"
+        ) from None
+    with connected as client:
+        try:
+            client.wait_for_workers(1, timeout=FIRST_WORKER_S)
+        except TimeoutError:
+            raise CapabilityError(
+                f"scheduler {scheduler}: it has no worker; start one with 'dask worker {scheduler}'"
+            ) from None
+        yield client

@@ -1,0 +1,109 @@
+"""``testbed doctor --compile``: everything that is compiled for this machine at its first use, compiled ahead.
+
+Each task runs one algorithm on something small; what it compiles is kept (see ``fec.jit``). After a change of code only what
+changed is compiled again.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+
+
+def compile_all() -> Iterator[tuple[str, float]]:
+    """(what, seconds) of each task, as it ends."""
+    for name, task in TASKS.items():
+        began = time.monotonic()
+        task()
+        yield name, time.monotonic() - began
+
+
+def _codes() -> None:
+    import fec
+    from fec.redundancy.label_layout import best_layout
+
+    if "numba" in fec.available_engines():
+        code = fec.ReedSolomonCode(source_packets=4, engine="numba")
+        code.parity([bytes(64)] * 4, 4, 6)
+    quarters = tuple((((k * 16384, (k + 1) * 16384),), 1) for k in range(4))
+    best_layout(quarters, 20, 0.05)
+
+
+def _routes() -> None:
+    from testbed.routing.capillary.float_route import capillary_loads
+    from testbed.routing.capillary.recursion import LinkArrays, final_loads
+    from topologies import load_network
+
+    capillary_loads(load_network("torus:4x4"), [("s0_0", "s2_2")])
+    final_loads(LinkArrays(nodes=3, tail=[0, 0, 1], head=[1, 2, 2], weight=[1, 1, 1]), 0, 2)
+
+
+def _schedules() -> None:
+    from testbed.conformance.schedulers import traffics
+    from testbed.scheduling.fast.portfolio import liquid_schedule
+    from testbed.scheduling.traffic.patterns import all_to_all
+    from topologies import load_network
+
+    for traffic in (*traffics().values(), all_to_all(load_network("torus:3x3"))):
+        liquid_schedule(traffic, time_limit_s=2.0)
+
+
+def _router_simulator() -> None:
+    import numpy as np
+
+    from testbed.interconnect.parameters import SimulationParameters
+    from testbed.interconnect.simulation import simulate
+    from testbed.interconnect.traffic.injection import Injections
+    from topologies import load_network
+
+    network = load_network("torus:3x3")
+    two = Injections(
+        time_ps=np.zeros(2, dtype=np.int64),
+        source=np.array([0, 1], dtype=np.int32),
+        destination=np.array([4, 5], dtype=np.int32),
+    )
+    for routing in ("dor", "ft-drb"):
+        simulate(network, two, SimulationParameters(routing=routing))
+
+
+def _states_of_nac() -> None:
+    from testbed.interconnect.model_checking.exploration import explore
+    from testbed.interconnect.model_checking.small_networks import one_way_ring
+    from testbed.interconnect.model_checking.transition_system import NacTransitionSystem, Rules
+
+    explore(NacTransitionSystem(one_way_ring(3, (2,)), Rules()), most_states=100)
+
+
+def _striped_files() -> None:
+    """Blocks and a fragment list over two subfiles, by the calls of a striped file: memory and what arrives may be read-only."""
+    import numpy as np
+
+    import sfio_emu.layout.kernels  # noqa: F401  # once it is loaded, blocks of any size go by it
+    from sfio_emu.layout.block_stage import BlockStage, room_bytes
+    from sfio_emu.layout.piece_builder import pieces_of
+    from sfio_emu.layout.requests import make_requests
+    from sfio_emu.layout.striping import Layout
+
+    layout, memory = Layout(stripe_unit=20, subfiles=2), np.zeros(4000, dtype=np.uint8)
+    stage = BlockStage(layout, memory, 0, 0, len(memory), np.empty(room_bytes(2), dtype=np.uint8))
+    for _ in (*stage.parted(0, 0, 2000), *stage.joined(0, 0, 2000)):
+        pass
+    stage.flush()
+    every_other = np.arange(100) * 40
+    for piece in pieces_of(make_requests(every_other, every_other, np.full(100, 30)), layout, 0, merge=True):
+        stream = np.empty(piece.size, dtype=np.uint8)
+        for writeable in (True, False):
+            given, arrived = memory.copy(), stream.copy()
+            given.flags.writeable = arrived.flags.writeable = writeable
+            piece.gather(given, stream)
+            piece.scatter(memory, arrived)
+
+
+TASKS: dict[str, Callable[[], None]] = {
+    "codes and block sizes": _codes,
+    "capillary routes": _routes,
+    "liquid schedules": _schedules,
+    "router simulator": _router_simulator,
+    "states of NAC": _states_of_nac,
+    "striped files": _striped_files,
+}

@@ -1,0 +1,107 @@
+"""Requests to a network that another process holds up, each over a connection of its own: threads do not wait for each other.
+
+A connection that closes early, by Ctrl-C or a kill, cancels its request.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from testbed.emulation.attach.protocol import Frame, checked, receive, send
+from testbed.emulation.sandbox.control_socket import connect, control_address
+from testbed.model.progress import Progress, ReportProgress
+
+_STAND_IN = Path(__file__).with_name("exec_proxy.py")
+
+
+def send_request(
+    name: str, header: Mapping[str, Any], body: bytes = b"", report_progress: ReportProgress | None = None
+) -> Frame:
+    """The answer of the network of that name; raises what it says went wrong. Progress that comes first is passed on."""
+    with connect(name) as sock:
+        send(sock, header, body)
+        return receive_reply(sock, report_progress)
+
+
+def receive_reply(sock: socket.socket, report_progress: ReportProgress | None = None) -> Frame:
+    """The next answer that is no progress."""
+    while True:
+        frame = checked(receive(sock))
+        reported = frame.header.get("progress")
+        if reported is None:
+            return frame
+        if report_progress is not None:
+            report_progress(Progress(done_s=reported[0], total_s=reported[1], doing=reported[2]))
+
+
+def program_argv(
+    name: str, host: str, argv: Sequence[str], env: Mapping[str, str] | None = None, *, end_point: bool = False
+) -> list[str]:
+    """The words of a local process that stands for ``argv`` in the host (see ``programs.run_program``). InputError where no such
+    network of this user's is up."""
+    header: dict[str, Any] = {
+        "do": "exec",
+        "host": host,
+        "argv": list(argv),
+        "cwd": str(Path.cwd()),
+        "env": dict(env or {}),
+    }
+    header["end_point"] = end_point
+    return [sys.executable, "-I", "-S", str(_STAND_IN), control_address(name), json.dumps(header)]
+
+
+def start_program(
+    name: str,
+    host: str,
+    argv: Sequence[str],
+    env: Mapping[str, str] | None = None,
+    *,
+    end_point: bool = False,
+    **options: Any,
+) -> subprocess.Popen[Any]:
+    """Start a program in a host; ``options`` are subprocess.Popen's (pipes, text, cwd is the caller's own)."""
+    return subprocess.Popen(program_argv(name, host, argv, env, end_point=end_point), **options)
+
+
+def exec_program(name: str, host: str, argv: Sequence[str]) -> None:
+    """This process becomes the program's stand-in; never returns."""
+    words = program_argv(name, host, argv)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os.execv(words[0], words)
+
+
+class Recording:
+    """A recording of a link that runs until ``stop``; a context manager. ``path``: the pcap file."""
+
+    def __init__(self, name: str, link: str, path: Path) -> None:
+        self.path = path
+        self._sock: socket.socket | None = connect(name)
+        try:
+            send(self._sock, {"do": "capture", "link": link, "path": str(path.absolute())})
+            receive_reply(self._sock)
+        except BaseException:
+            self._sock.close()
+            raise
+
+    def stop(self) -> Path:
+        """End it; what had arrived is in the file. May be called twice."""
+        if self._sock is not None:
+            with self._sock as sock:
+                self._sock = None
+                send(sock, {"stop": True})
+                receive_reply(sock)
+        return self.path
+
+    def __enter__(self) -> Recording:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()

@@ -1,0 +1,102 @@
+"""Programs in hosts that end when their client disconnects."""
+
+from __future__ import annotations
+
+import os
+import select
+import shutil
+import signal
+import socket
+import subprocess
+from contextlib import suppress
+
+from testbed.emulation.attach.protocol import Frame, receive, send
+from testbed.emulation.network.emulated_network import EmulatedNetwork
+from testbed.errors import InputError, SessionClosedError
+from topologies.text.json_types import JsonObject
+
+_SIGNALS = range(1, 65)
+
+
+def run_program(net: EmulatedNetwork, sock: socket.socket, request: Frame) -> None:
+    """Start the program that the request names on its three descriptors; the exit code is the answer.
+
+    The request: ``host`` (a name of the wiring's; a switch stands for the switches' own namespace, or with ``end_point``
+    for the host outside the model that is attached to it), ``argv``, ``cwd``, ``env`` (added to the sandbox's). Frames with ``signal`` are passed on; when the connection closes, the program and what it
+    started are killed. Raises InputError where it cannot be started.
+    """
+    if len(request.descriptors) != 3:
+        raise InputError("a program needs standard input, output and error; give three descriptors")
+    program = _start(net, request)
+    try:
+        send(sock, {"pid": program.pid})
+        _attend(program, sock)
+        send(sock, {"code": program.returncode})
+    finally:
+        _kill_group(program)
+
+
+def argv_in_host(net: EmulatedNetwork, name: str, argv: list[str], *, end_point: bool = False) -> list[str]:
+    """The words that run a program there, without rights over the machine (``EmulatedNetwork.words_at``). ``end_point``: in the host that
+    stands for a switch, not next to the switch.
+
+    InputError where there is no such host or switch, or no program.
+    """
+    if not argv or not all(isinstance(word, str) and "\0" not in word for word in argv):
+        raise InputError("give a program and its arguments, each a text")
+    if end_point and name in net.switch_names:
+        try:
+            name = net.wiring.host_at(name).name
+        except KeyError:
+            raise InputError(f"no host represents the switch {name!r} in this network") from None
+    return net.words_at(name, argv)
+
+
+def _start(net: EmulatedNetwork, request: Frame) -> subprocess.Popen[bytes]:
+    requested: JsonObject = request.header
+    argv = list(requested.get("argv", ()))
+    words = argv_in_host(net, str(requested.get("host")), argv, end_point=bool(requested.get("end_point")))
+    stdin, stdout, stderr = request.descriptors
+    environment = {**os.environ, **requested.get("env", {})}
+    program = argv[0]
+    try:
+        if "/" not in program and shutil.which(program, path=environment.get("PATH")) is None:
+            raise InputError(f"{program}: No such file or directory")
+        return subprocess.Popen(
+            words,
+            stdin=stdin,
+            stdout=stdout,
+            stderr=stderr,
+            cwd=requested.get("cwd"),
+            env=environment,
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise InputError(f"{program}: {error.strerror}") from None
+    finally:
+        request.close()
+
+
+def _attend(program: subprocess.Popen[bytes], sock: socket.socket) -> None:
+    """Until the program ends or nobody waits for it any more."""
+    ended = os.pidfd_open(program.pid)
+    try:
+        while program.poll() is None:
+            ready: list[object] = select.select([ended, sock], [], [])[0]  # type: ignore[type-var]
+            if sock in ready:
+                frame = receive(sock)
+                if frame is None:
+                    raise SessionClosedError("the client has disconnected")
+                number = frame.header.get("signal")
+                if isinstance(number, int) and number in _SIGNALS:
+                    with suppress(ProcessLookupError):
+                        os.killpg(program.pid, number)
+    finally:
+        os.close(ended)
+
+
+def _kill_group(program: subprocess.Popen[bytes]) -> None:
+    if program.poll() is None:
+        with suppress(ProcessLookupError):
+            os.killpg(program.pid, signal.SIGKILL)
+        program.wait()

@@ -1,0 +1,117 @@
+"""One message on a network's door: a JSON header, bytes that may follow it, and descriptors that may come with it."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import struct
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from testbed.errors import (
+    CapabilityError,
+    InputError,
+    InvalidRunError,
+    SessionClosedError,
+    TestbedError,
+    TimeLimitError,
+    UsageError,
+)
+from topologies.errors import NoPathError, TopologyError
+
+_LENGTHS = struct.Struct(">II")
+_MAX_HEADER, _MAX_DESCRIPTORS = 1 << 24, 8
+_ERRORS: Mapping[str, type[Exception]] = {
+    kind.__name__: kind
+    for kind in (
+        CapabilityError,
+        InputError,
+        InvalidRunError,
+        SessionClosedError,
+        TimeLimitError,
+        UsageError,
+        NoPathError,
+        TopologyError,
+    )
+}
+
+
+class Frame(NamedTuple):
+    """``descriptors`` belong to whoever received the frame."""
+
+    header: dict[str, Any]
+    body: bytes = b""
+    descriptors: tuple[int, ...] = ()
+
+    def close(self) -> None:
+        """Close the descriptors."""
+        for number in self.descriptors:
+            os.close(number)
+
+
+def send(sock: socket.socket, header: Mapping[str, Any], body: bytes = b"", descriptors: Sequence[int] = ()) -> None:
+    """Raises SessionClosedError where nobody is there any more."""
+    text = json.dumps(header).encode()
+    data = _LENGTHS.pack(len(text), len(body)) + text
+    try:
+        sent = socket.send_fds(sock, [data], list(descriptors)) if descriptors else 0
+        for part in (data[sent:], body):
+            if part:  # sending nothing fails, too, where the other end has answered and gone already
+                sock.sendall(part)
+    except OSError as error:
+        raise SessionClosedError(f"the network has gone ({error.strerror})") from None
+
+
+def receive(sock: socket.socket) -> Frame | None:
+    """The next frame, None where the other end has closed. Raises SessionClosedError for a frame that is none."""
+    descriptors: list[int] = []
+    try:
+        head = b""
+        while len(head) < _LENGTHS.size:
+            part, found, _, _ = socket.recv_fds(sock, _LENGTHS.size - len(head), _MAX_DESCRIPTORS)
+            descriptors += found
+            if not part:
+                return None
+            head += part
+        length, size = _LENGTHS.unpack(head)
+        if length > _MAX_HEADER:
+            raise SessionClosedError(
+                f"protocol error: a message with a header of {length} bytes; is the other process another version?"
+            )
+        header = json.loads(_exactly(sock, length))
+        return Frame(header, _exactly(sock, size), tuple(descriptors))
+    except (ConnectionError, EOFError):
+        return None
+    except (OSError, ValueError) as error:
+        raise SessionClosedError(f"a message of the network could not be read ({error})") from None
+
+
+def _exactly(sock: socket.socket, size: int) -> bytes:
+    parts, left = [], size
+    while left:
+        part = sock.recv(min(left, 1 << 20))
+        if not part:
+            raise EOFError
+        parts.append(part)
+        left -= len(part)
+    return b"".join(parts)
+
+
+def error_header(error: Exception) -> dict[str, Any]:
+    """The answer that says what went wrong."""
+    if isinstance(error, (TestbedError, TopologyError)):
+        return {"error": type(error).__name__, "text": str(error)}
+    return {
+        "error": "SessionClosedError",
+        "text": f"the network's process met an error: {type(error).__name__}: {error}",
+    }
+
+
+def checked(frame: Frame | None) -> Frame:
+    """The frame; raises what it says went wrong, and SessionClosedError where there is none."""
+    if frame is None:
+        raise SessionClosedError("the network has gone: its process ended")
+    if "error" in frame.header:
+        raise _ERRORS.get(frame.header["error"], SessionClosedError)(frame.header["text"])
+    return frame

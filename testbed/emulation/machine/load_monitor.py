@@ -1,0 +1,170 @@
+"""Measures how hard a run was on this machine: its processors, its busiest task, and how late a thread woke that wanted to.
+
+The kernel's counts are read when the run begins and when it ends (``MachineCounts``), and meanwhile a thread wants to wake every
+few milliseconds. None of these figures knows what the run was to achieve; ``testbed.model.machine.load`` says which are too high.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from testbed.emulation.machine.processor_load import ProcessorTimes, busy_fraction, processor_times, steal_fraction
+from testbed.emulation.sandbox.sandbox import in_sandbox
+from testbed.model.machine.load import MachineLoad
+
+_BEAT_S = 0.005
+_PROC = Path("/proc")
+_INTERPRETER = "python"
+Task = tuple[str, int]
+"""(program, number of its process or thread)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class MachineCounts:
+    """The kernel's counts at ``at_s`` on the monotonic clock.
+
+    ``task_s``: seconds on a processor so far of all that runs in this sandbox: every thread by itself, but a Python process as
+    one, whose threads take turns. ``stalled_s``: seconds since boot in which some runnable task waited for a processor, None
+    where the kernel does not count them. ``required_cpu_s``: seconds in which each thread of this sandbox, by its number, ran, or
+    could have run and waited for a processor; empty where the kernel does not tell.
+    """
+
+    at_s: float
+    processors: ProcessorTimes
+    task_s: Mapping[Task, float]
+    stalled_s: float | None
+    required_cpu_s: Mapping[int, float]
+
+
+def read_counts(proc: Path = _PROC, *, only_below: int | None = None) -> MachineCounts:
+    """The counts now. ``proc``: where the kernel's files are; ``only_below``: a process, whose tasks alone count with those of its
+    descendants (None: all that are seen, which in a sandbox are its own)."""
+    own = _processes(proc) if only_below is None else _descent(proc, only_below)
+    return MachineCounts(
+        at_s=time.monotonic(),
+        processors=processor_times(proc),
+        task_s=_task_seconds(own),
+        stalled_s=_stalled_s(proc),
+        required_cpu_s=_required_s(own),
+    )
+
+
+def load_between(before: MachineCounts, after: MachineCounts, lateness_s: Sequence[float]) -> MachineLoad:
+    """The strain between two counts; ``delay_by_late_threads_s``: by how much a thread woke late, each time that it wanted to wake."""
+    seconds = max(after.at_s - before.at_s, 1e-9)
+    shares = {task: (spent - before.task_s.get(task, 0.0)) / seconds for task, spent in after.task_s.items()}
+    busiest = max(shares, key=lambda task: shares[task], default=("", 0))
+    stalled = None
+    if before.stalled_s is not None and after.stalled_s is not None:
+        stalled = (after.stalled_s - before.stalled_s) / seconds
+    return MachineLoad(
+        cpu_fraction=_required_fraction(before, after),
+        stolen_fraction=steal_fraction(before.processors, after.processors),
+        pressure_fraction=stalled,
+        busiest_task=busiest[0],
+        busiest_task_fraction=round(shares.get(busiest, 0.0), 3),
+        mean_lateness_s=sum(lateness_s) / max(1, len(lateness_s)),
+        worst_lateness_s=max(lateness_s, default=0.0),
+    )
+
+
+def _required_fraction(before: MachineCounts, after: MachineCounts) -> float:
+    """Of all processors, what the sandbox's threads had or waited for: programs that give way to them at once (niced, idle
+    class) keep a processor busy and nobody waiting, so they do not count. All busy time where the kernel does not tell."""
+    busy = busy_fraction(before.processors, after.processors)
+    if not after.required_cpu_s:
+        return busy
+    there_s = (after.processors.total - before.processors.total) / os.sysconf("SC_CLK_TCK")
+    required_cpu_s = sum(
+        spent - before.required_cpu_s.get(thread, 0.0) for thread, spent in after.required_cpu_s.items()
+    )
+    required = required_cpu_s / there_s if there_s > 0 else 0.0
+    return round(min(busy, required + steal_fraction(before.processors, after.processors)), 3)
+
+
+class LoadMonitor:
+    """Measures from ``__enter__`` to ``__exit__``, which sets ``strain``. A context manager, used once."""
+
+    def __init__(self) -> None:
+        self._stop = threading.Event()
+        self._only_below = None if in_sandbox() else os.getpid()  # outside one, other programs are not the run's
+        self._lateness_s: list[float] = []
+        self._thread = threading.Thread(target=self._beat, daemon=True)
+        self.strain: MachineLoad | None = None
+
+    def __enter__(self) -> LoadMonitor:
+        self._before = read_counts(only_below=self._only_below)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join()
+        self.strain = load_between(self._before, read_counts(only_below=self._only_below), self._lateness_s)
+
+    def _beat(self) -> None:
+        due_s = time.monotonic() + _BEAT_S
+        while not self._stop.wait(max(0.0, due_s - time.monotonic())):
+            now_s = time.monotonic()
+            self._lateness_s.append(now_s - due_s)
+            due_s = now_s + _BEAT_S
+
+
+def _stalled_s(proc: Path) -> float | None:
+    try:
+        first = (proc / "pressure/cpu").read_text().split("\n", 1)[0]
+        return int(first.rpartition("total=")[2]) / 1e6
+    except (OSError, ValueError):
+        return None
+
+
+def _processes(proc: Path) -> list[Path]:
+    return [entry for entry in proc.iterdir() if entry.name.isdecimal()]
+
+
+def _descent(proc: Path, root: int) -> list[Path]:
+    """A process and all that descend from it."""
+    children: dict[int, list[int]] = {}
+    for entry in _processes(proc):
+        with contextlib.suppress(OSError, ValueError):  # it has ended
+            parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+            children.setdefault(parent, []).append(int(entry.name))
+    found, left = list[Path](), [root]
+    while left:
+        found.append(proc / str(left[-1]))
+        left += children.get(left.pop(), [])
+    return found
+
+
+def _task_seconds(processes: Iterable[Path]) -> dict[Task, float]:
+    found: dict[Task, float] = {}
+    for entry in processes:
+        with contextlib.suppress(OSError):  # it has ended, or is another user's
+            program = (entry / "exe").readlink().name
+            together = program.startswith(_INTERPRETER)
+            for task in [entry] if together else (entry / "task").iterdir():
+                found[program, int(task.name)] = _seconds(task / "stat")
+    return found
+
+
+def _seconds(path: Path) -> float:
+    """A task's time on a processor so far."""
+    fields = path.read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def _required_s(processes: Iterable[Path]) -> dict[int, float]:
+    """Nanoseconds on a processor and in a queue for one are the first two figures of every thread's ``schedstat``."""
+    found: dict[int, float] = {}
+    for entry in processes:
+        with contextlib.suppress(OSError, ValueError):  # it has ended, or the kernel does not count
+            for task in (entry / "task").iterdir():
+                ran, waited = (task / "schedstat").read_text().split()[:2]
+                found[int(task.name)] = (int(ran) + int(waited)) / 1e9
+    return found

@@ -1,0 +1,138 @@
+"""Detours of impaired links: a veth pair each, next to the cable, whose far end the relay reads and whose packets it sends on.
+
+A packet that leaves a switch or host on an impaired link is redirected before the queues of its interface; it comes back marked, passes
+the redirecting rule, and goes through the link's own queue, capacity and faults like any other.
+"""
+
+from __future__ import annotations
+
+import array
+import fcntl
+import socket
+import struct
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from testbed.emulation.network.cables import CableEnd, CablePlan
+from testbed.emulation.network.impairments.relay import Lane, LaneReport, Relay
+from testbed.emulation.network.impairments.tc_messages import detour_rule
+from testbed.emulation.network.kernel.rtnetlink import Netlink, VethEnd, make_veth, packet_gate, set_up
+from testbed.faults.impaired_link import ImpairedLink, queue_bytes
+from topologies.impairments import Impairments, impairment_text, to_text
+from topologies.network import LinkId, label_of
+
+_FIRST_INDEX = 1_000_000
+_FIRST_MARK = 0x7E570000
+_RECEIVE_BYTES, _SEND_BYTES = 4 << 20, 4 << 20
+_EVERYTHING = 3  # ETH_P_ALL
+_IGNORE_OUTGOING = (263, 23)  # SOL_PACKET, PACKET_IGNORE_OUTGOING
+_SIOCETHTOOL, _SET_CHECKSUMS = 0x8946, 0x17
+
+OpenSocket = Callable[[str | None, int, int, int], socket.socket]
+"""(host, or None for the switches' namespace; family, kind, protocol) -> a socket there."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImpairedEnd:
+    """An end that sends a link's packets, and what is to happen to them."""
+
+    end: CableEnd
+    link: LinkId
+    impairments: Impairments
+    capacity_bps: float
+
+
+class Redirects:
+    """All detours of one network. ``seed``: of what chance decides."""
+
+    def __init__(
+        self, netlink_of: Callable[[str | None], Netlink], open_socket: OpenSocket, *, mtu: int, seed: int
+    ) -> None:
+        self._netlink_of = netlink_of
+        self._open_socket = open_socket
+        self._mtu = mtu
+        self._seed = seed
+        self._through: dict[tuple[str, str], int] = {}
+        self._relays: list[Relay] = []
+        self._taken: dict[str, int] = {}
+
+    def prepare(self, required: Sequence[ImpairedEnd]) -> None:
+        """Lay the detours that are not there yet, and start one process for them; no packet takes them before ``switch_on``."""
+        new = {(w.end.interface, impairment_text(w.impairments)): w for w in required if w.impairments}
+        lanes = [self._lane(key, w) for key, w in new.items() if key not in self._through]
+        if lanes:
+            self._relays.append(Relay(lanes))
+
+    def switch(self, required: ImpairedEnd) -> None:
+        """The end's packets take the detour of these impairments from now on, or none where there are no impairments."""
+        end, netlink = required.end, self._netlink_of(required.end.host)
+        if required.impairments:
+            self.prepare([required])
+        through = self._through.get((end.interface, impairment_text(required.impairments)), 0)
+        taken = self._taken.get(end.interface, 0)
+        if taken == through:
+            return
+        messages = [packet_gate(end.index)]
+        if taken:
+            messages.append(detour_rule(end.index, mark=_mark(end), through=taken, action="remove"))
+        if through:
+            messages.append(detour_rule(end.index, mark=_mark(end), through=through))
+        netlink.apply(messages)
+        self._taken[end.interface] = through
+
+    def in_use(self, end: CableEnd) -> bool:
+        """Whether the end's packets take a detour now."""
+        return bool(self._taken.get(end.interface))
+
+    def reports(self) -> dict[str, LaneReport]:
+        """Link and words -> what became of its packets."""
+        return {name: report for relay in self._relays for name, report in relay.reports().items()}
+
+    def close(self) -> None:
+        for relay in self._relays:
+            relay.stop()
+        self._relays.clear()
+
+    def _lane(self, key: tuple[str, str], required: ImpairedEnd) -> Lane:
+        number, end = len(self._through), required.end
+        near, far, index = f"im{number}a", f"im{number}b", _FIRST_INDEX + 2 * number
+        mac = struct.pack("=BBI", 0x02, 0x7E, index)
+        pair = make_veth(
+            VethEnd(name=near, index=index, mac=mac),
+            VethEnd(name=far, index=index + 1),
+            mtu=self._mtu,
+            group=CablePlan.GROUP,
+        )
+        self._netlink_of(end.host).apply([pair, set_up(index + 1, True)])
+        with self._open_socket(end.host, socket.AF_INET, socket.SOCK_DGRAM, 0) as control:
+            _whole_checksums(control, near)
+        reading = self._open_socket(end.host, socket.AF_PACKET, socket.SOCK_RAW, 0)
+        reading.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVE_BYTES)
+        reading.setsockopt(*_IGNORE_OUTGOING, 1)
+        reading.setblocking(False)
+        reading.bind((far, _EVERYTHING))
+        writing = self._open_socket(end.host, socket.AF_PACKET, socket.SOCK_RAW, 0)
+        writing.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BYTES)
+        writing.setsockopt(socket.SOL_SOCKET, socket.SO_MARK, _mark(end))
+        writing.setblocking(False)
+        writing.bind((end.interface, 0))
+        self._through[key] = index
+        link = ImpairedLink(
+            required.impairments,
+            required.link,
+            seed=self._seed + number,
+            queue_bytes=queue_bytes(required.capacity_bps),
+        )
+        name = f"{label_of(required.link)} {to_text(required.impairments)}"
+        return Lane(name=name, link=link, reading=reading, writing=writing, own_mac=mac)
+
+
+def _mark(end: CableEnd) -> int:
+    """Of its own for each interface: a switch in the kernel may pass a packet on with the mark that it came with."""
+    return _FIRST_MARK + end.index
+
+
+def _whole_checksums(control: socket.socket, interface: str) -> None:
+    """Packets on the detour have their checksums and are no larger than the network's: the relay sends them as they are."""
+    value = array.array("B", struct.pack("=II", _SET_CHECKSUMS, 0))
+    fcntl.ioctl(control, _SIOCETHTOOL, struct.pack("16sP16x", interface.encode(), value.buffer_info()[0]))

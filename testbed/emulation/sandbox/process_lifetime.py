@@ -1,0 +1,89 @@
+"""How long a process of ours may live."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import shlex
+import shutil
+import signal
+import subprocess
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from multiprocessing import spawn
+from pathlib import Path
+from tempfile import mkdtemp
+
+_PR_SET_PDEATHSIG = 1
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+_REMOVES_IT = 'cat >/dev/null; for again in 1 2 3 4 5; do rm -rf "$1"; sleep 1; test -e "$1" || exit; done'
+"""What stays until its input ends, which the kernel sees to; children of who has gone may still write for a moment."""
+
+
+@contextmanager
+def passing_directory() -> Iterator[Path]:
+    """A new directory that only this user may enter, removed when the block is left or this process ends in whatever way."""
+    path = Path(mkdtemp(prefix="testbed-"))
+    remover = subprocess.Popen(
+        ["sh", "-c", _REMOVES_IT, "sh", str(path)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    try:
+        yield path
+    finally:
+        shutil.rmtree(path, ignore_errors=True)
+        remover.kill()
+        remover.communicate()
+
+
+@contextmanager
+def children_without_interrupts() -> Iterator[Path]:
+    """New Pythons that multiprocessing spawns inside ignore Ctrl-C, which a terminal sends to every process: who started them ends
+    them. Where programs may not be run from temporary directories they are as usual. Yields a directory that passes with the block.
+
+    They are started by a shell that ignores SIGINT and becomes Python: what is ignored before a program begins stays ignored.
+    """
+    usual = spawn.get_executable()
+    python = usual.decode() if isinstance(usual, bytes) else usual
+    with passing_directory() as directory:
+        quiet = directory / "python"
+        if not os.statvfs(directory).f_flag & os.ST_NOEXEC:
+            quiet.write_text(f"#!/bin/sh\ntrap '' INT\nexec {shlex.quote(python)} \"$@\"\n")
+            quiet.chmod(0o755)
+            spawn.set_executable(str(quiet))
+        try:
+            yield directory
+        finally:
+            spawn.set_executable(python)
+
+
+@contextmanager
+def interrupts_after() -> Iterator[None]:
+    """Ctrl-C is heeded after the block. A Python that multiprocessing spawns inside is told all that it needs before its parent can be
+    interrupted; otherwise it would say at length that it was told nothing.
+
+    The kernel gives Ctrl-C to any thread that does not block it, and Python raises it in the main one: blocked there alone it would
+    still come, so it is noted and raised again.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    arrived: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, _: arrived.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+        if arrived:
+            signal.raise_signal(signal.SIGINT)
+
+
+def die_with_parent() -> None:
+    """Let the kernel kill the calling process when its parent ends, however that ends; to be called first thing in a child."""
+    _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)

@@ -1,0 +1,257 @@
+"""What may come next, of one row, in any order of events; held against ``tests/oracles/exhaustive``, step for step.
+
+``found`` is a ``SuccessorBuffer``; each function is handed how many are in it and says how many then are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from testbed.arrays import BoolArray, IntArray
+from testbed.interconnect.model_checking.compiled.model_tables import MOST_SIGNALS, ModelTables
+from testbed.interconnect.model_checking.compiled.state_access import (
+    AVOIDANCE,
+    INPUT,
+    OUTPUT,
+    ask,
+    asks_of,
+    copy,
+    drop_signal,
+    enter,
+    goes_first,
+    is_blocked,
+    is_full,
+    is_throttled,
+    leave,
+    may_enter,
+    move,
+    put,
+    required,
+    room,
+    room_behind,
+    take,
+)
+from testbed.interconnect.model_checking.transition_system import HERE, NacTransitionSystem
+from testbed.interconnect.static_paths import NONE
+
+
+class SuccessorBuffer(NamedTuple):
+    """Rows that may come next, whether each step is sure (it happens for certain if nothing else does: hosts that send, cables and
+    lagging knowledge are not), ``what`` it is (kind, link, detail; see ``step_name``), and whether signals found no room in a row."""
+
+    rows: IntArray
+    sure: BoolArray
+    what: IntArray
+    overflow: BoolArray
+
+
+SENT, INPUT_LEFT, AVOIDANCE_LEFT, OVER_LINK, IDENTIFIED, SIGNALLED, CABLE = range(7)
+"""Kinds of steps. Their details: the destination; for the next three what the head requested; the number of the cycle; whether the
+slot is kept (1) and a packet moves (2); the number of the cable."""
+
+
+def reset(s: IntArray, found: SuccessorBuffer, n: int, what: tuple[bool, int, int, int]) -> None:
+    """The n-th row found becomes a copy of ``s``, to be changed; ``what``: (whether it is sure, kind, link, detail)."""
+    copy(s, found.rows[n])
+    found.sure[n], found.what[n, 0], found.what[n, 1], found.what[n, 2] = what
+
+
+def successors(t: ModelTables, s: IntArray, found: SuccessorBuffer) -> int:
+    """All that may happen next; how many."""
+    n = injections(t, s, found, 0)
+    for link in range(t.links):
+        n = from_buffer(t, s, found, n, link, INPUT)
+        n = from_buffer(t, s, found, n, link, AVOIDANCE)
+        if t.o:
+            n = over_link(t, s, found, n, link)
+    if t.nac:
+        for link in range(t.links):
+            n = closings(t, s, found, n, link)
+        for k in range(MOST_SIGNALS):
+            at = t.signals_at + 2 * k
+            if s[at + 1] == 0:
+                break
+            if k == 0 or s[at] != s[at - 2] or s[at + 1] != s[at - 1]:
+                n = signal(t, s, found, n, k)
+    for cable in range(len(t.cable_first) - 1):
+        n = cable_change(t, s, found, n, cable)
+    return n
+
+
+def injections(t: ModelTables, s: IntArray, found: SuccessorBuffer, n: int) -> int:
+    """A host sends a packet of one of its flows."""
+    for f in range(len(t.flows)):
+        source, goal = int(t.flows[f, 0]), int(t.flows[f, 1])
+        out = int(t.table[s[t.down_at], source, goal])
+        if out == NONE or not may_enter(t, s, out, NONE):
+            continue
+        if t.nac and (is_throttled(t, s, source) or (not t.late_priority and goes_first(t, s, out))):
+            continue
+        reset(s, found, n, (False, SENT, out, goal))
+        enter(t, found.rows[n], out, goal + 1, NONE)
+        n += 1
+    return n
+
+
+def from_buffer(t: ModelTables, s: IntArray, found: SuccessorBuffer, n: int, link: int, which: int) -> int:
+    """The head of an input or avoidance buffer goes into its output, or to its host."""
+    requested = int(s[asks_of(t, which) + link])
+    if requested == 0 or (which == INPUT and not t.own_request and s[t.avoidance_at + link] != 0):
+        return n
+    if requested != HERE and not may_enter(t, s, requested - 1, link):
+        return n
+    if requested != HERE and which == INPUT and not t.late_priority and goes_first(t, s, requested - 1):
+        return n
+    reset(s, found, n, (True, INPUT_LEFT if which == INPUT else AVOIDANCE_LEFT, link, requested))
+    row = found.rows[n]
+    packet = take(t, row, link, which)
+    if requested != HERE:
+        enter(t, row, requested - 1, packet, link)
+    return n + 1
+
+
+def over_link(t: ModelTables, s: IntArray, found: SuccessorBuffer, n: int, link: int) -> int:
+    """The head of an output buffer goes over its link, or where that is dead into another output."""
+    requested = int(s[t.out_asks_at + link])
+    if requested == 0:
+        return n
+    own = requested - 1 == link
+    if own and (t.dead[s[t.down_at], link] or room(t, s, link) < 1):
+        return n
+    if not own and requested != HERE and not may_enter(t, s, requested - 1, NONE):
+        return n
+    reset(s, found, n, (True, OVER_LINK, link, requested))
+    row = found.rows[n]
+    packet = take(t, row, link, OUTPUT)
+    if own:
+        put(t, row, link, packet, INPUT)
+    elif requested != HERE:
+        enter(t, row, requested - 1, packet, NONE)
+    return n + 1
+
+
+def closings(t: ModelTables, s: IntArray, found: SuccessorBuffer, n: int, link: int) -> int:
+    """An input finds itself on a cycle: move(a, d), and the signal sets off against the traffic."""
+    out = required(t, s, link)
+    if out == NONE or not is_full(t, s, link) or s[t.avoidance_at + link] != 0:
+        return n
+    blocked = is_blocked(t, s, link)
+    pair = link * t.links + out
+    for k in range(t.paired_first[pair], t.paired_first[pair + 1]):
+        number = int(t.paired[k])
+        real = blocked and is_closed(t, s, number)
+        if real or t.late_identification:
+            reset(s, found, n, (real, IDENTIFIED, link, number))
+            if not move(t, found.rows[n], number, 0):
+                found.overflow[0] = True
+            n += 1
+    return n
+
+
+def is_closed(t: ModelTables, s: IntArray, number: int) -> bool:
+    """Whether every input of the cycle is blocked now and asks for the one before it."""
+    first = t.cycle_first[number]
+    for k in range(first + 1, t.cycle_first[number + 1]):
+        other = int(t.cycle[k])
+        if required(t, s, other) != int(t.cycle[k - 1]) or not is_blocked(t, s, other):
+            return False
+        if not t.repeat_when_full and s[t.avoidance_at + other] != 0:
+            return False
+    return True
+
+
+def signal(t: ModelTables, s: IntArray, found: SuccessorBuffer, n: int, k: int) -> int:
+    """The k-th recovery signal arrives: conditions 4.4 to 4.7 at the router before the freed slot."""
+    number, place = int(s[t.signals_at + 2 * k]), int(s[t.signals_at + 2 * k + 1])
+    first = int(t.cycle_first[number])
+    length = int(t.cycle_first[number + 1]) - first
+    out, link = int(t.cycle[first + place - 1]), int(t.cycle[first + place % length])
+    reset(s, found, n, (False, SIGNALLED, link, 0))
+    left = found.rows[n]  # the row of the last outcome, made again below
+    drop_signal(t, left, k)
+    asks = required(t, left, link) == out or (not t.check_output and left[t.input_asks_at + link] != 0)
+    full = asks and is_full(t, left, link)
+    wants = full and room_behind(t, left, out) <= 1
+    goes_on = place < length and t.recovery_run and left[t.avoidance_at + link] == 0
+    n = outcome(t, s, found, n, (k, wants, wants and goes_on, True))
+    if t.late_signal and full:  # credits under way, a head or tail that is still arriving
+        if not wants and goes_on:
+            n = outcome(t, s, found, n, (k, True, True, False))
+        if not wants or goes_on:
+            n = outcome(t, s, found, n, (k, True, False, False))
+        if wants:
+            n = outcome(t, s, found, n, (k, False, False, False))
+    return n
+
+
+def outcome(t: ModelTables, s: IntArray, found: SuccessorBuffer, n: int, what: tuple[int, bool, bool, bool]) -> int:
+    """The k-th signal is used up: (k, whether the slot is kept, whether a packet moves, whether that is sure)."""
+    k, wanting, moving, sure = what
+    number, place = int(s[t.signals_at + 2 * k]), int(s[t.signals_at + 2 * k + 1])
+    first = int(t.cycle_first[number])
+    length = int(t.cycle_first[number + 1]) - first
+    out, link = int(t.cycle[first + place - 1]), int(t.cycle[first + place % length])
+    reset(s, found, n, (sure, SIGNALLED, link, 0))
+    row = found.rows[n]
+    drop_signal(t, row, k)
+    retained = int(row[t.reserved_at + out])
+    avoided = int(row[t.avoidance_asks_at + link]) == out + 1
+    if t.reserve and (wanting or avoided) and retained in (0, link + 1):
+        row[t.reserved_at + out] = link + 1
+    found.what[n, 2] = 2 if moving else int(wanting or avoided)
+    if moving and not move(t, row, number, place):
+        found.overflow[0] = True
+    return n + 1
+
+
+def cable_change(t: ModelTables, s: IntArray, found: SuccessorBuffer, n: int, cable: int) -> int:
+    """A cable fails, or works again."""
+    down, bit, count = int(s[t.down_at]), 1 << cable, 0
+    for k in range(8):
+        count += down >> k & 1
+    if not down & bit and count >= t.most_down:
+        return n
+    reset(s, found, n, (False, CABLE, int(t.cable[t.cable_first[cable]]), cable))
+    row = found.rows[n]
+    row[t.down_at] = down ^ bit
+    for k in range(t.cable_first[cable], t.cable_first[cable + 1]):
+        row[t.reserved_at + int(t.cable[k])] = 0
+    if not down & bit:
+        leave(t, row, cable)
+    elif t.recall and t.o:
+        for k in range(t.cable_first[cable], t.cable_first[cable + 1]):
+            ask(t, row, int(t.cable[k]), OUTPUT)
+    if t.ask_anew:
+        reroute_all_heads(t, row)
+    return n + 1
+
+
+def reroute_all_heads(t: ModelTables, s: IntArray) -> None:
+    """Heads of inputs ask for what is routed now, and slots kept for heads that ask for another output are kept no more."""
+    for link in range(t.links):
+        ask(t, s, link, INPUT)
+    for out in range(t.links):
+        holder = int(s[t.reserved_at + out]) - 1
+        if (
+            holder >= 0
+            and int(s[t.input_asks_at + holder]) != out + 1
+            and int(s[t.avoidance_asks_at + holder]) != out + 1
+        ):
+            s[t.reserved_at + out] = 0
+
+
+def step_name(model: NacTransitionSystem, state: bytes, what: Sequence[int]) -> str:
+    """A step from that state in words; ``what``: its row of ``SuccessorBuffer.what``."""
+    kind, link, detail = what
+    goal = "its host" if detail == HERE else f"link {detail - 1}"
+    works = state[model.down_at] >> detail & 1 if kind == CABLE else 0
+    return (
+        f"host {model.start[link]} sends to {detail}",
+        f"input to {goal}",
+        f"avoidance to {goal}",
+        "over the link" if detail - 1 == link else f"rerouted to link {detail - 1}",
+        f"cycle {model.cycles[detail]} identified" if kind == IDENTIFIED else "",
+        f"signal: {('normal again', 'slot kept', 'moved on')[detail]}" if kind == SIGNALLED else "",
+        f"cable {detail} {'works again' if works else 'fails'}",
+    )[kind]

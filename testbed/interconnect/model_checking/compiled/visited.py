@@ -1,0 +1,101 @@
+"""Which states are known: the least row of each class of symmetric ones, found again by a table of their hashes."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from testbed.arrays import IntArray
+from testbed.interconnect.model_checking.compiled.model_tables import MOST_SIGNALS, ModelTables
+from testbed.interconnect.model_checking.compiled.state_access import copy
+from testbed.interconnect.model_checking.transition_system import HERE
+
+
+class Visited(NamedTuple):
+    """``rows``: of all states known, in order of discovery, and ``words``: the same memory as words of eight bytes.
+
+    ``parents``: from which a state was reached first; ``slots``: open addressing, the number of a state and one, or 0;
+    ``count``: [how many are known, how many of them were looked at, how many steps were found].
+    """
+
+    rows: IntArray
+    words: IntArray
+    parents: IntArray
+    slots: IntArray
+    count: IntArray  # type: ignore[assignment]
+
+
+def visited_states(most: int, width: int) -> Visited:
+    """Room for so many states of ``width`` bytes; memory is taken only as they come, but for the slots (8 to 16 bytes a state)."""
+    rows = np.empty((most, width), np.uint8)
+    return Visited(
+        rows=rows,
+        words=rows.view(np.int64),
+        parents=np.empty(most, np.int32),
+        slots=np.zeros(1 << max(10, (2 * most - 1).bit_length()), np.int32),
+        count=np.zeros(3, np.int64),
+    )
+
+
+def canonical(t: ModelTables, row: IntArray, image: IntArray, best: IntArray) -> None:
+    """``best`` becomes the least of a row and its images; ``image``: a row to work in."""
+    copy(row, best)
+    for k in range(t.images):
+        image_of(t, row, k, image)
+        for i in range(len(best)):
+            if image[i] != best[i]:
+                if image[i] < best[i]:
+                    copy(image, best)
+                break
+
+
+def image_of(t: ModelTables, row: IntArray, k: int, image: IntArray) -> None:
+    """A row under the k-th symmetry (``symmetry.Image``)."""
+    for i in range(len(image)):
+        image[i] = 0
+    for i in range(t.reserved_at):
+        image[i] = t.image_packets[k, row[t.image_places[k, i]]]
+    for i in range(t.reserved_at, t.down_at):
+        requested = row[t.image_places[k, i]]
+        image[i] = HERE if requested == HERE else t.image_outs[k, requested]
+    image[t.down_at] = t.image_masks[k, row[t.down_at]]
+    for i in range(MOST_SIGNALS):
+        at = t.signals_at + 2 * i
+        if row[at + 1] == 0:
+            break
+        number, place, j = t.image_cycles[k, row[at]], int(row[at + 1]), i
+        while j > 0:  # in order of (cycle, place)
+            before = t.signals_at + 2 * (j - 1)
+            if image[before] < number or (image[before] == number and image[before + 1] <= place):
+                break
+            image[before + 2], image[before + 3] = image[before], image[before + 1]
+            j -= 1
+        image[t.signals_at + 2 * j], image[t.signals_at + 2 * j + 1] = number, place
+
+
+def number_of(visited: Visited, words: IntArray, parent: int) -> int:
+    """The number of a state by its words; a new one is entered behind the others."""
+    mask = len(visited.slots) - 1
+    mixed = np.int64(len(words))
+    for word in words:
+        mixed = (mixed ^ word) * np.int64(-0x2917014799A6026D)  # odd, its bits mixed: Vigna's murmur finalizers
+        mixed ^= mixed >> np.int64(32)
+    at = int(mixed & mask)
+    while visited.slots[at] != 0:
+        number = int(visited.slots[at]) - 1
+        same = True
+        for i in range(len(words)):
+            if visited.words[number, i] != words[i]:
+                same = False
+                break
+        if same:
+            return number
+        at = (at + 1) & mask
+    number = int(visited.count[0])
+    for i in range(len(words)):
+        visited.words[number, i] = words[i]
+    visited.parents[number] = parent
+    visited.slots[at] = number + 1
+    visited.count[0] = number + 1
+    return number

@@ -1,0 +1,136 @@
+"""States that differ only by a turn or a mirror image of the network are one: the least of them stands for all."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from testbed.interconnect.model_checking.small_networks import SmallNetwork
+from testbed.interconnect.model_checking.transition_system import HERE, NacTransitionSystem
+
+Canonical = Callable[[bytes], bytes]
+MOST_ROUTERS = 6
+"""Their orders are tried one by one."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StateSymmetry:
+    """``canonical``: a state to the least of those symmetric to it; ``images``: the symmetries, the first of which moves nothing."""
+
+    canonical: Canonical
+    images: list[Image]
+
+    @property
+    def count(self) -> int:
+        """Of the symmetries, the network itself among them."""
+        return len(self.images)
+
+
+def state_symmetry(model: NacTransitionSystem) -> StateSymmetry:
+    """From the orders of the routers under which links, flows, cables and tables stay what they are."""
+    images = [_image(model, order) for order in symmetries(model.network)]
+    others = images[1:]
+
+    def canonical(state: bytes) -> bytes:
+        return min(state, *[image.of(state) for image in others]) if others else state
+
+    return StateSymmetry(canonical=canonical, images=images)
+
+
+def symmetries(network: SmallNetwork) -> list[tuple[int, ...]]:
+    """Orders of the routers (router r becomes ``order[r]``) that change nothing; the first is the one that moves none."""
+    if network.routers > MOST_ROUTERS:
+        return [tuple(range(network.routers))]
+    return [order for order in itertools.permutations(range(network.routers)) if _keeps(network, order)]
+
+
+def _link_order(network: SmallNetwork, order: tuple[int, ...]) -> list[int] | None:
+    places = {ends: i for i, ends in enumerate(network.links)}
+    found = [places.get((order[a], order[b])) for a, b in network.links]
+    return None if None in found or len(places) < len(found) else [i for i in found if i is not None]
+
+
+def _cable_order(network: SmallNetwork, links: list[int]) -> list[int] | None:
+    places = {frozenset(cable): i for i, cable in enumerate(network.cables)}
+    found = [places.get(frozenset(links[i] for i in cable)) for cable in network.cables]
+    return None if None in found else [i for i in found if i is not None]
+
+
+def _keeps(network: SmallNetwork, order: tuple[int, ...]) -> bool:
+    if {(order[a], order[b]) for a, b in network.flows} != set(network.flows):
+        return False
+    links = _link_order(network, order)
+    cables = None if links is None else _cable_order(network, links)
+    if links is None or cables is None:
+        return False
+    return all(
+        network.tables[_mask(down, cables)][order[router]][order[goal]] == links[link]
+        for router, goal in network.places()
+        for down, table in network.tables.items()
+        if (link := table[router][goal]) >= 0
+    )
+
+
+def _mask(down: int, cables: list[int]) -> int:
+    return sum(1 << new for old, new in enumerate(cables) if down >> old & 1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Image:
+    """What a state becomes with the routers in another order: from which ``places`` its bytes come, and what each value becomes.
+
+    ``packets``, ``outs``, ``masks``: by value, for buffers, for what heads ask for, for the failed cables; ``cycles``: by number.
+    """
+
+    places: tuple[int, ...]
+    packets: bytes
+    outs: bytes
+    masks: bytes
+    cycles: tuple[int, ...]
+    middle: int
+
+    def of(self, state: bytes) -> bytes:
+        """The state with the routers in that order; ``middle`` is where buffers end and what is requested begins."""
+        down_at, signals_at = len(self.places) - 1, len(self.places)
+        moved = bytes(map(state.__getitem__, self.places))
+        found = (
+            moved[: self.middle].translate(self.packets)
+            + moved[self.middle : down_at].translate(self.outs)
+            + bytes([self.masks[moved[down_at]]])
+        )
+        if len(state) > signals_at:
+            pairs = sorted((self.cycles[state[i]], state[i + 1]) for i in range(signals_at, len(state), 2))
+            found += bytes(v for pair in pairs for v in pair)
+        return found
+
+
+def _image(model: NacTransitionSystem, order: tuple[int, ...]) -> Image:
+    """A state to what it is with the routers in another order."""
+    links = _link_order(model.network, order)
+    assert links is not None
+    cables = _cable_order(model.network, links)
+    assert cables is not None
+    places = [0] * model.signals_at
+    for old, new in enumerate(links):
+        for first, slots in (
+            (0, model.o), (model.inputs_at, model.a), (model.avoidance_at, 1), (model.reserved_at, 1),
+            (model.out_asks_at, 1), (model.input_asks_at, 1), (model.avoidance_asks_at, 1),
+        ):  # fmt: skip
+            for slot in range(slots):
+                places[first + new * slots + slot] = first + old * slots + slot
+    places[model.down_at] = model.down_at
+    packets, outs, masks = bytearray(256), bytearray(256), bytearray(256)
+    for old_router, new_router in enumerate(order):
+        packets[old_router + 1] = new_router + 1
+    for old, new in enumerate(links):
+        outs[old + 1] = new + 1
+    outs[HERE] = HERE
+    for down in model.network.tables:
+        masks[down] = _mask(down, cables)
+    numbers = {path: i for i, path in enumerate(model.cycles)}
+    cycles = tuple(numbers.get(tuple(links[i] for i in path), 0) for path in model.cycles)
+    return Image(
+        places=tuple(places), packets=bytes(packets), outs=bytes(outs), masks=bytes(masks), cycles=cycles,
+        middle=model.reserved_at,
+    )  # fmt: skip

@@ -1,0 +1,1 @@
+"""What enters the simulated network: patterns, injections, files of messages."""

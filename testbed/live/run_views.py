@@ -1,0 +1,51 @@
+"""From what every workload has (a network, loads of its links, faults) to the scene of its live page."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from typing import Any
+
+from testbed.faults.fault import Fault
+from testbed.live.events import RunView
+from testbed.model.run_records import FaultRecord, LinkLoad, network_document
+from topologies.network import LinkId, Network, label_of, reverse_of
+
+
+def network_view(
+    title: str, network: Network, loads: Mapping[LinkId, Fraction | int], faults: Sequence[Fault] = (), **more: Any
+) -> RunView:
+    """The network with the given links loaded, relative to the busiest one; ``more``: further fields of the scene."""
+    most = max(loads.values(), default=1) or 1  # nothing is loaded: all are 0 of 1
+    links = tuple(
+        LinkLoad(source=a, target=b, key=key, load=Fraction(load) / Fraction(most))
+        for (a, b, key), load in loads.items()
+    )
+    end_s = float(more.get("duration_s", 0.0))
+    records = tuple(planned_fault_record(fault, 0.0, end_s) for fault in faults)
+    return RunView(title=title, network=network_document(network), links=links, faults=records, **more)
+
+
+def idle_network_view(title: str, network: Network) -> RunView:
+    """The network with all its links and no loads: what is about to run is not known."""
+    return network_view(title, network, {link.id: 0 for link in network.links})
+
+
+def planned_fault_record(fault: Fault, loss: float, end_s: float) -> FaultRecord:
+    """A fault before it comes; ``loss``: what it will take of the stream; one without an end lasts until ``end_s``."""
+    stop_s = fault.stop_s if not fault.permanent else max(end_s, fault.start_s)
+    return FaultRecord(
+        session=0,
+        link=label_of(fault.link),
+        kind=fault.kind,
+        start_s=fault.start_s,
+        stop_s=stop_s,
+        predicted_loss=loss,
+    )
+
+
+def predicted_loss(fault: Fault, loads: Mapping[LinkId, Fraction]) -> float:
+    """Share of a stream with these loads that the fault, alone, takes."""
+    hit = [fault.link, reverse_of(fault.link)] if fault.direction == "both" else [fault.link]
+    share = fault.loss_fraction if fault.kind in ("loss", "impaired") else 1.0
+    return share * max((float(loads.get(link, 0)) for link in hit), default=0.0)

@@ -1,0 +1,377 @@
+"""One network over several machines, for those who break cables and install rules: each request goes where the ends are.
+
+Times are given and returned on the coordinator's monotonic clock.
+"""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from functools import cached_property
+from typing import Any
+
+from testbed.emulation.control.controller_link import PortEvent
+from testbed.emulation.network.links import LinkMeter
+from testbed.errors import CapabilityError, InvalidRunError, MachineDiedError, TestbedError
+from testbed.faults.fault import Direction, Fault
+from testbed.machines.adapters import rpc_network
+from testbed.machines.adapters.cluster import Machines, Pending, machines_up
+from testbed.machines.adapters.forwarded_streams import Streams
+from testbed.machines.adapters.rpc_network import LANE_COUNTS, LANE_FAULTS, LANE_LIVE, LANE_RULES, PartitionSpec
+from testbed.machines.adapters.stream_forwarding import BRIDGE
+from testbed.machines.clocks.remote_clock import FloatArray
+from testbed.machines.clocks.report import ClockReport, clock_report
+from testbed.machines.crossing_losses import Counts, lost_on_the_way, merged
+from testbed.machines.machines_report import MachinesReport
+from testbed.machines.machines_request import MachinesRequest
+from testbed.machines.partition import parse_placement, partition
+from testbed.machines.placement import Placement
+from testbed.machines.rpc import MAIN
+from testbed.machines.tunnel_plan import plan_parts, require_room
+from testbed.model.progress import CounterReading, Progress
+from testbed.model.wiring import Wiring
+from testbed.openflow.rules import FlowRule
+from topologies.impairments import Impairments, to_text
+from topologies.network import LinkId, label_of
+
+LEAD_S = 0.3
+"""Between the ends' being ready and time zero."""
+FAULT_LEAD_S = 0.03
+"""A fault on a crossing cable is ordered so long before it is to be in force, so that both ends of a crossing cable change at one moment."""
+_NOTICED_S = 2.0
+"""A machine that has died is known by then; what failed meanwhile failed because of it."""
+_BUILD_S, _BUILD_SWITCH_S = 120.0, 0.3
+"""How long machines may take over their parts: with more switches longer, because a part may have nearly all of them."""
+
+
+class DistributedNetwork:
+    """A network whose parts are up: a platform (as of ``Here``) and its ``network`` in one.
+
+    A run's crossing links are counted whenever it checks its machines, so that what they had carried is known when one dies.
+    """
+
+    watch_s = 0.2
+
+    def __init__(self, machines: Machines, wiring: Wiring, placement: Placement, mtu: int) -> None:
+        self.machines, self.wiring, self.placement, self.mtu = machines, wiring, placement, mtu
+        self._machine = placement.device_machines(wiring)
+        self._of_bridge = {s.device: self._machine[s.name] for s in wiring.switches}
+        self._of_dpid = {s.dpid: self._machine[s.name] for s in wiring.switches}
+        self.setup_seconds: tuple[Mapping[str, float], ...] = ()
+        """Of each machine: step -> seconds."""
+        self.gaps_s: list[float] = []
+        """Between the two ends of a crossing cable, each time that it was cut or repaired: what is sent meanwhile is lost on the way."""
+        self.crossing = tuple(
+            link
+            for index in placement.crossing(wiring)
+            for link in (wiring.cables[index].forward, wiring.cables[index].backward)
+            if link is not None
+        )
+        self._crossed: dict[str, int] | None = None
+        self._start_s: float | None = None
+        self._starts: tuple[float, ...] = ()
+
+    @property
+    def network(self) -> DistributedNetwork:
+        return self
+
+    @property
+    def names(self) -> Sequence[str]:
+        return self.machines.names
+
+    def machine_of(self, node: str) -> int:
+        """Where the node's host or switch lies."""
+        return self.placement.machine_of[node]
+
+    def call(self, machine: int, request: Callable[..., Any], *args: Any, lane: str = MAIN) -> Pending:
+        return self.machines.call(machine, request, *args, lane=lane)
+
+    def all(self, request: Callable[..., Any], *args: Any, lane: str = MAIN) -> list[Any]:
+        return self.machines.all(request, *args, lane=lane)
+
+    def check(self) -> None:
+        self.machines.check()
+        counts = self.counts()
+        self._crossed = {label_of(link): counts.sent[link][0] for link in self.crossing}
+
+    @contextmanager
+    def running(self, measured: Callable[[], Mapping[str, object]]) -> Iterator[None]:
+        """As of ``naming_dead_machine``; next to it the packets that had been sent onto each crossing link."""
+
+        def with_crossed() -> Mapping[str, object]:
+            return measured() if self._crossed is None else {**measured(), "crossing_packets": self._crossed}
+
+        self._start_s = time.monotonic()
+        with naming_dead_machine(self.machines, with_crossed, lambda: self._start_s):
+            yield
+
+    def theirs_s(self, machine: int, ours_s: float) -> float:
+        return self.machines.theirs_s(machine, ours_s)
+
+    def ours_s(self, machine: int, theirs_s: float) -> float:
+        return self.machines.ours_s(machine, theirs_s)
+
+    def start(self) -> float:
+        self._start_s = time.monotonic() + LEAD_S
+        self._starts = tuple(self.machines.theirs_s(k, self._start_s) for k in range(len(self.machines)))
+        return self._start_s
+
+    def start_on(self, machine: int) -> float:
+        return self._starts[machine]
+
+    def after_start(self, machine: int, times_s: FloatArray) -> FloatArray:
+        """By all exchanges of time stamps of the run."""
+        if self._start_s is None or not len(times_s):
+            return times_s
+        return self.machines.clock(machine).ours(times_s + self._starts[machine]).middle_s - self._start_s
+
+    @cached_property
+    def streams(self) -> Streams:
+        """Connections to what the machines offer."""
+        return Streams(self.machines)
+
+    def bridge(self, name: str) -> socket.socket:
+        return self.streams.open(self._of_bridge[name], BRIDGE + name)
+
+    def live(self, request: Callable[..., CounterReading], progress: Progress) -> Progress:
+        return replace(progress, read_remote=lambda: together(self.all(request, lane=LANE_LIVE)))
+
+    def report(self, most_pps: float) -> MachinesReport:
+        return machines_report(self, self._start_s or 0.0, most_pps)
+
+    def set_link(self, link: LinkId, up: bool, direction: Direction = "both") -> float:
+        if direction == "forward":
+            return self.set_loss(link, 0.0 if up else 1.0, direction)
+        return self._at_ends(link, direction, rpc_network.set_link, up)
+
+    def set_blackhole(self, link: LinkId, on: bool, direction: Direction = "both") -> float:
+        return self.set_loss(link, 1.0 if on else 0.0, direction)
+
+    def set_loss(self, link: LinkId, fraction: float, direction: Direction = "both") -> float:
+        return self._at_ends(link, direction, rpc_network.set_loss, fraction)
+
+    def set_impairments(self, link: LinkId, impairments: Impairments, direction: Direction = "both") -> float:
+        """Refused by name: CapabilityError."""
+        raise CapabilityError(
+            f"{to_text(impairments)} on {label_of(link)}: links are impaired on one machine only, or on the simulator"
+        )
+
+    def prepare_impairments(self, faults: Sequence[Fault]) -> None:
+        """Refuse the first fault that impairs a link, before anything runs."""
+        for fault in faults:
+            if fault.impairments:
+                self.set_impairments(fault.link, fault.impaired_by, fault.direction)
+
+    def _at_ends(self, link: LinkId, direction: Direction, function: Callable[..., float], value: object) -> float:
+        """At both ends of the cable, or where the link is sent onto, at one moment, or at once where one machine has all of it.
+
+        When it was in force for what is sent onto the link: a cable is cut with its first end and repaired with its last.
+        """
+        cable = self.wiring.cable_of(link)
+        sender, receiver = (cable.a, cable.b) if cable.forward == link else (cable.b, cable.a)
+        required = {self._machine[sender]} | ({self._machine[receiver]} if direction == "both" else set())
+        at_s = time.monotonic() + (FAULT_LEAD_S if len(required) > 1 else 0.0)
+        requested = [
+            (
+                k,
+                self.machines.call(
+                    k, function, link, value, direction, self.machines.theirs_s(k, at_s), lane=LANE_FAULTS
+                ),
+            )
+            for k in sorted(required)
+        ]
+        done_s = {k: self.machines.ours_s(k, one.result(30)) for k, one in requested}
+        if function is not rpc_network.set_link:  # lost where it is sent, whenever the other end follows
+            return done_s[self._machine[sender]]
+        first_s, last_s = min(done_s.values()), max(done_s.values())
+        if len(done_s) == 2:
+            self.gaps_s.append(last_s - first_s)
+        return last_s if value else first_s
+
+    def install(self, rules: Iterable[FlowRule], plan_id: int) -> float:
+        """Rules to the machines whose switches they are for; the seconds of the slowest."""
+        own: dict[int, list[FlowRule]] = {k: [] for k in range(len(self.machines))}
+        for rule in rules:
+            own[self._of_dpid[rule.dpid]].append(rule)
+        requested = [
+            self.machines.call(k, rpc_network.install, some, plan_id, lane=LANE_RULES) for k, some in own.items()
+        ]
+        return max(float(one.result()) for one in requested)
+
+    def remove(self, plan_id: int) -> None:
+        self.machines.all(rpc_network.remove, plan_id, lane=LANE_RULES)
+
+    def forget(self) -> None:
+        """Every switch's memory of earlier packets goes."""
+        self.machines.all(rpc_network.forget, lane=LANE_RULES)
+
+    def port_events(self) -> tuple[PortEvent, ...]:
+        """Of all controllers, in order."""
+        reported = self.machines.all(rpc_network.port_events, lane=LANE_RULES)
+        found = []
+        for number, events in enumerate(reported):
+            if not events:
+                continue
+            ours_s = self.machines.clock(number).ours([event.at_s for event in events]).middle_s
+            found += [replace(event, at_s=float(at_s)) for event, at_s in zip(events, ours_s, strict=True)]
+        return tuple(sorted(found, key=lambda event: event.at_s))
+
+    def counts(self) -> Counts:
+        """Of all machines together."""
+        return merged(self.machines.all(rpc_network.count, lane=LANE_COUNTS))
+
+    def link_counters(self) -> Mapping[LinkId, tuple[int, int, int]]:
+        """As of ``EmulatedNetwork``."""
+        return self.counts().sent
+
+    def link_meter(self) -> LinkMeter:
+        """Reads nothing: no file of this machine has the counters."""
+        return LinkMeter(sent={}, received={})
+
+    def reading(self) -> CounterReading:
+        """Bytes that each link has carried, and the links without a carrier, as the machines tell; for whoever watches."""
+        return together(self.all(rpc_network.read_links, lane=LANE_LIVE))
+
+    def links_down(self) -> tuple[LinkId, ...]:
+        """As of ``EmulatedNetwork``."""
+        return self.reading().down or ()
+
+    def switch_drops(self) -> tuple[int, ...]:
+        """Of each machine: frames that found a full socket of a switch since its part was built."""
+        return tuple(self.machines.all(rpc_network.switch_drops, lane=LANE_COUNTS))
+
+    def busy(self) -> float:
+        """Of the busiest machine's processors, the share that was."""
+        return float(max(self.machines.all(rpc_network.processors_busy, lane=LANE_COUNTS)))
+
+
+def together(reported: Sequence[CounterReading]) -> CounterReading:
+    """What several machines tell as one: links of all, packets of all, the one block size that is told."""
+    carried: dict[LinkId, int] = {}
+    for one in reported:
+        carried |= one.link_bytes
+    sent = [one.sent for one in reported if one.sent is not None]
+    received = [one.received for one in reported if one.received is not None]
+    return CounterReading(
+        link_bytes=carried,
+        down=tuple(dict.fromkeys(link for one in reported for link in one.down or ())),
+        sent=sum(sent) if sent else None,
+        received=sum(received) if received else None,
+        block_size=next((one.block_size for one in reported if one.block_size is not None), None),
+    )
+
+
+def machines_report(network: DistributedNetwork, start_s: float, most_pps: float) -> MachinesReport:
+    """Of a run that began at ``start_s`` on our clock and is over; ``most_pps`` as of ``lost_on_the_way``.
+
+    InvalidRunError where the network between the machines lost packets or was slow.
+    """
+    machines = network.machines
+    lost = lost_on_the_way(network.counts(), network.crossing, network.gaps_s, most_pps)
+    underlay_problems = lost.reason() or machines.degraded_links()
+    if underlay_problems is not None:
+        raise InvalidRunError(underlay_problems)
+    return MachinesReport(
+        clocks=tuple(_clock_report(machines, number, start_s) for number in range(len(machines))),
+        crossing_links=len(network.crossing),
+        sent=lost.sent,
+        lost=lost.lost,
+        cut_gaps_s=tuple(network.gaps_s),
+        encrypted_by=machines.encrypted_by,
+    )
+
+
+def _clock_report(machines: Machines, number: int, start_s: float) -> ClockReport:
+    clock = machines.clock(number)
+    from_s, to_s = machines.theirs_s(number, start_s), clock.exchanges[-1].answered_ns / 1e9
+    return clock_report(clock, requested=machines.clocks[number].requested, from_s=from_s, to_s=to_s)
+
+
+@contextmanager
+def naming_dead_machine(
+    machines: Machines, measured: Callable[[], Mapping[str, object]], start_s: Callable[[], float | None] = lambda: None
+) -> Iterator[None]:
+    """Whatever goes wrong inside because a machine has died is a MachineDiedError with its name, when (seconds after ``start_s()``, or
+    after the block began) and ``measured()``."""
+    began_s = time.monotonic()
+    try:
+        try:
+            yield
+            machines.check()
+        except (OSError, EOFError, TestbedError) as error:
+            if not isinstance(error, MachineDiedError):
+                machines.check(after_s=_NOTICED_S)
+            raise
+    except MachineDiedError as error:
+        at_s = None if error.at_s is None else round(error.at_s - (start_s() or began_s), 3)
+        error.measured = {"machine": machines.names[error.number], "at_s": at_s, **measured()}
+        raise
+
+
+def placement_of(machines: Machines, wiring: Wiring, requested: MachinesRequest) -> Placement:
+    """As the user said, or by what each machine's processors can carry."""
+    if requested.place is not None:
+        return parse_placement(requested.place, wiring.network, "--place", machines=len(machines))
+    return partition(wiring.network, [float(facts.processors) for facts in machines.facts]).placement
+
+
+@contextmanager
+def over_machines(
+    requested: MachinesRequest,
+    wiring: Wiring,
+    reported: Callable[[str], None],
+    *,
+    mtu: int = 1500,
+    at_most: bool = False,
+    **options: Any,
+) -> Iterator[DistributedNetwork]:
+    """The wiring's network up over the machines that are requested, which go with it; ``options`` as of ``distributed_network``. ``at_most``:
+    a smaller ``mtu`` will do, where packets of that size do not fit through the machines' tunnels.
+
+    ``told``: is told what is being done. Bad input is refused before anything is started; CapabilityError names machines that did not
+    come up.
+    """
+    if requested.place is not None:
+        parse_placement(requested.place, wiring.network, "--place", machines=requested.count or None)
+    reported("starting the machines")
+    with machines_up(requested) as machines:
+        reported("building the network")
+        mtu = min(mtu, machines.widest_mtu) if at_most else mtu
+        with distributed_network(
+            machines, wiring, placement_of(machines, wiring, requested), mtu=mtu, **options
+        ) as network:
+            yield network
+
+
+@contextmanager
+def distributed_network(
+    machines: Machines, wiring: Wiring, placement: Placement, *, mtu: int = 1500, **options: Any
+) -> Iterator[DistributedNetwork]:
+    """The network up, every part on its machine, built at the same time; ``options`` as of ``PartitionSpec``.
+
+    CapabilityError where the underlay's MTU is too small; InvalidRunError where a machine did not finish in time.
+    """
+    for name, facts, carrier in zip(machines.names, machines.facts, machines.carriers, strict=True):
+        require_room(mtu, name, facts.mtu, facts.mtu - carrier.mtu)
+    parts = plan_parts(wiring, placement, run=machines.run, carriers=machines.carriers)
+    requested = [
+        machines.call(k, rpc_network.build, PartitionSpec(wiring=wiring, part=part, mtu=mtu, **options))
+        for k, part in enumerate(parts)
+    ]
+    limit_s = _BUILD_S + _BUILD_SWITCH_S * len(wiring.switches)
+    network = DistributedNetwork(machines, wiring, placement, mtu)
+    network.setup_seconds = tuple(one.result(limit_s) for one in requested)
+    if not requested:
+        raise InvalidRunError("there are no machines")
+    try:
+        yield network
+    except MachineDiedError:
+        raise  # the run is over, and the machines with it
+    except TestbedError:
+        with suppress(TestbedError):  # why the run ended is what matters
+            machines.all(rpc_network.remove_network)
+        raise
+    machines.all(rpc_network.remove_network)

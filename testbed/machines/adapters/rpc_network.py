@@ -1,0 +1,223 @@
+"""What machines are asked to do for every workload: hold a network or a part of one up, break its cables, count.
+
+Each function is a request's (``testbed.machines.rpc``): performed on the machine, in the lane that the coordinator chose.
+Times are those of the machine's own monotonic clock.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import platform
+import socket
+import struct
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from testbed.emulation.control.controller_link import ControllerLink, PortEvent
+from testbed.emulation.machine.processor_load import ProcessorTimes, busy_fraction, processor_times
+from testbed.emulation.network.emulated_network import EmulatedNetwork
+from testbed.emulation.network.links import LinkMeter, read_counters
+from testbed.emulation.network.open_vswitch.switches import flush_flow_cache
+from testbed.errors import CapabilityError
+from testbed.faults.fault import Direction
+from testbed.machines.clocks.adapters.datagram_clock import ClockAnswers
+from testbed.machines.crossing_losses import Counts
+from testbed.machines.rpc import MachineState
+from testbed.model.progress import CounterReading
+from testbed.model.wiring import Wiring
+from testbed.model.wiring_part import WiringPart
+from testbed.openflow.rules import FlowRule
+from topologies.network import LinkId
+
+LANE_FAULTS, LANE_RULES, LANE_COUNTS, LANE_LIVE = "faults", "rules", "counts", "live"
+FIRST = -10
+"""Nice value of everything that has to be in time."""
+_DISCARD = 9
+_SIOCGIFADDR, _SIOCGIFMTU = 0x8915, 0x8921
+
+
+@dataclass(frozen=True, kw_only=True)
+class MachineFacts:
+    """What a machine says of itself. ``underlay``: its interface towards the others; ``processors`` that it may use."""
+
+    underlay: str
+    address: str
+    mtu: int
+    processors: int
+    memory_bytes: int
+    kernel: str
+    pid: int
+
+
+def describe_machine(machine: MachineState, underlay: str) -> MachineFacts:
+    """CapabilityError where there is no such interface, or it has no address."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        request = struct.pack("256s", underlay.encode())
+        try:
+            address = socket.inet_ntoa(fcntl.ioctl(sock, _SIOCGIFADDR, request)[20:24])
+            (mtu,) = struct.unpack_from("=i", fcntl.ioctl(sock, _SIOCGIFMTU, request), 16)
+        except OSError as error:
+            raise CapabilityError(f"its interface {underlay} cannot be used ({error.strerror})") from None
+    pages, size = os.sysconf("SC_PHYS_PAGES"), os.sysconf("SC_PAGE_SIZE")
+    return MachineFacts(
+        underlay=underlay,
+        address=address,
+        mtu=mtu,
+        processors=len(os.sched_getaffinity(0)),
+        memory_bytes=pages * size,
+        kernel=platform.release(),
+        pid=os.getpid(),
+    )
+
+
+def answer_clocks(machine: MachineState, address: str, port: int, key: bytes, asker: str) -> None:
+    """Answer questions for this machine's clock from now on. ``asker``: the address that they come from.
+
+    We speak first: an uplink by pasta delivers nothing to a network that it has not heard of yet.
+    """
+    sock = machine.stack.enter_context(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
+    sock.bind((address, port))
+    with suppress(OSError):
+        sock.sendto(b"", (asker, _DISCARD))
+    answers = ClockAnswers(sock, key)
+    machine.stack.callback(answers.close)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PartitionSpec:
+    """What a machine is to build; fields as of ``EmulatedNetwork``. ``part``: None for all of it; ``controlled``: its switches get a
+    controller; ``seed``: of impaired links."""
+
+    wiring: Wiring
+    part: WiringPart | None = None
+    mtu: int = 1500
+    shape: bool = True
+    controlled: bool = True
+    first_udp_port: int | None = None
+    talking: tuple[str, ...] | None = None
+    seed: int = 1
+
+
+def build(machine: MachineState, spec: PartitionSpec) -> Mapping[str, float]:
+    """Build the part and connect its switches to a controller of this machine's own; seconds a step."""
+    built = machine.stack.enter_context(ExitStack())
+    machine.objects["built"] = built
+    controller = None
+    if spec.controlled:
+        controller = ControllerLink()
+        controller.start()
+        built.callback(controller.stop)
+    net = EmulatedNetwork(
+        spec.wiring,
+        mtu=spec.mtu,
+        shape=spec.shape,
+        controller_port=controller.port if controller else None,
+        before_bridges=controller.wait_until_ready if controller else None,
+        first_udp_port=spec.first_udp_port,
+        talking=spec.talking,
+        part=spec.part,
+    )
+    net.impairment_seed = spec.seed
+    built.enter_context(net)
+    if controller is not None:
+        controller.wait_for_switches([s.dpid for s in spec.wiring.switches if s.name in net.switch_names])
+        machine.objects["controller"] = controller
+        if spec.part is not None:  # a process of its own: here a run alone goes first
+            _go_first(controller.pid)
+    machine.objects["net"] = net
+    machine.objects["processors"] = processor_times()
+    return net.setup_seconds
+
+
+def _go_first(controller_pid: int) -> None:
+    """This process, whose threads note when faults are in force, and the controller go before other programs."""
+    with suppress(PermissionError):  # an ordinary user's processes wait their turn
+        threads = [p for pid in (controller_pid, os.getpid()) for p in Path(f"/proc/{pid}/task").iterdir()]
+        for thread in threads:
+            os.setpriority(os.PRIO_PROCESS, int(thread.name), FIRST)
+
+
+def remove_network(machine: MachineState) -> None:
+    """What was built goes; the machine can be asked again."""
+    built = machine.objects.pop("built", None)
+    machine.objects.clear()
+    if built is not None:
+        built.close()
+
+
+def network_of(machine: MachineState) -> EmulatedNetwork:
+    """The part that is up here."""
+    net = machine.objects["net"]
+    assert isinstance(net, EmulatedNetwork)
+    return net
+
+
+def controller_of(machine: MachineState) -> ControllerLink:
+    """The controller of the part that is up here."""
+    controller = machine.objects["controller"]
+    assert isinstance(controller, ControllerLink)
+    return controller
+
+
+def install(machine: MachineState, rules: Sequence[FlowRule], plan_id: int) -> float:
+    return controller_of(machine).install(rules, plan_id)
+
+
+def remove(machine: MachineState, plan_id: int) -> None:
+    controller_of(machine).remove(plan_id)
+
+
+def forget(machine: MachineState) -> None:
+    """The switches' memory of earlier packets goes."""
+    flush_flow_cache()
+
+
+def port_events(machine: MachineState) -> tuple[PortEvent, ...]:
+    return controller_of(machine).port_events()
+
+
+def set_link(machine: MachineState, link: LinkId, up: bool, direction: Direction, at_s: float) -> float:
+    """Cut or repair at that moment, at whatever ends of the cable are here; when it was in force."""
+    _wait_until(at_s)
+    return network_of(machine).set_link(link, up, direction)
+
+
+def set_loss(machine: MachineState, link: LinkId, fraction: float, direction: Direction, at_s: float) -> float:
+    """Likewise; 1 is a blackhole."""
+    _wait_until(at_s)
+    return network_of(machine).set_loss(link, fraction, direction)
+
+
+def _wait_until(at_s: float) -> None:
+    time.sleep(max(0.0, at_s - time.monotonic()))
+
+
+def count(machine: MachineState) -> Counts:
+    """What the interfaces here have sent and received."""
+    net = network_of(machine)
+    return Counts(sent=net.link_counters(), arrived=net.arrival_counters())
+
+
+def read_links(machine: MachineState) -> CounterReading:
+    """Bytes and carriers of the links that are sent onto here."""
+    if "meter" not in machine.objects:
+        machine.objects["meter"] = network_of(machine).link_meter()
+    meter = machine.objects["meter"]
+    assert isinstance(meter, LinkMeter)
+    return read_counters(meter)
+
+
+def switch_drops(machine: MachineState) -> int:
+    """Frames that found a full socket of a switch here, as of ``EmulatedNetwork``."""
+    return network_of(machine).switch_drops()
+
+
+def processors_busy(machine: MachineState) -> float:
+    """Share since the network was up."""
+    before = machine.objects["processors"]
+    assert isinstance(before, ProcessorTimes)
+    return busy_fraction(before, processor_times())

@@ -1,0 +1,46 @@
+"""Whether prepared escapes carry a pair's packets past a given set of dead links: walks of the rules, no switch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from testbed.errors import InputError
+from testbed.faults.fault import Fault
+from testbed.metapath.escape_rules import EscapeRules
+from testbed.metapath.labelled_paths import LabelledPaths, cable_number, path_label
+from testbed.model.wiring import Wiring
+from testbed.openflow.flow_table import RuleWalker
+from topologies.network import LinkId, label_of
+
+
+def stranded_paths(wiring: Wiring, known: LabelledPaths, rules: EscapeRules, down: Iterable[LinkId], *, udp_port: int) -> tuple[int, ...]:  # fmt: skip
+    """The known paths whose packets do not arrive while these links' cables are down: handed round until their hops are spent,
+    or at a switch without a way on. Packets that are under way while a cable's state changes are not looked at."""
+    walker = RuleWalker(wiring, rules.rules, groups=rules.groups, down=down)
+    packet = {**walker.stream_packet(known.source, known.sink, udp_port), "ip_dscp": 0}
+    host = wiring.host_at(known.sink).name
+    labels = ((k, path_label(k)) for k in range(len(known.paths)))
+    return tuple(k for k, label in labels if walker.walk(known.source, {**packet, "udp_src": label}).host != host)
+
+
+def check_overlaps(
+    wiring: Wiring, directions: Sequence[tuple[LabelledPaths, EscapeRules, int]], faults: Sequence[Fault]
+) -> None:
+    """InputError where faults are in force at once that the escapes do not lead round; one by itself is the verdict's matter.
+
+    ``directions``: known paths, rules and UDP port of the stream, and of the reports on their way back.
+    """
+    ordered = sorted(faults, key=lambda f: f.start_s)
+    for first in ordered:
+        together = [f for f in ordered if f.start_s <= first.start_s < f.stop_s]
+        if len({cable_number(wiring.network, f.link) for f in together}) < 2:
+            continue
+        for known, rules, udp_port in directions:
+            stranded = stranded_paths(wiring, known, rules, [f.link for f in together], udp_port=udp_port)
+            if stranded:
+                words = " and ".join(label_of(f.link) for f in together)
+                raise InputError(
+                    f"faults at {first.start_s:g} s: with {words} down, packets from {known.source!r} to {known.sink!r} on "
+                    f"{len(stranded)} of {len(known.paths)} paths find no way (the first: path {stranded[0]}); let these "
+                    "faults not overlap"
+                )

@@ -1,0 +1,71 @@
+"""How hard a run was on the machine that carried it, and the one rule that says whether the machine kept up.
+
+A run on a machine that did not keep up says nothing about the network, for or against: its verdict is invalid. That is decided
+by figures of the machine alone, never by what the run achieved. Each workload says how much it bears (``MachineLoadLimits``).
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, kw_only=True)
+class MachineLoad:
+    """``cpu_fraction``: of all processors, 0 to 1, what the run had or waited for, with what a hypervisor took for other machines
+    (``stolen_fraction``); what programs of lower priority had, which give way at once, is left out. ``pressure_fraction``: of the time in which some runnable task waited
+    for a processor (None where the kernel does not tell). ``busiest_task`` ran for ``busiest_task_fraction`` of the time: at 1
+    it could do no more. ``mean_lateness_s``, ``worst_lateness_s``: of a thread that wants to wake every few milliseconds."""
+
+    cpu_fraction: float
+    stolen_fraction: float
+    pressure_fraction: float | None
+    busiest_task: str
+    busiest_task_fraction: float
+    mean_lateness_s: float
+    worst_lateness_s: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class MachineLoadLimits:
+    """What a machine may show at most in a run that counts, by the fields of ``MachineLoad``; None: that figure is not judged."""
+
+    stolen_fraction: float | None = None
+    worst_lateness_s: float | None = None
+    mean_lateness_s: float | None = None
+    cpu_fraction: float | None = None
+    busiest_task_fraction: float | None = None
+
+
+def overload_reason(strains: Sequence[MachineLoad], limits: MachineLoadLimits, seconds: float) -> str | None:
+    """Why the machine did not keep up, None where it did: the first limit that the median over ``strains`` reaches.
+
+    ``strains``: of one run, or of several that are judged together; ``seconds``: how long the run took.
+    """
+    found = (
+        (
+            "stolen_fraction",
+            f"other machines had {{0:.0%}} of its processors (limit {limits.stolen_fraction or 0:.0%})",
+        ),
+        ("worst_lateness_s", f"it stood still for {{1:.0f}} ms of {seconds:.2f} s"),
+        ("mean_lateness_s", "a thread woke {1:.1f} ms late on average"),
+        ("cpu_fraction", "its processors were busy for {0:.0%} of the time"),
+        ("busiest_task_fraction", "its busiest task ran for {0:.0%} of the time"),
+    )
+    for name, text in found:
+        limit = getattr(limits, name)
+        if limit is not None and strains:
+            value = statistics.median(getattr(strain, name) for strain in strains)
+            if value >= limit:
+                return overload_message(text.format(value, 1000 * value))
+    return None
+
+
+LOWER_LINK_RATE = "lower --link-rate, or leave the machine to this run"
+LOWER_PACKET_RATE = "lower --rate-pps, or leave the machine to this run"
+
+
+def overload_message(why: str, hint: str = LOWER_LINK_RATE) -> str:
+    """The reason of an invalid run in words, with what a user can do about it."""
+    return f"the machine could not keep up: {why}; {hint}"

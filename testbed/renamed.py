@@ -1,0 +1,31 @@
+"""Names that other packages import, under the names that they had before: for one version, each with a DeprecationWarning."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+RENAMED = {
+    "testbed.errors": {
+        "SessionError": "SessionClosedError",
+        "MachineLostError": "MachineDiedError",
+        "require": "require_type",
+    },
+    "testbed.model.workload": {"Outcome": "RunResult"},
+}
+"""By module: what a name was, and what it is."""
+
+
+def former_names(module: str) -> Callable[[str], Any]:
+    """A module's ``__getattr__`` (PEP 562): what has another name now, under the one that it had."""
+
+    def attribute(name: str) -> Any:
+        new = RENAMED[module].get(name)
+        if new is None:
+            raise AttributeError(f"module {module!r} has no attribute {name!r}")
+        warnings.warn(f"{module}.{name} is now {new}; the old name goes in 0.4", DeprecationWarning, stacklevel=2)
+        return getattr(sys.modules[module], new)
+
+    return attribute

@@ -1,0 +1,120 @@
+"""The verdict of a run under many failures or with moving nodes: packets, frames, blocks, redundancy, changes."""
+
+from __future__ import annotations
+
+from testbed.model.verdict import Check
+from testbed.stream.plan import StreamPlan
+from testbed.stream.prediction.epoch_analysis import EpochsResult
+
+MAX_WRONG = 1e-3
+"""Share of packets of certain fate that may fare otherwise: clocks of switches, sender and faults agree to a few packets."""
+MAX_CHANGE_S = 1.0
+
+
+def campaign_checks(plan: StreamPlan, result: EpochsResult, blocks: int) -> list[Check]:
+    """Every figure of the campaign that was predicted. ``blocks``: those within the code's reach."""
+    checks = [_loss_bounds(result)]
+    if result.random_losses[0]:
+        checks.append(_random(result))
+    if plan.changes:
+        checks += [_frames(result), _changes(plan, result)]
+    within = Check.equal(
+        "undecodable blocks within the code's reach",
+        0,
+        result.undecodable_within_reach,
+        detail=f"{result.faults} faults, up to {result.most_at_once} at once, {result.overlapping_s:.1f} s of overlap",
+        key="undecodable-within-reach",
+    )
+    checks.append(within.of(blocks))
+    if result.outages:
+        checks.append(_beyond(result))
+    if plan.stream.block_size is None:
+        checks.append(_redundancy(result))
+    return checks
+
+
+def _loss_bounds(result: EpochsResult) -> Check:
+    wrong = result.wrongly_lost + result.wrongly_arrived
+    allowed = max(2.0, MAX_WRONG * result.certain)
+    return Check(
+        name="packets that fared otherwise than their labels say",
+        key="packet-fates",
+        predicted=0,
+        measured=wrong,
+        tolerance=allowed,
+        passed=wrong <= allowed,
+        detail=f"of {result.certain} packets; {result.wrongly_lost} lost, {result.wrongly_arrived} arrived; "
+        f"{result.uncertain} more were under way during a change",
+    ).of(result.certain)
+
+
+def _random(result: EpochsResult) -> Check:
+    expected, lost, spread = result.random_losses
+    return Check(
+        name="packets lost at random",
+        key="random-losses",
+        predicted=expected,
+        measured=lost,
+        tolerance=spread + 1,
+        passed=abs(lost - expected) <= spread + 1,
+        detail="four standard deviations",
+    )
+
+
+def _frames(result: EpochsResult) -> Check:
+    frames = [part for part in result.frames if part.packets]
+    off = [part for part in frames if abs(part.predicted_loss - part.measured_loss) > part.tolerance]
+    worst = max((abs(part.predicted_loss - part.measured_loss) for part in frames), default=0.0)
+    return Check(
+        name="frames whose loss is not the predicted one",
+        key="frame-losses",
+        predicted=0,
+        measured=len(off),
+        tolerance=0,
+        passed=not off,
+        detail=f"of {len(frames)}; largest difference {100 * worst:.2f} points"
+        + (f"; frame {off[0].frame} is the first" if off else ""),
+    ).of(len(frames))
+
+
+def _changes(plan: StreamPlan, result: EpochsResult) -> Check:
+    longest = result.longest_change_s if result.longest_change_s is not None else float("inf")
+    made = len(result.frames) == len(plan.splits)
+    return Check(
+        name="longest change of the plan, s",
+        key="longest-change",
+        predicted=None,
+        measured=longest,
+        tolerance=MAX_CHANGE_S,
+        passed=made and longest <= MAX_CHANGE_S,
+        detail=f"{len(plan.changes)} changes, from the links' change to the last switch that sends by the new split",
+    )
+
+
+def _beyond(result: EpochsResult) -> Check:
+    least = sum(outage.predicted for outage in result.outages)
+    most = sum(outage.predicted_most for outage in result.outages)
+    measured = sum(outage.measured for outage in result.outages)
+    return Check(
+        name="undecodable blocks beyond the code's reach",
+        key="undecodable-beyond-reach",
+        predicted=(least + most) / 2,
+        measured=measured,
+        tolerance=(most - least) / 2,
+        passed=least <= measured <= most,
+        detail=f"in {len(result.outages)} outages, listed in the run's figures",
+    ).of(sum(outage.blocks for outage in result.outages))
+
+
+def _redundancy(result: EpochsResult) -> Check:
+    tolerance = result.redundancy_tolerance + 0.01
+    return Check(
+        name="redundancy that the losses call for",
+        key="redundancy",
+        predicted=result.redundancy_predicted,
+        measured=result.redundancy_measured,
+        tolerance=tolerance,
+        passed=abs(result.redundancy_predicted - result.redundancy_measured) <= tolerance,
+        detail=f"mean of N/FEC_t - 1 over time; the sender added {result.sender_redundancy:.3f}"
+        + (f"; {result.diagnoses}" if result.diagnoses is not None else ""),
+    ).of(result.redundancy_over_s)

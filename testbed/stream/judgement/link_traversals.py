@@ -1,0 +1,82 @@
+"""The packets of a run that crossed each impaired link, in the order in which they came to it, and what became of them; pure numpy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from testbed.model.label_split import LabelSplit
+from testbed.stream.measurements import FloatArray, IntArray, StreamMeasurements
+from testbed.stream.plan import StreamPlan
+from testbed.stream.prediction.active_faults import faulty_links
+from testbed.stream.prediction.impaired_links import ImpairedSpan, stream_spans
+
+BoolArray = npt.NDArray[np.bool_]
+GUARD_S = 0.05
+"""At the beginning and the end of an impairment: packets that were in transit then are not counted."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LinkTraversal:
+    """Packets (indices into the sent log, in order) that came to the span's link while it was surely impaired.
+
+    ``alone``: on no other impaired or faulty link on their way; ``base_s``: how long they would be under way otherwise. ``unrest_s``: by how
+    much packets that met nothing differ in that, 99 of 100 and at most (0 where all met something).
+    """
+
+    span: ImpairedSpan
+    packets: IntArray
+    alone: BoolArray
+    base_s: FloatArray
+    unrest_s: tuple[float, float] = (0.0, 0.0)
+
+
+def link_traversals(plan: StreamPlan, run: StreamMeasurements) -> tuple[LinkTraversal, ...]:
+    """One of each impaired span that the stream's packets cross, in the plan's order."""
+    deliveries = run.deliveries
+    path = _path_numbers(plan.forward, run.sent.label)
+    delays = np.array([sum(plan.network.links[i].delay_s for i in p.links) for p in plan.forward.paths])[path]
+    spans = [span for span in stream_spans(plan) if span.link in plan.forward.loaded]
+    times = [_times(run, plan, span) for span in spans]
+    over = [_crosses(plan.forward, span.link)[path] for span in spans]
+    sent_s = run.sent.time_s
+    touched = np.zeros(len(sent_s), dtype=np.int64)
+    for (start, stop), crossed in zip(times, over, strict=True):
+        touched += crossed & (sent_s >= start - GUARD_S) & (sent_s < stop + GUARD_S)
+    for fault in run.faults:
+        if fault.fault.kind != "impaired":
+            for link in faulty_links(plan, fault.fault):
+                hit = _crosses(plan.forward, link)[path]
+                touched += 2 * (hit & (sent_s >= fault.start_s - GUARD_S) & (sent_s < fault.stop_s + GUARD_S))
+    calm = (touched == 0) & (deliveries.copies > 0)
+    calm_s = (deliveries.transit_s - delays)[calm] if calm.any() else np.zeros(1)
+    usual_s = float(np.median(calm_s))
+    unrest = (float(np.quantile(calm_s, 0.99)) - usual_s, float(calm_s.max()) - usual_s)
+    found = []
+    for span, (start, stop), crossed in zip(spans, times, over, strict=True):
+        own = np.flatnonzero(crossed & (sent_s >= start + GUARD_S) & (sent_s < stop - GUARD_S))
+        alone, base_s = touched[own] == 1, delays[own] + usual_s
+        found.append(LinkTraversal(span=span, packets=own, alone=alone, base_s=base_s, unrest_s=unrest))
+    return tuple(found)
+
+
+def _times(run: StreamMeasurements, plan: StreamPlan, span: ImpairedSpan) -> tuple[float, float]:
+    """When the span was really in force; a fault that never came has no time at all. The end of a run says nothing of its last packets."""
+    last = plan.duration_s - plan.stream.playback_s
+    if span.fault is None:
+        return -GUARD_S, last
+    fault = plan.faults[span.fault]
+    times = next((t for t in run.faults if t.fault == fault), None)
+    return (times.start_s, min(times.stop_s, last)) if times is not None else (0.0, 0.0)
+
+
+def _path_numbers(split: LabelSplit, labels: IntArray) -> IntArray:
+    starts = np.array([path.start for path in split.paths])
+    return np.asarray(np.searchsorted(starts, labels, side="right") - 1, dtype=np.int64)
+
+
+def _crosses(split: LabelSplit, link: int) -> BoolArray:
+    """Shape (paths,)."""
+    return np.array([link in path.links for path in split.paths], dtype=np.bool_)

@@ -1,0 +1,145 @@
+"""How late the machine was in a run of a stream, and how late the checks let it be; pure numpy.
+
+Theory of operation. In the network of theory a switch passes a packet on at once. On a machine that is busy with other things a switch
+waits for a processor, and packets lie in it; those of one path longer than those of another. Three things follow.
+
+- A packet that another one overtakes by more than the sender's allowance for reordering (5 ms at least) is *taken for lost*. Until a
+  report tells that it came, the sender is **misinformed**: it answers a failure that is none, begins blocks under a wrong N and sends late
+  parity. Equation 23 is about blocks that were begun upon true news. Those begun or helped while the sender was misinformed are left
+  out of ROR, and what they would have added or taken away is said. The check bears as much of that as its tolerance is: where the two
+  figures, with them and without them, are further apart, neither says anything.
+- A block has the playback buffer's time. A quarter of it each is given to a sender that is late, to packets that lie in switches, and to
+  a receiver that is late; the last quarter is the block's own (two blocks' time, 40 ms of the usual 400).
+- A fault's steady part begins after ``REACTION_S`` at the latest: a report interval, and what is left for the way of the news. A block that is
+  begun upon older news than that may have too small an N through no fault of the sender.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from testbed.model.machine.timing_error import TimingError
+from testbed.stream.endpoints import SETTLE_S
+from testbed.stream.measurements import FloatArray, IntArray, StreamMeasurements
+from testbed.stream.plan import StreamPlan
+from testbed.stream.planning import REACTION_S, longest_path_delay_s
+from testbed.stream.prediction.impaired_links import is_impaired
+
+MAX_LAG = 0.25
+"""Of the playback buffer (100 ms of the usual 400): for each of the three that may be late."""
+
+
+def quarter_s(plan: StreamPlan) -> float:
+    """What a sender, the switches, a receiver and the clocks between them may each be off by, of the playback buffer's time."""
+    return MAX_LAG * plan.stream.playback_s
+
+
+def latenesses(
+    plan: StreamPlan, run: StreamMeasurements, spurious_ror: float, ror_tolerance: float
+) -> tuple[TimingError, ...]:
+    """All of a run, in the order in which they are told. ``misled_ror``: by how much blocks that a misinformed sender began change ROR (0 where
+    none is judged), next to that check's tolerance. In virtual time there are no switches that could hold a packet."""
+    most_s = quarter_s(plan)
+    busy = f" (processors {run.health.cpu_fraction:.0%} busy)" if run.health.cpu_fraction is not None else ""
+    found = [
+        TimingError(
+            name="sender",
+            description="the sender lagged {was} behind its schedule" + busy,
+            measured=run.health.sender_lag_s,
+            limit=most_s,
+        ),
+        TimingError(
+            name="receiver",
+            description="packets lay {was} at the receiver before it took them",
+            measured=float(run.counters.get("worst_receive_lag_s", 0.0)),
+            limit=most_s,
+        ),
+    ]
+    if _only_switches_delay(plan, run):
+        words = "packets lay {was} in the switches, which hold none in theory" + busy
+        found.append(
+            TimingError(name="switches", description=words, measured=max_queueing_delay_s(plan, run), limit=most_s)
+        )
+        if plan.stream.block_size is None:
+            found += _reaction_timing_errors(plan, run, spurious_ror, ror_tolerance)
+    return tuple(found)
+
+
+def _reaction_timing_errors(
+    plan: StreamPlan, run: StreamMeasurements, spurious_ror: float, ror_tolerance: float
+) -> list[TimingError]:
+    """What an answer to a failure depends on: the age of the sender's news, and whether it was true."""
+    block_s = plan.stream.block_s
+    loss_reports, way_s = run.news, 2 * longest_path_delay_s(plan)
+    ages = loss_reports.told_s - loss_reports.newest_s
+    found = [
+        TimingError(
+            name="news",
+            description="a loss report told the sender of packets sent {was} before",
+            measured=float(ages[np.isfinite(ages)].max(initial=0.0)) - way_s,
+            limit=max(REACTION_S - plan.stream.report_interval_s - SETTLE_S - block_s, quarter_s(plan)),
+        )
+    ]
+    if ror_tolerance > 0:
+        words = "blocks that the sender began or helped because of packets that lay in switches change ROR by {was}"
+        found.append(
+            TimingError(name="misled", description=words, measured=abs(spurious_ror), limit=ror_tolerance, unit="")
+        )
+    return found
+
+
+def _only_switches_delay(plan: StreamPlan, run: StreamMeasurements) -> bool:
+    """Whether nothing else keeps packets on their way: impairments do on purpose, and so do queues that TCP fills."""
+    return run.fabric == "emulation" and not is_impaired(plan) and "background_bps" not in run.counters
+
+
+def max_queueing_delay_s(plan: StreamPlan, run: StreamMeasurements, from_s: float = -np.inf) -> float:
+    """How long a packet sent since ``from_s`` was under way at most, beyond the longest way's delay and what clocks leave open."""
+    transit_s = run.deliveries.transit_s[run.sent.time_s >= from_s]
+    longest_s = float(transit_s[~np.isnan(transit_s)].max(initial=0.0))
+    return max(0.0, longest_s - longest_path_delay_s(plan) - run.clocks.end_to_end_s)
+
+
+def spurious_loss_intervals(plan: StreamPlan, run: StreamMeasurements) -> FloatArray:
+    """Shape (spans, 2): from when to when the sender took packets for lost that came after all, and one report more: with that one it
+    has judged the labels again. One that it was never told of counts for the playback buffer's time."""
+    loss_reports = run.news
+    arrived = np.isin(loss_reports.block * 256 + loss_reports.symbol, run.received.block * 256 + run.received.symbol)
+    began = loss_reports.lost_s[arrived]
+    reported = np.where(
+        np.isfinite(loss_reports.came_s[arrived]), loss_reports.came_s[arrived], began + plan.stream.playback_s
+    )
+    after = np.searchsorted(loss_reports.told_s, reported, side="right")
+    later = np.append(loss_reports.told_s, np.inf)[after]
+    ended = np.where(np.isfinite(later), later, reported + plan.stream.report_interval_s)
+    return _merged(np.stack([began, ended], axis=1))
+
+
+def _merged(spans: FloatArray) -> FloatArray:
+    found: list[list[float]] = []
+    for start, stop in spans[np.argsort(spans[:, 0])].tolist():
+        if found and start <= found[-1][1]:
+            found[-1][1] = max(found[-1][1], stop)
+        else:
+            found.append([start, stop])
+    return np.array(found).reshape(-1, 2)
+
+
+def spurious_loss_blocks(plan: StreamPlan, run: StreamMeasurements) -> IntArray:
+    """Numbers of the blocks that were begun while the sender was misinformed, or that got late parity then or within the playback buffer's time
+    after it, in which what was decided then is sent. None where the run kept no news."""
+    if not _only_switches_delay(plan, run) or not len(run.news.lost_s):
+        return np.empty(0, dtype=np.int64)
+    spans, blocks, sent = spurious_loss_intervals(plan, run), run.blocks, run.sent
+    begun = _within(blocks.started_s, spans, 0.0)
+    first = np.unique(sent.block, return_index=True)[1]
+    sizes = sent.block_size[first][np.searchsorted(sent.block[first], sent.block)]
+    late = (sent.symbol >= sizes) & _within(sent.time_s, spans, plan.stream.playback_s)
+    return np.union1d(blocks.block[begun], sent.block[late])
+
+
+def _within(times_s: FloatArray, spans: FloatArray, longer_s: float) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    if not len(spans):
+        return np.zeros(len(times_s), dtype=np.bool_)
+    place = np.searchsorted(spans[:, 0], times_s, side="right") - 1
+    return np.asarray((place >= 0) & (times_s <= spans[place, 1] + longer_s))

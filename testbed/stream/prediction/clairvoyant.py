@@ -1,0 +1,84 @@
+"""What a sender that knew every failure beforehand would do, and how a stream fared: measures of redundancy against losses; pure."""
+
+from __future__ import annotations
+
+import bisect
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from testbed.stream.measurements import StreamMeasurements
+from testbed.stream.plan import StreamPlan
+from testbed.stream.prediction.active_faults import NEVER, planned_epochs
+from testbed.stream.prediction.block_size_policy import BlockSizePolicy, block_size_policy, is_deterministic
+
+_MARGIN_S = 0.002
+
+
+def clairvoyant_block_sizes(plan: StreamPlan) -> Callable[[float], int]:
+    """N for a block that begins at a time: enough for every loss that is in force while its packets leave.
+
+    Its source packets take one block's time and its parity the next one's. Stratified labels: the exact worst window of what is
+    broken then; random losses: Gabrielyan 2007, eq. 25. Where no N helps, the policy's largest.
+    """
+    policy, epochs = block_size_policy(plan), planned_epochs(plan)
+    starts = [epoch.start_s for epoch in epochs]
+    sizes = [needed_size(plan, policy, epoch.loss, epoch.needed) for epoch in epochs]
+    lasts_s = 2 * plan.stream.block_s + _MARGIN_S
+
+    def size_at(begins_s: float) -> int:
+        first = max(0, bisect.bisect_right(starts, begins_s) - 1)
+        last = bisect.bisect_left(starts, begins_s + lasts_s)
+        return max(sizes[first : max(last, first + 1)])
+
+    return size_at
+
+
+def needed_size(plan: StreamPlan, policy: BlockSizePolicy, loss: float, needed: int) -> int:
+    """N for one state of the network: ``loss`` of all packets, ``needed`` for the worst window of stratified labels."""
+    if loss <= 0:
+        return policy.base
+    size = policy.largest if needed >= NEVER else needed
+    return min(policy.largest, max(policy.base, size if is_deterministic(plan) else policy(loss)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class StreamOutcome:
+    """How one stream fared. Fractions are of the source packets but for ``undecodable`` (of the blocks).
+
+    ``overhead``: packets sent beyond the source packets; ``wasted``: parity that came and was not needed; ``late``: source
+    packets that neither came nor were recovered in time. ``first_decode_s``: for each failure, how long after it the first
+    block begun since was decoded (None: none was before the repair).
+    """
+
+    overhead: float
+    wasted: float
+    late: float
+    undecodable: float
+    blocks: int
+    first_decode_s: tuple[float | None, ...]
+
+
+def stream_outcome(plan: StreamPlan, run: StreamMeasurements) -> StreamOutcome:
+    """From the logs of both ends; failures that begin while another is in force on the same links count for themselves."""
+    m, blocks = plan.stream.source_packets, run.blocks
+    source = int((run.sent.symbol < m).sum())
+    late = int(blocks.late_source_packets.sum())
+    decoded = ~np.isnan(blocks.complete_s)
+    return StreamOutcome(
+        overhead=len(run.sent.symbol) / source - 1,
+        wasted=float(run.counters.get("unused_parity", 0)) / source,
+        late=late / source,
+        undecodable=float((~decoded).mean()),
+        blocks=len(blocks.block),
+        first_decode_s=tuple(_first_decode_s(run, times.start_s, times.stop_s) for times in run.faults),
+    )
+
+
+def _first_decode_s(run: StreamMeasurements, start_s: float, stop_s: float) -> float | None:
+    blocks = run.blocks
+    done = blocks.complete_s[(blocks.started_s >= start_s) & (blocks.started_s < stop_s)]
+    done = done[~np.isnan(done)]
+    first = float(done.min()) if len(done) else float("inf")
+    return first - start_s if first < stop_s else None

@@ -1,0 +1,314 @@
+"""Many failures at once, nodes that move: every packet's fate predicted from the labels, held against what arrived; pure.
+
+Single failures cannot be distinguished there, so epochs (testbed.stream.prediction.active_faults) are compared instead of faults.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from testbed.faults.fault_times import FaultTimes
+from testbed.stream.measurements import StreamMeasurements
+from testbed.stream.plan import StreamPlan
+from testbed.stream.prediction.active_faults import NEVER, Epoch, epochs, path_losses
+from testbed.stream.prediction.block_size_policy import BlockSizePolicy
+from testbed.stream.prediction.diagnosis_accuracy import DiagnosisAccuracy, diagnosis_accuracy
+
+FloatArray = npt.NDArray[np.float64]
+BoolArray = npt.NDArray[np.bool_]
+_EARLY_S = 0.01
+"""A change may have been in force so long before it was noted."""
+_BIN_S, _BINS_AROUND = 0.25, 4
+"""How long packets are in transit is read off those sent within a second: a busy machine holds some up for long."""
+_MIN_PACKETS = 20
+"""In an epoch, for its loss to count in the measured redundancy."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SplitPeriod:
+    """The time of one split: losses over the packets whose fate was certain. ``frame`` counts from 0."""
+
+    frame: int
+    start_s: float
+    stop_s: float
+    packets: int
+    uncertain: int
+    predicted_loss: float
+    measured_loss: float
+    tolerance: float
+    change_s: float | None
+    lost_links: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outage:
+    """A time beyond the code's reach: no block size up to the largest helps, or no report gets back to ask for one.
+
+    ``blocks`` were open in it; of those the packets' predicted fates leave ``predicted`` without M symbols (at most
+    ``predicted_most`` where some fates were not certain), and ``measured`` were not decoded in time.
+    """
+
+    start_s: float
+    stop_s: float
+    reason: str
+    links: tuple[str, ...]
+    loss: float
+    needed: int | None
+    blocks: int
+    predicted: int
+    predicted_most: int
+    measured: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class EpochsResult:
+    """``certain`` packets were predicted for sure: ``wrongly_lost`` of them vanished, ``wrongly_arrived`` came all the same.
+
+    Redundancies are N / FEC_t - 1, means over time: what the losses of the epochs call for by prediction and by
+    measurement (where an epoch was long enough: ``redundancy_over_s`` seconds in all), and what the sender added. ``diagnoses``: how often it knew what had failed.
+    """
+
+    frames: tuple[SplitPeriod, ...]
+    outages: tuple[Outage, ...]
+    faults: int
+    most_at_once: int
+    overlapping_s: float
+    failing_s: float
+    certain: int
+    uncertain: int
+    wrongly_lost: int
+    wrongly_arrived: int
+    random_losses: tuple[float, float, float]
+    undecodable: int
+    undecodable_within_reach: int
+    redundancy_predicted: float
+    redundancy_measured: float
+    redundancy_tolerance: float
+    redundancy_over_s: float
+    sender_redundancy: float
+    longest_change_s: float | None
+    transit_s: float
+    diagnoses: DiagnosisAccuracy | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class LossBounds:
+    """Shape (sent,): the smallest and largest probability of loss that a packet may have met, and whether it was lost."""
+
+    lowest: FloatArray
+    highest: FloatArray
+    lost: BoolArray
+
+    @property
+    def certain(self) -> BoolArray:
+        return np.asarray(self.lowest == self.highest)
+
+
+def analyse_epochs(
+    plan: StreamPlan, run: StreamMeasurements, policy: BlockSizePolicy, deliveries: LossBounds
+) -> EpochsResult:
+    """All epochs of the run. Cost: one pass over the packet log, and a pass over the labels for every state of the network."""
+    found, lost = epochs(plan, run.faults, run.changes), deliveries.lost
+    certain, sure = deliveries.certain, deliveries.lowest
+    outages, beyond = _outages(plan, run, found, policy, deliveries)
+    broken = np.isnan(run.blocks.complete_s)
+    measured = _redundancies(run, found, policy, deliveries)
+    chance = certain & (sure > 0) & (sure < 1)
+    spread = float(np.sqrt((sure[chance] * (1 - sure[chance])).sum()))
+    return EpochsResult(
+        frames=_split_periods(plan, run, found, deliveries),
+        outages=outages,
+        faults=len(run.faults),
+        most_at_once=max((e.faults for e in found), default=0),
+        overlapping_s=round(sum(e.lasts_s for e in found if e.faults > 1), 4),
+        failing_s=round(sum(e.lasts_s for e in found if e.faults), 4),
+        certain=int(certain.sum()),
+        uncertain=int((~certain).sum()),
+        wrongly_lost=int((certain & (sure == 0) & lost).sum()),
+        wrongly_arrived=int((certain & (sure == 1) & ~lost).sum()),
+        random_losses=(float(sure[chance].sum()), float(lost[chance].sum()), 4 * spread),
+        undecodable=int(broken.sum()),
+        undecodable_within_reach=int((broken & ~beyond).sum()),
+        redundancy_predicted=measured[0],
+        redundancy_measured=measured[1],
+        redundancy_tolerance=measured[2],
+        redundancy_over_s=round(measured[3], 4),
+        sender_redundancy=_sender_redundancy(run, policy),
+        longest_change_s=max((c.switch_stop_s - c.began_s for c in run.changes), default=None),
+        transit_s=round(float(transits_s(run).max(initial=0.0)), 4),
+        diagnoses=diagnosis_accuracy(plan, run, found),
+    )
+
+
+def run_loss_bounds(plan: StreamPlan, run: StreamMeasurements, lost: BoolArray) -> LossBounds:
+    """Every packet's fate against the states of the network, each in force at some time from when it was due to when it was noted."""
+    commanded = [FaultTimes(fault=t.fault, start_s=t.fault.start_s, stop_s=t.fault.stop_s) for t in run.faults]
+    states = [*epochs(plan, run.faults, run.changes), *epochs(plan, commanded, run.changes)]
+    return loss_bounds(plan, run, states, transits_s(run), lost)
+
+
+def transits_s(run: StreamMeasurements) -> FloatArray:
+    """Shape (sent,): how long each packet may have been under way, the longest that any of its neighbours in time was."""
+    at = run.sent.time_s
+    if not len(at):
+        return np.zeros(0)
+    sent, order = np.unique(run.sent.block * 256 + run.sent.symbol, return_index=True)
+    got = run.received.block * 256 + run.received.symbol
+    place = np.minimum(np.searchsorted(sent, got), len(sent) - 1)
+    known = sent[place] == got
+    left = order[place[known]]
+    bins = np.maximum(0, at / _BIN_S).astype(np.int64)
+    longest = np.zeros(int(bins.max()) + 1)
+    np.maximum.at(longest, bins[left], np.maximum(0.0, run.received.time_s[known] - at[left]))
+    around = np.pad(longest, _BINS_AROUND)
+    widest = np.max([around[k : k + len(longest)] for k in range(2 * _BINS_AROUND + 1)], axis=0)
+    return np.asarray(widest[bins], dtype=np.float64)
+
+
+def loss_bounds(
+    plan: StreamPlan, run: StreamMeasurements, found: Sequence[Epoch], transit_s: FloatArray, lost: BoolArray
+) -> LossBounds:
+    """Every packet against each state of the network that it may have met while it was under way (``transit_s``, one a packet)."""
+    sent, apart_s = run.sent, run.clocks.fault_to_sender_s
+    early_s = _EARLY_S + apart_s
+    least, most = np.ones(len(sent.time_s)), np.zeros(len(sent.time_s))
+    longest = float(transit_s.max(initial=0.0))
+    starts = [np.array([path.start for path in split.paths]) for split in plan.splits]
+    known: dict[tuple[int, Any], FloatArray] = {}
+    for epoch in found:
+        first, last = np.searchsorted(sent.time_s, (epoch.start_s - longest - apart_s, epoch.stop_s + early_s))
+        met = np.arange(first, last)[sent.time_s[first:last] + transit_s[first:last] >= epoch.start_s - apart_s]
+        if not len(met):
+            continue
+        key = (epoch.split, epoch.broken)
+        if key not in known:
+            known[key] = path_losses(plan.splits[epoch.split], epoch.broken)
+        chance = known[key][np.searchsorted(starts[epoch.split], sent.label[met], side="right") - 1]
+        least[met] = np.minimum(least[met], chance)
+        most[met] = np.maximum(most[met], chance)
+    for times in run.changes:  # old rules or new ones, links that were going: not to be told
+        for begin, end in ((times.began_s, times.links_s), (times.switch_start_s, times.switch_stop_s)):
+            unsure = (sent.time_s + transit_s >= begin - apart_s) & (sent.time_s <= end + early_s)
+            least[unsure], most[unsure] = 0.0, 1.0
+    return LossBounds(lowest=least, highest=most, lost=lost)
+
+
+def _split_periods(
+    plan: StreamPlan, run: StreamMeasurements, found: Sequence[Epoch], deliveries: LossBounds
+) -> tuple[SplitPeriod, ...]:
+    parts = []
+    for number in range(len(plan.splits)):
+        own = [epoch for epoch in found if epoch.split == number]
+        if not own:
+            continue
+        first, last = np.searchsorted(run.sent.time_s, (own[0].start_s, own[-1].stop_s))
+        sure = deliveries.certain[first:last]
+        chance, lost = deliveries.lowest[first:last][sure], deliveries.lost[first:last][sure]
+        packets = int(sure.sum())
+        spread = 4 * float(np.sqrt((chance * (1 - chance)).sum())) + 1 + 1e-3 * packets
+        times = run.changes[number - 1] if 0 < number <= len(run.changes) else None
+        parts.append(
+            SplitPeriod(
+                frame=number,
+                start_s=round(own[0].start_s, 4),
+                stop_s=round(own[-1].stop_s, 4),
+                packets=packets,
+                uncertain=int(last - first) - packets,
+                predicted_loss=float(chance.mean()) if packets else 0.0,
+                measured_loss=float(lost.mean()) if packets else 0.0,
+                tolerance=spread / max(1, packets),
+                change_s=round(times.switch_stop_s - times.began_s, 4) if times else None,
+                lost_links=len(plan.changes[number - 1].vanished) // 2 if number else 0,
+            )
+        )
+    return tuple(parts)
+
+
+def _outages(
+    plan: StreamPlan, run: StreamMeasurements, found: Sequence[Epoch], policy: BlockSizePolicy, deliveries: LossBounds
+) -> tuple[tuple[Outage, ...], BoolArray]:
+    """Times beyond reach, neighbours joined, and a mask over the blocks that were open in one."""
+    groups: list[list[Epoch]] = []
+    for epoch in found:
+        if not is_unrecoverable(epoch, policy):
+            continue
+        if groups and epoch.start_s - groups[-1][-1].stop_s <= plan.stream.playback_s:
+            groups[-1].append(epoch)
+        else:
+            groups.append([epoch])
+    blocks = run.blocks
+    place = np.searchsorted(blocks.block, run.sent.block)
+    surely = np.bincount(place, weights=deliveries.highest == 0, minlength=len(blocks.block))
+    perhaps = np.bincount(place, weights=deliveries.lowest < 1, minlength=len(blocks.block))
+    m, covered, listed = plan.stream.source_packets, np.zeros(len(blocks.block), dtype=bool), []
+    for group in groups:
+        open_then = (blocks.started_s < group[-1].stop_s) & (
+            blocks.started_s + plan.stream.playback_s > group[0].start_s
+        )
+        open_then &= ~covered
+        covered |= open_then
+        worst = max(group, key=lambda e: e.needed)
+        listed.append(
+            Outage(
+                start_s=round(group[0].start_s, 4),
+                stop_s=round(group[-1].stop_s, 4),
+                reason="loss" if worst.needed > policy.largest else "reports",
+                links=_broken_links(plan, worst),
+                loss=worst.loss,
+                needed=None if worst.needed == NEVER else worst.needed,
+                blocks=int(open_then.sum()),
+                predicted=int((open_then & (perhaps < m)).sum()),
+                predicted_most=int((open_then & (surely < m)).sum()),
+                measured=int((open_then & np.isnan(blocks.complete_s)).sum()),
+            )
+        )
+    return tuple(listed), covered
+
+
+def is_unrecoverable(epoch: Epoch, policy: BlockSizePolicy) -> bool:
+    """Whether no block size up to the policy's largest repairs the epoch's loss, or nobody can tell the sender of it."""
+    return epoch.needed > policy.largest or (epoch.reports_cut and epoch.needed > policy.base)
+
+
+def _broken_links(plan: StreamPlan, epoch: Epoch) -> tuple[str, ...]:
+    loaded = set(plan.splits[epoch.split].loaded)
+    return tuple(plan.network.links[i].label for i, _ in sorted(epoch.broken) if i in loaded)
+
+
+def _redundancies(
+    run: StreamMeasurements, found: Sequence[Epoch], policy: BlockSizePolicy, deliveries: LossBounds
+) -> tuple[float, float, float, float]:
+    """What the epochs' losses call for, predicted and measured, how far a share that so few packets tell may err, and over how many seconds."""
+    predicted = measured = slack = counted_s = 0.0
+    for epoch in found:
+        first, last = np.searchsorted(run.sent.time_s, (epoch.start_s, epoch.stop_s))
+        sure = deliveries.certain[first:last]
+        packets = int(sure.sum())
+        if packets < _MIN_PACKETS or packets < (last - first) / 2:
+            continue
+        chance = float(deliveries.lowest[first:last][sure].mean())
+        share = float(deliveries.lost[first:last][sure].mean())
+        error = 1 / packets + 0.005
+        counted_s += epoch.lasts_s
+        predicted += epoch.lasts_s * (policy(chance) / policy.base - 1)
+        measured += epoch.lasts_s * (policy(share) / policy.base - 1)
+        slack += epoch.lasts_s * (policy(min(0.99, chance + error)) - policy(max(0.0, chance - error))) / policy.base
+    if not counted_s:
+        return 0.0, 0.0, 0.0, 0.0
+    return predicted / counted_s, measured / counted_s, slack / counted_s, counted_s
+
+
+def _sender_redundancy(run: StreamMeasurements, policy: BlockSizePolicy) -> float:
+    """Mean over the blocks of the N that each was begun with, over FEC_t, less one."""
+    if not len(run.sent.block):
+        return 0.0
+    first = np.unique(run.sent.block, return_index=True)[1]
+    return float(run.sent.block_size[first].mean() / policy.base - 1)

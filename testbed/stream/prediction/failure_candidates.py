@@ -1,0 +1,76 @@
+"""What may break under a stream, for a sender that diagnoses: every loaded cable, its directions, and every node with all its cables.
+
+The sender is given a table from labels to suspects, not the network (``fec.redundancy.diagnosis``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from fec.redundancy.block_size import Interval, fec_block_size, stratified_block_size
+from fec.redundancy.suspects import Suspect, SuspectTable
+from testbed.model.label_split import LABELS, LabelSplit
+from testbed.stream.plan import StreamPlan
+from testbed.stream.prediction.active_faults import lost_intervals
+from topologies.network import LinkId
+
+DIAGNOSES = "diagnoses"
+"""Name of the sender's counter that holds what it believed was broken, and from when on."""
+
+
+def is_diagnosing(plan: StreamPlan) -> bool:
+    """Whether the plan's sender diagnoses: it is to, and it decides N."""
+    return plan.stream.diagnosis and plan.stream.block_size is None
+
+
+def cable_name(link: LinkId) -> str:
+    """A cable by its two ends in alphabetical order, and its key where there are parallel ones.
+
+    >>> cable_name(("s2", "s1", 0)), cable_name(("s1", "s2", 1))
+    ('s1-s2', 's1-s2#1')
+    """
+    a, b = sorted(link[:2])
+    return f"{a}-{b}" + (f"#{link[2]}" if link[2] else "")
+
+
+def candidate_table(split: LabelSplit) -> SuspectTable:
+    """Cables first, each with the labels of both directions; single directions where both carry labels; nodes but for the ends."""
+    network = split.network
+    by_cable: dict[str, set[int]] = {}
+    by_node: dict[str, set[str]] = {}
+    for index in split.loaded:
+        link = network.links[index]
+        by_cable.setdefault(cable_name(link.id), set()).add(index)
+        for node in (link.source, link.target):
+            by_node.setdefault(node, set()).add(cable_name(link.id))
+
+    def intervals(links: set[int]) -> tuple[Interval, ...]:
+        return lost_intervals(split, frozenset((index, 1.0) for index in links))
+
+    candidates = [Suspect(name=name, intervals=intervals(links)) for name, links in by_cable.items()]
+    for name, links in by_cable.items():
+        if len(links) > 1:
+            candidates += [
+                Suspect(name=f"{name} ({network.links[i].label})", intervals=intervals({i})) for i in sorted(links)
+            ]
+    for node, cables in by_node.items():
+        if node not in (split.source, split.sink) and len(cables) > 1:
+            links = set().union(*(by_cable[name] for name in cables))
+            candidates.append(Suspect(name=f"node {node}", intervals=intervals(links), cables=len(cables)))
+    return SuspectTable(candidates)
+
+
+def exact_block_size(plan: StreamPlan) -> Callable[[tuple[Interval, ...]], int | None]:
+    """N for a set of lost labels, None where all are lost: the worst window of stratified labels, FEC_p at exactly the share of
+    random ones (Gabrielyan 2007, eq. 25)."""
+    m, stream = plan.stream.source_packets, plan.stream
+
+    def size_of(lost: tuple[Interval, ...]) -> int | None:
+        labels = sum(stop - start for start, stop in lost)
+        if labels == LABELS:
+            return None
+        if stream.labels == "stratified":
+            return stratified_block_size(lost, m, stream.label_rule) if lost else m
+        return fec_block_size(m, labels / LABELS, stream.decoding_error_rate)
+
+    return size_of

@@ -1,0 +1,170 @@
+"""The studies of comparers: published rows pass, rows spoilt as each check's rival says fail, figures are drawn from rows alone."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from experiments.published import coding, routings
+from experiments.published.scheduling import schedules
+from testbed.commands.studies.study_runner import drawn
+from tests.helpers.study_rows import failed, published
+
+ROUTED = published("comparers_routing")
+SCHEDULED = published("comparers_scheduling")
+CODED = published("comparers_coding")
+
+
+def test_a_row_of_routings_measured_now_is_the_published_one() -> None:
+    row = next(row for row in ROUTED if (row["network"], row["matrix"]) == ("swiss-t1", "uniform"))
+    now = routings.measure({key: row[key] for key in ("network", "matrix", "seed")})
+    for method, one in now["methods"].items():
+        assert one["over_optimum"] == pytest.approx(row["methods"][method]["over_optimum"], rel=1e-5), method
+    assert now["again"]["optimum"] == pytest.approx(now["utilisation"], rel=1e-6)
+    assert now["flow"]["methods"]["smore:4"]["ror"] == pytest.approx(row["flow"]["methods"]["smore:4"]["ror"])
+
+
+def lost_demand(row: dict[str, Any]) -> None:
+    row["methods"]["smore:4"]["violations"] = ["a to b: node c sends out 1 more than it should"]
+
+
+def ecmp_for_the_optimum(row: dict[str, Any]) -> None:
+    row["methods"]["optimum"]["bound"] /= 1.5
+
+
+def blind_rates(row: dict[str, Any]) -> None:
+    row["methods"]["smore:4"] = row["methods"]["raecke"]
+
+
+def rates_of_the_optimum(row: dict[str, Any]) -> None:
+    row["filling"]["wrong"] = row["filling"]["wrong_of_optimum"]
+
+
+def ecmp_for_max_min(row: dict[str, Any]) -> None:
+    row["methods"]["max-min"] = row["methods"]["ecmp"]
+
+
+def ecmp_for_capillary(row: dict[str, Any]) -> None:
+    row["flow"]["fair_off"] = row["flow"]["ecmp_off"]
+
+
+@pytest.mark.parametrize(
+    ("spoil", "says"),
+    [
+        (lost_demand, "violations"),
+        (ecmp_for_the_optimum, "proved bound"),
+        (blind_rates, "by GLOP"),
+        (blind_rates, "MLU of smore:4"),
+        (rates_of_the_optimum, "certificates"),
+        (ecmp_for_max_min, "least rate of max-min"),
+        (ecmp_for_capillary, "exact capillary route"),
+    ],
+)
+def test_routings_spoilt_as_the_rival_says_fail(spoil: Callable[[dict[str, Any]], None], says: str) -> None:
+    rows = copy.deepcopy(ROUTED)
+    for row in rows:
+        spoil(row)
+    assert failed(routings.judge(ROUTED)) == ""
+    assert says in failed(routings.judge(rows))
+
+
+def test_figures_of_routings_are_drawn_from_rows_alone() -> None:
+    assert set(drawn(routings.STUDY, ROUTED)) == {"routings"}
+
+
+# schedules: of the published run one check failed, that of the large torus
+
+
+def test_a_row_of_schedules_measured_now_is_the_published_one() -> None:
+    row = next(row for row in SCHEDULED if row["network"] == "fat-tree:4,2")
+    now = schedules.measure({"network": row["network"], "seed": row["seed"]})
+    for kind in ("static", "flow"):
+        for method, one in now[kind].items():
+            assert (one["frames"], one["objection"]) == (row[kind][method]["frames"], ""), (kind, method)
+    assert now["bound"] == pytest.approx(row["bound"])
+
+
+def collision(row: dict[str, Any]) -> None:
+    row["static"]["liquid"]["objection"] = "transfers 0 and 1 both use link x in frame 0"
+
+
+def round_robin_for_liquid(row: dict[str, Any]) -> None:
+    row["static"]["liquid"] = row["static"]["round-robin"]
+
+
+def below_the_bound(row: dict[str, Any]) -> None:
+    row["flow"]["liquid"] = row["flow"]["liquid"] | {"frames": int(0.9 * row["bound"])}
+
+
+def free_routes_that_gain(row: dict[str, Any]) -> None:
+    row["flow"]["liquid"] = row["flow"]["liquid"] | {"frames": int(row["bound"]) + 1}
+
+
+@pytest.mark.parametrize(
+    ("spoil", "says"),
+    [(collision, "objects"), (round_robin_for_liquid, "best comparer"), (below_the_bound, "proved least")],
+)
+def test_schedules_spoilt_as_the_rival_says_fail(spoil: Callable[[dict[str, Any]], None], says: str) -> None:
+    rows = copy.deepcopy(SCHEDULED)
+    for row in rows:
+        spoil(row)
+    assert says not in failed(schedules.judge(SCHEDULED))
+    assert says in failed(schedules.judge(rows))
+
+
+def test_the_check_of_the_torus_fails_as_published_and_would_hold_near_the_bound() -> None:
+    assert "8x8 torus" in failed(schedules.judge(SCHEDULED))
+    rows = copy.deepcopy(SCHEDULED)
+    for row in rows:
+        free_routes_that_gain(row)
+    assert failed(schedules.judge(rows)) == ""
+
+
+def test_figures_of_schedules_are_drawn_from_rows_alone() -> None:
+    assert set(drawn(schedules.STUDY, SCHEDULED)) == {"schedules"}
+
+
+# codes
+
+
+def test_a_row_of_codes_measured_now_is_the_published_one() -> None:
+    row = next(row for row in CODED if row["network"] == "swiss-t1")
+    now = coding.measure({key: row[key] for key in ("network", "link", "share", "seed")})
+    for code, one in now.items():
+        assert one == pytest.approx(row[code]), code
+
+
+def wrong_bytes(row: dict[str, Any]) -> None:
+    row["rlc:46"]["wrong"] = 1
+
+
+def blocks_for_windows(row: dict[str, Any]) -> None:
+    row["rlc:46"] = row["rlc:23"] = row["rs:30,23"]
+
+
+def no_answer(row: dict[str, Any]) -> None:
+    row["adaptive"] = row["rs:30,23"]
+
+
+@pytest.mark.parametrize(
+    ("spoil", "says"),
+    [
+        (wrong_bytes, "other bytes"),
+        (blocks_for_windows, "residual loss of rlc:46"),
+        (blocks_for_windows, "delay of decoded packets"),
+        (no_answer, "adaptive code"),
+    ],
+)
+def test_codes_spoilt_as_the_rival_says_fail(spoil: Callable[[dict[str, Any]], None], says: str) -> None:
+    rows = copy.deepcopy(CODED)
+    for row in rows:
+        spoil(row)
+    assert failed(coding.judge(CODED)) == ""
+    assert says in failed(coding.judge(rows))
+
+
+def test_figures_of_codes_are_drawn_from_rows_alone() -> None:
+    assert set(drawn(coding.STUDY, CODED)) == {"codes"}

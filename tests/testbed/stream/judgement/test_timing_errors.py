@@ -1,0 +1,192 @@
+"""Load is told from failure: what the machine was late by is held against what the checks bear, and excuses nothing else."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from testbed.faults.fault import Fault
+from testbed.faults.fault_times import FaultTimes
+from testbed.model.machine.timing_error import TimingError, as_figures, first_exceeded
+from testbed.stream.judgement.analysis import analyse
+from testbed.stream.judgement.packet_logs import LossReportRecorder, block_outcomes
+from testbed.stream.judgement.timing_errors import spurious_loss_blocks, spurious_loss_intervals
+from testbed.stream.judgement.verdict import judge
+from testbed.stream.measurements import LossReportLog, ReceivedPackets, RunHealth, SentPackets, StreamMeasurements
+from testbed.stream.plan import StreamPlan
+from testbed.stream.planning import PlanOptions, build_plan
+from testbed.stream.simulated import SimulatedStreamFabric
+from topologies import load_network
+
+RECORDED = Path(__file__).with_name("loaded_run.npz")
+"""A run on switches whose processors eight busy loops wanted too: s1 to s6 of swiss-t1, s1->s2 cut from 1 to 2.5 s."""
+
+
+def plan_of_the_recorded() -> StreamPlan:
+    fault = Fault(link=("s1", "s2", 0), kind="down", start_s=1.0, stop_s=2.5)
+    return build_plan(load_network("swiss-t1"), "s1", "s6", PlanOptions(faults=(fault,), duration_s=4.0))[0]
+
+
+def recorded(plan: StreamPlan) -> StreamMeasurements:
+    """Times are stored in whole microseconds; one that never came is -1."""
+    with np.load(RECORDED) as stored:
+        columns = {name: stored[name].astype(np.int64) for name in stored.files}
+
+    def logged(kind, *names):
+        fields = {n: columns[f"{kind}_{n}"] for n in names}
+        return {n: np.where(v < 0, np.inf, v / 1e6) if n.endswith("_s") else v for n, v in fields.items()}
+
+    sent = SentPackets(**logged("sent", "time_s", "block", "symbol", "label", "block_size"))
+    received = ReceivedPackets(**logged("received", "time_s", "block", "symbol"))
+    start, stop, lag, waited = columns["run"] / 1e6
+    return StreamMeasurements(
+        fabric="emulation",
+        sent=sent,
+        received=received,
+        blocks=block_outcomes(sent, received, plan.stream.source_packets, plan.stream.playback_s),
+        faults=(FaultTimes(fault=plan.faults[0], start_s=start, stop_s=stop),),
+        news=LossReportLog(**logged("news", "told_s", "newest_s", "block", "symbol", "lost_s", "came_s")),
+        health=RunHealth(sender_lag_s=lag, unplanned_drops=0, cpu_fraction=1.0),
+        counters={"worst_receive_lag_s": waited},
+    )
+
+
+@pytest.fixture(scope="module")
+def plan() -> StreamPlan:
+    return plan_of_the_recorded()
+
+
+@pytest.fixture(scope="module")
+def loaded(plan) -> tuple[StreamPlan, StreamMeasurements]:
+    return plan, recorded(plan)
+
+
+@pytest.fixture(scope="module")
+def quiet(plan) -> tuple[StreamPlan, StreamMeasurements]:
+    """The same plan in virtual time, taken for a run on switches that hold nothing."""
+    return plan, replace(SimulatedStreamFabric().run(plan), fabric="emulation")
+
+
+def test_a_real_run_that_failed_by_load_alone_is_invalid_and_says_by_how_much(loaded):
+    plan, run = loaded
+    analysis = analyse(plan, run)
+    verdict = judge(plan, run, analysis)
+    with_misled = analysis.ror_measured + analysis.ror_spurious
+    assert abs(with_misled - analysis.ror_predicted) > analysis.ror_tolerance  # how it failed before
+    assert (
+        abs(analysis.ror_measured - analysis.ror_predicted) <= 0.01
+    )  # what was begun upon true news is as theory says
+    assert verdict.exit_code == 4 and "where the checks bear 0.05" in (verdict.invalid or "")
+
+
+def test_without_the_news_the_same_run_fails_the_check_that_load_made_it_fail(loaded):
+    """Nothing but the recorded lateness excuses it: a sender that errs by itself is not told from one that was misled without that record."""
+    plan, run = loaded
+    bare = replace(run, news=LossReportRecorder().log())
+    verdict = judge(plan, bare, analyse(plan, bare))
+    assert verdict.exit_code == 1 and [c.name for c in verdict.checks if not c.passed] == ["ROR over the failed links"]
+
+
+def taken_for_lost(run: StreamMeasurements, place: int, lasts_s: float) -> StreamMeasurements:
+    """As if the sender had taken a packet for lost that came, for so long."""
+    at = run.sent.time_s[place]
+    log = LossReportRecorder()
+    block, symbol = int(run.sent.block[place]), int(run.sent.symbol[place])
+    log.record_decision(block, symbol, True, at + 0.01)
+    log.record_decision(block, symbol, False, at + 0.01 + lasts_s)
+    for told in np.arange(0.05, 4, 0.05):
+        log.report(told, told - 0.005)
+    return replace(run, news=log.log())
+
+
+def with_packets_of(run: StreamMeasurements, blocks: np.ndarray, more: int) -> StreamMeasurements:
+    """As if each of these blocks had been begun with ``more`` packets more, all of which came."""
+    sent, received = run.sent, run.received
+    first = np.unique(sent.block, return_index=True)[1]
+    chosen = np.repeat([k for k in first if sent.block[k] in blocks], more)
+    extra = {"time_s": sent.time_s[chosen] + 0.02, "block": sent.block[chosen], "label": sent.label[chosen]}
+    extra |= {
+        "symbol": 100 + np.tile(np.arange(more), len(chosen) // more),
+        "block_size": sent.block_size[chosen] + more,
+    }
+    sizes = np.where(np.isin(sent.block, blocks), sent.block_size + more, sent.block_size)
+    columns = {n: np.concatenate([sizes if n == "block_size" else v, extra[n]]) for n, v in vars(sent).items()}
+    order = np.argsort(columns["time_s"], kind="stable")
+    came = {n: np.concatenate([v, extra[n]]) for n, v in vars(received).items()}
+    return replace(run, sent=SentPackets(**{n: v[order] for n, v in columns.items()}), received=ReceivedPackets(**came))
+
+
+def test_blocks_of_a_misled_sender_are_left_out_and_many_of_them_leave_nothing_to_say(quiet):
+    plan, run = quiet
+    calm = analyse(plan, run)
+    place = int(np.searchsorted(run.sent.time_s, 1.8))
+    for lasts_s, invalid in ((0.05, False), (0.5, True)):
+        misled = taken_for_lost(run, place, lasts_s)
+        blocks = spurious_loss_blocks(plan, misled)
+        assert len(blocks) >= lasts_s * 50
+        disturbed = with_packets_of(misled, blocks, 9)
+        found = analyse(plan, disturbed)
+        assert found.ror_measured == pytest.approx(calm.ror_measured, abs=0.002)
+        assert found.ror_spurious > 0.002 and found.faults[0].misled_blocks >= len(blocks) - 2
+        verdict = judge(plan, disturbed, found)
+        assert (verdict.invalid is not None) is invalid, verdict.invalid
+        assert all(check.passed for check in verdict.checks if check.name.startswith("ROR"))
+
+
+def test_packets_taken_for_lost_that_were_lost_mislead_nobody(quiet):
+    plan, run = quiet
+    key = run.sent.block * 256 + run.sent.symbol
+    place = int(np.flatnonzero(~np.isin(key, run.received.block * 256 + run.received.symbol))[0])
+    assert len(spurious_loss_intervals(plan, taken_for_lost(run, place, 0.5))) == 0
+    assert len(spurious_loss_blocks(plan, taken_for_lost(run, place, 0.5))) == 0
+
+
+@pytest.mark.parametrize(("held_s", "invalid"), [(0.09, False), (0.12, True)])
+def test_a_packet_in_a_switch_for_more_than_a_quarter_of_the_playback_buffer_makes_a_run_invalid(
+    quiet, held_s, invalid
+):
+    plan, run = quiet
+    times = run.received.time_s.copy()
+    times[200] += held_s
+    verdict = judge(plan, late := replace(run, received=replace(run.received, time_s=times)), analyse(plan, late))
+    assert (verdict.exit_code == 4) is invalid
+    assert f"packets lay {held_s * 1000:.0f} ms in the switches" in (verdict.invalid or "") or not invalid
+
+
+def test_old_news_makes_a_run_invalid(quiet):
+    plan, run = quiet
+    log = LossReportRecorder()
+    log.report(1.2, 0.85)
+    verdict = judge(plan, late := replace(run, news=log.log()), analyse(plan, late))
+    assert verdict.exit_code == 4 and "packets sent 350 ms before, where the checks bear 300 ms" in (
+        verdict.invalid or ""
+    )
+
+
+def test_too_little_redundancy_fails_on_a_quiet_machine_and_on_a_late_one(quiet):
+    """A sender that never raises N: whatever the machine was late by within what the checks bear, it fails."""
+    plan, run = quiet
+    kept = run.sent.symbol < 22
+    sent = SentPackets(**{n: v[kept] for n, v in vars(run.sent).items()})
+    deaf = replace(run, sent=replace(sent, block_size=np.full_like(sent.block_size, 22)))
+    times = run.received.time_s.copy()
+    times[::50] += 0.03
+    for one in (deaf, replace(deaf, received=replace(run.received, time_s=times))):
+        verdict = judge(plan, taken_for_lost(one, 300, 0.02), analyse(plan, taken_for_lost(one, 300, 0.02)))
+        assert verdict.invalid is None and verdict.exit_code == 1
+        assert {"ROR over the failed links", "block size, s1->s2 down"} <= {
+            c.name for c in verdict.checks if not c.passed
+        }
+
+
+def test_the_rule_names_the_first_that_is_not_borne_and_figures_have_no_infinity():
+    ones = [
+        TimingError(name=n, description="it was {was} late", measured=w, limit=0.1)
+        for n, w in (("a", 0.1), ("b", np.inf))
+    ]
+    assert first_exceeded(ones[:1], "wait") is None
+    assert "inf ms late, where the checks bear 100 ms; wait" in (first_exceeded(ones, "wait") or "")
+    assert as_figures(ones) == {"a": {"was": 0.1, "bears": 0.1}, "b": {"was": None, "bears": 0.1}}

@@ -1,0 +1,62 @@
+"""Compiled code is kept under a name that changes with whatever it was compiled from."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+from testbed.jit import by_reference, compiled_entry, fingerprint, first_bit, prefetch
+from testbed.scheduling.fast import class_ejection
+from testbed.scheduling.fast.class_ejection import eject_classes, place_class
+
+
+def test_a_changed_step_number_or_field_is_compiled_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = fingerprint((eject_classes, place_class))
+    assert before == fingerprint((eject_classes, place_class)) != fingerprint((place_class,))
+    with monkeypatch.context() as changed:
+        changed.setattr(class_ejection, "TABU_STEPS", 9)
+        assert fingerprint((eject_classes, place_class)) != before
+    with monkeypatch.context() as changed:
+        changed.setattr(class_ejection.ClassTable, "__annotations__", {"units": "Small"})
+        assert fingerprint((eject_classes, place_class)) != before
+    assert fingerprint((eject_classes, place_class)) == before
+
+
+class Inner(NamedTuple):
+    scale: int
+    grid: Any
+
+
+class Outer(NamedTuple):
+    row: Any
+    cube: Any
+    inner: Inner
+
+
+def last_of(row: Any) -> int:
+    return int(row[len(row) - 1])
+
+
+def use_all(tables: Any) -> int:
+    t = by_reference(tables)
+    prefetch(t.row, 0)
+    t.row[1] = t.inner.scale
+    t.inner.grid[1, 0] += t.row[1]
+    t.cube[1, 1, 1] = t.cube.shape[2] + first_bit(t.row[0])
+    return int(t.cube[1, 1, 1] * 1000 + last_of(t.inner.grid[1]) * 100 + t.inner.grid[1, 0] + last_of(t.row))
+
+
+def test_a_table_handed_on_by_reference_is_read_and_written_as_in_python() -> None:
+    def tables() -> Outer:
+        return Outer(np.array([8, 0, 5]), np.zeros((2, 2, 7), np.int16), Inner(3, np.arange(6).reshape(3, 2)))
+
+    plain, compiled = tables(), tables()
+    assert compiled_entry(use_all)(compiled) == use_all(plain) == 10_310
+    for ours, theirs in (
+        (compiled.row, plain.row),
+        (compiled.cube, plain.cube),
+        (compiled.inner.grid, plain.inner.grid),
+    ):
+        assert np.array_equal(ours, theirs)
