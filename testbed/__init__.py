@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from testbed.api.data_frames import data_frame
     from testbed.api.plans import (
         campaign_plan,
-        metapath_plan,
         mobility_plan,
         stream_plan,
         wavelength_plan,
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
     from testbed.api.session import Session, session
     from testbed.bulk.workload import bulk_plan
     from testbed.download.workload import download_plan
+    from testbed.metapath.workload import metapath_plan
     from testbed.simulation.workload import simulation_plan
     from testbed.striping.workload import striping_plan
 
@@ -40,7 +40,7 @@ _HOMES = {
     "stream_plan": "api.plans",
     "bulk_plan": "bulk.workload",
     "download_plan": "download.workload",
-    "metapath_plan": "api.plans",
+    "metapath_plan": "metapath.workload",
     "mobility_plan": "api.plans",
     "campaign_plan": "api.plans",
     "striping_plan": "striping.workload",

@@ -62,17 +62,15 @@ def _fault(kind: str) -> Any:
 
 
 def _measure_plain(point: Mapping[str, Any]) -> dict[str, Any]:
-    from testbed.metapath.plan import MetapathPlan
-    from testbed.metapath.records import fault_rows
-    from testbed.metapath.session import run_metapath_session
-    from testbed.metapath.source import MetapathOptions
-    from topologies import load_network
+    from testbed.metapath.options import MetapathOptions
+    from testbed.metapath.workload import METAPATH, metapath_plan
+    from testbed.model.workload import How
 
     header = point["routing"].endswith("header")
-    plan = MetapathPlan(
-        network=load_network(NETWORK),
-        source=SOURCE,
-        sink=SINK,
+    plan = metapath_plan(
+        NETWORK,
+        SOURCE,
+        SINK,
         routing="ft-drb" if header else point["routing"],
         rate_pps=RATE_PPS,
         faults=(_fault(point["kind"]),),
@@ -80,25 +78,26 @@ def _measure_plain(point: Mapping[str, Any]) -> dict[str, Any]:
         options=MetapathOptions(notify="header" if header else "both"),
         seed=point["seed"],
     )
-    session = run_metapath_session(plan, repeats_if_invalid=_REPEATS)
-    (row,) = fault_rows(plan, session.run, session.analysis)
+    run, judged = METAPATH.judged(plan, How(fabric="emulation"), repeats=_REPEATS)
+    (row,) = (dict(stored) for stored in judged.stored)
     del row["routing"], row["kind"]
-    sent = len(session.run.sent.time_s) / session.analysis.messages
-    return {**row, "datagrams_a_message": sent, "invalid": session.verdict.invalid}
+    sent = len(run.sent.time_s) / judged.document["figures"]["packets_sent"]
+    return {**row, "datagrams_a_message": sent, "invalid": judged.verdict.invalid}
 
 
 def _measure_crowded(point: Mapping[str, Any]) -> dict[str, Any]:
     from testbed.metapath.analysis import latency_of, path_shares
-    from testbed.metapath.plan import BACKGROUND_AFTER_S, MetapathPlan
-    from testbed.metapath.session import run_metapath_session
-    from testbed.metapath.source import MetapathOptions
-    from topologies import load_network
+    from testbed.metapath.options import MetapathOptions
+    from testbed.metapath.plan import BACKGROUND_AFTER_S
+    from testbed.metapath.workload import METAPATH, metapath_plan
+    from testbed.model.workload import How
 
     wide = {"first_paths": 4, "threshold": 0.3, "tolerance": 0.9} if "four" in point["routing"] else {}
-    plan = MetapathPlan(
-        network=load_network(NETWORK),
-        source=SOURCE,
-        sink=SINK,
+    plan = metapath_plan(
+        NETWORK,
+        SOURCE,
+        SINK,
+        faults="none",
         routing="single" if point["routing"] == "single" else "ft-drb",
         rate_pps=RATE_PPS,
         duration_s=BACKGROUND_AFTER_S + CROWDED_S,
@@ -106,18 +105,18 @@ def _measure_crowded(point: Mapping[str, Any]) -> dict[str, Any]:
         options=MetapathOptions(always=True, **wide),  # type: ignore[arg-type]
         seed=point["seed"],
     )
-    session = run_metapath_session(plan, repeats_if_invalid=_REPEATS)
-    sent_s, arrived_s = session.run.sent.time_s, session.run.arrival_s()
+    run, judged = METAPATH.judged(plan, How(fabric="emulation"), repeats=_REPEATS)
+    sent_s, arrived_s, counts = run.sent.time_s, run.arrival_s(), judged.document["figures"]
     since_s = BACKGROUND_AFTER_S + 1.0
-    shares = path_shares(session.run, since_s)
+    shares = path_shares(run, since_s)
     return {
-        "sent": session.analysis.messages,
-        "lost": session.analysis.lost_outside,
+        "sent": counts["packets_sent"],
+        "lost": counts["packets_lost_outside_faults"],
         "latency_before_ms": latency_of(1e3 * (arrived_s - sent_s)[sent_s < BACKGROUND_AFTER_S]),
         "latency_during_ms": latency_of(1e3 * (arrived_s - sent_s)[sent_s >= since_s]),
         "paths": [one.__dict__ for one in shares],
-        "tcp_bytes": session.run.counters.get("background_carried_bytes"),
-        "invalid": session.verdict.invalid,
+        "tcp_bytes": run.counters.get("background_carried_bytes"),
+        "invalid": judged.verdict.invalid,
     }
 
 

@@ -11,8 +11,6 @@ from typing import Any, TypedDict
 from testbed.bulk.plan import KilledProcess, Pair
 from testbed.faults.fault import Fault
 from testbed.faults.schedules import PoissonFaults
-from testbed.metapath.plan import Routing
-from testbed.metapath.source import MetapathOptions
 from testbed.stream.plan import Handover, LabelOrder
 from testbed.stream.planning import EachLink
 
@@ -76,19 +74,6 @@ class CampaignPlanOptions(TypedDict, total=False):
     der: Sequence[float]
     large_blocks: Sequence[bool]
     claims: Sequence[Mapping[str, Any]]
-
-
-class MetapathPlanOptions(TypedDict, total=False):
-    """Of ``metapath_plan``. ``faults``: also "each-link" or "none"."""
-
-    routing: Routing
-    rate_pps: float
-    packet_bytes: int
-    faults: Faults
-    duration_s: float
-    options: MetapathOptions
-    background_bps: float
-    seed: int
 
 
 class BulkPlanOptions(TypedDict, total=False):

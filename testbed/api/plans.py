@@ -17,12 +17,10 @@ from testbed.model.naming.networks import NetworkLike, known_network
 if TYPE_CHECKING:
     from testbed.api.options import (
         CampaignPlanOptions,
-        MetapathPlanOptions,
         MobilityPlanOptions,
         StreamOptions,
     )
     from testbed.campaigns.description import Campaign
-    from testbed.metapath.plan import MetapathPlan
     from testbed.stream.plan import StreamPlan
     from testbed.wavelengths.plan import WavelengthPlan
     from topologies import Network
@@ -62,24 +60,6 @@ def stream_plan(network: NetworkLike, source: str, sink: str, **given: Unpack[St
         lambda: build_plan(found, source, sink, PlanOptions(**{"stream": stream, "faults": requested, **options}))
     )
     return plan
-
-
-def metapath_plan(network: NetworkLike, source: str, sink: str, **given: Unpack[MetapathPlanOptions]) -> MetapathPlan:
-    """A plain stream whose routing answers failures. ``options``: fields of ``MetapathPlan``; ``faults`` as of ``stream_plan``."""
-    options: dict[str, Any] = {**given}
-    from testbed.metapath.plan import MetapathPlan, default_duration_s, each_cable_faults
-    from testbed.metapath.source import MetapathOptions
-
-    found = _with_ends(network, source, sink)
-    faults = options.pop("faults", "each-link")
-    if faults == "each-link":
-        faults = each_cable_faults(found, source, sink)
-    requested = _faults(faults, found)
-    _check_names("metapath_plan", options, MetapathPlan)
-    rate_pps = options.setdefault("rate_pps", MetapathPlan.rate_pps)
-    source_options = options.setdefault("options", MetapathOptions())
-    options.setdefault("duration_s", default_duration_s(requested, rate_pps, source_options))
-    return _built(lambda: MetapathPlan(network=found, source=source, sink=sink, faults=requested, **options))
 
 
 def wavelength_plan(

@@ -42,9 +42,6 @@ def _probing(args: Args) -> bool:
     return bool(args.probe_block_size)
 
 
-_FT_DRB = (
-    "notify", "link_up", "paths", "first_paths", "notifications", "probe_every", "silence_ms", "thl", "tol", "metapaths_always",
-)  # fmt: skip
 _CODING = (
     "profile", "m", "tolerance", "der", "labels", "playback", "most_overhead", "hold", "layers", "also", "background_mbps", "queues",
     "pcap", "mtu", "probe_block_size", "one_way", "precision", "fault_loss",
@@ -74,7 +71,6 @@ RULES: dict[str, tuple[Rule, ...]] = {
             needs="a stream without --routing, which names the method too",
         ),
         Rule(options=_CODING, when=_coded, needs="a coded stream (--routing ft-drb and recomputed send none)"),
-        Rule(options=_FT_DRB, when=lambda a: a.routing == "ft-drb", needs="--routing ft-drb"),
         Rule(options=("machines",), when=lambda a: _coded(a) and not _probing(a), needs="a coded stream without --probe-block-size"),
         Rule(options=("pcap", "background_mbps"), when=lambda a: not _spread(a), needs="a stream on one machine, without --machines"),
         Rule(options=("blocks", "probe_link"), when=_probing, needs="--probe-block-size"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
@@ -104,9 +105,16 @@ def run(name: str, workload: Work, args: argparse.Namespace) -> int:
         plans, notes = map(list, zip(*(workload.fitted(requested, one, fabric) for one in plans), strict=True))
     runs = workload if isinstance(plan, workload.plan) else workload_of(plan)
     how = How(fabric=fabric, options=own, machines=machines, results=args.results)
+    return carried_out(args, name, runs, how, plans, notes)
+
+
+def carried_out(
+    args: argparse.Namespace, name: str, runs: Work, how: How, plans: Sequence[object], notes: Sequence[str] = ("",)
+) -> int:
+    """The plans run, judged, kept and shown; the verdict's exit code. The caller has entered the sandbox."""
     alone = nullcontext(partial(_measured, runs, how))
     with (
-        said_when_lost(as_json=args.json and machines is not None),
+        said_when_lost(as_json=args.json and how.machines is not None),
         runs.opened(how) if runs.opened else alone as carry,
     ):
         judged = [_judged(runs, one, carry, getattr(args, "repeats", 0)) for one in plans]

@@ -11,9 +11,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
+from fec.protocol.wire import STREAM_UDP_PORT
 from testbed.errors import InputError
 from testbed.metapath.labelled_paths import (
     ESCAPED,
+    LabelledPathPair,
     LabelledPaths,
     cable_number,
     one_and_two_hop_switches,
@@ -53,11 +55,11 @@ class Escape:
 
 @dataclass(frozen=True, kw_only=True)
 class EscapeRules:
-    """What is installed on the switches: ``groups`` first. ``intermediates[c - 1]`` is the router that DSCP c stands for."""
+    """What is installed on the switches, ``groups`` first, for the ``known`` paths of one direction."""
 
+    known: LabelledPaths
     rules: tuple[FlowRule, ...]
     groups: tuple[FailoverGroup, ...]
-    intermediates: tuple[str, ...]
 
 
 def escapes(
@@ -290,9 +292,9 @@ class _Builder:
 
 
 def escape_rules(
-    wiring: Wiring, known: LabelledPaths, *, udp_port: int, first_group: int = 1, dead: frozenset[int] | None = None
+    wiring: Wiring, known: LabelledPaths, *, first_group: int = 1, dead: frozenset[int] | None = None
 ) -> EscapeRules:
-    """Rules and groups that carry a pair's stream (UDP to ``udp_port``) over its known paths and round every dead link.
+    """Rules and groups that carry a pair's stream over its known paths and round every dead link.
 
     ``dead``: the cables (``cable_number``) that can die at all; rules that no subset of them lets a packet come to are left
     out, so that whatever dies of them, packets go as over all rules. None: any cable.
@@ -307,20 +309,23 @@ def escape_rules(
         ("ip_proto", PROTOCOL_UDP),
         ("ipv4_src", source.ip),
         ("ipv4_dst", sink.ip),
-        ("udp_dst", udp_port),
+        ("udp_dst", STREAM_UDP_PORT),
     )
     builder = _Builder(wiring=wiring, known=known, stream=stream, first_group=first_group, dead=dead)
     for number in range(len(known.paths)):
         builder.path(number)
     builder.escaped()
     others = pair_rules(wiring, known.source, known.sink, known.paths[0], priority=OTHER_PRIORITY)
-    return EscapeRules(
-        rules=(*builder.rules, *others),
-        groups=tuple(builder.groups.values()),
-        intermediates=tuple(builder.codes),
-    )
+    return EscapeRules(known=known, rules=(*builder.rules, *others), groups=tuple(builder.groups.values()))
 
 
-def groups_of(parts: Iterable[EscapeRules]) -> int:
-    """One more than the highest group number of any switch."""
-    return 1 + max((g.number for part in parts for g in part.groups), default=0)
+def escape_rules_together(
+    wiring: Wiring, pairs: Iterable[LabelledPathPair], *, dead: frozenset[int] | None = None
+) -> tuple[EscapeRules, ...]:
+    """``escape_rules`` of all pairs, there and back each; their group numbers do not meet."""
+    parts: list[EscapeRules] = []
+    for pair in pairs:
+        for known in (pair.forward, pair.backward):
+            first = 1 + max((group.number for part in parts for group in part.groups), default=0)
+            parts.append(escape_rules(wiring, known, first_group=first, dead=dead))
+    return tuple(parts)

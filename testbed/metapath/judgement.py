@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from testbed.faults.fault_times import FaultTimes, names_of_faults
-from testbed.metapath.analysis import UNDER_WAY_S, FaultOutcome, MetapathAnalysis, episode_of
+from testbed.metapath.analysis import UNDER_WAY_S, FaultOutcome, MetapathAnalysis, analyse_metapaths, episode_of
 from testbed.metapath.labelled_paths import cable_number
 from testbed.metapath.plan import SLACK_S, MetapathPlan, MetapathRun
+from testbed.metapath.records import fault_rows, metapath_document
 from testbed.model.machine.load import LOWER_PACKET_RATE, overload_message
 from testbed.model.machine.timing_error import TimingError, first_exceeded
 from testbed.model.verdict import Check, Verdict
+from testbed.model.workload import Judgement
 from testbed.stream.mobility import Movement, splits_of
 from topologies.network import LinkId, reverse_of
 from topologies.routing_tables import static_routing
@@ -22,9 +24,19 @@ MAX_LAG_S = 0.1
 MAX_UNPLANNED = 1e-4
 
 
-def judge_metapaths(plan: MetapathPlan, run: MetapathRun, analysis: MetapathAnalysis) -> Verdict:
-    """Every fault's checks; invalid, never passed, where the machine could not keep up or lost packets by itself."""
-    checks: list[Check] = []
+def judge_metapaths(plan: MetapathPlan, run: MetapathRun) -> Judgement:
+    """Every fault's checks; invalid, never passed, where the machine could not keep up or lost packets by itself. A row a
+    fault, and of those that are stored its timeline too."""
+    analysis = analyse_metapaths(plan, run)
+    verdict = Verdict(
+        checks=tuple(_checks(plan, run, analysis)), invalid=_invalid(plan, run, analysis), notes=run.health.notes
+    )
+    document = metapath_document(plan, run, analysis, verdict)
+    stored = tuple(fault_rows(plan, run, analysis))
+    return Judgement(verdict=verdict, document=document, rows=tuple(document["per_fault"]), stored=stored)
+
+
+def _checks(plan: MetapathPlan, run: MetapathRun, analysis: MetapathAnalysis) -> Iterator[Check]:
     arrived_outside = analysis.sent_outside - analysis.lost_outside
     names = names_of_faults(plan.faults, run.faults)
     for about, times, outcome in zip(names, run.faults, analysis.faults, strict=True):
@@ -37,10 +49,9 @@ def judge_metapaths(plan: MetapathPlan, run: MetapathRun, analysis: MetapathAnal
             own = [share.of(arrived_outside, "nothing arrived outside faults either") if all_lost else share]
             if plan.routing == "recomputed" and outcome.kind == "down":
                 own.append(_no_more(outcome))
-        checks += [replace(check, about=about).of(outcome.sent) for check in own]
+        yield from (replace(check, about=about).of(outcome.sent) for check in own)
     outside = Check.equal("packets lost outside faults", 0, analysis.lost_outside, key="lost-outside")
-    checks.append(outside.of(analysis.sent_outside))
-    return Verdict(checks=tuple(checks), invalid=_invalid(plan, run, analysis), notes=run.health.notes)
+    yield outside.of(analysis.sent_outside)
 
 
 def ft_drb_checks(

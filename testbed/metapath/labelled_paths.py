@@ -59,6 +59,19 @@ class LabelledPaths:
         return min(range(1, len(self.paths)), key=lambda k: (len(first & self.cables[k]), k), default=0)
 
 
+@dataclass(frozen=True, kw_only=True)
+class LabelledPathPair:
+    """FT-DRB's known paths there and back."""
+
+    forward: LabelledPaths
+    backward: LabelledPaths
+
+    @property
+    def return_labels(self) -> tuple[int, ...]:
+        """Reports go over the minimal path back and over one that shares the fewest cables with it."""
+        return tuple(dict.fromkeys((path_label(0), path_label(self.backward.most_disjoint()))))
+
+
 def path_label(path: int) -> int:
     """The label of packets on path number ``path``."""
     return path * PATH_LABELS
@@ -111,6 +124,14 @@ def labelled_paths(network: Network, source: str, sink: str, *, most: int = MAX_
     if apart is not None and apart not in retained and most > 1:
         retained[-1] = apart
     return LabelledPaths(network=network, source=source, sink=sink, paths=tuple(retained), routing=routing)
+
+
+def labelled_path_pair(network: Network, source: str, sink: str, *, most: int = MAX_PATHS) -> LabelledPathPair:
+    """``labelled_paths`` there and back."""
+    return LabelledPathPair(
+        forward=labelled_paths(network, source, sink, most=most),
+        backward=labelled_paths(network, sink, source, most=most),
+    )
 
 
 def one_and_two_hop_switches(network: Network, switch: str) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -13,8 +13,8 @@ from testbed.errors import InputError
 from testbed.faults.cable_faults import random_faults
 from testbed.faults.fault import Fault
 from testbed.metapath.labelled_paths import cable_number
+from testbed.metapath.options import MetapathOptions
 from testbed.metapath.plan import MetapathPlan, MetapathRun
-from testbed.metapath.source import MetapathOptions
 from topologies.network import Network
 
 PairsRouting = Literal["ft-drb", "single", "recomputed", "capillary"]

@@ -2,35 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal
 
 import numpy as np
 
 from testbed.errors import InputError
-from testbed.faults.fault import Fault, FaultKind
+from testbed.faults.fault import Fault
 from testbed.faults.fault_times import FaultTimes
 from testbed.faults.schedules import overlapping
-from testbed.metapath.source import MetapathOptions, SourceEvent
+from testbed.metapath.options import ROUTINGS, MetapathOptions, Routing
+from testbed.metapath.source import SourceEvent
 from testbed.metapath.wire import PACKET_BYTES
 from testbed.stream.measurements import FloatArray, IntArray, RunHealth
 from topologies.network import Network, label_of
 from topologies.routing_tables import static_routing
 from topologies.text.json_types import Json
 
-Routing = Literal["ft-drb", "single", "recomputed"]
-ROUTINGS: tuple[Routing, ...] = ("ft-drb", "single", "recomputed")
-"""FT-DRB; one path for good; a capillary route that the controller computes again when a port changes."""
-
-
 BACKGROUND_AFTER_S = 0.5
 """Until then the source learns the zero-load latency of an empty network."""
 REPORT_S = 0.01
 SLACK_S = 0.05
 """Scheduling of the ends' processes, a few reports that come late: allowed over every predicted time of the source."""
-WARM_UP_S, LASTS_S, EVERY_S = 1.0, 1.0, 2.5
-"""Of ``each_cable_faults``: before the first fault, how long each lasts, from one to the next."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -178,25 +170,3 @@ class MetapathRun:
             if 0 <= number < len(arrived):
                 arrived[number] = time_s
         return arrived
-
-
-def default_duration_s(faults: Sequence[Fault], rate_pps: float, options: MetapathOptions) -> float:
-    """Until the last failure is over (1 s without any), and then until the source can have found that out."""
-    return max((f.stop_s for f in faults), default=1.0) + max(0.8, 1.5 * options.probe_every / rate_pps)
-
-
-def each_cable_faults(
-    network: Network, source: str, sink: str, *, kind: FaultKind = "down", most: int | None = None
-) -> tuple[Fault, ...]:
-    """Each cable between switches of the minimal path fails by itself for a second, with a second and a half between.
-
-    ``most``: only the first so many. InputError for fewer than one.
-    """
-    if most is not None and most < 1:
-        raise InputError(f"--links {most}: give 1 or more")
-    path = static_routing(network)(source, sink)
-    inner = [x for x in path if network.node(x[0]).kind == network.node(x[1]).kind == "switch"]
-    return tuple(
-        Fault(link=link, kind=kind, start_s=WARM_UP_S + k * EVERY_S, stop_s=WARM_UP_S + k * EVERY_S + LASTS_S)
-        for k, link in enumerate(inner[:most])
-    )

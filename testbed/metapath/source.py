@@ -33,63 +33,13 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from statistics import median
-from typing import Literal
 
-from testbed.errors import InputError
 from testbed.metapath.labelled_paths import LabelledPaths
+from testbed.metapath.options import MetapathOptions
 from topologies.network import reverse_of
 
-Notify = Literal["both", "controller", "header"]
-LinkUp = Literal["probe", "controller"]
 _CALIBRATING = 50
 """Latencies of the minimal path whose median is the zero-load latency."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class MetapathOptions:
-    """Parameters of the source; InputError for values out of range.
-
-    ``paths``: most paths of a metapath, ``first_paths``: how many it starts with. ``notifications``: in a row, mark a cable
-    as permanent. ``probe_every``: one in so many packets that a mark diverts tries the minimal path. ``threshold``: Thl over
-    the zero-load latency of the minimal path; ``tolerance``: Tol over Thl, above 1/3 so that a second path, which halves the
-    metapath's latency, is not given up again at once. ``silence_s``: a packet that is in no report made
-    so long after it was sent is missing. ``smoothing``: weight of a new latency in the path's estimate (1: the last one
-    counts). ``notify``: who notifies of a dead link, the "controller" (port status), the packets' "header", or "both";
-    ``link_up``: whether a cable is back, found out by a "probe" or notified by the "controller". ``always``: metapaths without
-    failures too, as DRB does.
-    """
-
-    paths: int = 4
-    first_paths: int = 1
-    notifications: int = 5
-    probe_every: int = 100
-    threshold: float = 2.0
-    tolerance: float = 0.4
-    silence_s: float = 0.06
-    smoothing: float = 0.125
-    notify: Notify = "both"
-    link_up: LinkUp = "probe"
-    always: bool = False
-
-    def __post_init__(self) -> None:
-        checks = (
-            (1 <= self.paths <= 32, f"{self.paths} paths; give 1 to 32"),
-            (1 <= self.first_paths <= self.paths, f"{self.first_paths} first paths; give 1 to {self.paths}"),
-            (1 <= self.notifications <= 255, f"{self.notifications} notifications; give 1 to 255"),
-            (self.probe_every >= 2, f"a probe every {self.probe_every} packets; give 2 or more"),
-            (self.threshold > 0, f"threshold {self.threshold}; give a number above 0"),
-            (0 <= self.tolerance < 1, f"tolerance {self.tolerance}; give 0 or more, below 1"),
-            (self.silence_s > 0, f"silence of {self.silence_s} s; give one above 0"),
-            (0 < self.smoothing <= 1, f"smoothing {self.smoothing}; give one above 0, at most 1"),
-            (
-                self.notify in ("both", "controller", "header"),
-                f"notify {self.notify!r}; give both, controller or header",
-            ),
-            (self.link_up in ("probe", "controller"), f"link up by {self.link_up!r}; give probe or controller"),
-        )
-        for holds, wrong in checks:
-            if not holds:
-                raise InputError(f"ft-drb: {wrong}")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -121,6 +121,15 @@ class Workload(Generic[P, M]):
             )
         return carry(plan, report_progress)
 
+    def judged(self, plan: P, how: How, *, repeats: int = 0) -> tuple[M, Judgement]:
+        """Carry the plan out and judge it, again at most so many times while the machine could not keep up."""
+        for _ in range(repeats + 1):
+            measured = self.measured(plan, how, None)
+            found = self.judge(plan, measured)
+            if found.verdict.invalid is None:
+                break
+        return measured, found
+
 
 @dataclass(frozen=True, kw_only=True)
 class RunResult(Generic[P, M]):

@@ -6,9 +6,10 @@ from typing import Any
 
 from testbed.api.workloads import LISTED, load
 from testbed.api.workloads.campaigns import CAMPAIGN
-from testbed.api.workloads.streams import METAPATH, STREAM
+from testbed.api.workloads.streams import STREAM
 from testbed.api.workloads.striping_and_wavelengths import WAVELENGTHS
 from testbed.errors import UsageError
+from testbed.metapath.workload import METAPATH
 from testbed.model.workload import Workload
 from topologies.registry import Registry
 
@@ -32,6 +33,14 @@ _ALL: tuple[Workload[Any, Any], ...] = (
 for _workload in _ALL:
     if _workload.name not in WORKLOADS.builtin_names():  # two commands may be of one workload
         WORKLOADS.register(_workload.name, _workload)
+
+
+def stored_under(name: str) -> Workload[Any, Any] | None:
+    """The workload whose command keeps its runs under that name; None where it is none of ours."""
+    if name in LISTED:
+        return load(name)
+    ours = (WORKLOADS.find(one) for one in WORKLOADS.builtin_names())
+    return next((one for one in ours if one is not None and one.stored_as == name), None)
 
 
 def workload_of(plan: object) -> Workload[Any, Any]:

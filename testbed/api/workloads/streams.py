@@ -1,8 +1,7 @@
-"""Coded streams, and plain ones whose routing answers failures, as workloads."""
+"""Coded streams as a workload."""
 
 from __future__ import annotations
 
-from testbed.metapath.plan import MetapathPlan, MetapathRun
 from testbed.model.progress import ReportProgress
 from testbed.model.workload import Judgement, Workload
 from testbed.stream.measurements import StreamMeasurements
@@ -33,33 +32,10 @@ def judge_stream(plan: StreamPlan, run: StreamMeasurements) -> Judgement:
     return Judgement(verdict=verdict, document=document, rows=tuple(document["per_fault"]))
 
 
-def _emulate_metapaths(plan: MetapathPlan, report_progress: ReportProgress | None) -> MetapathRun:
-    from testbed.metapath.emulated.fabric import run_metapath_stream
-
-    return run_metapath_stream(plan, report_progress)
-
-
-def _judge_metapaths(plan: MetapathPlan, run: MetapathRun) -> Judgement:
-    from testbed.metapath.analysis import analyse_metapaths
-    from testbed.metapath.judgement import judge_metapaths
-    from testbed.metapath.records import metapath_document
-
-    analysis = analyse_metapaths(plan, run)
-    verdict = judge_metapaths(plan, run, analysis)
-    document = metapath_document(plan, run, analysis, verdict)
-    return Judgement(verdict=verdict, document=document, rows=tuple(document["per_fault"]))
-
-
 def _small_stream() -> StreamPlan:
     from testbed.api.plans import stream_plan
 
     return stream_plan("ring:4", "s0", "s2", faults=["s0->s1@2-3"], duration_s=4, rate_pps=200)
-
-
-def _small_metapaths() -> MetapathPlan:
-    from testbed.api.plans import metapath_plan
-
-    return metapath_plan("torus:3x3", "h0_0", "h1_1", faults="none")
 
 
 STREAM = Workload(
@@ -69,11 +45,4 @@ STREAM = Workload(
     simulate=_simulate_stream,
     emulate=_emulate_stream,
     example=_small_stream,
-)
-METAPATH = Workload(
-    name="metapath",
-    plan=MetapathPlan,
-    judge=_judge_metapaths,
-    emulate=_emulate_metapaths,
-    example=_small_metapaths,
 )

@@ -5,12 +5,11 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from testbed.api.workloads import LISTED, load
 from testbed.model.naming.printable import printable
 
 if TYPE_CHECKING:
@@ -86,31 +85,27 @@ def _redraw_study(args: argparse.Namespace) -> int:
 def _described(manifest: Manifest) -> Manifest:
     """A run that was stored before studies said which code their ROR belongs to gets it from the study that is installed, and the run of a
     command its title."""
+    from testbed.api.workloads.registry import stored_under
     from testbed.commands.studies.experiment import find_experiments
 
-    if manifest.name in LISTED:
-        return replace(manifest, study={"title": load(manifest.name).title, **manifest.study})
+    if (workload := stored_under(manifest.name)) is not None:
+        return replace(manifest, study={"title": workload.title, **manifest.study})
     code = getattr(find_experiments().get(manifest.name), "ror_code", "")
     return replace(manifest, study={"ror_code": code, **manifest.study}) if code and manifest.study else manifest
 
 
 def _drawer(place: Path, name: str, rows: Sequence[Row], verdict: Verdict | None) -> Draw | None:
     """What draws the figures of a stored run of that name; None where nothing is there to be drawn. InputError for an unknown one."""
+    from testbed.api.workloads.registry import stored_under
     from testbed.campaigns.figures import campaign_figures
     from testbed.commands.studies.experiment import find_experiments
     from testbed.errors import InputError
-    from testbed.metapath.figures import metapath_figures
     from testbed.model.studies.study import Study
 
-    of_commands: dict[str, Callable[[Sequence[Row]], Mapping[str, Any]]] = {
-        "stream-routing": metapath_figures,
-    }
-    if name in LISTED and (figures := load(name).figures) is not None:
+    if (workload := stored_under(name)) is not None and (figures := workload.figures) is not None:
         return (lambda: figures(rows)) if rows else None
     if name.startswith("campaign-"):
         return (lambda: campaign_figures(rows)) if verdict else None
-    if name in of_commands:
-        return (lambda: of_commands[name](rows)) if rows else None
     study = find_experiments().get(name)
     if not isinstance(study, Study):
         raise InputError(f"{place}: no study named {name!r} is installed that could draw it")

@@ -18,7 +18,7 @@ import numpy as np
 from fec.adapters.raw_sockets import DatagramReceiver, FrameSender, socket_drops, waiting_datagrams
 from fec.redundancy.labels import StratifiedLabels
 from testbed.emulation.network.emulated_network import EmulatedNetwork
-from testbed.metapath.labelled_paths import LabelledPaths, dead_link_of, path_label
+from testbed.metapath.labelled_paths import LabelledPathPair, dead_link_of, path_label
 from testbed.metapath.plan import MetapathPlan, ReceivedDatagrams, SentDatagrams
 from testbed.metapath.source import MetapathSource, SourceEvent
 from testbed.metapath.wire import Acknowledger, decode_packet, decode_report, encode_packet
@@ -117,16 +117,16 @@ class LabelSteering:
         pass
 
 
-def steering_of(plan: MetapathPlan, known: LabelledPaths | None) -> Steering:
+def steering_of(plan: MetapathPlan, known: LabelledPathPair | None) -> Steering:
     """FT-DRB where there are known paths, else plain labels."""
     if known is None:
         return LabelSteering()
-    return MetapathSteering(MetapathSource(known, plan.options, random.Random(plan.seed).random))
+    return MetapathSteering(MetapathSource(known.forward, plan.options, random.Random(plan.seed).random))
 
 
 @contextmanager
 def source_process(
-    net: EmulatedNetwork, wiring: Wiring, plan: MetapathPlan, known: LabelledPaths | None, warm: Sequence[int]
+    net: EmulatedNetwork, wiring: Wiring, plan: MetapathPlan, known: LabelledPathPair | None, warm: Sequence[int]
 ) -> Iterator[tuple[EndpointProcess, Callable[[JsonObject], None]]]:
     """The source's end, and the call that notifies it of a port (a JSON object). ``warm``: labels to send under before the start."""
     source, sink = wiring.host_at(plan.source), wiring.host_at(plan.sink)
@@ -148,9 +148,10 @@ def source_process(
 
 @contextmanager
 def sink_process(
-    net: EmulatedNetwork, wiring: Wiring, plan: MetapathPlan, return_labels: Sequence[int]
+    net: EmulatedNetwork, wiring: Wiring, plan: MetapathPlan, known: LabelledPathPair | None
 ) -> Iterator[EndpointProcess]:
-    """The sink's end: packets in, reports out under each of ``return_labels`` (none: no reports)."""
+    """The sink's end: packets in, reports out over the known paths back (none: no reports)."""
+    return_labels = () if known is None else known.return_labels
     source, sink = wiring.host_at(plan.source), wiring.host_at(plan.sink)
     raw, stream = raw_socket(net, sink), datagram_socket(net, sink)
     stream.setsockopt(socket.SOL_SOCKET, _TIMESTAMPNS, 1)

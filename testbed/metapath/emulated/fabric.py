@@ -17,14 +17,13 @@ from testbed.emulation.network.emulated_network import EmulatedNetwork
 from testbed.emulation.network.links import read_counters
 from testbed.errors import InvalidRunError
 from testbed.faults.fault_times import FaultTimes
-from testbed.faults.schedules import overlapping
 from testbed.machines.adapters.platform import going_first, here
 from testbed.metapath.cable_states import CableStates
 from testbed.metapath.emulated.endpoints import SinkResult, SourceResult, sink_process, source_process
 from testbed.metapath.emulated.recomputed_routes import RecomputedRoutes
-from testbed.metapath.escape_check import check_overlaps
-from testbed.metapath.escape_rules import EscapeRules, escape_rules, groups_of
-from testbed.metapath.labelled_paths import LabelledPaths, cable_number, labelled_paths, path_label
+from testbed.metapath.escape_check import check_escapes
+from testbed.metapath.escape_rules import escape_rules_together
+from testbed.metapath.labelled_paths import LabelledPathPair, cable_number, labelled_path_pair, path_label
 from testbed.metapath.plan import BACKGROUND_AFTER_S, MetapathPlan, MetapathRun, Rerouting
 from testbed.model.progress import CounterReading, Progress, ReportProgress
 from testbed.model.wiring import Wiring, wire
@@ -43,58 +42,15 @@ _WARM_EVERY = 1024
 
 
 @dataclass(frozen=True, kw_only=True)
-class LabelledPathPair:
-    """FT-DRB's known paths there and back, and their rules; all None for the other routings."""
-
-    forward: LabelledPaths | None = None
-    backward: LabelledPaths | None = None
-
-    @property
-    def return_labels(self) -> tuple[int, ...]:
-        """Reports go over the minimal path back and over one that shares the fewest cables with it."""
-        if self.backward is None:
-            return ()
-        return tuple(dict.fromkeys((path_label(0), path_label(self.backward.most_disjoint()))))
-
-
-def labelled_path_pair(plan: MetapathPlan) -> LabelledPathPair:
-    """Raises InputError or TopologyError where FT-DRB finds no paths."""
-    if plan.routing != "ft-drb":
-        return LabelledPathPair()
-    return LabelledPathPair(
-        forward=labelled_paths(plan.network, plan.source, plan.sink),
-        backward=labelled_paths(plan.network, plan.sink, plan.source),
-    )
-
-
-def ft_drb_rules(wiring: Wiring, paths: LabelledPathPair) -> tuple[EscapeRules, EscapeRules]:
-    """Rules and groups there and back; group numbers do not meet."""
-    assert paths.forward is not None and paths.backward is not None
-    there = escape_rules(wiring, paths.forward, udp_port=STREAM_UDP_PORT)
-    back = escape_rules(wiring, paths.backward, udp_port=STREAM_UDP_PORT, first_group=groups_of([there]))
-    return there, back
-
-
-def check_escapes(plan: MetapathPlan) -> None:
-    """InputError where faults of the plan overlap and FT-DRB's escapes do not lead round them, by a walk of the rules."""
-    if plan.routing == "ft-drb" and overlapping(plan.faults):
-        wiring, paths = wire(plan.network, [plan.source, plan.sink]), labelled_path_pair(plan)
-        there, back = ft_drb_rules(wiring, paths)
-        assert paths.forward is not None and paths.backward is not None
-        directions = [(paths.forward, there, STREAM_UDP_PORT), (paths.backward, back, STREAM_UDP_PORT)]
-        check_overlaps(wiring, directions, plan.faults)
-
-
-@dataclass(frozen=True, kw_only=True)
 class _Running:
-    """A plan whose network stands and whose rules are installed. ``routes``: what computes the route again, where that is the
-    routing; ``warm``: labels under which packets are sent before the start, so that switches have looked their flows up."""
+    """A plan whose network stands and whose rules are installed. ``paths``: FT-DRB's; ``routes``: what computes the route again, where
+    that is the routing; ``warm``: labels under which packets are sent before the start, so that switches have looked their flows up."""
 
     net: EmulatedNetwork
     controller: ControllerLink
     wiring: Wiring
     plan: MetapathPlan
-    paths: LabelledPathPair
+    paths: LabelledPathPair | None
     routes: RecomputedRoutes | None
     warm: Sequence[int]
     report_progress: ReportProgress
@@ -104,17 +60,17 @@ def run_metapath_stream(plan: MetapathPlan, report_progress: ReportProgress | No
     """One plan on a network of its own. CapabilityError where this machine cannot, InvalidRunError where an end dies."""
     report_progress = report_progress or (lambda _: None)
     check_escapes(plan)
-    paths = labelled_path_pair(plan)
+    paths = labelled_path_pair(plan.network, plan.source, plan.sink) if plan.routing == "ft-drb" else None
     report_progress(Progress(done_s=0, total_s=plan.duration_s, doing="building the network"))
     wiring = wire(plan.network, [plan.source, plan.sink])
     with here(wiring) as platform:
         net, controller = platform.network, platform.controller
         routes = None
-        if plan.routing == "ft-drb":
-            parts = ft_drb_rules(wiring, paths)
+        if paths is not None:
+            parts = escape_rules_together(wiring, [paths])
             controller.install_groups([group for part in parts for group in part.groups])
             controller.install([rule for part in parts for rule in part.rules], plan_id=1)
-            warm = [path_label(k) for k in range(len(paths.forward.paths))] if paths.forward else []
+            warm = [path_label(k) for k in range(len(paths.forward.paths))]
         elif plan.routing == "single":
             for plan_id, ends in enumerate(((plan.source, plan.sink), (plan.sink, plan.source)), start=1):
                 split = spray(route_by_name(plan.network, *ends, "single"))
@@ -143,8 +99,8 @@ def _stream(running: _Running) -> MetapathRun:
     before = processor_times()
     with ExitStack() as stack:
         stack.enter_context(going_first(running.controller.pid))
-        sink = stack.enter_context(sink_process(net, wiring, plan, running.paths.return_labels))
-        source, notify = stack.enter_context(source_process(net, wiring, plan, running.paths.forward, running.warm))
+        sink = stack.enter_context(sink_process(net, wiring, plan, running.paths))
+        source, notify = stack.enter_context(source_process(net, wiring, plan, running.paths, running.warm))
         for end in (sink, source):
             end.wait_until_ready()
         watch = PortWatch(running.controller, _port_listener(running, notify))
@@ -177,7 +133,7 @@ def _port_listener(running: _Running, notify: Callable[[JsonObject], None]) -> C
         changed = cables.on_port(event.dpid, event.port, event.up)
         if changed is not None and running.routes is not None:
             running.routes.avoid(cables.down, event.at_s)
-        elif changed is not None and running.paths.forward is not None:
+        elif changed is not None and running.paths is not None:
             notify({"cable": cable_number(running.wiring.network, changed.links[0]), "up": changed.up})
 
     return on_port

@@ -17,9 +17,9 @@ from testbed.errors import InvalidRunError
 from testbed.machines.adapters.platform import going_first, here
 from testbed.metapath.cable_states import CableStates, without_links
 from testbed.metapath.emulated.endpoints import sink_process, source_process
-from testbed.metapath.emulated.fabric import LabelledPathPair, health_of
-from testbed.metapath.escape_rules import EscapeRules, escape_rules, groups_of
-from testbed.metapath.labelled_paths import cable_number, labelled_paths, path_label
+from testbed.metapath.emulated.fabric import health_of
+from testbed.metapath.escape_rules import escape_rules_together
+from testbed.metapath.labelled_paths import LabelledPathPair, cable_number, labelled_path_pair, path_label
 from testbed.metapath.many_pairs import KNOWN_PATHS, ManyPairsPlan, ManyPairsRun
 from testbed.metapath.plan import MetapathRun
 from testbed.model.progress import Progress, ReportProgress
@@ -42,7 +42,7 @@ Notify = Callable[[JsonObject], None]
 class _Installed:
     """Rules of all pairs, and what FT-DRB's sources know; ``plan_id``: the next one of the controller's."""
 
-    paths: list[LabelledPathPair] = field(default_factory=list)
+    paths: list[LabelledPathPair | None] = field(default_factory=list)
     rules: int = 0
     groups: int = 0
     plan_id: int = 1
@@ -62,25 +62,15 @@ def run_many_pairs(plan: ManyPairsPlan, report_progress: ReportProgress | None =
 def _install(plan: ManyPairsPlan, wiring: Wiring, controller: ControllerLink) -> _Installed:
     done = _Installed()
     if plan.routing == "ft-drb":
-        parts: list[EscapeRules] = []
-        for source, sink in plan.pairs:
-            paths = LabelledPathPair(
-                forward=labelled_paths(plan.network, source, sink, most=KNOWN_PATHS),
-                backward=labelled_paths(plan.network, sink, source, most=KNOWN_PATHS),
-            )
-            done.paths.append(paths)
-            for known in (paths.forward, paths.backward):
-                assert known is not None
-                first = groups_of(parts)
-                parts.append(
-                    escape_rules(wiring, known, udp_port=STREAM_UDP_PORT, first_group=first, dead=plan.dead)
-                )  # fmt: skip
+        known = [labelled_path_pair(plan.network, *ends, most=KNOWN_PATHS) for ends in plan.pairs]
+        done.paths += known
+        parts = escape_rules_together(wiring, known, dead=plan.dead)
         groups = [group for part in parts for group in part.groups]
         rules = [rule for part in parts for rule in part.rules]
         controller.install_groups(groups)
         done.groups = len(groups)
     else:
-        done.paths = [LabelledPathPair() for _ in plan.pairs]
+        done.paths += [None for _ in plan.pairs]
         method = "capillary" if plan.routing == "capillary" else "single"
         rules = _route_all(plan, wiring, plan.network, method)
     controller.install(rules, plan_id=done.plan_id)
@@ -110,9 +100,9 @@ def _stream(
         sinks, sources, notify = list[EndpointProcess](), list[EndpointProcess](), list[Notify]()
         for number, paths in enumerate(installed.paths):
             pair = plan.pair_plan(number)
-            sinks.append(stack.enter_context(sink_process(net, wiring, pair, paths.return_labels)))
-            labels = warm if paths.forward is None else [path_label(k) for k in range(len(paths.forward.paths))]
-            source, tell = stack.enter_context(source_process(net, wiring, pair, paths.forward, labels))
+            sinks.append(stack.enter_context(sink_process(net, wiring, pair, paths)))
+            labels = warm if paths is None else [path_label(k) for k in range(len(paths.forward.paths))]
+            source, tell = stack.enter_context(source_process(net, wiring, pair, paths, labels))
             sources.append(source)
             notify.append(tell)
         for end in (*sinks, *sources):

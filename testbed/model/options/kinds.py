@@ -169,6 +169,7 @@ search_limit = times(0, DAY_S, above=True)
 time_limit = times(0, 1e9, above=True)
 interval = times(0, 1e12, above=True)
 milliseconds = Kind("milliseconds", 0, 60_000, above=True)
+silence = times(0, 60, above=True)
 hours = Kind("hours", 0, 10_000, above=True)
 
 fraction = Kind("a fraction", 0, 1, above=True)
@@ -192,3 +193,8 @@ def rates(text: str) -> tuple[float, ...]:
 
 
 sending_rate = Kind("a rate", 0, 1e9, above=True)
+
+
+def in_milliseconds(text: str) -> float:
+    """Seconds, of a text that has milliseconds."""
+    return milliseconds(text) / 1e3

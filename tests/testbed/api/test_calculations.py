@@ -194,13 +194,11 @@ def test_typed_options_are_those_that_plans_take() -> None:
 
     from testbed.api import options
     from testbed.bulk.options import BulkOptions
-    from testbed.metapath.plan import MetapathPlan
     from testbed.stream.plan import StreamParameters
     from testbed.stream.planning import PlanOptions
 
     for typed, kinds in (
         (options.StreamOptions, (PlanOptions, StreamParameters)),
-        (options.MetapathPlanOptions, (MetapathPlan,)),
         (options.BulkPlanOptions, (BulkOptions,)),
     ):
         known = {field.name for kind in kinds for field in fields(kind)} | {"faults"}

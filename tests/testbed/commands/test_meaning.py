@@ -121,7 +121,7 @@ def test_every_option_says_when_it_has_a_meaning(command: str) -> None:
     parser = subparsers.choices[command]
     there = {a.dest for a in parser._actions if not isinstance(a, (argparse._HelpAction, argparse._SubParsersAction))}
     ruled = {name for rule in RULES.get(command, ()) for name in rule.options}
-    declared = {one.name for kind in parser.get_default("declared") or () for one in options_of(kind)}
+    declared = {one.name for kind in parser.get_default("declared") or () for one in options_of(kind) if one.flag}
     assert there - {"name", "options"} == ruled | ALWAYS.get(command, set()) | declared
     assert not [a.dest for a in parser._actions if a.dest in ruled and a.dest in ALWAYS.get(command, set())]
 

@@ -15,12 +15,13 @@ from testbed.interconnect.ft_drb.escape_steps import escape_path
 from testbed.interconnect.ft_drb.source_state import COUNTER_NAMES
 from testbed.interconnect.static_paths import build_paths
 from testbed.metapath.escape_check import check_overlaps
-from testbed.metapath.escape_rules import EscapeRules, escape_rules, escapes, groups_of
+from testbed.metapath.escape_rules import EscapeRules, escape_rules, escape_rules_together, escapes
 from testbed.metapath.labelled_paths import (
     ESCAPED,
     LabelledPaths,
     cable_number,
     dead_link_of,
+    labelled_path_pair,
     labelled_paths,
     path_label,
 )
@@ -42,7 +43,7 @@ PAIRS = [
 def _built(name: str, source: str, sink: str) -> tuple[LabelledPaths, Wiring, EscapeRules]:
     network = load_network(name)
     known, wiring = labelled_paths(network, source, sink), wire(network, [source, sink])
-    return known, wiring, escape_rules(wiring, known, udp_port=47000)
+    return known, wiring, escape_rules(wiring, known)
 
 
 def _walk(
@@ -97,15 +98,14 @@ def test_any_two_dead_links_of_a_torus_are_escaped_from_every_path() -> None:
 
 
 def test_faults_at_once_are_refused_where_the_rules_strand_a_packet() -> None:
-    ring, wiring, rules = _built("ring:5", "s0", "s2")
-    directions = [(ring, rules, 47000)]
+    _, wiring, rules = _built("ring:5", "s0", "s2")
     near, far = Fault(link=("s0", "s1", 0), start_s=1, stop_s=2), Fault(link=("s3", "s4", 0), start_s=1.5, stop_s=2.5)
     with pytest.raises(InputError, match=r"faults at 1.5 s: with s0->s1 and s3->s4 down, packets from 's0' to 's2'"):
-        check_overlaps(wiring, directions, [far, near])
-    check_overlaps(wiring, directions, [near, replace(far, start_s=2)])
-    torus, wiring, rules = _built("torus:4x4", "s0_0", "s2_1")
+        check_overlaps(wiring, [rules], [far, near])
+    check_overlaps(wiring, [rules], [near, replace(far, start_s=2)])
+    _, wiring, rules = _built("torus:4x4", "s0_0", "s2_1")
     cuts = [Fault(link=x, start_s=1, stop_s=2) for x in (("s1_0", "s2_0", 0), ("s1_1", "s2_1", 0))]
-    check_overlaps(wiring, [(torus, rules, 47000)], cuts)
+    check_overlaps(wiring, [rules], cuts)
 
 
 def test_the_first_escape_is_as_long_as_the_simulators() -> None:
@@ -146,8 +146,8 @@ def test_a_packet_whose_hops_are_spent_is_dropped() -> None:
 def test_two_directions_share_switches_but_no_group_number() -> None:
     network = load_network("torus:4x4")
     wiring = wire(network, ["s0_0", "s2_1"])
-    there = escape_rules(wiring, labelled_paths(network, "s0_0", "s2_1"), udp_port=1)
-    back = escape_rules(wiring, labelled_paths(network, "s2_1", "s0_0"), udp_port=1, first_group=groups_of([there]))
+    there, back = escape_rules_together(wiring, [labelled_path_pair(network, "s0_0", "s2_1")])
+    assert (there.known.source, back.known.source) == ("s0_0", "s2_1")
     names = [(g.dpid, g.number) for g in (*there.groups, *back.groups)]
     assert len(set(names)) == len(names)
 

@@ -35,7 +35,7 @@ def test_one_dead_link_is_escaped_wherever_a_way_round_is_found(
     network = _network(switches, chords, seed)
     sink = f"s{data.draw(st.integers(1, switches - 1))}"
     known, wiring = labelled_paths(network, "s0", sink), wire(network, ["s0", sink])
-    rules = escape_rules(wiring, known, udp_port=47000)
+    rules = escape_rules(wiring, known)
     number = data.draw(st.integers(0, len(known.paths) - 1))
     path = known.inner[number]
     place = data.draw(st.integers(0, len(path) - 1))
@@ -54,7 +54,7 @@ def test_one_dead_link_is_escaped_wherever_a_way_round_is_found(
 def test_several_dead_links_never_let_a_packet_go_on_for_ever(switches: int, chords: int, seed: int, dead: int) -> None:
     network = _network(switches, chords, seed)
     known, wiring = labelled_paths(network, "s0", "s2"), wire(network, ["s0", "s2"])
-    rules = escape_rules(wiring, known, udp_port=47000)
+    rules = escape_rules(wiring, known)
     down = random.Random(seed).sample([link.id for link in network.links], min(dead, len(network.links)))
     walker = RuleWalker(wiring, rules.rules, groups=rules.groups, down=down)
     packet = {**walker.stream_packet("s0", "s2", 47000), "udp_src": 0, "ip_dscp": 0, "ttl": 64}

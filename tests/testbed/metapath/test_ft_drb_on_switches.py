@@ -19,11 +19,10 @@ def _run(kind: str, notify: str) -> dict[str, Any]:
 
     from testbed.errors import InvalidRunError
     from testbed.faults.fault import Fault
-    from testbed.metapath.analysis import analyse_metapaths
     from testbed.metapath.emulated.fabric import run_metapath_stream
     from testbed.metapath.judgement import judge_metapaths
+    from testbed.metapath.options import MetapathOptions
     from testbed.metapath.plan import MetapathPlan
-    from testbed.metapath.source import MetapathOptions
     from topologies import load_network
 
     fault: Any = Fault(link=("s1_0", "s2_0", 0), kind=kind, start_s=0.6, stop_s=1.4)  # type: ignore[arg-type]
@@ -36,7 +35,7 @@ def _run(kind: str, notify: str) -> dict[str, Any]:
         options=MetapathOptions(notify=notify),  # type: ignore[arg-type]
     )
     run = run_metapath_stream(plan)
-    invalid = judge_metapaths(plan, run, analyse_metapaths(plan, run)).invalid
+    invalid = judge_metapaths(plan, run).verdict.invalid
     if invalid is not None:
         raise InvalidRunError(invalid)
     times, lost = run.faults[0], np.isnan(run.arrival_s())

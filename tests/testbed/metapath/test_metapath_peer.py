@@ -12,7 +12,6 @@ from typing import Any, cast
 import pytest
 
 from fec.adapters.raw_sockets import DatagramReceiver, FrameSender
-from testbed.metapath.analysis import analyse_metapaths
 from testbed.metapath.emulated.endpoints import LabelSteering, _prepare_sink, _prepare_source
 from testbed.metapath.emulated.fabric import health_of
 from testbed.metapath.judgement import judge_metapaths
@@ -95,5 +94,5 @@ def test_the_verdict_tells_of_datagrams_of_others() -> None:
     plan = _plan()
     ends: Any = [SimpleEnd(foreign=2), SimpleEnd(foreign=1)]
     run = replace(measured(plan), health=health_of(ends[0], ends[1], 0.1))
-    (note,) = judge_metapaths(plan, run, analyse_metapaths(plan, run)).notes
+    (note,) = judge_metapaths(plan, run).verdict.notes
     assert note.startswith("3 datagrams came from other addresses")

@@ -18,8 +18,8 @@ from testbed.interconnect.options import FtDrbOptions
 from testbed.interconnect.parameters import SimulationParameters
 from testbed.interconnect.static_paths import build_paths
 from testbed.metapath.labelled_paths import cable_number, labelled_paths
+from testbed.metapath.options import MetapathOptions
 from testbed.metapath.source import (
-    MetapathOptions,
     MetapathSource,
     PacketAck,
     metapath_bandwidth,
@@ -240,7 +240,7 @@ def test_packets_and_reports_survive_the_wire_and_foreign_bytes_do_not_pass() ->
         ({"paths": 0}, "paths"),
         ({"first_paths": 5}, "first paths"),
         ({"notifications": 0}, "notifications"),
-        ({"probe_every": 1}, "probe"),
+        ({"probe_every": 1}, "probe_every"),
         ({"tolerance": 1.0}, "tolerance"),
         ({"silence_s": 0.0}, "silence"),
         ({"notify": "nobody"}, "notify"),

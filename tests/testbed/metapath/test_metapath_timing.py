@@ -13,8 +13,9 @@ from testbed.errors import InputError
 from testbed.faults.fault import Fault
 from testbed.metapath.analysis import analyse_metapaths
 from testbed.metapath.judgement import ft_drb_checks, judge_metapaths
-from testbed.metapath.plan import MetapathPlan, ReceivedDatagrams, default_duration_s
-from testbed.metapath.source import MetapathOptions
+from testbed.metapath.options import MetapathOptions
+from testbed.metapath.plan import MetapathPlan, ReceivedDatagrams
+from testbed.metapath.planning import default_duration_s
 from tests.testbed.metapath.test_metapath_verdict import _plan, _run
 
 
@@ -58,7 +59,7 @@ def _silent(plan: MetapathPlan, **health: Any) -> Any:
     nothing = np.zeros(0, dtype=np.int64)
     received = ReceivedDatagrams(time_s=np.zeros(0), number=nothing, dead_link=nothing)
     silent = replace(run, received=received, health=replace(run.health, **health))
-    return judge_metapaths(plan, silent, analyse_metapaths(plan, silent))
+    return judge_metapaths(plan, silent).verdict
 
 
 def test_a_plain_stream_of_which_nothing_comes_has_failed_where_the_machine_kept_up() -> None:

@@ -20,16 +20,17 @@ from testbed.metapath.coded_deliveries import coded_deliveries
 from testbed.metapath.figures import metapath_figures
 from testbed.metapath.judgement import judge_metapaths, lost_share
 from testbed.metapath.labelled_paths import cable_number, labelled_paths
+from testbed.metapath.options import MetapathOptions
 from testbed.metapath.plan import (
     MetapathPlan,
     MetapathRun,
     ReceivedDatagrams,
     Rerouting,
     SentDatagrams,
-    each_cable_faults,
 )
-from testbed.metapath.records import fault_rows, metapath_document
-from testbed.metapath.source import MetapathOptions, SourceEvent
+from testbed.metapath.planning import each_cable_faults
+from testbed.metapath.source import SourceEvent
+from testbed.metapath.workload import metapath_plan
 from testbed.stream.measurements import BlockOutcomes, ReceivedPackets, RunHealth, SentPackets, StreamMeasurements
 from testbed.stream.planning import PlanOptions, build_plan
 from topologies import load_network
@@ -88,7 +89,7 @@ def _run(
 
 
 def _verdict(plan: MetapathPlan, run: MetapathRun) -> Any:
-    return judge_metapaths(plan, run, analyse_metapaths(plan, run))
+    return judge_metapaths(plan, run).verdict
 
 
 def test_a_cut_that_is_escaped_is_told_from_the_logs() -> None:
@@ -141,7 +142,7 @@ def test_faults_that_overlap_are_told_apart() -> None:
     assert (first.lost, second.lost, third.lost) == (4, 10, 0)
     assert first.lost_later == second.lost_later == third.lost_later == 0
     assert second.reconfigured_s == pytest.approx(0.02) and third.reconfigured_s == 0
-    verdict = judge_metapaths(plan, run, analyse_metapaths(plan, run))
+    verdict = judge_metapaths(plan, run).verdict
     assert verdict.passed, [c for c in verdict.checks if not c.passed]
     returns = [c.name for c in verdict.checks if c.name.startswith("return")]
     assert returns == ["return to the minimal path, s0_0->s1_0 down"]
@@ -149,10 +150,10 @@ def test_faults_that_overlap_are_told_apart() -> None:
 
 def test_what_is_lost_after_all_cables_are_kept_off_fails_the_verdict_of_faults_that_overlap() -> None:
     plan, run = _overlapping_run((1.6, 1.605))
-    verdict = judge_metapaths(plan, run, analyse_metapaths(plan, run))
+    verdict = judge_metapaths(plan, run).verdict
     assert [c.name for c in verdict.checks if not c.passed] == ["packets lost after reconfiguring, s0_0->s0_1 down"]
     plan, run = _overlapping_run((1.5, 1.56))
-    verdict = judge_metapaths(plan, run, analyse_metapaths(plan, run))
+    verdict = judge_metapaths(plan, run).verdict
     assert "packets lost until the escape, s0_0->s0_1 down" in [c.name for c in verdict.checks if not c.passed]
 
 
@@ -163,7 +164,7 @@ def test_a_cable_that_fails_twice_in_an_episode_is_returned_from_once() -> None:
     plan = replace(_plan(options=MetapathOptions(link_up="controller")), faults=faults, duration_s=4.0)
     times = tuple(FaultTimes(fault=f, start_s=f.start_s, stop_s=f.stop_s + 0.001) for f in faults)
     run = replace(_run(_plan()), faults=times)
-    checks = judge_metapaths(plan, run, analyse_metapaths(plan, run)).checks
+    checks = judge_metapaths(plan, run).verdict.checks
     assert [check.about for check in checks if check.key == "returned"] == ["fault:2"]
 
 
@@ -227,14 +228,14 @@ def test_a_copy_counts_for_its_message() -> None:
 def test_rows_and_document_are_drawn_and_printed() -> None:
     plan = _plan()
     run = _run(plan)
-    analysis = analyse_metapaths(plan, run)
-    (row,) = fault_rows(plan, run, analysis)
+    judged = judge_metapaths(plan, run)
+    (row,) = judged.stored
     line = row["timeline"]
     assert sum(line["lost"]) == 4 and sum(line["escaped"]) == 16
     assert len({len(values) for values in line.values()}) == 1
     assert line["t_s"][0] == -0.3
     assert list(metapath_figures([row])) == ["s1_0->s2_0-down"]
-    document = metapath_document(plan, run, analysis, _verdict(plan, run))
+    document = judged.document
     assert document["per_fault"][0]["lost"] == 4
     assert document["events"][0]["cable"] == "s1_0->s2_0"
 
@@ -277,8 +278,8 @@ def test_each_cable_of_the_minimal_path_fails_in_turn() -> None:
     assert [f.link for f in faults] == [("s0_0", "s1_0", 0), ("s1_0", "s2_0", 0), ("s2_0", "s2_1", 0)]
     assert all(a.stop_s < b.start_s for a, b in itertools.pairwise(faults))
     assert len(each_cable_faults(NETWORK, "s0_0", "s2_1", most=1)) == 1
-    with pytest.raises(InputError, match="links"):
-        each_cable_faults(NETWORK, "s0_0", "s2_1", most=0)
+    with pytest.raises(InputError, match="max_faults 0"):
+        metapath_plan(NETWORK, "s0_0", "s2_1", max_faults=0)
 
 
 @pytest.mark.parametrize(
@@ -304,7 +305,7 @@ def test_plans_that_cannot_be_run_are_refused(change: dict[str, Any], word: str)
 def _study_rows() -> list[dict[str, Any]]:
     """Rows as the study measures them, made up to agree with every claim."""
     plan = _plan()
-    (plain,) = fault_rows(plan, _run(plan), analyse_metapaths(plan, _run(plan)))
+    (plain,) = (dict(row) for row in judge_metapaths(plan, _run(plan)).stored)
     rows = []
     for point in STUDY.points(True, 1):
         routing, kind = point["routing"], point["kind"]

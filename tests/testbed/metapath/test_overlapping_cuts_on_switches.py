@@ -17,8 +17,8 @@ def _two_cuts() -> dict[str, Any]:
     from testbed.metapath.analysis import analyse_metapaths
     from testbed.metapath.emulated.fabric import run_metapath_stream
     from testbed.metapath.judgement import judge_metapaths
+    from testbed.metapath.options import MetapathOptions
     from testbed.metapath.plan import MetapathPlan
-    from testbed.metapath.source import MetapathOptions
     from topologies import load_network
 
     plan = MetapathPlan(
@@ -34,7 +34,7 @@ def _two_cuts() -> dict[str, Any]:
     )
     run = run_metapath_stream(plan)
     analysis = analyse_metapaths(plan, run)
-    verdict = judge_metapaths(plan, run, analysis)
+    verdict = judge_metapaths(plan, run).verdict
     if verdict.invalid is not None:
         raise InvalidRunError(verdict.invalid)
     return {

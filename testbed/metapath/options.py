@@ -1,0 +1,106 @@
+"""What a plain stream is, and how its routing answers failures, for the command and the library."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from testbed.errors import InputError
+from testbed.faults.fault import FaultKind
+from testbed.faults.reading import FaultsLike
+from testbed.model.naming.networks import NetworkLike
+from testbed.model.options import kinds
+from testbed.model.options.option import nested, option, options
+
+Routing = Literal["ft-drb", "single", "recomputed"]
+ROUTINGS: tuple[Routing, ...] = ("ft-drb", "single", "recomputed")
+"""FT-DRB; one path for good; a capillary route that the controller computes again when a port changes."""
+EACH_LINK = "each-link"
+"""Faults in a word: each cable between switches of the minimal path fails by itself, one after another."""
+Notify = Literal["both", "controller", "header"]
+LinkUp = Literal["probe", "controller"]
+
+
+@options
+class MetapathOptions:
+    """Parameters of FT-DRB's source (Zarza 2011, chapter 3; defaults in docs/workloads/ft_drb.md).
+
+    ``probe_every``: of the packets that a mark diverts. ``threshold``: over the zero-load latency of the minimal path;
+    ``tolerance``: above 1/3, so that a second path, which halves the metapath's latency, is not given up again at once.
+    ``silence_s``: a packet that is in no report made so long after it was sent is missing. ``smoothing``: 1: the last
+    latency counts. Raises InputError for values out of range.
+    """
+
+    notify: Notify = option(default="both", choices=("both", "controller", "header"), help="who reports a failed link")
+    link_up: LinkUp = option(default="probe", choices=("probe", "controller"), help="how a repair is detected")
+    paths: int = option(
+        default=4, kind=kinds.metapath_paths, metavar="N", help="paths of a metapath at most (default {default})"
+    )
+    first_paths: int = option(
+        default=1, kind=kinds.metapath_paths, metavar="N", help="paths with which a metapath starts (default {default})"
+    )
+    notifications: int = option(
+        default=5,
+        kind=kinds.occurrences,
+        metavar="N",
+        help="number of notifications in a row that mark a cable as failed (default {default})",
+    )
+    probe_every: int = option(
+        default=100,
+        kind=kinds.probe_interval,
+        metavar="N",
+        help="one diverted packet in N tries the minimal path (default {default})",
+    )
+    silence_s: float = option(
+        default=0.06,
+        kind=kinds.silence,
+        flag="--silence-ms",
+        reads=kinds.in_milliseconds,
+        metavar="MS",
+        help="time after which a packet counts as missing (default 60 ms)",
+    )
+    threshold: float = option(
+        default="2",
+        kind=kinds.times_zero_load,
+        flag="--thl",
+        metavar="X",
+        help="target latency Thl, as a multiple of the latency without load (default {default})",
+    )
+    tolerance: float = option(
+        default=0.4,
+        kind=kinds.share,
+        flag="--tol",
+        metavar="X",
+        help="tolerance, a fraction of Thl (default {default})",
+    )
+    smoothing: float = option(
+        default=0.125, kind=kinds.fraction, listed=False, help="weight of a new latency in the estimate of its path"
+    )
+    always: bool = option(
+        default=False, flag="--metapaths-always", help="use metapaths also without failures, as DRB does"
+    )
+
+    def __post_init__(self) -> None:
+        if self.first_paths > self.paths:
+            raise InputError(f"ft-drb: {self.first_paths} first paths; give 1 to {self.paths}")
+
+
+@options
+class MetapathPlanOptions:
+    """A plain stream; see ``MetapathPlan``. ``faults``: also "each-link", of which ``fault_kind`` is the kind and
+    ``max_faults`` the greatest number."""
+
+    network: NetworkLike = option(kw_only=False, help="a catalogue name or a file")
+    source: str = option(kw_only=False, help="the node that sends")
+    sink: str = option(kw_only=False, help="the node that receives")
+    routing: Routing = option(default="ft-drb", choices=ROUTINGS, help="ft-drb, single or recomputed")
+    rate_pps: float = option(default=1000.0, help="packets a second (default {default})")
+    packet_bytes: int = option(default=256, help="payload of each packet (default {default})")
+    faults: FaultsLike = option(default=EACH_LINK, help='"each-link" (default), "none", a file, texts or values')
+    fault_kind: FaultKind = option(default="down", help="of each-link")
+    max_faults: int | None = option(default=None, kind=kinds.count, help="of each-link (default: as many as there are)")
+    duration_s: float | None = option(
+        default=None, kind=kinds.duration, help="default: until the last fault has been answered"
+    )
+    background_bps: float = option(default=0.0, help="TCP next to the stream")
+    options: MetapathOptions = nested(default_factory=MetapathOptions)
+    seed: int = option(default=1, kind=kinds.seed, help="of the draws among paths")

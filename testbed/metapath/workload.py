@@ -1,0 +1,83 @@
+"""A plain stream, without a code, whose routing answers failures: FT-DRB, one path, or a route that is computed again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from testbed.metapath.options import MetapathPlanOptions
+from testbed.metapath.plan import MetapathPlan, MetapathRun
+from testbed.model.options.planner import planner
+from testbed.model.progress import ReportProgress
+from testbed.model.workload import Judgement, Workload
+
+
+def _build(requested: MetapathPlanOptions) -> MetapathPlan:
+    from testbed.metapath.planning import build_metapath
+
+    return build_metapath(requested)
+
+
+def _emulate(plan: MetapathPlan, report_progress: ReportProgress | None) -> MetapathRun:
+    from testbed.metapath.emulated.fabric import run_metapath_stream
+
+    return run_metapath_stream(plan, report_progress)
+
+
+def _judge(plan: MetapathPlan, run: MetapathRun) -> Judgement:
+    from testbed.metapath.judgement import judge_metapaths
+
+    return judge_metapaths(plan, run)
+
+
+def _view(plan: MetapathPlan) -> tuple[str, Callable[[], Any]]:
+    """Every link may come to carry the stream: all are drawn alike."""
+    from testbed.live.run_views import network_view
+
+    title = f"{plan.routing} {plan.network.name} {plan.source} to {plan.sink}"
+    loads = {link.id: 1 for link in plan.network.links}
+    more = {"source": plan.source, "sink": plan.sink, "duration_s": plan.duration_s}
+    return title, partial(network_view, title, plan.network, loads, plan.faults, share="stream", **more)
+
+
+def _figures(rows: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+    from testbed.metapath.figures import metapath_figures
+
+    return metapath_figures(rows)
+
+
+def _shown(document: Mapping[str, Any]) -> Iterator[str]:
+    yield "link            fault       lost  of  noticed ms  reconfigured ms  returned ms  latency ms before/during/after"
+    for one in document["per_fault"]:
+        noticed = ", ".join(f"{cause} {1e3 * at:.0f}" for cause, at in one["noticed_s"].items()) or "-"
+        latency = "/".join(
+            "-" if value is None else f"{value[0]:.2f}"
+            for value in (one[f"latency_{when}_ms"] for when in ("before", "during", "after"))
+        )
+        reconfigured, returned = (_ms(one[name]) for name in ("reconfigured_s", "returned_s"))
+        yield (
+            f"{one['link']:15} {one['kind']:10} {one['lost']:5d} {one['sent']:4d}  {noticed:>10}  {reconfigured:>15}  "
+            f"{returned:>11}  {latency}"
+        )
+
+
+def _ms(value_s: float | None) -> str:
+    return "-" if value_s is None else f"{1e3 * value_s:.0f}"
+
+
+metapath_plan = planner("metapath_plan", "A plain stream whose routing answers failures.", MetapathPlanOptions, _build)
+METAPATH = Workload(
+    name="metapath",
+    stored_as="stream-routing",
+    title="A plain stream whose routing answers failures",
+    plan=MetapathPlan,
+    options=MetapathPlanOptions,
+    build=_build,
+    emulate=_emulate,
+    judge=_judge,
+    view=_view,
+    figures=_figures,
+    shown=_shown,
+    example=lambda: metapath_plan("torus:3x3", "h0_0", "h1_1", faults="none"),
+)
