@@ -95,7 +95,8 @@ def mobility_plan(
 ) -> StreamPlan:
     """A coded stream while nodes move. ``frames``: a mobile network (``manet:...``), which walks on for ``count`` frames, or one
     network a frame. ``options``: fields of ``Movement`` and ``StreamParameters``, ``faults`` (a list, or a law of random ones),
-    ``seed``.
+    ``seed``. What is left out is as in the command: 50 packets a second, late parity three times as fast, and a playback buffer of
+    0.4 s that grows as the rate falls.
 
     >>> plan = mobility_plan("manet:nodes=20", "n0", "n5", count=2, frame_s=1.0, rate_pps=100)
     >>> len(plan.changes), plan.changes[0].at_s
@@ -115,6 +116,10 @@ def mobility_plan(
     _check_names("mobility_plan", options, Movement, StreamParameters)
     names = {f.name for f in fields(Movement)}
     movement = {name: options.pop(name) for name in list(options) if name in names}
+    rate_pps = options.setdefault("rate_pps", 50.0)
+    if isinstance(rate_pps, (int, float)) and rate_pps > 0:
+        options.setdefault("playback_s", 0.4 * max(1.0, 1000.0 / rate_pps))
+        options.setdefault("late_pps", 3 * rate_pps)
 
     def build() -> StreamPlan:
         requested_faults = _faults(faults, networks[0]) if networks else ()
