@@ -1,4 +1,4 @@
-"""Plain streams of many pairs at once on one network whose cables die together: the plan, and what a run of it measured."""
+"""Plain streams of many pairs at once on one network whose cables die together: the plan."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from testbed.faults.cable_faults import random_faults
 from testbed.faults.fault import Fault
 from testbed.metapath.labelled_paths import cable_number
 from testbed.metapath.options import MetapathOptions
-from testbed.metapath.plan import MetapathPlan, MetapathRun
+from testbed.metapath.plan import MetapathPlan
 from topologies.network import Network
 
 PairsRouting = Literal["ft-drb", "single", "recomputed", "capillary"]
@@ -75,20 +75,6 @@ class ManyPairsPlan:
             report_s=REPORT_S,
             seed=self.seed + number,
         )
-
-
-@dataclass(frozen=True, kw_only=True)
-class ManyPairsRun:
-    """``pairs``: each pair's stream; ``rules``: installed before the start, ``groups`` too; ``rerouted_s``: when the routes
-    that were computed again were in force (None: none were); ``cables_down_s``: when the last cable was cut."""
-
-    pairs: tuple[MetapathRun, ...]
-    rules: int
-    groups: int
-    cables_down_s: float
-    rerouted_s: float | None
-    worst_lag_s: float
-    cpu_fraction: float
 
 
 def draw_plan(

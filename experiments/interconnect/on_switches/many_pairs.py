@@ -6,13 +6,14 @@ An 8x8 torus of Open vSwitch bridges, sixteen pairs of hosts drawn by chance, tw
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from experiments.interconnect.samples import at_least
-from testbed.metapath.many_pairs import ManyPairsPlan, ManyPairsRun, crosses_dead, draw_plan
+from testbed.metapath.many_pairs import ManyPairsPlan, crosses_dead, draw_plan
+from testbed.metapath.plan import MetapathRun
 from testbed.model.studies.samples import ratio_of_sums, spread
 from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, where
 from testbed.model.verdict import Check, Claim, Verdict
@@ -86,11 +87,12 @@ def predicted_losses(plan: ManyPairsPlan) -> list[float]:
     return found
 
 
-def row_of(plan: ManyPairsPlan, run: ManyPairsRun) -> dict[str, Any]:
+def row_of(plan: ManyPairsPlan, pairs: Sequence[MetapathRun]) -> dict[str, Any]:
     """What is kept of a run: losses in the change and after it, pair by pair, and what reacted when."""
     early, late, sent_late, redundancy, latencies = [], [], [], [], []
+    first = pairs[0]
     over_time = np.zeros(round(DURATION_S / 0.05), dtype=int)
-    for pair in run.pairs:
+    for pair in pairs:
         messages = int(pair.sent.message.max()) + 1
         arrived = ~np.isnan(pair.arrival_s())
         there = np.zeros(messages, dtype=bool)
@@ -110,22 +112,22 @@ def row_of(plan: ManyPairsPlan, run: ManyPairsRun) -> dict[str, Any]:
         after = pair.sent.time_s[arrived] > plan.failed_s + SETTLED_S
         latencies.append([1e3 * float(np.median(took_s[part])) if part.any() else 0.0 for part in (before, after)])
     return {
-        "pairs": len(run.pairs),
+        "pairs": len(pairs),
         "lost_early": early,
         "lost_late": late,
         "sent_late": sent_late,
         "redundancy": redundancy,
         "latency_ms": latencies,
         "lost_over_time": over_time.tolist(),
-        "escaped": int(sum((pair.received.dead_link >= 0).sum() for pair in run.pairs)),
-        "diverted": sum(bool((pair.sent.path[pair.sent.time_s > plan.failed_s] > 0).any()) for pair in run.pairs),
-        "marked": sum(any(event.kind == "marked" for event in pair.events) for pair in run.pairs),
-        "rules": run.rules,
-        "groups": run.groups,
-        "cables_down_s": run.cables_down_s - plan.failed_s,
-        "rerouted_s": None if run.rerouted_s is None else run.rerouted_s - plan.failed_s,
-        "worst_lag_s": run.worst_lag_s,
-        "cpu_fraction": run.cpu_fraction,
+        "escaped": int(sum((pair.received.dead_link >= 0).sum() for pair in pairs)),
+        "diverted": sum(bool((pair.sent.path[pair.sent.time_s > plan.failed_s] > 0).any()) for pair in pairs),
+        "marked": sum(any(event.kind == "marked" for event in pair.events) for pair in pairs),
+        "rules": first.counters["rules"],
+        "groups": first.counters["groups"],
+        "cables_down_s": max((times.start_s for times in first.faults), default=plan.duration_s) - plan.failed_s,
+        "rerouted_s": first.rerouted[-1].done_s - plan.failed_s if first.rerouted else None,
+        "worst_lag_s": max(pair.health.sender_lag_s for pair in pairs),
+        "cpu_fraction": first.health.cpu_fraction,
     }
 
 

@@ -8,14 +8,17 @@ from collections.abc import Callable
 from testbed.emulation.control.controller_link import ControllerLink, PortEvent
 from testbed.errors import TestbedError
 
-_WAIT_S = 0.2
+_QUIET_S = 0.03
 
 
 class PortWatch:
-    """Calls ``on_port`` with each port event from ``start`` on; nobody else may ask the controller meanwhile but ``on_port``."""
+    """Calls ``on_port`` with each port event from ``start`` on, and ``on_quiet`` whenever there was none for 30 ms; nobody else may ask
+    the controller meanwhile but these two."""
 
-    def __init__(self, controller: ControllerLink, on_port: Callable[[PortEvent], None]) -> None:
-        self._controller, self._on_port = controller, on_port
+    def __init__(
+        self, controller: ControllerLink, on_port: Callable[[PortEvent], None], on_quiet: Callable[[], None]
+    ) -> None:
+        self._controller, self._on_port, self._on_quiet = controller, on_port, on_quiet
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="port watch", daemon=True)
         self._error: TestbedError | None = None
@@ -39,8 +42,11 @@ class PortWatch:
     def _run(self) -> None:
         try:
             while not self._stopping.is_set():
-                for event in self._controller.port_events_after(self._known, _WAIT_S):
+                events = self._controller.port_events_after(self._known, _QUIET_S)
+                for event in events:
                     self._known += 1
                     self._on_port(event)
+                if not events:
+                    self._on_quiet()
         except TestbedError as error:
             self._error = error

@@ -1,11 +1,10 @@
-"""Runs a plain stream over metapaths (or over one path, or over a route computed again) on real switches, inside the sandbox."""
+"""Runs plain streams over metapaths (or over one path, or over routes computed again) on real switches, inside the sandbox."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from functools import partial
 
 from fec.protocol.wire import STREAM_UDP_PORT
@@ -13,18 +12,17 @@ from testbed.emulation.control.controller_link import ControllerLink, PortEvent
 from testbed.emulation.control.fault_injection import FaultSchedule
 from testbed.emulation.control.port_watch import PortWatch
 from testbed.emulation.machine.processor_load import busy_fraction, processor_times
-from testbed.emulation.network.emulated_network import EmulatedNetwork
 from testbed.emulation.network.links import read_counters
 from testbed.errors import InvalidRunError
-from testbed.faults.fault_times import FaultTimes
-from testbed.machines.adapters.platform import going_first, here
+from testbed.faults.fault import Fault
+from testbed.machines.adapters.platform import Here, going_first, here
 from testbed.metapath.cable_states import CableStates
 from testbed.metapath.emulated.endpoints import SinkResult, SourceResult, sink_process, source_process
-from testbed.metapath.emulated.recomputed_routes import RecomputedRoutes
+from testbed.metapath.emulated.recomputed_routes import RecomputedRoutes, Routes
 from testbed.metapath.escape_check import check_escapes
-from testbed.metapath.escape_rules import escape_rules_together
+from testbed.metapath.escape_rules import EscapeRules, escape_rules_together
 from testbed.metapath.labelled_paths import LabelledPathPair, cable_number, labelled_path_pair, path_label
-from testbed.metapath.plan import BACKGROUND_AFTER_S, MetapathPlan, MetapathRun, Rerouting
+from testbed.metapath.plan import BACKGROUND_AFTER_S, MetapathPlan, MetapathRun
 from testbed.model.progress import CounterReading, Progress, ReportProgress
 from testbed.model.wiring import Wiring, wire
 from testbed.openflow.rules import stream_rules
@@ -37,23 +35,11 @@ from testbed.stream.endpoints import strangers
 from testbed.stream.measurements import RunHealth
 from topologies.text.json_types import JsonObject
 
-_LEAD_S = 0.15
+_LEAD_S = 0.05
+"""Between ready and time zero: this for each end, and for the faults."""
+_READY_S, _RESULT_S = 90.0, 60.0
+"""How long an end may take to be ready, and to hand its log over."""
 _WARM_EVERY = 1024
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Running:
-    """A plan whose network stands and whose rules are installed. ``paths``: FT-DRB's; ``routes``: what computes the route again, where
-    that is the routing; ``warm``: labels under which packets are sent before the start, so that switches have looked their flows up."""
-
-    net: EmulatedNetwork
-    controller: ControllerLink
-    wiring: Wiring
-    plan: MetapathPlan
-    paths: LabelledPathPair | None
-    routes: RecomputedRoutes | None
-    warm: Sequence[int]
-    report_progress: ReportProgress
 
 
 def run_metapath_stream(plan: MetapathPlan, report_progress: ReportProgress | None = None) -> MetapathRun:
@@ -64,124 +50,141 @@ def run_metapath_stream(plan: MetapathPlan, report_progress: ReportProgress | No
     report_progress(Progress(done_s=0, total_s=plan.duration_s, doing="building the network"))
     wiring = wire(plan.network, [plan.source, plan.sink])
     with here(wiring) as platform:
-        net, controller = platform.network, platform.controller
-        routes = None
+        controller, routes, warm = platform.controller, Routes(), range(1)
         if paths is not None:
-            parts = escape_rules_together(wiring, [paths])
-            controller.install_groups([group for part in parts for group in part.groups])
-            controller.install([rule for part in parts for rule in part.rules], plan_id=1)
-            warm = [path_label(k) for k in range(len(paths.forward.paths))]
+            install_escapes(controller, escape_rules_together(wiring, [paths]))
         elif plan.routing == "single":
             for plan_id, ends in enumerate(((plan.source, plan.sink), (plan.sink, plan.source)), start=1):
                 split = spray(route_by_name(plan.network, *ends, "single"))
                 controller.install(stream_rules(wiring, split, udp_port=STREAM_UDP_PORT), plan_id=plan_id)
-            warm = [0]
         else:
-            routes = RecomputedRoutes(controller, wiring, plan)
-            routes.install_first()
-            warm = list(range(0, 65536, _WARM_EVERY))
-        return _stream(
-            _Running(
-                net=net,
-                controller=controller,
-                wiring=wiring,
-                plan=plan,
-                paths=paths,
-                routes=routes,
-                warm=warm,
-                report_progress=report_progress,
-            )
-        )
+            routes, warm = RecomputedRoutes(controller, wiring, plan), range(0, 65536, _WARM_EVERY)
+        (run,) = stream_together(platform, [(plan, paths)], plan.faults, report_progress, routes=routes, warm=warm)
+    return run
 
 
-def _stream(running: _Running) -> MetapathRun:
-    net, wiring, plan = running.net, running.wiring, running.plan
+def install_escapes(controller: ControllerLink, parts: Sequence[EscapeRules]) -> tuple[int, int]:
+    """How many rules and groups there are."""
+    groups = [group for part in parts for group in part.groups]
+    rules = [rule for part in parts for rule in part.rules]
+    controller.install_groups(groups)
+    controller.install(rules, plan_id=1)
+    return len(rules), len(groups)
+
+
+def stream_together(
+    platform: Here,
+    plans: Sequence[tuple[MetapathPlan, LabelledPathPair | None]],
+    faults: Sequence[Fault],
+    report_progress: ReportProgress,
+    *,
+    routes: Routes,
+    warm: Sequence[int],
+) -> list[MetapathRun]:
+    """The streams of all plans at once over rules that are installed, each with FT-DRB's paths where that is its routing.
+
+    ``faults``: of the network; those that outlast the streams end with them. ``routes``: what computes routes again.
+    ``warm``: labels under which a source without such paths sends before the start, so that switches have looked flows up.
+    """
+    net, controller, wiring = platform.network, platform.controller, platform.wiring
+    first, _ = plans[0]
     before = processor_times()
     with ExitStack() as stack:
-        stack.enter_context(going_first(running.controller.pid))
-        sink = stack.enter_context(sink_process(net, wiring, plan, running.paths))
-        source, notify = stack.enter_context(source_process(net, wiring, plan, running.paths, running.warm))
-        for end in (sink, source):
-            end.wait_until_ready()
-        watch = PortWatch(running.controller, _port_listener(running, notify))
+        stack.enter_context(going_first(controller.pid))
+        sinks, sources, notify = list[EndpointProcess](), list[EndpointProcess](), list[Callable[[JsonObject], None]]()
+        for plan, paths in plans:
+            sinks.append(stack.enter_context(sink_process(net, wiring, plan, paths)))
+            labels = warm if paths is None else [path_label(k) for k in range(len(paths.forward.paths))]
+            source, tell = stack.enter_context(source_process(net, wiring, plan, paths, labels))
+            sources.append(source)
+            notify += [] if paths is None else [tell]
+        ends = (*sinks, *sources)
+        for end in ends:
+            end.wait_until_ready(_READY_S)
+        watch = PortWatch(controller, _port_listener(wiring, routes, notify), routes.settle)
         stack.callback(watch.stop)
         watch.start()
         look = partial(read_counters, net.link_meter())
-        running.report_progress(Progress(done_s=0, total_s=plan.duration_s, doing="streaming", read_local=look))
-        start = time.monotonic() + _LEAD_S
-        for end in (sink, source):
+        report_progress(Progress(done_s=0, total_s=first.duration_s, doing="streaming", read_local=look))
+        start = time.monotonic() + _LEAD_S * (1 + len(ends))
+        for end in ends:
             end.begin(start)
-        schedule = FaultSchedule(net, plan.faults, start)
+        schedule = FaultSchedule(net, faults, start)
         stack.callback(schedule.stop)
         schedule.start()
-        carried = _while_it_runs(running, start, (source, sink), schedule)
-        sent, received = source.result(), sink.result()
+        with tcp_between(net, wiring, (first.source, first.sink), _background(first, start)) as carried:
+            _wait(first.duration_s, start, ends, schedule, report_progress)
+        results = [
+            (source.result(_RESULT_S), sink.result(_RESULT_S)) for source, sink in zip(sources, sinks, strict=True)
+        ]
+        if any(fault.stop_s > first.duration_s for fault in faults):
+            watch.stop()
+            schedule.stop()
         schedule.join()
         watch.stop()
         watch.check()
-    events, busy = running.controller.port_events(), busy_fraction(before, processor_times())
-    faults = tuple(with_port_status(t, events, wiring, start) for t in schedule.times())
-    rerouted = running.routes.reroutings(start) if running.routes is not None else ()
-    return _run_of(sent, received, faults, rerouted, busy, {"datapath": net.datapath, **carried})
+    events, busy = controller.port_events(), busy_fraction(before, processor_times())
+    times = tuple(with_port_status(t, events, wiring, start) for t in schedule.times())
+    return [
+        MetapathRun(
+            sent=sent.log,
+            received=received.log,
+            faults=times,
+            events=sent.events,
+            rerouted=routes.reroutings(start),
+            zero_load_s=sent.zero_load_s,
+            health=health_of(sent, received, busy),
+            counters={
+                "refused": sent.refused,
+                "reports": received.reports,
+                "foreign": received.foreign,
+                "sent_foreign": sent.foreign,
+                "datapath": net.datapath,
+                **carried,
+            },
+        )
+        for sent, received in results
+    ]
 
 
-def _port_listener(running: _Running, notify: Callable[[JsonObject], None]) -> Callable[[PortEvent], None]:
-    """What happens when a switch reports a port: the route is computed again, or FT-DRB's source is notified of the cable."""
-    cables = CableStates(running.wiring)
+def _port_listener(
+    wiring: Wiring, routes: Routes, notify: Sequence[Callable[[JsonObject], None]]
+) -> Callable[[PortEvent], None]:
+    """What happens when a switch reports a port: routes are computed again, and FT-DRB's sources are notified of the cable."""
+    cables = CableStates(wiring)
 
     def on_port(event: PortEvent) -> None:
         changed = cables.on_port(event.dpid, event.port, event.up)
-        if changed is not None and running.routes is not None:
-            running.routes.avoid(cables.down, event.at_s)
-        elif changed is not None and running.paths is not None:
-            notify({"cable": cable_number(running.wiring.network, changed.links[0]), "up": changed.up})
+        if changed is not None:
+            routes.avoid(cables.down, event.at_s)
+            for tell in notify:
+                tell({"cable": cable_number(wiring.network, changed.links[0]), "up": changed.up})
 
     return on_port
 
 
-def _while_it_runs(
-    running: _Running, start: float, ends: Sequence[EndpointProcess], schedule: FaultSchedule
-) -> JsonObject:
-    """Wait for the stream's end, TCP next to it if requested; what that carried."""
-    plan = running.plan
+def _background(plan: MetapathPlan, start: float) -> float:
+    """The rate of the TCP next to the stream, when it is time for it."""
     if plan.background_bps:
         time.sleep(max(0.0, start + BACKGROUND_AFTER_S - time.monotonic()))
-    with tcp_between(running.net, running.wiring, (plan.source, plan.sink), plan.background_bps) as carried:
-        while (now := time.monotonic() - start) < plan.duration_s:
-            for end in ends:
-                if not end.alive and not end.finished:
-                    raise InvalidRunError(f"the {end.role} ended early, {now:.1f} s into the stream: {end.error()}")
-            reading = CounterReading(at_s=max(0.0, now), faults=schedule.in_force())
-            done = Progress(done_s=max(0.0, now), total_s=plan.duration_s, doing="streaming", reading=reading)
-            running.report_progress(done)
-            time.sleep(min(0.1, max(0.0, plan.duration_s - now)))
-    return carried
+    return plan.background_bps
 
 
-def _run_of(
-    sent: SourceResult,
-    received: SinkResult,
-    faults: tuple[FaultTimes, ...],
-    rerouted: tuple[Rerouting, ...],
-    busy: float,
-    counters: JsonObject,
-) -> MetapathRun:
-    return MetapathRun(
-        sent=sent.log,
-        received=received.log,
-        faults=faults,
-        events=sent.events,
-        rerouted=rerouted,
-        zero_load_s=sent.zero_load_s,
-        health=health_of(sent, received, busy),
-        counters={
-            "refused": sent.refused,
-            "reports": received.reports,
-            "foreign": received.foreign,
-            "sent_foreign": sent.foreign,
-            **counters,
-        },
-    )
+def _wait(
+    duration_s: float,
+    start: float,
+    ends: Sequence[EndpointProcess],
+    schedule: FaultSchedule,
+    report_progress: ReportProgress,
+) -> None:
+    """Until the streams are over. Raises InvalidRunError where an end is over before."""
+    while (now := time.monotonic() - start) < duration_s:
+        for end in ends:
+            if not end.alive and not end.finished:
+                raise InvalidRunError(f"the {end.role} ended early, {now:.1f} s into the stream: {end.error()}")
+        reading = CounterReading(at_s=max(0.0, now), faults=schedule.in_force())
+        report_progress(Progress(done_s=max(0.0, now), total_s=duration_s, doing="streaming", reading=reading))
+        time.sleep(min(0.1, max(0.0, duration_s - now)))
 
 
 def health_of(sent: SourceResult, received: SinkResult, busy: float) -> RunHealth:

@@ -19,41 +19,54 @@ _DRAIN_S = 0.3
 _MOVEMENT = Movement(layers=None)
 
 
-class RecomputedRoutes:
-    """Versions of one split, made in the caller's thread. Version k is the controller's plans 2k+2 and 2k+3."""
+class Routes:
+    """What is done to routes when cables fail and work again; these stay as they are. ``done``: on the monotonic clock."""
+
+    def __init__(self) -> None:
+        self.done: list[Rerouting] = []
+
+    def avoid(self, down: frozenset[LinkId], notified_s: float) -> None:
+        """These links are down, as was reported to the controller at ``notified_s`` (monotonic)."""
+
+    def settle(self) -> None:
+        """No port has changed for a moment."""
+
+    def reroutings(self, start_s: float) -> tuple[Rerouting, ...]:
+        """What was done, in seconds after the stream's start."""
+        return tuple(
+            Rerouting(
+                notified_s=one.notified_s - start_s,
+                routed_s=one.routed_s - start_s,
+                done_s=one.done_s - start_s,
+                rules=one.rules,
+            )
+            for one in self.done
+        )
+
+
+class RecomputedRoutes(Routes):
+    """Versions of one split, the first over all links, made in the caller's thread. Version k is the controller's plans 2k+2 and 2k+3."""
 
     def __init__(self, controller: ControllerLink, wiring: Wiring, plan: MetapathPlan) -> None:
+        super().__init__()
         self._controller, self._wiring, self._plan = controller, wiring, plan
         self._down: frozenset[LinkId] = frozenset()
         self._number = 0
-        self.done: list[tuple[float, float, float, int]] = []
-        self.impossible = 0
-
-    def install_first(self) -> None:
-        """The route over all links."""
         self._install()
 
     def avoid(self, down: frozenset[LinkId], notified_s: float) -> None:
-        """These links are down, as was reported to the controller at ``notified_s`` (monotonic): route again and change over."""
+        """Route again and change over; as it was where no way is left."""
         self._down = down
         self._number += 1
         try:
             routed_s, rules = self._install()
         except NoPathError:
-            self.impossible += 1
             return
         flush_flow_cache()
-        self.done.append((notified_s, routed_s, time.monotonic(), rules))
+        self.done.append(Rerouting(notified_s=notified_s, routed_s=routed_s, done_s=time.monotonic(), rules=rules))
         time.sleep(_DRAIN_S)
         for plan_id in (2 * self._number + 1, 2 * self._number):
             self._controller.remove(plan_id)
-
-    def reroutings(self, start_s: float) -> tuple[Rerouting, ...]:
-        """What was done, in seconds after the stream's start."""
-        return tuple(
-            Rerouting(notified_s=notified - start_s, routed_s=routed - start_s, done_s=done - start_s, rules=rules)
-            for notified, routed, done, rules in self.done
-        )
 
     def _install(self) -> tuple[float, int]:
         whole = self._plan.network

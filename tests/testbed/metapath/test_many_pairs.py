@@ -69,10 +69,10 @@ def _run_pairs() -> dict[str, Any]:
     plan = _drawn("ft-drb")
     run = run_many_pairs(plan)
     late = [
-        int((np.isnan(pair.arrival_s()) & (pair.sent.time_s > plan.failed_s + 0.6)).sum()) for pair in run.pairs
+        int((np.isnan(pair.arrival_s()) & (pair.sent.time_s > plan.failed_s + 0.6)).sum()) for pair in run
     ]  # fmt: skip
-    marked = sum(any(event.kind == "marked" for event in pair.events) for pair in run.pairs)
-    return {"late": late, "marked": marked, "sent": [len(pair.sent.time_s) for pair in run.pairs]}
+    marked = sum(any(event.kind == "marked" for event in pair.events) for pair in run)
+    return {"late": late, "marked": marked, "sent": [len(pair.sent.time_s) for pair in run]}
 
 
 @pytest.mark.emulation
