@@ -75,6 +75,11 @@ class MessageVector:
             raise ValueError("no addresses were requested: build the vector with names=True")
         return [int(address) for address in self._names[:count, 1].tolist()]
 
+    def ports(self, count: int) -> list[int]:
+        """The source ports of the first ``count`` messages; only with ``names``."""
+        assert self._names is not None
+        return [int(port) for port in self._names[:count].view(">u2")[:, 1].tolist()]
+
     def make_room(self) -> None:
         """The kernel shortens the lengths of control data and addresses to what it wrote; set them back before each call."""
         if self._names is not None:

@@ -124,6 +124,11 @@ class DatagramReceiver:
         stamps = self._vector.stamps(self._most)[list(self._taken[:count])]
         return [float(t) for t in stamps[:, 0] + stamps[:, 1] * np.float64(1e-9)]
 
+    def source_ports(self) -> list[int]:
+        """Of the datagrams of the last ``receive``; only with ``peer``."""
+        ports = self._vector.ports(self._most)
+        return [ports[i] for i in self._taken]
+
 
 def waiting_datagrams(sock: socket.socket, most: int = 256) -> Iterator[bytes]:
     """What is in a non-blocking socket, at most ``most`` datagrams."""

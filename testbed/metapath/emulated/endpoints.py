@@ -6,12 +6,10 @@ import json
 import random
 import select
 import socket
-import struct
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import Protocol
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -24,6 +22,7 @@ from testbed.metapath.source import MetapathSource, SourceEvent
 from testbed.metapath.wire import Acknowledger, decode_packet, decode_report, encode_packet
 from testbed.model.wiring import Wiring
 from testbed.stream.emulated.endpoints import (
+    Arrivals,
     EndpointProcess,
     Run,
     datagram_socket,
@@ -31,12 +30,10 @@ from testbed.stream.emulated.endpoints import (
     frame_sender,
     raw_socket,
     sending_tick_s,
+    warm_up,
 )
 from topologies.text.json_types import JsonObject
 
-_TIMESTAMPNS = 35
-_STAMP = struct.Struct("ll")
-_WARM_PACE_S, _WARM_REST_S = 0.002, 0.2
 _END_S = 0.3
 """After the last packet, for those under way."""
 
@@ -61,23 +58,36 @@ class SinkResult:
     foreign: int
 
 
-class Steering(Protocol):
-    """Where packets go and what is learned: labels of the next packet (with path numbers), and what comes back."""
+class Steering:
+    """Where packets go and what is learned: labels in stratified order whatever happens, where the switches alone decide."""
 
-    def choose(self) -> Sequence[tuple[int, int]]: ...
+    def __init__(self) -> None:
+        self._order, self._index = StratifiedLabels(), 0
 
-    def sent(self, number: int, path: int, now_s: float) -> None: ...
+    def choose(self) -> Sequence[tuple[int, int]]:
+        """The labels of the next packet and its copies, with the numbers of their paths."""
+        self._index += 1
+        return [(self._order.label(self._index - 1), 0)]
 
-    def on_report(self, data: bytes, now_s: float) -> None: ...
+    def sent(self, number: int, path: int, now_s: float) -> None:
+        """A packet has left."""
 
-    def on_notice(self, data: bytes, now_s: float) -> None: ...
+    def on_report(self, data: bytes, now_s: float) -> None:
+        """A report has come."""
+
+    def on_notice(self, data: bytes, now_s: float) -> None:
+        """The controller tells of a cable."""
+
+    def learned(self) -> tuple[tuple[SourceEvent, ...], float | None]:
+        """Events, and the zero-load latency."""
+        return (), None
 
 
-@dataclass
-class MetapathSteering:
+class MetapathSteering(Steering):
     """FT-DRB: the source's decisions become labels."""
 
-    source: MetapathSource
+    def __init__(self, source: MetapathSource) -> None:
+        self.source = source
 
     def choose(self) -> Sequence[tuple[int, int]]:
         return [(path_label(path), path) for path in self.source.choose()]
@@ -94,33 +104,14 @@ class MetapathSteering:
         notice = json.loads(data)
         self.source.on_port(notice["cable"], notice["up"], now_s)
 
-
-@dataclass
-class LabelSteering:
-    """Labels in stratified order whatever happens: the switches alone decide."""
-
-    order: StratifiedLabels = field(default_factory=StratifiedLabels)
-    index: int = 0
-
-    def choose(self) -> Sequence[tuple[int, int]]:
-        label = self.order.label(self.index)
-        self.index += 1
-        return [(label, 0)]
-
-    def sent(self, number: int, path: int, now_s: float) -> None:
-        pass
-
-    def on_report(self, data: bytes, now_s: float) -> None:
-        pass
-
-    def on_notice(self, data: bytes, now_s: float) -> None:
-        pass
+    def learned(self) -> tuple[tuple[SourceEvent, ...], float | None]:
+        return tuple(self.source.events), self.source.zero_load_s
 
 
 def steering_of(plan: MetapathPlan, known: LabelledPathPair | None) -> Steering:
     """FT-DRB where there are known paths, else plain labels."""
     if known is None:
-        return LabelSteering()
+        return Steering()
     return MetapathSteering(MetapathSource(known.forward, plan.options, random.Random(plan.seed).random))
 
 
@@ -154,22 +145,13 @@ def sink_process(
     return_labels = () if known is None else known.return_labels
     source, sink = wiring.host_at(plan.source), wiring.host_at(plan.sink)
     raw, stream = raw_socket(net, sink), datagram_socket(net, sink)
-    stream.setsockopt(socket.SOL_SOCKET, _TIMESTAMPNS, 1)
-    frames = frame_sender(raw, sink, source)
+    frames, arrivals = frame_sender(raw, sink, source), Arrivals(stream, plan.packet_bytes, peer=source.ip)
     with raw, stream:
-        process = EndpointProcess("receiver", lambda: _prepare_sink(plan, frames, stream, source.ip, return_labels))
+        process = EndpointProcess("receiver", lambda: _prepare_sink(plan, frames, (stream, arrivals), return_labels))
         try:
             yield process
         finally:
             process.close()
-
-
-def _warm_up(frames: FrameSender, labels: Sequence[int], size: int) -> None:
-    """One packet of zeros under each label, which the far end throws away: switches look flows up before time zero."""
-    for label in labels:
-        frames.send(label, bytes(size))
-        time.sleep(_WARM_PACE_S)
-    time.sleep(_WARM_REST_S)
 
 
 def _prepare_source(
@@ -181,7 +163,7 @@ def _prepare_source(
     warm: Sequence[int],
 ) -> Run:
     """``sockets``: where reports come, what takes them, and where notices come."""
-    _warm_up(frames, warm, plan.packet_bytes)
+    warm_up(frames, warm, plan.packet_bytes)
     reports, reported, notices = sockets
 
     def run(start_s: float) -> SourceResult:
@@ -203,54 +185,42 @@ def _prepare_source(
                 steering.on_report(data, time.monotonic() - start_s)
             for data in waiting_datagrams(notices) if notices in ready else ():
                 steering.on_notice(data, time.monotonic() - start_s)
-        return _source_result(log, worst_lag_s, (frames.refused, reported.foreign), steering)
+        rows = np.array(log, dtype=np.float64).reshape(-1, 4)
+        message, path, copy = (rows[:, k].astype(np.int64) for k in (1, 2, 3))
+        events, zero_load_s = steering.learned()
+        return SourceResult(
+            log=SentDatagrams(time_s=rows[:, 0], message=message, path=path, copy=copy),
+            worst_lag_s=worst_lag_s,
+            refused=frames.refused,
+            foreign=reported.foreign,
+            events=events,
+            zero_load_s=zero_load_s,
+        )
 
     return run
 
 
-def _source_result(
-    log: Sequence[tuple[float, int, int, int]], worst_lag_s: float, counts: tuple[int, int], steering: Steering
-) -> SourceResult:
-    """``counts``: frames refused, and datagrams of others."""
-    source = steering.source if isinstance(steering, MetapathSteering) else None
-    return SourceResult(
-        log=_sent(log),
-        worst_lag_s=worst_lag_s,
-        refused=counts[0],
-        foreign=counts[1],
-        events=tuple(source.events) if source else (),
-        zero_load_s=source.zero_load_s if source else None,
-    )
-
-
-def _sent(log: Sequence[tuple[float, int, int, int]]) -> SentDatagrams:
-    rows = np.array(log, dtype=np.float64).reshape(-1, 4)
-    message, path, copy = (rows[:, k].astype(np.int64) for k in (1, 2, 3))
-    return SentDatagrams(time_s=rows[:, 0], message=message, path=path, copy=copy)
-
-
 def _prepare_sink(
-    plan: MetapathPlan, frames: FrameSender, stream: socket.socket, peer: str, return_labels: Sequence[int]
+    plan: MetapathPlan, frames: FrameSender, forward: tuple[socket.socket, Arrivals], return_labels: Sequence[int]
 ) -> Run:
-    """``peer``: the source's IPv4 address; its datagrams alone are taken."""
-    _warm_up(frames, return_labels, plan.packet_bytes)
+    """``forward``: where packets come, and what takes them."""
+    stream, arrivals = forward
+    warm_up(frames, return_labels, plan.packet_bytes)
 
     def run(start_s: float) -> SinkResult:
         discard_until(start_s, stream)
         log: list[tuple[float, int, int]] = []
-        acknowledger, reports, foreign = Acknowledger(interval_s=plan.report_s), 0, 0
+        acknowledger, reports = Acknowledger(interval_s=plan.report_s), 0
         while (now := time.monotonic() - start_s) < plan.duration_s + _END_S:
             select.select((stream,), (), (), max(0.0, min(acknowledger.next_s - now, 0.02)))
-            for at, (address, label), data in _waiting(stream, start_s):
-                if address != peer:
-                    foreign += 1
-                    continue
-                packet = decode_packet(data)
-                if packet is None:
-                    continue
-                link = dead_link_of(label) if return_labels else None
-                log.append((at, packet[0], -1 if link is None else link))
-                acknowledger.receive(packet[0], packet[2], at, link)
+            while got := arrivals.waiting(start_s):
+                for (at, data), label in zip(got, arrivals.labels, strict=True):
+                    packet = decode_packet(data)
+                    if packet is None:
+                        continue
+                    link = dead_link_of(label) if return_labels else None
+                    log.append((at, packet[0], -1 if link is None else link))
+                    acknowledger.receive(packet[0], packet[2], at, link)
             report = acknowledger.report_due(time.monotonic() - start_s)
             if report is not None and return_labels:
                 reports += 1
@@ -260,22 +230,6 @@ def _prepare_sink(
         got = ReceivedDatagrams(
             time_s=rows[:, 0], number=rows[:, 1].astype(np.int64), dead_link=rows[:, 2].astype(np.int64)
         )
-        return SinkResult(log=got, socket_drops=socket_drops(stream), reports=reports, foreign=foreign)
+        return SinkResult(log=got, socket_drops=socket_drops(stream), reports=reports, foreign=arrivals.foreign)
 
     return run
-
-
-def _waiting(sock: socket.socket, start_s: float) -> Iterator[tuple[float, tuple[str, int], bytes]]:
-    """(when it reached the machine, seconds since the start; its sender's address and its label; the datagram) of all that wait."""
-    apart_s = time.clock_gettime(time.CLOCK_REALTIME) - time.monotonic()
-    while True:
-        try:
-            data, ancillary, _, address = sock.recvmsg(65536, 64)
-        except BlockingIOError:
-            return
-        at = time.monotonic() - start_s
-        for level, kind, value in ancillary:
-            if level == socket.SOL_SOCKET and kind == _TIMESTAMPNS:
-                seconds, nanoseconds = _STAMP.unpack(value[: _STAMP.size])
-                at = min(at, seconds + nanoseconds * 1e-9 - apart_s - start_s)
-        yield at, address, data

@@ -206,7 +206,7 @@ def warm_labels(split: LabelSplit) -> list[int]:
     return [value for path in split.paths for value, _ in label_prefixes(path.start, path.stop)]
 
 
-def _warm_up(frames: FrameSender, labels: Sequence[int], payload_bytes: int) -> None:
+def warm_up(frames: FrameSender, labels: Sequence[int], payload_bytes: int) -> None:
     """Send a packet of zeros under each label before time zero, which the far end throws away.
 
     A switch looks the first packet of a flow up in its tables and keeps the answer; hundreds of flows that begin at once
@@ -257,7 +257,7 @@ def _prepare_sender(
     sender.on_judgement = loss_reports.record_decision
     source_ends = plan.duration_s - plan.stream.playback_s
 
-    _warm_up(frames, warm_labels(plan.forward), HEADER_BYTES + plan.stream.symbol_bytes)
+    warm_up(frames, warm_labels(plan.forward), HEADER_BYTES + plan.stream.symbol_bytes)
 
     def run(start_s: float) -> SenderResult:
         discard_until(start_s, reports)
@@ -300,6 +300,11 @@ class Arrivals:
         """Datagrams that others sent."""
         return self._datagrams.foreign
 
+    @property
+    def labels(self) -> list[int]:
+        """Under which the last ones that ``waiting`` gave were sent."""
+        return self._datagrams.source_ports()
+
     def waiting(self, start_s: float) -> list[tuple[float, bytes]]:
         """(seconds since ``start_s`` of the monotonic clock, datagram) of some that wait, in order; none: empty."""
         got = self._datagrams.receive()
@@ -333,7 +338,7 @@ def _prepare_receiver(
     receiver, log, content = build_receiver(plan, key), ReceivedLog(), ContentCheck(plan)
     stream, arrivals = forward
 
-    _warm_up(frames, RETURN_LABELS, HEADER_BYTES)
+    warm_up(frames, RETURN_LABELS, HEADER_BYTES)
 
     def run(start_s: float) -> ReceiverResult:
         discard_until(start_s, stream)

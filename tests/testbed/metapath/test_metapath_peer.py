@@ -6,16 +6,17 @@ import socket
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import pytest
 
 from fec.adapters.raw_sockets import DatagramReceiver, FrameSender
-from testbed.metapath.emulated.endpoints import LabelSteering, _prepare_sink, _prepare_source
+from testbed.metapath.emulated.endpoints import Steering, _prepare_sink, _prepare_source
 from testbed.metapath.emulated.fabric import health_of
 from testbed.metapath.judgement import judge_metapaths
 from testbed.metapath.wire import encode_packet
+from testbed.stream.emulated.endpoints import Arrivals
 from tests.testbed.metapath.test_metapath_verdict import _plan
 from tests.testbed.metapath.test_metapath_verdict import _run as measured
 
@@ -33,9 +34,10 @@ class NoFrames:
 FRAMES = cast(FrameSender, NoFrames())
 
 
-@dataclass
-class Listening(LabelSteering):
-    reports: list[bytes] = field(default_factory=list)
+class Listening(Steering):
+    def __init__(self) -> None:
+        super().__init__()
+        self.reports: list[bytes] = []
 
     def on_report(self, data: bytes, now_s: float) -> None:
         self.reports.append(data)
@@ -70,7 +72,7 @@ def send_later(own: socket.socket, datagrams: Sequence[tuple[str, bytes]]) -> th
 
 def test_the_sink_takes_packets_of_its_source_only(own: socket.socket) -> None:
     packets = [encode_packet(number, 0, 0.0, 64) for number in range(4)]
-    run = _prepare_sink(SHORT, FRAMES, own, PEER, ())
+    run = _prepare_sink(SHORT, FRAMES, (own, Arrivals(own, 64, peer=PEER)), ())
     timer = send_later(own, [(PEER, packets[0]), (OTHER, packets[3]), (PEER, packets[1]), (OTHER, b"")])
     result = run(time.monotonic() + 0.1)
     timer.join()
