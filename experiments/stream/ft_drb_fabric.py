@@ -146,8 +146,7 @@ def _measure_coded(point: Mapping[str, Any]) -> dict[str, Any]:
 
 def _coded_row(deliveries: Any, start_s: float, stop_s: float, datagrams_s: Any) -> dict[str, Any]:
     """The figures of a plain stream's row, for messages that a code may have brought back."""
-    from testbed.metapath.analysis import latency_of
-    from testbed.metapath.records import fault_timeline
+    from testbed.metapath.analysis import fault_timeline, latency_of
 
     def between(times_s: Any, low_s: float, high_s: float) -> Any:
         return (times_s >= low_s) & (times_s < high_s)

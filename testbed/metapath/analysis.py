@@ -17,6 +17,8 @@ from topologies.network import label_of
 
 UNDER_WAY_S = 0.05
 """A packet sent so long before a fault may still meet it."""
+BIN_S, BEFORE_S, AFTER_S = 0.02, 0.3, 0.5
+"""Of a fault's timeline, which is so much longer than the fault on either side."""
 Latency = tuple[float, float] | None
 """(median, 95th percentile) in milliseconds; None without packets."""
 
@@ -58,16 +60,6 @@ class FaultOutcome:
 
 
 @dataclass(frozen=True, kw_only=True)
-class MetapathAnalysis:
-    """All faults, and what was sent and lost far from any."""
-
-    faults: tuple[FaultOutcome, ...]
-    messages: int
-    sent_outside: int
-    lost_outside: int
-
-
-@dataclass(frozen=True, kw_only=True)
 class MessageDeliveries:
     """Shape (messages,): when each was sent, when it first arrived (nan: never), its path, whether it had escaped."""
 
@@ -79,6 +71,17 @@ class MessageDeliveries:
     @property
     def lost(self) -> npt.NDArray[np.bool_]:
         return np.isnan(self.arrived_s)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MetapathAnalysis:
+    """All faults, and what was sent and lost far from any."""
+
+    faults: tuple[FaultOutcome, ...]
+    deliveries: MessageDeliveries
+    messages: int
+    sent_outside: int
+    lost_outside: int
 
 
 def message_deliveries(run: MetapathRun) -> MessageDeliveries:
@@ -111,6 +114,7 @@ def analyse_metapaths(plan: MetapathPlan, run: MetapathRun) -> MetapathAnalysis:
         near |= (deliveries.sent_s >= times.start_s - UNDER_WAY_S) & (deliveries.sent_s < healed)
     return MetapathAnalysis(
         faults=outcomes,
+        deliveries=deliveries,
         messages=len(deliveries.sent_s),
         sent_outside=int((~near).sum()),
         lost_outside=int((deliveries.lost & ~near).sum()),
@@ -264,6 +268,33 @@ def latency_of(latency_ms: FloatArray) -> Latency:
     if not len(there):
         return None
     return round(float(np.median(there)), 3), round(float(np.percentile(there, 95)), 3)
+
+
+def fault_timeline(
+    deliveries: MessageDeliveries, start_s: float, end_s: float
+) -> dict[str, list[float] | list[int] | list[float | None]]:
+    """Bins of 20 ms from 0.3 s before a fault that began at ``start_s``. ``t_s``: begin of each after the fault; ``sent``,
+    ``lost``, ``escaped``, ``diverted`` (not on the first path): messages; ``latency_ms``: the median, ``slow_ms`` the 95th
+    percentile of what arrived (None: nothing)."""
+    count = int((end_s - start_s + BEFORE_S) / BIN_S + 1e-9)
+    number = np.floor((deliveries.sent_s - start_s + BEFORE_S) / BIN_S + 1e-9).astype(int)
+    inside = (number >= 0) & (number < count)
+    latency_ms = (deliveries.arrived_s - deliveries.sent_s) * 1e3
+    latencies = [latency_of(latency_ms[number == k]) or (None, None) for k in range(count)]
+
+    def counted(which: npt.NDArray[np.bool_]) -> list[int]:
+        found: list[int] = np.bincount(number[which & inside], minlength=count).tolist()
+        return found
+
+    return {
+        "t_s": [round(k * BIN_S - BEFORE_S, 6) for k in range(count)],
+        "sent": counted(inside),
+        "lost": counted(deliveries.lost),
+        "escaped": counted(deliveries.escaped),
+        "diverted": counted(deliveries.path != 0),
+        "latency_ms": [middle for middle, _ in latencies],
+        "slow_ms": [slow for _, slow in latencies],
+    }
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -62,19 +62,6 @@ class EscapeRules:
     groups: tuple[FailoverGroup, ...]
 
 
-def escapes(
-    known: LabelledPaths, arrived: LinkId | None, dead: LinkId, earlier: LinkId | None = None
-) -> tuple[Escape, ...]:
-    """The ways out of a switch whose link ``dead`` is down, in the order in which they are tried, for packets that came by ``came``.
-
-    One for each other neighbour; each avoids the dead links of this switch that its turn supposes, and turns round on no
-    cable. The shortest first; back where it came from last. The second intermediate is a neighbour of the first; any
-    switch where none of those leads on. ``earlier``: the link that the packet escaped from before. It is avoided too
-    wherever a way without it is found, so that two dead links do not hand a packet to each other.
-    """
-    return _Detours(known).escapes(arrived, dead, earlier)
-
-
 @dataclass(frozen=True)
 class _Detour:
     """From the far end of a link to the last switch, by ``second``; ``hops`` and ``cables`` count the link too."""
@@ -85,15 +72,21 @@ class _Detour:
     cables: frozenset[int]
 
 
-class _Detours:
-    """Ways that begin with a link and turn round on no cable, listed once for each link."""
+class Detours:
+    """Ways round dead links for a pair's packets: each begins with a link and turns round on no cable; listed once for each link."""
 
     def __init__(self, known: LabelledPaths) -> None:
         self._known = known
         self._listed: dict[LinkId, tuple[tuple[_Detour, ...], tuple[_Detour, ...]]] = {}
 
-    def escapes(self, arrived: LinkId | None, dead: LinkId, earlier: LinkId | None) -> tuple[Escape, ...]:
-        """As the function ``escapes``."""
+    def escapes(self, arrived: LinkId | None, dead: LinkId, earlier: LinkId | None = None) -> tuple[Escape, ...]:
+        """The ways out of a switch whose link ``dead`` is down, in the order in which they are tried, for packets that came by ``arrived``.
+
+        One for each other neighbour; each avoids the dead links of this switch that its turn supposes, and turns round on no
+        cable. The shortest first; back where it came from last. The second intermediate is a neighbour of the first; any
+        switch where none of those leads on. ``earlier``: the link that the packet escaped from before. It is avoided too
+        wherever a way without it is found, so that two dead links do not hand a packet to each other.
+        """
         network, found = self._known.network, list[Escape]()
         cables = {cable_number(network, dead)}
         before = set() if earlier is None else {cable_number(network, earlier)}
@@ -166,10 +159,10 @@ class _Builder:
     seen: set[tuple[str, LinkId, int, LinkId]] = field(default_factory=set)
     leaving: set[tuple[LinkId, int]] = field(default_factory=set)
     numbered: Counter[int] = field(default_factory=Counter)
-    paths: _Detours = field(init=False)
+    paths: Detours = field(init=False)
 
     def __post_init__(self) -> None:
-        self.paths = _Detours(self.known)
+        self.paths = Detours(self.known)
 
     def path(self, number: int) -> None:
         """Rules of one known path."""
@@ -222,7 +215,7 @@ class _Builder:
         label = ESCAPED + self.known.network.link_index[link]
         paths = self._until_alive(self.paths.escapes(arrived, link, earlier)) if self._may_die(link) else ()
         if not self._nameable(paths):
-            paths = self._until_alive(self.paths.escapes(arrived, link, None))
+            paths = self._until_alive(self.paths.escapes(arrived, link))
         for way in paths:
             code = self._code(way.second)
             out = self.wiring.out_port(way.link)

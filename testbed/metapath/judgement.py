@@ -6,10 +6,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from testbed.faults.fault_times import FaultTimes, names_of_faults
-from testbed.metapath.analysis import UNDER_WAY_S, FaultOutcome, MetapathAnalysis, analyse_metapaths, episode_of
+from testbed.metapath.analysis import (
+    AFTER_S,
+    UNDER_WAY_S,
+    FaultOutcome,
+    MetapathAnalysis,
+    analyse_metapaths,
+    episode_of,
+    fault_timeline,
+)
 from testbed.metapath.labelled_paths import cable_number
 from testbed.metapath.plan import SLACK_S, MetapathPlan, MetapathRun
-from testbed.metapath.records import fault_rows, metapath_document
 from testbed.model.machine.load import LOWER_PACKET_RATE, overload_message
 from testbed.model.machine.timing_error import TimingError, first_exceeded
 from testbed.model.verdict import Check, Verdict
@@ -17,6 +24,7 @@ from testbed.model.workload import Judgement
 from testbed.stream.mobility import Movement, splits_of
 from topologies.network import LinkId, reverse_of
 from topologies.routing_tables import static_routing
+from topologies.text.json_types import JsonObject
 
 MAX_LOST_S = 0.05
 """Of packets, between a cut and the escape; one packet, where packets are further apart."""
@@ -31,9 +39,14 @@ def judge_metapaths(plan: MetapathPlan, run: MetapathRun) -> Judgement:
     verdict = Verdict(
         checks=tuple(_checks(plan, run, analysis)), invalid=_invalid(plan, run, analysis), notes=run.health.notes
     )
-    document = metapath_document(plan, run, analysis, verdict)
-    stored = tuple(fault_rows(plan, run, analysis))
-    return Judgement(verdict=verdict, document=document, rows=tuple(document["per_fault"]), stored=stored)
+    rows, stored = [], []
+    for outcome in analysis.faults:
+        end_s = min(outcome.stop_s + AFTER_S, plan.duration_s)
+        timeline = fault_timeline(analysis.deliveries, outcome.start_s, end_s)
+        rows.append(outcome.to_json())
+        stored.append({"routing": plan.routing, **rows[-1], "timeline": timeline})
+    document = _document(plan, run, analysis, verdict) | {"per_fault": rows}
+    return Judgement(verdict=verdict, document=document, rows=tuple(rows), stored=tuple(stored))
 
 
 def _checks(plan: MetapathPlan, run: MetapathRun, analysis: MetapathAnalysis) -> Iterator[Check]:
@@ -183,3 +196,40 @@ def _invalid(plan: MetapathPlan, run: MetapathRun, analysis: MetapathAnalysis) -
             f"{run.health.unplanned_drops} packets were dropped at a full socket", LOWER_PACKET_RATE
         )
     return None
+
+
+def _document(plan: MetapathPlan, run: MetapathRun, analysis: MetapathAnalysis, verdict: Verdict) -> JsonObject:
+    """The JSON object of one run, but for its faults."""
+    return {
+        "fabric": "emulation",
+        "network": plan.network.name,
+        "source": plan.source,
+        "sink": plan.sink,
+        "routing": plan.routing,
+        "seed": plan.seed,
+        "figures": {
+            "packets_sent": analysis.messages,
+            "packets_lost_outside_faults": analysis.lost_outside,
+            "datagrams_received": len(run.received.number),
+            "zero_load_latency_s": run.zero_load_s,
+            "sender_lag_s": run.health.sender_lag_s,
+            "unplanned_drops": run.health.unplanned_drops,
+            "cpu_fraction": run.health.cpu_fraction,
+            **run.counters,
+        },
+        "events": [
+            {
+                "at_s": round(e.at_s, 6),
+                "kind": e.kind,
+                "cause": e.cause,
+                "cable": _cable(plan, e.cable),
+                "paths": list(e.paths),
+            }
+            for e in run.events
+        ],
+        "verdict": verdict.to_json(),
+    }
+
+
+def _cable(plan: MetapathPlan, number: int | None) -> str | None:
+    return None if number is None else plan.network.links[number].label

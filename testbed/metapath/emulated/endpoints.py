@@ -186,10 +186,10 @@ def _prepare_source(
             for data in waiting_datagrams(notices) if notices in ready else ():
                 steering.on_notice(data, time.monotonic() - start_s)
         rows = np.array(log, dtype=np.float64).reshape(-1, 4)
-        message, path, copy = (rows[:, k].astype(np.int64) for k in (1, 2, 3))
+        messages, paths, copies = (rows[:, k].astype(np.int64) for k in (1, 2, 3))
         events, zero_load_s = steering.learned()
         return SourceResult(
-            log=SentDatagrams(time_s=rows[:, 0], message=message, path=path, copy=copy),
+            log=SentDatagrams(time_s=rows[:, 0], message=messages, path=paths, copy=copies),
             worst_lag_s=worst_lag_s,
             refused=frames.refused,
             foreign=reported.foreign,
@@ -227,9 +227,9 @@ def _prepare_sink(
                 for label in return_labels:
                     frames.send(label, report)
         rows = np.array(log, dtype=np.float64).reshape(-1, 3)
-        got = ReceivedDatagrams(
+        taken = ReceivedDatagrams(
             time_s=rows[:, 0], number=rows[:, 1].astype(np.int64), dead_link=rows[:, 2].astype(np.int64)
         )
-        return SinkResult(log=got, socket_drops=socket_drops(stream), reports=reports, foreign=arrivals.foreign)
+        return SinkResult(log=taken, socket_drops=socket_drops(stream), reports=reports, foreign=arrivals.foreign)
 
     return run

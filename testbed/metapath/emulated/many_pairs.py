@@ -47,7 +47,7 @@ def run_many_pairs(plan: ManyPairsPlan) -> tuple[MetapathRun, ...]:
             routes = _ShortestPaths(plan, wiring, platform.controller)
         pairs = [(plan.pair_plan(number), known) for number, known in enumerate(paths)]
         runs = stream_together(platform, pairs, plan.faults, lambda _: None, routes=routes, warm=warm)
-    return tuple(replace(run, counters=run.counters | {"rules": rules, "groups": groups}) for run in runs)
+    return tuple(replace(run, counters={**run.counters, "rules": rules, "groups": groups}) for run in runs)
 
 
 def _route_all(plan: ManyPairsPlan, wiring: Wiring, network: Network, method: str) -> list[FlowRule]:

@@ -15,7 +15,7 @@ from testbed.interconnect.ft_drb.escape_steps import escape_path
 from testbed.interconnect.ft_drb.source_state import COUNTER_NAMES
 from testbed.interconnect.static_paths import build_paths
 from testbed.metapath.escape_check import check_overlaps
-from testbed.metapath.escape_rules import EscapeRules, escape_rules, escape_rules_together, escapes
+from testbed.metapath.escape_rules import Detours, EscapeRules, escape_rules, escape_rules_together
 from testbed.metapath.labelled_paths import (
     ESCAPED,
     LabelledPaths,
@@ -124,17 +124,17 @@ def test_the_first_escape_is_as_long_as_the_simulators() -> None:
             names = [network.switches[i].id for i in (one, two) if i >= 0] + [known.exit]
             steps = [link[0], *names]
             length = sum(len(known.routing(a, b)) for a, b in pairwise(steps))
-            assert escapes(known, came, link)[0].hops == length
+            assert Detours(known).escapes(came, link)[0].hops == length
             came = link
 
 
 def test_packets_turn_back_only_where_nothing_else_leads_on() -> None:
     ring, _, _ = _built("ring:5", "s0", "s2")
     first, second = ring.inner[0]
-    assert [e.u_turn for e in escapes(ring, first, second)] == [True]
+    assert [e.u_turn for e in Detours(ring).escapes(first, second)] == [True]
     torus, _, _ = _built("torus:4x4", "s0_0", "s2_1")
     first, second, _ = torus.inner[0]
-    assert [e.u_turn for e in escapes(torus, first, second)] == [False, False, True]
+    assert [e.u_turn for e in Detours(torus).escapes(first, second)] == [False, False, True]
 
 
 def test_a_packet_whose_hops_are_spent_is_dropped() -> None:

@@ -7,7 +7,7 @@ import random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from testbed.metapath.escape_rules import escape_rules, escapes
+from testbed.metapath.escape_rules import Detours, escape_rules
 from testbed.metapath.labelled_paths import cable_number, labelled_paths, path_label
 from testbed.model.wiring import wire
 from testbed.openflow.flow_table import RuleWalker
@@ -42,7 +42,7 @@ def test_one_dead_link_is_escaped_wherever_a_way_round_is_found(
     walker = RuleWalker(wiring, rules.rules, groups=rules.groups, down=[path[place]])
     packet = walker.stream_packet("s0", sink, 47000)
     walk = walker.walk("s0", {**packet, "udp_src": path_label(number), "ip_dscp": 0})
-    ways = escapes(known, path[place - 1] if place else None, path[place])
+    ways = Detours(known).escapes(path[place - 1] if place else None, path[place])
     assert (walk.host == wiring.host_at(sink).name) == bool(ways)
     if ways:
         assert len(walk.links) == place + ways[0].hops
