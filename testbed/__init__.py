@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from testbed.api.data_frames import data_frame
     from testbed.api.plans import (
         campaign_plan,
-        mobility_plan,
-        stream_plan,
         wavelength_plan,
     )
     from testbed.api.runs import run
@@ -29,6 +27,7 @@ if TYPE_CHECKING:
     from testbed.download.workload import download_plan
     from testbed.metapath.workload import metapath_plan
     from testbed.simulation.workload import simulation_plan
+    from testbed.stream.workload import mobility_plan, stream_plan
     from testbed.striping.workload import striping_plan
 
 _HOMES = {
@@ -37,11 +36,11 @@ _HOMES = {
     "traffic": "api.calculations",
     "schedule": "api.calculations",
     "block_size": "api.calculations",
-    "stream_plan": "api.plans",
+    "stream_plan": "stream.workload",
     "bulk_plan": "bulk.workload",
     "download_plan": "download.workload",
     "metapath_plan": "metapath.workload",
-    "mobility_plan": "api.plans",
+    "mobility_plan": "stream.workload",
     "campaign_plan": "api.plans",
     "striping_plan": "striping.workload",
     "wavelength_plan": "api.plans",

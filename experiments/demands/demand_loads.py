@@ -49,20 +49,19 @@ def measure(point: Row) -> Results:
     from testbed.routing.label_split.spraying import spray
     from testbed.routing.methods import route_by_name
     from testbed.stream.emulated.link_loads import measured_rates, streams_with_link_counts
+    from testbed.stream.judgement.streams import judge_stream
     from testbed.stream.prediction.link_rates import link_rates
-    from testbed.stream.session import judged_session
 
     control = point["installed"] != point["predicted"]
     cutting = point["predicted"] in CUT and not control
-    together, cut = planned(point["network"], point["predicted"], point["seed"], cutting=cutting)
-    plans = [plan for plan, _ in together]
+    plans, cut = planned(point["network"], point["predicted"], point["seed"], cutting=cutting)
     other = None
     if control:
         ends = [(plan.source, plan.sink) for plan in plans]
         other = [spray(route_by_name(plans[0].network, *pair, point["installed"])) for pair in ends]
     for _ in range(3):
         runs, samples = streams_with_link_counts(plans, other)
-        sessions = [judged_session(plan, route, run) for (plan, route), run in zip(together, runs, strict=True)]
+        sessions = [judge_stream(plan, run) for plan, run in zip(plans, runs, strict=True)]
         invalid = next((one.verdict.invalid for one in sessions if one.verdict.invalid is not None), None)
         if invalid is None:
             break

@@ -7,13 +7,12 @@ from dataclasses import replace
 from typing import Any
 
 from testbed.faults.fault import Fault
-from testbed.model.routes import SplitRoute
 from testbed.routing.demands.matrix import given_matrix
 from testbed.routing.demands.methods import route_demands
 from testbed.routing.demands.pair_routes import pair_route
-from testbed.stream.plan import StreamParameters, StreamPlan
-from testbed.stream.planning import check_concurrent, ordered_for_route
-from testbed.stream.session import SessionRequest, plan_session, plans_together
+from testbed.stream.options import StreamOptions
+from testbed.stream.plan import StreamPlan
+from testbed.stream.planning import build_stream, build_together, check_concurrent, ordered_for_route
 
 PAIRS: Mapping[str, Sequence[tuple[str, str, float]]] = {
     "optical-cloud": (
@@ -33,18 +32,20 @@ FAULT_S = (7.0, 12.0)
 DURATION_S = {True: 15.5, False: 8.0}
 """With a cable cut, and without."""
 
-Planned = tuple[StreamPlan, SplitRoute]
 
-
-def planned(network: str, method: str, seed: int, *, cutting: bool) -> tuple[list[Planned], Any]:
-    """(plan and route of each pair, link that fails or None): where one is cut, it is the one that the pairs load most."""
+def planned(network: str, method: str, seed: int, *, cutting: bool) -> tuple[list[StreamPlan], Any]:
+    """(plan of each pair, link that fails or None): where one is cut, it is the one that the pairs load most."""
     requests = [
-        SessionRequest(
-            network=network,
-            source=source,
-            sink=sink,
+        StreamOptions(
+            network,
+            source,
+            sink,
             method="single" if method in JOINT else method,
-            stream=StreamParameters(rate_pps=rate, symbol_bytes=SYMBOL_BYTES, playback_s=1.0, hold_s=0.5),
+            rate_pps=rate,
+            symbol_bytes=SYMBOL_BYTES,
+            playback_s=1.0,
+            hold_s=0.5,
+            faults=(),
             duration_s=DURATION_S[cutting],
             seed=seed,
         )
@@ -52,27 +53,25 @@ def planned(network: str, method: str, seed: int, *, cutting: bool) -> tuple[lis
     ]
     cut = None
     if cutting:
-        calm = _routed([plan_session(request) for request in requests], method)
-        cut = _shared_link([plan for plan, _ in calm])
+        cut = _shared_link(_routed([build_stream(request) for request in requests], method))
         fault = Fault(link=cut, kind="down", start_s=FAULT_S[0], stop_s=FAULT_S[1])
         requests = [replace(request, faults=(fault,)) for request in requests]
-    together = _routed(plans_together(requests), method)
-    check_concurrent([plan for plan, _ in together])
+    together = _routed(build_together(requests), method)
+    check_concurrent(together)
     return together, cut
 
 
-def _routed(single: Sequence[Planned], method: str) -> list[Planned]:
+def _routed(plans: Sequence[StreamPlan], method: str) -> list[StreamPlan]:
     """The plans under a routing that knows all demands; as they are under any other."""
     if method not in JOINT:
-        return list(single)
-    plans = [plan for plan, _ in single]
+        return list(plans)
     rates = {(plan.source, plan.sink): plan.stream.rate_pps for plan in plans}
     routed = route_demands(given_matrix(plans[0].network, "pairs at once", rates), method)
     found = []
     for pair, plan in enumerate(plans):
         split, route = pair_route(routed, pair)
         stream = ordered_for_route(split, plan.stream)
-        found.append((replace(plan, method=method, forward=split, stream=stream), route))
+        found.append(replace(plan, method=method, forward=split, stream=stream, route=route))
     return found
 
 

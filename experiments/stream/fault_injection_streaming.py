@@ -7,10 +7,9 @@ from __future__ import annotations
 
 from experiments.stream.networks import NETWORKS
 from testbed.faults.fault import FaultKind
-from testbed.stream.plan import StreamParameters
-from testbed.stream.planning import EachLink
-from testbed.stream.session import SessionRequest
-from testbed.stream.session_study import Sessions, SessionStudy
+from testbed.stream.options import EachLink
+from testbed.stream.run_in_turn import SessionStudy, Titled
+from testbed.stream.workload import stream_plan
 
 KINDS: tuple[tuple[FaultKind, float, str], ...] = (
     ("down", 1.0, "links down"),
@@ -19,16 +18,16 @@ KINDS: tuple[tuple[FaultKind, float, str], ...] = (
 )
 
 
-def sessions(quick: bool, seed: int) -> Sessions:
+def sessions(quick: bool, seed: int) -> Titled:
     """Nine sessions: three networks, three kinds of fault (quick: two links each, at two points of loss)."""
     return [
         (
             f"{network.title}: {words}",
-            SessionRequest(
-                network=network.name,
-                source=network.source,
-                sink=network.sink,
-                stream=StreamParameters(hold_s=1.0),
+            stream_plan(
+                network.name,
+                network.source,
+                network.sink,
+                hold_s=1.0,
                 faults=EachLink(
                     kind=kind, loss_fraction=loss, precision=0.02 if quick else 0.01, most=2 if quick else 8
                 ),

@@ -122,18 +122,19 @@ def _measure_crowded(point: Mapping[str, Any]) -> dict[str, Any]:
 
 def _measure_coded(point: Mapping[str, Any]) -> dict[str, Any]:
     from testbed.metapath.coded_deliveries import coded_deliveries
-    from testbed.stream.session import SessionRequest, open_fabric, plan_session, run_session
+    from testbed.stream.fabric import open_fabric
+    from testbed.stream.run_in_turn import run_and_judge
+    from testbed.stream.workload import stream_plan
 
-    request = SessionRequest(
-        network=NETWORK,
-        source=SOURCE,
-        sink=SINK,
+    plan = stream_plan(
+        NETWORK,
+        SOURCE,
+        SINK,
         faults=(_fault(point["kind"]),),
         duration_s=WARM_UP_S + LASTS_S + AFTER_S,
         seed=point["seed"],
     )
-    plan, route = plan_session(request)
-    session = run_session(plan, route, open_fabric("emulation"), repeats_if_invalid=_REPEATS)
+    session = run_and_judge(plan, open_fabric("emulation"), repeats_if_invalid=_REPEATS)
     (result,) = session.analysis.faults
     return {
         **_coded_row(coded_deliveries(plan, session.run), result.start_s, result.stop_s, session.run.sent.time_s),

@@ -6,9 +6,8 @@ Nothing of this is in the four documents: it is what users of emulators (netem, 
 from __future__ import annotations
 
 from testbed.faults.grammar import parse_fault_list
-from testbed.stream.plan import StreamParameters
-from testbed.stream.session import SessionRequest
-from testbed.stream.session_study import Sessions, SessionStudy
+from testbed.stream.run_in_turn import SessionStudy, Titled
+from testbed.stream.workload import stream_plan
 from topologies import load_network
 
 NETWORK, SOURCE, SINK = "swiss-t1", "s1", "s6"
@@ -23,17 +22,19 @@ CASES = (
 )
 
 
-def sessions(quick: bool, seed: int) -> Sessions:
+def sessions(quick: bool, seed: int) -> Titled:
     """A session a case, its link impaired for 15 seconds (quick: for 6); the stream has a fixed N, so that it answers nothing."""
     network, until_s = load_network(NETWORK), 6.8 if quick else 15.8
     return [
         (
             title,
-            SessionRequest(
-                network=NETWORK,
-                source=SOURCE,
-                sink=SINK,
-                stream=StreamParameters(rate_pps=600.0, block_size=23, playback_s=1.2),
+            stream_plan(
+                network,
+                SOURCE,
+                SINK,
+                rate_pps=600.0,
+                block_size=23,
+                playback_s=1.2,
                 faults=parse_fault_list(f"{LINKS[number % len(LINKS)]}@0.8-{until_s} {words} one-way", network),
                 duration_s=until_s + 1.7,
                 seed=seed,

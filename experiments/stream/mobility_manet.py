@@ -13,7 +13,6 @@ from testbed.model.studies.study import Study, where
 from testbed.model.verdict import Check, Claim, Verdict
 from testbed.report.drawing.charts import BELOW, INK, chart
 from testbed.results.study_store import Row
-from testbed.stream.plan import StreamParameters
 
 
 def points(quick: bool, seed: int) -> list[dict[str, Any]]:
@@ -27,24 +26,24 @@ def points(quick: bool, seed: int) -> list[dict[str, Any]]:
 
 def measure(point: Mapping[str, Any], fabric: str = "emulation") -> dict[str, Any]:
     """One run; repeated once where the machine could not keep up."""
-    from testbed.stream.mobility import Movement
-    from testbed.stream.session import MobilityRequest, open_fabric, plan_session, run_session
+    from testbed.stream.fabric import open_fabric
+    from testbed.stream.run_in_turn import run_and_judge
+    from testbed.stream.workload import mobility_plan
 
     name = f"manet:nodes={point['nodes']},degree=5.6,step={point['step']},seed={point['walk']}"
-    slower = 1000.0 / point["rate_pps"]
-    request = MobilityRequest(
-        networks=tuple(f"{name},frame={k}" for k in range(point["frames"])),
-        source="n0",
-        sink=f"n{point['nodes'] - 1}",
-        movement=Movement(frame_s=point["frame_s"], handover=point["handover"]),
-        stream=StreamParameters(
-            rate_pps=point["rate_pps"], playback_s=0.4 * slower, hold_s=2.0, late_pps=3 * point["rate_pps"]
-        ),
+    plan = mobility_plan(
+        name,
+        "n0",
+        f"n{point['nodes'] - 1}",
+        count=point["frames"],
+        frame_s=point["frame_s"],
+        handover=point["handover"],
+        rate_pps=point["rate_pps"],
+        playback_s=0.4 * 1000.0 / point["rate_pps"],
         faults=PoissonFaults(rate_per_s=point["rate_per_s"], lasts_s=1.0) if point["rate_per_s"] else (),
         seed=point["seed"],
     )
-    plan, route = plan_session(request)
-    session = run_session(plan, route, open_fabric(fabric), repeats_if_invalid=1)
+    session = run_and_judge(plan, open_fabric(fabric), repeats_if_invalid=1)
     campaign = session.analysis.campaign
     assert campaign is not None
     return {

@@ -9,13 +9,13 @@ from testbed.errors import InvalidRunError
 from testbed.model.studies.study import Study, where
 from testbed.model.verdict import Check, Claim, Verdict
 from testbed.report.drawing.charts import MARKS, chart
-from testbed.stream.mobility import Movement, frame_names
-from testbed.stream.plan import StreamParameters
-from testbed.stream.planning import EachLink
-from testbed.stream.session import MobilityRequest, SessionRequest, judged_session, plan_session
+from testbed.stream.judgement.streams import judge_stream
+from testbed.stream.options import EachLink
+from testbed.stream.workload import mobility_plan, stream_plan
 
 if TYPE_CHECKING:
     from testbed.stream.fabric import StreamFabric
+    from testbed.stream.plan import StreamPlan
 
 Row = Mapping[str, Any]
 MACHINES = (1, 2, 4)
@@ -38,31 +38,24 @@ def points(quick: bool, seed: int) -> list[dict[str, Any]]:
     ]
 
 
-def request_of(point: Mapping[str, Any]) -> SessionRequest | MobilityRequest:
+def plan_of(point: Mapping[str, Any]) -> StreamPlan:
     """The same for any number of machines."""
     network, source, sink, kind = CASES[point["case"]]
     if kind in ("down", "blackhole"):
         faults = EachLink(kind="down" if kind == "down" else "blackhole", most=4)
-        return SessionRequest(network=network, source=source, sink=sink, faults=faults, seed=point["seed"])
-    return MobilityRequest(
-        networks=frame_names((network,), 3),
-        source=source,
-        sink=sink,
-        movement=Movement(frame_s=5.0),
-        stream=StreamParameters(rate_pps=50.0, playback_s=8.0, hold_s=2.0, late_pps=150.0),
-        seed=point["seed"],
-    )
+        return stream_plan(network, source, sink, faults=faults, seed=point["seed"])
+    return mobility_plan(network, source, sink, count=3, seed=point["seed"])
 
 
 def measure(point: Mapping[str, Any]) -> dict[str, Any]:
     """One valid run on switches, out of three at most."""
-    plan, route = plan_session(request_of(point))
+    plan = plan_of(point)
     fabric = fabric_of(point["machines"])
     tried, session = 0, None
     while session is None or (session.verdict.invalid is not None and tried < TRIES):
         tried += 1
         try:
-            session = judged_session(plan, route, fabric.run(plan))
+            session = judge_stream(plan, fabric.run(plan))
         except InvalidRunError:
             if tried == TRIES:
                 raise

@@ -8,56 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, TypedDict
 
-from testbed.bulk.plan import KilledProcess, Pair
-from testbed.faults.fault import Fault
-from testbed.faults.schedules import PoissonFaults
-from testbed.stream.plan import Handover, LabelOrder
-from testbed.stream.planning import EachLink
-
-Faults = str | Sequence[str | Fault]
-"""``"s1->s2@0.5-1 down"``, several of them, or ``Fault`` values."""
-
-
-class SenderOptions(TypedDict, total=False):
-    """Of a coded stream, whether its nodes move or not."""
-
-    method: str
-    layers: int | None
-    seed: int
-    rate_pps: float
-    source_packets: int
-    symbol_bytes: int
-    tolerance: float
-    decoding_error_rate: float
-    labels: LabelOrder
-    playback_s: float
-    report_interval_s: float
-    report_packets: int
-    hold_s: float
-    block_size: int | None
-    most_overhead: float | None
-    late_pps: float | None
-    diagnosis: bool
-    label_multiplier: int
-    label_slots: tuple[int, ...]
-
-
-class StreamOptions(SenderOptions, total=False):
-    """Of ``stream_plan``. ``faults``: also "each-link", "none", ``EachLink``, or a law of random faults."""
-
-    faults: Faults | EachLink | PoissonFaults
-    duration_s: float | None
-
-
-class MobilityPlanOptions(SenderOptions, total=False):
-    """Of ``mobility_plan``. ``count``: frames of a mobile network; ``faults``: also a law of random faults."""
-
-    count: int
-    frame_s: float
-    warm_up_s: float
-    handover: Handover
-    faults: Faults | PoissonFaults
-
 
 class CampaignPlanOptions(TypedDict, total=False):
     """Of ``campaign_plan``: the keys of a campaign's file (docs/workloads/campaigns.md)."""
@@ -74,19 +24,3 @@ class CampaignPlanOptions(TypedDict, total=False):
     der: Sequence[float]
     large_blocks: Sequence[bool]
     claims: Sequence[Mapping[str, Any]]
-
-
-class BulkPlanOptions(TypedDict, total=False):
-    """Of ``bulk_plan``. ``pattern``: "all-to-all" or pairs of hosts."""
-
-    method: str
-    message_bytes: int
-    link_rate_bps: float
-    barrier: bool
-    pattern: str | tuple[Pair, ...]
-    routing: str | None
-    seed: int
-    time_limit_s: float
-    injected: int
-    faults: Faults
-    killed: tuple[KilledProcess, ...]

@@ -9,10 +9,10 @@ from __future__ import annotations
 import re
 import subprocess
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any
 
 from testbed.api.calculations import network as known_network
 from testbed.errors import InputError, TimeLimitError, UsageError, require_type
@@ -21,7 +21,6 @@ from topologies.errors import nearest
 
 if TYPE_CHECKING:
     from testbed.api.emulated.sandbox_client import SandboxProcess
-    from testbed.api.options import BulkPlanOptions, StreamOptions
     from testbed.bulk.measurements import LinkCount
     from testbed.bulk.plan import BulkPlan, Switching
     from testbed.emulation.attach.client import Recording
@@ -247,19 +246,20 @@ class Session:
         return InstalledRoute(rules=done["rules"], seconds=done["seconds"])
 
     def stream(
-        self, source: str, sink: str, *, progress: ReportProgress | None = None, **options: Unpack[StreamOptions]
+        self, source: str, sink: str, *, progress: ReportProgress | None = None, **options: object
     ) -> RunResult[Any, Any]:
         """A coded stream over this network, judged. ``options``: as of ``testbed.stream_plan``. One measured run goes at a time."""
-        from testbed.api.plans import stream_plan
+        from testbed.stream.workload import stream_plan
 
-        return self._run("stream", stream_plan(self.network, source, sink, **options), progress)
+        plan: Callable[..., StreamPlan] = stream_plan
+        return self._run("stream", plan(self.network, source, sink, **options), progress)
 
     def bulk(
         self,
         *,
         switching: Switching = "circuit",
         progress: ReportProgress | None = None,
-        **options: Unpack[BulkPlanOptions],
+        **options: object,
     ) -> RunResult[Any, Any]:
         """A collective exchange over this network, judged. ``options``: as of ``testbed.bulk_plan``; links keep their capacity.
 
@@ -268,11 +268,12 @@ class Session:
         """
         from testbed.bulk.workload import bulk_plan
 
+        plan: Callable[..., BulkPlan] = bulk_plan
         rates = {link.capacity_bps for link in self.network.links}
         rate = options.setdefault("link_rate_bps", min(rates))
         if rates != {rate}:
             raise InputError(f"bulk: links of {min(rates):g} to {max(rates):g} bit/s here; all must have {rate:g}")
-        return self._run("bulk", bulk_plan(self.network, switching=switching, **options), progress)
+        return self._run("bulk", plan(self.network, switching=switching, **options), progress)
 
     def _run(self, workload: str, plan: StreamPlan | BulkPlan, progress: ReportProgress | None) -> RunResult[Any, Any]:
         from testbed.api.workloads.registry import workload_of

@@ -11,21 +11,20 @@ from collections.abc import Iterable, Iterator
 SUBJECTS: dict[str, tuple[str, ...]] = {
     "network and end points": (
         "network", "source", "sink", "also", "pair", "between", "link_rate", "mtu", "no_shape", "compute_nodes", "io_nodes",
-        "occupied", "nodes", "count", "frames", "frame_s", "handover", "background_mbps", "queues",
+        "occupied", "nodes", "count",
     ),
     "what is sent": (
-        "pattern", "matrix", "total", "traffic", "packets", "wrong", "duration", "unequal", "root",
+        "pattern", "matrix", "total", "traffic", "packets", "wrong", "unequal", "root",
     ),
     "routing and schedule": (
         "method", "layers", "floats", "certify", "routing", "check", "time_limit", "switching", "wormhole",
         "remedy", "wavelengths", "route",
     ),
     "code": (
-        "profile", "m", "tolerance", "der", "labels", "large_blocks", "code", "rate_pps", "symbol_bytes", "playback",
-        "most_overhead", "hold", "probe_block_size", "blocks", "probe_link",
+        "m", "tolerance", "der", "labels", "large_blocks", "code",
     ),
-    "faults": ("faults", "fault_kind", "fault_loss", "one_way", "precision", "links", "failed", "failure_s", "between_s"),
-    "the run": ("fabric", "seed", "repeats", "results", "json", "live", "output", "draw", "pcap", "name", "mpi", "timeout"),
+    "faults": ("links", "failed", "failure_s", "between_s"),
+    "the run": ("fabric", "seed", "results", "json", "live", "output", "draw", "pcap", "name", "mpi", "timeout"),
 }  # fmt: skip
 """Heading -> names of values, in the order of a help page; what stands nowhere is listed as argparse has it."""
 FEW = 8
@@ -36,8 +35,6 @@ EXAMPLES = {
     "route": "testbed route swiss-t1 --from s1 --to s6 --also s2:s7",
     "ror": "testbed ror swiss-t1 --from s1 --to s6 --method capillary --method ecmp",
     "demands": "testbed demands topohub:sndlib/abilene --method capillary --method optimum",
-    "stream": "testbed stream swiss-t1 --from s1 --to s6 --faults 's1->s2@2-4, s3->s6@6-8'",
-    "mobility": "testbed mobility manet:nodes=20,seed=3 --from n0 --to n19 --frames 4",
     "schedule": "testbed schedule swiss-t1 --pattern t0:r5,t1:r6 --output schedule.json",
     "demo": "testbed demo --quick",
     "experiment": "testbed experiment run liquid_worked_examples --quick",

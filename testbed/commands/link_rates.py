@@ -1,29 +1,16 @@
-"""Repeats of runs that say nothing, and their option."""
+"""Repeats of runs that say nothing."""
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TypeVar
 
 from testbed.errors import InvalidRunError, MachineDiedError
-from testbed.model.options import kinds
 from testbed.model.verdict import Verdict
 
 Result = TypeVar("Result")
-
-
-def add_repeats(parser: argparse.ArgumentParser) -> None:
-    """--repeats: how often a run is repeated that says nothing, for the machine could not keep up."""
-    parser.add_argument(
-        "--repeats",
-        type=kinds.whole(0, 20),
-        default=1,
-        metavar="N",
-        help="retries if the run is invalid because the machine was overloaded (default 1)",
-    )
 
 
 def repeated(run: Callable[[], Result], verdict_of: Callable[[Result], Verdict], repeats: int) -> Result:

@@ -27,32 +27,10 @@ class Rule:
     needs: str
 
 
-REACTIVE = ("ft-drb", "recomputed")
-
-
-def _each_link(args: Args) -> bool:
-    return str(args.faults) == "each-link"
-
-
-def _coded(args: Args) -> bool:
-    return args.routing not in REACTIVE
-
-
-def _probing(args: Args) -> bool:
-    return bool(args.probe_block_size)
-
-
-_CODING = (
-    "profile", "m", "tolerance", "der", "labels", "playback", "most_overhead", "hold", "layers", "also", "background_mbps", "queues",
-    "pcap", "mtu", "probe_block_size", "one_way", "precision", "fault_loss",
-)  # fmt: skip
-
-
 def _spread(args: Args) -> bool:
     return args.machines is not None
 
 
-_FAULTS = ("faults", "fault_kind", "links", "one_way", "precision")
 RULES: dict[str, tuple[Rule, ...]] = {
     "route": (
         Rule(options=("layers",), when=lambda a: a.method.partition(":")[0] == "capillary", needs="--method capillary"),
@@ -63,36 +41,6 @@ RULES: dict[str, tuple[Rule, ...]] = {
     "demands": (
         Rule(options=("m", "der"), when=lambda a: not a.large_blocks, needs="blocks that are not --large-blocks"),
         Rule(options=("between",), when=lambda a: a.matrix in ("uniform", "gravity"), needs="--matrix uniform or gravity"),
-    ),
-    "stream": (
-        Rule(
-            options=("method",),
-            when=lambda a: a.routing is None or a.routing == a.method,
-            needs="a stream without --routing, which names the method too",
-        ),
-        Rule(options=_CODING, when=_coded, needs="a coded stream (--routing ft-drb and recomputed send none)"),
-        Rule(options=("machines",), when=lambda a: _coded(a) and not _probing(a), needs="a coded stream without --probe-block-size"),
-        Rule(options=("pcap", "background_mbps"), when=lambda a: not _spread(a), needs="a stream on one machine, without --machines"),
-        Rule(options=("blocks", "probe_link"), when=_probing, needs="--probe-block-size"),
-        Rule(options=("repeats",), when=lambda a: not (_probing(a) or a.also), needs="one stream, without --also and --probe-block-size"),
-        Rule(
-            options=(*_FAULTS, "duration", "also", "pcap", "mtu", "queues", "background_mbps"),
-            when=lambda a: not _probing(a),
-            needs="a stream without --probe-block-size, which breaks its own link",
-        ),
-        Rule(
-            options=("fault_kind", "one_way", "precision", "links"), when=_each_link, needs="--faults each-link (the default)"
-        ),
-        Rule(options=("fault_loss",), when=lambda a: a.fault_kind == "loss" and _each_link(a), needs="--fault-kind loss"),
-        Rule(
-            options=("layers",),
-            when=lambda a: (a.routing or a.method).partition(":")[0] == "capillary",
-            needs="--method capillary",
-        ),
-    ),
-    "mobility": (
-        Rule(options=("frames",), when=lambda a: len(a.network) == 1, needs="one mobile network, not one file a frame"),
-        Rule(options=("layers",), when=lambda a: a.method.partition(":")[0] == "capillary", needs="--method capillary"),
     ),
     "schedule": (
         Rule(

@@ -1,6 +1,6 @@
 """What every command keeps to: errors are one line on stderr and an exit code, and values are written one way everywhere.
 
-An error is never a traceback or half a page of usage. Numbers are those of ``testbed.model.options.kinds``; a recording is LINK=FILE.
+An error is never a traceback or half a page of usage. Numbers are those of ``testbed.model.options.kinds``.
 """
 
 from __future__ import annotations
@@ -10,11 +10,8 @@ import contextlib
 import difflib
 import errno
 import os
-import re
 import sys
 from collections.abc import Callable, Sequence
-from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from testbed.errors import InputError
@@ -22,7 +19,7 @@ from testbed.model.options import kinds
 from testbed.report.streams import complain
 
 if TYPE_CHECKING:
-    from topologies.network import LinkId, Network
+    from topologies.network import Network
 
 
 INTERRUPTED = 130
@@ -208,29 +205,3 @@ def read_ends(args: argparse.Namespace, network: Network) -> None:
     for end in ("source", "sink"):
         if (text := getattr(args, end)) is not None:
             setattr(args, end, read_node(text, network))
-
-
-def parse_captures(words: Sequence[str], network: Network, *, named: bool) -> dict[LinkId, Path]:
-    """``LINK=FILE`` of each --pcap; without ``named`` the file may be left out, and is named after the link.
-
-    Raises InputError for another form, a link that is not there, and a directory that is not there.
-    """
-    from testbed.model.naming.names import link_text, links_at, no_link, one_of
-
-    captures = {}
-    for word in words:
-        readings = {
-            link: end
-            for link, end in links_at(word, 0, network)
-            if link in network.link_index and word[end:].strip()[:1] in ("=", "")
-        }
-        why_none = partial(no_link, word.partition("=")[0], network)
-        link = one_of([*readings], f"--pcap {word!r}", link_text, why_none)
-        written, path = word[: readings[link]], word[readings[link] :].strip()[1:]
-        if named and not path:
-            raise InputError(f"--pcap {word!r}: write LINK=FILE, for example 's1->s2=link.pcap'")
-        file = Path(path or re.sub(r"->|[^\w.-]", "-", written).strip("-") + ".pcap")
-        if not file.absolute().parent.is_dir():
-            raise InputError(f"--pcap {word!r}: there is no directory {file.absolute().parent}")
-        captures[link] = file
-    return captures

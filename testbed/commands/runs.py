@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +14,7 @@ from testbed.model.naming.printable import printable
 from testbed.model.options import kinds
 
 if TYPE_CHECKING:
+    from testbed.model.run_records import Manifest
     from testbed.model.verdict import Verdict
 
 Row = Mapping[str, Any]
@@ -36,6 +37,13 @@ def command_line() -> str:
     return "testbed " + " ".join(sys.argv[1:])
 
 
+def run_manifest(args: argparse.Namespace) -> Manifest:
+    """Of a run that starts now."""
+    from testbed.emulation.machine.provenance import describe_run
+
+    return describe_run(command=command_line(), seed=getattr(args, "seed", 1))
+
+
 def keep_run(
     args: argparse.Namespace,
     name: str,
@@ -46,12 +54,11 @@ def keep_run(
     title: str = "",
 ) -> Path:
     """Keep a run's rows, the figures that ``draw`` makes of them, verdict and page; returns their directory."""
-    from testbed.emulation.machine.provenance import describe_run
     from testbed.live.adapters.feed import record_page_path
     from testbed.report.drawing.svg_figures import rendered
     from testbed.results.study_store import StudyRun
 
-    manifest = describe_run(command=command_line(), seed=getattr(args, "seed", 1))
+    manifest = run_manifest(args)
     if title:
         manifest = replace(manifest, study={"title": title})
     with StudyRun.new(args.results, name, manifest) as stored:
@@ -62,10 +69,25 @@ def keep_run(
     return directory
 
 
-def show_verdict(verdict: Verdict, directory: Path) -> None:
-    """Every check on a line of its own, then the verdict, and where the run lies."""
+def show_verdict(verdict: Verdict, directory: Path | None) -> None:
+    """Every check on a line of its own, then the verdict, and where the run lies, if it is kept."""
     show_checks(verdict)
     show_place(directory)
+
+
+def show_closing(closing: Iterable[object], verdict: Verdict, directory: Path | None) -> None:
+    """Lines and what ``rich`` prints, for a reader at a terminal or in a log; then the verdict, and where the run lies."""
+    from testbed.report.terminal import Terminal
+
+    console = Terminal()
+    for one in closing:
+        if isinstance(one, str):
+            print(printable(one))
+        else:
+            console.print(one)
+    print(verdict_line(verdict))
+    show_place(directory)
+    sys.stdout.flush()
 
 
 def show_checks(verdict: Verdict) -> None:
@@ -77,7 +99,12 @@ def show_checks(verdict: Verdict) -> None:
         print(printable(f"{OUTCOMES[check.outcome]}: {check.name}" + (f"; {words}" if words else "")))
     for note in verdict.notes:
         print(printable(f"note: {note}"))
-    print(f"verdict: {state_words(verdict)} ({sum(c.passed for c in verdict.checks)} of {len(verdict.checks)} checks)")
+    print(verdict_line(verdict))
+
+
+def verdict_line(verdict: Verdict) -> str:
+    """The state, and how many checks hold."""
+    return f"verdict: {state_words(verdict)} ({sum(c.passed for c in verdict.checks)} of {len(verdict.checks)} checks)"
 
 
 def state_words(verdict: Verdict) -> str:
@@ -89,7 +116,9 @@ def state_words(verdict: Verdict) -> str:
     )
 
 
-def show_place(directory: Path) -> None:
+def show_place(directory: Path | None) -> None:
     """Where a run and its page lie."""
+    if directory is None:
+        return
     print(f"results: {directory}")
     print(f"page:    {directory / 'page.html'}")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Sequence
-from contextlib import nullcontext
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -15,13 +15,14 @@ from testbed.commands.arguments import add_options, read_options
 from testbed.commands.link_rates import repeated, with_note
 from testbed.commands.live import start_live
 from testbed.commands.meaning import require_switches
-from testbed.commands.runs import keep_run, show_verdict
+from testbed.commands.runs import keep_run, run_manifest, show_closing, show_verdict
 from testbed.commands.several_machines import (
     MachineOptions,
     enter_unless_elsewhere,
     machines_request,
     said_when_lost,
 )
+from testbed.errors import InputError
 from testbed.model.naming.printable import printable
 from testbed.model.options import kinds
 from testbed.model.options.option import RUN, Option, option, options, options_of
@@ -84,8 +85,6 @@ def _declared(workload: Work) -> list[type]:
 
 def run(name: str, workload: Work, args: argparse.Namespace) -> int:
     """Plan, choose the fabric, run, judge, keep; the verdict's exit code. Bad input is refused before anything is built."""
-    from testbed.api.workloads.registry import workload_of
-
     assert workload.options is not None and workload.build is not None
     requested: Any = read_options(args, workload.options)
     plan = workload.build(requested)
@@ -96,30 +95,28 @@ def run(name: str, workload: Work, args: argparse.Namespace) -> int:
         print(said)
         return 0
     fabric = _fabric(args, workload, plan)
+    runs = next(one for one in (workload, *workload.others) if isinstance(plan, one.plan))
     machines = machines_request(args, fabric) if workload.spreads else None
+    if machines is not None and not runs.spreads:
+        raise InputError("--machines: this run goes on one machine only; leave it out")
     start_live(args)
     if fabric == "emulation":
         enter_unless_elsewhere(machines)
     notes = [""] * len(plans)
     if workload.fitted is not None:
         plans, notes = map(list, zip(*(workload.fitted(requested, one, fabric) for one in plans), strict=True))
-    runs = workload if isinstance(plan, workload.plan) else workload_of(plan)
     how = How(fabric=fabric, options=own, machines=machines, results=args.results)
-    return carried_out(args, name, runs, how, plans, notes)
-
-
-def carried_out(
-    args: argparse.Namespace, name: str, runs: Work, how: How, plans: Sequence[object], notes: Sequence[str] = ("",)
-) -> int:
-    """The plans run, judged, kept and shown; the verdict's exit code. The caller has entered the sandbox."""
     alone = nullcontext(partial(_measured, runs, how))
     with (
-        said_when_lost(as_json=args.json and how.machines is not None),
+        said_when_lost(as_json=args.json and machines is not None),
+        _kept(args, runs.stored_as or name, runs) as keep,
         runs.opened(how) if runs.opened else alone as carry,
     ):
         judged = [_judged(runs, one, carry, getattr(args, "repeats", 0)) for one in plans]
-    judged = [_noted(one, note) for one, note in zip(judged, notes, strict=True)]
-    return _report(args, runs.stored_as or name, runs, judged[0] if runs.together is None else runs.together(judged))
+        judged = [_noted(one, note) for one, note in zip(judged, notes, strict=True)]
+        found = judged[0] if runs.together is None else runs.together(judged)
+        directory = keep(found)
+    return _report(args, runs, found, directory)
 
 
 def _fabric(args: argparse.Namespace, workload: Work, plan: object) -> str:
@@ -163,12 +160,26 @@ def _judged(workload: Work, plan: object, carry: Carry[Any, Any], repeats: int) 
     return repeated(once, lambda judged: judged.verdict, repeats)
 
 
-def _report(args: argparse.Namespace, name: str, workload: Work, found: Judgement) -> int:
-    """Keep the rows, print the document or what a terminal is shown of it."""
+def _kept(
+    args: argparse.Namespace, name: str, workload: Work
+) -> AbstractContextManager[Callable[[Judgement], Path | None]]:
+    """What keeps the run: as the workload says, else its rows, its figures and the verdict."""
+    if workload.kept is not None:
+        return workload.kept(args.results, name, run_manifest(args))
     figures = workload.figures or (lambda _: {})
-    directory = keep_run(args, name, found.stored or found.rows, found.verdict, figures, title=workload.title)
+
+    def keep(found: Judgement) -> Path:
+        return keep_run(args, name, found.stored or found.rows, found.verdict, figures, title=workload.title)
+
+    return nullcontext(keep)
+
+
+def _report(args: argparse.Namespace, workload: Work, found: Judgement, directory: Path | None) -> int:
+    """Print the document, or what a terminal is shown of the run."""
     if args.json:
-        print(json.dumps({**found.document, "results": str(directory)}))
+        print(json.dumps({**found.document, **({} if directory is None else {"results": str(directory)})}))
+    elif workload.closing is not None:
+        show_closing(workload.closing(found), found.verdict, directory)
     else:
         for line in workload.shown(found.document) if workload.shown is not None else ():
             print(printable(line))

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from testbed.errors import CapabilityError
 from testbed.model.progress import ReportProgress
+from testbed.model.run_records import Manifest
 from testbed.model.verdict import Verdict
 from testbed.renamed import former_names
 
@@ -83,8 +84,10 @@ class Workload(Generic[P, M]):
     """What its plan is made of (``testbed.model.options``)."""
     run_options: type | None = None
     """What belongs to a run of the command alone."""
-    build: Callable[[Any], P] | None = None
-    """From the options to the plan; it may be the plan of another workload. Refuses bad input before anything is built."""
+    build: Callable[[Any], object] | None = None
+    """From the options to the plan, of this workload or of one of ``others``. Refuses bad input before anything is built."""
+    others: tuple[Workload[Any, Any], ...] = ()
+    """Those that its options may choose instead: how their plans are run, judged and kept."""
     instead: Callable[[P, Any], str | None] | None = None
     """From plan and ``run_options`` what the command says that it did with the plan instead of a run; None: it runs."""
     fitted: Callable[[Any, P, str], tuple[P, str]] | None = None
@@ -103,6 +106,11 @@ class Workload(Generic[P, M]):
     """Name -> figure, from the stored rows."""
     shown: Callable[[Mapping[str, Any]], Iterable[str]] | None = None
     """The lines that a terminal is shown of the document, above the checks."""
+    closing: Callable[[Any], Iterable[object]] | None = None
+    """What a terminal is shown of the judgement instead, without the checks: lines, and what ``rich`` prints."""
+    kept: Callable[[Path, str, Manifest], AbstractContextManager[Callable[[Any], Path | None]]] | None = None
+    """Makes place for a run before it begins (in that folder, under that name), and gives what keeps its judgement there: where it
+    lies, or None for a run that is not kept. Default: its rows and figures are."""
 
     @property
     def on_switches(self) -> bool:

@@ -2,26 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
-from typing import Literal, Protocol, TypedDict
+from collections.abc import Callable, Sequence
+from typing import Protocol
 
-from testbed.machines.machines_request import MachinesRequest
 from testbed.model.progress import Progress
 from testbed.stream.measurements import StreamMeasurements
 from testbed.stream.plan import StreamPlan
-from topologies.network import LinkId
-
-
-class EmulationOptions(TypedDict, total=False):
-    """What the emulated fabric may be told besides the plan; see ``EmulatedStreamFabric``. The simulated one takes none."""
-
-    mtu: int
-    pcap: Mapping[LinkId, Path]
-    background_bps: float
-    background_connections: int
-    queues: Literal["fifo", "priority"]
-    machines: MachinesRequest | None
 
 
 class StreamFabric(Protocol):
@@ -38,3 +24,14 @@ class StreamFabric(Protocol):
     ) -> tuple[StreamMeasurements, ...]:
         """Several plans at once on one network, under the first one's faults."""
         ...
+
+
+def open_fabric(name: str) -> StreamFabric:
+    """The fabric of that name; emulation must be called inside the sandbox."""
+    if name == "simulator":
+        from testbed.stream.simulated import SimulatedStreamFabric
+
+        return SimulatedStreamFabric()
+    from testbed.stream.emulated.fabric import EmulatedStreamFabric
+
+    return EmulatedStreamFabric()

@@ -8,18 +8,17 @@ from fractions import Fraction
 
 from testbed.live.events import RunView
 from testbed.live.run_views import network_view, planned_fault_record, predicted_loss
-from testbed.model.routes import SplitRoute
 from testbed.model.run_records import network_document, session_record
 from testbed.stream.plan import StreamPlan
 from topologies.network import LinkId
 
 
-def stream_view(plan: StreamPlan, route: SplitRoute, title: str) -> RunView:
+def stream_view(plan: StreamPlan, title: str) -> RunView:
     """Loads are shares of the stream; each fault with the share that it takes by itself."""
     network = plan.network
     loads = {network.links[i].id: plan.forward.load(i) for i in plan.forward.loaded}
     intervals = {i: plan.forward.intervals(i) for i in plan.forward.loaded}
-    session = session_record(route, session=0, fabric="", intervals=intervals)
+    session = session_record(plan.exact_route, session=0, fabric="", intervals=intervals)
     return RunView(
         title=title,
         network=network_document(network),

@@ -6,22 +6,36 @@ Pure: the controller's part, routing and splitting again, is ``splits_of``; a fa
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from testbed.errors import InputError
-from testbed.faults.fault import Fault
 from testbed.faults.schedules import PoissonFaults
 from testbed.model.label_split import LabelPath, LabelSplit
+from testbed.model.naming.names import read_node
+from testbed.model.naming.networks import NetworkLike, known_network
 from testbed.model.routes import SplitRoute
 from testbed.routing.label_split.spraying import disjoint_return_split, spray
-from testbed.stream.plan import Handover, RouteChange, StreamParameters, StreamPlan
-from testbed.stream.planning import check_delays, check_duration, check_faults_in_duration, check_rates, random_faults
+from testbed.stream.options import EachLink, Handover, MobilityOptions
+from testbed.stream.plan import LEAST_PLAYBACK_S, RouteChange, StreamPlan
+from testbed.stream.planning import (
+    check_delays,
+    check_duration,
+    check_faults_in_duration,
+    check_rates,
+    made_faults,
+    random_faults,
+    stream_parameters,
+)
 from topologies.errors import TopologyError
 from topologies.network import Link, LinkId, Network
 
 LAYERS = 3
 """Capillary layers of a moving route: a few hundred rules a change, where the full route of 115 nodes takes five thousand."""
+USUAL_RATE_PPS = 1000.0
+"""At this rate the playback buffer is the stream's usual one; it is told in blocks, and grows as the rate falls."""
+LATE_PER_SOURCE = 3
+"""Late parity goes out so many times as fast as the source: a hundred switches in user space carry a few hundred packets a second."""
 SEARCH = 300
 """Changes tried for fewer intervals (``spray``'s budget): a frame must be answered in tens of milliseconds."""
 
@@ -52,28 +66,24 @@ def splits_of(
     return route, spray(route, budget=SEARCH), disjoint_return_split(network, source, sink)
 
 
-@dataclass(frozen=True, kw_only=True)
-class MobilityOptions:
-    """How a stream is routed and coded while nodes move, and what fails besides."""
-
-    movement: Movement = field(default_factory=Movement)
-    stream: StreamParameters = field(default_factory=StreamParameters)
-    faults: PoissonFaults | Sequence[Fault] = ()
-    seed: int = 1
-
-
-def mobility_plan(
-    frames: Sequence[Network], source: str, sink: str, options: MobilityOptions | None = None
-) -> tuple[StreamPlan, SplitRoute]:
-    """The plan of a stream during which nodes move through the frames (networks of the same nodes), and the first route.
+def build_mobility(requested: MobilityOptions) -> StreamPlan:
+    """The plan of a stream during which nodes move through the frames (networks of the same nodes).
 
     Hosts are left out: the two ends get their own. Random faults come on the cables that some frame's route loads. Raises
     InputError naming the frame where the sink is out of reach, or what else cannot be streamed.
     """
-    options = options or MobilityOptions()
-    movement, stream, faults = options.movement, options.stream, options.faults
+    frames = [known_network(frame) for frame in frame_names(requested.frames, requested.count)]
     if not frames:
         raise InputError("mobility: no frame; give one at least")
+    source, sink = read_node(requested.source, frames[0]), read_node(requested.sink, frames[0])
+    movement = Movement(
+        method=requested.method,
+        layers=requested.layers or None,
+        frame_s=requested.frame_s,
+        warm_up_s=requested.warm_up_s,
+        handover=requested.handover,
+    )
+    stream = stream_parameters(_paced(requested))
     switched = [switches_only(frame) for frame in frames]
     union = union_network(switched)
     present = [frozenset(link.id for link in frame.links) for frame in switched]
@@ -101,15 +111,29 @@ def mobility_plan(
         changes=changes,
         handover=movement.handover,
         duration_s=round(begin + len(frames) * movement.frame_s + stream.playback_s, 4),
-        seed=options.seed,
+        seed=requested.seed,
+        route=route_on(routed[0][0], union),
     )
-    scheduled = random_faults(plan, faults) if isinstance(faults, PoissonFaults) else tuple(faults)
+    faults = made_faults(requested.faults, union, "give none or poisson:rate=R,lasts=S")
+    if isinstance(faults, EachLink):
+        raise InputError(
+            "faults: each link in turn is for a network that stands still; give none or poisson:rate=R,lasts=S"
+        )
+    scheduled = random_faults(plan, faults) if isinstance(faults, PoissonFaults) else faults
     plan = replace(plan, faults=scheduled)
     check_duration(plan)
     check_faults_in_duration(plan)
     check_rates(plan)
     check_delays(plan)
-    return plan, route_on(routed[0][0], union)
+    return plan
+
+
+def _paced(requested: MobilityOptions) -> MobilityOptions:
+    """Playback buffer and late parity by the rate, where they are not given."""
+    playback_s, late_pps, rate_pps = requested.playback_s, requested.late_pps, requested.rate_pps
+    if playback_s is None:
+        playback_s = LEAST_PLAYBACK_S * max(1.0, USUAL_RATE_PPS / rate_pps)
+    return replace(requested, playback_s=playback_s, late_pps=late_pps or LATE_PER_SOURCE * rate_pps)
 
 
 def union_network(frames: Sequence[Network]) -> Network:
@@ -190,15 +214,16 @@ def frame_network(plan: StreamPlan, change: int) -> Network:
     return _only(plan.network, frozenset(plan.network.link_index) - gone)
 
 
-def frame_names(networks: Sequence[str], count: int) -> tuple[str, ...]:
-    """One name a frame: those given, or the successive frames of the one mobile network.
+def frame_names(frames: NetworkLike | Sequence[NetworkLike], count: int) -> tuple[NetworkLike, ...]:
+    """One network a frame: those given, or the successive frames of the one mobile network.
 
-    >>> frame_names(["manet:nodes=9"], 2)
+    >>> frame_names("manet:nodes=9", 2)
     ('manet:nodes=9,frame=0', 'manet:nodes=9,frame=1')
     """
-    if len(networks) > 1:
-        return tuple(networks)
-    name = networks[0]
+    listed = list(frames) if isinstance(frames, Sequence) and not isinstance(frames, str) else [frames]
+    if len(listed) != 1 or isinstance(listed[0], Network):
+        return tuple(listed)
+    name = str(listed[0])
     if name.partition(":")[0] != "manet":
         raise InputError(f"{name!r} does not move; give a mobile network (manet:...) or one file a frame")
     if "frame=" in name:

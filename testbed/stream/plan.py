@@ -6,19 +6,19 @@ clock or file in it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Literal, cast
+from typing import cast
 
 from fec.errors import FecError
 from fec.redundancy.labels import WEYL_MULTIPLIER, LabelRule, stratified_labels
 from testbed.errors import InputError
 from testbed.faults.fault import Fault
 from testbed.model.label_split import LabelSplit
+from testbed.model.routes import SplitRoute
+from testbed.stream.options import Handover, LabelOrder
 from topologies.network import LinkId, Network, label_of
 
-LabelOrder = Literal["stratified", "random"]
-Handover = Literal["after", "before"]
 LEAST_PLAYBACK_S, LEAST_PLAYBACK_BLOCKS = 0.4, 4
 """The playback buffer where none is given: so long, and never shorter than so many blocks take to be sent."""
 
@@ -117,6 +117,7 @@ class StreamPlan:
     Where nodes move, ``network`` has every link that is there at any time, ``absent`` are those that are not at the start,
     and ``changes`` follow in time. ``handover`` after: links vanish without warning, then the plan is replaced; before:
     the new plan is in force before the vanishing links stop to carry. ``layers``: of ``method``, by which it is routed again.
+    ``route``: what ``forward`` (at first) is a rounding of; it goes into no file, and a plan read from one has none.
     """
 
     network: Network
@@ -131,6 +132,15 @@ class StreamPlan:
     layers: int | None = None
     duration_s: float
     seed: int = 1
+    route: SplitRoute | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def exact_route(self) -> SplitRoute:
+        """The route at first; where it is not known, with the loads of the label split."""
+        if self.route is not None:
+            return self.route
+        loads = tuple(self.forward.load(i) for i in range(len(self.network.links)))
+        return SplitRoute(network=self.network, source=self.source, sink=self.sink, method=self.method, loads=loads)
 
     @property
     def splits(self) -> tuple[LabelSplit, ...]:
@@ -161,3 +171,15 @@ class StreamPlan:
             )
         if self.handover not in ("after", "before"):
             raise InputError(f"plan: handover {self.handover!r} is neither after nor before")
+
+
+@dataclass(frozen=True, kw_only=True)
+class StreamsPlan:
+    """Streams that run at once on one network, under the first one's faults; ``titles`` name them for the reader, one each."""
+
+    plans: tuple[StreamPlan, ...]
+    titles: tuple[str, ...]
+
+    @property
+    def network(self) -> Network:
+        return self.plans[0].network

@@ -6,6 +6,7 @@ The network is written once, as a node-link document; the label splits in the pl
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from testbed.errors import InputError
@@ -21,7 +22,8 @@ FORMAT = 1
 def plan_to_json(plan: StreamPlan) -> dict[str, Any]:
     """The whole plan as JSON-ready values; ``plan_from_json`` gives an equal plan back."""
     head = {"format": FORMAT, "network": network_document(plan.network), "network_name": plan.network.name}
-    document: dict[str, Any] = head | json_ready(plan, without=Network)
+    document: dict[str, Any] = head | json_ready(replace(plan, route=None), without=Network)
+    del document["route"]
     return document
 
 

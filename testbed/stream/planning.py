@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 
 import numpy as np
 
@@ -15,11 +15,17 @@ from fec.redundancy.block_size import binomial_window_for, stratified_window_for
 from fec.redundancy.label_layout import best_layout
 from fec.redundancy.labels import WEYL_MULTIPLIER, label_table
 from testbed.errors import InputError
-from testbed.faults.fault import Direction, Fault, FaultKind
+from testbed.faults.fault import Fault
+from testbed.faults.grammar import parse_poisson
+from testbed.faults.reading import FaultsLike, read_faults
 from testbed.faults.schedules import PoissonFaults, overlapping, poisson_faults
 from testbed.model.label_split import LabelSplit
+from testbed.model.naming.names import read_node
+from testbed.model.naming.networks import known_network
 from testbed.model.routes import SplitRoute
 from testbed.routing.label_split.spraying import disjoint_return_split, interval_groups, spray
+from testbed.stream.options import CodingOptions, StreamOptions
+from testbed.stream.options import EachLink as EachLink
 from testbed.stream.plan import StreamParameters, StreamPlan
 from testbed.stream.prediction.active_faults import is_campaign
 from testbed.stream.prediction.block_size_policy import block_size_policy
@@ -32,22 +38,9 @@ DEFAULT_CAMPAIGN_S = 30.0
 """A stream under random faults lasts so long where nothing else is asked."""
 REACTION_S = 0.45
 """Allowed from a failure to redundancy that answers it: a report interval, the way back, a block; measured: see docs."""
+NO_FILE = "give each-link, none, poisson:rate=R,lasts=S or a JSON file"
 HEADERS_BYTES = 14 + 20 + 8 + 24
 """Ethernet, IPv4, UDP and stream header around each symbol."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class EachLink:
-    """Every loaded link fails in turn, long enough to measure its loss to ``precision`` (a fraction, not per cent).
-
-    ``most``: at most so many links, the most loaded and the least loaded ones alike (evenly over the order by load).
-    """
-
-    kind: FaultKind = "down"
-    direction: Direction = "both"
-    loss_fraction: float = 1.0
-    precision: float = 0.01
-    most: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,6 +56,60 @@ class PlanOptions:
     faults: EachLink | PoissonFaults | Sequence[Fault] = ()
     duration_s: float | None = None
     seed: int = 1
+
+
+def build_stream(requested: StreamOptions) -> StreamPlan:
+    """The plan of one stream. Raises as ``build_plan`` does, and for what names no network, node or fault."""
+    network = known_network(requested.network)
+    source, sink = read_node(requested.source, network), read_node(requested.sink, network)
+    options = PlanOptions(
+        method=requested.method,
+        layers=requested.layers,
+        stream=stream_parameters(requested),
+        faults=_each_link(requested) if requested.faults == "each-link" else made_faults(requested.faults, network),
+        duration_s=requested.duration_s,
+        seed=requested.seed,
+    )
+    return build_plan(network, source, sink, options)[0]
+
+
+def stream_parameters(requested: CodingOptions) -> StreamParameters:
+    """Coding and pacing, as requested."""
+    values = {one.name: getattr(requested, one.name) for one in fields(StreamParameters)}
+    return StreamParameters(**{name: value for name, value in values.items() if value is not None})
+
+
+def _each_link(requested: StreamOptions) -> EachLink:
+    return EachLink(
+        kind=requested.fault_kind,
+        direction="forward" if requested.one_way else "both",
+        loss_fraction=requested.fault_loss if requested.fault_kind == "loss" else 1.0,
+        precision=requested.precision / 100,
+        most=requested.links,
+    )
+
+
+def made_faults(
+    faults: FaultsLike | EachLink | PoissonFaults, network: Network, hint: str = NO_FILE
+) -> EachLink | PoissonFaults | tuple[Fault, ...]:
+    """Faults of the network, or what they are made by."""
+    if isinstance(faults, (EachLink, PoissonFaults)):
+        return faults
+    if isinstance(faults, str) and faults.startswith("poisson:"):
+        return parse_poisson(faults)
+    return read_faults(faults, network, hint=hint)
+
+
+def build_together(requests: Sequence[StreamOptions]) -> tuple[StreamPlan, ...]:
+    """Plans that can run at once: the first one's faults and length hold for all, each has a seed of its own."""
+    first = build_stream(requests[0])
+    others = [
+        build_stream(replace(request, faults=first.faults, duration_s=first.duration_s, seed=request.seed + k))
+        for k, request in enumerate(requests[1:], start=1)
+    ]
+    plans = (first, *others)
+    check_concurrent(plans)
+    return plans
 
 
 def build_plan(
@@ -97,7 +144,7 @@ def build_plan(
         scheduled = schedule_each_link(plan, faults) if isinstance(faults, EachLink) else tuple(faults)
     without = max(WARM_UP_S + 1.0, 4 * parameters.block_s)
     end = max([f.stop_s for f in scheduled], default=without) + parameters.playback_s + 0.4
-    plan = replace(plan, faults=scheduled, duration_s=duration_s or end)
+    plan = replace(plan, faults=scheduled, duration_s=duration_s or end, route=route)
     check_duration(plan)
     check_faults_in_duration(plan)
     check_rates(plan)

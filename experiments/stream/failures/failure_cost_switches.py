@@ -39,10 +39,10 @@ def points(quick: bool, seed: int) -> list[dict[str, Any]]:
 def measure(point: Mapping[str, Any], fabric: str = "emulation") -> dict[str, Any]:
     """One stream, repeated once where the machine could not keep up. ``believed``: what the sender took for broken from when on, whether
     it was certain, and N."""
+    from testbed.stream.fabric import open_fabric
     from testbed.stream.judgement.analysis import analyse
     from testbed.stream.judgement.verdict import invalid_reason
     from testbed.stream.prediction.failure_candidates import DIAGNOSES
-    from testbed.stream.session import open_fabric
 
     plan, faults = failing_plan(point, STREAM)
     for _ in range(2):

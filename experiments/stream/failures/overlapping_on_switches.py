@@ -17,7 +17,6 @@ from testbed.model.studies.study import Study
 from testbed.model.verdict import Check, Claim, Verdict
 from testbed.report.drawing.charts import BELOW, chart
 from testbed.results.study_store import Row
-from testbed.stream.plan import StreamParameters
 
 NETWORK, SOURCE, SINK = "swiss-t1", "s1", "s6"
 LASTS_S = 1.0
@@ -38,21 +37,24 @@ def points(quick: bool, seed: int) -> list[dict[str, Any]]:
 
 def measure(point: Mapping[str, Any], fabric: str = "emulation") -> dict[str, Any]:
     """One run; a run that the machine could not keep up with is repeated once."""
+    from testbed.stream.fabric import open_fabric
     from testbed.stream.prediction.expected_redundancy import expected_redundancy
-    from testbed.stream.session import SessionRequest, open_fabric, plan_session, run_session
+    from testbed.stream.run_in_turn import run_and_judge
+    from testbed.stream.workload import stream_plan
 
     faults = PoissonFaults(rate_per_s=point["rate_per_s"], lasts_s=LASTS_S)
-    request = SessionRequest(
-        network=NETWORK,
-        source=SOURCE,
-        sink=SINK,
-        stream=StreamParameters(rate_pps=400, playback_s=1.0, hold_s=1.0),
+    plan = stream_plan(
+        NETWORK,
+        SOURCE,
+        SINK,
+        rate_pps=400,
+        playback_s=1.0,
+        hold_s=1.0,
         faults=faults,
         duration_s=point["duration_s"],
         seed=point["seed"],
     )
-    plan, route = plan_session(request)
-    session = run_session(plan, route, open_fabric(fabric), repeats_if_invalid=1)
+    session = run_and_judge(plan, open_fabric(fabric), repeats_if_invalid=1)
     campaign = session.analysis.campaign
     if campaign is None:  # so few failures that none overlapped
         raise ValueError(

@@ -23,7 +23,8 @@ from testbed.model.studies.study import Study
 from testbed.model.verdict import Check, Claim, Verdict
 from testbed.stream.endpoints import build_sender
 from testbed.stream.judgement.fault_results import size_range
-from testbed.stream.plan import LabelOrder, StreamParameters, StreamPlan
+from testbed.stream.options import LabelOrder
+from testbed.stream.plan import StreamParameters, StreamPlan
 from testbed.stream.planning import PlanOptions, build_plan
 from testbed.stream.prediction.active_faults import planned_epochs
 from testbed.stream.prediction.block_size_policy import block_size_policy

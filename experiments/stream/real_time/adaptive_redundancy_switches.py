@@ -39,10 +39,10 @@ def points(quick: bool, seed: int) -> list[dict[str, Any]]:
 
 def measure(point: Mapping[str, Any], fabric: str = "emulation") -> dict[str, Any]:
     """One run on switches, repeated up to twice where the machine could not keep up, and the same in virtual time."""
+    from testbed.stream.fabric import open_fabric
     from testbed.stream.judgement.analysis import analyse
     from testbed.stream.judgement.verdict import invalid_reason
     from testbed.stream.prediction.clairvoyant import stream_outcome
-    from testbed.stream.session import open_fabric
 
     plan, _, _ = sender_plan(point)
     for _ in range(3):

@@ -13,9 +13,9 @@ from testbed.faults.fault import Fault
 from testbed.model.studies.study import Study, where
 from testbed.model.verdict import Claim, Verdict
 from testbed.report.drawing.charts import panels
-from testbed.stream.plan import StreamParameters
-from testbed.stream.session import SessionRequest, plan_session, run_session
+from testbed.stream.run_in_turn import run_and_judge
 from testbed.stream.simulated import SimulatedStreamFabric
+from testbed.stream.workload import stream_plan
 
 Row = Mapping[str, Any]
 RATE_PPS = 500.0
@@ -34,21 +34,21 @@ def points(quick: bool, seed: int) -> list[dict[str, Any]]:
 
 def measure(point: Mapping[str, Any]) -> dict[str, Any]:
     """One stream over Swiss-T1 in virtual time, its link s1->s2 (a quarter of the packets) down for three seconds."""
-    stream = StreamParameters(rate_pps=RATE_PPS, source_packets=point["m"], hold_s=1.0)
-    request = SessionRequest(
-        network="swiss-t1",
-        source="s1",
-        sink="s6",
-        stream=stream,
+    plan = stream_plan(
+        "swiss-t1",
+        "s1",
+        "s6",
+        rate_pps=RATE_PPS,
+        source_packets=point["m"],
+        hold_s=1.0,
         faults=(Fault(link=LINK, start_s=FAIL_S, stop_s=REPAIR_S),),
         duration_s=8.0,
         seed=point["seed"],
     )
-    plan, route = plan_session(request)
     plan = replace(
         plan, stream=replace(plan.stream, playback_s=point["playback_s"])
     )  # shorter ones than a plan may have, too
-    session = run_session(plan, route, SimulatedStreamFabric())
+    session = run_and_judge(plan, SimulatedStreamFabric())
     (fault,) = session.analysis.faults
     return {
         "block_s": point["m"] / RATE_PPS,

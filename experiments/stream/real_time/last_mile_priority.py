@@ -17,10 +17,10 @@ from testbed.model.verdict import Check, Claim, Verdict
 from testbed.report.drawing.charts import chart
 from testbed.stream.judgement.timing_errors import MAX_LAG
 from testbed.stream.measurements import FloatArray, StreamMeasurements
+from testbed.stream.options import PROFILES
 from testbed.stream.plan import StreamParameters, StreamPlan
 from testbed.stream.planning import HEADERS_BYTES, PlanOptions, build_plan
 from testbed.stream.prediction.clairvoyant import stream_outcome
-from testbed.stream.profiles import PROFILES
 from topologies import load_network
 
 Row = Mapping[str, Any]
@@ -66,10 +66,10 @@ def last_mile_plan(point: Mapping[str, Any]) -> StreamPlan:
     network, last = with_last_kilometre(load_network(NETWORK), EDGE, LAST_BPS)
     stream = StreamParameters(
         rate_pps=profile["rate_pps"],
-        source_packets=profile["m"],
+        source_packets=profile["source_packets"],
         symbol_bytes=profile["symbol_bytes"],
-        playback_s=profile["playback"],
-        block_size=profile["m"] if redundancy == "none" else None,
+        playback_s=profile["playback_s"],
+        block_size=profile["source_packets"] if redundancy == "none" else None,
     )
     faults = (FAULT,) if outage else ()
     options = PlanOptions(stream=stream, faults=faults, duration_s=LASTS_S, seed=point["seed"])

@@ -11,10 +11,10 @@ from testbed.model.studies.study import Study, where
 from testbed.model.verdict import Claim, Verdict
 from testbed.report.drawing.charts import chart
 from testbed.stream.measurements import StreamMeasurements
+from testbed.stream.options import PROFILES
 from testbed.stream.plan import StreamParameters, StreamPlan
 from testbed.stream.planning import PlanOptions, build_plan
 from testbed.stream.prediction.clairvoyant import stream_outcome
-from testbed.stream.profiles import PROFILES
 from testbed.stream.simulated import SimulatedStreamFabric
 from topologies import load_network
 
@@ -33,7 +33,7 @@ def points(quick: bool, seed: int) -> list[dict[str, Any]]:
     """Every sender through a short and a long failure, for VOIP and (not when quick) video."""
     profiles = ("voip",) if quick else ("voip", "video")
     return [
-        {"profile": profile, "sender": sender, "failure_s": multiple * PROFILES[profile]["playback"], "seed": seed}
+        {"profile": profile, "sender": sender, "failure_s": multiple * PROFILES[profile]["playback_s"], "seed": seed}
         for profile in profiles
         for sender in SENDERS
         for multiple in MULTIPLES
@@ -45,9 +45,9 @@ def profile_plan(point: Mapping[str, Any]) -> StreamPlan:
     profile, sender = PROFILES[point["profile"]], point["sender"]
     stream = StreamParameters(
         rate_pps=profile["rate_pps"],
-        source_packets=profile["m"],
+        source_packets=profile["source_packets"],
         symbol_bytes=profile["symbol_bytes"],
-        playback_s=profile["playback"],
+        playback_s=profile["playback_s"],
     )
     if sender == "single path, retransmission":
         late_pps = 2 * stream.rate_pps  # all of it fits into one link
@@ -64,9 +64,9 @@ def profile_plan(point: Mapping[str, Any]) -> StreamPlan:
 
 def measure(point: Mapping[str, Any], fabric: str = "emulation") -> dict[str, Any]:
     """One stream on switches, repeated up to twice where the machine could not keep up, and the same in virtual time."""
+    from testbed.stream.fabric import open_fabric
     from testbed.stream.judgement.analysis import analyse
     from testbed.stream.judgement.verdict import invalid_reason
-    from testbed.stream.session import open_fabric
 
     plan = profile_plan(point)
     for _ in range(3):
@@ -93,7 +93,7 @@ def profile_row(plan: StreamPlan, run: StreamMeasurements) -> dict[str, float]:
 def unavoidable(row: Row) -> float:
     """Source packets that a single path loses whatever is spent: those due before the failure ends."""
     profile = PROFILES[row["profile"]]
-    return float(profile["rate_pps"] * max(0.0, row["failure_s"] - profile["playback"]))
+    return float(profile["rate_pps"] * max(0.0, row["failure_s"] - profile["playback_s"]))
 
 
 def judge(rows: Sequence[Row]) -> Verdict:

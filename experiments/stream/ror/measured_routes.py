@@ -13,14 +13,16 @@ from experiments.stream.networks import NETWORKS
 from testbed.errors import InvalidRunError
 from testbed.faults.fault import Fault
 from testbed.faults.fault_times import FaultTimes
-from testbed.model.routes import SplitRoute
 from testbed.routing.baselines import disjoint_paths
+from testbed.stream.fabric import open_fabric
 from testbed.stream.judgement.analysis import SessionAnalysis
 from testbed.stream.judgement.fault_results import predicted_block_size
-from testbed.stream.plan import StreamParameters, StreamPlan
+from testbed.stream.judgement.streams import StreamJudgement
+from testbed.stream.plan import StreamPlan
 from testbed.stream.planning import WARM_UP_S, EachLink, predicted_loss, protectable_links, recovery_s
 from testbed.stream.prediction.block_size_policy import MAX_SYMBOLS, block_size_policy
-from testbed.stream.session import Session, SessionRequest, open_fabric, plan_session, run_session
+from testbed.stream.run_in_turn import run_and_judge
+from testbed.stream.workload import stream_plan
 from topologies import load_network
 from topologies.errors import NoPathError
 
@@ -74,27 +76,24 @@ def measure_route(point: Mapping[str, Any], fabric: str = "simulator") -> dict[s
     and ``astray_rival``: what they would be off if each were answered with the next one's block size. ``forced`` links carry
     everything; while ``forced_open`` of them were down something arrived all the same. ``beyond``: links that ask for more packets than a block can have.
     """
-    request = SessionRequest(
-        network=point["network"],
-        source=point["source"],
-        sink=point["sink"],
+    plan = stream_plan(
+        point["network"],
+        point["source"],
+        point["sink"],
         method=point.get("method", "capillary"),
         layers=point.get("layers") or None,
-        stream=StreamParameters(
-            labels=point["labels"],
-            rate_pps=RATE_PPS[fabric],
-            symbol_bytes=SYMBOL_BYTES,
-            playback_s=PLAYBACK_S[fabric],
-            hold_s=0.3,
-        ),
+        labels=point["labels"],
+        rate_pps=RATE_PPS[fabric],
+        symbol_bytes=SYMBOL_BYTES,
+        playback_s=PLAYBACK_S[fabric],
+        hold_s=0.3,
         faults=EachLink(precision=PRECISION[fabric], most=point.get("most_links", MOST_LINKS[fabric])),
         seed=point["seed"],
     )
-    plan, route = plan_session(request)
     forced = [i for i in plan.forward.loaded if plan.forward.load(i) == 1]
     finite = protectable_links(plan)
-    row = _finite_part(_session(plan, route, fabric).analysis, plan.stream.source_packets) if finite else dict(_NOTHING)
-    cut = _session(_with_failures_of(plan, forced), route, fabric).analysis.faults if forced else ()
+    row = _finite_part(_session(plan, fabric).analysis, plan.stream.source_packets) if finite else dict(_NOTHING)
+    cut = _session(_with_failures_of(plan, forced), fabric).analysis.faults if forced else ()
     sizes = _predicted_sizes(plan, finite)
     whole = sum(size / block_size_policy(plan).base - 1 for size in sizes)
     row |= {"whole": whole, "of_links": len(finite), "forced": len(forced)}
@@ -141,11 +140,11 @@ def _with_failures_of(plan: StreamPlan, links: Sequence[int]) -> StreamPlan:
     return replace(plan, faults=faults, duration_s=WARM_UP_S + len(links) * every_s + plan.stream.playback_s)
 
 
-def _session(plan: StreamPlan, route: SplitRoute, fabric: str) -> Session:
+def _session(plan: StreamPlan, fabric: str) -> StreamJudgement:
     """On switches a run is repeated where the machine could not keep up, or where counting leaves more open than is allowed."""
     attempts = ATTEMPTS if fabric == "emulation" else 1
     for _ in range(attempts):
-        session = run_session(plan, route, open_fabric(fabric))
+        session = run_and_judge(plan, open_fabric(fabric))
         reason, open_to = session.verdict.invalid, Z95 * session.analysis.ror_error
         if reason is None and open_to <= session.analysis.ror_tolerance:
             return session

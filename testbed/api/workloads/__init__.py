@@ -21,6 +21,16 @@ class Listed(NamedTuple):
 
 
 LISTED: dict[str, Listed] = {
+    "stream": Listed(
+        "stream coded packets over a network while links fail; verdict on every prediction",
+        "testbed.api.workloads.streams",
+        "STREAM_COMMAND",
+    ),
+    "mobility": Listed(
+        "stream while nodes move; routes are recomputed for each frame and replaced without loss",
+        "testbed.stream.workload",
+        "MOBILITY",
+    ),
     "bulk": Listed("bulk transfers frame by frame over circuits", "testbed.bulk.workload", "BULK"),
     "download": Listed(
         "send a file over many paths to a host behind a slow last-mile link", "testbed.download.workload", "DOWNLOAD"

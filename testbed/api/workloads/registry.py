@@ -6,11 +6,11 @@ from typing import Any
 
 from testbed.api.workloads import LISTED, load
 from testbed.api.workloads.campaigns import CAMPAIGN
-from testbed.api.workloads.streams import STREAM
 from testbed.api.workloads.striping_and_wavelengths import WAVELENGTHS
 from testbed.errors import UsageError
 from testbed.metapath.workload import METAPATH
 from testbed.model.workload import Workload
+from testbed.stream.workload import STREAM
 from topologies.registry import Registry
 
 

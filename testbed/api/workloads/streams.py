@@ -1,48 +1,117 @@
-"""Coded streams as a workload."""
+"""The command ``stream``: coded streams, a probe of a block size, or plain streams whose routing answers failures, as its options say."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import fields, replace
+from typing import Any
+
+from testbed.errors import CapabilityError
+from testbed.metapath.options import MetapathOptions, MetapathPlanOptions
+from testbed.metapath.plan import MetapathPlan, MetapathRun
+from testbed.metapath.workload import METAPATH
+from testbed.model.options import kinds
+from testbed.model.options.option import CODE, ENDS, ROUTED, Only, nested, option, options
 from testbed.model.progress import ReportProgress
-from testbed.model.workload import Judgement, Workload
-from testbed.stream.measurements import StreamMeasurements
-from testbed.stream.plan import StreamPlan
+from testbed.model.workload import How, Workload
+from testbed.stream.options import CODED, NOT_PROBING, PROBING, UNCODED, StreamOptions, StreamRunOptions
+from testbed.stream.plan import StreamsPlan
+from testbed.stream.probing.plan import ProbePlan
+from testbed.stream.probing.workload import PROBE
+from testbed.stream.workload import STREAMS
+
+DESCRIPTION = (
+    "Stream coded packets over a split route while links fail. Loss, block size, delay and redundancy of every fault are held against "
+    "what theory predicts of them."
+)
+_FT_DRB = Only(when=lambda args: args.routing == "ft-drb", needs="--routing ft-drb")
 
 
-def _simulate_stream(plan: StreamPlan, report_progress: ReportProgress | None) -> StreamMeasurements:
-    from testbed.stream.simulated import SimulatedStreamFabric
+@options
+class StreamCommandOptions(StreamOptions):
+    """A stream, or several at once, or a run of another kind."""
 
-    return SimulatedStreamFabric().run(plan, report_progress)
+    also: Sequence[str] = option(
+        default=(),
+        many=True,
+        group=ENDS,
+        metavar="A:B",
+        only=(CODED, NOT_PROBING),
+        help="a second stream at once, from A to B; may be repeated",
+    )
+    routing: str | None = option(
+        default=None,
+        group=ROUTED,
+        metavar="NAME",
+        help="ft-drb or recomputed (capillary, recomputed by the controller): a stream without a code (emulation); any "
+        "other name is that of a --method",
+    )
+    probe_block_size: bool = option(
+        default=False,
+        group=CODE,
+        only=(CODED,),
+        help="fix N, count decoding failures at N and N-1 over --blocks",
+    )
+    blocks: int = option(
+        default=10_000,
+        kind=kinds.blocks,
+        group=CODE,
+        only=(PROBING,),
+        help="of --probe-block-size, for each N (default {default})",
+    )
+    probe_link: str | None = option(
+        default=None,
+        group=CODE,
+        metavar="LINK",
+        only=(PROBING,),
+        help="a->b that is down while probing (default: the most loaded one)",
+    )
+    ft_drb: MetapathOptions = nested(default_factory=MetapathOptions, group="--routing ft-drb", only=(_FT_DRB,))
 
 
-def _emulate_stream(plan: StreamPlan, report_progress: ReportProgress | None) -> StreamMeasurements:
-    from testbed.stream.emulated.fabric import EmulatedStreamFabric
+def _build(requested: StreamCommandOptions) -> StreamsPlan | ProbePlan | MetapathPlan:
+    """The plan that the options choose."""
+    if requested.routing in UNCODED:
+        return _plain(requested)
+    requested = replace(requested, method=requested.routing or requested.method)
+    if requested.probe_block_size:
+        from testbed.stream.probing.probe import build_probe
 
-    return EmulatedStreamFabric().run(plan, report_progress)
+        return build_probe(requested, blocks=requested.blocks, link=requested.probe_link)
+    from testbed.model.naming.names import read_pair
+    from testbed.model.naming.networks import known_network
+    from testbed.stream.planning import build_together
 
-
-def judge_stream(plan: StreamPlan, run: StreamMeasurements) -> Judgement:
-    """One row a fault."""
-    from testbed.stream.judgement.analysis import analyse
-    from testbed.stream.judgement.records import stream_document
-    from testbed.stream.judgement.verdict import judge
-
-    analysis = analyse(plan, run)
-    verdict = judge(plan, run, analysis)
-    document = stream_document(plan, run, analysis, verdict)
-    return Judgement(verdict=verdict, document=document, rows=tuple(document["per_fault"]))
-
-
-def _small_stream() -> StreamPlan:
-    from testbed.api.plans import stream_plan
-
-    return stream_plan("ring:4", "s0", "s2", faults=["s0->s1@2-3"], duration_s=4, rate_pps=200)
+    network = known_network(requested.network)
+    pairs = [(requested.source, requested.sink), *(read_pair(word, network, "--also") for word in requested.also)]
+    plans = build_together([replace(requested, network=network, source=a, sink=b) for a, b in pairs])
+    titles = tuple(f"{requested.network} {a} to {b}" for a, b in pairs)
+    return StreamsPlan(plans=plans, titles=titles)
 
 
-STREAM = Workload(
-    name="stream",
-    plan=StreamPlan,
-    judge=judge_stream,
-    simulate=_simulate_stream,
-    emulate=_emulate_stream,
-    example=_small_stream,
+def _plain(requested: StreamCommandOptions) -> MetapathPlan:
+    from testbed.metapath.planning import build_metapath
+
+    names = [one.name for one in fields(MetapathPlanOptions)]
+    same = {name: getattr(requested, name) for name in names if hasattr(requested, name)}
+    source: dict[str, Any] = {"packet_bytes": requested.symbol_bytes, "max_faults": requested.links, "options": requested.ft_drb}
+    return build_metapath(MetapathPlanOptions(**same, **source))
+
+
+def _carry_plain(plan: MetapathPlan, how: How, report_progress: ReportProgress | None) -> MetapathRun:
+    if how.fabric != "emulation" or METAPATH.emulate is None:
+        raise CapabilityError(
+            f"--routing {plan.routing} runs on switches only; the simulator's FT-DRB is testbed simulate ... --routing ft-drb"
+        )
+    return METAPATH.emulate(plan, report_progress)
+
+
+STREAM_COMMAND: Workload[Any, Any] = replace(
+    STREAMS,
+    description=DESCRIPTION,
+    command="testbed stream swiss-t1 --from s1 --to s6 --faults 's1->s2@2-4, s3->s6@6-8'",
+    options=StreamCommandOptions,
+    run_options=StreamRunOptions,
+    build=_build,
+    others=(PROBE, replace(METAPATH, carry=_carry_plain)),
 )

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from testbed.commands.arguments import add_options
 from testbed.commands.live import add_live, start_live
 from testbed.commands.network.up_distributed import serve_distributed
-from testbed.commands.parsing import parse_captures, read_ends
+from testbed.commands.parsing import read_ends
 from testbed.commands.several_machines import (
     MachineOptions,
     enter_unless_elsewhere,
@@ -22,6 +22,7 @@ from testbed.commands.several_machines import (
     said_when_lost,
 )
 from testbed.errors import CapabilityError, InputError, InvalidRunError
+from testbed.model.naming.captures import parse_captures
 from testbed.model.naming.printable import printable
 from testbed.model.options import kinds
 from testbed.report.progress_bar import spinner

@@ -8,10 +8,10 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from testbed.commands.live import start_live
-from testbed.commands.runs import add_run_options, command_line
+from testbed.commands.runs import add_run_options, run_manifest, show_closing
 
 if TYPE_CHECKING:
-    from testbed.stream.session import SessionRequest
+    from testbed.stream.run_in_turn import Titled
 
 
 def add_parser(subparsers: Any) -> None:
@@ -25,34 +25,26 @@ def add_parser(subparsers: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Exit code: the verdict's."""
-    from testbed.commands.stream.closing import show_result
+    from testbed.emulation.machine.fabric import choose_fabric
     from testbed.emulation.sandbox.sandbox import enter_sandbox, in_sandbox
-    from testbed.stream.run_batch import RunBatch, run_suite
-    from testbed.stream.session import choose_fabric
+    from testbed.stream.judgement.closing import closing_words
+    from testbed.stream.run_in_turn import run_in_turn
 
     fabric = choose_fabric(args.fabric)
     start_live(args)
     if fabric == "emulation" and not in_sandbox():
         enter_sandbox(sys.argv[1:])
-    rate_pps = _rate_pps(fabric)
-    requests = demo_requests(quick=args.quick, seed=args.seed, rate_pps=rate_pps)
-    suite = RunBatch(
-        name="demo",
-        command=command_line(),
-        requests=tuple(r for _, r in requests),
-        titles=tuple(t for t, _ in requests),
-        seed=args.seed,
-        repeats_if_invalid=2,
-    )
-    result = run_suite(suite, fabric, args.results)
+    streams = demo_streams(quick=args.quick, seed=args.seed, rate_pps=_rate_pps(fabric))
+    judged, directory = run_in_turn(streams, fabric, args.results, "demo", run_manifest(args))
+    verdict = judged.verdict
     if args.json:
-        failed = [c.name for c in result.verdict.checks if not c.passed]
-        verdict = {"passed": result.verdict.passed, "invalid": result.verdict.invalid, "failed": failed}
-        document = {"fabric": fabric, "sessions": result.documents(), "verdict": verdict}
-        print(json.dumps(document | {"results": str(result.directory)}))
+        failed = [c.name for c in verdict.checks if not c.passed]
+        said = {"passed": verdict.passed, "invalid": verdict.invalid, "failed": failed}
+        sessions = [part.document for part in judged.parts]
+        print(json.dumps({"fabric": fabric, "sessions": sessions, "verdict": said, "results": str(directory)}))
     else:
-        show_result(result)
-    return result.verdict.exit_code
+        show_closing(closing_words(judged), verdict, directory)
+    return verdict.exit_code
 
 
 def _rate_pps(fabric: str) -> float:
@@ -65,24 +57,32 @@ def _rate_pps(fabric: str) -> float:
     return rate_pps
 
 
-def demo_requests(*, quick: bool, seed: int, rate_pps: float = 1000.0) -> list[tuple[str, SessionRequest]]:
-    """(title, request) of the demo's sessions; six links (two when quick) fail on each network.
+def demo_streams(*, quick: bool, seed: int, rate_pps: float = 1000.0) -> Titled:
+    """The demo's streams; six links (two when quick) fail on each network.
 
     Playback buffer and hold grow as the rate falls: they are told in blocks.
     """
-    from testbed.stream.plan import StreamParameters
-    from testbed.stream.planning import EachLink
-    from testbed.stream.session import SessionRequest
+    from testbed.stream.workload import stream_plan
 
     slower = 1000.0 / rate_pps
-    stream = StreamParameters(rate_pps=rate_pps, playback_s=0.4 * slower, hold_s=1.0 * slower)
-    faults = EachLink(most=2 if quick else 6)
     networks = (
         ("Swiss-T1", "swiss-t1", "s1", "s6"),
         ("Optical cloud (NSFNET)", "optical-cloud", "x1", "x14"),
         ("Mobile network, 40 nodes", f"manet:nodes=40,seed={seed}", "n0", "n39"),
     )
     return [
-        (title, SessionRequest(network=net, source=a, sink=b, stream=stream, faults=faults, seed=seed))
-        for title, net, a, b in networks
+        (
+            title,
+            stream_plan(
+                network,
+                source,
+                sink,
+                rate_pps=rate_pps,
+                playback_s=0.4 * slower,
+                hold_s=1.0 * slower,
+                links=2 if quick else 6,
+                seed=seed,
+            ),
+        )
+        for title, network, source, sink in networks
     ]

@@ -6,15 +6,15 @@ import argparse
 import json
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 
 from testbed.commands.live import start_live
 from testbed.commands.parsing import OneLineParser, reported
-from testbed.commands.runs import add_run_options
-from testbed.commands.stream.closing import show_result
+from testbed.commands.runs import add_run_options, run_manifest, show_closing
+from testbed.emulation.machine.fabric import choose_fabric
 from testbed.emulation.sandbox.sandbox import enter_sandbox, in_sandbox
-from testbed.stream.run_batch import RunBatch, run_suite
-from testbed.stream.session import choose_fabric
-from testbed.stream.session_study import SessionStudy
+from testbed.stream.judgement.closing import closing_words
+from testbed.stream.run_in_turn import SessionStudy, run_in_turn
 
 
 def run_session_study(study: SessionStudy, argv: Sequence[str] | None = None, program: str | None = None) -> int:
@@ -32,20 +32,15 @@ def _run(study: SessionStudy, args: argparse.Namespace, words: list[str]) -> int
     start_live(args)
     if fabric == "emulation" and not in_sandbox():
         enter_sandbox(["experiment", "run", study.name, *words])
-    titles, requests = zip(*study.sessions(args.quick, args.seed), strict=True)
-    suite = RunBatch(
-        name=study.name,
-        command=f"testbed experiment run {study.name} {' '.join(words)}".strip(),
-        requests=requests,
-        titles=titles,
-        seed=args.seed,
-        repeats_if_invalid=2,
-        study=study.described("quick" if args.quick else "full"),
-    )
-    result = run_suite(suite, fabric, args.results)
+    command = f"testbed experiment run {study.name} {' '.join(words)}".strip()
+    described = study.described("quick" if args.quick else "full")
+    manifest = replace(run_manifest(args), command=command, study=described)
+    sessions = study.sessions(args.quick, args.seed)
+    judged, directory = run_in_turn(sessions, fabric, args.results, study.name, manifest)
     if args.json:
-        document = {"experiment": study.name, "fabric": fabric, "sessions": result.documents()}
-        print(json.dumps({**document, "verdict": result.verdict.to_json(), "results": str(result.directory)}))
+        documents = [part.document for part in judged.parts]
+        document = {"experiment": study.name, "fabric": fabric, "sessions": documents}
+        print(json.dumps({**document, "verdict": judged.verdict.to_json(), "results": str(directory)}))
     else:
-        show_result(result)
-    return result.verdict.exit_code
+        show_closing(closing_words(judged), judged.verdict, directory)
+    return judged.verdict.exit_code

@@ -89,7 +89,7 @@ def _enter_sandbox(study: Study, words: list[str]) -> None:
     from testbed.emulation.sandbox.sandbox import enter_sandbox, in_sandbox
 
     if not in_sandbox():
-        from testbed.stream.session import choose_fabric
+        from testbed.emulation.machine.fabric import choose_fabric
 
         choose_fabric("emulation")
         enter_sandbox(["experiment", "run", study.name, *words])

@@ -166,7 +166,8 @@ def _options_of(kind: Any) -> tuple[Option, ...]:
 
 
 def build(kind: type[T], given: Mapping[str, Any]) -> T:
-    """An options class from the values of some of its options, by the names of ``options_of``; presets fill what is not given.
+    """An options class from the values of some of its options, by the names of ``options_of`` (or nested ones whole); presets fill what is
+    not given.
 
     Raises InputError and UsageError as the class itself does.
     """
@@ -181,10 +182,10 @@ def _built(kind: type[T], values: Mapping[str, Any], within: str) -> T:
     own: dict[str, Any] = {}
     for one in fields(kind):  # type: ignore[arg-type]
         name = within + one.name
-        if "nested" in one.metadata:
-            own[one.name] = _built(one.metadata["nested"][0], values, f"{name}.")
-        elif name in values:
+        if name in values:
             own[one.name] = values[name]
+        elif "nested" in one.metadata:
+            own[one.name] = _built(one.metadata["nested"][0], values, f"{name}.")
     return kind(**own)
 
 

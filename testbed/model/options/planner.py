@@ -8,7 +8,7 @@ from dataclasses import fields
 from typing import Any, ParamSpec, TypeVar
 
 from testbed.errors import TestbedError, UsageError
-from testbed.model.options.option import options_of
+from testbed.model.options.option import build, options_of
 
 P = ParamSpec("P")
 O = TypeVar("O")  # noqa: E741 - options
@@ -27,7 +27,8 @@ def planner(name: str, says: str, options: Callable[P, O], plan: Callable[[O], L
         for wrong in set(named) - set(known):
             raise UsageError(f"{name}: there is no argument {wrong!r}; there are {', '.join(known)}")
         try:
-            return plan(options(*words, **named))
+            given = inspect.signature(options).bind_partial(*words, **named).arguments
+            return plan(build(kind, given))
         except TestbedError:
             raise
         except (TypeError, AttributeError) as error:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, fields
 from typing import Any
 
 from fec.redundancy.label_layout import label_layout
 from testbed.model.json_values import json_ready
 from testbed.model.machine.timing_error import as_figures
-from testbed.model.routes import SplitRoute
 from testbed.model.run_records import FaultRecord, Record, SummaryRecord, session_record
 from testbed.model.verdict import Verdict
 from testbed.routing.label_split.spraying import interval_groups
@@ -24,22 +23,12 @@ from testbed.stream.prediction.impaired_links import is_impaired
 from testbed.stream.prediction.loss_by_path import REPORTS
 
 
-@dataclass(frozen=True, kw_only=True)
-class JudgedRun:
-    """One run of one plan, what was found in it and what it proves; ``route``: where the plan's predictions come from."""
-
-    plan: StreamPlan
-    route: SplitRoute
-    run: StreamMeasurements
-    analysis: SessionAnalysis
-    verdict: Verdict
-
-
-def session_records(index: int, title: str, judged: JudgedRun) -> list[Record]:
+def session_records(
+    index: int, title: str, plan: StreamPlan, run: StreamMeasurements, analysis: SessionAnalysis, verdict: Verdict
+) -> list[Record]:
     """The session, each of its faults, its timeline and its summary; ``index`` numbers the sessions of a run."""
-    plan, run, analysis, verdict = judged.plan, judged.run, judged.analysis, judged.verdict
     session = session_record(
-        judged.route,
+        plan.exact_route,
         session=index,
         fabric=run.fabric,
         intervals={i: plan.forward.intervals(i) for i in plan.forward.loaded},

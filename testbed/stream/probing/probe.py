@@ -2,40 +2,66 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict, dataclass, replace
 
 from testbed.errors import InputError
 from testbed.faults.grammar import parse_link
-from testbed.model.verdict import Verdict
-from testbed.report.progress_bar import progress_bar
+from testbed.model.progress import ReportProgress
+from testbed.model.workload import How, Judgement
+from testbed.stream.fabric import open_fabric
 from testbed.stream.judgement.analysis import analyse
 from testbed.stream.judgement.verdict import invalid_reason
-from testbed.stream.planning import check_rates, choose_links
+from testbed.stream.options import StreamOptions
+from testbed.stream.plan import StreamPlan
+from testbed.stream.planning import build_stream, check_rates, choose_links
+from testbed.stream.probing.plan import ProbePlan
 from testbed.stream.probing.steps import ProbeStep, judge_probe, probe_plan, probe_sizes, probe_step
-from testbed.stream.session import SessionRequest, open_fabric, plan_session
 from topologies.network import label_of
 
 
-def probe(
-    request: SessionRequest, fabric_name: str, *, blocks: int, link: str | None
-) -> tuple[tuple[ProbeStep, ...], Verdict, str, str]:
-    """Steps at N and N - 1, the verdict, the link that was down and the fabric's name."""
-    plan, _ = plan_session(replace(request, faults=(), duration_s=None))
+@dataclass(frozen=True, kw_only=True)
+class ProbeRun:
+    """What both runs counted, and why they say nothing, if so."""
+
+    fabric: str
+    steps: tuple[ProbeStep, ...]
+    invalid: str | None
+
+
+def build_probe(requested: StreamOptions, *, blocks: int, link: str | None) -> ProbePlan:
+    """``link`` None: the one that carries most of the stream. InputError where it carries none or all of it, or N fills a link."""
+    plan = build_stream(replace(requested, faults=(), duration_s=None))
     network = plan.network
     if link is None:
-        chosen = max(choose_links(plan, None), key=lambda i: (plan.forward.load(i), -i))
-        probed = network.links[chosen].id
+        probed = network.links[max(choose_links(plan, None), key=lambda i: (plan.forward.load(i), -i))].id
     else:
         probed = parse_link(link, network)
     if not 0 < plan.forward.load(network.link_index[probed]) < 1:
         raise InputError(f"probe of {label_of(probed)}: it must carry some of the stream, not all; choose another link")
-    fabric = open_fabric(fabric_name)
-    steps, invalid = [], None
-    for size in probe_sizes(plan, probed):
-        step_plan = probe_plan(plan, probed, size, blocks)
-        check_rates(step_plan)
-        with progress_bar(f"{blocks} blocks of {size}") as report_progress:
-            run = fabric.run(step_plan, report_progress)
-        steps.append(probe_step(step_plan, run))
-        invalid = invalid or invalid_reason(step_plan, run, analyse(step_plan, run))
-    return tuple(steps), judge_probe(plan, tuple(steps), invalid), network.link(*probed).label, fabric_name
+    found = ProbePlan(plan=plan, link=probed, blocks=blocks)
+    for step in _steps(found):
+        check_rates(step)
+    return found
+
+
+def carry_probe(probe: ProbePlan, how: How, report_progress: ReportProgress | None) -> ProbeRun:
+    """One run after the other."""
+    fabric, steps, invalid = open_fabric(how.fabric), [], None
+    for step in _steps(probe):
+        run = fabric.run(step, report_progress)
+        steps.append(probe_step(step, run))
+        invalid = invalid or invalid_reason(step, run, analyse(step, run))
+    return ProbeRun(fabric=how.fabric, steps=tuple(steps), invalid=invalid)
+
+
+def judged_probe(probe: ProbePlan, run: ProbeRun) -> Judgement:
+    """N within the error rate, N - 1 above it."""
+    verdict = judge_probe(probe.plan, run.steps, run.invalid)
+    steps = [asdict(step) for step in run.steps]
+    link = probe.network.link(*probe.link).label
+    document = {"fabric": run.fabric, "link": link, "steps": steps, "verdict": verdict.to_json()}
+    return Judgement(verdict=verdict, document=document, rows=tuple(steps))
+
+
+def _steps(probe: ProbePlan) -> tuple[StreamPlan, ...]:
+    return tuple(probe_plan(probe.plan, probe.link, size, probe.blocks) for size in probe_sizes(probe.plan, probe.link))

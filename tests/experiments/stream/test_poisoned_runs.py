@@ -96,7 +96,7 @@ def test_walking_nodes_packets_that_fare_otherwise_than_their_labels_say_fail(
     by: int, fails: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     point = next(p for p in mobility_manet.points(True, 1) if p["handover"] == "after" and p["rate_per_s"])
-    monkeypatch.setattr("testbed.stream.session.open_fabric", lambda _: OtherPackets(by, share=1.0))
+    monkeypatch.setattr("testbed.stream.fabric.open_fabric", lambda _: OtherPackets(by, share=1.0))
     row = point | {"rate_per_s": 0.05} | mobility_manet.measure(point | {"rate_per_s": 0.05})
     found = next(c for c in mobility_manet.judge([row]).checks if c.name.startswith("every prediction"))
     assert found.passed is not fails

@@ -188,23 +188,6 @@ def test_plan_that_no_fabric_runs_is_refused() -> None:
     assert replace(plan, seed=2).seed == 2
 
 
-def test_typed_options_are_those_that_plans_take() -> None:
-    """Type checkers know no option that would be refused."""
-    from dataclasses import fields
-
-    from testbed.api import options
-    from testbed.bulk.options import BulkOptions
-    from testbed.stream.plan import StreamParameters
-    from testbed.stream.planning import PlanOptions
-
-    for typed, kinds in (
-        (options.StreamOptions, (PlanOptions, StreamParameters)),
-        (options.BulkPlanOptions, (BulkOptions,)),
-    ):
-        known = {field.name for kind in kinds for field in fields(kind)} | {"faults"}
-        assert set(typed.__annotations__) <= known
-
-
 def test_campaign_in_this_process_has_the_rows_of_the_command(tmp_path: Path) -> None:
     keys = {
         "name": "mine",

@@ -13,7 +13,7 @@ FILES = sorted(
     [
         *(ROOT / "testbed" / "commands").rglob("*.py"),
         *(ROOT / "testbed").glob("*/session.py"),
-        ROOT / "testbed/stream/run_batch.py",
+        ROOT / "testbed/stream/run_in_turn.py",
     ]
 )
 ARGPARSE = {"subparsers", "parser", "args", "options", "values", "words", "namespace", "document", "found"}

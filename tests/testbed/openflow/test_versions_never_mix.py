@@ -15,7 +15,8 @@ from testbed.openflow.rules import FlowRule
 from testbed.openflow.versioned_rules import VERSIONS, versioned_rules
 from testbed.routing import route_by_name
 from testbed.routing.label_split.spraying import spray
-from testbed.stream.mobility import MobilityOptions, Movement, frame_network, mobility_plan, switches_only
+from testbed.stream.mobility import build_mobility, frame_network, switches_only
+from testbed.stream.options import MobilityOptions
 from topologies import load_network
 from topologies.manet import Walk, manet_frames
 
@@ -24,7 +25,7 @@ PORT = 47000
 
 def moving_splits(seed: int) -> tuple[LabelSplit, ...]:
     frames = [f.network for f in manet_frames(Walk(nodes=14, degree=5.0, step=0.08, seed=seed), count=2)]
-    plan, _ = mobility_plan(frames, "n0", "n13", MobilityOptions(movement=Movement(layers=None)))
+    plan = build_mobility(MobilityOptions(frames, "n0", "n13", layers=0))
     assert frame_network(plan, 0).links
     return plan.splits
 

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import testbed
-from testbed.api.workloads.streams import judge_stream
 from testbed.errors import InputError
 from testbed.stream.judgement.packet_logs import ReceivedLog, SentLog, block_outcomes
+from testbed.stream.judgement.streams import judge_stream
 from testbed.stream.plan import StreamParameters
 from testbed.stream.planning import EachLink
 from testbed.stream.simulated import SimulatedStreamFabric

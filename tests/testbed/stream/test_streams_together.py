@@ -12,32 +12,27 @@ from testbed.cli import main
 from testbed.errors import InputError
 from testbed.stream.judgement.analysis import analyse
 from testbed.stream.judgement.verdict import judge
+from testbed.stream.options import EachLink, StreamOptions
 from testbed.stream.plan import StreamParameters
-from testbed.stream.planning import EachLink, PlanOptions, build_plan, check_concurrent
-from testbed.stream.session import SessionRequest, plans_together
+from testbed.stream.planning import PlanOptions, build_plan, build_together, check_concurrent
 from testbed.stream.simulated import SimulatedStreamFabric
 from topologies import load_network
 
 
-def request(source: str, sink: str, **more: object) -> SessionRequest:
-    values: dict[str, object] = {
-        "network": "swiss-t1",
-        "source": source,
-        "sink": sink,
-        "faults": EachLink(most=3, precision=0.03),
-    }
-    return SessionRequest(**(values | more))  # type: ignore[arg-type]
+def request(source: str, sink: str, **more: object) -> StreamOptions:
+    values: dict[str, object] = {"faults": EachLink(most=3, precision=0.03)}
+    return StreamOptions("swiss-t1", source, sink, **(values | more))  # type: ignore[arg-type]
 
 
 def test_end_point_of_two_streams_is_refused() -> None:
     with pytest.raises(InputError, match="'s6' is an end point of two streams"):
-        plans_together([request("s1", "s6"), request("s6", "s2")])
+        build_together([request("s1", "s6"), request("s6", "s2")])
 
 
 def test_streams_that_fill_a_link_together_are_refused() -> None:
     fast = StreamParameters(rate_pps=3000, symbol_bytes=256)
-    plans = plans_together([request("s1", "s6", stream=replace(fast, rate_pps=800), faults=())])
-    one, other = plans[0][0], replace(plans[0][0], forward=plans[0][0].forward)
+    plans = build_together([request("s1", "s6", rate_pps=800, faults=())])
+    one, other = plans[0], replace(plans[0], forward=plans[0].forward)
     network = load_network("ring:6")
     pair = [
         build_plan(network, a, b, PlanOptions(stream=replace(fast, rate_pps=4500)))[0]
@@ -51,7 +46,7 @@ def test_streams_that_fill_a_link_together_are_refused() -> None:
 
 def test_each_stream_is_judged_by_what_the_common_faults_cost_it() -> None:
     """A cable that a stream uses the other way round is read the way it uses it."""
-    plans = [plan for plan, _ in plans_together([request("s1", "s6"), request("s2", "s5")])]
+    plans = build_together([request("s1", "s6"), request("s2", "s5")])
     runs = SimulatedStreamFabric().run_concurrently(plans)
     analyses = [analyse(plan, run) for plan, run in zip(plans, runs, strict=True)]
     assert plans[0].faults == plans[1].faults and plans[0].seed != plans[1].seed

@@ -72,7 +72,7 @@ def test_packets_that_fare_otherwise_than_their_labels_say_fail(
     by: int, share: float, fails: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     point = {"rate_per_s": 0.1, "duration_s": 9.0, "seed": 1}
-    monkeypatch.setattr("testbed.stream.session.open_fabric", lambda _: OtherPackets(by, share))
+    monkeypatch.setattr("testbed.stream.fabric.open_fabric", lambda _: OtherPackets(by, share))
     row = overlapping_on_switches.measure(point)
     found = next(
         c for c in overlapping_on_switches.judge([point | row]).checks if c.name.startswith("every prediction")
@@ -99,5 +99,5 @@ def test_a_sender_that_never_raises_n_fails(monkeypatch: pytest.MonkeyPatch) -> 
     true = overlapping_on_switches.measure(point, fabric="simulator")
     assert true["redundancy"] == pytest.approx(true["redundancy_states"], abs=0.002) and true["failures"] > 4
     never = partial(build_sender, foreseen=lambda _: true["block_packets"])
-    monkeypatch.setattr("testbed.stream.session.open_fabric", lambda _: SimulatedStreamFabric(never))
+    monkeypatch.setattr("testbed.stream.fabric.open_fabric", lambda _: SimulatedStreamFabric(never))
     assert GIVEN in failed(overlapping_on_switches.judge([point | overlapping_on_switches.measure(point)]))

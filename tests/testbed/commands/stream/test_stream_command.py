@@ -226,13 +226,37 @@ def test_a_routing_that_needs_switches_says_so_on_the_simulated_fabric(
         (["--rate-pps", "20000"], "80 %"),
     ],
 )
-def test_what_a_reactive_routing_cannot_do_is_said_before_anything_is_built(words: list[str], says: str) -> None:
-    from testbed.cli import build_parser
-    from testbed.commands.stream.stream_routing import check_reactive
-    from testbed.errors import InputError
+def test_what_a_reactive_routing_cannot_do_is_said_before_anything_is_built(
+    words: list[str], says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, out, err = _plain(capsys, [*STREAM, "--routing", "ft-drb", *words])
+    assert code == 2 and says in err and not out
 
-    args = build_parser("stream").parse_args(
-        ["stream", "swiss-t1", "--from", "s1", "--to", "s6", "--routing", "ft-drb", *words]
-    )
-    with pytest.raises(InputError, match=says):
-        check_reactive(args, "emulation")
+
+def test_a_profile_fills_what_is_not_given(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    import testbed
+
+    words = ["--profile", "voip", "--rate-pps", "1000", "--faults", "none", "--duration", "3"]
+    document = streamed(capsys, tmp_path, *words)
+    sent = document["figures"]["packets_sent"]
+    assert document["ror"]["m"] == 20 and sent > 2000  # 1000 a second, though that is the default: it was given
+    plan = testbed.stream_plan("swiss-t1", "s1", "s6", profile="voip", symbol_bytes=100, faults="none")
+    assert (plan.stream.rate_pps, plan.stream.symbol_bytes, plan.stream.playback_s) == (50, 100, 0.8)
+
+
+def test_a_probe_is_not_spread_and_not_kept(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    code, out, err = run(capsys, [*STREAM, "--probe-block-size", "--machines", "2"], tmp_path / "results")
+    assert code in (2, 3) and not out and err.count("\n") == 1
+    words = [*STREAM, "--m", "5", "--symbol-bytes", "16", "--rate-pps", "2000", "--probe-block-size", "--blocks", "100"]
+    code, out, _ = run(capsys, words, tmp_path / "results")
+    assert "s1->" in out and "verdict: " in out and "results:" not in out
+    assert not list((tmp_path / "results").glob("*"))
+
+
+def test_a_folder_that_cannot_be_written_is_refused_before_the_run(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "results").write_text("a file")
+    monkeypatch.setattr("testbed.stream.workload.carry_streams", lambda *_: pytest.fail("it ran"))
+    code, out, err = run(capsys, [*STREAM, "--faults", "none", "--duration", "3"], tmp_path / "results")
+    assert code == 2 and "results" in err and not out

@@ -164,18 +164,18 @@ def streamed(encrypt: bool) -> dict[str, Any]:
     from testbed.machines.machines_request import MachinesRequest
     from testbed.machines.tunnel_plan import tunnel_port
     from testbed.stream.emulated.fabric import EmulatedStreamFabric
-    from testbed.stream.plan import StreamParameters
-    from testbed.stream.session import SessionRequest, judged_session, plan_session
+    from testbed.stream.judgement.streams import judge_stream
+    from testbed.stream.workload import stream_plan
 
-    plan, route = plan_session(
-        SessionRequest(
-            network="ring:4",
-            source="s0",
-            sink="s2",
-            faults=(Fault(link=("s1", "s2", 0), kind="down", start_s=1.2, stop_s=1.9),),
-            duration_s=3.0,
-            stream=StreamParameters(rate_pps=300, playback_s=0.8, hold_s=1.0),
-        )
+    plan = stream_plan(
+        "ring:4",
+        "s0",
+        "s2",
+        faults=(Fault(link=("s1", "s2", 0), kind="down", start_s=1.2, stop_s=1.9),),
+        duration_s=3.0,
+        rate_pps=300,
+        playback_s=0.8,
+        hold_s=1.0,
     )
     seen: list[Seen] = []
     ports: list[int] = []
@@ -189,7 +189,7 @@ def streamed(encrypt: bool) -> dict[str, Any]:
     fabric = EmulatedStreamFabric(machines=MachinesRequest(count=2, place=PLACE, encrypt=encrypt))
     fabric.begun = begin
     run = fabric.run(plan)
-    session = judged_session(plan, route, run)
+    session = judge_stream(plan, run)
     if session.verdict.invalid is not None:
         raise InvalidRunError(session.verdict.invalid)
     # inner UDP datagrams of the stream's port behind a VXLAN header

@@ -15,19 +15,15 @@ def ecmp_where_capillary_is_predicted() -> dict[str, list[float]]:
     from testbed.routing.label_split.spraying import spray
     from testbed.routing.methods import route_by_name
     from testbed.stream.emulated.link_loads import measured_rates, streams_with_link_counts
-    from testbed.stream.plan import StreamParameters
+    from testbed.stream.options import StreamOptions
+    from testbed.stream.planning import build_together
     from testbed.stream.prediction.link_rates import link_rates
-    from testbed.stream.session import SessionRequest, plans_together
 
     ends = (("s1", "s6"), ("s4", "s7"))
-    stream = StreamParameters(rate_pps=250, symbol_bytes=1000, playback_s=0.5)
+    stream: dict[str, Any] = {"rate_pps": 250, "symbol_bytes": 1000, "playback_s": 0.5, "duration_s": 4.0}
 
-    def planned(method: str) -> list[Any]:
-        requests = [
-            SessionRequest(network="swiss-t1", source=a, sink=b, stream=stream, method=method, duration_s=4.0)
-            for a, b in ends
-        ]
-        return [plan for plan, _ in plans_together(requests)]
+    def planned(method: str) -> Any:
+        return build_together([StreamOptions("swiss-t1", a, b, method=method, faults=(), **stream) for a, b in ends])
 
     plans, others = planned("capillary"), planned("ecmp")
     installed = [spray(route_by_name(plans[0].network, *pair, "ecmp")) for pair in ends]

@@ -15,20 +15,23 @@ def streamed(handover: str, rate: float) -> dict[str, Any]:
     from testbed.errors import InvalidRunError
     from testbed.faults.schedules import PoissonFaults
     from testbed.stream.emulated.fabric import EmulatedStreamFabric
-    from testbed.stream.mobility import Movement
-    from testbed.stream.plan import StreamParameters
-    from testbed.stream.session import MobilityRequest, plan_session, run_session
+    from testbed.stream.judgement.streams import judge_stream
+    from testbed.stream.workload import mobility_plan
 
-    request = MobilityRequest(
-        networks=tuple(f"manet:nodes=16,step=0.03,seed=1,frame={k}" for k in range(4)),
-        source="n0",
-        sink="n15",
-        movement=Movement(frame_s=1.6, handover=handover),  # type: ignore[arg-type]
-        stream=StreamParameters(rate_pps=250, playback_s=1.2, hold_s=1.0),
+    plan = mobility_plan(
+        "manet:nodes=16,step=0.03,seed=1",
+        "n0",
+        "n15",
+        count=4,
+        frame_s=1.6,
+        handover=handover,  # type: ignore[arg-type]
+        rate_pps=250,
+        playback_s=1.2,
+        hold_s=1.0,
+        late_pps=2000,
         faults=PoissonFaults(rate_per_s=rate, lasts_s=0.7) if rate else (),
     )
-    plan, route = plan_session(request)
-    session = run_session(plan, route, EmulatedStreamFabric())
+    session = judge_stream(plan, EmulatedStreamFabric().run(plan))
     campaign = session.analysis.campaign
     assert campaign is not None
     assert session.run.counters["corrupted"] == 0

@@ -14,16 +14,19 @@ def two_streams() -> dict[str, Any]:
     """Swiss-T1, two pairs, two links failing; values of both verdicts in JSON-ready form."""
     from testbed.errors import InvalidRunError
     from testbed.stream.emulated.fabric import EmulatedStreamFabric
-    from testbed.stream.plan import StreamParameters
-    from testbed.stream.planning import EachLink
-    from testbed.stream.session import SessionRequest, plans_together, run_sessions_together
+    from testbed.stream.judgement.streams import judge_stream
+    from testbed.stream.options import EachLink, StreamOptions
+    from testbed.stream.planning import build_together
 
-    stream = StreamParameters(rate_pps=250, playback_s=1.0, hold_s=0.5)
     requests = [
-        SessionRequest(network="swiss-t1", source=a, sink=b, stream=stream, faults=EachLink(most=2, precision=0.03))
+        StreamOptions(
+            "swiss-t1", a, b, rate_pps=250, playback_s=1.0, hold_s=0.5, faults=EachLink(most=2, precision=0.03)
+        )
         for a, b in (("s1", "s6"), ("s4", "s7"))  # each of the two links costs one a quarter, the other a twelfth
     ]
-    sessions = run_sessions_together(plans_together(requests), EmulatedStreamFabric(background_bps=5e5))
+    plans = build_together(requests)
+    runs = EmulatedStreamFabric(background_bps=5e5).run_concurrently(plans)
+    sessions = [judge_stream(plan, run) for plan, run in zip(plans, runs, strict=True)]
     assert [s.run.counters["corrupted"] for s in sessions] == [0, 0]
     if invalid := [s.verdict.invalid for s in sessions if s.verdict.invalid is not None]:
         raise InvalidRunError(invalid[0])

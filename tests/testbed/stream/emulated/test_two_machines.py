@@ -21,24 +21,23 @@ CUT, SWALLOWED = ("s0_0", "s2_0", 0), ("s1_1", "s2_1", 0)
 """Cables of the 3x3 torus between the two machines, of which a stream from s0_0 to s2_1 uses both."""
 
 
-def plan_and_route(long_s: float | None = None) -> Any:
+def planned(long_s: float | None = None) -> Any:
     from testbed.faults.fault import Fault
-    from testbed.stream.plan import StreamParameters
-    from testbed.stream.session import SessionRequest, plan_session
+    from testbed.stream.workload import stream_plan
 
     faults = (
         Fault(link=CUT, kind="down", start_s=1.2, stop_s=1.9),
         Fault(link=SWALLOWED, kind="blackhole", start_s=3.2, stop_s=3.9),
     )
-    return plan_session(
-        SessionRequest(
-            network="torus:3x3",
-            source="s0_0",
-            sink="s2_1",
-            faults=() if long_s else faults,
-            duration_s=long_s or 4.6,
-            stream=StreamParameters(rate_pps=500, playback_s=0.8, hold_s=1.0),
-        )
+    return stream_plan(
+        "torus:3x3",
+        "s0_0",
+        "s2_1",
+        faults=() if long_s else faults,
+        duration_s=long_s or 4.6,
+        rate_pps=500,
+        playback_s=0.8,
+        hold_s=1.0,
     )
 
 
@@ -56,11 +55,11 @@ def streamed() -> dict[str, Any]:
     from dataclasses import replace
 
     from testbed.errors import InvalidRunError
-    from testbed.stream.session import judged_session
+    from testbed.stream.judgement.streams import judge_stream
 
-    plan, route = plan_and_route()
+    plan = planned()
     run = fabric().run(plan)
-    session = judged_session(plan, route, run)
+    session = judge_stream(plan, run)
     if session.verdict.invalid is not None:
         raise InvalidRunError(session.verdict.invalid)
     late = replace(run, faults=tuple(replace(f, start_s=f.start_s - 0.2, stop_s=f.stop_s - 0.2) for f in run.faults))
@@ -71,7 +70,7 @@ def streamed() -> dict[str, Any]:
         "crossing": (run.counters["crossing_sent"], run.counters["crossing_lost_on_the_way"]),
         "gaps_s": run.counters["crossing_cut_gaps_s"],
         "told_of_the_cut_s": [f.port_status_s for f in run.faults],
-        "with_clocks_0.2_s_off": judged_session(plan, route, late).verdict.exit_code,
+        "with_clocks_0.2_s_off": judge_stream(plan, late).verdict.exit_code,
     }
 
 
@@ -95,7 +94,7 @@ def test_crossing_cables_fail_as_they_do_on_one_machine(sandboxed: Callable[...,
 
 def halted() -> dict[str, Any]:
     """What a run says whose first machine's switches stand still for 1.5 s in its middle: frames wait for them, and then no longer find room."""
-    from testbed.stream.session import judged_session
+    from testbed.stream.judgement.streams import judge_stream
 
     def halt() -> None:
         worker = machine_worker(descendants(os.getpid()), "machine-0")
@@ -104,7 +103,7 @@ def halted() -> dict[str, Any]:
         time.sleep(1.5)
         os.kill(daemon, signal.SIGCONT)
 
-    plan, route = plan_and_route(4.0)
+    plan = planned(4.0)
     middle = threading.Timer(1.0, halt)
     try:
         run = fabric(lambda _: middle.start()).run(plan)
@@ -113,7 +112,7 @@ def halted() -> dict[str, Any]:
     return {
         "drops": run.counters["switch_drops"],
         "unplanned": run.health.unplanned_drops,
-        "code": judged_session(plan, route, run).verdict.exit_code,
+        "code": judge_stream(plan, run).verdict.exit_code,
     }
 
 
@@ -137,7 +136,7 @@ def starved(how: str) -> dict[str, Any]:
         else:
             programs.append(delay(1, 0.03))
 
-    plan, _ = plan_and_route(4.0)
+    plan = planned(4.0)
     middle = threading.Timer(2.0, spoil)
     try:
         fabric(lambda _: middle.start()).run(plan)

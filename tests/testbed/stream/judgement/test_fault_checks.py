@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from testbed.api.workloads.streams import judge_stream
 from testbed.faults.fault import Fault
 from testbed.model.record_json import record_from_json
 from testbed.model.run_records import FaultRecord, group_sessions
@@ -19,7 +18,8 @@ from testbed.report.tables import closing_table
 from testbed.report.wording import fault_mark
 from testbed.stream.judgement.analysis import analyse
 from testbed.stream.judgement.packet_logs import block_outcomes
-from testbed.stream.judgement.records import JudgedRun, fault_record, session_records
+from testbed.stream.judgement.records import fault_record, session_records
+from testbed.stream.judgement.streams import judge_stream
 from testbed.stream.judgement.verdict import judge
 from testbed.stream.measurements import StreamMeasurements
 from testbed.stream.plan import StreamParameters, StreamPlan
@@ -77,9 +77,7 @@ def test_a_check_that_cannot_tell_leaves_its_fault_unjudged() -> None:
 def test_page_and_terminal_show_a_dash_for_it(twice: tuple[StreamPlan, StreamMeasurements]) -> None:
     plan, run = twice
     analysis = analyse(plan, run)
-    route = build_plan(plan.network, "s0", "s2")[1]
-    judged = JudgedRun(plan=plan, route=route, run=run, analysis=analysis, verdict=Verdict(checks=()))
-    (part,) = group_sessions(session_records(0, "ring", judged))
+    (part,) = group_sessions(session_records(0, "ring", plan, run, analysis, Verdict(checks=())))
     assert 'aria-label="not judged"' in str(session_section(part)) and 'aria-label="agrees"' not in str(
         session_section(part)
     )

@@ -12,11 +12,10 @@ from testbed.faults.fault import Fault
 from testbed.stream.endpoints import build_sender
 from testbed.stream.judgement.analysis import analyse
 from testbed.stream.measurements import StreamMeasurements
-from testbed.stream.mobility import MobilityOptions, Movement, mobility_plan
-from testbed.stream.plan import StreamParameters, StreamPlan
+from testbed.stream.plan import StreamPlan
 from testbed.stream.prediction.failure_candidates import DIAGNOSES, cable_name
 from testbed.stream.simulated import SimulatedStreamFabric
-from topologies import load_network
+from testbed.stream.workload import mobility_plan
 
 FRAME_S = 2.5
 
@@ -24,9 +23,17 @@ FRAME_S = 2.5
 @pytest.fixture(scope="module")
 def plan() -> StreamPlan:
     """Three frames of 24 nodes; in each one a cable of the route in force fails, long after the change."""
-    frames = [load_network(f"manet:nodes=24,step=0.03,seed=1,frame={k}") for k in range(3)]
-    options = MobilityOptions(movement=Movement(frame_s=FRAME_S), stream=StreamParameters(playback_s=0.3, hold_s=0.3))
-    plan, _ = mobility_plan(frames, "n0", "n23", options)
+    plan = mobility_plan(
+        "manet:nodes=24,step=0.03,seed=1",
+        "n0",
+        "n23",
+        count=3,
+        frame_s=FRAME_S,
+        rate_pps=1000.0,
+        playback_s=0.3,
+        hold_s=0.3,
+        late_pps=8000.0,
+    )
     faults = []
     for k, split in enumerate(plan.splits):
         link = next(i for i in split.loaded if 0.1 < split.load(i) < 0.3)

@@ -15,13 +15,14 @@ from testbed.faults.schedules import PoissonFaults
 from testbed.model.label_split import LABELS, LabelPath, LabelSplit
 from testbed.stream.judgement.analysis import analyse
 from testbed.stream.judgement.verdict import judge
-from testbed.stream.mobility import MobilityOptions, Movement, frame_network, mobility_plan, recomputed
+from testbed.stream.mobility import frame_network, recomputed
 from testbed.stream.plan import RouteChange, StreamParameters, StreamPlan
 from testbed.stream.plan_json import plan_from_json, plan_to_json
 from testbed.stream.prediction.active_faults import NEVER, epochs, is_campaign, lost_intervals, planned_epochs
 from testbed.stream.prediction.block_size_policy import block_size_policy
 from testbed.stream.prediction.epoch_analysis import is_unrecoverable, loss_bounds
 from testbed.stream.simulated import SimulatedStreamFabric
+from testbed.stream.workload import mobility_plan
 from topologies.manet import Walk, manet_frames
 from topologies.network import Link, Network, Node
 
@@ -122,9 +123,8 @@ def test_moving_plan_runs_as_predicted_and_a_warned_one_loses_nothing(handover: 
 def test_walk_under_random_failures_is_predicted_packet_by_packet() -> None:
     frames = [f.network for f in manet_frames(Walk(nodes=30, degree=5.8, step=0.01, seed=1), count=4)]
     spec = PoissonFaults(rate_per_s=0.05, lasts_s=1.0)
-    stream = StreamParameters(rate_pps=200, playback_s=2.0, hold_s=2.0)
-    plan, route = mobility_plan(
-        frames, "n0", "n29", MobilityOptions(movement=Movement(frame_s=3.0), stream=stream, faults=spec)
+    plan = mobility_plan(
+        frames, "n0", "n29", frame_s=3.0, rate_pps=200, playback_s=2.0, hold_s=2.0, late_pps=1600, faults=spec
     )
     assert len(plan.changes) == 3 and plan.duration_s == 14.8 and len(plan.faults) >= 10
     assert all(recomputed(plan, k) == (c.forward, c.backward) for k, c in enumerate(plan.changes))
@@ -133,7 +133,7 @@ def test_walk_under_random_failures_is_predicted_packet_by_packet() -> None:
     run = SimulatedStreamFabric().run(plan)
     verdict = judge(plan, run, analyse(plan, run))
     assert verdict.passed, [c for c in verdict.checks if not c.passed]
-    assert route.loaded == plan.forward.loaded
+    assert plan.exact_route.loaded == plan.forward.loaded
 
 
 def test_packet_lost_where_none_should_be_fails_the_verdict() -> None:

@@ -14,7 +14,7 @@ from testbed.model.run_records import LoadedRun, Manifest, SummaryRecord, group_
 from testbed.report.page import build_page
 from testbed.routing.label_split.spraying import disjoint_return_split, paths_split
 from testbed.stream.judgement.analysis import analyse
-from testbed.stream.judgement.records import JudgedRun, session_records, stream_document
+from testbed.stream.judgement.records import session_records, stream_document
 from testbed.stream.judgement.verdict import judge
 from testbed.stream.measurements import StreamMeasurements
 from testbed.stream.plan import StreamParameters, StreamPlan
@@ -90,13 +90,12 @@ def test_random_losses_of_a_path_agree_within_four_deviations() -> None:
 
 def test_document_and_page_show_every_path() -> None:
     plan, run = ring_plan(Fault(link=("s0", "s1", 0), start_s=1.0, stop_s=2.0))
-    _, route = build_plan(plan.network, "s0", "s2", PlanOptions(stream=plan.stream, duration_s=4.0))
     analysis = analyse(plan, run)
     verdict = judge(plan, run, analysis)
     document = stream_document(plan, run, analysis, verdict)
     assert [path["path"] for path in document["per_path"]] == [1, 2]
     assert "path_reports" not in document["figures"]
-    records = session_records(0, "Ring", JudgedRun(plan=plan, route=route, run=run, analysis=analysis, verdict=verdict))
+    records = session_records(0, "Ring", plan, run, analysis, verdict)
     assert isinstance(records[-1], SummaryRecord)
     sessions = group_sessions(records)
     page = build_page(LoadedRun(manifest=Manifest(command="x"), sessions=sessions, verdict=verdict))

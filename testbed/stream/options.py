@@ -1,0 +1,341 @@
+"""What is streamed, and how, for the command and the library: the options of coding, of a stream, and of one whose nodes move."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from testbed.faults.fault import Direction, FaultKind
+from testbed.faults.reading import FAULT_WORDS, FaultsLike
+from testbed.faults.schedules import PoissonFaults
+from testbed.model.naming.networks import NetworkLike
+from testbed.model.options import kinds
+from testbed.model.options.option import CODE, ENDS, FAULTS, ROUTED, RUN, SENT, Only, option, options
+
+LabelOrder = Literal["stratified", "random"]
+Handover = Literal["after", "before"]
+PROFILES: Mapping[str, Mapping[str, Any]] = {
+    "voip": {"rate_pps": 50.0, "source_packets": 20, "symbol_bytes": 162, "playback_s": 0.8},
+    "video": {"rate_pps": 250.0, "source_packets": 40, "symbol_bytes": 1002, "playback_s": 2.0},
+}
+"""Parameters of what people stream. voip: a packet of 160 bytes (G.711) every 20 ms, blocks of 0.4 s. video: 2 Mbit/s, blocks of 0.16 s,
+two seconds of buffer. Source: Gabrielyan 2007, section 4.3 (VOIP packets of 20 ms allow 20 to 25 a block; packetized TV can wait for
+large ones)."""
+UNCODED = ("ft-drb", "recomputed")
+"""Methods of ``--routing`` whose streams have no code (``testbed.metapath``)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class EachLink:
+    """Every loaded link fails in turn, long enough to measure its loss to ``precision`` (a fraction, not per cent).
+
+    ``most``: at most so many links, the most loaded and the least loaded ones alike (evenly over the order by load).
+    """
+
+    kind: FaultKind = "down"
+    direction: Direction = "both"
+    loss_fraction: float = 1.0
+    precision: float = 0.01
+    most: int | None = None
+
+
+def _coded(args: Any) -> bool:
+    return getattr(args, "routing", None) not in UNCODED
+
+
+def _each_link(args: Any) -> bool:
+    return str(args.faults) == "each-link"
+
+
+def _capillary(args: Any) -> bool:
+    return str(getattr(args, "routing", None) or args.method).partition(":")[0] == "capillary"
+
+
+CODED = Only(when=_coded, needs="a coded stream (--routing ft-drb and recomputed send none)")
+NOT_PROBING = Only(
+    when=lambda args: not args.probe_block_size,
+    needs="a stream without --probe-block-size, which breaks its own link",
+)
+PROBING = Only(when=lambda args: args.probe_block_size, needs="--probe-block-size")
+_EACH_LINK = Only(when=_each_link, needs="--faults each-link (the default)")
+_CAPILLARY = Only(when=_capillary, needs="--method capillary")
+
+
+@options
+class CodingOptions:
+    """How a stream is coded, paced and reported; see ``StreamParameters``."""
+
+    profile: str | None = option(
+        default=None,
+        choices=tuple(PROFILES),
+        presets=PROFILES,
+        group=CODE,
+        only=(CODED,),
+        help="voip, video: rate, M, symbol size, playback buffer",
+    )
+    rate_pps: float = option(
+        default="1000", kind=kinds.rate_pps, group=CODE, help="source packets a second (default {default})"
+    )
+    source_packets: int = option(
+        default=20,
+        flag="--m",
+        metavar="M",
+        kind=kinds.block_packets,
+        group=CODE,
+        only=(CODED,),
+        help="source packets a block (default {default})",
+    )
+    tolerance: float = option(
+        default=0.05, kind=kinds.share, group=CODE, only=(CODED,), help="loss tolerated at rest (default {default})"
+    )
+    decoding_error_rate: float = option(
+        default=1e-5,
+        flag="--der",
+        metavar="DER",
+        kind=kinds.probability,
+        group=CODE,
+        only=(CODED,),
+        help="decoding error rate (default {default})",
+    )
+    labels: LabelOrder = option(
+        default="stratified",
+        choices=("stratified", "random"),
+        group=CODE,
+        only=(CODED,),
+        help="order of the labels (default {default})",
+    )
+    symbol_bytes: int = option(
+        default=256, kind=kinds.symbol_bytes, group=CODE, help="bytes of a coded symbol (default {default})"
+    )
+    playback_s: float | None = option(
+        default=None,
+        flag="--playback",
+        kind=kinds.buffering,
+        group=CODE,
+        metavar="S",
+        only=(CODED,),
+        help="playback buffer (default 0.4 s, or 4 blocks' time where that is longer)",
+    )
+    most_overhead: float | None = option(
+        default=None,
+        kind=kinds.overhead,
+        group=CODE,
+        only=(CODED,),
+        help="upper limit of (N - M) / M (default: what failures of the links can require)",
+    )
+    hold_s: float = option(
+        default="2",
+        flag="--hold",
+        kind=kinds.holding,
+        group=CODE,
+        metavar="S",
+        only=(CODED,),
+        help="time without losses after which redundancy falls (default {default} s)",
+    )
+    report_interval_s: float = option(default=0.1, listed=False, help="seconds from one loss report to the next")
+    report_packets: int = option(default=100, listed=False, help="packets after which a report is sent sooner")
+    block_size: int | None = option(default=None, listed=False, help="N, fixed for the whole run")
+    late_pps: float | None = option(default=None, listed=False, help="late parity packets a second")
+    diagnosis: bool = option(default=True, listed=False, help="the sender finds out what failed")
+    label_multiplier: int | None = option(default=None, listed=False, help="of the stratified order of labels")
+    label_slots: tuple[int, ...] = option(default=(), listed=False, help="the order of equal slots of the label space")
+
+
+@options
+class StreamOptions(CodingOptions):
+    """One coded stream. ``faults``: also "each-link" (as the options that follow say, or an ``EachLink``), "none", or a law of
+    random ones (``poisson:...``)."""
+
+    network: NetworkLike = option(
+        kw_only=False, positional=True, metavar="NETWORK", help="catalogue name or file (testbed topology list)"
+    )
+    source: str = option(kw_only=False, flag="--from", group=ENDS, metavar="NODE")
+    sink: str = option(kw_only=False, flag="--to", group=ENDS, metavar="NODE")
+    method: str = option(
+        default="capillary",
+        group=ROUTED,
+        only=(
+            Only(
+                when=lambda args: args.routing is None or args.routing == args.method,
+                needs="a stream without --routing, which names the method too",
+            ),
+        ),
+        help="routing method (default {default}; see testbed route)",
+    )
+    layers: int | None = option(
+        default=None,
+        kind=kinds.count,
+        group=ROUTED,
+        metavar="K",
+        only=(CODED, _CAPILLARY),
+        help="capillary: only the first K layers",
+    )
+    duration_s: float | None = option(
+        default=None,
+        flag="--duration",
+        kind=kinds.duration,
+        group=SENT,
+        metavar="S",
+        only=(NOT_PROBING,),
+        help="default: until the last fault has been answered",
+    )
+    faults: FaultsLike | EachLink | PoissonFaults = option(
+        default="each-link",
+        group=FAULTS,
+        metavar=f"each-link|none|poisson:...|{FAULT_WORDS}|FILE",
+        only=(NOT_PROBING,),
+        help="default {default}; poisson:rate=R,lasts=S: every loaded cable fails R times a second for S s, overlaps included",
+    )
+    fault_kind: FaultKind = option(
+        default="down",
+        choices=("down", "blackhole", "loss"),
+        group=FAULTS,
+        only=(NOT_PROBING, _EACH_LINK),
+        help="of each-link (default {default})",
+    )
+    fault_loss: float = option(
+        default=0.5,
+        kind=kinds.fraction,
+        group=FAULTS,
+        metavar="FRACTION",
+        only=(
+            CODED,
+            Only(when=lambda args: args.fault_kind == "loss" and _each_link(args), needs="--fault-kind loss"),
+        ),
+        help="of --fault-kind loss (default {default})",
+    )
+    one_way: bool = option(
+        default=False,
+        group=FAULTS,
+        only=(CODED, NOT_PROBING, _EACH_LINK),
+        help="each-link: break only the loaded direction",
+    )
+    precision: float = option(
+        default="1",
+        kind=kinds.points,
+        group=FAULTS,
+        metavar="POINTS",
+        only=(CODED, NOT_PROBING, _EACH_LINK),
+        help="of measured loss, in points (default {default})",
+    )
+    links: int | None = option(
+        default=None,
+        kind=kinds.count,
+        group=FAULTS,
+        metavar="N",
+        only=(NOT_PROBING, _EACH_LINK),
+        help="each-link: at most N links, evenly over their loads",
+    )
+    seed: int = option(
+        default=1, kind=kinds.seed, group=RUN, help="seed of labels, faults and content (default {default})"
+    )
+
+
+@options
+class StreamRunOptions:
+    """Of a run of the command ``stream``."""
+
+    background_mbps: float = option(
+        default=0.0,
+        kind=kinds.background_mbps,
+        group=ENDS,
+        only=(
+            CODED,
+            NOT_PROBING,
+            Only(when=lambda args: args.machines is None, needs="a stream on one machine, without --machines"),
+        ),
+        switches_only=True,
+        help="TCP traffic between the two ends at the same time (emulation; default none)",
+    )
+    queues: Literal["fifo", "priority"] = option(
+        default="fifo",
+        choices=("fifo", "priority"),
+        group=ENDS,
+        only=(CODED, NOT_PROBING),
+        switches_only=True,
+        help="of every link: one for all, or streams before TCP (emulation; default {default})",
+    )
+    mtu: int = option(
+        default=1500,
+        kind=kinds.mtu_bytes,
+        group=ENDS,
+        only=(CODED, NOT_PROBING),
+        switches_only=True,
+        help="of every interface, bytes (default {default})",
+    )
+    pcap: Sequence[str] = option(
+        default=(),
+        many=True,
+        group=RUN,
+        metavar="LINK=FILE",
+        only=(
+            CODED,
+            NOT_PROBING,
+            Only(when=lambda args: args.machines is None, needs="a stream on one machine, without --machines"),
+        ),
+        switches_only=True,
+        help="record a link, a->b=FILE (emulation)",
+    )
+
+
+@options
+class MobilityOptions(CodingOptions):
+    """A coded stream while nodes move. ``frames``: a mobile network, which walks on for ``count`` frames, or one network a frame.
+    ``faults``: also a law of random ones. ``playback_s`` None: 0.4 s, more as the rate falls; ``late_pps`` None: three times the rate."""
+
+    frames: NetworkLike | Sequence[NetworkLike] = option(
+        kw_only=False,
+        positional=True,
+        many=True,
+        metavar="NETWORK",
+        help="a mobile network (manet:...), or one file for each frame",
+    )
+    source: str = option(kw_only=False, flag="--from", group=ENDS, metavar="NODE")
+    sink: str = option(kw_only=False, flag="--to", group=ENDS, metavar="NODE")
+    count: int = option(
+        default=20,
+        flag="--frames",
+        metavar="N",
+        kind=kinds.some,
+        group=ENDS,
+        only=(Only(when=lambda args: len(args.frames) == 1, needs="one mobile network, not one file a frame"),),
+        help="of a mobile network (default {default})",
+    )
+    frame_s: float = option(
+        default="5",
+        kind=kinds.answering,
+        group=ENDS,
+        metavar="S",
+        help="how long each lasts (default {default})",
+    )
+    warm_up_s: float = option(default=0.8, listed=False, help="seconds before the first frame begins to count down")
+    handover: Handover = option(
+        default="after",
+        choices=("after", "before"),
+        group=ENDS,
+        help="the plan is replaced after links vanished without warning (default), or before they do",
+    )
+    method: str = option(
+        default="capillary", group=ROUTED, help="routing method (default {default}; see testbed route)"
+    )
+    layers: int | None = option(
+        default=3,
+        kind=kinds.few,
+        group=ROUTED,
+        metavar="K",
+        only=(_CAPILLARY,),
+        help="capillary: the first K layers (default {default}; 0: all)",
+    )
+    rate_pps: float = option(
+        default="50", kind=kinds.rate_pps, group=CODE, help="source packets a second (default {default})"
+    )
+    faults: FaultsLike | PoissonFaults = option(
+        default="none",
+        group=FAULTS,
+        metavar="none|poisson:rate=R,lasts=S",
+        help="random failures in addition (default {default})",
+    )
+    seed: int = option(
+        default=1, kind=kinds.seed, group=RUN, help="seed of labels, faults and content (default {default})"
+    )

@@ -1,0 +1,83 @@
+"""Streams that run one after another under one name: judged as they end, stored, judged together."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+from testbed.emulation.machine.capabilities import as_document, find_capabilities
+from testbed.live.adapters.feed import live_progress, record_page_path
+from testbed.model.progress import ReportProgress
+from testbed.model.run_records import Manifest
+from testbed.model.studies.study import Subject
+from testbed.results.result_store import OpenRun, ResultStore
+from testbed.stream.fabric import StreamFabric, open_fabric
+from testbed.stream.judgement.streams import StreamJudgement, StreamsJudgement, judge_stream, judge_together
+from testbed.stream.live_view import stream_view
+from testbed.stream.plan import StreamPlan
+from testbed.stream.plan_json import plan_to_json
+
+Titled = Sequence[tuple[str, StreamPlan]]
+"""A title for the reader, and the plan of one stream, each."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SessionStudy(Subject):
+    """A study of streams: each is judged as ``testbed stream`` judges it, all together are its verdict. ``sessions(quick, seed)`` gives them."""
+
+    sessions: Callable[[bool, int], Titled]
+
+
+def run_and_judge(
+    plan: StreamPlan,
+    fabric: StreamFabric,
+    report_progress: ReportProgress | None = None,
+    *,
+    repeats_if_invalid: int = 0,
+) -> StreamJudgement:
+    """An invalid run (the machine could not keep up) is repeated at most so many times."""
+    for attempt in itertools.count(1):
+        judged = judge_stream(plan, fabric.run(plan, report_progress))
+        if judged.verdict.invalid is None or attempt > repeats_if_invalid:
+            break
+    return judged
+
+
+def run_in_turn(
+    titled: Titled, fabric_name: str, results: Path, name: str, manifest: Manifest, repeats_if_invalid: int = 2
+) -> tuple[StreamsJudgement, Path]:
+    """Run the streams in turn, and keep each as it ends; their judgement, and where they lie."""
+    fabric, parts = open_fabric(fabric_name), []
+    with ResultStore(results).new_run(name, manifest) as kept:
+        for number, (title, plan) in enumerate(titled):
+            with live_progress(f"{number + 1}/{len(titled)} {title}", partial(stream_view, plan, title)) as progress:
+                parts.append(run_and_judge(plan, fabric, progress, repeats_if_invalid=repeats_if_invalid))
+            for record in parts[-1].records(number, title):
+                kept.add(record)
+        return judge_together(parts, [title for title, _ in titled]), _finished(kept, parts)
+
+
+@contextmanager
+def kept_streams(results: Path, name: str, manifest: Manifest) -> Iterator[Callable[[StreamsJudgement], Path]]:
+    """A place for streams that are about to run at once, and what keeps them there."""
+    with ResultStore(results).new_run(name, manifest) as run:
+
+        def keep(judged: StreamsJudgement) -> Path:
+            for record in judged.records:
+                run.add(record)
+            return _finished(run, judged.parts)
+
+        yield keep
+
+
+def _finished(run: OpenRun, parts: Sequence[StreamJudgement]) -> Path:
+    """The run's directory, once its manifest says what was run and what this machine can do."""
+    plans = tuple(plan_to_json(part.plan) for part in parts)
+    run.manifest = replace(run.manifest, plans=plans, capabilities=as_document(find_capabilities()))
+    directory = run.finish()
+    record_page_path(directory / "page.html")
+    return directory

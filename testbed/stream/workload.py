@@ -1,0 +1,130 @@
+"""Coded packets over a split route while links fail, or while nodes move: one stream as a plan, several at once as a command runs them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from testbed.model.options.planner import planner
+from testbed.model.progress import ReportProgress
+from testbed.model.run_records import Manifest
+from testbed.model.workload import How, Workload
+from testbed.stream.measurements import StreamMeasurements
+from testbed.stream.options import MobilityOptions, StreamOptions, StreamRunOptions
+from testbed.stream.plan import StreamPlan, StreamsPlan
+
+if TYPE_CHECKING:
+    from testbed.stream.judgement.streams import StreamJudgement, StreamsJudgement
+
+MOVING = (
+    "Stream coded packets while the nodes of a network move, links come and go, and others fail at random: the controller routes and "
+    "splits again for each frame, and replaces the plan in force."
+)
+Runs = tuple[StreamMeasurements, ...]
+
+
+def _build(requested: StreamOptions) -> StreamPlan:
+    from testbed.stream.planning import build_stream
+
+    return build_stream(requested)
+
+
+def _build_moving(requested: MobilityOptions) -> StreamPlan:
+    from testbed.stream.mobility import build_mobility
+
+    return build_mobility(requested)
+
+
+def _titled(requested: MobilityOptions) -> StreamsPlan:
+    first = requested.frames[0] if isinstance(requested.frames, (list, tuple)) else requested.frames
+    title = f"{first} {requested.source} to {requested.sink}, moving"
+    return StreamsPlan(plans=(_build_moving(requested),), titles=(title,))
+
+
+def _measure(plan: StreamPlan, how: How, report_progress: ReportProgress | None) -> StreamMeasurements:
+    return carry_streams(StreamsPlan(plans=(plan,), titles=("",)), how, report_progress)[0]
+
+
+def carry_streams(streams: StreamsPlan, how: How, report_progress: ReportProgress | None) -> Runs:
+    """All of them at once."""
+    if how.fabric == "simulator":
+        from testbed.stream.simulated import SimulatedStreamFabric
+
+        return SimulatedStreamFabric().run_concurrently(streams.plans, report_progress)
+    from testbed.model.naming.captures import parse_captures
+    from testbed.stream.emulated.fabric import EmulatedStreamFabric
+
+    own = how.options or StreamRunOptions()
+    fabric = EmulatedStreamFabric(
+        mtu=own.mtu,
+        pcap=parse_captures(own.pcap, streams.network, named=True),
+        background_bps=own.background_mbps * 1e6,
+        queues=own.queues,
+        machines=how.machines,
+    )
+    return fabric.run_concurrently(streams.plans, report_progress)
+
+
+def _judge(plan: StreamPlan, run: StreamMeasurements) -> StreamJudgement:
+    from testbed.stream.judgement.streams import judge_stream
+
+    return judge_stream(plan, run)
+
+
+def _judge_together(streams: StreamsPlan, runs: Runs) -> StreamsJudgement:
+    from testbed.stream.judgement.streams import judge_together
+
+    return judge_together([_judge(plan, run) for plan, run in zip(streams.plans, runs, strict=True)], streams.titles)
+
+
+def _kept(results: Path, name: str, manifest: Manifest) -> AbstractContextManager[Callable[[Any], Path]]:
+    from testbed.stream.run_in_turn import kept_streams
+
+    return kept_streams(results, name, manifest)
+
+
+def _view(streams: StreamsPlan) -> tuple[str, Callable[[], Any]]:
+    from testbed.stream.live_view import stream_view, streams_view
+
+    if len(streams.plans) == 1:
+        return streams.titles[0], partial(stream_view, streams.plans[0], streams.titles[0])
+    title = f"{len(streams.plans)} streams at once"
+    return title, partial(streams_view, streams.plans, title)
+
+
+def _closing(judged: StreamsJudgement) -> Iterator[object]:
+    from testbed.stream.judgement.closing import closing_words
+
+    yield from closing_words(judged)
+
+
+def _example() -> StreamPlan:
+    return stream_plan("ring:4", "s0", "s2", faults=["s0->s1@2-3"], duration_s=4, rate_pps=200)
+
+
+stream_plan = planner("stream_plan", "A coded stream over a split route while links fail.", StreamOptions, _build)
+mobility_plan = planner("mobility_plan", "A coded stream while nodes move.", MobilityOptions, _build_moving)
+STREAM = Workload(name="stream", plan=StreamPlan, carry=_measure, judge=_judge, example=_example)
+"""One stream, as the library runs it."""
+STREAMS = Workload(
+    name="stream",
+    plan=StreamsPlan,
+    carry=carry_streams,
+    judge=_judge_together,
+    spreads=True,
+    kept=_kept,
+    view=_view,
+    closing=_closing,
+)
+"""Streams at once, as commands run them."""
+MOBILITY = replace(
+    STREAMS,
+    description=MOVING,
+    command="testbed mobility manet:nodes=20,seed=3 --from n0 --to n19 --frames 4",
+    options=MobilityOptions,
+    build=_titled,
+)
