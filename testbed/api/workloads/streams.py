@@ -94,7 +94,11 @@ def _plain(requested: StreamCommandOptions) -> MetapathPlan:
 
     names = [one.name for one in fields(MetapathPlanOptions)]
     same = {name: getattr(requested, name) for name in names if hasattr(requested, name)}
-    source: dict[str, Any] = {"packet_bytes": requested.symbol_bytes, "max_faults": requested.links, "options": requested.ft_drb}
+    source: dict[str, Any] = {
+        "packet_bytes": requested.symbol_bytes,
+        "max_faults": requested.links,
+        "options": requested.ft_drb,
+    }
     return build_metapath(MetapathPlanOptions(**same, **source))
 
 
