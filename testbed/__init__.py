@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from testbed.api.data_frames import data_frame
     from testbed.api.plans import (
         campaign_plan,
-        wavelength_plan,
     )
     from testbed.api.runs import run
     from testbed.api.session import Session, session
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
     from testbed.simulation.workload import simulation_plan
     from testbed.stream.workload import mobility_plan, stream_plan
     from testbed.striping.workload import striping_plan
+    from testbed.wavelengths.workload import wavelength_plan
 
 _HOMES = {
     "network": "api.calculations",
@@ -43,7 +43,7 @@ _HOMES = {
     "mobility_plan": "stream.workload",
     "campaign_plan": "api.plans",
     "striping_plan": "striping.workload",
-    "wavelength_plan": "api.plans",
+    "wavelength_plan": "wavelengths.workload",
     "simulation_plan": "simulation.workload",
     "run": "api.runs",
     "session": "api.session",

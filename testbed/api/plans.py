@@ -5,47 +5,16 @@ Nothing is run; the same arguments and seed give the same plan on every machine.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar, Unpack
 
-from testbed.errors import InputError, UsageError, require_type
-from testbed.model.naming.networks import NetworkLike, known_network
+from testbed.errors import UsageError, require_type
 
 if TYPE_CHECKING:
     from testbed.api.options import CampaignPlanOptions
     from testbed.campaigns.description import Campaign
-    from testbed.wavelengths.plan import WavelengthPlan
 
 T = TypeVar("T")
-
-
-def wavelength_plan(
-    network: NetworkLike,
-    pattern: str | list[tuple[str, str]] = "all-to-all",
-    *,
-    method: str = "liquid",
-    seed: int = 1,
-    time_limit_s: float = 10.0,
-) -> WavelengthPlan:
-    """Lightpaths into rounds; wavelengths a fibre and switching are the network's own (``optical-cloud:wavelengths=8``)."""
-    from testbed.wavelengths.assignment import Effort, all_to_all, assign_wavelengths, lightpaths_between
-
-    found = known_network(network)
-    wavelengths = found.attributes.get("wavelengths")
-    if not isinstance(wavelengths, int):
-        raise InputError(f"network {found.name!r} does not say how many wavelengths a fibre has; take an optical-cloud")
-    if isinstance(pattern, str) and pattern != "all-to-all":
-        raise InputError(f"pattern {pattern!r}: give all-to-all or pairs of edge routers")
-    pairs = all_to_all(found) if isinstance(pattern, str) else [(str(a), str(b)) for a, b in pattern]
-    return assign_wavelengths(
-        found,
-        lightpaths_between(found, pairs),
-        wavelengths=wavelengths,
-        switching="wixc" if found.attributes.get("conversion") == "wixc" else "wsxc",
-        method=method,
-        effort=Effort(seed=seed, time_limit_s=time_limit_s, now=time.monotonic),
-    )
 
 
 def campaign_plan(campaign: str | None = None, **given: Unpack[CampaignPlanOptions]) -> Campaign:

@@ -14,11 +14,11 @@ SUBJECTS: dict[str, tuple[str, ...]] = {
         "occupied", "nodes", "count",
     ),
     "what is sent": (
-        "pattern", "matrix", "total", "traffic", "packets", "wrong", "unequal", "root",
+        "pattern", "matrix", "total", "traffic", "unequal", "root",
     ),
     "routing and schedule": (
         "method", "layers", "floats", "certify", "routing", "check", "time_limit", "switching", "wormhole",
-        "remedy", "wavelengths", "route",
+        "remedy", "route",
     ),
     "code": (
         "m", "tolerance", "der", "labels", "large_blocks", "code",
@@ -42,7 +42,6 @@ EXAMPLES = {
     "replicate": "testbed replicate --quick --chapter 3",
     "report": "testbed report results/stream/RUN",
     "allocate": "testbed allocate swiss-t1 --nodes 8",
-    "wavelengths": "testbed wavelengths optical-cloud --pattern x1:x14,x2:x5",
     "up": "testbed up swiss-t1 --route capillary --from s1 --to s6",
     "exec": "testbed exec NAME t0 -- hostname",
     "attach": "testbed attach",

@@ -6,7 +6,6 @@ from typing import Any
 
 from testbed.api.workloads import LISTED, load
 from testbed.api.workloads.campaigns import CAMPAIGN
-from testbed.api.workloads.striping_and_wavelengths import WAVELENGTHS
 from testbed.errors import UsageError
 from testbed.metapath.workload import METAPATH
 from testbed.model.workload import Workload
@@ -25,7 +24,7 @@ _ALL: tuple[Workload[Any, Any], ...] = (
     load("bulk"),
     load("download"),
     load("sfio"),
-    WAVELENGTHS,
+    load("wavelengths"),
     load("simulate"),
     CAMPAIGN,
     *map(load, LISTED),
