@@ -17,12 +17,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from testbed.api.calculations import block_size, network, route, schedule, traffic
     from testbed.api.data_frames import data_frame
-    from testbed.api.plans import (
-        campaign_plan,
-    )
     from testbed.api.runs import run
     from testbed.api.session import Session, session
     from testbed.bulk.workload import bulk_plan
+    from testbed.campaigns.workload import campaign_plan
     from testbed.download.workload import download_plan
     from testbed.metapath.workload import metapath_plan
     from testbed.simulation.workload import simulation_plan
@@ -41,7 +39,7 @@ _HOMES = {
     "download_plan": "download.workload",
     "metapath_plan": "metapath.workload",
     "mobility_plan": "stream.workload",
-    "campaign_plan": "api.plans",
+    "campaign_plan": "campaigns.workload",
     "striping_plan": "striping.workload",
     "wavelength_plan": "wavelengths.workload",
     "simulation_plan": "simulation.workload",

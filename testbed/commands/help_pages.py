@@ -1,6 +1,6 @@
 """What a command's help page says beyond argparse: its options by subject, and one command to begin with.
 
-Options are known by the names of their values; ``SUBJECTS`` puts each under a heading, the same one in every command.
+An option says its heading where it is declared, the same one in every command.
 """
 
 from __future__ import annotations
@@ -8,25 +8,8 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterable, Iterator
 
-SUBJECTS: dict[str, tuple[str, ...]] = {
-    "network and end points": (
-        "network", "source", "sink", "also", "pair", "between", "link_rate", "mtu", "no_shape", "compute_nodes", "io_nodes",
-        "occupied", "nodes", "count",
-    ),
-    "what is sent": (
-        "pattern", "matrix", "total", "traffic", "unequal", "root",
-    ),
-    "routing and schedule": (
-        "method", "layers", "floats", "certify", "routing", "check", "time_limit", "switching", "wormhole",
-        "remedy", "route",
-    ),
-    "code": (
-        "m", "tolerance", "der", "labels", "large_blocks", "code",
-    ),
-    "faults": ("links", "failed", "failure_s", "between_s"),
-    "the run": ("fabric", "seed", "results", "json", "live", "output", "draw", "pcap", "name", "mpi", "timeout"),
-}  # fmt: skip
-"""Heading -> names of values, in the order of a help page; what stands nowhere is listed as argparse has it."""
+HEADINGS = ("network and end points", "what is sent", "routing and schedule", "code", "faults", "the run")
+"""In the order of a help page; what stands under none is listed as argparse has it."""
 FEW = 8
 """A command with fewer options than this needs no headings."""
 
@@ -54,15 +37,11 @@ EXAMPLES = {
 
 
 def by_subject(actions: Iterable[argparse.Action]) -> Iterator[tuple[str | None, list[argparse.Action]]]:
-    """(heading, options) in the order of ``SUBJECTS``, then (None, what stands under none); everything once."""
+    """(heading, options) in the order of ``HEADINGS``, then (None, what stands under none); everything once."""
     left = list(actions)
     if len(left) >= FEW:
-        for heading, names in SUBJECTS.items():
-            own = [
-                a
-                for a in left
-                if a.option_strings and getattr(a, "group", heading if a.dest in names else 0) == heading
-            ]
+        for heading in HEADINGS:
+            own = [a for a in left if a.option_strings and getattr(a, "group", None) == heading]
             left = [action for action in left if action not in own]
             if own:
                 yield heading, own
@@ -80,7 +59,7 @@ def help_text(parser: argparse.ArgumentParser, example: str | None) -> str:
             listed += [(heading or "other options", None, own) for heading, own in by_subject(group._group_actions)]
         else:
             listed.append((group.title, group.description, list(group._group_actions)))
-    if not any(heading in SUBJECTS for heading, _, _ in listed):
+    if not any(heading in HEADINGS for heading, _, _ in listed):
         listed = [("options" if heading == "other options" else heading, words, own) for heading, words, own in listed]
     for heading, words, own in listed:
         page.start_section(heading)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from testbed.api.workloads import LISTED, load
-from testbed.api.workloads.campaigns import CAMPAIGN
+from testbed.campaigns.workload import CAMPAIGN
 from testbed.errors import UsageError
 from testbed.metapath.workload import METAPATH
 from testbed.model.workload import Workload

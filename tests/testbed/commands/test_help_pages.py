@@ -11,7 +11,7 @@ import pytest
 
 from testbed.api.workloads import LISTED, load
 from testbed.cli import COMMANDS, build_parser, main
-from testbed.commands.help_pages import EXAMPLES, SUBJECTS, by_subject
+from testbed.commands.help_pages import EXAMPLES, HEADINGS, by_subject
 
 
 def commands() -> dict[str, argparse.ArgumentParser]:
@@ -43,7 +43,7 @@ def test_help_lists_every_option_once_under_its_subject(name: str) -> None:
 
 def test_a_long_page_has_headings_and_a_usage_of_a_few_lines() -> None:
     page = commands()["stream"].format_help()
-    assert all(f"\n{heading}:\n" in page for heading in SUBJECTS)
+    assert all(f"\n{heading}:\n" in page for heading in HEADINGS)
     usage = page.split("\n\n")[0]
     assert "--from NODE --to NODE" in usage and usage.count("\n") < 3
 

@@ -123,12 +123,12 @@ def test_a_preset_fills_what_is_not_given() -> None:
 
 def test_an_option_without_a_meaning_is_named_as_it_was_written() -> None:
     with pytest.raises(InputError, match="--block: it is for --access strided; leave one of the two out"):
-        refuse_meaningless("send", parsed("ring:4", "--block", "3"))
-    refuse_meaningless("send", parsed("ring:4", "--block", "3", "--access", "strided"))
+        refuse_meaningless(parsed("ring:4", "--block", "3"))
+    refuse_meaningless(parsed("ring:4", "--block", "3", "--access", "strided"))
     assert not list(meaningless(SendOptions, {}, SimpleNamespace(access="whole")))
     with pytest.raises(InputError, match="--nac-slack: it is for --quick"):
-        refuse_meaningless("send", parsed("ring:4", "--nac-slack", "3"))
-    refuse_meaningless("send", parsed("ring:4", "--nac-slack", "3", "--quick"))
+        refuse_meaningless(parsed("ring:4", "--nac-slack", "3"))
+    refuse_meaningless(parsed("ring:4", "--nac-slack", "3", "--quick"))
 
 
 def test_help_has_headings_defaults_and_no_former_spelling() -> None:
