@@ -42,7 +42,7 @@ def run_list(args: argparse.Namespace) -> int:
 
 def _document(registry: Any) -> dict[str, Any]:
     listed = [{"name": p.name, "package": p.package, "broken": p.broken} for p in registry.plugins()]
-    return {"ours": list(registry.own_names()), "plugins": listed}
+    return {"ours": list(registry.builtin_names()), "plugins": listed}
 
 
 def run_check(args: argparse.Namespace) -> int:
