@@ -18,7 +18,6 @@ from testbed.emulation.network.kernel.rtnetlink import (
     Netlink,
     NetlinkError,
     VethEnd,
-    delay_line,
     delete_queue,
     drop_rule,
     make_veth,
@@ -77,7 +76,7 @@ def _shaping(netlink: Netlink) -> str:
 
 
 def _netem(netlink: Netlink) -> str:
-    netlink.apply([delay_line(_A, delay_s=0.02)])
+    netlink.apply([netem_line(_A, NetemOptions(delay_s=0.02))])
     began = time.monotonic()
     try:
         _packets_that_arrive(1)
@@ -96,7 +95,7 @@ def _packet_loss(netlink: Netlink) -> str:
         netlink.apply([drop_rule(_A, _LOSS, "remove")])
         means = "a BPF classifier"
     except NetlinkError:
-        netlink.apply([delay_line(_A, delay_s=0.0, loss_fraction=_LOSS)])
+        netlink.apply([netem_line(_A, NetemOptions(loss=_LOSS))])
         arrived = _packets_that_arrive()
         netlink.apply([delete_queue(_A)])
         means = "netem"

@@ -19,7 +19,7 @@ from testbed.emulation.network.kernel.rtnetlink import (
     set_group,
     set_up,
 )
-from testbed.emulation.network.kernel.tunnels import TunnelEnd, make_tunnel
+from testbed.emulation.network.kernel.tunnels import make_tunnel
 from testbed.model.wiring import Cable, Wiring
 from testbed.model.wiring_part import WiringPart
 from topologies.network import Link, LinkId
@@ -92,9 +92,7 @@ def plan_cables(
         if a is not None and b is not None:
             messages += _cable_messages(a, b, macs, namespaces, mtu)
         elif (alone := a or b) is not None and part is not None:
-            veth = _veth_end(alone, macs, namespaces)
-            made = TunnelEnd(name=veth.name, index=veth.index, mac=veth.mac, namespace=veth.namespace)
-            tunnel = part.tunnels[number]
+            made, tunnel = _veth_end(alone, macs, namespaces), part.tunnels[number]
             messages.append(
                 make_tunnel(made, tunnel, part, underlay_index=underlay_index, mtu=mtu, group=CablePlan.GROUP)
             )

@@ -6,7 +6,6 @@ before any hook at the receiving end would see them.
 
 from __future__ import annotations
 
-import array
 import contextlib
 import fcntl
 import socket
@@ -22,6 +21,7 @@ from testbed.emulation.network.cables import CableEnd, CablePlan
 from testbed.emulation.network.impairments.impaired_ends import ImpairedEnds
 from testbed.emulation.network.impairments.redirects import Redirects
 from testbed.emulation.network.impairments.relay import LaneReport
+from testbed.emulation.network.impairments.tc_messages import NetemOptions, netem_line
 from testbed.emulation.network.kernel.file_descriptors import move_above_select_limit
 from testbed.emulation.network.kernel.host_namespaces import HostNamespaces
 from testbed.emulation.network.kernel.priority_queues import priority_buckets
@@ -31,7 +31,7 @@ from testbed.emulation.network.kernel.rtnetlink import (
     Netlink,
     NetlinkError,
     add_neighbour,
-    delay_line,
+    compute_checksums,
     drop_rule,
     packet_gate,
     set_up,
@@ -238,7 +238,7 @@ class LinkControl:
 
     def _delay_and_lose(self, end: CableEnd, fraction: float) -> float:
         """Loss by netem, where the kernel cannot classify; the shaping queue behind it is made again."""
-        messages = [delay_line(end.index, delay_s=end.link.delay_s if end.link else 0.0, loss_fraction=fraction)]
+        messages = [netem_line(end.index, NetemOptions(delay_s=end.link.delay_s if end.link else 0.0, loss=fraction))]
         if self._shape and end.link is not None:
             messages.extend(self._bucket(end, end.link, _NETEM_CHILD))
         try:
@@ -254,7 +254,7 @@ class LinkControl:
     def _shaping(self, end: CableEnd, link: Link) -> list[Message]:
         """Delay first, then rate: packets enter the pipe, and leave it no faster than the capacity."""
         if link.delay_s > 0:
-            return [delay_line(end.index, delay_s=link.delay_s), *self._bucket(end, link, _NETEM_CHILD)]
+            return [netem_line(end.index, NetemOptions(delay_s=link.delay_s)), *self._bucket(end, link, _NETEM_CHILD)]
         return self._bucket(end, link, ROOT)
 
     def _behind_netem(self, end: CableEnd) -> list[Message]:
@@ -325,12 +325,9 @@ class LinkControl:
 
     def switch_checksums_off(self, host: str) -> None:
         """Let the host compute checksums itself: a user-space switch passes on packets whose checksum is still missing."""
-        siocethtool, ethtool_stxcsum = 0x8946, 0x17
         with self._namespaces.open_socket(host, socket.AF_INET, socket.SOCK_DGRAM) as sock:
             for end in self._cables.ends_of(host):
-                value = array.array("B", struct.pack("=II", ethtool_stxcsum, 0))
-                request = struct.pack("16sP16x", end.interface.encode(), value.buffer_info()[0])
-                fcntl.ioctl(sock, siocethtool, request)
+                compute_checksums(end.interface, sock)
 
 
 @dataclass(frozen=True, kw_only=True)

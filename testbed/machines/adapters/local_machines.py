@@ -6,12 +6,9 @@ directory and no abstract socket is another's.
 
 from __future__ import annotations
 
-import array
-import fcntl
 import json
 import os
 import socket
-import struct
 import subprocess
 import sys
 import time
@@ -20,6 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from testbed.emulation.network.kernel.host_namespaces import inside_namespace
+from testbed.emulation.network.kernel.rtnetlink import compute_checksums
 from testbed.emulation.sandbox.sandbox import require_sandbox, sandbox_command
 from testbed.errors import CapabilityError
 from testbed.machines.machines_request import UNDERLAY, UNDERLAY_MTU
@@ -152,11 +150,8 @@ def make_bridge(mtu: int = UNDERLAY_MTU) -> None:
 
 
 def _compute_checksums(interface: str) -> None:
-    """Let senders compute checksums themselves: what reads frames on the way must find them whole."""
-    siocethtool, ethtool_stxcsum = 0x8946, 0x17
-    value = array.array("B", struct.pack("=II", ethtool_stxcsum, 0))
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
-        fcntl.ioctl(sock, siocethtool, struct.pack("16sP16x", interface.encode(), value.buffer_info()[0]))
+        compute_checksums(interface, sock)
 
 
 def ip_batch(commands: Sequence[str], pid: int | None = None) -> None:

@@ -6,8 +6,6 @@ the redirecting rule, and goes through the link's own queue, capacity and faults
 
 from __future__ import annotations
 
-import array
-import fcntl
 import socket
 import struct
 from collections.abc import Callable, Sequence
@@ -16,7 +14,14 @@ from dataclasses import dataclass
 from testbed.emulation.network.cables import CableEnd, CablePlan
 from testbed.emulation.network.impairments.relay import Lane, LaneReport, Relay
 from testbed.emulation.network.impairments.tc_messages import detour_rule
-from testbed.emulation.network.kernel.rtnetlink import Netlink, VethEnd, make_veth, packet_gate, set_up
+from testbed.emulation.network.kernel.rtnetlink import (
+    Netlink,
+    VethEnd,
+    compute_checksums,
+    make_veth,
+    packet_gate,
+    set_up,
+)
 from testbed.faults.impaired_link import ImpairedLink, queue_bytes
 from topologies.impairments import Impairments, impairment_text, to_text
 from topologies.network import LinkId, label_of
@@ -26,7 +31,6 @@ _FIRST_MARK = 0x7E570000
 _RECEIVE_BYTES, _SEND_BYTES = 4 << 20, 4 << 20
 _EVERYTHING = 3  # ETH_P_ALL
 _IGNORE_OUTGOING = (263, 23)  # SOL_PACKET, PACKET_IGNORE_OUTGOING
-_SIOCETHTOOL, _SET_CHECKSUMS = 0x8946, 0x17
 
 OpenSocket = Callable[[str | None, int, int, int], socket.socket]
 """(host, or None for the switches' namespace; family, kind, protocol) -> a socket there."""
@@ -105,7 +109,7 @@ class Redirects:
         )
         self._netlink_of(end.host).apply([pair, set_up(index + 1, True)])
         with self._open_socket(end.host, socket.AF_INET, socket.SOCK_DGRAM, 0) as control:
-            _whole_checksums(control, near)
+            compute_checksums(near, control)
         reading = self._open_socket(end.host, socket.AF_PACKET, socket.SOCK_RAW, 0)
         reading.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVE_BYTES)
         reading.setsockopt(*_IGNORE_OUTGOING, 1)
@@ -130,9 +134,3 @@ class Redirects:
 def _mark(end: CableEnd) -> int:
     """Of its own for each interface: a switch in the kernel may pass a packet on with the mark that it came with."""
     return _FIRST_MARK + end.index
-
-
-def _whole_checksums(control: socket.socket, interface: str) -> None:
-    """Packets on the detour have their checksums and are no larger than the network's: the relay sends them as they are."""
-    value = array.array("B", struct.pack("=II", _SET_CHECKSUMS, 0))
-    fcntl.ioctl(control, _SIOCETHTOOL, struct.pack("16sP16x", interface.encode(), value.buffer_info()[0]))

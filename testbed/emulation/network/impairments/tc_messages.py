@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import struct
 from dataclasses import dataclass
 from typing import Literal
@@ -12,11 +11,11 @@ from testbed.emulation.network.kernel.rtnetlink import (
     NLM_F_CREATE,
     NLM_F_REPLACE,
     ROOT,
-    RTM_DELTFILTER,
     RTM_NEWQDISC,
-    RTM_NEWTFILTER,
     Message,
     attribute,
+    bpf_rule,
+    remove_bpf_rule,
     tc_header,
     text,
     tick_ns,
@@ -102,22 +101,17 @@ def detour_rule(index: int, *, mark: int, through: int, action: Literal["add", "
     A classic BPF classifier and a redirecting action, at the interface's hook before its queues (clsact); ordinary users may set both
     in namespaces of their own, which they may not do with extended BPF programs.
     """
-    header = tc_header(index, 1, CLSACT_EGRESS, DETOUR_PRIORITY << 16 | socket.htons(3))
     if action == "remove":
-        return RTM_DELTFILTER, 0, header + text(1, "bpf")
-    program = _unmarked(mark)
+        return remove_bpf_rule(index, CLSACT_EGRESS, DETOUR_PRIORITY)
+    load_word, jump_if_equal, answer = 0x20, 0x15, 0x06
+    ancillary_mark, no_match, match = 0xFFFFF000 + 20, 0, 0xFFFFFFFF
+    steps = (
+        (load_word, 0, 0, ancillary_mark),
+        (jump_if_equal, 0, 1, mark),
+        (answer, 0, 0, no_match),
+        (answer, 0, 0, match),
+    )
     stolen, redirect = 4, 1
     target = struct.pack("=IIiiiiI", 0, 0, stolen, 0, 0, redirect, through)
     mirred = attribute(1, text(1, "mirred") + attribute(2 | _NESTED, attribute(2, target)))
-    options = (
-        attribute(4, struct.pack("=H", len(program) // 8)) + attribute(5, program) + attribute(1 | _NESTED, mirred)
-    )
-    return RTM_NEWTFILTER, NLM_F_CREATE, header + text(1, "bpf") + attribute(2, options)
-
-
-def _unmarked(mark: int) -> bytes:
-    """A classic BPF program: 0 (no match) for packets with the mark, -1 (match) for all others."""
-    load_word, jump_if_equal, answer = 0x20, 0x15, 0x06
-    ancillary_mark = 0xFFFFF000 + 20
-    steps = ((load_word, 0, 0, ancillary_mark), (jump_if_equal, 0, 1, mark), (answer, 0, 0, 0), (answer, 0, 0, _WHOLE))
-    return b"".join(struct.pack("=HBBI", *step) for step in steps)
+    return bpf_rule(index, CLSACT_EGRESS, DETOUR_PRIORITY, steps, attribute(1 | _NESTED, mirred))

@@ -6,7 +6,6 @@ they leave, and waits in a queue of its own.
 
 from __future__ import annotations
 
-import socket
 import struct
 
 from testbed.emulation.network.kernel.rtnetlink import (
@@ -14,9 +13,10 @@ from testbed.emulation.network.kernel.rtnetlink import (
     NLM_F_REPLACE,
     ROOT,
     RTM_NEWQDISC,
-    RTM_NEWTFILTER,
+    BpfStep,
     Message,
     attribute,
+    bpf_rule,
     tc_header,
     text,
     tick_ns,
@@ -52,11 +52,7 @@ def priority_buckets(
     for handle in (_FIRST, _REST):
         body = tc_header(index, 0, handle) + text(1, "pfifo_head_drop") + attribute(2, struct.pack("=I", queue_packets))
         messages.append((RTM_NEWQDISC, NLM_F_CREATE, body))
-    program = _datagrams_to(first_udp_port)
-    options = attribute(3, struct.pack("=I", _FIRST))
-    options += attribute(4, struct.pack("=H", len(program) // 8)) + attribute(5, program)
-    header = tc_header(index, 1, _QUEUE, 1 << 16 | socket.htons(3))
-    messages.append((RTM_NEWTFILTER, NLM_F_CREATE, header + text(1, "bpf") + attribute(2, options)))
+    messages.append(bpf_rule(index, _QUEUE, 1, _datagrams_to(first_udp_port), attribute(3, struct.pack("=I", _FIRST))))
     return messages
 
 
@@ -77,11 +73,11 @@ def _rate(bytes_per_s: int) -> bytes:
     return struct.pack("=BBHhHI", 0, ethernet, 0, -1, 0, min(bytes_per_s, 0xFFFFFFFF))
 
 
-def _datagrams_to(port: int) -> bytes:
+def _datagrams_to(port: int) -> tuple[BpfStep, ...]:
     """A classic BPF program over a whole Ethernet packet: IPv4 without options, UDP, that port; says no or "as the class is set"."""
     load_half, load_byte, jump_if_equal, answer = 0x28, 0x30, 0x15, 0x06
     ipv4, udp = 0x0800, 17
-    steps = (
+    return (
         (load_half, 0, 0, 12),
         (jump_if_equal, 0, 5, ipv4),
         (load_byte, 0, 0, 23),
@@ -91,4 +87,3 @@ def _datagrams_to(port: int) -> bytes:
         (answer, 0, 0, 0xFFFFFFFF),
         (answer, 0, 0, 0),
     )
-    return b"".join(struct.pack("=HBBI", *step) for step in steps)

@@ -5,11 +5,13 @@ One system call carries hundreds of settings and says which one failed; a shell 
 
 from __future__ import annotations
 
+import array
 import errno
+import fcntl
 import os
 import socket
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -24,6 +26,10 @@ NLMSG_ERROR, NLMSG_DONE = 2, 3
 IFF_UP = 1
 ROOT, CLSACT_PARENT, CLSACT_EGRESS = 0xFFFFFFFF, 0xFFFFFFF1, 0xFFFFFFF3
 CLSACT_HANDLE = 0xFFFF0000
+BpfStep = tuple[int, int, int, int]
+"""(operation, steps to skip where it holds, where it does not, operand) of a classic BPF program."""
+_DROP_PRIORITY = 2
+"""Behind the rule that sends impaired links' packets on a detour."""
 _BATCH_BYTES = 60_000
 _ANSWER_LIMIT_S = 60.0
 """A lock that all network namespaces share may be held for seconds while thousands of interfaces go."""
@@ -302,16 +308,6 @@ def token_bucket(
     return RTM_NEWQDISC, NLM_F_CREATE | NLM_F_REPLACE, body
 
 
-def delay_line(index: int, *, delay_s: float, loss_fraction: float = 0.0, limit_packets: int = 100_000) -> Message:
-    """Hold (and lose) what the interface sends (netem), as its root queue 1:; a shaper may follow at parent 1:1."""
-    loss = round(loss_fraction * 0xFFFFFFFF)
-    ticks = min(0xFFFFFFFF, round(delay_s * 1e9 / tick_ns()))
-    options = struct.pack("=6I", ticks, limit_packets, loss, 0, 0, 0)
-    options += attribute(10, struct.pack("=q", round(delay_s * 1e9)))
-    body = tc_header(index, 0x10000, ROOT) + text(1, "netem") + attribute(2, options)
-    return RTM_NEWQDISC, NLM_F_CREATE | NLM_F_REPLACE, body
-
-
 def delete_queue(index: int) -> Message:
     """Remove the interface's root queue."""
     return RTM_DELQDISC, 0, tc_header(index, 0, ROOT)
@@ -322,36 +318,60 @@ def packet_gate(index: int) -> Message:
     return RTM_NEWQDISC, NLM_F_CREATE, tc_header(index, CLSACT_HANDLE, CLSACT_PARENT) + text(1, "clsact")
 
 
+DIRECT_ACTION = number(8, 1)
+"""A BPF rule's program says by its answer what happens to the packet."""
+
+
+def bpf_rule(index: int, parent: int, priority: int, steps: Iterable[BpfStep], more: bytes = DIRECT_ACTION) -> Message:
+    """Judge what passes the hook or queue ``parent`` of an interface by a classic BPF program, which ordinary users may set in namespaces
+    of their own; its answer is what happens to the packet, unless ``more`` says otherwise."""
+    program = bpf_program(steps)
+    options = attribute(4, struct.pack("=H", len(program) // 8)) + attribute(5, program) + more
+    return RTM_NEWTFILTER, NLM_F_CREATE, _bpf_header(index, parent, priority) + attribute(2, options)
+
+
+def remove_bpf_rule(index: int, parent: int, priority: int) -> Message:
+    """Take the rule of that priority away."""
+    return RTM_DELTFILTER, 0, _bpf_header(index, parent, priority)
+
+
+def _bpf_header(index: int, parent: int, priority: int) -> bytes:
+    everything = socket.htons(3)  # ETH_P_ALL
+    return tc_header(index, 1, parent, priority << 16 | everything) + text(1, "bpf")
+
+
+def bpf_program(steps: Iterable[BpfStep]) -> bytes:
+    """The steps as the kernel takes them (struct sock_filter)."""
+    return b"".join(struct.pack("=HBBI", *step) for step in steps)
+
+
 def drop_rule(index: int, loss_fraction: float, action: Literal["add", "remove"] = "add") -> Message:
     """Drop what the interface sends, each packet with that probability, before its queues (a classic BPF classifier).
 
     The program returns TC_ACT_STOLEN (4) or TC_ACT_UNSPEC (-1); its random numbers are the kernel's own. Not TC_ACT_SHOT:
     that reports the drop to the sender, and a user-space switch then throws the rest of its batch away.
     """
-    priority, everything = 2, socket.htons(3)  # behind the rule that sends impaired links' packets on a detour
-    header = tc_header(index, 1, CLSACT_EGRESS, priority << 16 | everything)
     if action == "remove":
-        return RTM_DELTFILTER, 0, header + text(1, "bpf")
-    program = _drop_program(loss_fraction)
-    direct_action = 1
-    options = attribute(4, struct.pack("=H", len(program) // 8)) + attribute(5, program) + number(8, direct_action)
-    return RTM_NEWTFILTER, NLM_F_CREATE, header + text(1, "bpf") + attribute(2, options)
-
-
-def _drop_program(loss_fraction: float) -> bytes:
+        return remove_bpf_rule(index, CLSACT_EGRESS, _DROP_PRIORITY)
     load_random, jump_if_at_least, answer = 0x20, 0x35, 0x06
     ancillary_random = 0xFFFFF000 + 56
     stolen, unspecified = 4, 0xFFFFFFFF
-    if loss_fraction >= 1:
-        return struct.pack("=HBBI", answer, 0, 0, stolen)
-    threshold = round(loss_fraction * 2**32)
-    steps = (
+    drawn = (
         (load_random, 0, 0, ancillary_random),
-        (jump_if_at_least, 1, 0, min(threshold, 0xFFFFFFFF)),
-        (answer, 0, 0, stolen),
-        (answer, 0, 0, unspecified),
+        (jump_if_at_least, 1, 0, min(round(loss_fraction * 2**32), 0xFFFFFFFF)),
     )
-    return b"".join(struct.pack("=HBBI", *step) for step in steps)
+    steps = (*(drawn if loss_fraction < 1 else ()), (answer, 0, 0, stolen), (answer, 0, 0, unspecified))
+    return bpf_rule(index, CLSACT_EGRESS, _DROP_PRIORITY, steps)
+
+
+def compute_checksums(interface: str, sock: socket.socket) -> None:
+    """Let what sends through the interface compute its checksums (ethtool's tx off): who reads frames on the way must find them whole.
+
+    ``sock``: any in the interface's namespace.
+    """
+    siocethtool, ethtool_stxcsum = 0x8946, 0x17
+    value = array.array("B", struct.pack("=II", ethtool_stxcsum, 0))
+    fcntl.ioctl(sock, siocethtool, struct.pack("16sP16x", interface.encode(), value.buffer_info()[0]))
 
 
 _TICK: list[float] = []

@@ -9,7 +9,6 @@ from __future__ import annotations
 import socket
 import struct
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from testbed.emulation.network.kernel.rtnetlink import (
     CLSACT_HANDLE,
@@ -18,9 +17,11 @@ from testbed.emulation.network.kernel.rtnetlink import (
     NLM_F_EXCL,
     RTM_DELQDISC,
     RTM_NEWLINK,
-    RTM_NEWTFILTER,
+    BpfStep,
     Message,
+    VethEnd,
     attribute,
+    bpf_rule,
     link_header,
     number,
     tc_header,
@@ -36,24 +37,10 @@ _PROTOCOL = 0xFFFFF000
 """Loads what the kernel knows the packet for (SKF_AD_PROTOCOL), where no header says it."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class TunnelEnd:
-    """The interface that a crossing cable is on this machine; fields as of ``VethEnd``."""
-
-    name: str
-    index: int
-    mac: bytes | None
-    namespace: int | None
-
-
 def make_tunnel(
-    end: TunnelEnd, tunnel: Tunnel, part: WiringPart, *, underlay_index: int, mtu: int, group: int
+    end: VethEnd, tunnel: Tunnel, part: WiringPart, *, underlay_index: int, mtu: int, group: int
 ) -> Message:
     """A VXLAN interface to one peer; it is up at once, and sends from the namespace of the socket wherever it lies itself."""
-    parts = [text(3, end.name), number(4, mtu)]
-    if end.mac is not None:
-        parts.append(attribute(1, end.mac))
-    parts.append(number(27, group) if end.namespace is None else number(28, end.namespace))
     data = [
         number(1, tunnel.vni),
         attribute(2, socket.inet_aton(tunnel.remote)),
@@ -63,17 +50,14 @@ def make_tunnel(
         attribute(15, struct.pack("!H", part.port)),
     ]
     kind = text(1, "vxlan") + attribute(2, b"".join(data))
-    body = link_header(end.index, up=True) + b"".join(parts) + attribute(18, kind)
+    body = link_header(end.index, up=True) + end.attributes_of(mtu, group) + attribute(18, kind)
     return RTM_NEWLINK, NLM_F_CREATE | NLM_F_EXCL, body
 
 
 def tunnel_guard(underlay_index: int, port: int, tunnels: Iterable[Tunnel], *, framed: bool = True) -> Message:
     """Of what comes in on the underlay for the tunnels' port, let in the identifiers of ``tunnels``, each from its own peer only."""
-    program = guard_program(port, sorted({(one.vni, one.remote) for one in tunnels}), framed=framed)
-    priority, everything, direct_action = 1, socket.htons(3), 1
-    header = tc_header(underlay_index, 1, _CLSACT_INGRESS, priority << 16 | everything)
-    options = attribute(4, struct.pack("=H", len(program) // 8)) + attribute(5, program) + number(8, direct_action)
-    return RTM_NEWTFILTER, NLM_F_CREATE, header + text(1, "bpf") + attribute(2, options)
+    steps = guard_steps(port, sorted({(one.vni, one.remote) for one in tunnels}), framed=framed)
+    return bpf_rule(underlay_index, _CLSACT_INGRESS, 1, steps)
 
 
 def remove_guard(underlay_index: int) -> Message:
@@ -81,7 +65,7 @@ def remove_guard(underlay_index: int) -> Message:
     return RTM_DELQDISC, 0, tc_header(underlay_index, CLSACT_HANDLE, CLSACT_PARENT)
 
 
-def guard_program(port: int, known: Iterable[tuple[int, str]], *, framed: bool = True) -> bytes:
+def guard_steps(port: int, known: Iterable[tuple[int, str]], *, framed: bool = True) -> list[BpfStep]:
     """Classic BPF over an Ethernet frame, or a bare IP packet; ``known``: (identifier, its peer's address) pairs. Fragments of UDP are dropped: tunnels
     send none, and a short first one would hide the identifier. CapabilityError for more than ``MOST_TUNNELS``."""
     load_half, load_byte, load_word, load_x = 0x28, 0x30, 0x20, 0xB1
@@ -89,7 +73,7 @@ def guard_program(port: int, known: Iterable[tuple[int, str]], *, framed: bool =
     store, load_stored, shift_right, jump = 0x02, 0x60, 0x74, 0x05
     dropped, passed = 2, 0xFFFFFFFF
     ip = 14 if framed else 0
-    steps = [
+    steps: list[BpfStep] = [
         (load_half, 0, 0, 12 if framed else _PROTOCOL),
         (equal, 1, 0, 0x0800),
         (answer, 0, 0, passed),
@@ -120,5 +104,4 @@ def guard_program(port: int, known: Iterable[tuple[int, str]], *, framed: bool =
         steps += [(jump, 0, 0, 1 + 2 * len(identifiers)), (load_stored, 0, 0, 0)]
         for vni in identifiers:
             steps += [(equal, 0, 1, vni), (answer, 0, 0, passed)]
-    steps.append((answer, 0, 0, dropped))
-    return b"".join(struct.pack("=HBBI", *step) for step in steps)
+    return [*steps, (answer, 0, 0, dropped)]

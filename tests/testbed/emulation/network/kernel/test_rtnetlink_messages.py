@@ -14,6 +14,7 @@ from pyroute2.netlink.rtnl.ifinfmsg import ifinfmsg
 from pyroute2.netlink.rtnl.marshal import MarshalRtnl
 from pyroute2.netlink.rtnl.tcmsg.common import tick_in_usec
 
+from testbed.emulation.network.impairments.tc_messages import NetemOptions, netem_line
 from testbed.emulation.network.kernel.rtnetlink import (
     Message,
     Netlink,
@@ -21,7 +22,6 @@ from testbed.emulation.network.kernel.rtnetlink import (
     VethEnd,
     add_address,
     add_neighbour,
-    delay_line,
     delete_group,
     delete_queue,
     drop_rule,
@@ -124,12 +124,12 @@ def test_shaper_has_rate_burst_and_queue(rate_bps: float, burst: int, queue: int
 
 
 @given(delay_s=st.floats(0, 4), loss=st.floats(0, 1))
-def test_delay_line_holds_and_loses(delay_s: float, loss: float) -> None:
-    (made,) = read_back(delay_line(7, delay_s=delay_s, loss_fraction=loss, limit_packets=300))
+def test_netem_queue_holds_and_loses(delay_s: float, loss: float) -> None:
+    (made,) = read_back(netem_line(7, NetemOptions(delay_s=delay_s, loss=loss)))
     queue = made.get_attr("TCA_OPTIONS")
     assert (made["parent"], made["handle"], made.get_attr("TCA_KIND")) == (0xFFFFFFFF, 0x10000, "netem")
     assert queue["delay"] / tick_in_usec == pytest.approx(delay_s * 1e6, abs=1)
-    assert queue["loss"] / (2**32 - 1) == pytest.approx(loss, abs=1e-9) and queue["limit"] == 300
+    assert queue["loss"] / (2**32 - 1) == pytest.approx(loss, abs=1e-9) and queue["limit"] == 100_000
 
 
 @given(loss=st.floats(1e-6, 1 - 1e-6), drawn=st.floats(0, 1 - 1e-9))

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from testbed.emulation.network.kernel.tunnels import MOST_TUNNELS, guard_program
+from testbed.emulation.network.kernel.tunnels import MOST_TUNNELS, guard_steps
 from testbed.errors import CapabilityError
 
 
@@ -23,8 +23,8 @@ def arrivals(framed: bool) -> dict[str, int]:
     import subprocess
     import time
 
-    from testbed.emulation.network.kernel.rtnetlink import Netlink, packet_gate
-    from testbed.emulation.network.kernel.tunnels import TunnelEnd, make_tunnel, tunnel_guard
+    from testbed.emulation.network.kernel.rtnetlink import Netlink, VethEnd, packet_gate
+    from testbed.emulation.network.kernel.tunnels import make_tunnel, tunnel_guard
     from testbed.model.wiring_part import Tunnel, WiringPart
 
     run = lambda words: subprocess.run(words, shell=True, check=True)  # noqa: E731
@@ -41,7 +41,7 @@ def arrivals(framed: bool) -> dict[str, int]:
         index = netlink.interfaces()["u"]
         netlink.apply([packet_gate(index), tunnel_guard(index, part.port, known, framed=framed)])
         for number, tunnel in enumerate(known):
-            end = TunnelEnd(name=f"t{number}", index=500 + number, mac=None, namespace=None)
+            end = VethEnd(name=f"t{number}", index=500 + number)
             netlink.apply([make_tunnel(end, tunnel, part, underlay_index=index, mtu=1400, group=0)])
         with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0) as sock:
             sock.bind(("peer" if framed else "u", 0))
@@ -91,6 +91,6 @@ def test_a_tunnel_takes_its_own_peers_packets_and_nobody_elses(framed: bool, san
 
 def test_the_guard_fits_into_a_program_of_the_kernel_or_says_so() -> None:
     pairs = [(k, f"10.0.0.{k % 60}") for k in range(MOST_TUNNELS)]
-    assert len(guard_program(20000, pairs)) // 8 <= 4096
+    assert len(guard_steps(20000, pairs)) <= 4096
     with pytest.raises(CapabilityError, match="1901 crossing cables"):
-        guard_program(20000, [*pairs, (5, "10.0.0.1")])
+        guard_steps(20000, [*pairs, (5, "10.0.0.1")])
