@@ -5,9 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from testbed.errors import InputError
 
@@ -37,26 +35,3 @@ class FailoverGroup:
             raise InputError(
                 f"switch {self.dpid}: group {self.number} of {len(self.buckets)} buckets; give a number and one"
             )
-
-
-def groups_to_json(groups: Iterable[FailoverGroup]) -> list[list[Any]]:
-    """Groups as JSON-ready lists, for the way to the controller's process."""
-    return [
-        [g.dpid, g.number, [[b.watch_port, b.out_port, [list(f) for f in b.set_fields]] for b in g.buckets]]
-        for g in groups
-    ]
-
-
-def groups_from_json(document: Iterable[Sequence[Any]]) -> list[FailoverGroup]:
-    """What ``groups_to_json`` wrote."""
-    return [
-        FailoverGroup(
-            dpid=dpid,
-            number=number,
-            buckets=tuple(
-                Bucket(watch_port=watch, out_port=port, set_fields=tuple((n, v) for n, v in fields))
-                for watch, port, fields in buckets
-            ),
-        )
-        for dpid, number, buckets in document
-    ]

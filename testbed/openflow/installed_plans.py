@@ -6,9 +6,9 @@ never overlap: one path of a pair is changed for another by a plan of the next v
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from testbed.errors import InputError
 from testbed.openflow.rules import FlowRule, by_switch
@@ -48,35 +48,3 @@ class InstalledPlans:
         """Take a plan away; nothing where it is not there."""
         there = self._plans.pop(plan_id, ())
         return tuple(SwitchBatch(dpid=dpid, action="delete", cookie=plan_id << 32) for dpid in there)
-
-
-def rules_to_json(rules: Iterable[FlowRule]) -> list[list[Any]]:
-    """Rules as JSON-ready lists, for the way to the controller's process."""
-    return [
-        [
-            r.dpid,
-            r.priority,
-            [[n, list(v) if isinstance(v, tuple) else v] for n, v in r.match],
-            r.out_port,
-            [list(field) for field in r.set_fields],
-            r.group,
-            r.dec_ttl,
-        ]
-        for r in rules
-    ]
-
-
-def rules_from_json(document: Iterable[Sequence[Any]]) -> list[FlowRule]:
-    """What ``rules_to_json`` wrote."""
-    return [
-        FlowRule(
-            dpid=dpid,
-            priority=priority,
-            match=tuple((n, (v[0], v[1]) if isinstance(v, list) else v) for n, v in match),
-            out_port=port,
-            set_fields=tuple((n, v) for n, v in fields),
-            group=group,
-            dec_ttl=dec_ttl,
-        )
-        for dpid, priority, match, port, fields, group, dec_ttl in document
-    ]

@@ -41,9 +41,9 @@ class SharedController(ControllerLink):
         super().__init__(port)
         self._turn = threading.RLock()
 
-    def _ask(self, limit_s: float, **request: Any) -> dict[str, Any]:
+    def _ask(self, limit_s: float, *, do: str, **given: object) -> Any:
         with self._turn:
-            return super()._ask(limit_s, **request)
+            return super()._ask(limit_s, do=do, **given)
 
 
 class SessionNetwork:

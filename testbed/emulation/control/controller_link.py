@@ -6,20 +6,18 @@ The process ends with its caller; the switches keep the rules they have.
 from __future__ import annotations
 
 import itertools
-import json
-import os
-import select
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from multiprocessing.connection import Connection
 from typing import Any
 
 from testbed.errors import CapabilityError
-from testbed.openflow.failover import FailoverGroup, groups_to_json
-from testbed.openflow.installed_plans import rules_to_json
+from testbed.openflow.failover import FailoverGroup
 from testbed.openflow.rules import FlowRule
 
 DEFAULT_PORT = 6653
@@ -64,7 +62,6 @@ class ControllerLink:
         self._process: subprocess.Popen[bytes] | None = None
         self._numbers = itertools.count(1)
         self._ready = False
-        self._unread = b""
 
     def start(self) -> None:
         """Start the process and return at once; half a second of imports passes while the network is being built.
@@ -79,45 +76,42 @@ class ControllerLink:
             raise CapabilityError(
                 f"OpenFlow controller: port {self.port} of 127.0.0.1 cannot be had ({error.strerror}); choose another"
             ) from None
-        with listening:
+        ours, theirs = socket.socketpair()
+        with listening, theirs:
             self.port = listening.getsockname()[1]
-            number = listening.fileno()
+            descriptors = [listening.fileno(), theirs.fileno()]
             words = [
                 sys.executable,
                 "-m",
                 "testbed.emulation.control.openflow_controller",
-                "--listening-fd",
-                str(number),
+                *map(str, descriptors),
             ]
             self._process = subprocess.Popen(
                 words,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                pass_fds=[number],
-                bufsize=0,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                pass_fds=descriptors,
                 start_new_session=True,
             )
-        self._ready, self._unread = False, b""
+        self._pipe = Connection(ours.detach())
+        self._ready = False
 
     def wait_until_ready(self) -> None:
         """Return when the process answers switches at once. Raises CapabilityError where it has died or hangs."""
         if not self._ready:
-            self._answer(None, _START_S)
+            self._answer(0, _START_S)
             self._ready = True
 
     def stop(self) -> None:
         """End the process. The switches keep their rules."""
         if self._process is None:
             return
-        if self._process.stdin is not None:
-            self._process.stdin.close()
+        self._pipe.close()
         try:
             self._process.wait(1)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
-        if self._process.stdout is not None:
-            self._process.stdout.close()
         self._process = None
 
     @property
@@ -129,7 +123,7 @@ class ControllerLink:
     def wait_for_switches(self, dpids: Sequence[int], timeout_s: float | None = None) -> None:
         """Return when all are connected. ``timeout_s``: None for 30 s and a twentieth for each switch."""
         limit_s = _CONNECT_S + _CONNECT_SWITCH_S * len(dpids) if timeout_s is None else timeout_s
-        missing = self._ask(limit_s + 5, do="wait", dpids=list(dpids), timeout_s=limit_s)["missing"]
+        missing = self._ask(limit_s + 5, do="wait", dpids=set(dpids), timeout_s=limit_s)
         if missing:
             raise CapabilityError(
                 f"{len(missing)} of {len(dpids)} switches did not reach the controller within {limit_s:g} s"
@@ -137,13 +131,13 @@ class ControllerLink:
 
     def install_groups(self, groups: Iterable[FailoverGroup]) -> None:
         """Make failover groups, before the rules that name them; they stay until the switches go."""
-        self._ask(60, do="groups", groups=groups_to_json(groups))
+        self._ask(60, do="groups", groups=tuple(groups))
 
     def install(self, rules: Iterable[FlowRule], plan_id: int) -> float:
         """Install a plan; returns the seconds until every switch had confirmed."""
         given = tuple(rules)
         limit_s = _INSTALL_S + len(given) * _RULE_S
-        return float(self._ask(limit_s, do="install", plan=plan_id, rules=rules_to_json(given))["seconds"])
+        return float(self._ask(limit_s, do="install", plan=plan_id, rules=given))
 
     def remove(self, plan_id: int) -> None:
         """Take a plan's rules away."""
@@ -151,47 +145,41 @@ class ControllerLink:
 
     def port_events(self) -> tuple[PortEvent, ...]:
         """All port changes reported since the start, in order."""
-        return tuple(PortEvent(**event) for event in self._ask(10, do="ports")["events"])
+        return self.port_events_after(0, 0.0)
 
     def port_events_after(self, known: int, timeout_s: float) -> tuple[PortEvent, ...]:
         """Port changes but for the first ``known``; returns as soon as there is one, or with none after the time."""
-        found = self._ask(10 + timeout_s, do="ports_after", known=known, timeout_s=timeout_s)["events"]
-        return tuple(PortEvent(**event) for event in found)
+        return tuple(self._ask(10 + timeout_s, do="ports", known=known, timeout_s=timeout_s))
 
     def flow_counters(self) -> tuple[FlowCounter, ...]:
         """Counters of every rule of every switch."""
-        return tuple(FlowCounter(**flow) for flow in self._ask(30, do="flows")["flows"])
+        return tuple(self._ask(30, do="flows"))
 
-    def _ask(self, limit_s: float, **request: Any) -> dict[str, Any]:
+    def _ask(self, limit_s: float, *, do: str, **given: object) -> Any:
         self.wait_until_ready()
         number = next(self._numbers)
-        assert self._process is not None and self._process.stdin is not None
-        try:
-            self._process.stdin.write((json.dumps({"id": number, **request}) + "\n").encode())
-        except OSError:
-            raise CapabilityError("the OpenFlow controller has died; the switches keep their rules") from None
-        answer = self._answer(number, limit_s)
-        if "error" in answer:
-            raise CapabilityError(f"OpenFlow controller: {answer['error']}")
-        return answer
+        with _alive():
+            self._pipe.send((number, do, given))
+        return self._answer(number, limit_s)
 
-    def _answer(self, number: int | None, limit_s: float) -> dict[str, Any]:
-        """The answer to request ``number``; late answers to earlier ones, which nobody waits for any more, are passed over."""
+    def _answer(self, number: int, limit_s: float) -> Any:
+        """The answer to request ``number`` (0: that it is ready); late ones to earlier requests, which nobody waits for any more, are
+        passed over."""
         until = time.monotonic() + limit_s
         while True:
-            answer: dict[str, Any] = json.loads(self._line(until))
-            if answer.get("id") == number:
-                return answer
+            with _alive():
+                if not self._pipe.poll(max(0.0, until - time.monotonic())):
+                    raise CapabilityError("the OpenFlow controller does not answer; see its messages above")
+                answered, error, value = self._pipe.recv()
+            if answered == number:
+                if error:
+                    raise CapabilityError(f"OpenFlow controller: {error}")
+                return value
 
-    def _line(self, until: float) -> bytes:
-        assert self._process is not None and self._process.stdout is not None
-        while b"\n" not in self._unread:
-            ready, _, _ = select.select([self._process.stdout], [], [], max(0.0, until - time.monotonic()))
-            if not ready:
-                raise CapabilityError("the OpenFlow controller does not answer; see its messages above")
-            more = os.read(self._process.stdout.fileno(), 1 << 20)
-            if not more:
-                raise CapabilityError("the OpenFlow controller has died; the switches keep their rules")
-            self._unread += more
-        line, _, self._unread = self._unread.partition(b"\n")
-        return line
+
+@contextmanager
+def _alive() -> Iterator[None]:
+    try:
+        yield
+    except (OSError, EOFError):
+        raise CapabilityError("the OpenFlow controller has died; the switches keep their rules") from None

@@ -1,12 +1,10 @@
-"""The controller's process: an os-ken OpenFlow 1.3 application that executes the requests on its standard input.
+"""The controller's process: an os-ken OpenFlow 1.3 application that executes the requests of the process that started it.
 
-One JSON object a line in, one out; it ends when its input ends. Decisions are made in testbed.openflow.installed_plans.
+Requests and answers are Python values on a socket that both have; it ends when the other end closes. Decisions are made in testbed.openflow.installed_plans.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
 import logging
 import os
 import socket
@@ -14,6 +12,9 @@ import sys
 import threading
 import time
 import traceback
+from collections.abc import Iterable, Sequence
+from functools import cache
+from multiprocessing.connection import Connection
 from typing import Any
 
 from os_ken import cfg
@@ -28,12 +29,12 @@ from os_ken.lib import hub
 from os_ken.ofproto import ofproto_v1_3
 from os_ken.ofproto.ofproto_parser import MsgBase
 
-from testbed.errors import TestbedError
-from testbed.openflow.failover import FailoverGroup, groups_from_json
-from testbed.openflow.installed_plans import InstalledPlans, SwitchBatch, rules_from_json
+from testbed.emulation.control.controller_link import FlowCounter, PortEvent
+from testbed.errors import CapabilityError, TestbedError
+from testbed.openflow.failover import FailoverGroup
+from testbed.openflow.installed_plans import InstalledPlans, SwitchBatch
 from testbed.openflow.rules import DROP, FlowRule
 
-JsonObject = dict[str, Any]
 _ANSWER_S = 20.0
 _MAX_ERRORS = 5
 
@@ -51,8 +52,8 @@ class TestbedController(OSKenApp):  # type: ignore[misc]
         self._waiting: set[tuple[int, int]] = set()
         self._sent: dict[tuple[int, int], str] = {}
         self._errors: list[str] = []
-        self._ports: list[JsonObject] = []
-        self._stats: dict[int, list[JsonObject]] = {}
+        self._ports: list[PortEvent] = []
+        self._stats: dict[int, list[FlowCounter]] = {}
 
     def start(self) -> Any:
         threading.Thread(target=self._serve, name="requests", daemon=True).start()
@@ -88,21 +89,21 @@ class TestbedController(OSKenApp):  # type: ignore[misc]
         at_s, port = time.monotonic(), event.msg.desc
         down = bool(port.state & ofproto_v1_3.OFPPS_LINK_DOWN or port.config & ofproto_v1_3.OFPPC_PORT_DOWN)
         with self._changed:
-            self._ports.append({"at_s": at_s, "dpid": event.msg.datapath.id, "port": port.port_no, "up": not down})
+            self._ports.append(PortEvent(at_s=at_s, dpid=event.msg.datapath.id, port=port.port_no, up=not down))
             self._changed.notify_all()
 
     @set_ev_cls(ofp_event.EventOFPFlowStatsReply, MAIN_DISPATCHER)  # type: ignore[untyped-decorator]
     def _flow_stats(self, event: EventBase) -> None:
         dpid = event.msg.datapath.id
         listed = [
-            {
-                "dpid": dpid,
-                "cookie": flow.cookie,
-                "priority": flow.priority,
-                "match": str(sorted(flow.match.items())),
-                "packets": flow.packet_count,
-                "bytes": flow.byte_count,
-            }
+            FlowCounter(
+                dpid=dpid,
+                cookie=flow.cookie,
+                priority=flow.priority,
+                match=str(sorted(flow.match.items())),
+                packets=flow.packet_count,
+                bytes=flow.byte_count,
+            )
             for flow in event.msg.body
         ]
         with self._changed:
@@ -112,68 +113,63 @@ class TestbedController(OSKenApp):  # type: ignore[misc]
                 self._changed.notify_all()
 
     def _serve(self) -> None:
-        """Answer requests until the input ends, then end the process (the switches keep their rules)."""
-        for line in sys.stdin:
-            request = json.loads(line)
+        """Answer requests until the other end closes, then end the process (the switches keep their rules)."""
+        while True:
             try:
-                answer = getattr(self, "_do_" + request["do"])(request)
-            except TestbedError as error:
-                answer = {"error": str(error)}
-            except Exception as error:  # noqa: BLE001 - whatever it was, the caller waits for an answer
+                number, what, given = _requests().recv()
+            except (EOFError, OSError):
+                os._exit(0)
+            error, value = "", None
+            try:
+                value = getattr(self, "_do_" + what)(**given)
+            except TestbedError as refused:
+                error = str(refused)
+            except Exception as unexpected:  # noqa: BLE001 - whatever it was, the caller waits for an answer
                 traceback.print_exc()
-                answer = {"error": f"controller: {type(error).__name__}: {error}"}
-            _say({"id": request["id"], **answer})
-        os._exit(0)
+                error = f"controller: {type(unexpected).__name__}: {unexpected}"
+            _requests().send((number, error, value))
 
-    def _do_wait(self, request: JsonObject) -> JsonObject:
-        required, until = set(request["dpids"]), time.monotonic() + request["timeout_s"]
+    def _do_wait(self, dpids: set[int], timeout_s: float) -> list[int]:
+        """Those that are not connected by then."""
         with self._changed:
-            while missing := required - self._switches.keys():
-                left = until - time.monotonic()
-                if left <= 0:
-                    return {"missing": sorted(missing)}
-                self._changed.wait(left)
-        return {"missing": []}
+            self._changed.wait_for(lambda: dpids <= self._switches.keys(), timeout_s)
+            return sorted(dpids - self._switches.keys())
 
-    def _do_install(self, request: JsonObject) -> JsonObject:
-        return self._carry_out(self._book.install(request["plan"], rules_from_json(request["rules"])))
+    def _do_install(self, plan: int, rules: Iterable[FlowRule]) -> float:
+        return self._carry_out(self._book.install(plan, rules))
 
-    def _do_groups(self, request: JsonObject) -> JsonObject:
+    def _do_groups(self, groups: Sequence[FailoverGroup]) -> None:
         with self._changed:
             self._errors.clear()
             self._sent.clear()
-            groups = groups_from_json(request["groups"])
             for group in groups:
                 if group.dpid not in self._switches:
-                    return {"error": f"switch {group.dpid} is not connected"}
+                    raise CapabilityError(f"switch {group.dpid} is not connected")
                 self._send(group.dpid, _group_message(self._switches[group.dpid], group), f"{group}")
             for dpid in sorted({group.dpid for group in groups}):
                 switch = self._switches[dpid]
                 self._send(dpid, switch.ofproto_parser.OFPBarrierRequest(switch), answered=True)
             self._await_answers()
-            return {"error": "; ".join(self._errors[:_MAX_ERRORS])} if self._errors else {}
 
-    def _do_remove(self, request: JsonObject) -> JsonObject:
-        return self._carry_out(self._book.remove(request["plan"]))
+    def _do_remove(self, plan: int) -> None:
+        self._carry_out(self._book.remove(plan))
 
-    def _do_ports(self, request: JsonObject) -> JsonObject:
+    def _do_ports(self, known: int, timeout_s: float) -> list[PortEvent]:
         with self._changed:
-            return {"events": list(self._ports)}
+            self._changed.wait_for(lambda: len(self._ports) > known, timeout_s)
+            return self._ports[known:]
 
-    def _do_ports_after(self, request: JsonObject) -> JsonObject:
+    def _do_flows(self) -> list[FlowCounter]:
         with self._changed:
-            self._changed.wait_for(lambda: len(self._ports) > request["known"], request["timeout_s"])
-            return {"events": self._ports[request["known"] :]}
-
-    def _do_flows(self, request: JsonObject) -> JsonObject:
-        with self._changed:
+            self._errors.clear()
             self._stats.clear()
             for dpid, switch in self._switches.items():
                 self._send(dpid, switch.ofproto_parser.OFPFlowStatsRequest(switch), answered=True)
             self._await_answers()
-            return {"flows": [flow for dpid in sorted(self._stats) for flow in self._stats[dpid]]}
+            return [flow for dpid in sorted(self._stats) for flow in self._stats[dpid]]
 
-    def _carry_out(self, steps: tuple[SwitchBatch, ...]) -> JsonObject:
+    def _carry_out(self, steps: tuple[SwitchBatch, ...]) -> float:
+        """The seconds until every switch had confirmed."""
         began = time.monotonic()
         with self._changed:
             self._errors.clear()
@@ -181,11 +177,7 @@ class TestbedController(OSKenApp):  # type: ignore[misc]
             for step in steps:
                 self._send_step(step)
             self._await_answers()
-            if self._errors:
-                more = len(self._errors) - _MAX_ERRORS
-                rest = f" and {more} more" if more > 0 else ""
-                return {"error": "; ".join(self._errors[:_MAX_ERRORS]) + rest}
-        return {"seconds": time.monotonic() - began}
+        return time.monotonic() - began
 
     def _send_step(self, step: SwitchBatch) -> None:
         switch = self._switches.get(step.dpid)
@@ -210,6 +202,7 @@ class TestbedController(OSKenApp):  # type: ignore[misc]
         switch.send_msg(message)
 
     def _await_answers(self) -> None:
+        """Until every switch has confirmed; CapabilityError with what any of them refused."""
         until = time.monotonic() + _ANSWER_S
         while self._waiting:
             left = until - time.monotonic()
@@ -217,8 +210,12 @@ class TestbedController(OSKenApp):  # type: ignore[misc]
                 silent = sorted({dpid for dpid, _ in self._waiting})
                 self._waiting.clear()
                 self._errors.append(f"switches {silent} gave no answer within {_ANSWER_S:g} s")
-                return
+                break
             self._changed.wait(left)
+        if self._errors:
+            more = len(self._errors) - _MAX_ERRORS
+            rest = f" and {more} more" if more > 0 else ""
+            raise CapabilityError("; ".join(self._errors[:_MAX_ERRORS]) + rest)
 
 
 def _add_message(switch: Datapath, rule: FlowRule, cookie: int) -> MsgBase:
@@ -264,9 +261,9 @@ def _delete_message(switch: Datapath, cookie: int) -> MsgBase:
     )
 
 
-def _say(document: JsonObject) -> None:
-    sys.stdout.write(json.dumps(document) + "\n")
-    sys.stdout.flush()
+@cache
+def _requests() -> Connection:
+    return Connection(int(sys.argv[2]))
 
 
 def _serve_on(listening: socket.socket) -> None:
@@ -277,17 +274,15 @@ def _serve_on(listening: socket.socket) -> None:
             self.server, self.handle = listening, handle
 
         def serve_forever(self) -> None:
-            _say({"ready": True})
+            _requests().send((0, "", None))
             super().serve_forever()
 
     os_ken_controller.StreamServer = InheritedServer
 
 
 def main() -> None:
-    """Accept switches on the listening socket that was passed on, and serve requests until the input ends."""
-    parser = argparse.ArgumentParser(prog="openflow_controller")
-    parser.add_argument("--listening-fd", type=int, required=True)
-    _serve_on(socket.socket(fileno=parser.parse_args().listening_fd))
+    """Accept switches on the listening socket that was passed on, and serve requests until the other end of theirs closes."""
+    _serve_on(socket.socket(fileno=int(sys.argv[1])))
     logging.basicConfig(level=logging.WARNING, stream=sys.stderr)
     cfg.CONF(args=[], project="os_ken", default_config_files=[])
     AppManager.run_apps(["testbed.emulation.control.openflow_controller", "os_ken.controller.ofp_handler"])

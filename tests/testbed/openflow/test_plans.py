@@ -8,12 +8,8 @@ from hypothesis import strategies as st
 
 from testbed.errors import InputError
 from testbed.model.label_split import LABELS
-from testbed.model.wiring import wire
-from testbed.openflow.installed_plans import InstalledPlans, SwitchBatch, rules_from_json, rules_to_json
-from testbed.openflow.rules import FlowRule, label_prefixes, stream_rules
-from testbed.routing import route_by_name
-from testbed.routing.label_split.spraying import spray
-from topologies import load_network
+from testbed.openflow.installed_plans import InstalledPlans, SwitchBatch
+from testbed.openflow.rules import FlowRule, label_prefixes
 
 
 def test_plan_is_installed_once_under_an_id_of_its_own_and_goes_whole() -> None:
@@ -57,11 +53,3 @@ def fewest_prefixes(start: int, stop: int, low: int, high: int) -> int:
         return 1
     middle = (low + high) // 2
     return fewest_prefixes(start, stop, low, middle) + fewest_prefixes(start, stop, middle, high)
-
-
-def test_rules_come_back_from_json_as_they_went() -> None:
-    network = load_network("torus:4x4")
-    split = spray(route_by_name(network, "h0_0", "h2_2", "capillary"))
-    rules = list(stream_rules(wire(network), split, udp_port=5000))
-    assert len(rules) > 20
-    assert rules_from_json(rules_to_json(rules)) == rules
