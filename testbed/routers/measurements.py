@@ -75,13 +75,12 @@ class RouterReport:
 
 def report_of(router: Router, log: Log, *, frames_dropped: int = 0) -> RouterReport:
     """The router's report."""
-    nac = router.nac
     return RouterReport(
         log=log,
         snapshot=router.snapshot(),
-        nac={} if nac is None else dict(nac.done),
-        first_blocked_s=None if nac is None else nac.first_blocked_s,
-        first_identified_s=None if nac is None else nac.first_identified_s,
+        nac=dict(router.done),
+        first_blocked_s=router.first_blocked_s,
+        first_identified_s=router.first_identified_s,
         frames_dropped=frames_dropped,
     )
 

@@ -11,6 +11,7 @@ from typing import Literal, get_args
 import numpy as np
 
 from testbed.errors import InputError
+from testbed.routers.wire import DataPacket
 
 Avoidance = Literal["none", "nac", "bubble"]
 """How deadlock is avoided: not at all; by NAC; by bubble flow control (a ring's last free slot is not for newcomers)."""
@@ -96,6 +97,23 @@ class RouterPlan:
                     port = len(self.ports[router]) if last else self.ports[router].index(flow.path[place + 1])
                     found[flow.source, flow.destination] = port
         return found
+
+    def messages_of(self, router: int) -> list[tuple[float, DataPacket]]:
+        """What the router's host makes, and when (seconds after the start), in order. The payload tells its message apart."""
+        found = []
+        for flow in self.flows:
+            if flow.source == router:
+                for count, time_s in enumerate(flow.times_s):
+                    seed = (flow.source * 65_537 + flow.destination * 257 + count) % 251
+                    packet = DataPacket(
+                        source=flow.source,
+                        destination=flow.destination,
+                        number=count,
+                        made_ns=round(time_s * 1e9),
+                        payload=bytes((seed + k) % 256 for k in range(self.payload_bytes)),
+                    )
+                    found.append((time_s, packet))
+        return sorted(found, key=lambda each: each[0])
 
     @property
     def messages(self) -> int:

@@ -14,27 +14,12 @@ frames to send, ``arrived`` what came for the host. Time is the caller's, in sec
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
 
-from testbed.routers.plan import Avoidance
+from testbed.routers.plan import RouterPlan
 from testbed.routers.wire import CREDIT_FRAME, DataPacket, Identification, Recovery, WireError, decode
 
 NEVER = float("inf")
-
-
-@dataclass(frozen=True, kw_only=True)
-class RouterSettings:
-    """``routes``: (source, destination) -> port, the number of ports standing for the host; the rest as in RouterPlan."""
-
-    number: int
-    ports: int
-    routes: Mapping[tuple[int, int], int]
-    avoidance: Avoidance
-    slots: int
-    packet_s: float
-    retry_s: float
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,55 +39,34 @@ class Snapshot:
     made: int
 
 
-@dataclass
-class Counters:
-    """Packets moved, within the router or out of it; brought to its host; made by its host."""
-
-    moves: int = 0
-    delivered: int = 0
-    made: int = 0
-
-
-class Avoider(Protocol):
-    """What a router asks of NAC (``testbed.routers.nac``)."""
-
-    withheld: int
-    done: Counter[str]
-    first_blocked_s: float | None
-    first_identified_s: float | None
-
-    def detect(self) -> None: ...
-    def next_time_s(self) -> float: ...
-    def may_pass(self, port: int, out: int) -> bool: ...
-    def passed(self, port: int, out: int, *, aside: bool = False) -> None: ...
-    def receive_identification(self, port: int, message: Identification) -> None: ...
-    def receive_recovery(self, port: int, message: Recovery) -> None: ...
-
-
 class Router:
     """See the module. Ports are 0 to ``ports - 1``; ``ports`` itself is the host's."""
 
-    def __init__(self, settings: RouterSettings) -> None:
-        self.settings = settings
-        ports = settings.ports
+    def __init__(self, plan: RouterPlan, number: int) -> None:
+        self.plan, self.number, self.slots = plan, number, plan.slots
+        self.ports = ports = len(plan.ports[number])
+        self.routes = plan.routes_of(number)
         self.inputs: list[deque[DataPacket]] = [deque() for _ in range(ports + 1)]
         self.outputs: list[deque[DataPacket]] = [deque() for _ in range(ports)]
         self.aside: list[DataPacket | None] = [None] * ports
-        self.credits = [settings.slots] * ports
+        self.credits = [plan.slots] * ports
         self.busy_until = [0.0] * ports
         self.turn = [0] * ports
         self.source_queue: deque[DataPacket] = deque()
         self.outgoing: list[tuple[int, bytes]] = []
         self.arrived: list[DataPacket] = []
-        self.counters = Counters()
-        self.nac: Avoider | None = None
-        """Set by whoever builds the router, where it runs NAC."""
+        self.moves = self.delivered = self.made = 0
+        """Packets moved, within the router or out of it; brought to its host; made by its host."""
+        self.done: Counter[str] = Counter()
+        self.first_blocked_s: float | None = None
+        self.first_identified_s: float | None = None
+        """What NAC did, and when first (``testbed.routers.nac``)."""
         self.now_s = 0.0
 
     def inject(self, packet: DataPacket) -> None:
         """A message of the router's own host, which waits in front of the router for as long as it takes."""
         self.source_queue.append(packet)
-        self.counters.made += 1
+        self.made += 1
 
     def receive(self, port: int, frame: bytes, now_s: float) -> None:
         """A frame that came in at the port. Raises WireError for one that cannot be, a packet without a slot included."""
@@ -111,25 +75,21 @@ class Router:
         if message is None:
             self.credits[port] += 1
         elif isinstance(message, DataPacket):
-            if len(self.inputs[port]) >= self.settings.slots:
-                raise WireError(
-                    f"router {self.settings.number} has no slot for a packet at port {port}: it had no credit"
-                )
+            if len(self.inputs[port]) >= self.slots:
+                raise WireError(f"router {self.number} has no slot for a packet at port {port}: it had no credit")
             self.inputs[port].append(message)
-        elif self.nac is None:
-            raise WireError(f"router {self.settings.number} runs no NAC, and got one of its control packets")
-        elif isinstance(message, Identification):
-            self.nac.receive_identification(port, message)
         else:
-            self.nac.receive_recovery(port, message)
+            self.receive_control(port, message)
+
+    def receive_control(self, port: int, message: Identification | Recovery) -> None:
+        """A control packet of NAC's, which a router without it has no use for: WireError."""
+        raise WireError(f"router {self.number} runs no NAC, and got one of its control packets")
 
     def advance(self, now_s: float) -> None:
-        """Move all that can move at this moment, then let NAC look at what cannot."""
+        """Move all that can move at this moment."""
         self.now_s = now_s
         while self._move_once():
             pass
-        if self.nac is not None:
-            self.nac.detect()
 
     def next_time_s(self) -> float:
         """When ``advance`` is due although nothing has come: a link that is idle again, a retry timer. NEVER: not by itself."""
@@ -138,8 +98,6 @@ class Router:
             for port, queue in enumerate(self.outputs)
             if queue and self.credits[port] and self.busy_until[port] > self.now_s
         ]
-        if self.nac is not None:
-            waiting.append(self.nac.next_time_s())
         return min(waiting, default=NEVER)
 
     def requested_output(self, port: int) -> int | None:
@@ -154,91 +112,89 @@ class Router:
 
     def free_slots_behind(self, port: int) -> int:
         """Free slots of the output buffer and, by its credits, of the input buffer behind the cable: cap(c) - size(c)."""
-        return self.settings.slots - len(self.outputs[port]) + self.credits[port]
+        return self.slots - len(self.outputs[port]) + self.credits[port]
 
     def snapshot(self) -> Snapshot:
         """What is where now."""
-        ports = range(self.settings.ports)
+        ports = range(self.ports)
         return Snapshot(
-            router=self.settings.number,
+            router=self.number,
             inputs=tuple(len(self.inputs[port]) for port in ports),
             wants=tuple(self.requested_output(port) for port in ports),
             outputs=tuple(map(len, self.outputs)),
             credits=tuple(self.credits),
             avoidance=tuple(int(packet is not None) for packet in self.aside),
             from_host=len(self.inputs[-1]) + len(self.source_queue),
-            moves=self.counters.moves,
-            delivered=self.counters.delivered,
-            made=self.counters.made,
+            moves=self.moves,
+            delivered=self.delivered,
+            made=self.made,
         )
 
     def _output_for(self, packet: DataPacket) -> int | None:
-        port = self.settings.routes[packet.source, packet.destination]
-        return port if port < self.settings.ports else None
+        port = self.routes[packet.source, packet.destination]
+        return port if port < self.ports else None
 
     def _move_once(self) -> bool:
         """One round over everything; whether anything moved."""
-        before = self.counters.moves
+        before = self.moves
         local = self.inputs[-1]
-        while self.source_queue and len(local) < self.settings.slots:
+        while self.source_queue and len(local) < self.slots:
             local.append(self.source_queue.popleft())
-        for port in range(self.settings.ports):
+        for port in range(self.ports):
             self._eject(port)
-        for out in range(self.settings.ports):
+        for out in range(self.ports):
             self._switch(out)
             self._transmit(out)
-        return self.counters.moves > before
+        return self.moves > before
 
     def _eject(self, port: int) -> None:
         """What is for the host always sinks."""
         queue = self.inputs[port]
         while queue and self._output_for(queue[0]) is None:
             self.arrived.append(queue.popleft())
-            self.counters.delivered += 1
-            self.counters.moves += 1
+            self.delivered += 1
+            self.moves += 1
             self._give_credit(port)
 
     def _switch(self, out: int) -> None:
         """Packets into the output buffer while it has room: from avoidance buffers first, then from inputs in turn."""
-        while len(self.outputs[out]) < self.settings.slots:
-            for port in range(self.settings.ports):
-                if self.requested_from_avoidance(port) == out and self._may_forward(port, out, aside=True):
+        while len(self.outputs[out]) < self.slots:
+            for port in range(self.ports):
+                if self.requested_from_avoidance(port) == out and self.may_pass(port, out):
                     self._take_aside(port, out)
                     break
             else:
-                inputs = self.settings.ports + 1
+                inputs = self.ports + 1
                 for step in range(inputs):
                     port = (self.turn[out] + step) % inputs
-                    if self.requested_output(port) == out and self._may_forward(port, out):
+                    if self.requested_output(port) == out and self.may_pass(port, out):
                         self._take(port, out)
                         break
                 else:
                     return
 
-    def _may_forward(self, port: int, out: int, *, aside: bool = False) -> bool:
-        """False where NAC, or bubble flow control, holds this input back from that output."""
-        if self.nac is not None:
-            return self.nac.may_pass(port, out)
-        if self.settings.avoidance == "bubble" and port == self.settings.ports:
-            return self.free_slots_behind(out) > 1
-        return not aside
+    def may_pass(self, port: int, out: int) -> bool:
+        """False where bubble flow control, or NAC, holds this input back from that output."""
+        return self.plan.avoidance != "bubble" or port != self.ports or self.free_slots_behind(out) > 1
+
+    def passed(self, port: int, out: int, *, aside: bool = False) -> None:
+        """A packet of that input has gone to the output."""
 
     def _take_aside(self, port: int, out: int) -> None:
         packet = self.aside[port]
-        assert packet is not None and self.nac is not None
+        assert packet is not None
         self.outputs[out].append(packet)
         self.aside[port] = None
-        self.counters.moves += 1
-        self.nac.passed(port, out, aside=True)
+        self.moves += 1
+        self.passed(port, out, aside=True)
 
     def _take(self, port: int, out: int) -> None:
         self.outputs[out].append(self.inputs[port].popleft())
-        self.turn[out] = (port + 1) % (self.settings.ports + 1)
-        self.counters.moves += 1
-        if port < self.settings.ports:
+        self.turn[out] = (port + 1) % (self.ports + 1)
+        self.moves += 1
+        if port < self.ports:
             self._give_credit(port)
-        if self.nac is not None:
-            self.nac.passed(port, out)
+        self.passed(port, out)
 
     def _give_credit(self, port: int) -> None:
         """A slot of the input is free: its credit goes back over the cable."""
@@ -250,5 +206,5 @@ class Router:
         if queue and self.credits[out] > 0 and self.busy_until[out] <= self.now_s:
             self.outgoing.append((out, queue.popleft().encode()))
             self.credits[out] -= 1
-            self.busy_until[out] = self.now_s + self.settings.packet_s
-            self.counters.moves += 1
+            self.busy_until[out] = self.now_s + self.plan.packet_s
+            self.moves += 1

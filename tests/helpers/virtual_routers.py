@@ -7,8 +7,8 @@ import itertools
 
 import numpy as np
 
-from testbed.routers.from_plan import build_router, messages_of
 from testbed.routers.measurements import Log, RouterRun, collect, log_arrivals, report_of
+from testbed.routers.nac import build_router
 from testbed.routers.plan import RouterPlan
 from testbed.routers.router import NEVER
 from testbed.routers.wire import DataPacket
@@ -32,7 +32,7 @@ class VirtualRouters:
         """Until everything has arrived, nothing has moved for ``stuck_s``, or the time is over."""
         plan = self.plan
         for number in range(plan.routers):
-            for time_s, packet in messages_of(plan, number):
+            for time_s, packet in plan.messages_of(number):
                 self._push(time_s, number, -1, packet)
         moves = delivered = 0
         now_s = last_move_s = 0.0
@@ -41,7 +41,7 @@ class VirtualRouters:
             if now_s > plan.limit_s or now_s - last_move_s > plan.stuck_s:
                 break
             router = self.routers[number]
-            before = router.counters.moves, router.counters.delivered
+            before = router.moves, router.delivered
             if isinstance(what, DataPacket):
                 router.inject(what)
             elif what is not None:
@@ -51,9 +51,9 @@ class VirtualRouters:
             router.advance(now_s)
             self._send(number, now_s)
             log_arrivals(router, self.logs[number], now_s)
-            moves += router.counters.moves - before[0]
-            delivered += router.counters.delivered - before[1]
-            if router.counters.moves > before[0]:
+            moves += router.moves - before[0]
+            delivered += router.delivered - before[1]
+            if router.moves > before[0]:
                 last_move_s = now_s
         done = delivered == plan.messages
         reports = [report_of(router, log) for router, log in zip(self.routers, self.logs, strict=True)]

@@ -18,8 +18,8 @@ from testbed.emulation.sandbox.process_lifetime import die_with_parent
 from testbed.errors import InvalidRunError
 from testbed.model.progress import Progress, ReportProgress
 from testbed.routers.emulated.cabling import Cabling, lay_cables, mac_of
-from testbed.routers.from_plan import build_router, messages_of
 from testbed.routers.measurements import Log, RouterReport, RouterRun, collect, log_arrivals, report_of
+from testbed.routers.nac import build_router
 from testbed.routers.plan import RouterPlan
 from testbed.routers.router import NEVER
 from testbed.routers.wire import ETHERNET_BYTES, ETHERTYPE
@@ -136,7 +136,7 @@ class _Loop:
 
     def __init__(self, plan: RouterPlan, number: int, sockets: Sequence[socket.socket]) -> None:
         self.router = build_router(plan, number)
-        self.messages = messages_of(plan, number)
+        self.messages = plan.messages_of(number)
         self.log: Log = []
         self.sockets = sockets
         kind = ETHERTYPE.to_bytes(2)
@@ -160,7 +160,7 @@ class _Loop:
                 router.advance(now_s)
                 self._flush(now_s)
             if now_s >= tell_at_s:
-                pipe.send((router.counters.moves, router.counters.delivered))
+                pipe.send((router.moves, router.delivered))
                 tell_at_s = now_s + _TELL_EVERY_S
             next_s = min(
                 tell_at_s, router.next_time_s(), self.messages[made][0] if made < len(self.messages) else NEVER

@@ -8,7 +8,7 @@ import pytest
 
 from testbed.errors import InputError
 from testbed.routers.cycles import find_cycle
-from testbed.routers.from_plan import build_router, messages_of
+from testbed.routers.nac import build_router
 from testbed.routers.plan import Flow, RouterPlan, ring_plan
 from testbed.routers.two_failures import dependency_cycles, two_failures_plan
 from testbed.routers.wire import (
@@ -49,7 +49,7 @@ def test_a_frame_that_no_router_sends_is_refused(frame: bytes, words: str) -> No
 def test_a_packet_without_a_credit_is_refused() -> None:
     plan = ring_plan(4, 2, messages=3, avoidance="none", slots=1)
     router = build_router(plan, 0)
-    frame = messages_of(plan, 3)[0][1].encode()
+    frame = plan.messages_of(3)[0][1].encode()
     router.receive(1, frame, 0.0)
     with pytest.raises(WireError, match="no credit"):
         router.receive(1, frame, 0.0)
