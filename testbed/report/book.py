@@ -15,7 +15,7 @@ from testbed.model.verdict import Check
 from testbed.report.column_units import NOTHING, seconds_in_words
 from testbed.report.markup import Markup, tag
 from testbed.report.page import differences, page_head, picture
-from testbed.report.sections import badge, scrolling
+from testbed.report.sections import badge, table
 from testbed.report.wording import OUTCOME_MARKS, RELATIONS, counted, state_of, when
 
 COLUMNS = ("figure or claim", "the document", "asked", "ours", "rival", "verdict")
@@ -190,30 +190,19 @@ def _index(chapters: Sequence[Chapter]) -> list[Any]:
             body += [tag("h2", f"Checks of the studies that ran at {size} size"), _counts_table(chapters, size)]
     body += [tag("h2", "What did not pass"), _not_passed(chapters), _every_check(chapters)]
     wrong = [chapter for chapter in chapters if chapter.errata]
-    links = [
-        tag("li", tag("a", f"{c.title}: {len(c.errata) - 1}", href=f"chapter_{c.number}.html#errata")) for c in wrong
-    ]
-    return (
-        [*body, tag("h2", "Errata of the documents, with their proof"), tag("ul", links, class_="plain")]
-        if wrong
-        else body
-    )
+    if wrong:
+        links = [(f"{c.title}: {len(c.errata) - 1}", f"chapter_{c.number}.html#errata") for c in wrong]
+        listed = tag("ul", [tag("li", tag("a", words, href=place)) for words, place in links], class_="plain")
+        body += [tag("h2", "Errata of the documents, with their proof"), listed]
+    return body
 
 
 def _counts_table(chapters: Sequence[Chapter], size: str) -> Markup:
-    head = tag("tr", [tag("th", name, scope="col") for name in ("", "studies", *tally([]))])
-    rows = []
-    for chapter in chapters:
-        link = tag("a", chapter.title, href=f"chapter_{chapter.number}.html")
-        rows.append(_counts_row(link, _of_size(chapter.entries, size)))
-    everything = [run for chapter in chapters for run in _of_size(chapter.entries, size)]
-    rows.append(_counts_row(tag("b", "All"), everything))
-    return scrolling(tag("table", tag("thead", head), tag("tbody", rows)), f"Checks at {size} size by chapter")
-
-
-def _counts_row(name: Markup, runs: Sequence[StoredRun]) -> Markup:
-    counts = [len(runs), *tally(runs).values()]
-    return tag("tr", tag("td", name, class_="wrap"), [tag("td", str(count), class_="n") for count in counts])
+    names = ("studies", *tally([]))
+    listed = [(tag("a", c.title, href=f"chapter_{c.number}.html"), _of_size(c.entries, size)) for c in chapters]
+    listed.append((tag("b", "All"), [run for _, runs in listed for run in runs]))
+    rows = [(name, len(runs), *tally(runs).values()) for name, runs in listed]
+    return table([("", "wrap"), *((name, "n") for name in names)], rows, f"Checks at {size} size by chapter")
 
 
 def _not_passed(chapters: Sequence[Chapter]) -> Markup:
@@ -222,30 +211,34 @@ def _not_passed(chapters: Sequence[Chapter]) -> Markup:
         for entry in chapter.entries:
             for check in _checks(entry.run) if entry.run is not None else ():
                 if not check.passed:
-                    link = tag("a", entry.heading, href=f"chapter_{chapter.number}.html#{entry.name}")
-                    *cells, outcome = (tag("td", cell, class_="wrap") for cell in check_cells(check))
-                    rows.append(tag("tr", tag("td", link, class_="wrap"), outcome, cells))
+                    *cells, outcome = check_cells(check)
+                    rows.append((_link(chapter, entry), outcome, *cells))
     if not rows:
         return tag("p", "No check of a stored run failed.")
-    head = tag("tr", [tag("th", name, scope="col") for name in ("study", COLUMNS[-1], *COLUMNS[:-1])])
-    return scrolling(tag("table", tag("thead", head), tag("tbody", rows)), "Checks that did not pass")
+    return _wrapping(("study", COLUMNS[-1], *COLUMNS[:-1]), rows, "Checks that did not pass")
+
+
+def _link(chapter: Chapter, entry: Entry) -> Markup:
+    return tag("a", entry.heading, href=f"chapter_{chapter.number}.html#{entry.name}")
+
+
+def _wrapping(names: Iterable[str], rows: Iterable[Iterable[object]], label: str) -> Markup:
+    return table([(name, "wrap") for name in names], rows, label)
 
 
 def _every_check(chapters: Sequence[Chapter]) -> Markup:
     """Folded away: each check once, with its rival or why there is none, and its outcome at either size."""
-    head = tag("tr", [tag("th", name, scope="col") for name in ("study", "check", "rival", *SIZES)])
     rows = []
     for chapter in chapters:
         for entry in chapter.entries:
             found = [{c.name: check_cells(c) for r in _of_size([entry], size) for c in _checks(r)} for size in SIZES]
-            link = tag("a", entry.heading, href=f"chapter_{chapter.number}.html#{entry.name}")
             for name in {name: None for checks in found for name in checks}:
                 cells = [checks.get(name) for checks in found]
                 rival = next(cell[-2] for cell in cells if cell is not None)
-                words = [name, rival, *(NOTHING if cell is None else cell[-1] for cell in cells)]
-                rows.append(tag("tr", tag("td", link, class_="wrap"), [tag("td", w, class_="wrap") for w in words]))
-    table = scrolling(tag("table", tag("thead", head), tag("tbody", rows)), "Every check with its rival")
-    return tag("details", tag("summary", f"Every check with its rival, or why it has none ({len(rows)})"), table)
+                outcomes = (NOTHING if cell is None else cell[-1] for cell in cells)
+                rows.append((_link(chapter, entry), name, rival, *outcomes))
+    listed = _wrapping(("study", "check", "rival", *SIZES), rows, "Every check with its rival")
+    return tag("details", tag("summary", f"Every check with its rival, or why it has none ({len(rows)})"), listed)
 
 
 def _checks(run: StoredRun) -> Sequence[Check]:
@@ -254,8 +247,7 @@ def _checks(run: StoredRun) -> Sequence[Check]:
 
 def _html_study(entry: Entry, run: StoredRun, read_drawing: Callable[[StoredRun, str], str]) -> Markup:
     checks, more = shown_checks(run)
-    head = tag("tr", [tag("th", name, scope="col") for name in COLUMNS])
-    rows = [tag("tr", [tag("td", cell, class_="wrap") for cell in check_cells(check)]) for check in checks]
+    rows = [check_cells(check) for check in checks]
     return tag(
         "section",
         tag("div", tag("h2", entry.heading), badge(state_of(run.verdict)), class_="headline"),
@@ -265,7 +257,7 @@ def _html_study(entry: Entry, run: StoredRun, read_drawing: Callable[[StoredRun,
         tag("p", f"Invalid: {run.verdict.invalid}") if run.verdict is not None and run.verdict.invalid else None,
         differences(run.manifest.study.get("deviations") or ()),
         [picture(read_drawing(run, name), _caption(name)) for name in run.drawings],
-        scrolling(tag("table", tag("thead", head), tag("tbody", rows)), f"Checks of {entry.heading}") if rows else None,
+        _wrapping(COLUMNS, rows, f"Checks of {entry.heading}") if rows else None,
         tag("p", f"{counted(more, 'further check')} hold.") if more else None,
         id=entry.name,
     )
@@ -280,10 +272,8 @@ def _errata(chapter: Chapter) -> list[Markup]:
     if not chapter.errata:
         return []
     names, *rows = chapter.errata
-    head = tag("tr", [tag("th", name, scope="col") for name in names])
-    body = [tag("tr", [tag("td", _from_markdown(cell), class_="wrap") for cell in row]) for row in rows]
-    table = scrolling(tag("table", tag("thead", head), tag("tbody", body)), "Errata")
-    return [tag("h2", "Errata of the documents, with their proof", id="errata"), table]
+    listed = _wrapping(names, (map(_from_markdown, row) for row in rows), "Errata")
+    return [tag("h2", "Errata of the documents, with their proof", id="errata"), listed]
 
 
 def _from_markdown(text: str) -> list[Any]:

@@ -16,7 +16,7 @@ from testbed.model.run_records import LoadedRun, SessionRun
 from testbed.report.column_units import NOTHING, plain, seconds_in_words
 from testbed.report.drawing.colours import DARK, LIGHT, custom_properties
 from testbed.report.markup import Markup, join, lines, tag
-from testbed.report.sections import PER_PATH, badge, checks_block, scrolling, session_section, worst_deviation
+from testbed.report.sections import PER_PATH, badge, checks_block, session_section, table, worst_deviation
 from testbed.report.wording import ror_is_predicted, run_sentence, state_of, verdict_reason, when
 from topologies.text.json_types import Json, JsonObject
 
@@ -111,26 +111,20 @@ def _overview(run: LoadedRun) -> Markup | None:
     columns = ("Network", "Verdict", "Route", "Faults", "Largest deviation of a loss", "ROR predicted", "ROR measured")
     codes = {describe_stream_code(part.session.parameters) for part in run.sessions if ror_is_predicted(part)} - {""}
     note = tag("p", f"ROR: {'; '.join(sorted(codes))}", class_="soft") if codes else None
-    head = tag("tr", [tag("th", name, class_="n" if k >= 3 else None, scope="col") for k, name in enumerate(columns)])
-    table = tag("table", tag("thead", head), tag("tbody", [_overview_row(part) for part in run.sessions]))
-    return Markup(scrolling(table, "All sessions") + (note or ""))
+    kinds = zip(columns, ("", "", "", *"nnnn"), strict=True)
+    return Markup(table(kinds, map(_overview_row, run.sessions), "All sessions") + (note or ""))
 
 
-def _overview_row(part: SessionRun) -> Markup:
+def _overview_row(part: SessionRun) -> tuple[object, ...]:
     session, summary = part.session, part.summary
     worst = worst_deviation(part.faults)
-    figures = (
+    return (
+        tag("a", session.title, href=f"#session-{session.session}"),
+        badge(state_of(summary.verdict if summary else None), small=True),
+        f"{session.source} to {session.sink}, {session.method.replace('_', ' ')}",
         sum(f.skipped is None for f in part.faults),
         NOTHING if worst is None else f"{plain(worst * 100)} points",
         *_rors(part),
-    )
-    state = state_of(summary.verdict if summary else None)
-    return tag(
-        "tr",
-        tag("td", tag("a", session.title, href=f"#session-{session.session}")),
-        tag("td", badge(state, small=True)),
-        tag("td", f"{session.source} to {session.sink}, {session.method.replace('_', ' ')}"),
-        [tag("td", value, class_="n") for value in figures],
     )
 
 
@@ -207,10 +201,9 @@ def _capabilities(capabilities: Json) -> Markup | None:
         there = entry.get("available") if isinstance(entry, Mapping) else entry
         detail = entry.get("detail", "") if isinstance(entry, Mapping) else ""
         mark = tag("td", "✓ yes" if there else "✗ no", class_="ok" if there else "soft")
-        rows.append(tag("tr", tag("td", _words(name)), mark, tag("td", str(detail or ""), class_="wrap soft")))
-    head = tag("tr", [tag("th", name, scope="col") for name in ("Capability", "There", "Detail")])
-    table = tag("table", tag("thead", head), tag("tbody", rows))
-    return tag("details", tag("summary", "Machine capabilities"), scrolling(table, "Capabilities"))
+        rows.append((_words(name), mark, str(detail or "")))
+    columns = (("Capability", ""), ("There", ""), ("Detail", "wrap soft"))
+    return tag("details", tag("summary", "Machine capabilities"), table(columns, rows, "Capabilities"))
 
 
 def _parameters(part: SessionRun) -> Markup | None:

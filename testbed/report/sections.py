@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from testbed.model.code_description import describe_stream_code
 from testbed.model.run_records import FaultRecord, SessionRun
 from testbed.model.stored_runs import RunState
 from testbed.model.verdict import Check, Verdict
-from testbed.report.column_units import NOTHING, half_width, milliseconds, percent, plain
+from testbed.report.column_units import NOTHING, milliseconds, percent, plain
 from testbed.report.drawing.network_svg import (
     exact,
     hidden_hosts,
@@ -80,6 +80,31 @@ def badge(state: RunState, *, small: bool = False) -> Markup:
 def scrolling(table: Markup, label: str) -> Markup:
     """A table that scrolls sideways where it does not fit, by keyboard too."""
     return tag("div", table, class_="scroll", role="region", tabindex=0, aria_label=label)
+
+
+def table(
+    columns: Iterable[tuple[str, str]],
+    rows: Iterable[Markup | Iterable[object]],
+    label: str,
+    *,
+    name: str | None = None,
+) -> Markup:
+    """A scrolling table. ``columns``: the heading of each and the class of its cells; ``rows``: whole ones, or what their cells hold
+    (an element ``td``: the cell itself)."""
+    kinds = [(words, kind or None) for words, kind in columns]
+    head = [tag("th", tag("span", words), class_=kind, scope="col") for words, kind in kinds]
+    body = [
+        row
+        if isinstance(row, Markup)
+        else tag("tr", [_cell(one, kind) for one, (_, kind) in zip(row, kinds, strict=True)])
+        for row in rows
+    ]
+    return scrolling(tag("table", tag("thead", tag("tr", head)), tag("tbody", body), class_=name), label)
+
+
+def _cell(content: object, kind: str | None) -> Markup:
+    own = isinstance(content, Markup) and content.startswith("<td")
+    return Markup(content) if own else tag("td", content, class_=kind)
 
 
 def worst_deviation(faults: Sequence[FaultRecord]) -> float | None:
@@ -217,11 +242,9 @@ FAULT_COLUMNS = (
 def _fault_table(part: SessionRun) -> Markup | None:
     if not part.faults:
         return None
-    head = tag("tr", [tag("th", tag("span", name), class_=kind or None, scope="col") for name, kind in FAULT_COLUMNS])
     rows = [_fault_row(number, fault) for number, fault in enumerate(part.faults, start=1)]
-    table = tag("table", tag("thead", head), tag("tbody", rows), class_="faults")
-    label = f"Faults of {part.session.title}"
-    return join([tag("h3", "Faults, prediction beside measurement"), scrolling(table, label)])
+    faults = table(FAULT_COLUMNS, rows, f"Faults of {part.session.title}", name="faults")
+    return join([tag("h3", "Faults, prediction beside measurement"), faults])
 
 
 def _fault_row(number: int, fault: FaultRecord) -> Markup:
@@ -243,7 +266,7 @@ def _fault_row(number: int, fault: FaultRecord) -> Markup:
     figures = (
         percent(fault.predicted_loss),
         _measured_loss(fault),
-        _with_bound(fault),
+        _with_more(plain(fault.predicted_block_size), over_bound(fault)),
         _with_range(fault),
         reaction,
         suspected_cables(fault),
@@ -259,27 +282,21 @@ def _fault_row(number: int, fault: FaultRecord) -> Markup:
     return tag("tr", cells, data_fault=name)
 
 
+def _with_more(written: str, more: str | None) -> Markup:
+    """A figure, and in brackets what belongs to it."""
+    return tag("span", written, *((" ", tag("span", f"[{more}]", class_="sub")) if more else ()))
+
+
 def _measured_loss(fault: FaultRecord) -> Markup:
-    if fault.measured_loss is None:
-        return tag("span", NOTHING)
-    half = half_width(fault.interval)
-    if fault.interval is None or half is None:
-        return tag("span", percent(fault.measured_loss))
-    spread = f"{plain(fault.interval[0] * 100)} to {plain(fault.interval[1] * 100)}"
-    return tag("span", percent(fault.measured_loss), " ", tag("span", f"[{spread}]", class_="sub"))
-
-
-def _with_bound(fault: FaultRecord) -> Markup:
-    written, more = plain(fault.predicted_block_size), over_bound(fault)
-    return tag("span", written, " ", tag("span", f"[{more}]", class_="sub")) if more else tag("span", written)
+    known = fault.measured_loss is not None and fault.interval is not None
+    spread = " to ".join(plain(end * 100) for end in fault.interval or ()) if known else None
+    return _with_more(percent(fault.measured_loss), spread)
 
 
 def _with_range(fault: FaultRecord) -> Markup:
-    written = plain(fault.measured_block_size)
-    if fault.size_range is None or fault.measured_block_size is None:
-        return tag("span", written)
-    low, high = fault.size_range
-    return tag("span", written, " ", tag("span", f"[{plain(low)} to {plain(high)}]", class_="sub"))
+    known = fault.measured_block_size is not None
+    spread = " to ".join(map(plain, fault.size_range or ())) if known else None
+    return _with_more(plain(fault.measured_block_size), spread)
 
 
 def _link_table(part: SessionRun) -> Markup | None:
@@ -300,25 +317,18 @@ def _link_table(part: SessionRun) -> Markup | None:
         ("Faults", "n"),
     )
     rows = [
-        tag(
-            "tr",
-            tag("td", link.label),
-            [
-                tag("td", words, class_="n")
-                for words in shape_words(shaped.get((link.source, link.target, link.key), {}))
-            ],
-            tag("td", exact(link.load), class_="n"),
-            tag("td", link.layer or NOTHING, class_="n"),
-            tag("td", len(link.intervals) or NOTHING, class_="n"),
-            tag("td", ", ".join(numbers.get(link.label, ())) or NOTHING, class_="n"),
+        (
+            link.label,
+            *shape_words(shaped.get((link.source, link.target, link.key), {})),
+            exact(link.load),
+            link.layer or NOTHING,
+            len(link.intervals) or NOTHING,
+            ", ".join(numbers.get(link.label, ())) or NOTHING,
         )
         for link in links
     ]
-    head = tag("tr", [tag("th", name, class_=kind or None, scope="col") for name, kind in columns])
-    table = scrolling(tag("table", tag("thead", head), tag("tbody", rows)), f"Links of {part.session.title}")
-    return tag(
-        "details", tag("summary", f"All {len(links)} loaded links" if len(links) > 1 else "The loaded link"), table
-    )
+    words = f"All {len(links)} loaded links" if len(links) > 1 else "The loaded link"
+    return tag("details", tag("summary", words), table(columns, rows, f"Links of {part.session.title}"))
 
 
 def _path_table(part: SessionRun) -> Markup | None:
@@ -336,20 +346,18 @@ def _path_table(part: SessionRun) -> Markup | None:
         ("Reported lost", "n"),
         ("Reported come", "n"),
     )
-    head = tag("tr", [tag("th", name, class_=kind or None, scope="col") for name, kind in columns])
     rows = []
     for path in paths:
-        losses = [NOTHING if path[k] is None else percent(path[k]) for k in ("predicted_loss", "measured_loss")]
+        losses = [percent(path[k]) for k in ("share", "predicted_loss", "measured_loss")]
         reported = [NOTHING if path[k] is None else path[k] for k in ("reported_lost", "reported_came")]
-        cells = [tag("td", path["path"] or "others", class_="n"), tag("td", " ".join(path["links"]) or NOTHING)]
-        figures = (percent(path["share"]), path["sent"], *losses, *reported)
-        rows.append(tag("tr", cells, [tag("td", value, class_="n") for value in figures]))
-    table = scrolling(tag("table", tag("thead", head), tag("tbody", rows)), f"Paths of {part.session.title}")
+        links = " ".join(path["links"]) or NOTHING
+        rows.append((path["path"] or "others", links, losses[0], path["sent"], *losses[1:], *reported))
     caption = (
         "Predicted from the faults of each path's links, measured from the packet logs of both ends, and as the receiver's "
         "reports showed the sender by gaps in the path's numbers."
     )
-    return tag("details", tag("summary", f"Loss by path, {counted(len(paths), 'path')}"), tag("p", caption), table)
+    listed = table(columns, rows, f"Paths of {part.session.title}")
+    return tag("details", tag("summary", f"Loss by path, {counted(len(paths), 'path')}"), tag("p", caption), listed)
 
 
 def checks_block(verdict: Verdict) -> Markup:
@@ -359,37 +367,32 @@ def checks_block(verdict: Verdict) -> Markup:
     parts: list[Markup] = []
     if failed:
         parts.append(tag("h3", f"Checks that did not pass ({len(failed)} of {len(verdict.checks)})"))
-        parts.append(scrolling(_check_table(failed), "Checks that did not pass"))
+        parts.append(_check_table(failed, "Checks that did not pass"))
     if passed:
         summary = tag("summary", f"{counted(len(passed), 'check')} passed")
-        parts.append(tag("details", summary, scrolling(_check_table(passed), "Checks that passed")))
+        parts.append(tag("details", summary, _check_table(passed, "Checks that passed")))
     if verdict.notes:
         parts += [tag("h3", "Notes"), tag("ul", [tag("li", note) for note in verdict.notes], class_="plain")]
     return join(parts)
 
 
-def _check_table(checks: Sequence[Check]) -> Markup:
+def _check_table(checks: Sequence[Check], label: str) -> Markup:
     columns = (
         ("Outcome", "hidden-words"),
-        ("Check", ""),
+        ("Check", "wrap"),
         ("Predicted", "n"),
         ("Measured", "n"),
         ("Tolerance", "n"),
         ("Rival", "n"),
-        ("Detail", ""),
+        ("Detail", "wrap soft"),
     )
-    head = tag("tr", [tag("th", tag("span", name), class_=kind or None, scope="col") for name, kind in columns])
     rows = [
-        tag(
-            "tr",
+        (
             tag("td", OUTCOME_MARKS[check.outcome], class_=OUTCOME_CLASSES[check.outcome]),
-            tag("td", check.name, class_="wrap"),
-            [
-                tag("td", plain(v, 5), class_="n")
-                for v in (check.predicted, check.measured, check.tolerance, check.rival)
-            ],
-            tag("td", check_context(check), class_="wrap soft"),
+            check.name,
+            *(plain(v, 5) for v in (check.predicted, check.measured, check.tolerance, check.rival)),
+            check_context(check),
         )
         for check in checks
     ]
-    return tag("table", tag("thead", head), tag("tbody", rows))
+    return table(columns, rows, label)

@@ -11,7 +11,7 @@ from testbed.report.column_units import cell, column, is_series, seconds_in_word
 from testbed.report.drawing.svg_figures import caption_in
 from testbed.report.markup import Markup, join, tag
 from testbed.report.page import differences, fact_list, page_head, picture
-from testbed.report.sections import badge, checks_block, scrolling
+from testbed.report.sections import badge, checks_block, scrolling, table
 from testbed.report.wording import counted, state_of, verdict_reason, when
 from topologies.text.json_types import Json
 
@@ -118,15 +118,8 @@ def _point_table(rows: Sequence[Json]) -> Markup:
 def _row_by_row(rows: Sequence[Json], columns: Mapping[str, tuple[str, float]]) -> Markup:
     """A row a point."""
     numeric = {name: all(isinstance(row.get(name), (int, float, type(None))) for row in rows) for name in columns}
-    head = [tag("th", words, class_="n" if numeric[n] else None, scope="col") for n, (words, _) in columns.items()]
-    body = [
-        tag(
-            "tr",
-            [tag("td", cell(row.get(n), by), class_="n" if numeric[n] else None) for n, (_, by) in columns.items()],
-        )
-        for row in rows
-    ]
-    return scrolling(tag("table", tag("thead", tag("tr", head)), tag("tbody", body)), "Points")
+    heads = [(words, "n" if numeric[name] else "") for name, (words, _) in columns.items()]
+    return table(heads, ([cell(row.get(name), by) for name, (_, by) in columns.items()] for row in rows), "Points")
 
 
 def _side_by_side(rows: Sequence[Json], columns: Mapping[str, tuple[str, float]]) -> Markup:
