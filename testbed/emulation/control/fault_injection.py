@@ -24,35 +24,11 @@ class FaultTarget(Protocol):
 
     def set_link(self, link: LinkId, up: bool, direction: Direction = "both") -> float: ...
 
-    def set_blackhole(self, link: LinkId, on: bool, direction: Direction = "both") -> float: ...
-
     def set_loss(self, link: LinkId, fraction: float, direction: Direction = "both") -> float: ...
 
     def set_impairments(self, link: LinkId, impairments: Impairments, direction: Direction = "both") -> float: ...
 
     def prepare_impairments(self, faults: Sequence[Fault]) -> None: ...
-
-
-def begin_fault(network: FaultTarget, fault: Fault) -> float:
-    """Put the fault in force; the monotonic time since when it is."""
-    if fault.kind == "down":
-        return network.set_link(fault.link, False, fault.direction)
-    if fault.kind == "blackhole":
-        return network.set_blackhole(fault.link, True, fault.direction)
-    if fault.kind == "impaired":
-        return network.set_impairments(fault.link, fault.impaired_by, fault.direction)
-    return network.set_loss(fault.link, fault.loss_fraction, fault.direction)
-
-
-def end_fault(network: FaultTarget, fault: Fault) -> float:
-    """Repair what the fault broke; the monotonic time since when it is whole."""
-    if fault.kind == "down":
-        return network.set_link(fault.link, True, fault.direction)
-    if fault.kind == "blackhole":
-        return network.set_blackhole(fault.link, False, fault.direction)
-    if fault.kind == "impaired":
-        return network.set_impairments(fault.link, (), fault.direction)
-    return network.set_loss(fault.link, 0.0, fault.direction)
 
 
 class _CableState(NamedTuple):
@@ -78,23 +54,11 @@ class FaultInjector:
 
     def begin(self, fault: Fault) -> float:
         """Put a fault in force next to those that are."""
-        (cable,) = cables_of([fault.link])
-        with self._lock:
-            there = self._faults.setdefault(cable, [])
-            alone = not there and cable not in self._absent
-            before = self._state(cable)
-            there.append(fault)
-            return begin_fault(self._network, fault) if alone else self._pass_on(cable, before)
+        return self._change(fault.link, lambda cable: self._faults.setdefault(cable, []).append(fault))
 
     def end(self, fault: Fault) -> float:
         """Take a fault back that was begun."""
-        (cable,) = cables_of([fault.link])
-        with self._lock:
-            there = self._faults[cable]
-            before = self._state(cable)
-            there.remove(fault)
-            alone = not there and cable not in self._absent
-            return end_fault(self._network, fault) if alone else self._pass_on(cable, before)
+        return self._change(fault.link, lambda cable: self._faults[cable].remove(fault))
 
     def vanish(self, links: Iterable[LinkId]) -> float:
         """The cables of these links are out of reach from now on."""
@@ -107,16 +71,21 @@ class FaultInjector:
     def _move(self, links: Iterable[LinkId], edit: Callable[[LinkId], None]) -> float:
         at_s = time.monotonic()
         for cable in cables_of(links):
-            with self._lock:
-                before = self._state(cable)
-                edit(cable)
-                at_s = self._pass_on(cable, before)
+            at_s = self._change(cable, edit)
         return at_s
+
+    def _change(self, link: LinkId, edit: Callable[[LinkId], None]) -> float:
+        """Edit what breaks the link's cable, and have the network follow."""
+        (cable,) = cables_of([link])
+        with self._lock:
+            before = self._state(cable)
+            edit(cable)
+            return self._pass_on(link, cable, before)
 
     def _state(self, cable: LinkId) -> _CableState:
         there = self._faults.get(cable, ())
         whole = cable not in self._absent and not any(f.kind == "down" and f.direction == "both" for f in there)
-        retained = [1.0, 1.0]
+        lost = [0.0, 0.0]
         impaired: list[Impairments] = [(), ()]
         for fault in there:
             if fault.kind == "down" and fault.direction == "both":
@@ -127,22 +96,27 @@ class FaultInjector:
                 if fault.kind == "impaired":
                     impaired[side] = (*impaired[side], *fault.impaired_by)
                 else:
-                    retained[side] *= 1 - (fault.loss_fraction if fault.kind == "loss" else 1.0)
-        return _CableState(whole, (1 - retained[0], 1 - retained[1]), (impaired[0], impaired[1]))
+                    lost[side] += (1 - lost[side]) * (fault.loss_fraction if fault.kind == "loss" else 1.0)
+        return _CableState(whole, (lost[0], lost[1]), (impaired[0], impaired[1]))
 
-    def _pass_on(self, cable: LinkId, before: _CableState) -> float:
+    def _pass_on(self, link: LinkId, cable: LinkId, before: _CableState) -> float:
+        """Of ``cable`` whatever is no longer as before; ``link``: the direction of it that was named."""
         at_s, now = time.monotonic(), self._state(cable)
         if now.whole != before.whole:
-            at_s = self._network.set_link(cable, now.whole, "both")
-        if now.losses != before.losses and now.losses[0] == now.losses[1]:
-            at_s = self._network.set_loss(cable, now.losses[0], "both")
+            at_s = self._network.set_link(link, now.whole, "both")
+        changed = [
+            way
+            for way, lost, was in zip((cable, reverse_of(cable)), now.losses, before.losses, strict=True)
+            if lost != was
+        ]
+        if len(changed) == 2 and now.losses[0] == now.losses[1]:
+            at_s = self._network.set_loss(link, now.losses[0], "both")
         else:
-            for side, link in enumerate((cable, reverse_of(cable))):
-                if now.losses[side] != before.losses[side]:
-                    at_s = self._network.set_loss(link, now.losses[side], "forward")
-        for side, link in enumerate((cable, reverse_of(cable))):
+            for way in changed:
+                at_s = self._network.set_loss(way, now.losses[way != cable], "forward")
+        for side, way in enumerate((cable, reverse_of(cable))):
             if now.impairments[side] != before.impairments[side]:
-                at_s = self._network.set_impairments(link, now.impairments[side], "forward")
+                at_s = self._network.set_impairments(way, now.impairments[side], "forward")
         return at_s
 
 

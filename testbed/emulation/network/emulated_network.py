@@ -326,10 +326,6 @@ class EmulatedNetwork:
         """
         return self._running_links.set_up(link, up, direction)
 
-    def set_blackhole(self, link: LinkId, on: bool, direction: Direction = "both") -> float:
-        """Swallow every packet that enters the link, carrier up; returns when that was in force (monotonic time)."""
-        return self._running_links.set_loss(link, 1.0 if on else 0.0, direction)
-
     def set_loss(self, link: LinkId, fraction: float, direction: Direction = "both") -> float:
         """Lose each packet that enters the link with that probability (0: none); returns when that was in force."""
         if not 0 <= fraction <= 1:

@@ -147,9 +147,6 @@ class DistributedNetwork:
             return self.set_loss(link, 0.0 if up else 1.0, direction)
         return self._at_ends(link, direction, rpc_network.set_link, up)
 
-    def set_blackhole(self, link: LinkId, on: bool, direction: Direction = "both") -> float:
-        return self.set_loss(link, 1.0 if on else 0.0, direction)
-
     def set_loss(self, link: LinkId, fraction: float, direction: Direction = "both") -> float:
         return self._at_ends(link, direction, rpc_network.set_loss, fraction)
 

@@ -41,9 +41,6 @@ class CableState:
             self.up = up
         return 0.0
 
-    def set_blackhole(self, link: LinkId, on: bool, direction: Direction = "both") -> float:
-        return self.set_loss(link, 1.0 if on else 0.0, direction)
-
     def set_loss(self, link: LinkId, fraction: float, direction: Direction = "both") -> float:
         for one in (AB, BA) if direction == "both" else (link,):
             self.loss[one] = fraction

@@ -55,7 +55,7 @@ def spread() -> tuple[DistributedNetwork, LateMachines]:
 @pytest.mark.parametrize(("link", "lost_s"), [(("s1", "s2", 0), 100.0), (("s2", "s1", 0), 100.2)])
 def test_a_blackhole_is_in_force_where_the_link_is_sent(link: tuple[str, str, int], lost_s: float) -> None:
     network, machines = spread()
-    assert network.set_blackhole(link, True) == lost_s == network.set_blackhole(link, False)
+    assert network.set_loss(link, 1.0) == lost_s == network.set_loss(link, 0.0)
     assert sorted(machines.asked[:2]) == [(0, "set_loss"), (1, "set_loss")]
     assert network.gaps_s == []  # nothing is under way to an end that is down
 

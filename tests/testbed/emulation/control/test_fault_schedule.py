@@ -34,9 +34,6 @@ class FakeNetwork:
     def set_link(self, link: LinkId, up: bool, direction: Direction = "both") -> float:
         return self._note("link", link, up, direction)
 
-    def set_blackhole(self, link: LinkId, on: bool, direction: Direction = "both") -> float:
-        return self._note("blackhole", link, on, direction)
-
     def set_loss(self, link: LinkId, fraction: float, direction: Direction = "both") -> float:
         return self._note("loss", link, fraction, direction)
 
@@ -53,8 +50,8 @@ def test_every_kind_of_fault_is_begun_and_ended_in_order() -> None:
     schedule.join()
     assert network.done == [
         ("link", AB, False, "both"),
-        ("blackhole", BC, True, "forward"),
-        ("blackhole", BC, False, "forward"),
+        ("loss", BC, 1.0, "forward"),
+        ("loss", BC, 0.0, "forward"),
         ("loss", BC, 0.25, "both"),
         ("link", AB, True, "both"),
         ("loss", BC, 0.0, "both"),

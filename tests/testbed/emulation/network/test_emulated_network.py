@@ -200,11 +200,11 @@ def faults() -> dict[str, Any]:
                 lambda: net.set_link(link, True, "forward"),
                 there,
             ),
-            ("blackhole", lambda: net.set_blackhole(link, True), lambda: net.set_blackhole(link, False), there, home),
+            ("blackhole", lambda: net.set_loss(link, 1.0), lambda: net.set_loss(link, 0.0), there, home),
             (
                 "blackhole back",
-                lambda: net.set_blackhole(back, True, "forward"),
-                lambda: net.set_blackhole(back, False, "forward"),
+                lambda: net.set_loss(back, 1.0, "forward"),
+                lambda: net.set_loss(back, 0.0, "forward"),
                 home,
             ),
             (

@@ -117,7 +117,7 @@ def ring_of_shares() -> dict[str, Any]:
         link = next(c.forward for c in wiring.cables if c.forward and c.forward[0] == "s0" and c.forward[1] == "s1")
         hooks = [hooks_now()]
         for dead, expected in ((True, None), (False, b"again")):
-            net.set_blackhole(link, dead)
+            net.set_loss(link, float(dead))
             hooks.append(hooks_now())
             with net.open_socket("h0", socket.AF_INET, socket.SOCK_DGRAM) as sender:
                 receivers["h1"].settimeout(5 if expected else 0.3)
