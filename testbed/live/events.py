@@ -9,11 +9,12 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from fractions import Fraction
+from dataclasses import dataclass, field, replace
+from types import NoneType
 from typing import Literal
 
-from testbed.errors import UsageError
+from testbed.errors import InputError, UsageError
+from testbed.model.json_values import from_json, json_ready
 from testbed.model.progress import CounterReading
 from testbed.model.run_records import FaultRecord, LinkLoad
 from topologies.network import LinkId
@@ -72,10 +73,17 @@ class RunEnded:
 Event = RunView | Sample | InterimResults | RunEnded
 
 
+_KINDS = {kind.__name__.lower(): kind for kind in (RunView, Sample, InterimResults, RunEnded)}
+
+
 def encode(event: Event) -> bytes:
-    """The event as one message."""
-    kind = type(event).__name__.lower()
-    return zlib.compress(json.dumps({"event": kind} | _plain(event), separators=(",", ":")).encode(), 1)
+    """The event as one message: its fields that are not None."""
+    document: JsonObject = json_ready(event, without=NoneType)
+    if isinstance(event, Sample):  # links are no keys of JSON
+        links = event.reading.link_bytes.items()
+        document["reading"]["link_bytes"] = [[*link, octets] for link, octets in links]
+    document["event"] = type(event).__name__.lower()
+    return zlib.compress(json.dumps(document, separators=(",", ":")).encode(), 1)
 
 
 def decode(message: bytes) -> Event:
@@ -86,56 +94,12 @@ def decode(message: bytes) -> Event:
     """
     try:
         reported = json.loads(zlib.decompress(message))
-        kind = reported.pop("event")
-        if kind == "runended":
-            return RunEnded(**reported)
-        if kind == "interimresults":
-            return InterimResults(outcomes=tuple((a, b) for a, b in reported["outcomes"]), figures=reported["figures"])
-        if kind == "sample":
-            return Sample(**reported | {"reading": _reading(reported["reading"])})
-        if kind == "runview":
-            links = tuple(_link_load(link) for link in reported["links"])
-            faults = tuple(FaultRecord(**fault) for fault in reported["faults"])
-            return RunView(**reported | {"links": links, "faults": faults, "stores": tuple(reported["stores"])})
-    except (zlib.error, ValueError, KeyError, TypeError, AttributeError) as error:
+        kind = _KINDS[reported["event"]]
+        counted = reported["reading"].pop("link_bytes") if kind is Sample else ()
+        event: Event = from_json(kind, reported, "event")
+        if isinstance(event, Sample):
+            carried: dict[LinkId, int] = {(a, b, key): octets for a, b, key, octets in counted}
+            return replace(event, reading=replace(event.reading, link_bytes=carried))
+        return event
+    except (zlib.error, ValueError, KeyError, TypeError, AttributeError, InputError) as error:
         raise UsageError(f"a message of {len(message)} bytes is no event of a live page: {error}") from None
-    raise UsageError(f"a message of {len(message)} bytes is no event of a live page: {kind!r} is none")
-
-
-def _plain(event: Event) -> JsonObject:
-    """The event's fields as JSON takes them."""
-    if isinstance(event, RunEnded):
-        return {"outcome": event.outcome, "page": event.page}
-    if isinstance(event, InterimResults):
-        return {"outcomes": event.outcomes, "figures": event.figures}
-    if isinstance(event, Sample):
-        return vars(event) | {"reading": _plain_reading(event.reading)}
-    links = [vars(li) | {"load": str(li.load)} for li in event.links]
-    faults = [
-        {k: getattr(f, k) for k in ("session", "link", "kind", "start_s", "stop_s", "predicted_loss", "passed")}
-        for f in event.faults
-    ]
-    return vars(event) | {"links": links, "faults": faults}
-
-
-def _plain_reading(reading: CounterReading) -> JsonObject:
-    reported = {name: value for name, value in vars(reading).items() if value not in (None, {})}
-    if reading.link_bytes:
-        reported["link_bytes"] = [[*link, octets] for link, octets in reading.link_bytes.items()]
-    return reported
-
-
-def _reading(reported: Json) -> CounterReading:
-    counted = {_link(a, b, key): octets for a, b, key, octets in reported.get("link_bytes", ())}
-    down = None if "down" not in reported else tuple(_link(*link) for link in reported["down"])
-    faults = None if "faults" not in reported else tuple(reported["faults"])
-    return CounterReading(**{**reported, "link_bytes": counted, "down": down, "faults": faults})
-
-
-def _link(source: str, target: str, key: int) -> LinkId:
-    return (source, target, key)
-
-
-def _link_load(reported: Json) -> LinkLoad:
-    intervals = tuple((start, stop) for start, stop in reported["intervals"])
-    return LinkLoad(**{**reported, "load": Fraction(reported["load"]), "intervals": intervals})

@@ -11,7 +11,7 @@ from testbed.report.drawing.network_svg import hidden_hosts, lay_out, network_fi
 from testbed.report.drawing.svg_figures import caption_in
 from testbed.report.drawing.timeline_svg import timeline_figure
 from testbed.report.markup import Markup, join, tag
-from testbed.report.page import page_style, picture
+from testbed.report.page import page_head, picture
 from testbed.report.sections import NARROW, WIDE
 from testbed.report.wording import counted
 
@@ -30,15 +30,6 @@ def policy() -> str:
 
 def live_page(title: str) -> str:
     """The shell. What is in it comes as events."""
-    head = tag(
-        "head",
-        tag("meta", charset="utf-8"),
-        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        tag("meta", name="color-scheme", content="light dark"),
-        tag("link", rel="icon", href="data:,"),
-        tag("title", title),
-        tag("style", Markup(page_style() + _resource("live.css"))),
-    )
     body = tag(
         "body",
         tag(
@@ -64,7 +55,11 @@ def live_page(title: str) -> str:
         ),
         tag("script", Markup(_resource("live.js"))),
     )
-    return "<!doctype html>\n" + tag("html", head, body, lang="en") + "\n"
+    return (
+        "<!doctype html>\n"
+        + tag("html", page_head(title, style=_resource("live.css"), forbids=False), body, lang="en")
+        + "\n"
+    )
 
 
 def view_markup(run: SessionRun) -> Markup:

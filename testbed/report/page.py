@@ -50,17 +50,18 @@ def policy(script: str) -> str:
     return f"default-src 'none'; script-src 'sha256-{own}'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
 
 
-def page_head(title: str) -> Markup:
-    """The head of every page: it forbids the page to ask for anything outside itself."""
+def page_head(title: str, *, style: str = "", forbids: bool = True) -> Markup:
+    """The head of every page; it forbids the page to ask for anything outside itself, unless its server does. ``style``: more rules."""
+    content = policy(_resource("page.js")) if forbids else None
     return tag(
         "head",
         tag("meta", charset="utf-8"),
-        tag("meta", http_equiv="Content-Security-Policy", content=policy(_resource("page.js"))),
+        tag("meta", http_equiv="Content-Security-Policy", content=content) if content else None,
         tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
         tag("meta", name="color-scheme", content="light dark"),
         tag("link", rel="icon", href="data:,"),
         tag("title", title),
-        tag("style", Markup(page_style())),
+        tag("style", Markup(page_style() + style)),
     )
 
 
