@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -135,37 +136,37 @@ def _texts(value: object, where: str) -> tuple[str, ...]:
     return tuple(_text(entry, where) for entry in _list([value] if isinstance(value, str) else value, where))
 
 
+def _count(value: object, where: str, least: int = 1) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise InputError(f"{where}: {value!r} is no whole number of at least {least}")
+    return value
+
+
 def _whole(least: int) -> Callable[[object, str], tuple[int, ...]]:
     def read(value: object, where: str) -> tuple[int, ...]:
-        found: list[int] = []
-        for entry in _list(value, where) if not isinstance(value, (int, str)) else [value]:
-            found += _range(entry, where) if isinstance(entry, str) else [entry]
-        for entry in found:
-            if isinstance(entry, bool) or not isinstance(entry, int) or entry < least:
-                raise InputError(f"{where}: {entry!r} is no whole number of at least {least}")
-        return tuple(found)
+        entries = [value] if isinstance(value, (int, str)) else _list(value, where)
+        found = [one for entry in entries for one in (_range(entry, where) if isinstance(entry, str) else [entry])]
+        return tuple(_count(entry, where, least) for entry in found)
 
     return read
 
 
-def _range(text: str, where: str) -> list[int]:
-    first, dash, last = text.partition("-")
-    if not (dash and first.isascii() and first.isdigit() and last.isascii() and last.isdigit()) or int(first) > int(
-        last
-    ):
+def _range(text: str, where: str) -> range:
+    ends = re.fullmatch(r"([0-9]+)-([0-9]+)", text)
+    if ends is None or int(ends[1]) > int(ends[2]):
         raise InputError(f'{where}: {text!r} is no range such as "0-35"')
-    if int(last) - int(first) >= 1_000_000:
+    if int(ends[2]) - int(ends[1]) >= 1_000_000:
         raise InputError(f"{where}: {text!r} is too long a range")
-    return list(range(int(first), int(last) + 1))
+    return range(int(ends[1]), int(ends[2]) + 1)
 
 
-def _numbers(least: float, below: float, *, open_below: bool) -> Callable[[object, str], tuple[float, ...]]:
+def _fractions(*, from_zero: bool) -> Callable[[object, str], tuple[float, ...]]:
     def read(value: object, where: str) -> tuple[float, ...]:
         entries = [value] if isinstance(value, (int, float)) else _list(value, where)
         for entry in entries:
-            good = isinstance(entry, (int, float)) and not isinstance(entry, bool) and least <= entry < below
-            if not good or (open_below and entry == least):
-                raise InputError(f"{where}: {entry!r} is outside {'(' if open_below else '['}{least:g}, {below:g})")
+            good = isinstance(entry, (int, float)) and not isinstance(entry, bool) and 0 <= entry < 1
+            if not good or (entry == 0 and not from_zero):
+                raise InputError(f"{where}: {entry!r} is outside {'[' if from_zero else '('}0, 1)")
         return tuple(float(entry) for entry in entries)
 
     return read
@@ -189,12 +190,6 @@ def _pairs(value: Any, where: str) -> tuple[tuple[str, str], ...] | int:
         if entry[0] == entry[1]:
             raise InputError(f"{where}: source and sink are both {entry[0]!r}")
     return tuple((a, b) for a, b in value)
-
-
-def _count(value: object, where: str) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise InputError(f"{where}: {value!r} is no whole number of at least 1")
-    return value
 
 
 def _claims(value: object, where: str) -> tuple[Claim, ...]:
@@ -226,9 +221,9 @@ _READ: Mapping[str, Callable[[Any, str], object]] = {
     "frames": _whole(0),
     "pairs": _pairs,
     "minimum_paths": _count,
-    "tolerances": _numbers(0.0, 1.0, open_below=False),
+    "tolerances": _fractions(from_zero=True),
     "m": _whole(1),
-    "der": _numbers(0.0, 1.0, open_below=True),
+    "der": _fractions(from_zero=False),
     "large_blocks": _booleans,
     "claims": _claims,
 }

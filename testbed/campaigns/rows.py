@@ -6,6 +6,7 @@ import bisect
 import itertools
 import math
 import random
+from collections import Counter
 
 from fec.redundancy.block_size import as_fraction, fec_block_size
 from testbed.campaigns.description import Campaign, Unit
@@ -76,12 +77,12 @@ def drawn_pair(network: Network, seed: int, draw: int, minimum_paths: int) -> tu
         raise InputError(
             f"network {network.name}: a pair needs two nodes, it has {len(ends)}; give pairs in the campaign"
         )
-    degree = _degrees(network)
+    out, into = Counter(link.source for link in network.links), Counter(link.target for link in network.links)
     generator = random.Random(f"{seed}/{network.name}")
     found: dict[tuple[str, str], None] = {}
     for _ in range(MAX_DRAWS):
         source, sink = generator.sample(ends, 2)
-        if min(degree[0].get(source, 0), degree[1].get(sink, 0)) < minimum_paths or (source, sink) in found:
+        if min(out[source], into[sink]) < minimum_paths or (source, sink) in found:
             continue
         if not _joined(network, source, sink, minimum_paths):
             continue
@@ -89,15 +90,6 @@ def drawn_pair(network: Network, seed: int, draw: int, minimum_paths: int) -> tu
         if len(found) > draw:
             return source, sink
     return None
-
-
-def _degrees(network: Network) -> tuple[dict[str, int], dict[str, int]]:
-    out: dict[str, int] = {}
-    into: dict[str, int] = {}
-    for link in network.links:
-        out[link.source] = out.get(link.source, 0) + 1
-        into[link.target] = into.get(link.target, 0) + 1
-    return out, into
 
 
 def _joined(network: Network, source: str, sink: str, paths: int) -> bool:
