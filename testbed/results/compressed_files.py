@@ -16,7 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from testbed.errors import InputError
-from testbed.model.json_values import parse_json
+from testbed.model.json_values import from_json, parse_json
+from testbed.model.record_json import manifest_from_json
+from testbed.model.run_records import Manifest
+from testbed.model.verdict import Verdict
 from testbed.results import run_folder
 from testbed.results.run_folder import bounded, open_plain, read_plain, read_unpacked, write_below
 from topologies.text.text_file import reason
@@ -70,6 +73,17 @@ def read_json(path: Path, hint: str) -> Any:
         return parse_json(content.decode("utf-8-sig"), str(path), hint=hint)
     except UnicodeDecodeError as error:
         raise InputError(f"{path}: not text in UTF-8 (byte {error.start}); {hint}") from None
+
+
+def read_manifest(place: Path, hint: str) -> Manifest:
+    """Of a run; InputError as ``read_json``, and for another format."""
+    return manifest_from_json(read_json(place / MANIFEST, hint), str(place / MANIFEST))
+
+
+def read_verdict(place: Path, hint: str) -> Verdict | None:
+    """Of a run; None where it has none. InputError as ``read_json``."""
+    file = place / VERDICT
+    return from_json(Verdict, read_json(file, hint), str(file)) if is_there(file) else None
 
 
 def drawings_of(place: Path) -> tuple[str, ...]:

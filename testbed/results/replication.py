@@ -4,19 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from testbed.model.json_values import from_json
-from testbed.model.record_json import manifest_from_json
 from testbed.model.stored_runs import StoredRun
-from testbed.model.verdict import Verdict
 from testbed.results.compressed_files import (
-    MANIFEST,
     MEASUREMENTS,
     POINTS,
-    VERDICT,
     drawings_of,
     is_there,
-    read_json,
+    read_manifest,
     read_packed,
+    read_verdict,
     runs_in,
 )
 from testbed.results.run_folder import refuse_link
@@ -35,12 +31,11 @@ def stored_runs(root: Path, name: str | None = None) -> list[StoredRun]:
 def _stored(place: Path) -> StoredRun:
     for folder in (place.parent, place):
         refuse_link(folder)
-    file = place / VERDICT
     return StoredRun(
         directory=place,
-        manifest=manifest_from_json(read_json(place / MANIFEST, HINT), str(place / MANIFEST)),
+        manifest=read_manifest(place, HINT),
         points=_lines(place / POINTS) if is_there(place / POINTS) else _sessions(place / MEASUREMENTS),
-        verdict=from_json(Verdict, read_json(file, HINT), str(file)) if is_there(file) else None,
+        verdict=read_verdict(place, HINT),
         drawings=drawings_of(place),
     )
 

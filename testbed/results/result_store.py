@@ -27,8 +27,8 @@ from types import TracebackType
 from typing import IO, Self
 
 from testbed.errors import InputError
-from testbed.model.json_values import from_json, parse_json
-from testbed.model.record_json import manifest_from_json, record_from_json, record_to_json
+from testbed.model.json_values import parse_json
+from testbed.model.record_json import record_from_json, record_to_json
 from testbed.model.run_records import LoadedRun, Manifest, Record, combined_verdict, group_sessions
 from testbed.model.verdict import Verdict
 from testbed.results.compressed_files import (
@@ -38,8 +38,9 @@ from testbed.results.compressed_files import (
     VERDICT,
     is_there,
     named_run,
-    read_json,
     read_lines,
+    read_manifest,
+    read_verdict,
     runs_in,
 )
 from testbed.results.run_folder import open_plain, refuse_link, write_below
@@ -183,13 +184,11 @@ def load_run(directory: Path) -> LoadedRun:
     """
     place = _find(directory)
     unfinished = _why_unfinished(place)
-    manifest = manifest_from_json(read_json(place / MANIFEST, DAMAGED), str(place / MANIFEST))
+    manifest = read_manifest(place, DAMAGED)
     if unfinished is not None and manifest.interrupted is not None:
         unfinished = f"the run was interrupted ({manifest.interrupted})"
     records = _read_records(place / MEASUREMENTS, cut_short_allowed=unfinished is not None)
-    verdict = (
-        from_json(Verdict, read_json(place / VERDICT, DAMAGED), str(place / VERDICT)) if unfinished is None else None
-    )
+    verdict = read_verdict(place, DAMAGED) if unfinished is None else None
     try:
         sessions = group_sessions(records)
     except InputError as error:

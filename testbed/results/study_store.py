@@ -16,11 +16,20 @@ from types import TracebackType
 from typing import IO, Self
 
 from testbed.errors import InputError
-from testbed.model.json_values import from_json, json_ready, parse_json
-from testbed.model.record_json import manifest_from_json
+from testbed.model.json_values import json_ready, parse_json
 from testbed.model.run_records import Manifest
 from testbed.model.verdict import Verdict
-from testbed.results.compressed_files import MANIFEST, PAGE, POINTS, VERDICT, is_there, named_run, read_json, read_lines
+from testbed.results.compressed_files import (
+    MANIFEST,
+    PAGE,
+    POINTS,
+    VERDICT,
+    is_there,
+    named_run,
+    read_lines,
+    read_manifest,
+    read_verdict,
+)
 from testbed.results.result_store import UNFINISHED, ResultStore, write_json
 from testbed.results.run_folder import open_to_append, write_below
 from topologies.text.json_types import JsonObject
@@ -73,7 +82,7 @@ class StudyRun:
             raise InputError(f"{bare}: this run is finished; start a new one without --resume")
         if not (draft / POINTS).is_file():
             raise InputError(f"{directory}: no unfinished study there; give one of results/{name}/*{UNFINISHED}")
-        manifest = _manifest(draft)
+        manifest = read_manifest(draft, DAMAGED)
         if (manifest.name, manifest.seed) != (name, seed):
             raise InputError(
                 f"{directory}: holds {manifest.name} with seed {manifest.seed}, not {name} with seed {seed}"
@@ -155,13 +164,7 @@ def load_study(directory: Path) -> tuple[Path, Manifest, list[Row], Verdict | No
     place = _existing(directory)
     if place is None:
         raise InputError(f"{directory}: no {POINTS} in it; give the directory of a study")
-    file = place / VERDICT
-    verdict = from_json(Verdict, read_json(file, DAMAGED), str(file)) if is_there(file) else None
-    return place, _manifest(place), _read_points(place / POINTS), verdict
-
-
-def _manifest(place: Path) -> Manifest:
-    return manifest_from_json(read_json(place / MANIFEST, DAMAGED), str(place / MANIFEST))
+    return place, read_manifest(place, DAMAGED), _read_points(place / POINTS), read_verdict(place, DAMAGED)
 
 
 def _existing(directory: Path) -> Path | None:
