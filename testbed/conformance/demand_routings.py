@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from testbed.conformance.problem_checks import finding, must_raise
+from testbed.conformance.problem_checks import apart, finding, must_raise
 from testbed.model.verdict import Check
-from testbed.routing.demands.matrix import DemandMatrix, given_matrix, gravity_matrix
+from testbed.routing.demands.matrix import given_matrix, gravity_matrix
 from testbed.routing.demands.methods import DemandRouting
 from testbed.routing.demands.optimum import optimal_demands
 from testbed.routing.demands.routed_demands import RoutedDemands, checked
-from topologies import Link, Network, load_network
+from topologies import load_network
 from topologies.errors import NoPathError
-from topologies.network import Node
 
 CASES = ("ring:5", "swiss-t1", "torus:3x3", "fat-tree:2,2")
 """Cycles, parallel links, links that go one way only; hosts are ends on the fat tree, switches elsewhere."""
@@ -32,7 +31,12 @@ def demand_routing_checks(routing: DemandRouting) -> list[Check]:
             finding(f"{name}: no better than the proved optimum", partial(_too_good, make)),
             finding(f"{name}: the same twice", partial(_differs, make)),
         ]
-    found.append(finding("a sink out of reach is a NoPathError", lambda: _unreachable(routing)))
+    nowhere = given_matrix(apart(), "to nowhere", {("a", "c"): 1e6})
+    found.append(
+        finding(
+            "a sink out of reach is a NoPathError", lambda: must_raise((NoPathError,), lambda: routing(nowhere, seed=1))
+        )
+    )
     return found
 
 
@@ -51,13 +55,3 @@ def _too_good(make: Callable[[], RoutedDemands]) -> str | None:
 def _differs(make: Callable[[], RoutedDemands]) -> str | None:
     first, second = make(), make()
     return None if (first.shares != second.shares).nnz == 0 else "two calls with one seed gave two routings"
-
-
-def _unreachable(routing: DemandRouting) -> str | None:
-    apart = Network(
-        name="apart",
-        nodes=tuple(Node(id=node, kind="switch") for node in "abc"),
-        links=(Link(source="a", target="b"), Link(source="b", target="a")),
-    )
-    matrix: DemandMatrix = given_matrix(apart, "to nowhere", {("a", "c"): 1e6})
-    return must_raise((NoPathError,), lambda: routing(matrix, seed=1))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from testbed.model.verdict import Check
+from topologies.network import Link, Network, Node
 
 
 def finding(name: str, reason: Callable[[], str | None]) -> Check:
@@ -33,3 +34,12 @@ def must_raise(kinds: tuple[type[Exception], ...], action: Callable[[], object])
     except Exception as error:  # noqa: BLE001 - another's code may raise anything
         return f"it raises {type(error).__name__} ({error}) instead of {names}"
     return f"it raises nothing; it must raise {names}"
+
+
+def apart() -> Network:
+    """Switches a and b are joined, and nothing leads to c."""
+    return Network(
+        name="apart",
+        nodes=tuple(Node(id=node, kind="switch") for node in "abc"),
+        links=(Link(source="a", target="b"), Link(source="b", target="a")),
+    )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from itertools import pairwise
 
+import networkx as nx
 import numpy as np
 
 from testbed.conformance.problem_checks import finding
@@ -99,21 +100,10 @@ def _forked(paths: Paths) -> str | None:
 
 def dependency_cycle(paths: Paths) -> bool:
     """Whether channel dependencies have a cycle: only then can packets that wait deadlock (Dally and Seitz 1987)."""
-    after: dict[LinkId, set[LinkId]] = {}
+    waits = nx.DiGraph()
     for path in paths.values():
-        for first, second in pairwise(path):
-            after.setdefault(first, set()).add(second)
-    waiting = dict.fromkeys(after, 0)
-    for nexts in after.values():
-        for link in nexts:
-            waiting[link] = waiting.get(link, 0) + 1
-    ready = [link for link, count in waiting.items() if not count]
-    for link in ready:
-        for other in after.get(link, ()):
-            waiting[other] -= 1
-            if not waiting[other]:
-                ready.append(other)
-    return len(ready) < len(waiting)
+        waits.add_edges_from(pairwise(path))
+    return not nx.is_directed_acyclic_graph(waits)
 
 
 def _undelivered(network: Network, name: str, paths: Paths, cyclic: bool) -> str | None:

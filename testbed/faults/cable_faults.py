@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Any
 
+import networkx as nx
 import numpy as np
 
 from testbed.errors import InputError
@@ -158,24 +158,10 @@ def faults_from_trace(
 
 def leaves_connected(network: Network, failed: Iterable[Cable]) -> bool:
     """Whether the switches are still joined to one another without these cables."""
-    neighbours = _neighbours(switch_cables(network), set(failed))
-    ids = [switch.id for switch in network.switches]
-    reached, waiting = {ids[0]}, [ids[0]]
-    while waiting:
-        for there in neighbours.get(waiting.pop(), ()):
-            if there not in reached:
-                reached.add(there)
-                waiting.append(there)
-    return len(reached) == len(ids)
-
-
-def _neighbours(cables: Iterable[Cable], failed: set[Cable]) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
-    for a, b in cables:
-        if (a, b) not in failed and (b, a) not in failed:
-            found.setdefault(a, []).append(b)
-            found.setdefault(b, []).append(a)
-    return found
+    gone = {frozenset(cable) for cable in failed}
+    left = nx.Graph(cable for cable in switch_cables(network) if frozenset(cable) not in gone)
+    left.add_nodes_from(switch.id for switch in network.switches)
+    return bool(nx.is_connected(left))
 
 
 def _next_that_may_go(network: Network, order: Sequence[Cable], gone: set[Cable], first: int) -> int:
@@ -189,7 +175,9 @@ def _next_that_may_go(network: Network, order: Sequence[Cable], gone: set[Cable]
     )
 
 
-def _drawn(cable: Cable, start_s: tuple[float, float], duration_s: tuple[float, float] | None, chance: Any) -> Fault:
+def _drawn(
+    cable: Cable, start_s: tuple[float, float], duration_s: tuple[float, float] | None, chance: np.random.Generator
+) -> Fault:
     start = float(chance.uniform(*start_s))
     stop = math.inf if duration_s is None else start + max(float(chance.uniform(*duration_s)), 1e-9)
     return cable_fault(cable, start_s=start, stop_s=stop)

@@ -9,6 +9,7 @@ import csv
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import TypeVar
 
 from testbed.errors import InputError
 
@@ -19,6 +20,7 @@ PNNL_UNTIL = datetime(2007, 10, 1, tzinfo=UTC)
 """The thesis' trace of MPP2 ends in September 2007; the public table goes on to July 2008."""
 
 _LANL_COLUMNS = ("System", "nodenum", "Prob Started", "Prob Fixed", "Hardware", "Network")
+Number = TypeVar("Number", int, float)
 _PNNL_COLUMNS = ("Date", "Hardware Identifier", "What Failed")
 
 
@@ -112,8 +114,14 @@ def parse_fta_events(lines: Iterable[str], system: str, *, skip_bad_rows: bool =
             collected.seen.add(machine)
             if machine != required:
                 return None
-            kind, reason = _whole(words[5], "event_type"), _whole(words[8], "event_end_reason")
-            start, stop = _seconds(words[6], "event_start_time"), _seconds(words[7], "event_stop_time")
+            kind, reason = (
+                _number(words[at], name, int, "whole number")
+                for at, name in ((5, "event_type"), (8, "event_end_reason"))
+            )
+            start, stop = (
+                _number(words[at], f"event_{name}_time", float, "number of seconds")
+                for at, name in ((6, "start"), (7, "stop"))
+            )
             if kind not in (0, 1):
                 raise _Broken(f"event_type {kind} is neither 0 nor 1")
             if stop < start:
@@ -223,15 +231,8 @@ def _moment(text: str, column: str) -> float:
     raise _Broken(f"{column} {text.strip()!r} is no date like 6/21/2005 10:54")
 
 
-def _whole(text: str, column: str) -> int:
+def _number(text: str, column: str, kind: type[Number], what: str) -> Number:
     try:
-        return int(text)
+        return kind(text)
     except ValueError:
-        raise _Broken(f"{column} {text!r} is no whole number") from None
-
-
-def _seconds(text: str, column: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        raise _Broken(f"{column} {text!r} is no number of seconds") from None
+        raise _Broken(f"{column} {text!r} is no {what}") from None
