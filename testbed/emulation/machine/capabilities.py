@@ -14,7 +14,7 @@ import select
 import subprocess
 import sys
 import tempfile
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -76,6 +76,22 @@ class Capability:
     mend: str = ""
 
 
+def _there(detail: str) -> Capability:
+    return Capability(available=True, detail=detail)
+
+
+def _missing(detail: str, mend: str) -> Capability:
+    return Capability(available=False, detail=detail, mend=mend)
+
+
+def _judged(problem: str | None, detail: str, mend: str = "") -> Capability:
+    """``problem``: what is wrong and, after a semicolon, how to fix it (else ``mend`` says how); None where nothing is."""
+    if problem is None:
+        return _there(detail)
+    words, _, hint = problem.partition("; ")
+    return _missing(words, hint or mend)
+
+
 def emulation_problem() -> str | None:
     """None where emulated networks can be run here, else what is missing and how to fix it, in one line.
 
@@ -114,7 +130,7 @@ def find_capabilities() -> dict[str, Capability]:
     """Everything that ``testbed doctor`` reports, in its order. Takes one to two seconds; raises nothing."""
     found = {"namespaces": _namespaces(), "openvswitch": _open_vswitch()}
     found |= {name: _program(program, package) for name, program, package in PROGRAMS}
-    found["tun"] = _tun()
+    found["tun"] = _judged(tun_problem(), "/dev/net/tun opens for reading and writing")
     found |= _trials(found["namespaces"].available and found["openvswitch"].available)
     found |= several_machines()
     found["socket_memory"] = _socket_memory()
@@ -126,27 +142,20 @@ def find_capabilities() -> dict[str, Capability]:
 
 def several_machines() -> dict[str, Capability]:
     """What ``--machines`` asks for besides: a way out of the sandbox without root, WireGuard for ``--encrypt``, and clocks of their own to try it with on one machine."""
-    paths = [path for name in UPLINKS if (path := find_program(name)) is not None]
-    uplink = Capability(
-        available=bool(paths),
-        detail=", ".join(paths) or f"none of {', '.join(UPLINKS)} is installed",
-        mend="" if paths else _APT + "passt; or run the worker in a network namespace that has an interface",
-    )
+    paths = ", ".join(path for name in UPLINKS if (path := find_program(name)) is not None)
+    absent = f"none of {', '.join(UPLINKS)} is installed"
+    install = _APT + "passt; or run the worker in a network namespace that has an interface"
     means, lack = encryption_means()
     spoken = "in the kernel" if means == "kernel" else f"in user space, {means}"
-    missing, _, hint = (lack or "").partition("; ")
-    encryption = Capability(
-        available=lack is None,
-        detail=missing or f"WireGuard {spoken}",
-        mend=hint and f"{hint} (needed only for --encrypt)",
-    )
-    refused = time_namespace_obstacle()
-    clock = Capability(
-        available=refused is None,
-        detail=refused or "a process can have a monotonic clock of its own",
-        mend="" if refused is None else "a kernel with CONFIG_TIME_NS (5.6 or newer); real machines need none",
-    )
-    return {"uplink": uplink, "encryption": encryption, "time_namespaces": clock}
+    encryption_problem = None if lack is None else f"{lack} (needed only for --encrypt)"
+    refused, newer = time_namespace_obstacle(), "a kernel with CONFIG_TIME_NS (5.6 or newer); real machines need none"
+    return {
+        "uplink": _there(paths) if paths else _missing(absent, install),
+        "encryption": _judged(encryption_problem, f"WireGuard {spoken}"),
+        "time_namespaces": _missing(refused, newer)
+        if refused
+        else _there("a process can have a monotonic clock of its own"),
+    }
 
 
 def missing_for_emulation(found: dict[str, Capability]) -> list[str]:
@@ -156,47 +165,34 @@ def missing_for_emulation(found: dict[str, Capability]) -> list[str]:
 
 def _namespaces() -> Capability:
     who = "root" if os.geteuid() == 0 else "an ordinary user"
-    refused = probe_sandbox()
-    if refused is None:
-        return Capability(
-            available=True, detail=f"as {who}: user, network, mount and process namespaces, veth made inside"
-        )
-    detail, _, hint = refused.partition("; ")
-    return Capability(available=False, detail=f"as {who}: {detail}", mend=hint or "run the command with sudo")
+    found = _judged(
+        probe_sandbox(), "user, network, mount and process namespaces, veth made inside", "run the command with sudo"
+    )
+    return replace(found, detail=f"as {who}: {found.detail}")
 
 
 def _open_vswitch() -> Capability:
     missing = [name for name in SWITCH_PROGRAMS if find_program(name) is None]
     if missing:
         detail = f"Open vSwitch is not installed ({', '.join(missing)} missing)"
-        return Capability(available=False, detail=detail, mend=_APT + "openvswitch-switch")
-    return Capability(available=True, detail=_first_line([find_program("ovs-vswitchd") or "", "--version"]))
+        return _missing(detail, _APT + "openvswitch-switch")
+    return _there(_first_line([find_program("ovs-vswitchd") or "", "--version"]))
 
 
 def _program(name: str, package: str) -> Capability:
     path = find_program(name)
-    if path is None:
-        return Capability(available=False, detail=f"{name} is not installed", mend=_APT + package)
-    return Capability(available=True, detail=path)
+    return _missing(f"{name} is not installed", _APT + package) if path is None else _there(path)
 
 
 def _package(name: str) -> Capability:
     try:
-        return Capability(available=True, detail=f"version {version(name)}")
+        return _there(f"version {version(name)}")
     except PackageNotFoundError:
         if importlib.util.find_spec(name.replace("-", "_")) is not None:
-            return Capability(available=True, detail="version unknown")
+            return _there("version unknown")
         extra = EXTRA_OF.get(name.replace("-", "_"))
         hint = f"pip install {name}" if extra is None else pip_command(extra)
-        return Capability(available=False, detail=f"the Python package {name} is not installed", mend=hint)
-
-
-def _tun() -> Capability:
-    lack = tun_problem()
-    if lack is None:
-        return Capability(available=True, detail="/dev/net/tun opens for reading and writing")
-    detail, _, hint = lack.partition("; ")
-    return Capability(available=False, detail=detail, mend=hint)
+        return _missing(f"the Python package {name} is not installed", hint)
 
 
 def _trials(possible: bool) -> dict[str, Capability]:
@@ -211,7 +207,7 @@ def _trials(possible: bool) -> dict[str, Capability]:
         name: Capability(available=not t["lack"], detail=t["lack"] or t["detail"], mend=t["mend"])
         for name, t in results.items()
     }
-    unknown = Capability(available=False, detail=why, mend="see namespaces and openvswitch")
+    unknown = _missing(why, "see namespaces and openvswitch")
     return {name: found.get(name, unknown) for name in TRIALS}
 
 
@@ -243,11 +239,11 @@ def _socket_memory(folder: Path = Path("/proc/sys/net/core")) -> Capability:
     limits = {name: folder / name for name in SOCKET_MEMORY_BYTES}
     have = {name: int(path.read_text()) for name, path in limits.items() if path.exists()}
     if len(have) < len(limits):  # some kernels show them in the machine's own network namespace only
-        return Capability(available=True, detail="not shown inside a sandbox by this kernel; ask testbed doctor")
+        return _there("not shown inside a sandbox by this kernel; ask testbed doctor")
     detail = ", ".join(f"{name} {value}" for name, value in have.items())
     low = {name: required for name, required in SOCKET_MEMORY_BYTES.items() if have[name] < required}
     if not low:
-        return Capability(available=True, detail=detail)
+        return _there(detail)
     hint = "sudo sysctl -w " + " ".join(f"net.core.{name}={required}" for name, required in low.items())
     effect = "a run as root raises them" if os.geteuid() == 0 else "many shaped ports may drop packets"
     return Capability(available=os.geteuid() == 0, detail=f"{detail} ({effect})", mend=hint)
@@ -261,28 +257,20 @@ def _isal() -> Capability:
             ctypes.CDLL(name)
         except OSError:
             continue
-        return Capability(available=True, detail=name)
-    return Capability(
-        available=False, detail="no ISA-L shared library; another coding engine is used", mend=_APT + "libisal2"
-    )
+        return _there(name)
+    return _missing("no ISA-L shared library; another coding engine is used", _APT + "libisal2")
 
 
 def _machine() -> dict[str, Capability]:
     cores = len(os.sched_getaffinity(0))
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    size = f"{memory / 2**30:.1f} GiB"
+    few, little = "with one core, streams must be slow; give the machine two", "give the machine 1 GiB or more"
     return {
-        "cores": Capability(
-            available=cores >= 2,
-            detail=str(cores),
-            mend="" if cores >= 2 else "with one core, streams must be slow; give the machine two",
-        ),
-        "memory": Capability(
-            available=memory >= 1 << 30,
-            detail=f"{memory / 2**30:.1f} GiB",
-            mend="" if memory >= 1 << 30 else "give the machine 1 GiB or more",
-        ),
-        "kernel": Capability(available=True, detail=f"{platform.system()} {platform.release()} {platform.machine()}"),
-        "python": Capability(available=True, detail=platform.python_version()),
+        "cores": _there(str(cores)) if cores >= 2 else _missing(str(cores), few),
+        "memory": _there(size) if memory >= 1 << 30 else _missing(size, little),
+        "kernel": _there(f"{platform.system()} {platform.release()} {platform.machine()}"),
+        "python": _there(platform.python_version()),
     }
 
 

@@ -9,8 +9,9 @@ import shutil
 import signal
 import subprocess
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from multiprocessing import spawn
 from pathlib import Path
 from tempfile import mkdtemp
@@ -87,3 +88,24 @@ def interrupts_after() -> Iterator[None]:
 def die_with_parent() -> None:
     """Let the kernel kill the calling process when its parent ends, however that ends; to be called first thing in a child."""
     _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def begin_child(niceness: int | None = None) -> None:
+    """First thing in a process that serves another one: it ends with it, leaves Ctrl-C to it and has its place among the others, where
+    this user may choose one."""
+    die_with_parent()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if niceness is not None:
+        with suppress(PermissionError):
+            os.setpriority(os.PRIO_PROCESS, 0, niceness)
+
+
+def await_own_network(pid: int, limit_s: float, lives: Callable[[], bool] = lambda: True) -> bool:
+    """Whether that process is in a network namespace other than ours within the limit, and while it ``lives``."""
+    ours, theirs, until = Path("/proc/self/ns/net").readlink(), Path(f"/proc/{pid}/ns/net"), time.monotonic() + limit_s
+    while time.monotonic() < until and lives():
+        with suppress(OSError):
+            if theirs.readlink() != ours:
+                return True
+        time.sleep(0.002)
+    return False

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-import signal
 import socket
 import subprocess
 import sys
@@ -19,7 +18,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from testbed.emulation.sandbox.process_lifetime import die_with_parent
+from testbed.emulation.sandbox.process_lifetime import begin_child
 from testbed.errors import CapabilityError, TestbedError
 from testbed.extras import installed, pip_command
 from testbed.live.events import Event, RunEnded, RunView, Sample, encode
@@ -223,9 +222,7 @@ class LiveReport:
 
 def _look_on(feed: Feed, look: ReadCounters) -> None:
     """A process of its own: look and tell, until it is killed or there is nothing left to look at."""
-    die_with_parent()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    os.setpriority(os.PRIO_PROCESS, 0, LOW)
+    begin_child(LOW)
     with suppress(OSError, KeyError, ValueError):
         while True:
             feed.send(Sample(clock_s=time.monotonic(), reading=look()))

@@ -9,9 +9,7 @@ from __future__ import annotations
 import asyncio
 import hmac
 import json
-import os
 import secrets
-import signal
 import socket
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -19,7 +17,7 @@ from contextlib import asynccontextmanager, suppress
 
 from aiohttp import web
 
-from testbed.emulation.sandbox.process_lifetime import die_with_parent
+from testbed.emulation.sandbox.process_lifetime import begin_child
 from testbed.errors import UsageError
 from testbed.live.events import InterimResults, RunEnded, RunView, decode
 from testbed.live.metrics import exposition
@@ -230,9 +228,7 @@ async def _serve(events: socket.socket) -> None:
 
 def main(descriptor: int) -> None:
     """Serve the events of that socket until its other end is closed."""
-    die_with_parent()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    os.setpriority(os.PRIO_PROCESS, 0, LOW)
+    begin_child(LOW)
     events = socket.socket(fileno=descriptor)
     events.setblocking(False)
     asyncio.run(_serve(events))

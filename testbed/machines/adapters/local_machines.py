@@ -11,13 +11,12 @@ import os
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 
 from testbed.emulation.network.kernel.host_namespaces import inside_namespace
 from testbed.emulation.network.kernel.rtnetlink import compute_checksums
+from testbed.emulation.sandbox.process_lifetime import await_own_network
 from testbed.emulation.sandbox.sandbox import require_sandbox, sandbox_command
 from testbed.errors import CapabilityError
 from testbed.machines.machines_request import UNDERLAY, UNDERLAY_MTU
@@ -82,17 +81,10 @@ class LocalMachine:
         self.process.stdin.flush()
 
     def _await_namespace(self) -> None:
-        ours, theirs = Path("/proc/self/ns/net").readlink(), Path(f"/proc/{self.process.pid}/ns/net")
-        until = time.monotonic() + _START_S
-        while time.monotonic() < until:
-            if self.process.poll() is not None:
-                raise CapabilityError(f"{self.name} could not be started on this machine; see its output above")
-            try:
-                if theirs.readlink() != ours:
-                    return
-            except OSError:
-                pass
-            time.sleep(0.002)
+        if await_own_network(self.process.pid, _START_S, lambda: self.process.poll() is None):
+            return
+        if self.process.poll() is not None:
+            raise CapabilityError(f"{self.name} could not be started on this machine; see its output above")
         raise CapabilityError(f"{self.name} not ready within {_START_S:g} s")
 
     def close(self) -> None:

@@ -10,10 +10,9 @@ import asyncio
 import json
 import logging
 import os
-import signal
 import sys
 
-from testbed.emulation.sandbox.process_lifetime import die_with_parent
+from testbed.emulation.sandbox.process_lifetime import begin_child
 
 
 async def serve(scheduler: str, name: str, address: str, certificate: str, key: str) -> None:
@@ -41,8 +40,7 @@ async def serve(scheduler: str, name: str, address: str, certificate: str, key: 
 
 
 def main() -> None:
-    die_with_parent()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    begin_child()
     logging.disable(logging.CRITICAL)
     import distributed  # noqa: F401 - meanwhile the interface is made
 

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import os
 import queue
-import signal
 import socket
 import struct
 import sys
 import threading
 
-from testbed.emulation.sandbox.process_lifetime import die_with_parent
+from testbed.emulation.sandbox.process_lifetime import begin_child
 from testbed.machines.rpc import MAIN, Answer, MachineState, Request, deserialise_request, serialise
 
 FRAME = struct.Struct("!QI")
@@ -24,8 +23,7 @@ FRAME = struct.Struct("!QI")
 
 def main() -> None:
     """Perform what is asked; ends when whoever requests does."""
-    die_with_parent()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    begin_child()
     sock = socket.socket(fileno=int(sys.argv[1]))
     lanes = _Lanes(MachineState(name=sys.argv[2]), sock)
     threading.Thread(target=_read, args=(sock, lanes), name="requests", daemon=True).start()

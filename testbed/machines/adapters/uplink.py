@@ -13,6 +13,7 @@ import tempfile
 import time
 from pathlib import Path
 
+from testbed.emulation.sandbox.process_lifetime import await_own_network
 from testbed.errors import CapabilityError
 
 _WAIT_S = 10.0
@@ -41,7 +42,8 @@ def start_uplink(pid: int, port: int) -> subprocess.Popen[bytes] | None:
     pasta = shutil.which("pasta")
     if pasta is None:
         return None
-    _await_namespace(pid)
+    if not await_own_network(pid, _WAIT_S):
+        raise CapabilityError("the sandbox of this machine did not come up")
     words = uplink_argv(pasta, pid, port, root=os.geteuid() == 0)
     with tempfile.TemporaryFile() as said:
         program = subprocess.Popen(words, stdin=subprocess.DEVNULL, stderr=said)
@@ -66,19 +68,6 @@ def _reason(said: str) -> str:
     """
     lines = [line for line in said.splitlines() if line.strip() and not line.startswith("Failed to send")]
     return f" ({lines[-1].strip()})" if lines else "; see testbed doctor"
-
-
-def _await_namespace(pid: int) -> None:
-    ours, theirs = Path("/proc/self/ns/net").readlink(), Path(f"/proc/{pid}/ns/net")
-    until = time.monotonic() + _WAIT_S
-    while time.monotonic() < until:
-        try:
-            if theirs.readlink() != ours:
-                return
-        except OSError:
-            pass
-        time.sleep(0.005)
-    raise CapabilityError("the sandbox of this machine did not come up")
 
 
 def _has_interface(pid: int) -> bool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import multiprocessing
 import os
 import select
-import signal
 import socket
 import time
 from collections.abc import Sequence
@@ -14,7 +13,7 @@ from multiprocessing.connection import Connection, wait
 from typing import Any
 
 from fec.adapters.raw_sockets import socket_drops
-from testbed.emulation.sandbox.process_lifetime import die_with_parent
+from testbed.emulation.sandbox.process_lifetime import begin_child
 from testbed.errors import InvalidRunError
 from testbed.model.progress import Progress, ReportProgress
 from testbed.routers.emulated.cabling import Cabling, lay_cables, mac_of
@@ -118,8 +117,7 @@ class _RouterProcess:
 
 def _run(pipe: Connection, plan: RouterPlan, number: int, cabling: Cabling) -> None:
     """The process: ready, time zero, the loop, the report; an error goes to the parent as text."""
-    die_with_parent()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    begin_child()
     try:
         with cabling.namespaces.inside(f"r{number}"):
             loop = _Loop(plan, number, cabling.sockets[number])

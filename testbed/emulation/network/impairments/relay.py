@@ -12,7 +12,6 @@ import heapq
 import multiprocessing
 import os
 import select
-import signal
 import socket
 import time
 from array import array
@@ -20,7 +19,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 
-from testbed.emulation.sandbox.process_lifetime import die_with_parent
+from testbed.emulation.sandbox.process_lifetime import begin_child
 from testbed.errors import InvalidRunError
 from testbed.faults.impaired_link import ImpairedLink
 
@@ -146,10 +145,7 @@ class _Loop:
 
 
 def _run(pipe: Connection, lanes: Sequence[Lane]) -> None:
-    die_with_parent()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    with contextlib.suppress(PermissionError):  # an ordinary user's processes wait their turn
-        os.setpriority(os.PRIO_PROCESS, 0, _NICE)
+    begin_child(_NICE)
     gc.freeze()
     gc.disable()
     loop = _Loop(lanes)
