@@ -5,7 +5,6 @@ After the pictograms of Gabrielyan 2007, figure 35: the links that a frame uses 
 
 from __future__ import annotations
 
-import io
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from testbed.report.drawing.colours import LIGHT
 from testbed.report.drawing.node_positions import place_network
+from testbed.report.drawing.svg_figures import saved_figure
 from topologies.files.formats import write_atomically
 
 if TYPE_CHECKING:
@@ -74,13 +74,10 @@ def save_schedule(
     import matplotlib
 
     target = Path(path)
-    picture_format = target.suffix.removeprefix(".") or "svg"
-    metadata = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(picture_format)
     with matplotlib.rc_context({"svg.hashsalt": "frames", "svg.fonttype": "path"}):
-        content = io.BytesIO()
         figure = draw_schedule(transfers, frames, network, title=title)
-        figure.savefig(content, format=picture_format, dpi=150, metadata=metadata, facecolor=LIGHT["paper"])
-    write_atomically(target, content.getvalue())
+        kind = target.suffix.removeprefix(".") or "svg"
+        write_atomically(target, saved_figure(figure, kind, dpi=150, facecolor=LIGHT["paper"]))
 
 
 def draw_busy_links(axes: Any, transfers: Sequence[Sequence[str]], frames: Sequence[Sequence[int]]) -> None:

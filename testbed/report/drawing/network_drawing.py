@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -12,6 +11,7 @@ from testbed.errors import InputError
 from testbed.model.naming.printable import printable
 from testbed.report.drawing.colours import LIGHT
 from testbed.report.drawing.node_positions import Point, close_distance, place_network
+from testbed.report.drawing.svg_figures import saved_figure
 from topologies.files.formats import write_atomically
 from topologies.network import Link, Network, Node, reverse_of
 
@@ -62,10 +62,7 @@ def picture(network: Network, picture_format: str) -> bytes:
         _draw_links(axes, network, places, sides["switch"])
         _draw_nodes(axes, network, places, sides)
         _write_title(figure, network, size)
-        content = io.BytesIO()
-        metadata = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(picture_format)
-        figure.savefig(content, format=picture_format, dpi=150, metadata=metadata, facecolor=LIGHT["paper"])
-    return content.getvalue()
+        return saved_figure(figure, picture_format, dpi=150, facecolor=LIGHT["paper"])
 
 
 def _canvas(places: Mapping[str, Point]) -> tuple[tuple[float, float], tuple[float, float, float, float]]:

@@ -24,7 +24,7 @@ from testbed.report.drawing.layout import (
     surroundings,
 )
 from testbed.report.drawing.node_positions import Point, place_network
-from testbed.report.markup import Markup, lines, tag
+from testbed.report.markup import Markup, lines, svg, tag
 from topologies.files.node_link import parse_document
 from topologies.impairments import known_impairments, to_text
 from topologies.text.json_types import Json
@@ -89,29 +89,23 @@ def network_figure(run: SessionRun, *, width: int, height: int, layout: NetworkL
     session = run.session
     ends = (session.source, session.sink)
     badges = _badges(drawing)
-    return tag(
-        "svg",
-        [
-            tag("g", [tag("path", class_="idle", d=_path(line)) for line in drawing.idle]),
-            tag("g", [_link(drawing, load, line) for load, line in drawing.lines]),
-            tag("g", [_node(drawing, node) for node in drawing.places if node not in ends]),
-            tag("g", [mark for mark, _ in badges]),
-            tag("g", [_node(drawing, node) for node in drawing.places if node in ends]),
-            tag("g", _labels(drawing, [box for _, box in badges])),
-        ],
-        class_="network",
-        viewBox=f"0 0 {width} {height}",
-        width=width,
-        height=height,
-        role="img",
-        aria_label=f"{session.title}: loads of the route from {session.source} to {session.sink}",
+    return svg(
+        "network",
+        (width, height),
+        f"{session.title}: loads of the route from {session.source} to {session.sink}",
+        tag("g", [tag("path", class_="idle", d=_path(line)) for line in drawing.idle]),
+        tag("g", [_link(drawing, load, line) for load, line in drawing.lines]),
+        tag("g", [_node(drawing, node) for node in drawing.places if node not in ends]),
+        tag("g", [mark for mark, _ in badges]),
+        tag("g", [_node(drawing, node) for node in drawing.places if node in ends]),
+        tag("g", _labels(drawing, [box for _, box in badges])),
     )
 
 
 def hidden_hosts(run: SessionRun) -> int:
     """Hosts that carry nothing of the stream: they are left out of the drawing."""
-    hosts = [n for n in run.session.network.get("nodes", ()) if n.get("kind") == "host"]
-    return len(hosts) - len(_drawn_hosts(run))
+    hosts = sum(n.get("kind") == "host" for n in run.session.network.get("nodes", ()))
+    return hosts - len(_drawn_hosts(run))
 
 
 def link_title(load: LinkLoad, faults: Sequence[tuple[int, FaultRecord]], layers: int) -> str:
@@ -185,7 +179,8 @@ def _place(run: SessionRun, layout: NetworkLayout, width: int, height: int) -> _
     session, near = run.session, layout.places
     hosts = _drawn_hosts(run)
     links = [li for li in session.network.get("links", ()) if li["source"] in near and li["target"] in near]
-    neighbour = {a: b for li in links for a, b in _both(li["source"], li["target"]) if a in hosts and b not in hosts}
+    pairs = [(li["source"], li["target"]) for li in links]
+    neighbour = {a: b for a, b in (*pairs, *((b, a) for a, b in pairs)) if a in hosts and b not in hosts}
     margin = 34.0 if width > 500 else 30.0
     places = fit(near, width, height, margin)
     places = push_hosts_out(places, sorted(hosts), neighbour, 26.0)
@@ -204,10 +199,6 @@ def _place(run: SessionRun, layout: NetworkLayout, width: int, height: int) -> _
         idle=tuple(bend_around(Line(a=places[a], b=places[b]), places.values(), middle) for a, b in idle),
         crowded=len(near) > CROWD,
     )
-
-
-def _both(a: str, b: str) -> tuple[tuple[str, str], tuple[str, str]]:
-    return (a, b), (b, a)
 
 
 def _lines(loads: Sequence[LinkLoad], places: Mapping[str, Point]) -> list[tuple[LinkLoad, Line]]:
@@ -230,10 +221,6 @@ def _lines(loads: Sequence[LinkLoad], places: Mapping[str, Point]) -> list[tuple
     return sorted(found, key=lambda pair: pair[0].load)
 
 
-def _numbered(run: SessionRun) -> list[tuple[int, FaultRecord]]:
-    return list(enumerate(run.faults, start=1))
-
-
 def _path(line: Line, end: Point | None = None) -> str:
     """SVG path data of a line, up to ``end`` where that is given."""
     (x0, y0), (x1, y1) = line.a, end or line.b
@@ -251,7 +238,7 @@ def _link(drawing: _Drawing, load: LinkLoad, line: Line) -> Markup:
     largest = max((float(li.load) for li in session.links), default=1.0)
     layers = max((li.layer for li in session.links), default=0)
     thick = line_width(float(load.load), largest)
-    mine = [(n, f) for n, f in _numbered(drawing.run) if f.link == load.label]
+    mine = [(n, f) for n, f in enumerate(drawing.run.faults, start=1) if f.link == load.label]
     arrow, end = _arrow(line.control or line.a, line.b, thick, drawing.radius(load.target))
     path = _path(line, end)
     capacity, delay = shape_words(shaped_links(session.network).get((load.source, load.target, load.key), {}))
@@ -305,7 +292,7 @@ def _role_mark(role: str, x: float, y: float) -> Markup:
 def _badges(drawing: _Drawing) -> list[tuple[Markup, Box]]:
     lines = {load.label: line for load, line in drawing.lines}
     shown: dict[str, list[tuple[int, FaultRecord]]] = {}
-    for number, fault in _numbered(drawing.run):
+    for number, fault in enumerate(drawing.run.faults, start=1):
         if fault.skipped is None and fault.link in lines:
             shown.setdefault(fault.link, []).append((number, fault))
     session = drawing.run.session

@@ -9,7 +9,7 @@ from testbed.model.naming.printable import printable
 from testbed.model.run_records import SessionRun
 from testbed.report.column_units import percent, plain
 from testbed.report.drawing.axes import Scale, nice_top, ticks
-from testbed.report.markup import Markup, lines, tag
+from testbed.report.markup import Markup, lines, svg, tag
 
 LEFT_PX = 52
 BOTTOM_PX = 40
@@ -112,18 +112,8 @@ def _scatter(points: Sequence[ScatterPoint], axis: _Axis, side: int, words: str)
     parts.append(tag("line", class_="diagonal", **diagonal))
     parts.append(tag("text", f"Measured {axis.quantity}", class_="axis-title", x=across.start, y=TOP_PX - 14))
     parts.append(tag("text", f"Predicted {axis.quantity}", class_="tick", x=across.stop, y=side - 9, text_anchor="end"))
-    return tag(
-        "svg",
-        parts,
-        [_whisker(p, across, down, (low, high)) for p in points],
-        [_mark(p, across, down) for p in points],
-        class_="scatter",
-        viewBox=f"0 0 {side} {side}",
-        width=side,
-        height=side,
-        role="img",
-        aria_label=words,
-    )
+    whiskers = [_whisker(p, across, down, (low, high)) for p in points]
+    return svg("scatter", (side, side), words, parts, whiskers, [_mark(p, across, down) for p in points])
 
 
 def _whisker(point: ScatterPoint, across: Scale, down: Scale, ends: tuple[float, float]) -> Markup | None:

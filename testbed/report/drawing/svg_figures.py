@@ -11,11 +11,15 @@ import io
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from testbed.extras import installed, pip_command
 from testbed.report.drawing.captions import caption_of, name_in_words
 from testbed.report.drawing.charts import STYLE
 from topologies.text.json_types import Json
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 Draw = Callable[[], Json]
 
@@ -54,6 +58,15 @@ def caption_in(drawing: str, name: str) -> str:
     return html.unescape(found[1]) if found else name_in_words(name)
 
 
+def saved_figure(figure: Figure, kind: str, caption: str | None = None, **options: Any) -> bytes:
+    """The figure in matplotlib's format of that name ("svg", "png" or "pdf"), without a date, so that the same figure gives the same
+    bytes (``svg.hashsalt`` fixes the ids in it); ``options``: what ``savefig`` takes."""
+    out = io.BytesIO()
+    words = {"svg": {"Date": None, "Description": caption}, "pdf": {"CreationDate": None, "Subject": caption}}.get(kind)
+    figure.savefig(out, format=kind, metadata=words, **options)
+    return out.getvalue()
+
+
 def _saved(salt: str, draw: Draw, settings: Json, formats: tuple[str, ...]) -> dict[str, tuple[str, dict[str, bytes]]]:
     import matplotlib
     import matplotlib.pyplot as plt
@@ -62,17 +75,8 @@ def _saved(salt: str, draw: Draw, settings: Json, formats: tuple[str, ...]) -> d
     found = {}
     with matplotlib.rc_context({**STYLE, "svg.hashsalt": salt, **settings}):
         for name, figure in draw().items():
-            caption, files = caption_of(figure, name), {}
-            for kind in formats:
-                out = io.BytesIO()
-                about = (
-                    {"Date": None, "Description": caption}
-                    if kind == "svg"
-                    else {"CreationDate": None, "Subject": caption}
-                )
-                figure.savefig(out, format=kind, metadata=about, bbox_inches="tight")
-                files[kind] = out.getvalue()
-            found[name] = (caption, files)
+            caption = caption_of(figure, name)
+            found[name] = caption, {kind: saved_figure(figure, kind, caption, bbox_inches="tight") for kind in formats}
             plt.close(figure)
     return found
 

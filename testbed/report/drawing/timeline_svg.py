@@ -9,7 +9,7 @@ from testbed.model.naming.printable import printable
 from testbed.model.run_records import FaultRecord, SessionRun, TimelineRecord
 from testbed.report.column_units import largest, percent, plain
 from testbed.report.drawing.axes import Scale, nice_top, ticks
-from testbed.report.markup import Markup, lines, tag
+from testbed.report.markup import Markup, lines, svg, tag
 
 MAX_POINTS = 1200
 """Bins drawn at most; more are drawn together, weighted by the packets sent."""
@@ -58,16 +58,9 @@ def timeline_figure(run: SessionRun, *, width: int, height: int) -> Markup | Non
         [_resting(redundancy, base)] if base is not None else [],
         _band_numbers(loss, faults),
     ]
-    return tag(
-        "svg",
-        parts,
-        class_="timeline",
-        viewBox=f"0 0 {width} {height}",
-        width=width,
-        height=height,
-        role="img",
-        aria_label=f"{run.session.title}: loss and redundancy over {plain(drawn_until_s(run), 1)} s, {len(faults)} faults",
-    )
+    until = plain(drawn_until_s(run), 1)
+    words = f"{run.session.title}: loss and redundancy over {until} s, {len(faults)} faults"
+    return svg("timeline", (width, height), words, parts)
 
 
 def drawn_until_s(run: SessionRun) -> float:
@@ -126,16 +119,9 @@ def _panels(run: SessionRun, series: TimelineRecord, width: int, height: int) ->
     most_more = max(largest(series.redundancy), largest([_predicted_redundancy(run, f) for f in run.faults]), 0.05)
     found = []
     for k, (title, most) in enumerate((("Packets lost", most_loss), ("Redundancy N/M − 1", most_more))):
-        top = TOP_PX + k * (room + GAP_PX)
-        end_value = nice_top(most, 5)
-        found.append(
-            _Panel(
-                title=title,
-                across=across,
-                down=Scale(low=0, high=end_value, start=top + room, stop=top),
-                marks=ticks(0, end_value, 5),
-            )
-        )
+        top, end_value = TOP_PX + k * (room + GAP_PX), nice_top(most, 5)
+        down = Scale(low=0, high=end_value, start=top + room, stop=top)
+        found.append(_Panel(title=title, across=across, down=down, marks=ticks(0, end_value, 5)))
     return found[0], found[1]
 
 
@@ -213,16 +199,8 @@ def _band_numbers(panel: _Panel, faults: Sequence[tuple[int, FaultRecord]]) -> l
         y = panel.top - 11
         if middle - half < clear_from:
             continue
-        parts.append(
-            tag(
-                "text",
-                number,
-                class_="band-number" + (" bad" if fault.holds is False else ""),
-                x=middle,
-                y=y,
-                data_fault=f"{fault.session}-{number}",
-            )
-        )
+        name, about = "band-number" + (" bad" if fault.holds is False else ""), f"{fault.session}-{number}"
+        parts.append(tag("text", number, class_=name, x=middle, y=y, data_fault=about))
         clear_from = middle + half
     return parts
 
