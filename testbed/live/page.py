@@ -11,8 +11,8 @@ from testbed.report.drawing.network_svg import hidden_hosts, lay_out, network_fi
 from testbed.report.drawing.svg_figures import caption_in
 from testbed.report.drawing.timeline_svg import timeline_figure
 from testbed.report.markup import Markup, join, tag
-from testbed.report.page import page_head, picture
-from testbed.report.sections import NARROW, WIDE
+from testbed.report.page import page_head, picture, whole_page
+from testbed.report.sections import NARROW, WIDE, both_widths
 from testbed.report.wording import counted
 
 CHECK_OUTCOME_TEXT = {"holds": "holds", "fails": "does not hold", "cannot-tell": "cannot tell"}
@@ -30,8 +30,8 @@ def policy() -> str:
 
 def live_page(title: str) -> str:
     """The shell. What is in it comes as events."""
-    body = tag(
-        "body",
+    return whole_page(
+        page_head(title, style=_resource("live.css"), forbids=False),
         tag(
             "header",
             tag("p", "testbed, live", class_="kicker"),
@@ -49,16 +49,8 @@ def live_page(title: str) -> str:
             tag("div", id="findings"),
             tag("div", id="scene"),
         ),
-        tag(
-            "footer",
-            tag("p", "Live values; the page written at the end of the run is authoritative."),
-        ),
+        tag("footer", tag("p", "Live values; the page written at the end of the run is authoritative.")),
         tag("script", Markup(_resource("live.js"))),
-    )
-    return (
-        "<!doctype html>\n"
-        + tag("html", page_head(title, style=_resource("live.css"), forbids=False), body, lang="en")
-        + "\n"
     )
 
 
@@ -80,8 +72,10 @@ def view_markup(run: SessionRun) -> Markup:
     return tag(
         "figure",
         tag("h3", "Network and loads"),
-        tag("div", network_figure(run, width=WIDE, height=high, layout=layout), class_="wide"),
-        tag("div", network_figure(run, width=NARROW, height=400, layout=layout), class_="narrow"),
+        both_widths(
+            network_figure(run, width=WIDE, height=high, layout=layout),
+            network_figure(run, width=NARROW, height=400, layout=layout),
+        ),
         tag("figcaption", caption),
         data_title=session.title,
     )
@@ -93,10 +87,8 @@ def curves_markup(run: SessionRun) -> Markup:
     if wide is None or narrow is None:
         return Markup("")
     caption = "Shaded: a planned fault, with its number; dashed: the loss that it should cause by itself."
-    shown = [tag("div", wide, class_="wide"), tag("div", narrow, class_="narrow")]
-    return tag(
-        "figure", tag("h3", "Loss and redundancy over time"), join(shown), tag("figcaption", caption), class_="across"
-    )
+    heading = tag("h3", "Loss and redundancy over time")
+    return tag("figure", heading, both_widths(wide, narrow), tag("figcaption", caption), class_="across")
 
 
 def findings_markup(outcomes: Sequence[tuple[str, str]], figures: Mapping[str, str]) -> Markup:

@@ -8,13 +8,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from testbed.model.stored_runs import StoredRun
 from testbed.model.verdict import Check
 from testbed.report.column_units import NOTHING, seconds_in_words
 from testbed.report.markup import Markup, tag
-from testbed.report.page import differences, page_head, picture
+from testbed.report.page import differences, page_head, picture, whole_page
 from testbed.report.sections import badge, table
 from testbed.report.wording import OUTCOME_MARKS, RELATIONS, counted, state_of, when
 
@@ -176,15 +175,14 @@ def _listed(counts: dict[str, int]) -> str:
     return ", ".join(f"{count} {name}" for name, count in counts.items())
 
 
-def _page(title: str, body: Sequence[Any]) -> str:
+def _page(title: str, body: Sequence[object]) -> str:
     header = tag("header", tag("div", tag("h1", title), class_="headline"))
-    page = tag("html", page_head(title), tag("body", header, tag("main", *body)), lang="en")
-    return f"<!doctype html>\n{page}\n"
+    return whole_page(page_head(title), header, tag("main", *body))
 
 
-def _index(chapters: Sequence[Chapter]) -> list[Any]:
+def _index(chapters: Sequence[Chapter]) -> list[object]:
     entries = [entry for chapter in chapters for entry in chapter.entries]
-    body: list[Any] = [tag("p", " ".join(counts_in_words(entries)), class_="lead")]
+    body: list[object] = [tag("p", " ".join(counts_in_words(entries)), class_="lead")]
     for size in SIZES:
         if _of_size(entries, size):
             body += [tag("h2", f"Checks of the studies that ran at {size} size"), _counts_table(chapters, size)]
@@ -276,7 +274,7 @@ def _errata(chapter: Chapter) -> list[Markup]:
     return [tag("h2", "Errata of the documents, with their proof", id="errata"), listed]
 
 
-def _from_markdown(text: str) -> list[Any]:
+def _from_markdown(text: str) -> list[object]:
     """Links by their words, code as code; nothing else is known."""
     plain = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", text).replace("**", "").replace("\\|", "|")
     return [tag("code", part) if k % 2 else part for k, part in enumerate(plain.split("`"))]

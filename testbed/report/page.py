@@ -7,12 +7,12 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
-from typing import Any
 
 from testbed.model.code_description import describe_stream_code
 from testbed.model.json_values import json_ready
 from testbed.model.record_json import record_to_json
-from testbed.model.run_records import LoadedRun, SessionRun
+from testbed.model.run_records import LoadedRun, Manifest, SessionRun
+from testbed.model.stored_runs import RunState
 from testbed.report.column_units import NOTHING, plain, seconds_in_words
 from testbed.report.drawing.colours import DARK, LIGHT, custom_properties
 from testbed.report.markup import Markup, join, lines, tag
@@ -29,19 +29,33 @@ def build_page(run: LoadedRun) -> str:
     manifest = run.manifest
     title = f"{manifest.name} {manifest.run}".strip() or "run"
     head = page_head(f"{state_of(run.verdict).replace('-', ' ').capitalize()}: {title}")
-    body = tag(
-        "body",
-        _header(run),
-        tag("main", _overview(run), [session_section(part) for part in run.sessions], _closing(run)),
-        tag(
-            "footer",
-            tag(
-                "p", "Drawn from the records beside this page; ", tag("code", "testbed report"), " generates it again."
-            ),
-        ),
-        tag("script", Markup(_resource("page.js"))),
+    main = tag("main", _overview(run), [session_section(part) for part in run.sessions], _closing(run))
+    footer = page_footer("Drawn from the records beside this page; ")
+    return whole_page(head, _header(run), main, footer, tag("script", Markup(_resource("page.js"))))
+
+
+def whole_page(head: Markup, *body: object) -> str:
+    """The document of a page."""
+    return f"<!doctype html>\n{tag('html', head, tag('body', *body), lang='en')}\n"
+
+
+def page_footer(words: str) -> Markup:
+    """From what a page was made, and how it is made again."""
+    return tag("footer", tag("p", words, tag("code", "testbed report"), " generates it again."))
+
+
+def page_header(manifest: Manifest, title: str, state: RunState, counted: Sequence[str], *words: object) -> Markup:
+    """Of a run: when it was, what was ``counted`` and how long it took; its title and how it came out; ``words``; its command."""
+    facts = [when(manifest.started), f"seed {manifest.seed}", *counted]
+    if manifest.seconds is not None:
+        facts.append(f"took {seconds_in_words(manifest.seconds)}")
+    return tag(
+        "header",
+        tag("p", " · ".join(fact.replace(" ", "\u00a0") for fact in facts if fact), class_="kicker"),
+        tag("div", tag("h1", title), badge(state), class_="headline"),
+        *words,
+        tag("p", tag("code", manifest.command), class_="soft"),
     )
-    return "<!doctype html>\n" + tag("html", head, body, lang="en") + "\n"
 
 
 def policy(script: str) -> str:
@@ -91,19 +105,9 @@ def _resource(name: str) -> str:
 
 
 def _header(run: LoadedRun) -> Markup:
-    manifest = run.manifest
-    facts = [when(manifest.started), f"seed {manifest.seed}"]
-    if manifest.seconds is not None:
-        facts.append(f"took {seconds_in_words(manifest.seconds)}")
-    state = state_of(run.verdict)
-    return tag(
-        "header",
-        tag("p", " · ".join(fact.replace(" ", "\u00a0") for fact in facts if fact), class_="kicker"),
-        tag("div", tag("h1", manifest.name or "Run"), badge(state), class_="headline"),
-        tag("p", verdict_reason(run.verdict, run.unfinished), class_="lead"),
-        tag("p", run_sentence(run)),
-        tag("p", tag("code", manifest.command), class_="soft"),
-    )
+    reason = tag("p", verdict_reason(run.verdict, run.unfinished), class_="lead")
+    sentence = tag("p", run_sentence(run))
+    return page_header(run.manifest, run.manifest.name or "Run", state_of(run.verdict), (), reason, sentence)
 
 
 def _overview(run: LoadedRun) -> Markup | None:
@@ -222,7 +226,7 @@ def _records_links(run: LoadedRun) -> Markup:
     return tag("ul", links, class_="plain")
 
 
-def _short_records(part: SessionRun) -> list[Any]:
+def _short_records(part: SessionRun) -> list[JsonObject]:
     records = [record_to_json(fault) for fault in part.faults]
     return records + ([record_to_json(part.summary)] if part.summary else [])
 

@@ -153,7 +153,7 @@ def _ror_tile(part: SessionRun) -> tuple[str, str, str]:
     return ("ROR, measured", plain(summary.ror_measured), f"predicted {plain(summary.ror_predicted)}{code}")
 
 
-def _both(wide: Markup | None, narrow: Markup | None) -> list[Markup]:
+def both_widths(wide: Markup | None, narrow: Markup | None) -> list[Markup]:
     """The layouts of a figure for wide and for narrow pages, of which the style sheet shows one."""
     pair = ((wide, "wide"), (narrow, "narrow"))
     return [tag("div", figure, class_=name) for figure, name in pair if figure is not None]
@@ -177,7 +177,7 @@ def _network(part: SessionRun) -> Markup:
     return tag(
         "figure",
         tag("h3", "Network and route"),
-        _both(
+        both_widths(
             network_figure(part, width=WIDE, height=high, layout=layout),
             network_figure(part, width=NARROW, height=400, layout=layout),
         ),
@@ -213,7 +213,7 @@ def _timeline(part: SessionRun) -> Markup | None:
     return tag(
         "figure",
         tag("h3", "Loss and redundancy over time"),
-        _both(wide, timeline_figure(part, width=NARROW, height=380)),
+        both_widths(wide, timeline_figure(part, width=NARROW, height=380)),
         tag("figcaption", caption),
         class_="across",
     )

@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 
 from testbed.model.run_records import Manifest
 from testbed.model.verdict import Verdict
-from testbed.report.column_units import cell, column, is_series, seconds_in_words
+from testbed.report.column_units import cell, column, is_series
 from testbed.report.drawing.svg_figures import caption_in
 from testbed.report.markup import Markup, join, tag
-from testbed.report.page import differences, fact_list, page_head, picture
-from testbed.report.sections import badge, checks_block, scrolling, table
-from testbed.report.wording import counted, state_of, verdict_reason, when
+from testbed.report.page import differences, fact_list, page_footer, page_head, page_header, picture, whole_page
+from testbed.report.sections import checks_block, scrolling, table
+from testbed.report.wording import counted, state_of, verdict_reason
 from topologies.text.json_types import Json
 
 TITLES = {
@@ -32,17 +32,14 @@ def build_study_page(
     state = state_of(verdict)
     head = page_head(f"{state.replace('-', ' ').capitalize()}: {manifest.name} {manifest.run}".strip())
     unfinished = None if verdict is not None else "the study did not end"
-    facts = [when(manifest.started), f"seed {manifest.seed}", counted(len(rows), "point")]
-    if manifest.seconds is not None:
-        facts.append(f"took {seconds_in_words(manifest.seconds)}")
-    header = tag(
-        "header",
-        tag("p", " · ".join(fact.replace(" ", "\u00a0") for fact in facts if fact), class_="kicker"),
-        tag("div", tag("h1", study_title(manifest)), badge(state), class_="headline"),
+    header = page_header(
+        manifest,
+        study_title(manifest),
+        state,
+        [counted(len(rows), "point")],
         tag("p", manifest.study["answers"], class_="lead") if manifest.study.get("answers") else None,
         tag("p", verdict_reason(verdict, unfinished), class_="lead"),
         _what_it_is(manifest.study),
-        tag("p", tag("code", manifest.command), class_="soft"),
     )
     parts = [picture(drawing, caption_in(drawing, name), class_="across") for name, drawing in figures.items()]
     closing = tag(
@@ -56,17 +53,8 @@ def build_study_page(
         ),
         class_="closing",
     )
-    footer = tag(
-        "footer",
-        tag(
-            "p", "Generated from the points next to this page; ", tag("code", "testbed report"), " generates it again."
-        ),
-    )
-    return (
-        "<!doctype html>\n"
-        + tag("html", head, tag("body", header, tag("main", parts, closing), footer), lang="en")
-        + "\n"
-    )
+    footer = page_footer("Generated from the points next to this page; ")
+    return whole_page(head, header, tag("main", parts, closing), footer)
 
 
 def study_title(manifest: Manifest) -> str:
