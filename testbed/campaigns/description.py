@@ -14,6 +14,7 @@ from typing import Any
 
 from testbed.errors import InputError
 from testbed.model.schemas import refuse_unknown
+from topologies.text.json_types import JsonObject
 
 MAX_ROWS = 50_000_000
 
@@ -75,7 +76,7 @@ def parse_campaign(document: object, where: str) -> Campaign:
     for key in ("name", "networks", "methods"):
         if key not in document:
             raise InputError(f"{where}: key {key!r} is missing")
-    values: dict[str, Any] = {key: _READ[key](document[key], f"{where}: {key}") for key in document}
+    values: JsonObject = {key: _READ[key](document[key], f"{where}: {key}") for key in document}
     campaign = Campaign(**values)
     if not campaign.networks or not campaign.methods:
         raise InputError(f"{where}: networks and methods need at least one entry each")
@@ -92,7 +93,7 @@ def parse_campaign(document: object, where: str) -> Campaign:
 
 def units(campaign: Campaign) -> tuple[Unit, ...]:
     """Every unit, in the order of the file; names without ``{seed}`` or ``{frame}`` are not repeated over them."""
-    found: dict[tuple[Any, ...], None] = {}
+    found: dict[tuple[str, int, int, tuple[str, str] | None, int], None] = {}
     pairs: Sequence[tuple[tuple[str, str] | None, int]]
     if isinstance(campaign.pairs, int):
         pairs = [(None, draw) for draw in range(campaign.pairs)]
@@ -179,17 +180,18 @@ def _booleans(value: object, where: str) -> tuple[bool, ...]:
     return tuple(entries)
 
 
-def _pairs(value: Any, where: str) -> tuple[tuple[str, str], ...] | int:
+def _pairs(value: object, where: str) -> tuple[tuple[str, str], ...] | int:
     if isinstance(value, int) and not isinstance(value, bool):
         if value < 1:
             raise InputError(f"{where}: {value} is below 1")
         return value
-    for entry in _list(value, where):
+    entries = _list(value, where)
+    for entry in entries:
         if not isinstance(entry, list) or len(entry) != 2 or not all(isinstance(end, str) for end in entry):
             raise InputError(f'{where}: {entry!r} is no pair such as ["s1", "s6"]')
         if entry[0] == entry[1]:
             raise InputError(f"{where}: source and sink are both {entry[0]!r}")
-    return tuple((a, b) for a, b in value)
+    return tuple((a, b) for a, b in entries)
 
 
 def _claims(value: object, where: str) -> tuple[Claim, ...]:
@@ -213,7 +215,7 @@ def _claims(value: object, where: str) -> tuple[Claim, ...]:
     return tuple(found)
 
 
-_READ: Mapping[str, Callable[[Any, str], object]] = {
+_READ: Mapping[str, Callable[[object, str], object]] = {
     "name": _name,
     "networks": _texts,
     "methods": _texts,

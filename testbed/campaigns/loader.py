@@ -5,7 +5,6 @@ from __future__ import annotations
 import tomllib
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
 
 from testbed.campaigns.description import Campaign, parse_campaign
 from testbed.campaigns.options import CampaignOptions
@@ -51,7 +50,7 @@ def shipped_campaigns() -> dict[str, str]:
     return dict(sorted(found.items()))
 
 
-def _toml(text: str, where: str) -> Any:
+def _toml(text: str, where: str) -> object:
     try:
         return tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:

@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Any
 
 from testbed.campaigns.description import Campaign, Claim
 from testbed.model.studies.samples import t_quantile
 from testbed.model.verdict import Check, Verdict
+from topologies.text.json_types import Json, JsonObject
 
-Row = Mapping[str, Any]
+Row = Json
 _GROUP = ("method", "tolerance", "m", "der", "large_blocks")
 
 
-def summarise(rows: Iterable[Row]) -> list[dict[str, Any]]:
+def summarise(rows: Iterable[Row]) -> list[JsonObject]:
     """One row a method, tolerance, m, der and equation: counts and the mean ROR over the rows where it is finite.
 
     ``mean_ror_of_others`` is over all routed rows, links that carry everything left out (Gabrielyan 2007, eq. 23 as printed).
     """
-    groups: dict[tuple[Any, ...], list[Row]] = {}
+    groups: dict[tuple[object, ...], list[Row]] = {}
     for row in rows:
         groups.setdefault(tuple(row[name] for name in _GROUP), []).append(row)
     found = []
@@ -66,7 +66,7 @@ def _check(claim: Claim, rows: Sequence[Row]) -> Check:
         for method in (claim.method, claim.against)
     )
     common = ours.keys() & theirs.keys()
-    units: dict[Any, list[float]] = {}
+    units: dict[int, list[float]] = {}
     for key in sorted(common):
         sums = units.setdefault(key[0], [0.0, 0.0])
         sums[0] += ours[key]

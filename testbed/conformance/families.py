@@ -8,7 +8,7 @@ from typing import Any
 from testbed.conformance.problem_checks import finding
 from testbed.model.verdict import Check
 from testbed.model.wiring import wire
-from testbed.model.workload import How, Workload
+from testbed.model.workload import How, Judgement, Workload
 from topologies import Network, load_network
 from topologies.catalog import CatalogueEntry
 
@@ -64,7 +64,7 @@ def workload_checks(workload: Workload[Any, Any]) -> list[Check]:
     if workload.simulate is None and workload.carry is None:
         return [finding("its example is one of its plans", lambda: _stranger(workload, example()))]
 
-    def judged() -> Any:
+    def judged() -> Judgement:
         plan = example()
         return workload.judge(plan, workload.measured(plan, How(fabric="simulator"), None))
 
@@ -83,12 +83,12 @@ def _stranger(workload: Workload[Any, Any], plan: object) -> str | None:
     return None if isinstance(plan, workload.plan) else f"a {type(plan).__name__} is no {workload.plan.__name__}"
 
 
-def _failed(judged: Any) -> str | None:
+def _failed(judged: Judgement) -> str | None:
     wrong = [check.name for check in judged.verdict.checks if not check.passed]
     return judged.verdict.invalid or (f"these do not hold: {', '.join(wrong)}" if wrong else None)
 
 
-def _no_document(judged: Any) -> str | None:
+def _no_document(judged: Judgement) -> str | None:
     document = json.loads(json.dumps(judged.document, allow_nan=False))
     json.dumps([dict(row) for row in judged.rows])
     return None if "verdict" in document else "the document has no verdict"

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 from testbed.conformance.problem_checks import finding, must_raise
 from testbed.errors import InputError
@@ -21,6 +19,7 @@ from testbed.model.verdict import Check
 from testbed.scheduling.methods import schedule_by_name
 from testbed.scheduling.traffic.patterns import all_to_all
 from topologies import load_network
+from topologies.text.json_types import Json
 
 
 def schedule_format_checks(write: ScheduleFormat) -> list[Check]:
@@ -49,7 +48,7 @@ def traffic_format_checks(name: str, traffic_format: TrafficFormat) -> list[Chec
     """The format's example arrives on a small network; a file that is not there is refused."""
     network, parameters = load_network("ring:4"), SimulationParameters()
 
-    def example() -> Mapping[str, Any]:
+    def example() -> Json:
         with TemporaryDirectory() as directory:
             return traffic_format.read(traffic_format.example(Path(directory)), network, parameters)
 

@@ -73,7 +73,9 @@ class RunEnded:
 Event = RunView | Sample | InterimResults | RunEnded
 
 
-_KINDS = {kind.__name__.lower(): kind for kind in (RunView, Sample, InterimResults, RunEnded)}
+_KINDS: Mapping[str, type[Event]] = {
+    kind.__name__.lower(): kind for kind in (RunView, Sample, InterimResults, RunEnded)
+}
 
 
 def encode(event: Event) -> bytes:

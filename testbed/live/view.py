@@ -17,6 +17,7 @@ from testbed.model.progress import CounterReading
 from testbed.model.run_records import SessionRecord, SessionRun, TimelineRecord
 from testbed.report.drawing.network_svg import line_width
 from topologies.network import LinkId, label_of, reverse_of
+from topologies.text.json_types import Json
 
 BINS = 240
 """Bins of the curves over a run's planned length."""
@@ -33,7 +34,7 @@ class Update:
     """One server-sent event."""
 
     name: str
-    data: Mapping[str, Any]
+    data: Json
 
 
 @dataclass
@@ -184,7 +185,7 @@ class LiveState:
         size, m = self.reading.block_size, self.view.source_packets if self.view else None
         return None if not size or not m else size / m - 1
 
-    def stored(self) -> list[list[Any]]:
+    def stored(self) -> list[list[str | float]]:
         """[I/O node, megabytes over its links in both directions] since the scene's first sample."""
         view, counted = self.view, self.reading.link_bytes
         assert view is not None

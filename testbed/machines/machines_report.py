@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from testbed.machines.clocks.report import ClockReport, require_clock
+from topologies.text.json_types import JsonObject
 
 MAX_SHARE_OF_RUN = 0.01
 """Of a run's length, by which a clock may be wrong: a fifth of what the judgements of throughput allow at least."""
@@ -30,7 +30,7 @@ class MachinesReport:
         """Of the worst known clock: each time told by one machine is right to within it."""
         return max(one.uncertainty_s for one in self.clocks)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         """As a run's figures carry it."""
         return {
             "machines": [one.to_json() for one in self.clocks],

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from testbed.errors import InputError
+from topologies.text.json_types import Json, JsonObject
 
 MAX_LOCAL_MACHINES = 16
 """Machines that one machine stands for: each is a Dask worker, a switch daemon and a controller."""
@@ -47,7 +46,7 @@ class MachinesRequest:
     underlay_mtu: int = UNDERLAY_MTU
     clock_offsets_s: tuple[float, ...] | None = None
     start_s: float = START_S
-    place: Mapping[str, Any] | None = None
+    place: Json | None = None
     encrypt: bool = False
     tls: TlsFiles = TlsFiles()
 
@@ -67,7 +66,7 @@ def parse_machines(text: str) -> MachinesRequest:
     )
 
 
-def parse_placement_text(text: str, where: str) -> dict[str, Any]:
+def parse_placement_text(text: str, where: str) -> JsonObject:
     """The document of ``--place``. InputError where it is none."""
     try:
         document: object = json.loads(text)

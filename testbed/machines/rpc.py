@@ -24,8 +24,8 @@ MAIN = "main"
 class Request:
     """``function``: importable by name, called as ``function(machine, *args)``."""
 
-    function: Callable[..., Any]
-    args: tuple[Any, ...] = ()
+    function: Callable[..., object]
+    args: tuple[object, ...] = ()
     lane: str = MAIN
 
 
@@ -36,7 +36,7 @@ class Answer:
     value: object = None
     error: tuple[str, str] | None = None
 
-    def unwrap(self, machine: str) -> Any:
+    def unwrap(self, machine: str) -> object:
         """The value; the error, of its own kind, with the machine's name before its words."""
         if self.error is None:
             return self.value

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 NOTHING = "–"
 """Written where there is no value."""
@@ -26,7 +25,7 @@ MAX_SHOWN = 4
 """Of a list, so many values are shown; all of them are in the file of points."""
 
 
-def column(name: str, values: Sequence[Any]) -> tuple[str, float]:
+def column(name: str, values: Sequence[object]) -> tuple[str, float]:
     """(heading with its unit, what a value is divided by): the unit in which the largest value is at least 1.
 
     >>> column("throughput_bps", [49887400.1, 2e6]), column("seconds", [1.5]), column("delay_s", [0.0003])

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from testbed.model.naming.printable import LAYOUT, Styled, printable
+from topologies.text.json_types import JsonObject
 
 
 class PrintableStream(io.TextIOWrapper):
@@ -28,7 +29,7 @@ def make_printable() -> None:
         if type(old) is not io.TextIOWrapper:
             continue
         old.flush()
-        described: dict[str, Any] = {
+        described: JsonObject = {
             "encoding": old.encoding,
             "errors": "backslashreplace",
             "line_buffering": old.line_buffering,

@@ -7,6 +7,7 @@ from typing import Any
 
 from rich.console import Console
 from rich.segment import Segment
+from rich.text import Text
 
 from testbed.model.naming.printable import LAYOUT, Styled, printable
 
@@ -17,7 +18,7 @@ class Terminal(Console):
     def __init__(self, *, stderr: bool = False) -> None:
         super().__init__(stderr=stderr, highlight=False, markup=False, emoji=False)
 
-    def render_str(self, text: str, **options: Any) -> Any:
+    def render_str(self, text: str, **options: Any) -> Text:
         """One cell or one line: a line break in it is not ours."""
         return super().render_str(printable(text), **options)
 

@@ -10,7 +10,6 @@ import os
 import platform
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from testbed.errors import InputError
 from testbed.model.machine.capacity import (
@@ -41,7 +40,7 @@ def load_carried() -> MachineCapacity | None:
 
 
 def chosen_rate(
-    requested_bps: float | None, paths: Sequence[Sequence[Any]], frames: int, fabric: str
+    requested_bps: float | None, paths: Sequence[Sequence[object]], frames: int, fabric: str
 ) -> tuple[float, str]:
     """(bits a second, the sentence that says where they come from) for transfers over these paths in so many time frames."""
     if requested_bps is not None:

@@ -17,13 +17,12 @@ from typing import Any
 from testbed.emulation.attach.protocol import Frame, checked, receive, send
 from testbed.emulation.sandbox.control_socket import connect, control_address
 from testbed.model.progress import Progress, ReportProgress
+from topologies.text.json_types import Json, JsonObject
 
 _STAND_IN = Path(__file__).with_name("exec_proxy.py")
 
 
-def send_request(
-    name: str, header: Mapping[str, Any], body: bytes = b"", report_progress: ReportProgress | None = None
-) -> Frame:
+def send_request(name: str, header: Json, body: bytes = b"", report_progress: ReportProgress | None = None) -> Frame:
     """The answer of the network of that name; raises what it says went wrong. Progress that comes first is passed on."""
     with connect(name) as sock:
         send(sock, header, body)
@@ -46,7 +45,7 @@ def program_argv(
 ) -> list[str]:
     """The words of a local process that stands for ``argv`` in the host (see ``programs.run_program``). InputError where no such
     network of this user's is up."""
-    header: dict[str, Any] = {
+    header: JsonObject = {
         "do": "exec",
         "host": host,
         "argv": list(argv),

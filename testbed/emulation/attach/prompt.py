@@ -15,13 +15,13 @@ import subprocess
 import sys
 import termios
 import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from mininet.cli import CLI
 from mininet.log import lg
+from mininet.node import Node
 
 from testbed.emulation.attach.client import Recording, program_argv, send_request
 from testbed.emulation.attach.prompt_links import described_network, first_link, is_manner, links_of_line
@@ -33,6 +33,7 @@ from testbed.model.naming.printable import printable
 from testbed.report.streams import output_of_programs
 from topologies.errors import TopologyError
 from topologies.network import label_of
+from topologies.text.json_types import Json
 
 _LONGEST = 4000
 """Bytes of a typed line that a terminal passes on whole (N_TTY of Linux: 4095)."""
@@ -104,7 +105,7 @@ class Prompt(CLI):  # type: ignore[misc]
         """As it is: a # may belong to a link's name, a comment is for whoever takes the words apart."""
         return line
 
-    def onecmd(self, line: str) -> Any:
+    def onecmd(self, line: str) -> bool:
         """Whatever is wrong ends the command, not the prompt."""
         try:
             return self._obey(line)
@@ -129,7 +130,7 @@ class Prompt(CLI):  # type: ignore[misc]
             said = traceback.format_exception_only(error)[-1]
             self.complain(f"{line.split()[0]}: {said}")
 
-    def _obey(self, line: str) -> Any:
+    def _obey(self, line: str) -> bool:
         if not line.strip() or line.lstrip().startswith("#"):
             return False
         if "\0" in line:
@@ -142,7 +143,7 @@ class Prompt(CLI):  # type: ignore[misc]
             return False
         # What Python or a shell reads goes to it as it is.
         taken = rest if first in ("py", "px", "sh", "time", "noecho", "node") else Words(rest)
-        return getattr(self, f"do_{first}")(taken)
+        return bool(getattr(self, f"do_{first}")(taken))
 
     def _is_command(self, word: str) -> bool:
         return word.isidentifier() and hasattr(self, f"do_{word}")
@@ -173,7 +174,7 @@ class Prompt(CLI):  # type: ignore[misc]
             self.name, {"do": "faults"}
         )  # SessionClosedError where the network, and the command with it, has gone
 
-    def waitForNode(self, node: Any) -> None:  # noqa: N802 - Mininet's name
+    def waitForNode(self, node: Node) -> None:  # noqa: N802 - Mininet's name
         """Show what the node's command prints until it ends, and give it what is typed; what waits in a pipe is the prompt's."""
         with output_of_programs(), _single_keys() if self.typed else contextlib.nullcontext():
             while node.waiting:
@@ -187,7 +188,7 @@ class Prompt(CLI):  # type: ignore[misc]
                         raise
                     node.sendInt()
 
-    def _pass_keys(self, node: Any) -> None:
+    def _pass_keys(self, node: Node) -> None:
         poller = select.poll()
         for file in (sys.stdin, node.stdout):
             poller.register(file, select.POLLIN)
@@ -235,7 +236,7 @@ class Prompt(CLI):  # type: ignore[misc]
         """Execute a Python statement; nodes are variables, and net["NAME"]: px print(h1.cmd("ls"))"""
         exec(line, globals(), self.getLocals())
 
-    def do_source(self, line: str) -> Any:
+    def do_source(self, line: str) -> bool:
         """Read commands from a file: source FILE"""
         (path,) = self._words(line, 1, "source: give a file")
         if self._depth == _DEEPEST:
@@ -389,5 +390,5 @@ def _single_keys() -> Iterator[None]:
         termios.tcsetattr(sys.stdin, termios.TCSANOW, before)
 
 
-def _machine(described: Mapping[str, Any]) -> str:
+def _machine(described: Json) -> str:
     return str(described.get("machine", ""))

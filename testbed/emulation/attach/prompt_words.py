@@ -6,7 +6,6 @@ import re
 import shlex
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any
 
 from testbed.errors import InputError
 
@@ -36,7 +35,7 @@ class Words(str):
     ['New York', 'h1', 'down']
     """
 
-    def split(self, *_: Any) -> list[str]:  # type: ignore[override]
+    def split(self, *_: object) -> list[str]:  # type: ignore[override]
         """The words, without their quotes, up to a comment."""
         words, rest = [], str(self).lstrip()
         while rest and not rest.startswith("#"):

@@ -7,7 +7,7 @@ import os
 import socket
 import struct
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from testbed.errors import (
     CapabilityError,
@@ -19,6 +19,7 @@ from testbed.errors import (
     UsageError,
 )
 from topologies.errors import NoPathError, TopologyError
+from topologies.text.json_types import Json, JsonObject
 
 _LENGTHS = struct.Struct(">II")
 _MAX_HEADER, _MAX_DESCRIPTORS = 1 << 24, 8
@@ -40,7 +41,7 @@ _ERRORS: Mapping[str, type[Exception]] = {
 class Frame(NamedTuple):
     """``descriptors`` belong to whoever received the frame."""
 
-    header: dict[str, Any]
+    header: JsonObject
     body: bytes = b""
     descriptors: tuple[int, ...] = ()
 
@@ -50,7 +51,7 @@ class Frame(NamedTuple):
             os.close(number)
 
 
-def send(sock: socket.socket, header: Mapping[str, Any], body: bytes = b"", descriptors: Sequence[int] = ()) -> None:
+def send(sock: socket.socket, header: Json, body: bytes = b"", descriptors: Sequence[int] = ()) -> None:
     """Raises SessionClosedError where nobody is there any more."""
     text = json.dumps(header).encode()
     data = _LENGTHS.pack(len(text), len(body)) + text
@@ -98,7 +99,7 @@ def _exactly(sock: socket.socket, size: int) -> bytes:
     return b"".join(parts)
 
 
-def error_header(error: Exception) -> dict[str, Any]:
+def error_header(error: Exception) -> JsonObject:
     """The answer that says what went wrong."""
     if isinstance(error, (TestbedError, TopologyError)):
         return {"error": type(error).__name__, "text": str(error)}

@@ -15,7 +15,6 @@ import traceback
 from collections.abc import Iterable, Sequence
 from functools import cache
 from multiprocessing.connection import Connection
-from typing import Any
 
 from os_ken import cfg
 from os_ken import flags as _flags  # noqa: F401 - registers the options that the OpenFlow handler reads
@@ -44,7 +43,7 @@ class TestbedController(OSKenApp):  # type: ignore[misc]
 
     OFP_VERSIONS = [ofproto_v1_3.OFP_VERSION]  # noqa: RUF012 - os-ken reads this list
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, *args: object, **kwargs: object) -> None:
         super().__init__(*args, **kwargs)
         self._book = InstalledPlans()
         self._changed = threading.Condition()
@@ -55,7 +54,7 @@ class TestbedController(OSKenApp):  # type: ignore[misc]
         self._ports: list[PortEvent] = []
         self._stats: dict[int, list[FlowCounter]] = {}
 
-    def start(self) -> Any:
+    def start(self) -> object:
         threading.Thread(target=self._serve, name="requests", daemon=True).start()
         return super().start()
 
@@ -270,7 +269,7 @@ def _serve_on(listening: socket.socket) -> None:
     """Have os-ken accept its switches from a socket that listens already, not from one that it opens (it knows no such option)."""
 
     class InheritedServer(hub.StreamServer):  # type: ignore[misc]
-        def __init__(self, _: Any, handle: Any) -> None:
+        def __init__(self, _: object, handle: object) -> None:
             self.server, self.handle = listening, handle
 
         def serve_forever(self) -> None:

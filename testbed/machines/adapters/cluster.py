@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from testbed.errors import CapabilityError, InvalidRunError, MachineDiedError
 from testbed.machines.adapters import rpc_network
@@ -30,6 +30,7 @@ from testbed.model.wiring_part import VXLAN_BYTES
 if TYPE_CHECKING:
     from distributed import Client
 
+T = TypeVar("T")
 _WATCH_S = 0.1
 _SILENT_S = 3.0
 _FIRST_EXCHANGES = 10
@@ -37,7 +38,7 @@ _LATELY = 60
 """Exchanges, of three seconds, by which a moment is told while a run goes on; its logs are notified by all."""
 
 
-class Pending:
+class Pending(Generic[T]):
     """An answer that is on its way."""
 
     def __init__(self, machines: Machines, number: int, future: Any) -> None:
@@ -46,7 +47,7 @@ class Pending:
     def done(self) -> bool:
         return bool(self._future.done())
 
-    def result(self, limit_s: float = 120.0) -> Any:
+    def result(self, limit_s: float = 120.0) -> T:
         """The answer. MachineDiedError where the machine, or any other, dies first; InvalidRunError after the limit."""
         until = time.monotonic() + limit_s
         while not self._future.done():
@@ -59,7 +60,7 @@ class Pending:
         except (OSError, RuntimeError) as error:
             self._machines.check(after_s=2.0)
             raise MachineDiedError(f"{self._machines.names[self._number]}: {error}", self._number) from None
-        return deserialise_answer(data).unwrap(self._machines.names[self._number])
+        return cast("T", deserialise_answer(data).unwrap(self._machines.names[self._number]))
 
 
 class Machines:
@@ -82,7 +83,7 @@ class Machines:
     def __len__(self) -> int:
         return len(self.names)
 
-    def call(self, number: int, function: Callable[..., Any], *args: Any, lane: str = MAIN) -> Pending:
+    def call(self, number: int, function: Callable[..., T], *args: object, lane: str = MAIN) -> Pending[T]:
         """Ask one machine; returns at once."""
         self.check()
         request = serialise(Request(function=function, args=args, lane=lane))
@@ -92,7 +93,7 @@ class Machines:
             self.check(after_s=2.0)
             raise MachineDiedError(f"{self.names[number]}: {error}", number) from None
 
-    def all(self, function: Callable[..., Any], *args: Any, lane: str = MAIN, limit_s: float = 120.0) -> list[Any]:
+    def all(self, function: Callable[..., T], *args: object, lane: str = MAIN, limit_s: float = 120.0) -> list[T]:
         """Ask all the same at once; their answers in order."""
         requested = [self.call(number, function, *args, lane=lane) for number in range(len(self))]
         return [one.result(limit_s) for one in requested]

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 from testbed.emulation.control.controller_link import PortEvent
 from testbed.emulation.network.links import LinkMeter
@@ -37,6 +37,7 @@ from testbed.openflow.rules import FlowRule
 from topologies.impairments import Impairments, to_text
 from topologies.network import LinkId, label_of
 
+T = TypeVar("T")
 LEAD_S = 0.3
 """Between the ends' being ready and time zero."""
 FAULT_LEAD_S = 0.03
@@ -86,10 +87,10 @@ class DistributedNetwork:
         """Where the node's host or switch lies."""
         return self.placement.machine_of[node]
 
-    def call(self, machine: int, request: Callable[..., Any], *args: Any, lane: str = MAIN) -> Pending:
+    def call(self, machine: int, request: Callable[..., T], *args: object, lane: str = MAIN) -> Pending[T]:
         return self.machines.call(machine, request, *args, lane=lane)
 
-    def all(self, request: Callable[..., Any], *args: Any, lane: str = MAIN) -> list[Any]:
+    def all(self, request: Callable[..., T], *args: object, lane: str = MAIN) -> list[T]:
         return self.machines.all(request, *args, lane=lane)
 
     def check(self) -> None:

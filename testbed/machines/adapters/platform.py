@@ -14,7 +14,7 @@ from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 from testbed.emulation.control.controller_link import ControllerLink, PortEvent
 from testbed.emulation.machine.processor_load import processor_times
@@ -31,18 +31,19 @@ from testbed.openflow.rules import FlowRule
 if TYPE_CHECKING:
     from testbed.machines.adapters.distributed_network import DistributedNetwork
 
+T = TypeVar("T")
 Platform: TypeAlias = "Here | DistributedNetwork"
 
 _LEAD_S = 0.15
 """Between the ends' being ready and time zero."""
 
 
-class Answer(NamedTuple):
+class Answer(NamedTuple, Generic[T]):
     """An answer that is there at once."""
 
-    value: Any
+    value: T
 
-    def result(self, limit_s: float = 0.0) -> Any:
+    def result(self, limit_s: float = 0.0) -> T:
         return self.value
 
 
@@ -71,11 +72,11 @@ class Here:
         """Where the node's host or switch lies."""
         return 0
 
-    def call(self, machine: int, request: Callable[..., Any], *args: Any, lane: str = MAIN) -> Answer:
+    def call(self, machine: int, request: Callable[..., T], *args: object, lane: str = MAIN) -> Answer[T]:
         """Ask one machine. The answer's ``result`` raises MachineDiedError where a machine dies first, InvalidRunError after its limit."""
         return Answer(request(self._machine, *args))
 
-    def all(self, request: Callable[..., Any], *args: Any, lane: str = MAIN) -> list[Any]:
+    def all(self, request: Callable[..., T], *args: object, lane: str = MAIN) -> list[T]:
         """Ask all machines the same; their answers in order."""
         return [request(self._machine, *args)]
 

@@ -7,15 +7,16 @@ import select
 import socket
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from typing import IO, Any
+from typing import IO
 
 from testbed.emulation.attach.protocol import Frame, checked, receive, send
 from testbed.errors import SessionClosedError
 from testbed.machines.adapters.distributed_network import DistributedNetwork
 from testbed.machines.adapters.forwarded_streams import Streams
 from testbed.machines.adapters.rpc_programs import CONTROL, ERRORS, IN, OUT, prepare_program, stream_name
+from topologies.text.json_types import Json
 
 _PART = 1 << 16
 _REST_S = 2.0
@@ -27,9 +28,7 @@ class RemoteProgram:
     ``asked``: ``host``, ``argv``, ``cwd``, ``env`` (added to the machine's own) as of ``run_program``. InputError where it cannot begin.
     """
 
-    def __init__(
-        self, network: DistributedNetwork, streams: Streams, machine: int, requested: Mapping[str, Any]
-    ) -> None:
+    def __init__(self, network: DistributedNetwork, streams: Streams, machine: int, requested: Json) -> None:
         self._machines, self._machine = network.machines, machine
         self._code: int | None = None
         number = int(self._machines.call(machine, prepare_program, requested).result(30))
@@ -71,7 +70,7 @@ class RemoteProgram:
 
 
 def programs_in_hosts(
-    network: DistributedNetwork, streams: Streams, requested: Sequence[tuple[int, Mapping[str, Any]]]
+    network: DistributedNetwork, streams: Streams, requested: Sequence[tuple[int, Json]]
 ) -> list[RemoteProgram]:
     """Programs that read nothing, each on its machine, in order; all or none."""
     programs: list[RemoteProgram] = []

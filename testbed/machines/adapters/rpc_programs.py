@@ -10,10 +10,8 @@ import itertools
 import os
 import socket
 import threading
-from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 from testbed.emulation.attach.host_processes import argv_in_host, run_program
 from testbed.emulation.attach.protocol import Frame, error_header, send
@@ -23,6 +21,7 @@ from testbed.errors import InputError, SessionClosedError
 from testbed.machines.adapters.rpc_network import network_of
 from testbed.machines.adapters.stream_forwarding import Opened, register_stream
 from testbed.machines.rpc import MachineState
+from topologies.text.json_types import Json
 
 IN, OUT, ERRORS, CONTROL = "in", "out", "errors", "control"
 _NOTICE_INTERRUPTS = ("env", "--default-signal=INT")
@@ -39,7 +38,7 @@ def stream_name(number: int, which: str) -> str:
     return f"program {number} {which}"
 
 
-def prepare_program(machine: MachineState, requested: Mapping[str, Any]) -> int:
+def prepare_program(machine: MachineState, requested: Json) -> int:
     """Offer the streams of a program; its number. ``asked``: as of ``testbed.emulation.attach.host_processes.run_program``.
 
     InputError where there is no such host here, or no such directory.

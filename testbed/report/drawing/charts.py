@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from testbed.model.studies.samples import spread, whiskers
+from topologies.text.json_types import Json, JsonObject
 
 BLUE, ORANGE, GREEN, PURPLE, AMBER, SKY, INK, GREY = (
     "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#16191d", "#5c6670",
@@ -19,7 +20,7 @@ BLUE, ORANGE, GREEN, PURPLE, AMBER, SKY, INK, GREY = (
 HUES = (BLUE, ORANGE, GREEN, PURPLE, AMBER, SKY, INK, GREY)
 RED = "#b3261e"
 """What fails, or says nothing."""
-STYLE: Mapping[str, Any] = {
+STYLE: Json = {
     "axes.axisbelow": True,
     "axes.prop_cycle": f"cycler(color={list(HUES)})",
     "axes.spines.right": False,
@@ -35,8 +36,8 @@ STYLE: Mapping[str, Any] = {
     "lines.markersize": 5,
 }
 """matplotlib's settings for every figure."""
-BELOW: dict[str, Any] = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.16), "ncols": 2}
-COMPARED: dict[str, Any] = {"loc": "center left", "bbox_to_anchor": (1.01, 0.5)}
+BELOW: JsonObject = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.16), "ncols": 2}
+COMPARED: JsonObject = {"loc": "center left", "bbox_to_anchor": (1.01, 0.5)}
 """Where a legend stands that has no room among the curves."""
 MARKS = "osD^vP*X"
 _DASHES, _HATCHES = ("-", "--", ":"), ("", "////", "....")

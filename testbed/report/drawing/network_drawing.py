@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from testbed.errors import InputError
 from testbed.model.naming.printable import printable
@@ -153,10 +153,11 @@ def _edge_links(network: Network, places: Mapping[str, Point]) -> frozenset[tupl
         return frozenset()
     pairs = set()
     for link in network.links:
-        one: Any = network.node(link.source).attributes.get("coordinates")
-        other: Any = network.node(link.target).attributes.get("coordinates")
-        points = isinstance(one, list) and isinstance(other, list) and len(one) == len(other)
-        if points and any(abs(a - b) > 1 for a, b in zip(one, other, strict=True)):
+        one = network.node(link.source).attributes.get("coordinates")
+        other = network.node(link.target).attributes.get("coordinates")
+        if not (isinstance(one, list) and isinstance(other, list) and len(one) == len(other)):
+            continue
+        if any(abs(a - b) > 1 for a, b in zip(one, other, strict=True)):
             pairs.add((min(link.source, link.target), max(link.source, link.target)))
     return frozenset(pairs)
 

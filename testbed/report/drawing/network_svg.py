@@ -104,7 +104,7 @@ def network_figure(run: SessionRun, *, width: int, height: int, layout: NetworkL
 
 def hidden_hosts(run: SessionRun) -> int:
     """Hosts that carry nothing of the stream: they are left out of the drawing."""
-    hosts = sum(n.get("kind") == "host" for n in run.session.network.get("nodes", ()))
+    hosts: int = sum(n.get("kind") == "host" for n in run.session.network.get("nodes", ()))
     return hosts - len(_drawn_hosts(run))
 
 

@@ -57,7 +57,7 @@ class LateShell:
         """Not yet."""
 
     @property
-    def shell(self) -> Any:
+    def shell(self) -> subprocess.Popen[bytes] | None:
         """The node's shell process, started now if it does not run."""
         if self.words_at is not None and (self._started is None or self._started.poll() is not None):
             self.terminate()
@@ -65,7 +65,7 @@ class LateShell:
         return self._started
 
     @shell.setter
-    def shell(self, value: Any) -> None:
+    def shell(self, value: object) -> None:
         """Mininet sets None while it makes the node."""
 
     @property
@@ -77,7 +77,7 @@ class LateShell:
     def pid(self, value: int | None) -> None:
         """Mininet sets None while it makes the node."""
 
-    def popen(self, *args: Any, **kwargs: Any) -> Any:
+    def popen(self, *args: object, **kwargs: object) -> object:
         """As Mininet's: a program next to the shell."""
         return super().popen(*args, **{"mncmd": [], **kwargs})  # type: ignore[misc]
 
@@ -95,7 +95,7 @@ class LateShell:
             Node.inToNode.pop(self._terminal, None)
             self._started, self._ended_s, self.waiting = None, None, False
 
-    def sendCmd(self, *args: Any, **_: Any) -> None:  # noqa: N802 - Mininet's name
+    def sendCmd(self, *args: object, **_: object) -> None:  # noqa: N802 - Mininet's name
         """Begin a command; what it prints is read until it has ended."""
         assert self.shell is not None and not self.waiting
         words = args[0] if len(args) == 1 and isinstance(args[0], list) else args

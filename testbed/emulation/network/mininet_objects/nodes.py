@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
 
 from mininet.link import Intf, Link
 from mininet.net import Mininet
@@ -22,11 +21,11 @@ _IPERF_REST_S = 15.0
 class BuiltInterface(Intf):  # type: ignore[misc]
     """An interface that exists and is configured; its addresses are known, never requested."""
 
-    def __init__(self, name: str, node: Any, port: int, *, mac: str | None = None, ip: str | None = None) -> None:
+    def __init__(self, name: str, node: Node, port: int, *, mac: str | None = None, ip: str | None = None) -> None:
         super().__init__(name, node=node, port=port, mac=mac, moveIntfFn=lambda name, node: None)
         self.ip, self.prefixLen = ip, None if ip is None else 8
 
-    def config(self, **_params: Any) -> dict[str, Any]:
+    def config(self, **_params: object) -> dict[str, object]:
         """Nothing is left to do."""
         return {}
 
@@ -64,9 +63,9 @@ class BuiltSwitch(LateShell, OVSSwitch):  # type: ignore[misc]
         self.given, self.device, self.words_at = name, device, words_at
         self.controlIntf = BuiltInterface("lo", self, 0, ip="127.0.0.1")
 
-    def dpctl(self, *args: Any) -> Any:
+    def dpctl(self, *args: str) -> str:
         """ovs-ofctl on this bridge, in the OpenFlow version that it speaks."""
-        return self.cmd("ovs-ofctl", "-O", "OpenFlow13", args[0], self.device, *args[1:])
+        return str(self.cmd("ovs-ofctl", "-O", "OpenFlow13", args[0], self.device, *args[1:]))
 
 
 class BuiltMininet(Mininet):  # type: ignore[misc]
@@ -78,7 +77,7 @@ class BuiltMininet(Mininet):  # type: ignore[misc]
         self._set_cables = set_cables
         self.built = True
 
-    def add_node(self, node: Any) -> None:
+    def add_node(self, node: Node) -> None:
         """Add a host or switch that exists; it is found by its name as given, and as printed."""
         (self.switches if isinstance(node, BuiltSwitch) else self.hosts).append(node)
         self.nameToNode[node.given] = node
@@ -86,10 +85,10 @@ class BuiltMininet(Mininet):  # type: ignore[misc]
 
     def iperf(
         self,
-        hosts: Any = None,
+        hosts: Sequence[Node] | None = None,
         l4Type: str = "TCP",  # noqa: N803 - Mininet's name
         udpBw: str = "10M",  # noqa: N803
-        fmt: Any = None,
+        fmt: str | None = None,
         seconds: int = 5,
         port: int = 5001,
     ) -> list[str]:

@@ -6,7 +6,6 @@ Everything is created at once: the daemon configures all bridges in one pass ins
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 from testbed.model.wiring import WiredSwitch, Wiring
 from testbed.model.wiring_part import WiringPart
@@ -107,5 +106,5 @@ def _insert(table: str, name: str, row: JsonObject) -> JsonObject:
     return {"op": "insert", "table": table, "uuid-name": name, "row": row}
 
 
-def _set(references: Iterable[list[str]]) -> list[Any]:
+def _set(references: Iterable[list[str]]) -> list[object]:
     return ["set", list(references)]

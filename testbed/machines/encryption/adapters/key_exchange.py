@@ -18,6 +18,7 @@ from testbed.machines.encryption.adapters.wireguard import (
 from testbed.machines.encryption.peers import (
     VXLAN_PORT,
     WIREGUARD_BYTES,
+    Peer,
     inside_address,
     missing_handshake_reason,
     peers_of,
@@ -72,6 +73,6 @@ def encrypt(ask: Ask, names: Sequence[str], plain: Sequence[Carrier]) -> tuple[t
     return carriers, tuple(one.by for one in opened)
 
 
-def _numbered(machine: int, peers: Sequence[Any]) -> list[tuple[int, Any]]:
+def _numbered(machine: int, peers: Sequence[Peer]) -> list[tuple[int, Peer]]:
     """The peers of a machine with their numbers: all but its own, in order."""
     return [(n if n < machine else n + 1, peer) for n, peer in enumerate(peers)]
