@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from testbed.errors import InputError
 from testbed.model.wiring import Wiring
 from testbed.openflow.failover import BACK, FailoverGroup
-from testbed.openflow.rules import DROP, ETH_IPV4, PROTOCOL_UDP, FlowRule, by_switch
+from testbed.openflow.rules import ETH_IPV4, PROTOCOL_UDP, FlowRule, by_switch
 from topologies.network import LinkId
 
 Packet = Mapping[str, int | str]
@@ -39,11 +39,6 @@ class FlowTable:
 
     def __init__(self, rules: Iterable[FlowRule]) -> None:
         self.rules = tuple(sorted(rules, key=lambda r: -r.priority))
-
-    def out_port(self, packet: Packet) -> int | None:
-        """The port through which the packet leaves, None where it is dropped."""
-        rule = self.rule_for(packet)
-        return None if rule is None or rule.out_port == DROP else rule.out_port
 
     def rule_for(self, packet: Packet) -> FlowRule | None:
         """The rule that the packet meets, None where none matches."""
@@ -153,9 +148,3 @@ class RuleWalker:
             port = packet["in_port"]
         assert isinstance(port, int)
         return port, packet
-
-    def _enter(self, source: str, links: list[LinkId]) -> tuple[str, list[LinkId]]:
-        """The first switch behind the source's host, and the link to it where it is one of the model."""
-        host = self.wiring.host_at(source)
-        device, link, _ = self._far[host.name, 0]
-        return device, [*links, link] if link is not None else links

@@ -36,8 +36,8 @@ def label_loads(walker: RuleWalker, source: str, sink: str, udp_port: int) -> tu
     """Every label at once: labels on each link, and how many of the 65,536 reach the sink's host."""
     packet = walker.stream_packet(source, sink, udp_port)
     target = walker.wiring.host_at(sink).name
-    device, first = walker._enter(source, [])
-    loads: dict[LinkId, int] = dict.fromkeys(first, LABELS)
+    device, first, _ = walker._far[walker.wiring.host_at(source).name, 0]
+    loads: dict[LinkId, int] = {} if first is None else {first: LABELS}
     at = {device: np.ones(LABELS, dtype=bool)}
     arrived = 0
     for _ in range(_MAX_HOPS):

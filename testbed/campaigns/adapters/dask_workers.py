@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from testbed.emulation.sandbox.process_lifetime import children_without_interrupts
 from testbed.errors import CapabilityError
-from testbed.machines.adapters.clusters.dask_security import local_cluster
+from testbed.machines.adapters.clusters.dask_security import local_cluster, quiet_dask
 
 if TYPE_CHECKING:
     from distributed import Client, Security
@@ -30,11 +29,7 @@ def dask_client(workers: int, scheduler: str | None, security: Security | None =
     import dask
     from distributed import Client
 
-    dask.config.set(
-        {"distributed.scheduler.allowed-failures": LOST_WORKERS, "distributed.comm.timeouts.connect": CONNECT_S}
-    )
-    for name in ("distributed", "distributed.nanny", "distributed.worker", "distributed.scheduler", "tornado"):
-        logging.getLogger(name).setLevel(logging.CRITICAL)
+    quiet_dask({"distributed.scheduler.allowed-failures": LOST_WORKERS, "distributed.comm.timeouts.connect": CONNECT_S})
     if scheduler is None:
         # workers watch for the end of this process and go with it, kill -9 included
         with (

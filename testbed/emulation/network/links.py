@@ -12,7 +12,7 @@ import socket
 import struct
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -27,6 +27,7 @@ from testbed.emulation.network.kernel.host_namespaces import HostNamespaces
 from testbed.emulation.network.kernel.priority_queues import priority_buckets
 from testbed.emulation.network.kernel.rtnetlink import (
     ROOT,
+    InterfaceCounters,
     Message,
     Netlink,
     NetlinkError,
@@ -109,22 +110,24 @@ class LinkControl:
 
         Raises CapabilityError where a link has a delay and the kernel no netem: a delay is never silently left out.
         """
-        batches: dict[str | None, list[Message]] = {}
-        for end in self._cables.sending.values():
-            assert end.link is not None
-            if self._shape:
-                batches.setdefault(end.host, []).extend(self._shaping(end, end.link))
-        for host, messages in batches.items():
+        if self._shape:
+            ends = self._cables.sending.values()
             try:
-                self.netlink_of(host).apply(messages)
+                self._apply_all((end.host, one) for end in ends if end.link for one in self._shaping(end, end.link))
             except NetlinkError as error:
                 if error.errno == _MISSING and self._first_udp_port is not None:
                     raise CapabilityError(
                         "this kernel has no priority queues; load them (sudo modprobe sch_htb cls_bpf)"
                     ) from error
-                raise _shaping_refused(
-                    error, any(e.link.delay_s for e in self._cables.sending.values() if e.link)
-                ) from error
+                raise _shaping_refused(error, any(end.link.delay_s for end in ends if end.link)) from error
+
+    def _apply_all(self, messages: Iterable[tuple[str | None, Message]]) -> None:
+        """(host, message): in one batch a host."""
+        batches: dict[str | None, list[Message]] = {}
+        for host, message in messages:
+            batches.setdefault(host, []).append(message)
+        for host, batch in batches.items():
+            self.netlink_of(host).apply(batch)
 
     def prepare_faults(self) -> None:
         """Put the hook for drop rules at every sending end, so that the first fault is as quick as the next.
@@ -132,17 +135,13 @@ class LinkControl:
         Where there are more than ``MOST_HOOKS``, at the first end only, and at others when they are first to lose: for each hook the
         kernel searches a list of all that the machine has.
         """
-        batches: dict[str | None, list[Message]] = {}
         ends = list(self._cables.sending.values())
         ends = ends if len(ends) <= MOST_HOOKS else ends[:1]
-        for end in ends:
-            batches.setdefault(end.host, []).append(packet_gate(end.index))
-        for host, messages in batches.items():
-            try:
-                self.netlink_of(host).apply(messages)
-            except NetlinkError:
-                self._loss_means = "netem"
-                return
+        try:
+            self._apply_all((end.host, packet_gate(end.index)) for end in ends)
+        except NetlinkError:
+            self._loss_means = "netem"
+            return
         self._gated.update(end.interface for end in ends)
 
     def set_up(self, link: LinkId, up: bool, direction: Direction) -> float:
@@ -283,22 +282,18 @@ class LinkControl:
 
     def counters(self) -> Mapping[LinkId, tuple[int, int, int]]:
         """See EmulatedNetwork.link_counters."""
-        with self._lock:
-            hosts = {end.host for end in self._cables.sending.values()}
-            found = {host: self.netlink_of(host).counters() for host in sorted(hosts, key=str)}
-        result = {}
-        for link, end in self._cables.sending.items():
-            counted = found[end.host][end.interface]
-            result[link] = (counted.sent_packets, counted.sent_bytes, counted.queue_drops)
-        return result
+        found = self._counted(self._cables.sending)
+        return {link: (one.sent_packets, one.sent_bytes, one.queue_drops) for link, one in found.items()}
 
     def arrivals(self) -> Mapping[LinkId, int]:
         """See EmulatedNetwork.arrival_counters."""
+        return {link: one.received_packets for link, one in self._counted(self._cables.receiving).items()}
+
+    def _counted(self, ends: Mapping[LinkId, CableEnd]) -> dict[LinkId, InterfaceCounters]:
         with self._lock:
-            hosts = {end.host for end in self._cables.receiving.values()}
-            found = {host: self.netlink_of(host).counters() for host in sorted(hosts, key=str)}
-        ends = self._cables.receiving
-        return {link: found[end.host][end.interface].received_packets for link, end in ends.items()}
+            hosts = sorted({end.host for end in ends.values()}, key=str)
+            found = {host: self.netlink_of(host).counters() for host in hosts}
+        return {link: found[end.host][end.interface] for link, end in ends.items()}
 
     def host_counters(self) -> Mapping[str, int]:
         """See EmulatedNetwork.host_counters."""

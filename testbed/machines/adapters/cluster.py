@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import secrets
 import socket
 import threading
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 from testbed.errors import CapabilityError, InvalidRunError, MachineDiedError
 from testbed.machines.adapters import rpc_network
 from testbed.machines.adapters.actor import MachineActor
-from testbed.machines.adapters.clusters.dask_security import local_cluster, scheduler_security
+from testbed.machines.adapters.clusters.dask_security import local_cluster, quiet_dask, scheduler_security
 from testbed.machines.adapters.local_machines import address_of, local_machines, make_bridge
 from testbed.machines.adapters.stream_forwarding import listen_address
 from testbed.machines.clocks.adapters.datagram_clock import ClockQuestions
@@ -193,12 +192,9 @@ class Machines:
 @contextmanager
 def machines_up(requested: MachinesRequest) -> Iterator[Machines]:
     """The machines, each with its process running, clocks compared. CapabilityError names who did not come up in time."""
-    import dask
     from distributed import Client
 
-    dask.config.set({"distributed.comm.timeouts.connect": 10, "distributed.admin.tick.limit": "1h"})
-    for name in ("distributed", "distributed.scheduler", "distributed.core", "distributed.comm", "tornado"):
-        logging.getLogger(name).setLevel(logging.CRITICAL)
+    quiet_dask({"distributed.comm.timeouts.connect": 10, "distributed.admin.tick.limit": "1h"})
     with ExitStack() as stack:
         scheduler, expected = requested.scheduler, None
         if scheduler is None:

@@ -91,21 +91,26 @@ class RemoteClock:
 
     @cached_property
     def _upper(self) -> _Cones:
-        ours, theirs = self._base
-        points = [((e.sent_ns - ours) / 1e9, (e.received_ns - theirs) / 1e9) for e in self.exchanges]
-        return _Cones.of(points, self.drift_bound, earliest=True)
+        return self._cones([(e.sent_ns, e.received_ns) for e in self.exchanges], earliest=True)
 
     @cached_property
     def _lower(self) -> _Cones:
+        return self._cones([(e.returned_ns, e.answered_ns) for e in self.exchanges], earliest=False)
+
+    def _cones(self, points: Sequence[tuple[int, int]], *, earliest: bool) -> _Cones:
         ours, theirs = self._base
-        points = [((e.returned_ns - ours) / 1e9, (e.answered_ns - theirs) / 1e9) for e in self.exchanges]
-        return _Cones.of(points, self.drift_bound, earliest=False)
+        since = [((own - ours) / 1e9, (other - theirs) / 1e9) for own, other in points]
+        return _Cones.of(since, self.drift_bound, earliest=earliest)
 
     @cached_property
     def _vertices(self) -> LocalTimes:
         """At every stamp of an exchange: where the two bounds are nearest to each other is one of them."""
-        stamps = np.unique(np.concatenate((self._upper.theirs_s, self._lower.theirs_s)))
-        return self._since_base(stamps)
+        return self._since_base(self._stamps)
+
+    @cached_property
+    def _stamps(self) -> FloatArray:
+        """Theirs of all exchanges, sorted."""
+        return np.unique(np.concatenate((self._upper.theirs_s, self._lower.theirs_s)))
 
     def _since_base(self, theirs_s: FloatArray) -> LocalTimes:
         return LocalTimes(
@@ -140,8 +145,7 @@ class RemoteClock:
     def drift(self) -> tuple[float, float]:
         """Least and greatest mean drift over the run that its exchanges leave possible, seconds of theirs a second of ours."""
         at, bound = self._vertices, self.drift_bound
-        stamps = np.unique(np.concatenate((self._upper.theirs_s, self._lower.theirs_s)))
-        theirs_s = float(stamps[-1] - stamps[0])
+        theirs_s = float(self._stamps[-1] - self._stamps[0])
         shortest_s = float(at.earliest_s[-1] - at.latest_s[0])
         longest_s = float(at.latest_s[-1] - at.earliest_s[0])
         if theirs_s <= 0 or longest_s <= 0:
@@ -152,7 +156,7 @@ class RemoteClock:
     def worst_uncertainty_s(self, from_s: float, to_s: float) -> float:
         """The greatest uncertainty of a stamp between two foreign stamps, seconds; the run's own figure for its clock."""
         steps = np.linspace(from_s, to_s, 1001)
-        inner = self._base[1] / 1e9 + np.unique(np.concatenate((self._upper.theirs_s, self._lower.theirs_s)))
+        inner = self._base[1] / 1e9 + self._stamps
         inside = inner[(inner >= from_s) & (inner <= to_s)]
         # Between two stamps of exchanges the width is piecewise linear: its corners are where cones meet, which the steps come near to.
         spacing_s = (to_s - from_s) / 1000

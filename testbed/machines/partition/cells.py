@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from testbed.machines.placement import nodes_of_devices
 from testbed.model.wiring import wire
 from topologies.network import Network
 
@@ -35,7 +36,7 @@ def cells_of(network: Network) -> CellGraph:
     Linear in nodes and links.
     """
     wiring = wire(network)
-    node_of = {s.name: s.node for s in wiring.switches} | {h.name: h.node for h in wiring.hosts}
+    node_of = nodes_of_devices(wiring)
     hosts = {host.node for host in wiring.hosts}
     cables = [
         (node_of[c.a], node_of[c.b], sum(network.link(*link).capacity_bps for link in (c.forward, c.backward) if link))

@@ -204,9 +204,9 @@ def test_rules_of_every_pair_together_carry_each_over_its_path() -> None:
 def test_rules_of_one_priority_that_disagree_are_reported() -> None:
     rules = [FlowRule(dpid=1, priority=5, match=(("udp_src", (0, mask)),), out_port=p) for p, mask in ((1, 0), (2, 1))]
     table = FlowTable(rules)
-    assert table.out_port({"udp_src": 1}) == 1
+    assert table.rule_for({"udp_src": 1}) == rules[0]
     with pytest.raises(InputError, match="two rules of priority 5"):
-        table.out_port({"udp_src": 2})
+        table.rule_for({"udp_src": 2})
     with pytest.raises(InputError, match="match label 0"):
         out_ports(table, {})
 
@@ -215,7 +215,7 @@ def test_drop_rule_hides_those_below_it() -> None:
     rules = [FlowRule(dpid=1, priority=2, match=(("udp_src", (0, 0x8000)),), out_port=DROP)]
     rules.append(FlowRule(dpid=1, priority=1, match=(), out_port=4))
     table = FlowTable(rules)
-    assert (table.out_port({"udp_src": 9}), table.out_port({"udp_src": 0x8000})) == (None, 4)
+    assert [table.rule_for({"udp_src": label}) for label in (9, 0x8000)] == rules
     assert out_ports(table, {}).tolist() == [-1] * 32768 + [4] * 32768
 
 

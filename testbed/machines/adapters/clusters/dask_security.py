@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from testbed.errors import CapabilityError, InputError
 from testbed.extras import pip_command
 from testbed.machines.machines_request import TlsFiles
+from topologies.text.json_types import Json
 
 if TYPE_CHECKING:
     from distributed import LocalCluster, Security
@@ -36,6 +37,16 @@ def local_cluster(**options: Any) -> LocalCluster:
         silence_logs=logging.CRITICAL,
         **options,
     )
+
+
+def quiet_dask(settings: Json) -> None:
+    """Dask with these settings, and silent: what goes wrong is told in our own words."""
+    import dask
+
+    dask.config.set(settings)
+    parts = (".core", ".comm", ".nanny", ".scheduler", ".worker")
+    for name in ("tornado", "distributed", *(f"distributed{part}" for part in parts)):
+        logging.getLogger(name).setLevel(logging.CRITICAL)
 
 
 def scheduler_security(address: str, tls: TlsFiles) -> Security | None:
