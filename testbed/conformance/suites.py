@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from testbed.conformance.codes import code_checks
@@ -49,7 +49,7 @@ def check(group: str, name: str) -> Verdict:
         raise InputError(f"{group}: there is no {name!r}; there are {', '.join(found[group].names())}")
     if ":" in name and group in ("testbed.routings", "testbed.demand_routings"):
         thing = _with_parameter(thing, name.partition(":")[2])
-    return Verdict(checks=tuple(_checks(group, name, thing))).keyed()
+    return Verdict(checks=tuple(_SUITES[group.removeprefix("testbed.")](name, thing))).keyed()
 
 
 def group_of(name: str) -> str:
@@ -77,23 +77,15 @@ def _with_parameter(make: Callable[[str], Any], text: str) -> Any:
     raise wrong
 
 
-def _checks(group: str, name: str, thing: Any) -> list[Check]:
-    match group.removeprefix("testbed."):
-        case "routings":
-            return routing_checks(thing)
-        case "demand_routings":
-            return demand_routing_checks(thing)
-        case "schedulers":
-            return scheduler_checks(thing)
-        case "codes":
-            return code_checks(thing)
-        case "interconnect_routings":
-            return static_routing_checks(name, thing)
-        case "topologies":
-            return family_checks(thing)
-        case "schedule_formats":
-            return schedule_format_checks(thing)
-        case "traffic_formats":
-            return traffic_format_checks(name, thing)
-        case _:
-            return workload_checks(thing)
+_SUITES: Mapping[str, Callable[[str, Any], list[Check]]] = {
+    "routings": lambda _, thing: routing_checks(thing),
+    "demand_routings": lambda _, thing: demand_routing_checks(thing),
+    "schedulers": lambda _, thing: scheduler_checks(thing),
+    "codes": lambda _, thing: code_checks(thing),
+    "interconnect_routings": static_routing_checks,
+    "topologies": lambda _, thing: family_checks(thing),
+    "schedule_formats": lambda _, thing: schedule_format_checks(thing),
+    "traffic_formats": traffic_format_checks,
+    "workloads": lambda _, thing: workload_checks(thing),
+}
+"""Of each group, but for the package's name before it."""

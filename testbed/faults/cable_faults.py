@@ -91,23 +91,14 @@ def random_faults(
 
 
 def intermittent_faults(
-    network: Network,
-    count: int,
-    *,
-    seed: int | Sequence[int],
-    duration_s: float,
-    times: int = 10,
-    down_share: float = 0.1,
+    network: Network, count: int, *, seed: int | Sequence[int], duration_s: float
 ) -> tuple[Fault, ...]:
-    """So many different cables that fail again and again: once in each of ``times`` equal parts of the run, at a drawn moment of it,
-    and for ``down_share`` of the part. Drawn like ``random_faults``: the same seed draws the same cables.
+    """So many different cables that fail again and again: once in each of ten equal parts of the run, at a drawn moment of it,
+    and for a tenth of the part. Drawn like ``random_faults``: the same seed draws the same cables.
 
-    Raises InputError as ``random_faults``, and unless 1 <= times <= 1000 and 0 < down_share < 1.
+    Raises InputError as ``random_faults``.
     """
-    if not (1 <= times <= 1000 and 0 < down_share < 1 and duration_s > 0):
-        raise InputError(
-            f"intermittent faults: {times} times, down for {down_share:g}; give 1 to 1000, above 0 and below 1"
-        )
+    times, down_share = 10, 0.1
     chosen = [fault.ends for fault in random_faults(network, count, seed=seed)]
     chance, part = np.random.default_rng(seed), duration_s / times
     starts = chance.uniform(0.0, 1.0 - down_share, size=(len(chosen), times)) + np.arange(times)

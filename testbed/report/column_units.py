@@ -139,6 +139,6 @@ def half_width(interval: tuple[float, float] | None) -> float | None:
     return None if interval is None else (interval[1] - interval[0]) / 2
 
 
-def largest(values: Sequence[float | None], default: float = 0.0) -> float:
+def largest(values: Sequence[float | None]) -> float:
     """The largest of the values that are there."""
-    return max((v for v in values if v is not None), default=default)
+    return max((v for v in values if v is not None), default=0.0)

@@ -146,7 +146,7 @@ def ring_plan(
 
 def paths_plan(
     shape: tuple[int, int], paths: Sequence[Sequence[tuple[int, int]]], dead: Sequence[frozenset[tuple[int, int]]], *,
-    messages: int, load: float = 1.0, seed: int = 1, avoidance: Avoidance = "nac", slots: int = 2, packet_s: float = 0.002,
+    messages: int, load: float = 1.0, seed: int = 1, avoidance: Avoidance = "nac", slots: int = 2,
 ) -> RouterPlan:  # fmt: skip
     """A mesh of so many columns and rows without its dead cables, and one flow a path of places (x, y)."""
     width, height = shape
@@ -158,11 +158,13 @@ def paths_plan(
         if other in number and frozenset((place, other)) not in dead
     ]
     flows = tuple(
-        Flow(path=tuple(number[each] for each in path), times_s=_poisson(messages, load / packet_s, [seed, k]))
+        Flow(
+            path=tuple(number[each] for each in path), times_s=_poisson(messages, load / RouterPlan.packet_s, [seed, k])
+        )
         for k, path in enumerate(paths)
     )
     return RouterPlan(
-        routers=len(number), cables=tuple(cables), flows=flows, avoidance=avoidance, slots=slots, packet_s=packet_s
+        routers=len(number), cables=tuple(cables), flows=flows, avoidance=avoidance, slots=slots
     )  # fmt: skip
 
 

@@ -46,10 +46,10 @@ class FaultInjector:
     which what was requested was in force.
     """
 
-    def __init__(self, network: FaultTarget, absent: Iterable[LinkId] = ()) -> None:
+    def __init__(self, network: FaultTarget) -> None:
         self._network = network
         self._faults: dict[LinkId, list[Fault]] = {}
-        self._absent = set(cables_of(absent))
+        self._absent: set[LinkId] = set()
         self._lock = threading.Lock()
 
     def begin(self, fault: Fault) -> float:

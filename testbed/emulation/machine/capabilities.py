@@ -9,7 +9,6 @@ import importlib.util
 import json
 import os
 import platform
-import re
 import select
 import subprocess
 import sys
@@ -19,7 +18,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from testbed.emulation.machine.encryption import encryption_means
-from testbed.emulation.machine.program_paths import SYSTEM_PATH, find_program
+from testbed.emulation.machine.program_paths import SYSTEM_PATH, find_program, version_line
 from testbed.emulation.machine.time_namespaces import time_namespace_obstacle
 from testbed.emulation.network.open_vswitch.switches import tun_problem
 from testbed.emulation.sandbox.sandbox import in_sandbox, probe_sandbox, sandbox_command
@@ -176,7 +175,7 @@ def _open_vswitch() -> Capability:
     if missing:
         detail = f"Open vSwitch is not installed ({', '.join(missing)} missing)"
         return _missing(detail, _APT + "openvswitch-switch")
-    return _there(_first_line([find_program("ovs-vswitchd") or "", "--version"]))
+    return _there(version_line("ovs-vswitchd") or "does not answer")
 
 
 def _program(name: str, package: str) -> Capability:
@@ -272,14 +271,6 @@ def _machine() -> dict[str, Capability]:
         "kernel": _there(f"{platform.system()} {platform.release()} {platform.machine()}"),
         "python": _there(platform.python_version()),
     }
-
-
-def _first_line(words: list[str]) -> str:
-    try:
-        said = subprocess.run(words, capture_output=True, text=True, timeout=5, check=False).stdout
-    except (OSError, subprocess.TimeoutExpired):
-        return "does not answer"
-    return re.sub(r"^\S+ ", "", said.splitlines()[0]) if said else "says nothing"
 
 
 def as_document(found: dict[str, Capability]) -> dict[str, dict[str, object]]:

@@ -4,32 +4,23 @@ from __future__ import annotations
 
 import os
 import platform
-import shutil
-import subprocess
 from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
 
+from testbed.emulation.machine.program_paths import version_line
 from testbed.model.run_records import Manifest
 from topologies.text.json_types import Json, JsonObject
 
 PACKAGES = ("parallel-communications-testbed", "mininet", "networkx", "numba", "numpy", "os-ken", "scapy", "scipy")
 
 
-def describe_run(
-    *,
-    command: str,
-    seed: int = 1,
-    plans: Sequence[Json] = (),
-    capabilities: Json | None = None,
-) -> Manifest:
+def describe_run(*, command: str, seed: int = 1, plans: Sequence[Json] = ()) -> Manifest:
     """The manifest of a run that starts now on this machine; the result store adds name, run id and times."""
     return Manifest(
         command=command,
         seed=seed,
         versions=software_versions(),
         machine=describe_machine(),
-        capabilities=dict(capabilities or {}),
         plans=tuple(plans),
     )
 
@@ -67,12 +58,5 @@ def _system_name() -> str:
 
 
 def _open_vswitch_version() -> str | None:
-    program = shutil.which("ovs-vswitchd") or "/usr/sbin/ovs-vswitchd"
-    if not Path(program).exists():
-        return None
-    try:
-        said = subprocess.run([program, "--version"], capture_output=True, text=True, timeout=5, check=False).stdout
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    words = said.splitlines()[0].split() if said else []
+    words = version_line("ovs-vswitchd").split()
     return words[-1] if words else None

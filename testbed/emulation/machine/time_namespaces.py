@@ -20,8 +20,9 @@ def time_namespace(offset_s: int) -> list[str]:
     return ["unshare", "--user", "--map-root-user", *times, "--fork", "--kill-child"]
 
 
-def time_namespace_obstacle(offset_s: int = 1234) -> str | None:
-    """None where a program can have a monotonic clock that is ``offset_s`` seconds ahead, else what the kernel said."""
+def time_namespace_obstacle() -> str | None:
+    """None where a program can have a monotonic clock that is ahead, else what the kernel said."""
+    offset_s = 1234
     before_ns = time.monotonic_ns()
     try:
         words = [*time_namespace(offset_s), sys.executable, "-I", "-S", "-c", _SHOW]

@@ -306,9 +306,9 @@ class EmulatedNetwork:
         known = self.host(name).name
         return self._running_namespaces.pids[known]
 
-    def interface_of(self, host: str, port: int = 0) -> str:
-        """Name of the host's interface."""
-        return interface_name(self.host(host).device, port)
+    def interface_of(self, host: str) -> str:
+        """Name of the host's first interface."""
+        return interface_name(self.host(host).device, 0)
 
     def open_socket(self, host: str, family: int, kind: int, protocol: int = 0) -> socket.socket:
         """A socket in the host's network, owned by this process."""

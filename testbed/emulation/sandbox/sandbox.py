@@ -21,6 +21,7 @@ from testbed.emulation.sandbox.control_socket import VARIABLE, listen
 from testbed.errors import CapabilityError
 
 _ENTRY = Path(__file__).with_name("sandbox_entry.py")
+_PROBE_S = 10.0
 _MARK = "TESTBED_SANDBOX"
 
 
@@ -66,7 +67,7 @@ def sandbox_command(
     return [sys.executable, "-I", "-S", str(_ENTRY), options, *command]
 
 
-def probe_sandbox(timeout_s: float = 10.0) -> str | None:
+def probe_sandbox() -> str | None:
     """Enter a throw-away sandbox and create a veth pair in it; None where that works, else what refused and the repair."""
     try:
         done = subprocess.run(
@@ -74,7 +75,7 @@ def probe_sandbox(timeout_s: float = 10.0) -> str | None:
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            timeout=timeout_s,
+            timeout=_PROBE_S,
             check=False,
         )
     except (OSError, subprocess.TimeoutExpired) as error:

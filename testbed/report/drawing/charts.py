@@ -73,11 +73,10 @@ def _figure(width: float, height: float, **settings: Any) -> Any:
     return Figure(figsize=(width, height), **settings)
 
 
-def ticks(axes: Any, values: Iterable[float], *, axis: str = "x", scale: str | None = "log") -> None:
-    """Ticks at these values alone, written as they are, on an axis of that scale (None: as it is)."""
+def ticks(axes: Any, values: Iterable[float], *, axis: str = "x") -> None:
+    """Ticks at these values alone, written as they are, on a logarithmic axis."""
     places = sorted(set(values))
-    if scale is not None:
-        axes.set(**{f"{axis}scale": scale})
+    axes.set(**{f"{axis}scale": "log"})
     axes.set(**{f"{axis}ticks": places, f"{axis}ticklabels": [f"{value:g}" for value in places]})
     axes.minorticks_off()
 

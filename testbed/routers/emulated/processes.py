@@ -15,7 +15,6 @@ from typing import Any
 from fec.adapters.raw_sockets import socket_drops
 from testbed.emulation.sandbox.process_lifetime import begin_child
 from testbed.errors import InvalidRunError
-from testbed.model.progress import Progress, ReportProgress
 from testbed.routers.emulated.cabling import Cabling, lay_cables, mac_of
 from testbed.routers.measurements import Log, RouterReport, RouterRun, collect, log_arrivals, report_of
 from testbed.routers.nac import build_router
@@ -31,11 +30,10 @@ _ANSWER_S = 20.0
 _BROADCAST = b"\xff" * 6
 
 
-def run_routers(plan: RouterPlan, report_progress: ReportProgress | None = None) -> RouterRun:
+def run_routers(plan: RouterPlan) -> RouterRun:
     """Every router of the plan as a process in its own namespace, until all messages have arrived, no packet has moved for
     ``stuck_s`` anywhere although buffers hold some, or ``limit_s`` is over. InvalidRunError where a router dies.
     """
-    report_progress = report_progress or (lambda _: None)
     with ExitStack() as stack:
         cabling = stack.enter_context(lay_cables(plan))
         processes = [_RouterProcess(plan, number, cabling) for number in range(plan.routers)]
@@ -46,7 +44,7 @@ def run_routers(plan: RouterPlan, report_progress: ReportProgress | None = None)
         start_s = time.monotonic() + _LEAD_S
         for process in processes:
             process.pipe.send(start_s)
-        stuck_for_s = _watch(plan, processes, start_s, report_progress)
+        stuck_for_s = _watch(plan, processes, start_s)
         seconds = time.monotonic() - start_s
         for process in processes:
             process.pipe.send(None)
@@ -54,9 +52,7 @@ def run_routers(plan: RouterPlan, report_progress: ReportProgress | None = None)
     return collect(plan, reports, seconds=seconds, stuck_for_s=stuck_for_s)
 
 
-def _watch(
-    plan: RouterPlan, processes: Sequence[_RouterProcess], start_s: float, report_progress: ReportProgress
-) -> float:
+def _watch(plan: RouterPlan, processes: Sequence[_RouterProcess], start_s: float) -> float:
     """Seconds for which nothing had moved when it was given up; 0 where everything arrived."""
     reported, heard_at_s = [(0, 0)] * plan.routers, [start_s] * plan.routers
     by_pipe: dict[object, int] = {process.pipe: number for number, process in enumerate(processes)}
@@ -72,7 +68,6 @@ def _watch(
         now_s = time.monotonic()
         if now_s - min(heard_at_s) > _SILENT_S:
             moved_at_s = max(moved_at_s, now_s)
-        report_progress(Progress(done_s=delivered, total_s=plan.messages, doing="messages delivered"))
         if delivered >= plan.messages:
             return 0.0
         if now_s - moved_at_s > plan.stuck_s or now_s - start_s > plan.limit_s:

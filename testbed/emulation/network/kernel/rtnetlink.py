@@ -291,9 +291,7 @@ def tc_header(index: int, handle: int, parent: int, info: int = 0) -> bytes:
     return struct.pack("=BxxxiIII", 0, index, handle, parent, info)
 
 
-def token_bucket(
-    index: int, *, rate_bps: float, burst_bytes: int, queue_bytes: int, parent: int = ROOT, handle: int = 0x100000
-) -> Message:
+def token_bucket(index: int, *, rate_bps: float, burst_bytes: int, queue_bytes: int, parent: int = ROOT) -> Message:
     """Shape what the interface sends to ``rate_bps`` (tbf), with a queue of ``queue_bytes`` before packets are dropped."""
     rate = max(1, round(rate_bps / 8))
     short = min(rate, 0xFFFFFFFF)
@@ -304,7 +302,7 @@ def token_bucket(
     options = attribute(1, parameters) + number(6, burst_bytes)
     if rate > 0xFFFFFFFF:
         options += attribute(4, struct.pack("=Q", rate))
-    body = tc_header(index, handle, parent) + text(1, "tbf") + attribute(2, options)
+    body = tc_header(index, 0x100000, parent) + text(1, "tbf") + attribute(2, options)
     return RTM_NEWQDISC, NLM_F_CREATE | NLM_F_REPLACE, body
 
 

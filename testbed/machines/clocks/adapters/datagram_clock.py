@@ -58,15 +58,13 @@ class ClockAnswers:
 
 
 class ClockQuestions:
-    """Asks the machine at the other end of a connected datagram socket every ``period_s``, until ``close``.
+    """Asks the machine at the other end of a connected datagram socket every ``PERIOD_S``, until ``close``.
 
     ``exchanges`` and ``asked`` may be read at any time; ``asked`` counts what was answered or has waited ``WAIT_S``.
     """
 
-    def __init__(
-        self, sock: socket.socket, key: bytes, *, period_s: float = PERIOD_S, clock_ns: Clock = time.monotonic_ns
-    ) -> None:
-        self._sock, self._key, self._clock_ns, self._period_s = sock, key, clock_ns, period_s
+    def __init__(self, sock: socket.socket, key: bytes) -> None:
+        self._sock, self._key = sock, key
         self._waiting: set[int] = set()
         self._found: list[Exchange] = []
         self._lost = 0
@@ -100,12 +98,12 @@ class ClockQuestions:
     def close(self) -> None:
         """No more questions; the socket stays its owner's."""
         self._ended.set()
-        self._thread.join(2 * self._period_s + 1)
+        self._thread.join(2 * PERIOD_S + 1)
 
     def _ask(self) -> None:
         due_s = time.monotonic()
         while not self._ended.is_set():
-            sent_ns = self._clock_ns()
+            sent_ns = time.monotonic_ns()
             with self._lock:
                 self._waiting.add(sent_ns)
                 late = {one for one in self._waiting if sent_ns - one > WAIT_S * 1e9}
@@ -113,7 +111,7 @@ class ClockQuestions:
                 self._lost += len(late)
             with contextlib.suppress(OSError):  # refused or unreachable: lost, and counted so
                 self._sock.send(question(self._key, sent_ns))
-            due_s = max(due_s + self._period_s, time.monotonic())
+            due_s = max(due_s + PERIOD_S, time.monotonic())
             while (left_s := due_s - time.monotonic()) > 0 and not self._ended.is_set():
                 self._take(left_s)
 
@@ -125,7 +123,7 @@ class ClockQuestions:
             data = self._sock.recv(2 * ANSWER_BYTES)
         except OSError:  # the other end's refusal of an earlier question
             return
-        returned_ns = self._clock_ns()
+        returned_ns = time.monotonic_ns()
         stamps = parse_answer(data, self._key)
         with self._lock:
             if stamps is None or stamps[0] not in self._waiting:
