@@ -55,16 +55,14 @@ def check(group: str, name: str) -> Verdict:
 def group_of(name: str) -> str:
     """The group in which that name is; InputError where it is in none or in several."""
     groups = [
-        group for group, registry in registries().items() if name in registry.names() or _is_broken(registry, name)
+        group
+        for group, registry in registries().items()
+        if name in (*registry.names(), *(plugin.name for plugin in registry.plugins()))
     ]
     if len(groups) != 1:
         where = "no group has it" if not groups else f"it is in {', '.join(groups)}; say which by --group"
         raise InputError(f"plug-in {name!r}: {where}; testbed plugins lists all")
     return groups[0]
-
-
-def _is_broken(registry: Registry[Any], name: str) -> bool:
-    return any(plugin.name == name for plugin in registry.plugins())
 
 
 def _with_parameter(make: Callable[[str], Any], text: str) -> Any:

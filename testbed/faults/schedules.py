@@ -14,6 +14,7 @@ from typing import Literal
 from testbed.errors import InputError
 from testbed.faults.fault import Direction, Fault, FaultKind, check_manner
 from topologies.network import LinkId, Network
+from topologies.text.json_types import JsonObject
 
 Lengths = Literal["fixed", "exponential"]
 
@@ -64,14 +65,15 @@ def poisson_faults(links: Iterable[LinkId], faults: PoissonFaults, *, until_s: f
     (True, True)
     """
     found: list[Fault] = []
+    manner: JsonObject = {name: getattr(faults, name) for name in ("kind", "direction", "loss_fraction")}
     for link in cables_of(links):
         chance = random.Random(f"{seed}/{link[0]}/{link[1]}/{link[2]}")
         at = faults.start_s
         while (at := at + chance.expovariate(faults.rate_per_s)) < until_s:
             lasts = faults.lasts_s if faults.lengths == "fixed" else chance.expovariate(1 / faults.lasts_s)
-            stop = round(min(until_s, at + max(lasts, 1e-3)), 4)
-            if stop > round(at, 4):
-                found.append(_fault(link, at, stop, faults))
+            start, stop = round(at, 4), round(min(until_s, at + max(lasts, 1e-3)), 4)
+            if stop > start:
+                found.append(Fault(link=link, start_s=start, stop_s=stop, **manner))
             if len(found) > faults.most:
                 raise InputError(
                     f"random faults: more than {faults.most} in {until_s:g} s; lower rate_per_s, or raise most"
@@ -124,14 +126,3 @@ def overlapping(faults: Sequence[Fault]) -> bool:
             return True
         latest = max(latest, fault.stop_s)
     return False
-
-
-def _fault(link: LinkId, at: float, stop: float, faults: PoissonFaults) -> Fault:
-    return Fault(
-        link=link,
-        kind=faults.kind,
-        start_s=round(at, 4),
-        stop_s=stop,
-        direction=faults.direction,
-        loss_fraction=faults.loss_fraction,
-    )

@@ -11,11 +11,12 @@ import traceback
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from testbed import errors
 from testbed.errors import TestbedError
 
+T = TypeVar("T")
 MAIN = "main"
 """The lane of the machine's first thread: what is begun there may fork, and lives as long as the machine."""
 
@@ -72,13 +73,8 @@ def serialise(message: Request | Answer) -> bytes:
     return pickle.dumps(message)
 
 
-def deserialise_request(data: bytes) -> Request:
+def deserialise(data: bytes, kind: type[T]) -> T:
+    """The request or the answer."""
     found = pickle.loads(data)
-    assert isinstance(found, Request)
-    return found
-
-
-def deserialise_answer(data: bytes) -> Answer:
-    found = pickle.loads(data)
-    assert isinstance(found, Answer)
+    assert isinstance(found, kind)
     return found

@@ -79,12 +79,9 @@ def aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
 def is_series(value: object) -> bool:
     """Whether a value is a series or a structure, of which a table can say nothing: it is drawn, and whole in the file of points."""
     return isinstance(value, dict) or (
-        isinstance(value, (list, tuple)) and (len(value) > MAX_SHOWN or any(map(_nested, value)))
+        isinstance(value, (list, tuple))
+        and (len(value) > MAX_SHOWN or any(isinstance(one, (dict, list, tuple)) for one in value))
     )
-
-
-def _nested(value: object) -> bool:
-    return isinstance(value, (dict, list, tuple))
 
 
 def _listed(words: list[str]) -> str:

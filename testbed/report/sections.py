@@ -219,23 +219,21 @@ def _timeline(part: SessionRun) -> Markup | None:
     )
 
 
+def _numeric(*names: str) -> list[tuple[str, str]]:
+    """Columns of numbers."""
+    return [(name, "n") for name in names]
+
+
 _AGREES = {True: "agrees", False: "does not agree", None: "not judged"}
 FAULT_COLUMNS = (
     ("Fault", ""),
     ("Agrees", "hidden-words"),
     ("Link", ""),
     ("Kind", ""),
-    ("Loss predicted", "n"),
-    ("Loss measured", "n"),
-    ("N predicted", "n"),
-    ("N measured", "n"),
-    ("Reaction", "n"),
+    *_numeric("Loss predicted", "Loss measured", "N predicted", "N measured", "Reaction"),
     ("Suspected by the sender", ""),
-    ("Diagnosis certain after", "n"),
-    ("Port status", "n"),
-    ("Undecodable blocks", "n"),
-    ("Blocks lost before the reaction", "n"),
-    ("Packets after the playback deadline", "n"),
+    *_numeric("Diagnosis certain after", "Port status", "Undecodable blocks", "Blocks lost before the reaction"),
+    *_numeric("Packets after the playback deadline"),
 )
 
 
@@ -307,15 +305,7 @@ def _link_table(part: SessionRun) -> Markup | None:
     for number, fault in enumerate(part.faults, start=1):
         numbers.setdefault(fault.link, []).append(str(number))
     shaped = shaped_links(part.session.network)
-    columns = (
-        ("Link", ""),
-        ("Capacity", "n"),
-        ("Delay", "n"),
-        ("Load", "n"),
-        ("Layer", "n"),
-        ("Label intervals", "n"),
-        ("Faults", "n"),
-    )
+    columns = (("Link", ""), *_numeric("Capacity", "Delay", "Load", "Layer", "Label intervals", "Faults"))
     rows = [
         (
             link.label,
@@ -336,22 +326,14 @@ def _path_table(part: SessionRun) -> Markup | None:
     paths: Sequence[Json] = (part.summary.figures if part.summary else {}).get(PER_PATH, ())
     if not paths:
         return None
-    columns = (
-        ("Path", "n"),
-        ("Links", ""),
-        ("Labels", "n"),
-        ("Sent", "n"),
-        ("Loss predicted", "n"),
-        ("Loss measured", "n"),
-        ("Reported lost", "n"),
-        ("Reported come", "n"),
-    )
+    losses = ("Labels", "Sent", "Loss predicted", "Loss measured", "Reported lost", "Reported come")
+    columns = (*_numeric("Path"), ("Links", ""), *_numeric(*losses))
     rows = []
     for path in paths:
-        losses = [percent(path[k]) for k in ("share", "predicted_loss", "measured_loss")]
+        share, *shares = (percent(path[k]) for k in ("share", "predicted_loss", "measured_loss"))
         reported = [NOTHING if path[k] is None else path[k] for k in ("reported_lost", "reported_came")]
         links = " ".join(path["links"]) or NOTHING
-        rows.append((path["path"] or "others", links, losses[0], path["sent"], *losses[1:], *reported))
+        rows.append((path["path"] or "others", links, share, path["sent"], *shares, *reported))
     caption = (
         "Predicted from the faults of each path's links, measured from the packet logs of both ends, and as the receiver's "
         "reports showed the sender by gaps in the path's numbers."
@@ -380,10 +362,7 @@ def _check_table(checks: Sequence[Check], label: str) -> Markup:
     columns = (
         ("Outcome", "hidden-words"),
         ("Check", "wrap"),
-        ("Predicted", "n"),
-        ("Measured", "n"),
-        ("Tolerance", "n"),
-        ("Rival", "n"),
+        *_numeric("Predicted", "Measured", "Tolerance", "Rival"),
         ("Detail", "wrap soft"),
     )
     rows = [

@@ -12,7 +12,6 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from types import TracebackType
 from typing import IO, Self
 
 from testbed.errors import InputError
@@ -95,9 +94,7 @@ class StudyRun:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if not self._finished and not self.rows:
             for path in self.draft.iterdir():
                 path.unlink()

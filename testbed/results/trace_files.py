@@ -6,6 +6,7 @@ The formats themselves are parsed in testbed/faults/failure_traces.py.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from testbed.errors import InputError
@@ -26,21 +27,16 @@ def read_trace(
     try:
         if heading.startswith("Date,"):
             return parse_pnnl_table(lines, skip_bad_rows=skip_bad_rows)
-        parse: Callable[[str], FailureTrace]
+        parse: Callable[..., FailureTrace]
         if heading.startswith("System,"):
-            options = {} if rule is None else {"rule": rule}
-
-            def parse(name: str) -> FailureTrace:
-                return parse_lanl_table(lines, name, skip_bad_rows=skip_bad_rows, **options)
+            parse = parse_lanl_table if rule is None else partial(parse_lanl_table, rule=rule)
         elif "event_id" in heading:
-
-            def parse(name: str) -> FailureTrace:
-                return parse_fta_events(lines, name, skip_bad_rows=skip_bad_rows)
+            parse = parse_fta_events
         else:
             raise InputError("not an LANL, FTA or PNNL table: the first line names none of their columns")
         if system is None:
             raise InputError("give the number of the system whose failures are meant")
-        return parse(system)
+        return parse(lines, system, skip_bad_rows=skip_bad_rows)
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
 

@@ -17,7 +17,7 @@ from typing import Any
 from testbed.emulation.attach.protocol import Frame, checked, receive, send
 from testbed.emulation.sandbox.control_socket import connect, control_address
 from testbed.model.progress import Progress, ReportProgress
-from topologies.text.json_types import Json, JsonObject
+from topologies.text.json_types import Json
 
 _STAND_IN = Path(__file__).with_name("exec_proxy.py")
 

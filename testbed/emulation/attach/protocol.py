@@ -6,36 +6,23 @@ import json
 import os
 import socket
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
-from testbed.errors import (
-    CapabilityError,
-    InputError,
-    InvalidRunError,
-    SessionClosedError,
-    TestbedError,
-    TimeLimitError,
-    UsageError,
-)
-from topologies.errors import NoPathError, TopologyError
+from testbed import errors
+from testbed.errors import MachineDiedError, SessionClosedError, TestbedError
+from topologies import errors as topology_errors
+from topologies.errors import TopologyError
 from topologies.text.json_types import Json, JsonObject
 
 _LENGTHS = struct.Struct(">II")
 _MAX_HEADER, _MAX_DESCRIPTORS = 1 << 24, 8
-_ERRORS: Mapping[str, type[Exception]] = {
-    kind.__name__: kind
-    for kind in (
-        CapabilityError,
-        InputError,
-        InvalidRunError,
-        SessionClosedError,
-        TimeLimitError,
-        UsageError,
-        NoPathError,
-        TopologyError,
-    )
+_ERRORS = {
+    name: kind
+    for name, kind in (vars(errors) | vars(topology_errors)).items()
+    if isinstance(kind, type) and issubclass(kind, (TestbedError, TopologyError)) and kind is not MachineDiedError
 }
+"""What an answer may raise here; of a machine that died only its holder knows more than the words."""
 
 
 class Frame(NamedTuple):

@@ -114,15 +114,12 @@ def delay_problem() -> str | None:
     """
     if in_sandbox():
         return None
+    path = {**os.environ, "PATH": f"{os.environ.get('PATH', '')}:{SYSTEM_PATH}"}
     trial = ["tc", "qdisc", "add", "dev", "lo", "root", "netem", "delay", "1ms"]
-    tried = subprocess.run(["unshare", "-rn", *trial], capture_output=True, timeout=10, check=False, env=_system_path())
+    tried = subprocess.run(["unshare", "-rn", *trial], capture_output=True, timeout=10, check=False, env=path)
     if tried.returncode == 0:
         return None
     return "the network has link delays, and this kernel has no netem to make them; sudo modprobe sch_netem"
-
-
-def _system_path() -> dict[str, str]:
-    return {**os.environ, "PATH": f"{os.environ.get('PATH', '')}:{SYSTEM_PATH}"}
 
 
 def find_capabilities() -> dict[str, Capability]:

@@ -30,7 +30,6 @@ import subprocess
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from testbed.emulation.network.addresses import address_hosts
@@ -137,9 +136,7 @@ class EmulatedNetwork:
         self.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
     def start(self) -> None:

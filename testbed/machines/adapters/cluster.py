@@ -22,7 +22,7 @@ from testbed.machines.clocks.remote_clock import RemoteClock
 from testbed.machines.clocks.report import underlay_reason
 from testbed.machines.encryption.adapters.key_exchange import encrypt
 from testbed.machines.machines_request import MachinesRequest
-from testbed.machines.rpc import MAIN, Request, deserialise_answer, serialise
+from testbed.machines.rpc import MAIN, Answer, Request, deserialise, serialise
 from testbed.machines.tunnel_plan import Carrier, tunnel_port
 from testbed.model.wiring_part import VXLAN_BYTES
 
@@ -59,7 +59,7 @@ class Pending(Generic[T]):
         except (OSError, RuntimeError) as error:
             self._machines.check(after_s=2.0)
             raise MachineDiedError(f"{self._machines.names[self._number]}: {error}", self._number) from None
-        return cast("T", deserialise_answer(data).unwrap(self._machines.names[self._number]))
+        return cast("T", deserialise(data, Answer).unwrap(self._machines.names[self._number]))
 
 
 class Machines:

@@ -15,7 +15,7 @@ import sys
 import threading
 
 from testbed.emulation.sandbox.process_lifetime import begin_child
-from testbed.machines.rpc import MAIN, Answer, MachineState, Request, deserialise_request, serialise
+from testbed.machines.rpc import MAIN, Answer, MachineState, Request, deserialise, serialise
 
 FRAME = struct.Struct("!QI")
 """Number of the request, bytes of what follows."""
@@ -38,7 +38,7 @@ class _Lanes:
 
     def put(self, number: int, data: bytes) -> None:
         try:
-            request = deserialise_request(data)
+            request = deserialise(data, Request)
         except Exception as error:  # noqa: BLE001 - a function that is not there, most likely another version
             self._answer(
                 number, Answer(error=("CapabilityError", f"cannot read a request ({error}); same version there?"))

@@ -9,13 +9,10 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from testbed.errors import InvalidRunError
 from testbed.machines.clocks.exchange import Exchange
-from testbed.machines.clocks.remote_clock import FloatArray, LocalTimes, RemoteClock
-
-BoolArray = npt.NDArray[np.bool_]
+from testbed.machines.clocks.remote_clock import RemoteClock
 
 MAX_LOST = 0.01
 """Share of exchanges that may be lost on the way between machines; a cable of the model loses what its faults say and nothing else."""
@@ -58,34 +55,6 @@ def clock_report(clock: RemoteClock, *, requested: int, from_s: float, to_s: flo
         replies_received=len(trips),
         quickest_s=min(trips),
         slowest_s=max(trips),
-    )
-
-
-@dataclass(frozen=True, kw_only=True)
-class Order:
-    """Shape (n,) each: which times are surely before a moment, which surely not before it; what is neither cannot be told."""
-
-    before: BoolArray
-    after: BoolArray
-
-    @property
-    def undecided(self) -> int:
-        """How many have to be left out."""
-        return int((~(self.before | self.after)).sum())
-
-
-def order(times: LocalTimes, moment_s: float | FloatArray, uncertainty_s: float = 0.0) -> Order:
-    """Each time against a moment (one, or one each) that is itself known to within ``uncertainty_s``.
-
-    >>> times = LocalTimes(earliest_s=np.array([0.9, 1.9, 2.9]), latest_s=np.array([1.1, 2.1, 3.1]))
-    >>> found = order(times, 2.0)
-    >>> found.before.tolist(), found.after.tolist(), found.undecided
-    ([True, False, False], [False, False, True], 1)
-    """
-    moment = np.asarray(moment_s, dtype=np.float64)
-    return Order(
-        before=np.asarray(times.latest_s < moment - uncertainty_s),
-        after=np.asarray(times.earliest_s >= moment + uncertainty_s),
     )
 
 

@@ -32,10 +32,11 @@ def caption_of(figure: Figure, name: str) -> str:
         sentences.append("; ".join(against[:2]))
     if len(titles) > 1:
         sentences.append(_listed("Panels", titles))
-    lines = list(dict.fromkeys(word for each in axes for word in _legend_words(each)))
+    named = (_plain(word) for each in axes for word in each.get_legend_handles_labels()[1] if word and word[0] != "_")
+    lines = list(dict.fromkeys(named))
     if len(lines) > 1:
         sentences.append(_listed("Drawn", lines))
-    return printable(". ".join(_capital(words) for words in sentences) + ".")
+    return printable(". ".join(words[:1].upper() + words[1:] for words in sentences) + ".")
 
 
 def name_in_words(name: str) -> str:
@@ -58,10 +59,6 @@ def _against(axes: Axes) -> str:
     return f"{down} against {across}" if down and across else down or across
 
 
-def _legend_words(axes: Axes) -> list[str]:
-    return [_plain(word) for word in axes.get_legend_handles_labels()[1] if word and not word.startswith("_")]
-
-
 def _listed(what: str, words: list[str]) -> str:
     return f"{what}: {'; '.join(words)}" if len(words) <= MAX_NAMED else f"{what}: {len(words)}"
 
@@ -69,7 +66,3 @@ def _listed(what: str, words: list[str]) -> str:
 def _plain(words: str) -> str:
     """Without the line breaks and the mathematics of a label."""
     return " ".join(words.replace("$", "").split())
-
-
-def _capital(words: str) -> str:
-    return words[:1].upper() + words[1:]

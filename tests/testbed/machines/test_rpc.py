@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from testbed.errors import CapabilityError, InputError
-from testbed.machines.rpc import MachineState, Request, deserialise_answer, deserialise_request, serialise
+from testbed.machines.rpc import Answer, MachineState, Request, deserialise, serialise
 
 
 def keep(machine: MachineState, name: str, value: object) -> str:
@@ -23,7 +23,9 @@ def refuse(machine: MachineState, kind: str) -> None:
 
 def through(machine: MachineState, request: Request) -> Any:
     """As over a link: as bytes, there and back."""
-    return deserialise_answer(serialise(machine.perform(deserialise_request(serialise(request))))).unwrap(machine.name)
+    return deserialise(serialise(machine.perform(deserialise(serialise(request), Request))), Answer).unwrap(
+        machine.name
+    )
 
 
 def test_a_request_acts_on_the_machines_state_and_its_value_comes_back() -> None:

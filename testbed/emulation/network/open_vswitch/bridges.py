@@ -5,7 +5,7 @@ Everything is created at once: the daemon configures all bridges in one pass ins
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from testbed.model.wiring import WiredSwitch, Wiring
 from testbed.model.wiring_part import WiringPart
@@ -68,7 +68,7 @@ def bridge_operations(
             operations += operation_pair
         row: JsonObject = {
             "name": switch.device,
-            "ports": _set(reference for _, reference in made),
+            "ports": ["set", [reference for _, reference in made]],
             "datapath_type": datapath_type,
             "fail_mode": "secure",
             "protocols": "OpenFlow13",
@@ -104,7 +104,3 @@ def _controller(port: int) -> JsonObject:
 
 def _insert(table: str, name: str, row: JsonObject) -> JsonObject:
     return {"op": "insert", "table": table, "uuid-name": name, "row": row}
-
-
-def _set(references: Iterable[list[str]]) -> list[object]:
-    return ["set", list(references)]

@@ -80,7 +80,9 @@ def _checked(address: str, tls: TlsFiles) -> Security:
         raise InputError(
             f"scheduler {address}: give --tls-ca, --tls-cert and --tls-key, or name the files in Dask's configuration"
         )
-    if strange := [path for path in given.values() if path is not None and _is_strange(Path(path))]:
+    if strange := [
+        path for path in given.values() if path is not None and Path(path).exists() and not Path(path).is_file()
+    ]:
         raise InputError(
             f"certificates of scheduler {address}: {strange[0]} is no plain file; copy what it holds into one"
         )
@@ -91,10 +93,6 @@ def _checked(address: str, tls: TlsFiles) -> Security:
         why = error.strerror or "no certificate, or a key of another one"
         raise InputError(f"certificates of scheduler {address} ({files}) cannot be used: {why}") from None
     return security
-
-
-def _is_strange(path: Path) -> bool:
-    return path.exists() and not path.is_file()
 
 
 def _is_loopback(place: str) -> bool:

@@ -119,7 +119,11 @@ def _user_space(machine: str, program: str, name: str) -> tuple[str, ...]:
     script = 'mount -t tmpfs none /run && exec setpriv --pdeathsig KILL "$@"'
     words = ["unshare", "--mount", "sh", "-c", script, "sh", program, "--foreground", name]
     process = subprocess.Popen(
-        words, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=_quiet()
+        words,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        env={**os.environ, "LOG_LEVEL": "silent"},
     )
     with suppress(PermissionError):  # an ordinary user's waits its turn, as its switches do
         os.setpriority(os.PRIO_PROCESS, process.pid, _NICENESS)
@@ -137,10 +141,6 @@ def _end_with(machine: str, process: subprocess.Popen[bytes]) -> None:
     process.wait()
     print(f"testbed: {machine}: wireguard-go has ended, and with it what crosses between machines", file=sys.stderr)
     os._exit(1)
-
-
-def _quiet() -> dict[str, str]:
-    return {**os.environ, "LOG_LEVEL": "silent"}
 
 
 def _there(name: str) -> bool:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import numpy as np
 import pytest
 
 from testbed.errors import InputError, InvalidRunError
 from testbed.machines.clocks.exchange import Exchange, answer, parse_answer, parse_question, question
-from testbed.machines.clocks.remote_clock import LocalTimes, RemoteClock
-from testbed.machines.clocks.report import clock_report, order, require_clock, underlay_reason
+from testbed.machines.clocks.remote_clock import RemoteClock
+from testbed.machines.clocks.report import clock_report, require_clock, underlay_reason
 
 KEY = b"sixteen bytes!!!"
 
@@ -25,14 +24,6 @@ def exchanges(
         there = 7_000_000_000 + sent + half
         found.append(Exchange(sent_ns=sent, received_ns=there, answered_ns=there, returned_ns=sent + 2 * half))
     return found
-
-
-def test_a_time_whose_interval_holds_the_moment_is_counted_as_undecided() -> None:
-    times = LocalTimes(earliest_s=np.array([0.0, 0.99, 1.005, 1.02]), latest_s=np.array([0.5, 1.0, 1.01, 1.03]))
-    found = order(times, 1.0, 0.01)
-    assert found.before.tolist() == [True, False, False, False]
-    assert found.after.tolist() == [False, False, False, True]
-    assert found.undecided == 2
 
 
 def test_a_clock_that_is_worse_than_what_it_measures_ends_the_run_with_exit_code_4() -> None:
