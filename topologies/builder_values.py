@@ -1,4 +1,4 @@
-"""What every network builder needs: cables of two links, and bounds that refuse absurd sizes before memory is spent.
+"""What every network builder needs: a draft of nodes and links, and bounds that refuse absurd sizes before memory is spent.
 
 The builders themselves (``torus.py``, ``swiss_t1.py``, ...) say which nodes and cables a network has.
 """
@@ -6,35 +6,60 @@ The builders themselves (``torus.py``, ``swiss_t1.py``, ...) say which nodes and
 from __future__ import annotations
 
 import math
+from typing import TypedDict, Unpack
 
 from topologies.errors import TopologyError
-from topologies.network import Link
-from topologies.text.json_types import Json
+from topologies.network import Link, Network, Node
+
+Position = tuple[float, float]
 
 MAX_NODES = 100_000
 MAX_LINKS = 1_000_000
 """Bounds of what a builder makes: far above what a machine emulates, far below what exhausts its memory."""
 
 
-def bidirectional(
-    a: str,
-    b: str,
-    *,
-    capacity_bps: float,
-    delay_s: float,
-    key: int = 0,
-    attributes: Json | None = None,
-) -> tuple[Link, Link]:
-    """One cable: the link a -> b and the link b -> a, alike but for direction.
+class LinkValues(TypedDict, total=False):
+    """What all links of a built network have; left out, the values of ``Link``."""
 
-    >>> [link.label for link in bidirectional("a", "b", capacity_bps=1e7, delay_s=0.0)]
-    ['a->b', 'b->a']
+    capacity_bps: float
+    delay_s: float
+
+
+class Draft:
+    """A network in the making: nodes and links in the order in which they are named, every link of the same values.
+
+    >>> draft = Draft(delay_s=0.1)
+    >>> draft.switch("s")
+    >>> draft.host("h", index=3)
+    >>> draft.cable("h", "s")
+    >>> [link.label for link in draft.network("pair:1", size=1).links]
+    ['h->s', 's->h']
     """
-    both = tuple(
-        Link(source=s, target=t, key=key, capacity_bps=capacity_bps, delay_s=delay_s, attributes=dict(attributes or {}))
-        for s, t in ((a, b), (b, a))
-    )
-    return both[0], both[1]
+
+    def __init__(self, **values: Unpack[LinkValues]) -> None:
+        self.nodes: list[Node] = []
+        self.links: list[Link] = []
+        self._values = values
+
+    def switch(self, name: str, position: Position | None = None, /, **attributes: object) -> None:
+        self.nodes.append(Node(id=name, kind="switch", position=position, attributes=attributes))
+
+    def host(self, name: str, position: Position | None = None, /, **attributes: object) -> None:
+        self.nodes.append(Node(id=name, kind="host", position=position, attributes=attributes))
+
+    def link(self, source: str, target: str, key: int = 0, /, **attributes: object) -> None:
+        self.links.append(Link(source=source, target=target, key=key, **self._values, attributes=attributes))
+
+    def cable(self, one: str, other: str, key: int = 0, /, **attributes: object) -> None:
+        """One cable: the link from ``one`` to ``other`` and the link back, alike but for direction."""
+        self.link(one, other, key, **attributes)
+        self.link(other, one, key, **attributes)
+
+    def network(self, name: str, **attributes: object) -> Network:
+        """The network: its attribute ``family`` is what its name has before the colon, ``routing`` is by default "shortest-path"."""
+        attributes = {"family": name.partition(":")[0], **attributes}
+        attributes.setdefault("routing", "shortest-path")
+        return Network(name=name, nodes=tuple(self.nodes), links=tuple(self.links), attributes=attributes)
 
 
 def integer(what: str, value: object, low: int, high: int) -> int:

@@ -6,22 +6,24 @@ A name is ``family``, or ``family:`` and words parted by commas: values in the f
 from __future__ import annotations
 
 import difflib
+import inspect
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Unpack
 
+from topologies.builder_values import LinkValues
 from topologies.direct_networks import dragonfly, hyperx
 from topologies.errors import TopologyError
 from topologies.fat_tree import clos, fat_tree
 from topologies.files.formats import is_there, near_topohub_keys, read_topohub, shortened
 from topologies.files.reading import ENDINGS, read_network_file
-from topologies.manet import Walk, manet
+from topologies.manet import DEFAULT_DEGREE, Walk, manet
 from topologies.network import DEFAULT_CAPACITY_BPS, Network
 from topologies.optical_cloud import optical_cloud
 from topologies.registry import Registry
-from topologies.swiss_t1 import checked_allocation, swiss_t1
+from topologies.swiss_t1 import FULL_ALLOCATION, checked_allocation, swiss_t1
 from topologies.torus import mesh, ring, torus
 from topologies.worked_examples import (
     bottleneck_hunt,
@@ -205,41 +207,67 @@ def _nearest_network(wrong: str) -> str:
     return _nearest(wrong, dict.fromkeys(FAMILIES.names()), hint)
 
 
-def _crossbar(n: int, **common: float) -> Network:
-    return crossbar(ports=n, **common)
-
-
-def _ring(n: int, **common: float) -> Network:
-    return ring(switches=n, **common)
-
-
-def _optical_cloud(graph: str, **others: Any) -> Network:
-    if graph == "nsfnet":
-        return optical_cloud(**others)
+def _optical_cloud(
+    *,
+    graph: str = "nsfnet",
+    wavelengths: int = 8,
+    conversion: str = "wsxc",
+    access: int = 2,
+    **links: Unpack[LinkValues],
+) -> Network:
     if graph.partition(":")[0] == "optical-cloud":
         raise TopologyError(f"graph={graph}: a cloud of clouds is not meant; name the graph itself")
-    return optical_cloud(graph=load_network(graph), **others)
+    sites = None if graph == "nsfnet" else load_network(graph)
+    return optical_cloud(graph=sites, wavelengths=wavelengths, conversion=conversion, access=access, **links)
 
 
-def _manet(frame: int, capacity_bps: float, delay_s: float, range: float | None = None, **walk: Any) -> Network:
-    return manet(Walk(range_units=range, **walk), frame=frame, capacity_bps=capacity_bps, delay_s=delay_s)
+def _manet(
+    *,
+    nodes: int = 115,
+    degree: float = DEFAULT_DEGREE,
+    range: float | None = None,
+    step: float = 0.02,
+    seed: int = 1,
+    frame: int = 0,
+    **links: Unpack[LinkValues],
+) -> Network:
+    walk = Walk(nodes=nodes, degree=degree, range_units=range, step=step, seed=seed)
+    return manet(walk, frame=frame, **links)
 
 
-def _family(
-    pattern: str,
-    build: Callable[..., Network],
-    description: str,
-    *parameters: tuple[str, ValueKind, str | None, str],
-    positional: int = 0,
-) -> CatalogueEntry:
-    """The entry whose full name looks like ``pattern``; each parameter by its name, kind, default and description."""
+_KINDS: Mapping[str, ValueKind] = {"int": "whole", "str": "text", "Shape": "shape", "Allocation": "allocation"}
+"""The kind of a parameter by its builder's annotation; all others are numbers."""
+
+
+def _family(pattern: str, build: Callable[..., Network], description: str, **parameters: str) -> CatalogueEntry:
+    """A family of ours: names, kinds and defaults of its ``parameters`` (which have descriptions here) are those of its builder."""
+    name, _, words = pattern.partition(":")
+    given = inspect.signature(build).parameters
     return CatalogueEntry(
-        name=pattern.partition(":")[0],
+        name=name,
         pattern=pattern,
         description=description,
-        parameters=tuple(Parameter(name=n, kind=k, default=d, description=t) for n, k, d, t in parameters),
-        positional=positional,
+        parameters=tuple(
+            Parameter(
+                name=n,
+                kind=_KINDS.get(given[n].annotation, "number"),
+                default=_as_written(given[n].default),
+                description=about,
+            )
+            for n, about in parameters.items()
+        ),
+        positional=sum("=" not in word for word in words.split(",") if word),
         build=build,
+    )
+
+
+def _as_written(default: object) -> str | None:
+    if default is None or default is inspect.Parameter.empty:
+        return None
+    return (
+        ("-" if default == FULL_ALLOCATION else "x").join(map(str, default))
+        if isinstance(default, tuple)
+        else str(default)
     )
 
 
@@ -248,13 +276,9 @@ _ENTRIES = (
         "swiss-t1:allocation=4-4-4-4-0-0-0-0",
         swiss_t1,
         "Swiss-T1: 8 switches s1..s8, processors t0..t31 and r0..r31, static routing table",
-        ("allocation", "allocation", "4-4-4-4-4-4-4-4", "nodes that take part, a count per switch"),
+        allocation="nodes that take part, a count per switch",
     ),
-    _family(
-        "two-switch",
-        two_switch,
-        "The papers' worked example: t1..t5, r1..r5, s_a, s_b and 12 one-way links",
-    ),
+    _family("two-switch", two_switch, "The papers' worked example: t1..t5, r1..r5, s_a, s_b and 12 one-way links"),
     _family(
         "three-switch",
         three_switch,
@@ -269,7 +293,7 @@ _ENTRIES = (
         "capillary-layers:graph=1",
         capillary_layers,
         "The thesis' example of capillary layers, s to t: the four graphs of nine links that have its numbers",
-        ("graph", "whole", "1", "which of the four: 1, 2 (1 upside down), 3, 4 (3 upside down)"),
+        graph="which of the four: 1, 2 (1 upside down), 3, 4 (3 upside down)",
     ),
     _family(
         "bottleneck-hunt",
@@ -277,91 +301,74 @@ _ENTRIES = (
         "Ours, with the numbers of the thesis' bottleneck hunt: four full links, then three, then the two bottlenecks",
     ),
     _family(
-        "crossbar:n",
-        _crossbar,
-        "One switch s1 between senders t0.. and receivers r0..",
-        ("n", "whole", "8", "senders, and receivers"),
-        positional=1,
+        "crossbar:n", crossbar, "One switch s1 between senders t0.. and receivers r0..", n="senders, and receivers"
     ),
     _family(
         "optical-cloud:graph=FILE_OR_NAME,wavelengths=8,conversion=wsxc",
         _optical_cloud,
         "Edge routers e<i> with hosts h<i> around optical cross-connects x<i>; by default NSFNET's 14 sites",
-        ("graph", "text", "nsfnet", "sites and fibres: nsfnet, a catalogue name or a file"),
-        ("wavelengths", "whole", "8", "wavelengths a fibre"),
-        ("conversion", "text", "wsxc", "wsxc keeps a lightpath's colour, wixc may change it"),
-        ("access", "whole", "2", "parallel fibres between a router and its cross-connect"),
+        graph="sites and fibres: nsfnet, a catalogue name or a file",
+        wavelengths="wavelengths a fibre",
+        conversion="wsxc keeps a lightpath's colour, wixc may change it",
+        access="parallel fibres between a router and its cross-connect",
     ),
     _family(
         "manet:nodes=115,seed=3,frame=0",
         _manet,
         "Random walk on the unit square: switches n0.. with hosts h0.., links between those in range",
-        ("nodes", "whole", "115", "mobile nodes"),
-        ("degree", "number", "6.1", "mean number of neighbours, which sets the range"),
-        ("range", "number", None, "range in sides of the square, instead of degree"),
-        ("step", "number", "0.02", "most that a coordinate moves a frame"),
-        ("seed", "whole", "1", "of the walk"),
-        ("frame", "whole", "0", "which frame of the walk"),
+        nodes="mobile nodes",
+        degree="mean number of neighbours, which sets the range",
+        range="range in sides of the square, instead of degree",
+        step="most that a coordinate moves a frame",
+        seed="of the walk",
+        frame="which frame of the walk",
     ),
     _family(
         "torus:8x8",
         torus,
         "Torus of any dimensions: s<x>_<y> with a host h<x>_<y> each",
-        ("shape", "shape", "8x8", "switches in each dimension"),
-        positional=1,
+        shape="switches in each dimension",
     ),
     _family(
         "mesh:8x8",
         mesh,
         "Mesh of any dimensions: s<x>_<y> with a host h<x>_<y> each",
-        ("shape", "shape", "8x8", "switches in each dimension"),
-        positional=1,
+        shape="switches in each dimension",
     ),
-    _family(
-        "ring:n",
-        _ring,
-        "Ring of switches s0.. with a host h0.. each",
-        ("n", "whole", "8", "switches"),
-        positional=1,
-    ),
+    _family("ring:n", ring, "Ring of switches s0.. with a host h0.. each", n="switches"),
     _family(
         "fat-tree:k,n",
         fat_tree,
         "k-ary n-tree: k^n hosts h0.., switches s<level>_<index>",
-        ("k", "whole", "4", "ports down"),
-        ("n", "whole", "3", "levels of switches"),
-        positional=2,
+        k="ports down",
+        n="levels of switches",
     ),
     _family(
         "dragonfly:a,h,p",
         dragonfly,
         "Largest Dragonfly: a h + 1 groups of a switches s<group>_<place>, h cables to other groups and p hosts each",
-        ("a", "whole", "4", "switches of a group"),
-        ("h", "whole", "2", "cables of a switch to other groups"),
-        ("p", "whole", "2", "hosts of a switch"),
-        positional=3,
+        a="switches of a group",
+        h="cables of a switch to other groups",
+        p="hosts of a switch",
     ),
     _family(
         "hyperx:4x4,1",
         hyperx,
         "HyperX: grid of switches s<x>_<y> with a cable between any two that differ in one coordinate, p hosts each",
-        ("shape", "shape", "4x4", "switches in each dimension"),
-        ("p", "whole", "1", "hosts of a switch"),
-        positional=2,
+        shape="switches in each dimension",
+        p="hosts of a switch",
     ),
     _family(
         "clos:k",
         clos,
         "Three-level fat tree of k-port switches: k^3/4 hosts h0.., switches s<level>_<index>",
-        ("k", "whole", "4", "ports of a switch, even"),
-        positional=1,
+        k="ports of a switch, even",
     ),
     _family(
         "topohub:topozoo/Abilene",
         read_topohub,
         "Real and synthetic backbones of the topohub package (topozoo, sndlib, backbone, gabriel, caida)",
-        ("key", "text", None, "topohub's key"),
-        positional=1,
+        key="topohub's key",
     ),
 )
 

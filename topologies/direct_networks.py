@@ -7,16 +7,14 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
-from typing import Any
+from typing import Unpack
 
-from topologies.builder_values import bidirectional, check_size, integer
-from topologies.errors import TopologyError
-from topologies.network import DEFAULT_CAPACITY_BPS, Link, Network, Node
-from topologies.torus import MAX_DIMENSIONS, grid_name
+from topologies.builder_values import Draft, LinkValues, check_size, integer
+from topologies.network import Network
+from topologies.torus import Shape, checked_shape, grid_name
 
 
-def dragonfly(*, a: int, h: int, p: int, capacity_bps: float = DEFAULT_CAPACITY_BPS, delay_s: float = 0.0) -> Network:
+def dragonfly(*, a: int = 4, h: int = 2, p: int = 2, **links: Unpack[LinkValues]) -> Network:
     """The largest Dragonfly of these numbers: a h + 1 groups of ``a`` switches, each with ``p`` hosts and ``h`` cables to other groups.
 
     Within a group every two switches share a cable, and every two groups share one: cable c of group g leads to group (g + c + 1),
@@ -31,27 +29,22 @@ def dragonfly(*, a: int, h: int, p: int, capacity_bps: float = DEFAULT_CAPACITY_
         integer(f"dragonfly: {name}", value, 1, 1000)
     groups = a * h + 1
     check_size(groups * a * (1 + p), groups * a * (a - 1 + h + 2 * p))
-    switches = [
-        Node(id=f"s{g}_{place}", kind="switch", attributes={"group": g, "place": place})
-        for g in range(groups)
-        for place in range(a)
-    ]
-    pairs = [
-        (f"s{g}_{one}", f"s{g}_{other}") for g in range(groups) for one, other in itertools.combinations(range(a), 2)
-    ]
+    draft = Draft(**links)
+    for g in range(groups):
+        for place in range(a):
+            draft.switch(f"s{g}_{place}", group=g, place=place)
+        for one, other in itertools.combinations(range(a), 2):
+            draft.cable(f"s{g}_{one}", f"s{g}_{other}")
     for g in range(groups):
         for c in range(a * h):
             there = (g + c + 1) % groups
             if g < there:
                 back = (g - there - 1) % groups
-                pairs.append((f"s{g}_{c // h}", f"s{there}_{back // h}"))
-    attributes = {"family": "dragonfly", "a": a, "h": h, "p": p, "routing": "shortest-path"}
-    return _direct(f"dragonfly:{a},{h},{p}", switches, pairs, attributes, capacity_bps, delay_s)
+                draft.cable(f"s{g}_{c // h}", f"s{there}_{back // h}")
+    return _with_hosts(draft, p).network(f"dragonfly:{a},{h},{p}", a=a, h=h, p=p)
 
 
-def hyperx(
-    *, shape: Sequence[int], p: int = 1, capacity_bps: float = DEFAULT_CAPACITY_BPS, delay_s: float = 0.0
-) -> Network:
+def hyperx(*, shape: Shape = (4, 4), p: int = 1, **links: Unpack[LinkValues]) -> Network:
     """A HyperX: a grid of switches in which every two that differ in one coordinate share a cable; ``p`` hosts a switch.
 
     As many links between two switches as coordinates in which they differ. Raises TopologyError for fewer than one or more than
@@ -61,41 +54,24 @@ def hyperx(
     >>> len(net.hosts), len(net.switches), len(net.out_links("s0_0"))
     (32, 16, 8)
     """
-    sizes = tuple(shape)
-    written = "x".join(map(str, sizes))
-    if not 1 <= len(sizes) <= MAX_DIMENSIONS:
-        raise TopologyError(f"hyperx of {len(sizes)} dimensions; give 1 to {MAX_DIMENSIONS}, as in hyperx:4x4")
-    for size in sizes:
-        integer(f"hyperx {written}: the dimension", size, 2, 1000)
+    sizes, written = checked_shape("hyperx", shape, 1000)
     integer("hyperx: p", p, 1, 1000)
     count = math.prod(sizes)
     check_size(count * (1 + p), count * (sum(sizes) - len(sizes) + 2 * p))
-    points = list(itertools.product(*map(range, sizes)))
-    switches = [Node(id=grid_name("s", x), kind="switch", attributes={"coordinates": list(x)}) for x in points]
-    pairs = []
-    for point in points:
+    draft = Draft(**links)
+    for point in itertools.product(*map(range, sizes)):
+        draft.switch(grid_name("s", point), coordinates=list(point))
         for dimension, size in enumerate(sizes):
             for further in range(point[dimension] + 1, size):
                 there = (*point[:dimension], further, *point[dimension + 1 :])
-                pairs.append((grid_name("s", point), grid_name("s", there)))
-    attributes = {"family": "hyperx", "sizes": list(sizes), "p": p, "routing": "shortest-path"}
-    return _direct(f"hyperx:{written},{p}", switches, pairs, attributes, capacity_bps, delay_s)
+                draft.cable(grid_name("s", point), grid_name("s", there))
+    return _with_hosts(draft, p).network(f"hyperx:{written},{p}", sizes=list(sizes), p=p)
 
 
-def _direct(
-    name: str,
-    switches: Sequence[Node],
-    pairs: Sequence[tuple[str, str]],
-    attributes: dict[str, Any],
-    capacity_bps: float,
-    delay_s: float,
-) -> Network:
-    """Switches, each with as many hosts as the attribute ``p`` says, and the cables between them."""
-    p = int(attributes["p"])
-    links: list[Link] = []
-    for one, other in pairs:
-        links += bidirectional(one, other, capacity_bps=capacity_bps, delay_s=delay_s)
-    hosts = [Node(id=f"h{i}", kind="host", attributes={"index": i}) for i in range(len(switches) * p)]
-    for i, host in enumerate(hosts):
-        links += bidirectional(switches[i // p].id, host.id, capacity_bps=capacity_bps, delay_s=delay_s)
-    return Network(name=name, nodes=(*switches, *hosts), links=tuple(links), attributes=attributes)
+def _with_hosts(draft: Draft, hosts_each: int) -> Draft:
+    """The draft with as many hosts on each of its switches, in their order."""
+    for number, switch in enumerate(tuple(draft.nodes)):
+        for index in range(number * hosts_each, (number + 1) * hosts_each):
+            draft.host(f"h{index}", index=index)
+            draft.cable(switch.id, f"h{index}")
+    return draft

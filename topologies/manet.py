@@ -6,13 +6,12 @@ Source: Gabrielyan 2007, section 4.4 (Figures 60 and 61: 300 frames of 115 nodes
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
-from topologies.builder_values import MAX_LINKS, MAX_NODES, bidirectional, check_size, integer, number
+from topologies.builder_values import MAX_LINKS, MAX_NODES, Draft, LinkValues, check_size, integer, number
 from topologies.errors import TopologyError
-from topologies.network import DEFAULT_CAPACITY_BPS, Link, LinkId, Network, Node
+from topologies.network import Network
 
 if TYPE_CHECKING:
     import numpy as np
@@ -60,26 +59,10 @@ class Walk:
         return range_for_degree(self.nodes, self.degree)
 
 
-@dataclass(frozen=True, kw_only=True)
-class ManetFrame:
-    """One frame of a walk, with the links that were not there one frame before and those that no longer are."""
-
-    frame: int
-    network: Network
-    appeared: tuple[LinkId, ...]
-    vanished: tuple[LinkId, ...]
-
-
-def manet(
-    walk: Walk | None = None,
-    *,
-    frame: int = 0,
-    capacity_bps: float = DEFAULT_CAPACITY_BPS,
-    delay_s: float = 0.0,
-) -> Network:
+def manet(walk: Walk | None = None, *, frame: int = 0, **links: Unpack[LinkValues]) -> Network:
     """One frame: switches n0, n1, ... with their positions, a host h0, h1, ... on each, links between those in range.
 
-    The same walk gives the same frame, whether reached here or through ``manet_frames``. A frame may fall into parts
+    The same walk gives the same frame. A frame may fall into parts
     without a path between them. O(frames * nodes + links).
 
     >>> net = manet(Walk(nodes=20, seed=3), frame=2)
@@ -88,44 +71,26 @@ def manet(
     """
     walk = walk or Walk()
     integer("manet: frame", frame, 0, MAX_FRAME)
-    _refuse_long(walk, frame)
-    positions = next(_positions(walk, frame))
-    return _network(walk, frame, positions, capacity_bps, delay_s)
-
-
-def manet_frames(
-    walk: Walk | None = None,
-    *,
-    count: int,
-    first: int = 0,
-    capacity_bps: float = DEFAULT_CAPACITY_BPS,
-    delay_s: float = 0.0,
-) -> Iterator[ManetFrame]:
-    """``count`` successive frames from ``first``; the first one's links have all appeared.
-
-    >>> [f.frame for f in manet_frames(Walk(nodes=5), first=10, count=2)]
-    [10, 11]
-    """
-    walk = walk or Walk()
-    integer("manet: frame", first, 0, MAX_FRAME)
-    integer("manet: the number of frames", count, 0, MAX_FRAME)
-    _refuse_long(walk, first + count)
-    return _frames(walk, first, count, capacity_bps, delay_s)
-
-
-def _frames(walk: Walk, first: int, count: int, capacity_bps: float, delay_s: float) -> Iterator[ManetFrame]:
-    before: tuple[LinkId, ...] = ()
-    for frame, positions in zip(range(first, first + count), _positions(walk, first), strict=False):
-        network = _network(walk, frame, positions, capacity_bps, delay_s)
-        now = tuple(link.id for link in network.links)
-        old, new = frozenset(before), frozenset(now)
-        yield ManetFrame(
-            frame=frame,
-            network=network,
-            appeared=tuple(link for link in now if link not in old),
-            vanished=tuple(link for link in before if link not in new),
+    if walk.nodes * frame > MAX_WALK:
+        raise TopologyError(
+            f"manet: frame {frame} of {walk.nodes} nodes is too long a walk; stay below {MAX_WALK // walk.nodes} frames"
         )
-        before = now
+    positions = _positions(walk, frame)
+    radius = walk.radius
+    pairs = pairs_in_range(positions, radius)
+    if 2 * len(pairs) + 2 * walk.nodes > MAX_LINKS:
+        check_size(2 * walk.nodes, 2 * len(pairs) + 2 * walk.nodes)
+    draft = Draft(**links)
+    for i, (x, y) in enumerate(positions.tolist()):
+        draft.switch(f"n{i}", (float(x), float(y)))
+    for i, j in pairs.tolist():
+        draft.cable(f"n{i}", f"n{j}")
+    for i in range(walk.nodes):
+        draft.host(f"h{i}")
+        draft.cable(f"n{i}", f"h{i}")
+    spread = f"range={radius:g}" if walk.range_units is not None else f"degree={walk.degree:g}"
+    name = f"manet:nodes={walk.nodes},{spread},step={walk.step:g},seed={walk.seed},frame={frame}"
+    return draft.network(name, frame=frame, range=radius)
 
 
 def fraction_in_range(radius: float) -> float:
@@ -161,49 +126,16 @@ def range_for_degree(nodes: int, degree: float) -> float:
     return high
 
 
-def _refuse_long(walk: Walk, frames: int) -> None:
-    if walk.nodes * frames > MAX_WALK:
-        raise TopologyError(
-            f"manet: frame {frames} of {walk.nodes} nodes is too long a walk; stay below {MAX_WALK // walk.nodes} frames"
-        )
-
-
-def _positions(walk: Walk, first: int) -> Iterator[NDArray[np.float64]]:
-    """Positions, shape (nodes, 2), frame by frame from ``first`` on; every frame draws from the one stream in order."""
+def _positions(walk: Walk, frame: int) -> NDArray[np.float64]:
+    """Positions in a frame, shape (nodes, 2); every frame before it draws from the one stream too, in order."""
     import numpy as np
 
     random = np.random.Generator(np.random.PCG64(walk.seed))
     at = random.random((walk.nodes, 2))
-    frame = 0
-    while True:
-        if frame >= first:
-            yield at
+    for _ in range(frame):
         at = np.abs(at + (2 * random.random((walk.nodes, 2)) - 1) * walk.step)
         at = 1 - np.abs(1 - at)
-        frame += 1
-
-
-def _network(walk: Walk, frame: int, positions: NDArray[np.float64], capacity_bps: float, delay_s: float) -> Network:
-    radius = walk.radius
-    pairs = pairs_in_range(positions, radius)
-    if 2 * len(pairs) + 2 * walk.nodes > MAX_LINKS:
-        check_size(2 * walk.nodes, 2 * len(pairs) + 2 * walk.nodes)
-    links: list[Link] = []
-    for i, j in pairs.tolist():
-        links += bidirectional(f"n{i}", f"n{j}", capacity_bps=capacity_bps, delay_s=delay_s)
-    for i in range(walk.nodes):
-        links += bidirectional(f"n{i}", f"h{i}", capacity_bps=capacity_bps, delay_s=delay_s)
-    places = [(float(x), float(y)) for x, y in positions.tolist()]
-    spread = f"range={radius:g}" if walk.range_units is not None else f"degree={walk.degree:g}"
-    return Network(
-        name=f"manet:nodes={walk.nodes},{spread},step={walk.step:g},seed={walk.seed},frame={frame}",
-        nodes=(
-            *(Node(id=f"n{i}", kind="switch", position=place) for i, place in enumerate(places)),
-            *(Node(id=f"h{i}", kind="host") for i in range(walk.nodes)),
-        ),
-        links=tuple(links),
-        attributes={"family": "manet", "frame": frame, "range": radius, "routing": "shortest-path"},
-    )
+    return at
 
 
 def pairs_in_range(positions: NDArray[np.float64], radius: float) -> NDArray[np.int64]:

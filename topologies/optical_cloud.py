@@ -5,11 +5,11 @@ Source: Gabrielyan 2007, 3.2.2 (Figure 27); the default cloud is the NSFNET back
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from typing import Unpack
 
-from topologies.builder_values import bidirectional, check_size, integer
+from topologies.builder_values import Draft, LinkValues, check_size, integer
 from topologies.errors import TopologyError
-from topologies.network import DEFAULT_CAPACITY_BPS, Link, Network, Node
+from topologies.network import Link, Network
 
 CONVERSIONS = ("wsxc", "wixc")
 """Wavelength-selective cross-connects keep a lightpath's colour; wavelength-interchanging ones may change it."""
@@ -44,8 +44,7 @@ def optical_cloud(
     wavelengths: int = 8,
     conversion: str = "wsxc",
     access: int = 2,
-    capacity_bps: float = DEFAULT_CAPACITY_BPS,
-    delay_s: float = 0.0,
+    **links: Unpack[LinkValues],
 ) -> Network:
     """Per site i: a cross-connect x<i>, an edge router e<i> (both switches) and a host h<i> behind the router.
 
@@ -60,52 +59,45 @@ def optical_cloud(
     >>> len([link for link in net.links if link.source[0] == "x" and link.target[0] == "x"]) // 2
     21
     """
-    _check(wavelengths, conversion, access)
-    cloud = nsfnet(capacity_bps=capacity_bps, delay_s=delay_s) if graph is None else graph
-    sites = cloud.switches
-    if not sites:
-        raise TopologyError(f"optical-cloud: the graph {cloud.name!r} has no switch; give one whose nodes are switches")
-    check_size(3 * len(sites), len(cloud.links) + 2 * (access + 1) * len(sites))
-    light = {"wavelengths": wavelengths}
-    links = _fibres(cloud, wavelengths)
-    for site in sites:
-        x, e, h = (letter + site.id for letter in "xeh")
-        for key in range(access):
-            links += bidirectional(
-                e, x, key=key, capacity_bps=capacity_bps, delay_s=delay_s, attributes={"medium": "fibre", **light}
-            )
-        links += bidirectional(h, e, capacity_bps=capacity_bps, delay_s=delay_s)
-    return Network(
-        name="optical-cloud" if graph is None else f"optical-cloud:graph={graph.name}",
-        nodes=_nodes(sites, conversion),
-        links=tuple(links),
-        attributes={"family": "optical-cloud", "conversion": conversion, **light, "routing": "shortest-path"},
-    )
-
-
-def _check(wavelengths: int, conversion: str, access: int) -> None:
     integer("optical-cloud: wavelengths", wavelengths, 1, 10_000)
     integer("optical-cloud: access", access, 1, 64)
     if conversion not in CONVERSIONS:
         raise TopologyError(
             f"optical-cloud: conversion {conversion!r} is neither {CONVERSIONS[0]!r} nor {CONVERSIONS[1]!r}"
         )
+    cloud = nsfnet(**links) if graph is None else graph
+    sites = cloud.switches
+    if not sites:
+        raise TopologyError(f"optical-cloud: the graph {cloud.name!r} has no switch; give one whose nodes are switches")
+    check_size(3 * len(sites), len(cloud.links) + 2 * (access + 1) * len(sites))
+    draft = Draft(**links)
+    for s in sites:
+        draft.switch("x" + s.id, s.position, **{**s.attributes, "role": "cross-connect", "conversion": conversion})
+    for s in sites:
+        draft.switch("e" + s.id, **{**s.attributes, "role": "edge-router"})
+    draft.links += _fibres(cloud, wavelengths)
+    for site in sites:
+        x, e, h = (letter + site.id for letter in "xeh")
+        draft.host(h)
+        for key in range(access):
+            draft.cable(e, x, key, medium="fibre", wavelengths=wavelengths)
+        draft.cable(h, e)
+    name = "optical-cloud" if graph is None else f"optical-cloud:graph={graph.name}"
+    return draft.network(name, conversion=conversion, wavelengths=wavelengths)
 
 
-def nsfnet(*, capacity_bps: float = DEFAULT_CAPACITY_BPS, delay_s: float = 0.0) -> Network:
+def nsfnet(**links: Unpack[LinkValues]) -> Network:
     """The NSFNET backbone as a graph of switches 1..14, positions in degrees.
 
     >>> len(nsfnet().nodes), len(nsfnet().links)
     (14, 42)
     """
-    links: list[Link] = []
+    draft = Draft(**links)
+    for i, (site, *place) in enumerate(NSFNET_SITES, start=1):
+        draft.switch(str(i), (place[0], place[1]), site=site)
     for a, b in NSFNET_FIBRES:
-        links += bidirectional(str(a), str(b), capacity_bps=capacity_bps, delay_s=delay_s)
-    nodes = (
-        Node(id=str(i), kind="switch", position=(east, north), attributes={"site": site})
-        for i, (site, east, north) in enumerate(NSFNET_SITES, start=1)
-    )
-    return Network(name="nsfnet", nodes=tuple(nodes), links=tuple(links))
+        draft.cable(str(a), str(b))
+    return Network(name="nsfnet", nodes=tuple(draft.nodes), links=tuple(draft.links))
 
 
 def _fibres(cloud: Network, wavelengths: int) -> list[Link]:
@@ -122,17 +114,3 @@ def _fibres(cloud: Network, wavelengths: int) -> list[Link]:
         for link in cloud.links
         if link.source in inside and link.target in inside
     ]
-
-
-def _nodes(sites: Sequence[Node], conversion: str) -> tuple[Node, ...]:
-    connects = (
-        Node(
-            id="x" + site.id,
-            kind="switch",
-            position=site.position,
-            attributes={**site.attributes, "role": "cross-connect", "conversion": conversion},
-        )
-        for site in sites
-    )
-    routers = (Node(id="e" + s.id, kind="switch", attributes={**s.attributes, "role": "edge-router"}) for s in sites)
-    return (*connects, *routers, *(Node(id="h" + site.id, kind="host") for site in sites))

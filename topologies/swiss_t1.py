@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
-from topologies.builder_values import bidirectional
+from topologies.builder_values import Draft, LinkValues
 from topologies.errors import TopologyError
-from topologies.network import DEFAULT_CAPACITY_BPS, Link, Network, Node
+from topologies.network import Network
 
 if TYPE_CHECKING:
     import numpy as np
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 SWITCHES = 8
 NODES_PER_SWITCH = 4
 FULL_ALLOCATION = (NODES_PER_SWITCH,) * SWITCHES
+Allocation = Sequence[int]
 
 TABLE_2 = (
     (0, 0, 2, 0, 4, 0, 8, 0),
@@ -37,12 +38,7 @@ CORE_PAIRS = tuple((i, j) for i in range(SWITCHES) for j in range(SWITCHES) if i
 """(i, j), 0-based: the 32 directed links between switches."""
 
 
-def swiss_t1(
-    *,
-    allocation: Sequence[int] = FULL_ALLOCATION,
-    capacity_bps: float = DEFAULT_CAPACITY_BPS,
-    delay_s: float = 0.0,
-) -> Network:
+def swiss_t1(*, allocation: Allocation = FULL_ALLOCATION, **links: Unpack[LinkValues]) -> Network:
     """Switches s1..s8; node k (0..31), on switch k // 4 + 1, has the processors t<k> (sends) and r<k> (receives).
 
     ``allocation`` says how many nodes of each switch take part, 0 to 4 each: the first ones are taken. Every
@@ -54,24 +50,25 @@ def swiss_t1(
     ['t0', 'r0', 't28', 'r28', 't29', 'r29']
     """
     counts = checked_allocation(allocation)
-    nodes = [Node(id=f"s{i + 1}", kind="switch", position=_on_circle(i)) for i in range(SWITCHES)]
-    links: list[Link] = []
+    draft = Draft(**links)
+    for i in range(SWITCHES):
+        draft.switch(f"s{i + 1}", _on_circle(i))
     for i, j in CORE_PAIRS:
         if i < j:
-            links += bidirectional(f"s{i + 1}", f"s{j + 1}", capacity_bps=capacity_bps, delay_s=delay_s)
+            draft.cable(f"s{i + 1}", f"s{j + 1}")
     for i, count in enumerate(counts):
         for k in range(NODES_PER_SWITCH * i, NODES_PER_SWITCH * i + count):
-            for processor, role in ((f"t{k}", "sender"), (f"r{k}", "receiver")):
-                nodes.append(Node(id=processor, kind="host", attributes={"role": role, "node": k}))
-                ends = (processor, f"s{i + 1}") if role == "sender" else (f"s{i + 1}", processor)
-                links += bidirectional(*ends, capacity_bps=capacity_bps, delay_s=delay_s)
-    whole_machine = counts == FULL_ALLOCATION
-    return Network(
-        name="swiss-t1" if whole_machine else "swiss-t1:allocation=" + "-".join(map(str, counts)),
-        nodes=tuple(nodes),
-        links=tuple(links),
-        attributes={"family": "swiss-t1", "routing": "table", "routing_table": routing_table()},
-    )
+            processors(draft, k, f"s{i + 1}")
+    name = "swiss-t1" if counts == FULL_ALLOCATION else "swiss-t1:allocation=" + "-".join(map(str, counts))
+    return draft.network(name, routing="table", routing_table=routing_table())
+
+
+def processors(draft: Draft, node: int, switch: str) -> None:
+    """The two processors of a node, t<node> that sends and r<node> that receives, each with a cable of its own."""
+    draft.host(f"t{node}", role="sender", node=node)
+    draft.cable(f"t{node}", switch)
+    draft.host(f"r{node}", role="receiver", node=node)
+    draft.cable(switch, f"r{node}")
 
 
 def routing_table() -> dict[str, dict[str, str]]:
@@ -79,7 +76,7 @@ def routing_table() -> dict[str, dict[str, str]]:
     return {f"s{i + 1}": {f"s{j + 1}": f"s{via}" for j, via in enumerate(row) if via} for i, row in enumerate(TABLE_2)}
 
 
-def checked_allocation(allocation: Sequence[int]) -> tuple[int, ...]:
+def checked_allocation(allocation: Allocation) -> tuple[int, ...]:
     """The allocation as eight counts of 0 to 4; TopologyError otherwise."""
     counts = tuple(allocation)
     fine = all(isinstance(c, int) and not isinstance(c, bool) and 0 <= c <= NODES_PER_SWITCH for c in counts)

@@ -5,11 +5,16 @@ Source: Gabrielyan 2007, 3.2.2, Figure 27; section 3.3, Figure 28; 3.7.1, Figure
 
 from __future__ import annotations
 
-from topologies.builder_values import bidirectional, check_size, integer
-from topologies.network import DEFAULT_CAPACITY_BPS, Link, Network, Node
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Unpack
+
+from topologies.builder_values import Draft, LinkValues, Position, check_size, integer
+from topologies.network import Network
+from topologies.swiss_t1 import processors
 
 
-def two_switch(*, capacity_bps: float = DEFAULT_CAPACITY_BPS, delay_s: float = 0.0) -> Network:
+def two_switch(**links: Unpack[LinkValues]) -> Network:
     """Gabrielyan 2007, Figure 28: t1..t5 only send, r1..r5 only receive, and twelve one-way links join them over s_a and s_b.
 
     t1..t3 and r1..r3 are on s_a, the others on s_b, so that each link between the switches carries 6 of the 25
@@ -18,27 +23,21 @@ def two_switch(*, capacity_bps: float = DEFAULT_CAPACITY_BPS, delay_s: float = 0
     >>> len(two_switch().links)
     12
     """
-    nodes = [
-        Node(id="s_a", kind="switch", position=(-1.0, 0.0)),
-        Node(id="s_b", kind="switch", position=(1.0, 0.0)),
-    ]
-    links = list(bidirectional("s_a", "s_b", capacity_bps=capacity_bps, delay_s=delay_s))
+    draft = Draft(**links)
+    draft.switch("s_a", (-1.0, 0.0))
+    draft.switch("s_b", (1.0, 0.0))
+    draft.cable("s_a", "s_b")
     for k in range(1, 6):
         switch = "s_a" if k <= 3 else "s_b"
         x = (k - 2) * 0.7 - 1 if k <= 3 else (k - 4.5) * 0.7 + 1
-        nodes.append(Node(id=f"t{k}", kind="host", position=(x, 1.0), attributes={"role": "sender"}))
-        nodes.append(Node(id=f"r{k}", kind="host", position=(x, -1.0), attributes={"role": "receiver"}))
-        links.append(Link(source=f"t{k}", target=switch, capacity_bps=capacity_bps, delay_s=delay_s))
-        links.append(Link(source=switch, target=f"r{k}", capacity_bps=capacity_bps, delay_s=delay_s))
-    return Network(
-        name="two-switch",
-        nodes=tuple(nodes),
-        links=tuple(links),
-        attributes={"family": "two-switch", "routing": "shortest-path"},
-    )
+        draft.host(f"t{k}", (x, 1.0), role="sender")
+        draft.host(f"r{k}", (x, -1.0), role="receiver")
+        draft.link(f"t{k}", switch)
+        draft.link(switch, f"r{k}")
+    return draft.network("two-switch")
 
 
-def three_switch(*, capacity_bps: float = DEFAULT_CAPACITY_BPS, delay_s: float = 0.0) -> Network:
+def three_switch(**links: Unpack[LinkValues]) -> Network:
     """Gabrielyan 2007, Figure 36: three switches in a one-way ring, over which t1 to r1, t2 to r2 and t3 to r3 take two links each.
 
     The three transfers of Figure 37 load l_ab, l_bc and l_ca twice, but any two of them share one of these links: each frame
@@ -48,22 +47,17 @@ def three_switch(*, capacity_bps: float = DEFAULT_CAPACITY_BPS, delay_s: float =
     ['s_a->s_b', 's_b->s_c', 's_c->s_a']
     """
     places = {"s_a": (-1.0, 0.0), "s_b": (0.0, 1.0), "s_c": (1.0, 0.0)}
-    nodes = [Node(id=switch, kind="switch", position=place) for switch, place in places.items()]
-    ends = [("s_a", "s_b"), ("s_b", "s_c"), ("s_c", "s_a")]
+    draft = _of_switches(places, [("s_a", "s_b"), ("s_b", "s_c"), ("s_c", "s_a")], Draft(**links))
     for k, (sender, receiver) in enumerate((("s_a", "s_c"), ("s_b", "s_a"), ("s_c", "s_b")), start=1):
         for name, switch, role, side in ((f"t{k}", sender, "sender", -0.4), (f"r{k}", receiver, "receiver", 0.4)):
             x, y = places[switch]
-            nodes.append(Node(id=name, kind="host", position=(x + side, y - 0.7), attributes={"role": role}))
-        ends += [(f"t{k}", sender), (receiver, f"r{k}")]
-    return Network(
-        name="three-switch",
-        nodes=tuple(nodes),
-        links=tuple(Link(source=a, target=b, capacity_bps=capacity_bps, delay_s=delay_s) for a, b in ends),
-        attributes={"family": "three-switch", "routing": "shortest-path"},
-    )
+            draft.host(name, (x + side, y - 0.7), role=role)
+        draft.link(f"t{k}", sender)
+        draft.link(receiver, f"r{k}")
+    return draft.network("three-switch")
 
 
-def shared_fibre(*, capacity_bps: float = DEFAULT_CAPACITY_BPS, delay_s: float = 0.0) -> Network:
+def shared_fibre(**links: Unpack[LinkValues]) -> Network:
     """The case that Gabrielyan 2007, 3.2.2, makes of Figure 27: the lightpaths from A to B and from C to D meet on one fibre.
 
     The figure's whole cloud cannot be distinguished from the text; this is what the text says of it: routers A and C behind one cross-connect,
@@ -73,49 +67,38 @@ def shared_fibre(*, capacity_bps: float = DEFAULT_CAPACITY_BPS, delay_s: float =
     (2, 10)
     """
     places = {"A": (-1.0, 0.5), "C": (-1.0, -0.5), "B": (2.0, 0.5), "D": (2.0, -0.5)}
-    nodes = [Node(id="x1", kind="switch", position=(0.0, 0.0)), Node(id="x2", kind="switch", position=(1.0, 0.0))]
-    links = list(bidirectional("x1", "x2", capacity_bps=capacity_bps, delay_s=delay_s))
+    draft = Draft(**links)
+    draft.switch("x1", (0.0, 0.0))
+    draft.switch("x2", (1.0, 0.0))
+    draft.cable("x1", "x2")
     for router, place in places.items():
-        nodes.append(Node(id=router, kind="host", position=place))
-        links += bidirectional(router, "x1" if router in "AC" else "x2", capacity_bps=capacity_bps, delay_s=delay_s)
-    return Network(
-        name="shared-fibre",
-        nodes=tuple(nodes),
-        links=tuple(links),
-        attributes={"family": "shared-fibre", "routing": "shortest-path"},
-    )
+        draft.host(router, place)
+        draft.cable(router, "x1" if router in "AC" else "x2")
+    return draft.network("shared-fibre")
 
 
-def crossbar(*, ports: int, capacity_bps: float = DEFAULT_CAPACITY_BPS, delay_s: float = 0.0) -> Network:
+def crossbar(*, n: int = 8, **links: Unpack[LinkValues]) -> Network:
     """One switch s1 that joins the senders t0, t1, ... to the receivers r0, r1, ...: every permutation fits at once.
 
     As on Swiss-T1, t<k> and r<k> belong to one node and each has a cable of its own. TopologyError for fewer than one.
 
-    >>> [node.id for node in crossbar(ports=2).nodes]
+    >>> [node.id for node in crossbar(n=2).nodes]
     ['s1', 't0', 'r0', 't1', 'r1']
     """
-    integer("crossbar: the number of senders and of receivers", ports, 1, 49_999)
-    check_size(2 * ports + 1, 4 * ports)
-    nodes = [Node(id="s1", kind="switch")]
-    links: list[Link] = []
-    for k in range(ports):
-        nodes.append(Node(id=f"t{k}", kind="host", attributes={"role": "sender", "node": k}))
-        nodes.append(Node(id=f"r{k}", kind="host", attributes={"role": "receiver", "node": k}))
-        links += bidirectional(f"t{k}", "s1", capacity_bps=capacity_bps, delay_s=delay_s)
-        links += bidirectional("s1", f"r{k}", capacity_bps=capacity_bps, delay_s=delay_s)
-    return Network(
-        name=f"crossbar:{ports}",
-        nodes=tuple(nodes),
-        links=tuple(links),
-        attributes={"family": "crossbar", "routing": "shortest-path"},
-    )
+    integer("crossbar: the number of senders and of receivers", n, 1, 49_999)
+    check_size(2 * n + 1, 4 * n)
+    draft = Draft(**links)
+    draft.switch("s1")
+    for k in range(n):
+        processors(draft, k, "s1")
+    return draft.network(f"crossbar:{n}")
 
 
 LAYERED = ("sa sb ac ad bc bd bt ct dt", "sa sb ac ad bc bt cd ct dt")
 """Links of two of the four graphs; the other two are these upside down."""
 
 
-def capillary_layers(*, graph: int, capacity_bps: float = DEFAULT_CAPACITY_BPS, delay_s: float = 0.0) -> Network:
+def capillary_layers(*, graph: int = 1, **links: Unpack[LinkValues]) -> Network:
     """The network of Gabrielyan 2007, Figures 44 to 46 and 48 to 53: nine one-way links from the sender s down to the receiver t.
 
     The document's text has no ends of links, but numbers: nine links from top to bottom, of which layers 1, 2 and 3 fix two at 1/2,
@@ -133,15 +116,10 @@ def capillary_layers(*, graph: int, capacity_bps: float = DEFAULT_CAPACITY_BPS, 
         other = dict(zip("sabcdt", "tabcds", strict=True))
         ends = [(other[b], other[a]) for a, b in ends]
         places = {node: (x, y if node in "st" else -y) for node, (x, y) in places.items()}
-    return Network(
-        name=f"capillary-layers:graph={graph}",
-        nodes=tuple(Node(id=node, kind="switch", position=place) for node, place in places.items()),
-        links=tuple(Link(source=a, target=b, capacity_bps=capacity_bps, delay_s=delay_s) for a, b in ends),
-        attributes={"family": "capillary-layers", "routing": "shortest-path"},
-    )
+    return _of_switches(places, ends, Draft(**links)).network(f"capillary-layers:graph={graph}")
 
 
-def bottleneck_hunt(*, capacity_bps: float = DEFAULT_CAPACITY_BPS, delay_s: float = 0.0) -> Network:
+def bottleneck_hunt(**links: Unpack[LinkValues]) -> Network:
     """A network of ours whose second layer has every number of Gabrielyan 2007, Figures 54 to 57.
 
     The document's own graph cannot be distinguished from its text, which names five links a to e and the end of none. Here as there, three nodes
@@ -154,20 +132,22 @@ def bottleneck_hunt(*, capacity_bps: float = DEFAULT_CAPACITY_BPS, delay_s: floa
     """
     places = {"s": (0.0, 2.0), "s1": (-1.0, 1.0), "s2": (0.0, 1.0), "s3": (1.0, 1.0)}
     places |= {"t1": (-0.5, 0.0), "t2": (1.0, 0.0), "t": (0.0, -1.0)}
-    links = [
-        ("s", "s1", 0, 0.75),
-        ("s", "s2", 0, 0.75),
-        ("s", "s3", 0, 1.5),
-        ("s1", "t1", 0, 1.0),
-        ("s2", "t1", 0, 1.0),
+    draft = _of_switches(places, [("s", "s1"), ("s", "s2"), ("s", "s3"), ("s1", "t1"), ("s2", "t1")], Draft(**links))
+    for key in range(3):
+        draft.link("s3", "t2", key)
+    draft.link("t1", "t")
+    draft.link("t2", "t")
+    shares = (0.75, 0.75, 1.5, 1, 1, 1, 1, 1, 1.5, 1.5)
+    draft.links = [
+        replace(at, capacity_bps=share * at.capacity_bps) for at, share in zip(draft.links, shares, strict=True)
     ]
-    links += [("s3", "t2", key, 1.0) for key in range(3)] + [("t1", "t", 0, 1.5), ("t2", "t", 0, 1.5)]
-    return Network(
-        name="bottleneck-hunt",
-        nodes=tuple(Node(id=node, kind="switch", position=place) for node, place in places.items()),
-        links=tuple(
-            Link(source=a, target=b, key=key, capacity_bps=share * capacity_bps, delay_s=delay_s)
-            for a, b, key, share in links
-        ),
-        attributes={"family": "bottleneck-hunt", "routing": "shortest-path"},
-    )
+    return draft.network("bottleneck-hunt")
+
+
+def _of_switches(places: dict[str, Position], ends: Iterable[tuple[str, str]], draft: Draft) -> Draft:
+    """Switches at their places, and one-way links between them."""
+    for name, place in places.items():
+        draft.switch(name, place)
+    for source, target in ends:
+        draft.link(source, target)
+    return draft

@@ -15,8 +15,8 @@ from testbed.errors import InvalidRunError
 from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, where
 from testbed.model.verdict import Claim, Verdict
 from testbed.report.drawing.charts import BLUE, ORANGE, chart
-from topologies.builder_values import bidirectional
-from topologies.network import Network, Node
+from topologies.builder_values import Draft
+from topologies.network import Network
 
 STOPS = (1, 2, 3, 4, 5, 6)
 MESSAGE_BYTES, LINK_BPS = 250_000, 10e6
@@ -37,16 +37,15 @@ def points(quick: bool, seed: int) -> Points:
 
 def line(switches: int) -> Network:
     """Switches s0, s1, ... in a row, a host on each, every link of the same rate."""
-    nodes = [Node(id=f"s{k}", kind="switch", position=(float(k), 0.0)) for k in range(switches)]
-    nodes += [Node(id=f"h{k}", kind="host", position=(float(k), 1.0)) for k in range(switches)]
-    links = [
-        link for k in range(switches) for link in bidirectional(f"h{k}", f"s{k}", capacity_bps=LINK_BPS, delay_s=0.0)
-    ]
+    draft = Draft(capacity_bps=LINK_BPS)
+    for k in range(switches):
+        draft.switch(f"s{k}", (float(k), 0.0))
+    for k in range(switches):
+        draft.host(f"h{k}", (float(k), 1.0))
+        draft.cable(f"h{k}", f"s{k}")
     for k in range(1, switches):
-        links += bidirectional(f"s{k - 1}", f"s{k}", capacity_bps=LINK_BPS, delay_s=0.0)
-    return Network(
-        name=f"line of {switches}", nodes=tuple(nodes), links=tuple(links), attributes={"routing": "shortest-path"}
-    )
+        draft.cable(f"s{k - 1}", f"s{k}")
+    return draft.network(f"line of {switches}")
 
 
 def measure(point: Row) -> Results:
