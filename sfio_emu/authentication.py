@@ -36,6 +36,3 @@ def key_of_text(text: str, where: str) -> bytes:
     if len(key) < MIN_KEY_BYTES:
         raise UsageError(f"{where} holds no key: write at least {2 * MIN_KEY_BYTES} hexadecimal digits")
     return key
-
-
-__all__ = ["MIN_KEY_BYTES", "NO_PROOF", "Side", "key_of_text", "proof", "same"]

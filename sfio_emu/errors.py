@@ -61,6 +61,3 @@ def whole_number(value: SupportsIndex, what: str, least: int = 0, most: int = 2*
         bounds = f"{least} to {most}".replace(str(2**62), "2^62")
         raise UsageError(f"the {what} is {value!r}: give a whole number from {bounds}")
     return number
-
-
-__all__ = ["ListenerLost", "PeerError", "ProtocolError", "RemoteFailure", "SfioError", "UsageError", "whole_number"]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence, Sized
 from typing import TYPE_CHECKING
 
 from sfio_emu.client.buffers import first_bytes
-from sfio_emu.client.catalogue import mexists, mlist, mstat, path_message, remove_subfiles, rename_file
+from sfio_emu.client.catalogue import path_message, remove_subfiles, rename_file
 from sfio_emu.client.current_session import current_session
 from sfio_emu.client.session import Session
 from sfio_emu.client.size_check import new_truncation_id
@@ -176,27 +176,3 @@ def prioerrora(write: Callable[[str], object] = print) -> None:
     figures = merrora()
     if rank() == 0:
         write("I/O errors: " + " ".join(f"{call}={count}" for call, count in figures.items()))
-
-
-__all__ = [
-    "mchsize",
-    "mclose",
-    "mcreate",
-    "mdelete",
-    "merror",
-    "merrora",
-    "mexists",
-    "mlist",
-    "mopen",
-    "mread",
-    "mreadb",
-    "mreadc",
-    "mrename",
-    "mstat",
-    "mwrite",
-    "mwriteb",
-    "mwritec",
-    "prioerrora",
-    "rank",
-    "size",
-]  # fmt: skip

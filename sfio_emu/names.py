@@ -85,6 +85,3 @@ def _parse_part(number: int, part: str) -> SubfileName:
 
 def _octets(text: str) -> bytes:
     return text.encode("utf-8", "surrogateescape")
-
-
-__all__ = ["MAX_PATH_BYTES", "SubfileName", "parse_file_name"]

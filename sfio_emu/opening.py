@@ -66,6 +66,3 @@ def parse_mode(mode: Any, modes: Mapping[str, Opening] = FILE_MODES) -> Opening:
     if opening is None:
         raise UsageError(f"the mode is {mode!r}: give one of {', '.join(map(repr, modes))}")
     return opening
-
-
-__all__ = ["FILE_MODES", "MPI_MODES", "Opening", "parse_mode"]

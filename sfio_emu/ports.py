@@ -127,8 +127,3 @@ class FreeTurns:
 
     def acquire(self, host: str, size_bytes: int, direction: Direction) -> AbstractContextManager[None]:
         return nullcontext()
-
-
-__all__ = [
-    "Connection", "Connections", "Conversation", "Direction", "FreeTurns", "ProcessGroup", "SoloGroup", "Turns",
-]  # fmt: skip

@@ -90,6 +90,3 @@ class PositionedFile(io.RawIOBase):
             count = self.pwrite(data, self._position)
             self._position += count
         return count
-
-
-__all__ = ["PositionedFile"]

@@ -70,6 +70,3 @@ class TransferCounters:
         self.rejected += other.rejected
         for way, count in other.copies.items():
             self.copies[way] += count
-
-
-__all__ = ["ALL_CALLS", "CALLS", "Settings", "TransferCounters"]

@@ -13,13 +13,13 @@ import numpy as np
 import numpy.typing as npt
 
 from sfio_emu import message_bodies
-from sfio_emu.client.access import NO_END, Access
+from sfio_emu.client.access import Access
 from sfio_emu.client.buffers import as_bytes, each_offset, inside, span
 from sfio_emu.client.connection import Message
 from sfio_emu.client.current_session import current_session
 from sfio_emu.client.nonblocking import Request, start
 from sfio_emu.client.session import Session
-from sfio_emu.client.size_check import min_size, new_truncation_id
+from sfio_emu.client.size_check import NO_END, min_size, new_truncation_id
 from sfio_emu.client.subfile_requests import store_layout, sync_subfiles, unmake_subfile
 from sfio_emu.errors import SfioError, UsageError, whole_number
 from sfio_emu.layout.piece import Bytes
@@ -439,6 +439,3 @@ def _total(missing: int, requests: Requests) -> int:
 
 def _counts(missing: int, offsets: Sequence[int], sizes: Sequence[int]) -> list[int]:
     return [max(0, min(size, missing - offset)) for offset, size in zip(offsets, sizes, strict=True)]
-
-
-__all__ = ["Extent", "StripedFile"]

@@ -21,7 +21,7 @@ from time import perf_counter
 import numpy as np
 
 from sfio_emu import Session, Settings, StripedFile
-from sfio_emu.adapters.listener import DEFAULT_MESSAGE_BYTES
+from sfio_emu.adapters.listener_clients import DEFAULT_MESSAGE_BYTES
 from sfio_emu.adapters.sockets import TcpConnections
 
 UNITS = (75, 200, 1005, 5000, 65536)

@@ -121,7 +121,7 @@ def romio_rank(args: argparse.Namespace) -> None:
 
 
 def run_sfio(root: Path, args: argparse.Namespace) -> list[dict[str, Any]]:
-    from sfio_emu.adapters.process_group import GroupServer
+    from sfio_emu.adapters.peers.group_server import GroupServer
 
     with listener_processes(root) as (addresses, _), GroupServer(f"unix:{root}/group", RANKS) as server:
         common = {

@@ -33,7 +33,7 @@ sys.path.append(str(Path(__file__).resolve().parents[2]))
 from benchmarks.striping.bench_sfio import HOSTS, start_listeners
 from sfio_emu import Session, Settings, StripedFile
 from sfio_emu.adapters.key_files import new_key, write_key
-from sfio_emu.adapters.listener import DEFAULT_MESSAGE_BYTES
+from sfio_emu.adapters.listener_clients import DEFAULT_MESSAGE_BYTES
 from sfio_emu.adapters.sockets import TcpConnections
 from sfio_emu.client.current_session import use
 from sfio_emu.layout import kernels

@@ -92,7 +92,7 @@ def listener_processes(root: Path) -> Iterator[tuple[str, list[int]]]:
 
 
 def _by_sfio(task: Row, root: Path) -> Results:
-    from sfio_emu.adapters.process_group import GroupServer
+    from sfio_emu.adapters.peers.group_server import GroupServer
 
     with listener_processes(root) as (addresses, ids), GroupServer(f"unix:{root}/group", PROCESSES) as server:
         common = {"SFIO_SIZE": str(PROCESSES), "SFIO_GROUP": server.address, "SFIO_LISTENERS": addresses,

@@ -11,6 +11,3 @@ class OneLineParser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"{self.prog}: {message}; see --help\n")
-
-
-__all__ = ["OneLineParser"]

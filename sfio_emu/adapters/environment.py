@@ -84,6 +84,3 @@ def _timeout_s(values: Mapping[str, str]) -> float:
     if not 0 < timeout_s < 1e6:
         raise UsageError(f"SFIO_TIMEOUT_S is {text!r}: give seconds above 0")
     return timeout_s
-
-
-__all__ = ["parse_listeners", "session_from_environment"]

@@ -181,6 +181,3 @@ def _as_os_errors(path: str) -> Iterator[None]:
         yield
     except RemoteFailure as failure:
         raise OSError(failure.errno, str(failure), path) from failure
-
-
-__all__ = ["SfioFileSystem"]

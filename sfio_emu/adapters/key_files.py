@@ -43,6 +43,3 @@ def key_from_environment() -> bytes | None:
     """The key in the file that SFIO_KEY_FILE names; None where it names none."""
     name = os.environ.get("SFIO_KEY_FILE", "")
     return read_key(Path(name)) if name else None
-
-
-__all__ = ["key_from_environment", "new_key", "read_key", "write_key"]

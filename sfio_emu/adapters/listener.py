@@ -27,7 +27,7 @@ from sfio_emu.adapters.key_files import key_from_environment, read_key
 from sfio_emu.adapters.listener_clients import DEFAULT_MEMORY_BYTES, DEFAULT_MESSAGE_BYTES, Client, Limits
 from sfio_emu.adapters.listener_disk import OpenFiles, RootedSubfiles
 from sfio_emu.adapters.listener_log import LimitedLog
-from sfio_emu.adapters.listener_threads import BEAT_S, HeartbeatThread, SyncThread
+from sfio_emu.adapters.listener_threads import HeartbeatThread, SyncThread
 from sfio_emu.adapters.peers.local_users import is_own_user
 from sfio_emu.adapters.sockets import watch_peer
 from sfio_emu.errors import UsageError
@@ -36,6 +36,7 @@ from sfio_emu.listener.operations import Rejections
 from sfio_emu.listener.pool import BufferPool
 from sfio_emu.listener.ports import CallFailed
 from sfio_emu.message_bodies import NONCE_BYTES
+from sfio_emu.wire import BEAT_S
 
 LOG = logging.getLogger("sfio_emu.listener")
 MAX_SILENCE_S = 5.0
@@ -427,9 +428,6 @@ def _raise_descriptors() -> None:
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     with suppress(OSError, ValueError):
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-
-
-__all__ = ["DEFAULT_MESSAGE_BYTES", "LOG", "Listener", "main", "open_listening_socket"]
 
 
 if __name__ == "__main__":

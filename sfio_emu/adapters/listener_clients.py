@@ -171,6 +171,3 @@ def _readable_bytes(stream: socket.socket) -> int:
     """Bytes that have arrived and wait in the kernel."""
     (count,) = struct.unpack("i", fcntl.ioctl(stream, termios.FIONREAD, bytes(4)))
     return int(count)
-
-
-__all__ = ["DEFAULT_MEMORY_BYTES", "DEFAULT_MESSAGE_BYTES", "Client", "Limits"]

@@ -420,6 +420,3 @@ def _lock_holder(directory: int) -> str:
             if words[1] == "FLOCK" and words[5].rpartition(":")[2] == inode:
                 return f" (process {words[4]})"
     return ""
-
-
-__all__ = ["OpenFiles", "RootedSubfiles"]

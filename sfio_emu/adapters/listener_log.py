@@ -33,6 +33,3 @@ class LimitedLog:
         period[1] += 1
         if period[1] <= LINES_AT_ONCE:
             LOG.warning("%s %s: %s", kind, peer, text)
-
-
-__all__ = ["LOG", "LimitedLog"]

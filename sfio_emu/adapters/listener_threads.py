@@ -117,6 +117,3 @@ def _sync_once(syncs: Iterable[FileSync]) -> dict[Hashable, CallFailed | None]:
         finally:
             sync.close()
     return results
-
-
-__all__ = ["BEAT_S", "HeartbeatThread", "SyncThread"]

@@ -12,8 +12,6 @@ from sfio_emu.errors import SfioError, UsageError
 from sfio_emu.views.datatypes import Datatype, hindexed, joined_runs, resized
 from sfio_emu.views.datatypes import elementary as elementary_type
 
-__all__ = ["MpiMissing", "datatype_by_decoding", "datatype_by_pack", "datatype_by_unpack"]
-
 Octets = npt.NDArray[np.uint8]
 GRAY, BLACK = 0, 1
 _NOTHING = np.zeros(0, dtype=np.int64)

@@ -65,6 +65,3 @@ class MpiGroup:
         """Give the duplicate back; every rank calls it, before MPI_Finalize."""
         self._window.Free()
         self._communicator.Free()
-
-
-__all__ = ["MpiGroup"]

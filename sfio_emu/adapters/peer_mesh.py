@@ -142,6 +142,3 @@ class _Incoming:
             self._headed, self._there = True, 0
             self.item = bytearray(LENGTH.unpack(self.item)[0])
         self.complete = self._headed and self._there == len(self.item)
-
-
-__all__ = ["PeerMesh"]

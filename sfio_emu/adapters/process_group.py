@@ -37,8 +37,6 @@ from sfio_emu.client.group_rounds import (
 )
 from sfio_emu.errors import UsageError
 
-__all__ = ["GroupError", "GroupServer", "SocketGroup"]
-
 _RETRY_S = 0.02
 _MAX_ROUND_BYTES = 1 << 32  # a complete round holds the items of every rank
 

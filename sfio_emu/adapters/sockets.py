@@ -338,6 +338,3 @@ def _keep_alive(stream: socket.socket, timeout_s: float) -> None:
     step_s = max(1, int(timeout_s / 2))
     stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, step_s)
     stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, step_s)
-
-
-__all__ = ["DEFAULT_TIMEOUT_S", "TcpConnection", "TcpConnections", "watch_listener", "watch_peer"]

@@ -389,6 +389,3 @@ class Access:
             faults += self.session.transfer(hosts, sizes, direction, call.counters, call.settings)
         if faults:
             raise faults[0]
-
-
-__all__ = ["NO_END", "Access", "Job"]

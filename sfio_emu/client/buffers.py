@@ -85,6 +85,3 @@ def first_bytes(buffer: Buffer, size: int | None) -> Buffer:
         return buffer
     memory = as_bytes(buffer)
     return memory[: whole_number(size, f"size with a buffer of {len(memory)} bytes", 0, len(memory))].data
-
-
-__all__ = ["as_bytes", "each_offset", "first_bytes", "inside", "span"]

@@ -199,9 +199,3 @@ def _kind_of(found: Stat) -> str:
         (stat.S_ISSOCK, "a socket"),
     )
     return next((name for test, name in kinds if test(found.mode)), "a device")
-
-
-__all__ = [
-    "FileStat", "ListedFile", "mexists", "mlist", "mstat", "parse_folders", "path_message", "remove_subfiles",
-    "rename_file", "stored_layout",
-]  # fmt: skip

@@ -317,6 +317,3 @@ class Exchange:
         if left:
             self._inbox[:left] = self._inbox[end : self._arrived]
         self._arrived = left
-
-
-__all__ = ["Exchange", "Message", "check_sequence", "failure_of", "refusal_of"]

@@ -34,6 +34,3 @@ def current_session() -> Session:
             raise UsageError("this process has no session: give one (sfio_emu.use)")
         _session = _otherwise()
     return _session
-
-
-__all__ = ["current_session", "use"]

@@ -7,9 +7,10 @@ import weakref
 from collections.abc import Callable, Iterable, Sequence
 from itertools import groupby
 
-from sfio_emu.client.access import Access, Job
+from sfio_emu.client.access import Access
 from sfio_emu.client.session import Session
 from sfio_emu.client.threads import Completion, Worker
+from sfio_emu.client.transfer import Job
 from sfio_emu.errors import SfioError, UsageError
 from sfio_emu.ports import Direction
 
@@ -101,5 +102,3 @@ def wait_all(requests: Iterable[Request]) -> list[int]:
 
 
 _workers: weakref.WeakKeyDictionary[Session, Worker[Request]] = weakref.WeakKeyDictionary()
-
-__all__ = ["Request", "start", "wait_all"]

@@ -162,6 +162,3 @@ def runs_of(pieces: Sequence[Piece], *, merge: bool) -> Runs:
     if pieces and len(regular) == len(pieces) and any(piece.run_count > 1 for piece in regular):
         return StridedRuns(regular)
     return RunList(pieces, merge=merge)
-
-
-__all__ = ["RunList", "Runs", "StridedRuns", "runs_of"]

@@ -324,6 +324,3 @@ def _plain(value: object) -> int | str:
         if isinstance(value, SupportsIndex):
             return operator.index(value)
     return repr(value)
-
-
-__all__ = ["Link", "Session"]

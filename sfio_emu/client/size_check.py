@@ -85,6 +85,3 @@ def possibly_short_subfiles(layout: Layout, end: int, sizes: WrittenSizes) -> di
         if share > (max(known, sizes.reached.get(subfile, 0)) if fits else 0):
             short[subfile] = share
     return short
-
-
-__all__ = ["WrittenSizes", "fit_one_file", "min_size", "possibly_short_subfiles"]

@@ -185,6 +185,3 @@ def _carry(
             counters.copies["strided"] += 1
         access.counters.add(counters)
         access.session.counters.add(counters)
-
-
-__all__ = ["NO_END", "host_parts", "is_small", "read_small", "write_small"]

@@ -175,15 +175,3 @@ class SmallCall:
         larger = memoryview(bytearray(size))
         larger[: self._arrived] = self._inbox[: self._arrived]
         self._inbox = larger
-
-
-__all__ = [
-    "MAX_SMALL_BYTES",
-    "OVERHEAD_BYTES",
-    "BlockPart",
-    "SmallCall",
-    "block_parts",
-    "gathered",
-    "scatter",
-    "write_message",
-]  # fmt: skip

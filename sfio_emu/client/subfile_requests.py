@@ -91,6 +91,3 @@ def _ask(
 ) -> None:
     session.link(subfile.host)
     session.request({subfile.host: [Message(kind, body, finish=finish, path=lambda _: subfile.path)]})
-
-
-__all__ = ["list_folder", "rename_subfile", "stat_subfile", "store_layout", "sync_subfiles", "unmake_subfile"]

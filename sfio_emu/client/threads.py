@@ -104,5 +104,3 @@ def _begin_child() -> None:
 
 _retained: weakref.WeakSet[Guard | Worker[Any]] = weakref.WeakSet()
 os.register_at_fork(after_in_child=_begin_child)
-
-__all__ = ["Completion", "Guard", "Worker"]

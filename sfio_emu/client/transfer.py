@@ -329,6 +329,3 @@ def _scatter_present(
                     memory, stream[there + start - first : there + end - first]
                 )
         place += piece.size
-
-
-__all__ = ["HostTransfer", "Stage", "pack", "slices"]

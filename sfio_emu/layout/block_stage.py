@@ -140,6 +140,3 @@ class BlockStage:
 def room_bytes(subfiles: int) -> int:
     """The stages of so many subfiles."""
     return 2 * subfiles * window_bytes(subfiles)
-
-
-__all__ = ["MAX_WINDOW_BYTES", "MIN_BLOCK_BYTES", "BlockStage", "room_bytes", "window_bytes"]

@@ -278,6 +278,3 @@ def _cut(where: Integers, place: Integers, start: int, end: int) -> tuple[Intege
     where[0] += start - place[0]
     place[0], place[-1] = start, end
     return where, place
-
-
-__all__ = ["PAGE_BYTES", "RUN_COST_BYTES", "VECTOR_BYTES", "Bytes", "ListedPiece", "Piece", "StripedPiece"]

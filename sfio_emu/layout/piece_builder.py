@@ -63,6 +63,3 @@ def _list_batch(batch: Requests, layout: Layout, subfile: int, *, merge: bool) -
     )
     if runs:
         yield ListedPiece(subfile, run_offset[:runs], run_place[: runs + 1], source[:fragments], place[: fragments + 1])
-
-
-__all__ = ["pieces_of"]

@@ -129,6 +129,3 @@ def regular_pieces(requests: Requests, layout: Layout, subfile: int) -> Sequence
         )
         for number in mine
     ]  # fmt: skip
-
-
-__all__ = ["RegularPiece", "regular_pieces"]

@@ -267,15 +267,3 @@ def _without_overlaps(requests: Requests, *, writing: bool) -> tuple[Requests, t
                 copies.append((source, memory[block] + start - offsets[block], end - start))
     columns = np.array(retained, dtype=np.int64).T
     return Requests(offsets=columns[0].copy(), memory=columns[1].copy(), sizes=columns[2].copy()), tuple(copies)
-
-
-__all__ = [
-    "Integers",
-    "Prepared",
-    "Requests",
-    "StridedBlocks",
-    "StridedRequests",
-    "make_requests",
-    "prepare",
-    "strided_requests",
-]

@@ -76,6 +76,3 @@ class Layout:
             length = min(self.stripe_unit - inside, end - offset)
             yield Fragment(subfile=subfile, local_offset=rounds * self.stripe_unit + inside, offset=offset, size=length)
             offset += length
-
-
-__all__ = ["MAX_OFFSET", "Fragment", "Layout"]

@@ -226,6 +226,3 @@ class ServerConnection:
             self._sum.add(piece)
             if not self._data_left:
                 self._outgoing.append(memoryview(self._sum.trailer()))
-
-
-__all__ = ["Identity", "ServerConnection"]

@@ -146,6 +146,3 @@ def strided_parts(runs: Sequence[Strided], *, together: bool = True) -> tuple[li
         else:
             parts += [(handle, size, offset + number * distance, None) for number in range(count)]
     return parts, firsts
-
-
-__all__ = ["MAX_GAP_BYTES", "MIN_RUNS", "WINDOW_BYTES", "Part", "RegularWindow", "Window", "parts_of", "strided_parts"]

@@ -163,6 +163,3 @@ class Operations:
 
     def _errors(self, request: Request) -> Answer:
         return Answer(body=message_bodies.ERRORS_ANSWER.pack(*self._subfiles.take_errors(), self._rejections.take()))
-
-
-__all__ = ["Operations", "Rejections"]

@@ -44,6 +44,3 @@ class BufferPool:
     def release(self, buffer: memoryview) -> None:
         """Take back a buffer that `acquire` gave."""
         self._free.append(buffer)
-
-
-__all__ = ["BufferPool"]

@@ -77,6 +77,3 @@ def failed(failure: CallFailed, handle: int = 0, done_bytes: int = 0) -> Answer:
     """The answer that names a call that failed."""
     body = message_bodies.FAILURE.pack(failure.errno, ALL_CALLS.index(failure.call), handle, done_bytes)
     return Answer(kind=Kind.FAILED, body=body)
-
-
-__all__ = ["Answer", "CallFailed", "FileSync", "Subfiles", "failed"]

@@ -188,6 +188,3 @@ class Reader:
         trailer = buffer[header.total_bytes - header.trailer_bytes : header.total_bytes]
         if len(trailer) and trailer != self._sum.trailer():
             raise Malformed("the data of a message are corrupted", fatal=False)
-
-
-__all__ = ["Chunk", "LongWrite", "Reader", "Request"]

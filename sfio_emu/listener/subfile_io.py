@@ -257,6 +257,3 @@ def _by_run(counts: Sequence[bytes], firsts: Sequence[int] | None) -> bytes:
 
 def _written(done_bytes: int, calls: int, sizes: Sequence[int], cuts: Sequence[int], *, torn: bool = False) -> Answer:
     return Answer(body=message_bodies.Written(done_bytes, calls, torn, tuple(sizes), tuple(cuts)).encode())
-
-
-__all__ = ["MANY_RUNS", "Moves"]

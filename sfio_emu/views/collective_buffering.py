@@ -16,8 +16,6 @@ from sfio_emu.views.block_file import BlockFile
 from sfio_emu.views.datatypes import Integers
 from sfio_emu.views.file_views import PairedRuns
 
-__all__ = ["TwoPhase"]
-
 Octets = npt.NDArray[np.uint8]
 _BOUNDS = binary.Struct("!qq")
 _NOTHING = np.zeros(0, dtype=np.int64)

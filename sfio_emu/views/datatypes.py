@@ -12,11 +12,6 @@ import numpy.typing as npt
 
 from sfio_emu.errors import UsageError, whole_number
 
-__all__ = [
-    "BYTE", "DOUBLE", "FLOAT", "INT16", "INT32", "INT64", "Datatype", "Runs", "contiguous", "elementary", "hindexed",
-    "hvector", "indexed", "indexed_block", "require_datatype", "resized", "struct", "subarray", "vector",
-]  # fmt: skip
-
 Integers = npt.NDArray[np.int64]
 _LIMIT = 1 << 62  # sums of two offsets stay in int64
 _MAX_RUNS = 1 << 28

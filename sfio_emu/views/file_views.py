@@ -12,8 +12,6 @@ from sfio_emu.errors import UsageError, whole_number
 from sfio_emu.layout.requests import StridedBlocks
 from sfio_emu.views.datatypes import BYTE, Datatype, Integers, Runs, contiguous, joined_runs, require_datatype
 
-__all__ = ["PairedAccess", "PairedRuns", "View", "memory_runs", "pair_runs"]
-
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class View:

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 
 from sfio_emu.errors import UsageError, whole_number
 
-__all__ = ["Hints"]
-
 _SWITCHES = {"true": True, "enable": True, "false": False, "disable": False, "automatic": False}
 
 

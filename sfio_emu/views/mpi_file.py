@@ -23,8 +23,6 @@ from sfio_emu.views.file_views import PairedAccess, View, memory_runs
 from sfio_emu.views.hints import Hints
 from sfio_emu.views.shared_pointer import SharedPointer
 
-__all__ = ["BlockFile", "MpiFile", "View"]
-
 Mode = Literal["r", "w", "rw", "r+", "x", "a"]
 Whence = Literal["set", "current", "end"]
 Verb = Literal["read", "write"]

@@ -7,8 +7,6 @@ import weakref
 
 from sfio_emu.ports import ProcessGroup
 
-__all__ = ["SharedPointer"]
-
 _opened: weakref.WeakKeyDictionary[ProcessGroup, int] = weakref.WeakKeyDictionary()
 
 

@@ -65,6 +65,3 @@ def _user_of_peer(stream: socket.socket) -> int | None:
     if found_places != places or state != _ESTABLISHED:
         return None
     return int(user) if inode else -1
-
-
-__all__ = ["is_foreign_user", "is_own_user"]

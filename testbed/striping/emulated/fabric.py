@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from sfio_emu.adapters.key_files import new_key
-from sfio_emu.adapters.process_group import GroupServer
+from sfio_emu.adapters.peers.group_server import GroupServer
 from testbed.bulk.circuit_rules import packet_switching_rules, shared_return_rules
 from testbed.bulk.coordinator import Circuit
 from testbed.bulk.emulated.switchboard import CircuitSwitchboard

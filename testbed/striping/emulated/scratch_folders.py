@@ -49,6 +49,3 @@ def _remove_abandoned(parent: Path, before_s: float) -> None:
                     shutil.rmtree(folder)
             finally:
                 os.close(lock)
-
-
-__all__ = ["scratch_folder"]

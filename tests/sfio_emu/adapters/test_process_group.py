@@ -16,8 +16,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sfio_emu.adapters.peer_mesh import PeerMesh
-from sfio_emu.adapters.process_group import GroupError, GroupServer, SocketGroup
-from sfio_emu.client.group_rounds import AMOUNT, HELLO, Coordinator, Frame, FrameReader, Kind, pack_items, unpack_items
+from sfio_emu.adapters.peers.group_server import GroupServer
+from sfio_emu.adapters.process_group import SocketGroup
+from sfio_emu.client.group_rounds import (
+    AMOUNT,
+    HELLO,
+    Coordinator,
+    Frame,
+    FrameReader,
+    GroupError,
+    Kind,
+    pack_items,
+    unpack_items,
+)
 from sfio_emu.errors import UsageError
 
 

@@ -15,7 +15,8 @@ import numpy as np
 import pytest
 
 from sfio_emu import ListenerLost, PeerError, Session, StripedFile, UsageError
-from sfio_emu.adapters.process_group import GroupServer, SocketGroup
+from sfio_emu.adapters.peers.group_server import GroupServer
+from sfio_emu.adapters.process_group import SocketGroup
 from sfio_emu.adapters.sockets import TcpConnections
 from tests.helpers.listeners import listener, session_of, small_disk
 

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from sfio_emu import Session, Settings, StripedFile, UsageError, mopen, use
-from sfio_emu.adapters.process_group import GroupServer, SocketGroup
+from sfio_emu.adapters.peers.group_server import GroupServer
+from sfio_emu.adapters.process_group import SocketGroup
 from tests.helpers.listeners import Addresses, listener, session_of
 
 THREADS = 4

@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from sfio_emu.adapters.process_group import GroupServer, SocketGroup
+from sfio_emu.adapters.peers.group_server import GroupServer
+from sfio_emu.adapters.process_group import SocketGroup
 from sfio_emu.errors import PeerError, UsageError
 from sfio_emu.views.datatypes import (
     BYTE,

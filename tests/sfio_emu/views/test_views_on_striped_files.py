@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 from sfio_emu.adapters.listener import Listener, open_listening_socket
-from sfio_emu.adapters.process_group import GroupServer, SocketGroup
+from sfio_emu.adapters.peers.group_server import GroupServer
+from sfio_emu.adapters.process_group import SocketGroup
 from sfio_emu.adapters.sockets import TcpConnections
 from sfio_emu.client.session import Session
 from sfio_emu.errors import PeerError, UsageError
