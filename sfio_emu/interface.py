@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence, Sized
 from typing import TYPE_CHECKING
 
 from sfio_emu.client.buffers import first_bytes
-from sfio_emu.client.catalogue import path_message, remove_subfiles, rename_file
+from sfio_emu.client.catalogue import remove_subfiles, rename_file
 from sfio_emu.client.current_session import current_session
 from sfio_emu.client.session import Session
 from sfio_emu.client.size_check import new_truncation_id
-from sfio_emu.errors import SfioError, UsageError, whole_number
+from sfio_emu.errors import UsageError, whole_number
 from sfio_emu.message_bodies import encode_create
 from sfio_emu.names import parse_file_name
 from sfio_emu.settings import CALLS, Settings
@@ -58,8 +58,7 @@ def mcreate(name: str) -> None:
             session.link(subfile.host)
         cut = new_truncation_id()
         for subfile in subfiles:
-            body = encode_create(subfile.path, cut)
-            session.request({subfile.host: [path_message(Kind.CREATE, subfile, body)]})
+            session.ask(subfile, Kind.CREATE, encode_create(subfile.path, cut), bytes)
 
     _change("create", [name], create)
 
@@ -79,20 +78,13 @@ def mrename(name: str, new_name: str, *, replace: bool = False) -> None:
 
 def _change(what: str, same: Sequence[object], act: Callable[[Session], None]) -> None:
     session = current_session()
-    fault: SfioError | None = None
-    try:
+    with session.agreed(what, same):
         for name in same:
             if not isinstance(name, bool):
                 parse_file_name(name)  # type: ignore[arg-type]
-    except SfioError as error:
-        fault = error
-    session.agree(what, same, fault)
-    if session.group.rank == 0:
-        try:
+    with session.agreed(f"{what} (the change)", same):
+        if session.group.rank == 0:
             act(session)
-        except SfioError as error:
-            fault = error
-    session.agree(f"{what} (the change)", same, fault)
 
 
 def _opened(file: StripedFile) -> StripedFile:
@@ -159,14 +151,9 @@ def merrora() -> dict[str, int]:
     """What `merror` counts, requested by all processes of the group at once, the sum on each: collective."""
     session = current_session()
     session.group.barrier()
-    fault: SfioError | None = None
-    mine = dict.fromkeys(CALLS, 0)
-    try:
+    with session.agreed("merrora", []):
         mine = merror()
-    except SfioError as error:
-        fault = error
     figures = session.group.all_gather(" ".join(str(mine[call]) for call in CALLS).encode())
-    session.agree("merrora", [], fault)
     columns = zip(*(map(int, item.split()) for item in figures), strict=True)
     return {call: sum(column) for call, column in zip(CALLS, columns, strict=True)}
 

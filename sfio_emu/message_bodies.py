@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from enum import IntFlag
 from typing import Any, NamedTuple
 
@@ -20,15 +19,15 @@ MAX_LIST_BYTES = 32 << 10
 LAYOUT_VERSION = 1
 
 HELLO = struct.Struct(f"<{NONCE_BYTES}s")
-HELLO_ANSWER = struct.Struct(f"<IB{NONCE_BYTES}s16s{PROOF_BYTES}s")
+HELLO_ANSWER = struct.Struct(f"<I?{NONCE_BYTES}s16s{PROOF_BYTES}s")
 KEY = struct.Struct(f"<{PROOF_BYTES}s")
 OPEN = struct.Struct("<BQII")
-OPEN_ANSWER = struct.Struct("<IBQQQQII")
+OPEN_ANSWER = struct.Struct("<I?QQQQII")
 HANDLE = struct.Struct("<I")
 RESIZE = struct.Struct("<IQQ")
 CREATE = struct.Struct("<Q")
 SIZE_ANSWER = struct.Struct("<Q")
-WRITE_ANSWER = struct.Struct("<QIB")
+WRITE_ANSWER = struct.Struct("<QI?")
 BEFORE_BYTES = 16
 FAILURE = struct.Struct("<iBIQ")
 ERRORS_ANSWER = struct.Struct("<13Q")
@@ -47,8 +46,7 @@ class OpenFlag(IntFlag):
     READ_ONLY = 4
 
 
-@dataclass(frozen=True, slots=True)
-class StoredLayout:
+class StoredLayout(NamedTuple):
     """What is stored with a subfile: it is number `index` of the `subfiles` of a file in units of `stripe_unit` bytes.
 
     A stripe unit of 0: nothing is stored.
@@ -65,8 +63,7 @@ class StoredLayout:
 NO_LAYOUT = StoredLayout()
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Welcome:
+class Welcome(NamedTuple):
     """The answer to HELLO: bytes of the listener's largest message, whether it asks for a key, its nonce, the machine it
     runs on (16 bytes) and its own proof that it has the key (zeros without one)."""
 
@@ -77,17 +74,15 @@ class Welcome:
     proof: bytes
 
     def encode(self) -> bytes:
-        return HELLO_ANSWER.pack(self.limit_bytes, self.wants_key, self.nonce, self.machine, self.proof)
+        return HELLO_ANSWER.pack(*self)
 
     @classmethod
     def decode(cls, body: memoryview) -> Welcome:
         """Raises `Malformed`."""
-        limit_bytes, wants_key, nonce, machine, proof = unpack(HELLO_ANSWER, body)
-        return cls(limit_bytes=limit_bytes, wants_key=bool(wants_key), nonce=nonce, machine=machine, proof=proof)
+        return cls(*unpack(HELLO_ANSWER, body))
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Opened:
+class Opened(NamedTuple):
     """The answer to OPEN: a handle, whether the subfile was made, its size, which file it is (device and inode), and the
     layout stored with it."""
 
@@ -99,23 +94,16 @@ class Opened:
     layout: StoredLayout
 
     def encode(self) -> bytes:
-        layout = self.layout
-        return OPEN_ANSWER.pack(
-            self.handle, self.created, self.size, self.device, self.inode, layout.stripe_unit, layout.index,
-            layout.subfiles,
-        )  # fmt: skip
+        return OPEN_ANSWER.pack(*self[:-1], *self.layout)
 
     @classmethod
     def decode(cls, body: memoryview) -> Opened:
         """Raises `Malformed`."""
-        handle, created, size, device, inode, *layout = unpack(OPEN_ANSWER, body)
-        return cls(
-            handle=handle, created=bool(created), size=size, device=device, inode=inode, layout=StoredLayout(*layout)
-        )
+        *found, unit, index, subfiles = unpack(OPEN_ANSWER, body)
+        return cls(*found, StoredLayout(unit, index, subfiles))
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Stat:
+class Stat(NamedTuple):
     """The answer to STAT: `mode` as the operating system has it, `size` in bytes, time of the last change in nanoseconds,
     which file it is, and the layout stored with it."""
 
@@ -127,23 +115,16 @@ class Stat:
     layout: StoredLayout
 
     def encode(self) -> bytes:
-        layout = self.layout
-        return STAT_ANSWER.pack(
-            self.mode, self.size, self.modified_ns, self.device, self.inode, layout.stripe_unit, layout.index,
-            layout.subfiles,
-        )  # fmt: skip
+        return STAT_ANSWER.pack(*self[:-1], *self.layout)
 
     @classmethod
     def decode(cls, body: memoryview) -> Stat:
         """Raises `Malformed`."""
-        mode, size, modified_ns, device, inode, *layout = unpack(STAT_ANSWER, body)
-        return cls(
-            mode=mode, size=size, modified_ns=modified_ns, device=device, inode=inode, layout=StoredLayout(*layout)
-        )
+        *found, unit, index, subfiles = unpack(STAT_ANSWER, body)
+        return cls(*found, StoredLayout(unit, index, subfiles))
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(NamedTuple):
     """One name of a folder: `kind` is "file", "folder" or "other" (links, pipes), `size` that of a file in bytes."""
 
     name: str
@@ -167,7 +148,7 @@ def decode_path(body: memoryview | bytes) -> str:
 
 def encode_open(path: str, flags: OpenFlag = OpenFlag.CREATE, layout: StoredLayout = NO_LAYOUT) -> bytes:
     """The body of OPEN; `layout` is stored with a subfile that has none yet."""
-    return OPEN.pack(flags, layout.stripe_unit, layout.index, layout.subfiles) + encode_path(path)
+    return OPEN.pack(flags, *layout) + encode_path(path)
 
 
 def decode_open(body: memoryview) -> tuple[str, OpenFlag, StoredLayout]:
@@ -245,7 +226,7 @@ def decode_written(body: memoryview, subfiles: int) -> Written:
         raise Malformed(f"an answer of {len(body)} bytes to a write to {subfiles} subfiles", fatal=False)
     written, calls, torn = WRITE_ANSWER.unpack_from(body)
     before = struct.unpack_from(f"<{2 * subfiles}Q", body, WRITE_ANSWER.size)
-    return Written(written, calls, bool(torn), before[:subfiles], before[subfiles:])
+    return Written(written, calls, torn, before[:subfiles], before[subfiles:])
 
 
 def encode_create(path: str, cut: int) -> bytes:

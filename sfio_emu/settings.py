@@ -61,12 +61,8 @@ class TransferCounters:
 
     def add(self, other: TransferCounters) -> None:
         """Count what another counter has counted."""
-        self.messages += other.messages
-        self.fragments += other.fragments
-        self.requests += other.requests
-        self.disk_calls += other.disk_calls
-        self.bytes_written += other.bytes_written
-        self.bytes_read += other.bytes_read
-        self.rejected += other.rejected
+        for name, count in vars(other).items():
+            if name != "copies":
+                setattr(self, name, getattr(self, name) + count)
         for way, count in other.copies.items():
             self.copies[way] += count

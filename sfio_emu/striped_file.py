@@ -105,18 +105,12 @@ class StripedFile(PositionedFile):
         (ENOENT: missing, EEXIST: there already).
         """
         session = session or current_session()
-        fault: SfioError | None = None
-        file: StripedFile | None = None
-        try:
+        with session.agreed("open", [name, stripe_unit] if mode == "rw" else [name, stripe_unit, mode]):
             if settings is not None and not isinstance(settings, Settings):
                 raise UsageError(f"settings of type {type(settings).__name__}: give a Settings, or None")
             subfiles = parse_file_name(name)
             layout = Layout(stripe_unit=stripe_unit, subfiles=len(subfiles))
             file = cls(subfiles, layout, session, settings, mode)
-        except SfioError as error:
-            fault = error
-        session.agree("open", [name, stripe_unit] if mode == "rw" else [name, stripe_unit, mode], fault)
-        assert file is not None
         file._open_together()
         return file
 
@@ -128,13 +122,9 @@ class StripedFile(PositionedFile):
             steps = [(rank == 0, opening), (rank != 0, Opening(reads=opening.reads))]
         try:
             for number, (mine, meant) in enumerate(steps):
-                fault: SfioError | None = None
-                try:
+                with self.session.agreed("open (the subfiles)", [number]):
                     if mine:
                         self._open_subfiles(meant)
-                except SfioError as error:
-                    fault = error
-                self.session.agree("open (the subfiles)", [number], fault)
         except SfioError:
             self._give_up()
             with suppress(SfioError):
@@ -358,21 +348,14 @@ class StripedFile(PositionedFile):
 
     def change_size(self, size: int) -> int:
         """As `truncate`, the size given: collective."""
-        fault: SfioError | None = None
-        try:
+        with self.session.agreed("truncate", [[str(subfile) for subfile in self.subfiles], size]):
             self._require_open(writing=True)
             size = whole_number(size, "size of the file")
-        except SfioError as error:
-            fault = error
-        self.session.agree("truncate", [[str(subfile) for subfile in self.subfiles], size], fault)
         sizes = self.layout.subfile_sizes(size)
-        if self.session.group.rank == 0:
-            try:
+        with self.session.agreed("truncate (the change)", [size]):
+            if self.session.group.rank == 0:
                 self._resize(sizes)
                 self._access.fit()
-            except SfioError as error:
-                fault = error
-        self.session.agree("truncate (the change)", [size], fault)
         self._access.sizes = list(sizes)
         return size
 
@@ -381,22 +364,15 @@ class StripedFile(PositionedFile):
 
         `durable`: it is on the medium of every I/O node too (fsync), and survives a power cut.
         """
-        fault: SfioError | None = None
-        try:
+        with self.session.agreed("sync", [[str(subfile) for subfile in self.subfiles], durable]):
             self._require_open()
             for request in list(self._requests):
                 request.await_end()
-        except SfioError as error:
-            fault = error
-        self.session.agree("sync", [[str(subfile) for subfile in self.subfiles], durable], fault)
         if not durable:
             return
-        if self.session.group.rank == 0:
-            try:
+        with self.session.agreed("sync (to the medium)", []):
+            if self.session.group.rank == 0:
                 sync_subfiles(self.session, self.subfiles)
-            except SfioError as error:
-                fault = error
-        self.session.agree("sync (to the medium)", [], fault)
 
     def _resize(self, sizes: Sequence[int]) -> None:
         cut = new_truncation_id()

@@ -59,7 +59,6 @@ STRIDED = struct.Struct("<IIQQII")
 STRIDED_BYTES = STRIDED.size
 MIN_READ_BODY_BYTES = 8
 MAX_OFFSET = 2**62
-MAX_DATA_BYTES = 2**32 - 1  # what a head can say
 BEAT_S = 0.5  # how often a listener says that it waits for its disk
 MAX_BODY_BYTES = 4096  # of requests other than READ and WRITE, and of a WRITE that is streamed
 MAX_BLOCK_BYTES = 512 << 10
@@ -174,15 +173,7 @@ def decode_header(head: bytes | bytearray | memoryview, limit: int) -> Header:
     for size, most in ((body_bytes, most_body), (body_bytes + data_bytes, MAX_LIMIT if long else limit - TRAILER.size)):
         if size > most:
             raise Malformed(f"a message of {size} bytes where {most} are allowed", fatal=True)
-    return Header(
-        kind=kind,
-        sequence=sequence,
-        body_bytes=body_bytes,
-        data_bytes=data_bytes,
-        body_check=body_check,
-        checked=bool(flags & CHECKED),
-        streamed=streamed,
-    )
+    return Header(kind, sequence, body_bytes, data_bytes, body_check, bool(flags & CHECKED), streamed)
 
 
 def block_bytes(limit: int) -> int:

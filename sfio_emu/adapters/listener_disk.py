@@ -207,7 +207,7 @@ class RootedSubfiles:
         """Store the layout with the file; nothing where the file system has no place for it."""
         with self._counted("open"):
             try:
-                text = LAYOUT.pack(LAYOUT_VERSION, layout.stripe_unit, layout.index, layout.subfiles)
+                text = LAYOUT.pack(LAYOUT_VERSION, *layout)
                 os.setxattr(file, LAYOUT_ATTRIBUTE, text)
             except OSError as fault:
                 if fault.errno not in NO_ATTRIBUTES:
@@ -366,10 +366,7 @@ def _require_plain(parent: int, name: str) -> None:
 
 
 def _stat(found: os.stat_result, layout: StoredLayout) -> Stat:
-    return Stat(
-        mode=found.st_mode, size=found.st_size, modified_ns=found.st_mtime_ns, device=found.st_dev, inode=found.st_ino,
-        layout=layout,
-    )  # fmt: skip
+    return Stat(found.st_mode, found.st_size, found.st_mtime_ns, found.st_dev, found.st_ino, layout)
 
 
 def _layout_of(file: int) -> StoredLayout:

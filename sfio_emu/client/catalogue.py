@@ -8,7 +8,6 @@ import stat
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from sfio_emu.client.connection import Message
 from sfio_emu.client.current_session import current_session
 from sfio_emu.client.session import Session
 from sfio_emu.client.size_check import fit_one_file
@@ -156,16 +155,11 @@ def remove_subfiles(session: Session, subfiles: Sequence[SubfileName]) -> None:
     fault: PeerError | None = None
     for subfile in subfiles:
         try:
-            session.request({subfile.host: [path_message(Kind.UNLINK, subfile)]})
+            session.ask(subfile, Kind.UNLINK, encode_path(subfile.path), bytes)
         except PeerError as error:
             fault = fault or error
     if fault is not None:
         raise fault
-
-
-def path_message(kind: Kind, subfile: SubfileName, body: bytes | None = None) -> Message:
-    """A message about the path of a subfile, which is all its body unless that is given."""
-    return Message(kind, encode_path(subfile.path) if body is None else body, path=lambda _: subfile.path)
 
 
 def _require_files(session: Session, subfiles: Sequence[SubfileName]) -> None:

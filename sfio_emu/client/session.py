@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import wraps
 from typing import Concatenate, ParamSpec, SupportsIndex, TypeVar
@@ -125,12 +125,8 @@ class Session:
     def _greet(self, host: str, link: Link) -> None:
         """Learn what the listener takes; both sides prove that they have the key, where there is one."""
         nonce, key = link.connection.nonce, link.connection.key
-        answers: list[Welcome] = []
-        hello = Message(
-            Kind.HELLO, message_bodies.HELLO.pack(nonce), finish=lambda body: answers.append(Welcome.decode(body))
-        )
-        self.request({host: [hello]})
-        welcome = answers[0]
+        listener = SubfileName(host=host, path="")
+        welcome = self.ask(listener, Kind.HELLO, message_bodies.HELLO.pack(nonce), Welcome.decode)
         if not wire.MIN_LIMIT <= welcome.limit_bytes <= wire.MAX_LIMIT:
             raise ProtocolError(host, f"its listener offers messages of {welcome.limit_bytes} bytes")
         if key is None and welcome.wants_key:
@@ -142,7 +138,7 @@ class Session:
                 raise ProtocolError(
                     host, "its listener does not have the key of this run: another run's, or a stranger"
                 )
-            self.request({host: [Message(Kind.KEY, authentication.proof(key, "client", nonce, welcome.nonce))]})
+            self.ask(listener, Kind.KEY, authentication.proof(key, "client", nonce, welcome.nonce), bytes)
         link.limit_bytes, link.machine = welcome.limit_bytes, welcome.machine
         link.block_bytes = wire.block_bytes(welcome.limit_bytes)
 
@@ -161,13 +157,8 @@ class Session:
     ) -> Opened:
         """Open a subfile (again); what its listener says of it. `layout` is stored where none is yet."""
         link = self.link(subfile.host)
-        answers: list[Opened] = []
         body = message_bodies.encode_open(subfile.path, flags, layout)
-        message = Message(
-            Kind.OPEN, body, finish=lambda body: answers.append(Opened.decode(body)), path=lambda _: subfile.path
-        )
-        self.request({subfile.host: [message]})
-        opened = answers[0]
+        opened = self.ask(subfile, Kind.OPEN, body, Opened.decode)
         key = subfile.path, bool(flags & OpenFlag.READ_ONLY)
         if link.handles.setdefault(key, opened.handle) != opened.handle:
             self._close_handle(subfile, opened.handle)
@@ -191,8 +182,15 @@ class Session:
             self._close_handle(subfile, link.handles.pop(key))
 
     def _close_handle(self, subfile: SubfileName, handle: int) -> None:
-        message = Message(Kind.CLOSE, message_bodies.HANDLE.pack(handle), path=lambda _: subfile.path)
+        self.ask(subfile, Kind.CLOSE, message_bodies.HANDLE.pack(handle), bytes)
+
+    def ask(self, subfile: SubfileName, kind: Kind, body: bytes, answer: Callable[[memoryview], Result]) -> Result:
+        """One message about a subfile to its listener, and what `answer` reads in the body of its answer."""
+        self.link(subfile.host)
+        answers: list[Result] = []
+        message = Message(kind, body, finish=lambda body: answers.append(answer(body)), path=lambda _: subfile.path)
         self.request({subfile.host: [message]})
+        return answers[0]
 
     @_in_turn
     def request(self, messages: Mapping[str, Iterable[Message]]) -> None:
@@ -267,8 +265,7 @@ class Session:
         faults: list[PeerError] = []
         for host in self.connections.hosts:
             try:
-                self.link(host)
-                self.request({host: [Message(Kind.ERRORS, finish=self._add_errors)]})
+                self.ask(SubfileName(host=host, path=""), Kind.ERRORS, b"", self._add_errors)
             except PeerError as fault:
                 faults.append(fault)
         if faults:
@@ -303,6 +300,16 @@ class Session:
         for rank, (_, _, their_fault) in enumerate(answers):
             if their_fault is not None:
                 raise PeerError(f"process {rank}", f"its {what} failed: {their_fault}")
+
+    @contextmanager
+    def agreed(self, what: str, same: Sequence[object]) -> Iterator[None]:
+        """Around the part of each process in a collective call: `agree` on how it went."""
+        fault: SfioError | None = None
+        try:
+            yield
+        except SfioError as error:
+            fault = error
+        self.agree(what, same, fault)
 
     def close(self) -> None:
         """Close the connections."""

@@ -5,7 +5,7 @@ There are no byte-range locks: a listener does one message after the other, and 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from sfio_emu import message_bodies
 from sfio_emu.client.connection import Message
@@ -19,33 +19,18 @@ SYNCED_AT_ONCE = 1000
 
 def stat_subfile(session: Session, subfile: SubfileName) -> Stat:
     """What the path of a subfile is; raises `RemoteFailure` (ENOENT where there is nothing)."""
-    found: list[Stat] = []
-    _ask(
-        session,
-        subfile,
-        Kind.STAT,
-        message_bodies.encode_path(subfile.path),
-        finish=lambda body: found.append(Stat.decode(body)),
-    )
-    return found[0]
+    return session.ask(subfile, Kind.STAT, message_bodies.encode_path(subfile.path), Stat.decode)
 
 
 def list_folder(session: Session, host: str, path: str) -> Iterator[Entry]:
     """The names of a folder ("" is the root) of a listener, in their order, requested page by page."""
     after, more = "", True
     while more:
-        pages: list[tuple[list[Entry], bool]] = []
         body = message_bodies.encode_pair(b"", after, path)
-        folder = SubfileName(host=host, path=path)
-        _ask(session, folder, Kind.LIST, body, finish=_keep(pages))
-        [(entries, more)] = pages
+        entries, more = session.ask(SubfileName(host=host, path=path), Kind.LIST, body, message_bodies.decode_entries)
         yield from entries
         after = entries[-1].name if entries else ""
         more = more and bool(entries)
-
-
-def _keep(pages: list[tuple[list[Entry], bool]]) -> Callable[[memoryview], None]:
-    return lambda body: pages.append(message_bodies.decode_entries(body))
 
 
 def rename_subfile(session: Session, subfile: SubfileName, path: str, *, replace: bool = False) -> None:
@@ -53,20 +38,21 @@ def rename_subfile(session: Session, subfile: SubfileName, path: str, *, replace
 
     Its missing folders are made. Who has the file open goes on with it under its new name.
     """
-    _ask(session, subfile, Kind.RENAME, message_bodies.encode_pair(bytes([replace]), subfile.path, path))
+    body = message_bodies.encode_pair(bytes([replace]), subfile.path, path)
+    session.ask(subfile, Kind.RENAME, body, bytes)
 
 
 def store_layout(session: Session, subfile: SubfileName, layout: StoredLayout) -> None:
     """Store a layout with an open subfile, in the place of what was stored."""
     handle = session.handle(subfile)
-    body = message_bodies.LAYOUT.pack(handle, layout.stripe_unit, layout.index, layout.subfiles)
-    _ask(session, subfile, Kind.LAYOUT, body)
+    body = message_bodies.LAYOUT.pack(handle, *layout)
+    session.ask(subfile, Kind.LAYOUT, body, bytes)
 
 
 def unmake_subfile(session: Session, subfile: SubfileName, *, read_only: bool) -> None:
     """Delete an open subfile that its opening made, with the folders made for it, as far as all are empty still."""
     handle = session.handle(subfile, read_only=read_only)
-    _ask(session, subfile, Kind.UNMAKE, message_bodies.HANDLE.pack(handle))
+    session.ask(subfile, Kind.UNMAKE, message_bodies.HANDLE.pack(handle), bytes)
 
 
 def sync_subfiles(session: Session, subfiles: Sequence[SubfileName]) -> None:
@@ -84,10 +70,3 @@ def sync_subfiles(session: Session, subfiles: Sequence[SubfileName]) -> None:
             for first in range(0, len(numbers), SYNCED_AT_ONCE)
         ]
     session.request(messages)
-
-
-def _ask(
-    session: Session, subfile: SubfileName, kind: Kind, body: bytes, finish: Callable[[memoryview], None] | None = None
-) -> None:
-    session.link(subfile.host)
-    session.request({subfile.host: [Message(kind, body, finish=finish, path=lambda _: subfile.path)]})

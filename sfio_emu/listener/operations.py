@@ -95,9 +95,7 @@ class Operations:
             raise
         handle, self._next_handle = self._next_handle, self._next_handle % 0xFFFFFFFF + 1
         self._files[handle] = file
-        opened = message_bodies.Opened(
-            handle=handle, created=created, size=found.size, device=found.device, inode=found.inode, layout=found.layout
-        )
+        opened = message_bodies.Opened(handle, created, found.size, found.device, found.inode, found.layout)
         return Answer(body=opened.encode())
 
     def _close(self, request: Request) -> Answer:

@@ -12,7 +12,6 @@ import pytest
 
 from sfio_emu import RemoteFailure, Session, StripedFile, UsageError
 from sfio_emu.adapters.listener_disk import RootedSubfiles
-from sfio_emu.client.catalogue import path_message
 from sfio_emu.client.subfile_requests import (
     list_folder,
     rename_subfile,
@@ -146,7 +145,7 @@ def test_only_plain_files_are_deleted(session: Session, tmp_path: Path) -> None:
         for name in ("pipe", "link", "socket"):
             with failed_with(errno.EINVAL):  # type: ignore[attr-defined]
                 session.link("p1")
-                session.request({"p1": [path_message(Kind.UNLINK, SubfileName(host="p1", path=name))]})
+                session.ask(SubfileName(host="p1", path=name), Kind.UNLINK, name.encode(), bytes)
     assert sorted(path.name for path in root.iterdir()) == ["link", "pipe", "socket"]
 
 
