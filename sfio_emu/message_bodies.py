@@ -53,7 +53,7 @@ class StoredLayout(NamedTuple):
     """
 
     stripe_unit: int = 0
-    index: int = 0
+    index: int = 0  # type: ignore[assignment]  # tuples have a method of that name
     subfiles: int = 0
 
     def __bool__(self) -> bool:
@@ -100,7 +100,7 @@ class Opened(NamedTuple):
     def decode(cls, body: memoryview) -> Opened:
         """Raises `Malformed`."""
         *found, unit, index, subfiles = unpack(OPEN_ANSWER, body)
-        return cls(*found, StoredLayout(unit, index, subfiles))
+        return cls._make((*found, StoredLayout(unit, index, subfiles)))
 
 
 class Stat(NamedTuple):
@@ -121,7 +121,7 @@ class Stat(NamedTuple):
     def decode(cls, body: memoryview) -> Stat:
         """Raises `Malformed`."""
         *found, unit, index, subfiles = unpack(STAT_ANSWER, body)
-        return cls(*found, StoredLayout(unit, index, subfiles))
+        return cls._make((*found, StoredLayout(unit, index, subfiles)))
 
 
 class Entry(NamedTuple):

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,15 +14,16 @@ from sfio_emu.layout.piece import Bytes
 from sfio_emu.layout.requests import Requests
 
 if TYPE_CHECKING:
+    import numpy.typing as npt
     from typing_extensions import Buffer
 
 
-def as_bytes(buffer: Buffer, *, writable: bool = False) -> Bytes:
+def as_bytes(buffer: Buffer | npt.NDArray[Any], *, writable: bool = False) -> Bytes:
     """The bytes of a buffer, in place; raises `UsageError` where that cannot be."""
     if isinstance(buffer, bytearray if writable else (bytes, bytearray)) and len(buffer):  # the usual case, quickly
         return np.frombuffer(buffer, dtype=np.uint8)
     try:
-        view = memoryview(buffer)
+        view = memoryview(buffer)  # type: ignore[arg-type,unused-ignore]  # an array, before Python 3.12
     except TypeError:
         raise UsageError(f"a {type(buffer).__name__} is no buffer: give bytes, a bytearray or an array") from None
     except ValueError as fault:  # numpy's times

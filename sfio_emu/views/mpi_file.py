@@ -7,7 +7,7 @@ import struct as binary
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from types import TracebackType
-from typing import Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from sfio_emu.client.buffers import as_bytes
 from sfio_emu.client.nonblocking import Request
@@ -22,6 +22,14 @@ from sfio_emu.views.datatypes import BYTE, Datatype
 from sfio_emu.views.file_views import PairedAccess, View, memory_runs
 from sfio_emu.views.hints import Hints
 from sfio_emu.views.shared_pointer import SharedPointer
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+    from typing_extensions import Buffer
+
+    Block = Buffer | npt.NDArray[Any]
+    Memory = tuple[Block, Datatype | None, int, int]
+    """A buffer and what of it is meant: layout, count and start byte as of `MpiFile.read_at`."""
 
 Mode = Literal["r", "w", "rw", "r+", "x", "a"]
 Whence = Literal["set", "current", "end"]
@@ -139,107 +147,91 @@ class MpiFile:
         self._position = 0
 
     def read_at(
-        self, offset: int, buffer: Any, memory: Datatype | None = None, count: int = 1, start_byte: int = 0
+        self, offset: int, buffer: Block, memory: Datatype | None = None, count: int = 1, start_byte: int = 0
     ) -> int:
         """Read from `offset` (etypes of the view) into `buffer`; returns the bytes read, fewer at the end of the file.
 
         Without `memory` the whole buffer is filled; with it `count` elements of that layout, element 0 at `start_byte`.
         """
-        return self._access("read", offset, buffer, memory, count, start_byte)
+        return self._access("read", offset, (buffer, memory, count, start_byte))
 
     def write_at(
-        self, offset: int, buffer: Any, memory: Datatype | None = None, count: int = 1, start_byte: int = 0
+        self, offset: int, buffer: Block, memory: Datatype | None = None, count: int = 1, start_byte: int = 0
     ) -> int:
         """Write to `offset` (etypes of the view) from `buffer`, laid out as in `read_at`; returns the bytes written."""
-        return self._access("write", offset, buffer, memory, count, start_byte)
+        return self._access("write", offset, (buffer, memory, count, start_byte))
 
-    def read(self, buffer: Any, memory: Datatype | None = None, count: int = 1, start_byte: int = 0) -> int:
+    def read(self, buffer: Block, memory: Datatype | None = None, count: int = 1, start_byte: int = 0) -> int:
         """As read_at from the individual pointer, which moves behind what was read (whole etypes)."""
         return self._advance(self.read_at(self._position, buffer, memory, count, start_byte))
 
-    def write(self, buffer: Any, memory: Datatype | None = None, count: int = 1, start_byte: int = 0) -> int:
+    def write(self, buffer: Block, memory: Datatype | None = None, count: int = 1, start_byte: int = 0) -> int:
         """As write_at from the individual pointer, which moves behind what was written."""
         return self._advance(self.write_at(self._position, buffer, memory, count, start_byte))
 
     def read_at_all(
-        self, offset: int, buffer: Any, memory: Datatype | None = None, count: int = 1, start_byte: int = 0
+        self, offset: int, buffer: Block, memory: Datatype | None = None, count: int = 1, start_byte: int = 0
     ) -> int:
         """Collective read_at."""
-        return self._collective("read", offset, buffer, memory, count, start_byte)
+        return self._collective("read", offset, (buffer, memory, count, start_byte))
 
     def write_at_all(
-        self, offset: int, buffer: Any, memory: Datatype | None = None, count: int = 1, start_byte: int = 0
+        self, offset: int, buffer: Block, memory: Datatype | None = None, count: int = 1, start_byte: int = 0
     ) -> int:
         """Collective write_at."""
-        return self._collective("write", offset, buffer, memory, count, start_byte)
+        return self._collective("write", offset, (buffer, memory, count, start_byte))
 
-    def read_all(self, buffer: Any, memory: Datatype | None = None, count: int = 1, start_byte: int = 0) -> int:
+    def read_all(self, buffer: Block, memory: Datatype | None = None, count: int = 1, start_byte: int = 0) -> int:
         """Collective read."""
         return self._advance(self.read_at_all(self._position, buffer, memory, count, start_byte))
 
-    def write_all(self, buffer: Any, memory: Datatype | None = None, count: int = 1, start_byte: int = 0) -> int:
+    def write_all(self, buffer: Block, memory: Datatype | None = None, count: int = 1, start_byte: int = 0) -> int:
         """Collective write."""
         return self._advance(self.write_at_all(self._position, buffer, memory, count, start_byte))
 
     def iread_at(
-        self, offset: int, buffer: Any, memory: Datatype | None = None, count: int = 1, start_byte: int = 0
+        self, offset: int, buffer: Block, memory: Datatype | None = None, count: int = 1, start_byte: int = 0
     ) -> Request:
         """As read_at, but only begun: `wait` of the request gives the bytes read, `test` says whether it is done."""
-        return self._begin("read", offset, buffer, memory, count, start_byte)
+        return self._begin("read", offset, (buffer, memory, count, start_byte))
 
     def iwrite_at(
-        self, offset: int, buffer: Any, memory: Datatype | None = None, count: int = 1, start_byte: int = 0
+        self, offset: int, buffer: Block, memory: Datatype | None = None, count: int = 1, start_byte: int = 0
     ) -> Request:
         """As write_at, but only begun; the buffer must not change before it is done."""
-        return self._begin("write", offset, buffer, memory, count, start_byte)
+        return self._begin("write", offset, (buffer, memory, count, start_byte))
 
-    def iread(self, buffer: Any, memory: Datatype | None = None, count: int = 1, start_byte: int = 0) -> Request:
-        """As iread_at from the individual pointer, which moves at once behind what was requested."""
-        return self._begin(
-            "read", self._ahead("read", buffer, memory, count, start_byte), buffer, memory, count, start_byte
-        )
+    def iread(self, buffer: Block, memory: Datatype | None = None, count: int = 1, start_byte: int = 0) -> Request:
+        """Begin read: the individual pointer moves at once behind what is requested."""
+        place = (buffer, memory, count, start_byte)
+        return self._begin("read", self._ahead("read", place), place)
 
-    def iwrite(self, buffer: Any, memory: Datatype | None = None, count: int = 1, start_byte: int = 0) -> Request:
-        """As iwrite_at to the individual pointer, which moves at once behind what is to be written."""
-        return self._begin(
-            "write", self._ahead("write", buffer, memory, count, start_byte), buffer, memory, count, start_byte
-        )
+    def iwrite(self, buffer: Block, memory: Datatype | None = None, count: int = 1, start_byte: int = 0) -> Request:
+        """Begin write: the individual pointer moves at once behind what is written."""
+        place = (buffer, memory, count, start_byte)
+        return self._begin("write", self._ahead("write", place), place)
 
-    def iread_at_all(
-        self, offset: int, buffer: Any, memory: Datatype | None = None, count: int = 1, start_byte: int = 0
+    # Begun by all processes together (MPI 4.0, 14.4.5): a request waits for nobody, so that these do what the others do.
+    iread_at_all, iwrite_at_all, iread_all, iwrite_all = iread_at, iwrite_at, iread, iwrite
+
+    def iread_shared(
+        self, buffer: Block, memory: Datatype | None = None, count: int = 1, start_byte: int = 0
     ) -> Request:
-        """Collective iread_at, to be called by every process in the same order. It waits for nobody: every process goes its own
-        way to the I/O nodes, whatever the hints say, and `wait` says how that of this process went."""
-        return self.iread_at(offset, buffer, memory, count, start_byte)
-
-    def iwrite_at_all(
-        self, offset: int, buffer: Any, memory: Datatype | None = None, count: int = 1, start_byte: int = 0
-    ) -> Request:
-        """Collective iwrite_at, as iread_at_all."""
-        return self.iwrite_at(offset, buffer, memory, count, start_byte)
-
-    def iread_all(self, buffer: Any, memory: Datatype | None = None, count: int = 1, start_byte: int = 0) -> Request:
-        """Collective iread, as iread_at_all."""
-        return self.iread(buffer, memory, count, start_byte)
-
-    def iwrite_all(self, buffer: Any, memory: Datatype | None = None, count: int = 1, start_byte: int = 0) -> Request:
-        """Collective iwrite, as iread_at_all."""
-        return self.iwrite(buffer, memory, count, start_byte)
-
-    def iread_shared(self, buffer: Any, memory: Datatype | None = None, count: int = 1, start_byte: int = 0) -> Request:
-        """As read_shared, but only begun; the shared pointer moves at once."""
-        return self.iread_at(self._take("read", buffer, memory, count, start_byte), buffer, memory, count, start_byte)
+        """Begin read_shared: the shared pointer moves at once behind what is requested."""
+        place = (buffer, memory, count, start_byte)
+        return self._begin("read", self._take("read", place), place)
 
     def iwrite_shared(
-        self, buffer: Any, memory: Datatype | None = None, count: int = 1, start_byte: int = 0
+        self, buffer: Block, memory: Datatype | None = None, count: int = 1, start_byte: int = 0
     ) -> Request:
-        """As write_shared, but only begun; the shared pointer moves at once."""
-        return self.iwrite_at(self._take("write", buffer, memory, count, start_byte), buffer, memory, count, start_byte)
+        """Begin write_shared."""
+        place = (buffer, memory, count, start_byte)
+        return self._begin("write", self._take("write", place), place)
 
-    def _ahead(self, verb: Verb, buffer: Any, memory: Datatype | None, count: int, start_byte: int) -> int:
+    def _ahead(self, verb: Verb, memory: Memory) -> int:
         """Where the individual pointer was; it has moved behind the access."""
         before = self._position
-        self._position += self._etypes_of(verb, buffer, memory, count, start_byte)
+        self._position += self._etypes_of(verb, memory)
         return before
 
     def seek(self, offset: int, whence: Whence = "set") -> int:
@@ -312,23 +304,25 @@ class MpiFile:
         """The pointer that all processes share, in etypes of the view."""
         return self._shared.position
 
-    def read_shared(self, buffer: Any, memory: Datatype | None = None, count: int = 1, start_byte: int = 0) -> int:
+    def read_shared(self, buffer: Block, memory: Datatype | None = None, count: int = 1, start_byte: int = 0) -> int:
         """As read_at from the shared pointer, which has moved behind what was requested when the reading begins."""
-        return self.read_at(self._take("read", buffer, memory, count, start_byte), buffer, memory, count, start_byte)
+        place = (buffer, memory, count, start_byte)
+        return self._access("read", self._take("read", place), place)
 
-    def write_shared(self, buffer: Any, memory: Datatype | None = None, count: int = 1, start_byte: int = 0) -> int:
+    def write_shared(self, buffer: Block, memory: Datatype | None = None, count: int = 1, start_byte: int = 0) -> int:
         """As write_at to the shared pointer, which has moved behind what is written when the writing begins."""
-        return self.write_at(self._take("write", buffer, memory, count, start_byte), buffer, memory, count, start_byte)
+        place = (buffer, memory, count, start_byte)
+        return self._access("write", self._take("write", place), place)
 
-    def read_ordered(self, buffer: Any, memory: Datatype | None = None, count: int = 1, start_byte: int = 0) -> int:
+    def read_ordered(self, buffer: Block, memory: Datatype | None = None, count: int = 1, start_byte: int = 0) -> int:
         """Collective read_shared, the processes in the order of their ranks."""
-        offset = self._take_ordered("read", buffer, memory, count, start_byte)
-        return self.read_at_all(offset, buffer, memory, count, start_byte)
+        place = (buffer, memory, count, start_byte)
+        return self._collective("read", self._take_ordered("read", place), place)
 
-    def write_ordered(self, buffer: Any, memory: Datatype | None = None, count: int = 1, start_byte: int = 0) -> int:
+    def write_ordered(self, buffer: Block, memory: Datatype | None = None, count: int = 1, start_byte: int = 0) -> int:
         """Collective write_shared, the processes in the order of their ranks."""
-        offset = self._take_ordered("write", buffer, memory, count, start_byte)
-        return self.write_at_all(offset, buffer, memory, count, start_byte)
+        place = (buffer, memory, count, start_byte)
+        return self._collective("write", self._take_ordered("write", place), place)
 
     def seek_shared(self, offset: int, whence: Whence = "set") -> int:
         """Move the shared pointer as `seek` moves the individual one; the same in every process. Collective."""
@@ -345,25 +339,23 @@ class MpiFile:
         self._shared.move(found)
         return found
 
-    def _take(self, verb: Verb, buffer: Any, memory: Datatype | None, count: int, start_byte: int) -> int:
-        return self._shared.fetch_and_add(self._etypes_of(verb, buffer, memory, count, start_byte))
+    def _take(self, verb: Verb, memory: Memory) -> int:
+        return self._shared.fetch_and_add(self._etypes_of(verb, memory))
 
-    def _take_ordered(self, verb: Verb, buffer: Any, memory: Datatype | None, count: int, start_byte: int) -> int:
-        etypes, _ = self._together(lambda: self._etypes_of(verb, buffer, memory, count, start_byte))
+    def _take_ordered(self, verb: Verb, memory: Memory) -> int:
+        etypes, _ = self._together(lambda: self._etypes_of(verb, memory))
         counts = [int(_NUMBER.unpack(item)[0]) for item in self._group.all_gather(_NUMBER.pack(etypes))]
         first = self._shared.fetch_and_add(sum(counts)) if self._group.rank == 0 else 0
         (first,) = _NUMBER.unpack(self._group.all_gather(_NUMBER.pack(first))[0])
         return int(first) + sum(counts[: self._group.rank])
 
-    def _etypes_of(self, verb: Verb, buffer: Any, memory: Datatype | None, count: int, start_byte: int) -> int:
-        return self._blocks(verb, 0, buffer, memory, count, start_byte).required // self._view.etype.size_bytes
+    def _etypes_of(self, verb: Verb, memory: Memory) -> int:
+        return self._blocks(verb, 0, memory).required // self._view.etype.size_bytes
 
     # --- how an access is carried out --------------------------------------------------------------------------------
 
-    def _access(
-        self, verb: Verb, offset: int, buffer: Any, memory: Datatype | None, count: int, start_byte: int
-    ) -> int:
-        access = self._blocks(verb, offset, buffer, memory, count, start_byte)
+    def _access(self, verb: Verb, offset: int, memory: Memory) -> int:
+        access = self._blocks(verb, offset, memory)
         if not access.required:
             return 0
         file, strided = self._file, access.strided
@@ -375,10 +367,8 @@ class MpiFile:
         moved = move(access.octets, blocks.file_offsets, blocks.memory_offsets, blocks.lengths)
         return min(moved, access.there)
 
-    def _begin(
-        self, verb: Verb, offset: int, buffer: Any, memory: Datatype | None, count: int, start_byte: int
-    ) -> Request:
-        access, file = self._blocks(verb, offset, buffer, memory, count, start_byte), self._file
+    def _begin(self, verb: Verb, offset: int, memory: Memory) -> Request:
+        access, file = self._blocks(verb, offset, memory), self._file
         if not isinstance(file, StripedFile):
             raise UsageError(
                 f"a {type(file).__name__} has no requests: call read_at or write_at, or open a striped file"
@@ -387,12 +377,10 @@ class MpiFile:
         blocks = access.blocks
         return begin(access.octets, blocks.file_offsets, blocks.memory_offsets, blocks.lengths)
 
-    def _collective(
-        self, verb: Verb, offset: int, buffer: Any, memory: Datatype | None, count: int, start_byte: int
-    ) -> int:
+    def _collective(self, verb: Verb, offset: int, memory: Memory) -> int:
         if not (self._hints.buffer_writes if verb == "write" else self._hints.buffer_reads):
-            return self._together(lambda: self._access(verb, offset, buffer, memory, count, start_byte))[0]
-        access, _ = self._together(lambda: self._blocks(verb, offset, buffer, memory, count, start_byte))
+            return self._together(lambda: self._access(verb, offset, memory))[0]
+        access, _ = self._together(lambda: self._blocks(verb, offset, memory))
         two_phase = TwoPhase(
             self._file,
             self._group,
@@ -408,15 +396,15 @@ class MpiFile:
     def _gatherers(self) -> int:
         return min(self._hints.cb_nodes or self._group.size, self._group.size)
 
-    def _blocks(
-        self, verb: Verb, offset: int, buffer: Any, memory: Datatype | None, count: int, start_byte: int
-    ) -> PairedAccess:
+    def _blocks(self, verb: Verb, offset: int, memory: Memory) -> PairedAccess:
         """What a call means in blocks of the file and of memory. Raises UsageError."""
         self._check_open()
         offset = _etypes(offset)
         self._opening.require(verb == "write")
+        buffer, layout, elements, start_byte = memory
         octets = as_bytes(buffer, writable=verb == "read").data
-        layout, elements = (BYTE, len(octets)) if memory is None else (memory, count)
+        if layout is None:
+            layout, elements = BYTE, len(octets)
         places = memory_runs(len(octets), elements, layout, start_byte)
         required = there = places.size_bytes
         if required % self._view.etype.size_bytes:
