@@ -26,7 +26,7 @@ from testbed.routing.flows.flow_steps import (
     index_arcs,
     label_components,
     list_crossing,
-    push_rising,
+    push_flow,
     spread_levels,
 )
 
@@ -68,7 +68,7 @@ def solve_piece(graph: Residual, low: int, high: int) -> tuple[int, float]:
         keep_flow(graph, low, high, load)
         found = spread_levels(graph, low, high, PUSH_TOLERANCE, least)
         while found == PUSHABLE:
-            push_rising(graph, low, high, PUSH_TOLERANCE, least)
+            push_flow(graph, low, high, PUSH_TOLERANCE, least)
             found = spread_levels(graph, low, high, PUSH_TOLERANCE, least)
         if found == MET:
             break
