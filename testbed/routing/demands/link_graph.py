@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import dijkstra
 
+from topologies.errors import NoPathError
 from topologies.network import Network
 
 Floats = NDArray[np.float64]
@@ -58,9 +59,15 @@ class LinkGraph:
         distance[distance >= barrier / 2] = np.inf
         return ShortestPaths(distance, before)
 
-    def hops(self) -> Floats:
-        """Links on the shortest path, shape (nodes, nodes), infinite where there is none."""
-        return self.shortest_paths(np.ones(len(self.tail))).distance
+    def hops(self, pairs: Iterable[tuple[str, str]] = ()) -> Floats:
+        """Links on the shortest path, shape (nodes, nodes), infinite where there is none; NoPathError where one of ``pairs`` has none."""
+        found = self.shortest_paths(np.ones(len(self.tail))).distance
+        for source, sink in pairs:
+            if not np.isfinite(found[self.network.node_index[source], self.network.node_index[sink]]):
+                raise NoPathError(
+                    f"network {self.network.name!r}: no path leads from {source!r} to {sink!r}; leave the pair out"
+                )
+        return found
 
     def lightest_links(self, weights: Floats) -> dict[tuple[int, int], int]:
         """(tail, head) -> the lightest link between them, the first of equals."""

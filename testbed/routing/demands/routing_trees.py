@@ -24,7 +24,6 @@ from testbed.errors import InputError
 from testbed.routing.demands.link_graph import LinkGraph, ShortestPaths
 from testbed.routing.demands.matrix import DemandMatrix
 from testbed.routing.demands.path_sets import Path, PathSet
-from topologies.errors import NoPathError
 from topologies.network import reverse_of
 
 Floats = NDArray[np.float64]
@@ -62,9 +61,8 @@ def tree_path_set(matrix: DemandMatrix, seed: int = 1) -> PathSet:
 
 def _members(graph: LinkGraph, matrix: DemandMatrix) -> list[int]:
     """Every switch and every host with a demand, all of which must reach one another."""
-    _require_paths(graph, matrix)
     requested = {matrix.network.node_index[end] for pair in matrix.pairs for end in pair}
-    reach = np.isfinite(graph.hops())
+    reach = np.isfinite(graph.hops(matrix.pairs))
     both = reach & reach.T
     members = sorted(
         node
@@ -78,15 +76,6 @@ def _members(graph: LinkGraph, matrix: DemandMatrix) -> list[int]:
             f"network {matrix.network.name!r}: routing trees need nodes that all reach one another; {names[0]!r} and {names[1]!r} do not"
         )
     return members
-
-
-def _require_paths(graph: LinkGraph, matrix: DemandMatrix) -> None:
-    hops, index = graph.hops(), matrix.network.node_index
-    for source, sink in matrix.pairs:
-        if not np.isfinite(hops[index[source], index[sink]]):
-            raise NoPathError(
-                f"network {matrix.network.name!r}: no path leads from {source!r} to {sink!r}; leave the pair out"
-            )
 
 
 def _drawn_trees(graph: LinkGraph, members: Sequence[int], rng: random.Random) -> list[tuple[float, _TreePaths]]:
