@@ -12,14 +12,7 @@ from testbed.errors import InputError
 from testbed.model.routes import SplitRoute
 from testbed.routing.flows.circulations import drop_circulations
 from testbed.routing.flows.end_points import FlowProblem, flow_problem
-from testbed.routing.flows.flow_steps import (
-    PUSHABLE,
-    build_residual,
-    index_arcs,
-    integer_zeros,
-    push_flow,
-    spread_levels,
-)
+from testbed.routing.flows.flow_steps import build_residual, index_arcs, integer_zeros, push_all
 from testbed.routing.flows.min_cost import fewest_links_flow
 from topologies.network import Network
 
@@ -148,6 +141,5 @@ def _greatest_flow(problem: FlowProblem) -> list[int]:
     index_arcs(graph, problem.tail, problem.head)
     graph.need[problem.source] = sum(problem.weight)
     graph.need[problem.sink] = -graph.need[problem.source]
-    while spread_levels(graph, 0, problem.nodes, 0, 0) == PUSHABLE:
-        push_flow(graph, 0, problem.nodes, 0, 0)
+    push_all(graph)
     return [int(amount) for amount in graph.flow]

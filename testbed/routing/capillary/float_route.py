@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from testbed.errors import InputError
 from testbed.routing.flows.end_points import flow_problem
-from topologies.errors import NoPathError
 from topologies.network import Network
 
 
@@ -55,10 +54,7 @@ class FloatRouter:
             ends = (self._tail[usable], self._head[usable])
             found = float_loads(len(index), ends, self._capacity[usable], start, end)
         if found is None:
-            raise NoPathError(
-                f"network {self._network.name!r}: no path leads from {source!r} to {sink!r} "
-                "(hosts do not forward); choose other end points or add links"
-            )
+            raise flow_problem(self._network, source, sink).no_path()
         loads = np.zeros(len(self._capacity))
         loads[usable] = found
         return loads

@@ -343,3 +343,10 @@ def list_crossing(graph: Residual, low: int, high: int, crossing: Numbers, full:
                 full[count] = 1 if 2 * graph.flow[link] > graph.capacity[link] else 0
                 count += 1
     return count
+
+
+def push_all(graph: Residual) -> None:
+    """The greatest flow in whole numbers from nodes in need to those below it, over the whole graph."""
+    nodes = len(graph.order)
+    while spread_levels(graph, 0, nodes, 0, 0) == PUSHABLE:
+        push_flow(graph, 0, nodes, 0, 0)

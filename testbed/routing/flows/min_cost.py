@@ -9,14 +9,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from testbed.routing.flows.flow_steps import (
-    PUSHABLE,
-    build_residual,
-    index_arcs,
-    integer_zeros,
-    push_flow,
-    spread_levels,
-)
+from testbed.routing.flows.flow_steps import build_residual, index_arcs, integer_zeros, push_all
 
 
 def fewest_links_flow(
@@ -95,8 +88,7 @@ def _push_shortest(state: _Flow, distance: list[int | None]) -> None:
         if (need[node] > 0 and distance[node] == 0) or (need[node] < 0 and distance[node] == nearest):
             graph.need[node] = need[node]
             need[node] = 0
-    while spread_levels(graph, 0, nodes, 0, 0) == PUSHABLE:
-        push_flow(graph, 0, nodes, 0, 0)
+    push_all(graph)
     for at, link in enumerate(tight):
         flow[link] = graph.flow[at]
     for node in range(nodes):
