@@ -6,7 +6,6 @@ from __future__ import annotations
 import weakref
 from collections.abc import Sequence
 from contextlib import suppress
-from types import TracebackType
 from typing import TYPE_CHECKING, NamedTuple, overload
 
 import numpy as np
@@ -202,9 +201,7 @@ class StripedFile(PositionedFile):
     def __enter__(self) -> StripedFile:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
         if error is None:
             self.close()
             return

@@ -35,6 +35,7 @@ from __future__ import annotations
 
 import struct
 import zlib
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from enum import IntEnum
 from typing import Any, NamedTuple
@@ -289,3 +290,22 @@ def decode_counts(body: memoryview, runs: int, *, as_array: bool = False) -> tup
     if as_array:
         return disk_calls, np.frombuffer(body, dtype="<u4", offset=READ_DONE.size).astype(np.int64)
     return disk_calls, struct.unpack(f"<{runs}I", body[READ_DONE.size :])
+
+
+def drop_sent(outgoing: deque[memoryview], count: int) -> bool:
+    """Take `count` bytes that were sent off the front of what goes out; whether nothing is left."""
+    while count:
+        first = outgoing[0]
+        if count < len(first):
+            outgoing[0] = first[count:]
+            break
+        count -= len(first)
+        outgoing.popleft()
+    return not outgoing
+
+
+def enlarged(arrived: memoryview, size: int) -> memoryview:
+    """A buffer of `size` bytes that begins with what has arrived."""
+    larger = memoryview(bytearray(size))
+    larger[: len(arrived)] = arrived
+    return larger

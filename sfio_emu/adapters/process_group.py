@@ -12,7 +12,6 @@ import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from types import TracebackType
 
 from sfio_emu.adapters.peer_mesh import PeerMesh
 from sfio_emu.adapters.peers.group_server import (
@@ -155,9 +154,7 @@ class SocketGroup:
     def __enter__(self) -> SocketGroup:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _exchange(self, kind: Kind, item: bytes) -> list[bytes]:

@@ -155,14 +155,7 @@ class Exchange:
                 self._block_left = next(blocks, 0)
 
     def sent(self, count: int) -> None:
-        outgoing = self._outgoing
-        while count:
-            first = outgoing[0]
-            if count < len(first):
-                outgoing[0] = first[count:]
-                return
-            count -= len(first)
-            outgoing.popleft()
+        wire.drop_sent(self._outgoing, count)
 
     def incoming(self) -> Sequence[memoryview]:
         if self._places:
@@ -256,9 +249,7 @@ class Exchange:
         if header.body_bytes > wire.MAX_LIMIT // 4:
             raise Malformed("a body larger than any answer's", fatal=True)
         if self._end_of(header) > len(self._inbox):
-            larger = memoryview(bytearray(self._end_of(header)))
-            larger[: self._arrived] = self._inbox[: self._arrived]
-            self._inbox = larger
+            self._inbox = wire.enlarged(self._inbox[: self._arrived], self._end_of(header))
         return header
 
     def _take_data(self, count: int) -> None:

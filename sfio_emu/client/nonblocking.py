@@ -6,10 +6,11 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Iterable, Sequence
 from itertools import groupby
+from threading import Event
 
 from sfio_emu.client.access import Access
 from sfio_emu.client.session import Session
-from sfio_emu.client.threads import Completion, Worker
+from sfio_emu.client.threads import Worker
 from sfio_emu.client.transfer import Job
 from sfio_emu.errors import SfioError, UsageError
 from sfio_emu.ports import Direction
@@ -22,15 +23,15 @@ class Request:
         """Use `begin`. No `job`: nothing to do, done at once."""
         self.access, self.direction, self.job = access, direction, job
         self._count = count
-        self._done = Completion()
+        self._done = Event()
         self._generation = access.session.generation
         if job is None:
-            self._done.happen()
+            self._done.set()
 
     def test(self) -> bool:
         """Whether it is done (well or not; `wait` says which)."""
         self._check_process()
-        return self._done.happened()
+        return self._done.is_set()
 
     def wait(self, timeout_s: float | None = None) -> int:
         """The bytes that were read or written, as the blocking call returns them; raises what that would raise.
@@ -38,7 +39,7 @@ class Request:
         Waits at most `timeout_s`, where it is given, and raises `UsageError` where it is not done by then.
         """
         self._check_process()
-        if not self._done.await_it(timeout_s):
+        if not self._done.wait(timeout_s):
             raise UsageError(f"the request is not done after {timeout_s:g} s: wait again")
         if self.job is None:
             return 0
@@ -49,13 +50,13 @@ class Request:
     def await_end(self) -> None:
         """Return when it is done, however it went; at once in a child of fork, where it never will be."""
         if self._generation == self.access.session.generation:
-            self._done.await_it(None)
+            self._done.wait(None)
 
     def finish(self, fault: SfioError | None = None) -> None:
         """It has been carried out, or never will be because of `fault`."""
         if self.job is not None:
             self.job.fault = self.job.fault or fault
-        self._done.happen()
+        self._done.set()
 
     def _check_process(self) -> None:
         if self._generation != self.access.session.generation:

@@ -172,6 +172,4 @@ class SmallCall:
     def _make_room(self, size: int) -> None:
         if size > MAX_SMALL_BYTES * 4:
             raise Malformed(f"an answer of {size} bytes to a small call", fatal=True)
-        larger = memoryview(bytearray(size))
-        larger[: self._arrived] = self._inbox[: self._arrived]
-        self._inbox = larger
+        self._inbox = wire.enlarged(self._inbox[: self._arrived], size)

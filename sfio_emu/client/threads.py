@@ -1,4 +1,4 @@
-"""Several threads on one session, and processes made by fork: the only module of the client that knows of either.
+"""Several threads on one session, and processes made by fork: the one lock, and the worker of requests that are only begun.
 A lock is all that is needed: whoever has it finds connections, handles and stages as the last call left them."""
 
 from __future__ import annotations
@@ -39,25 +39,6 @@ class Guard:
         forked = self._forked()
         if forked is not None:
             forked()
-
-
-class Completion:
-    """Something that happens once, for which others wait."""
-
-    def __init__(self) -> None:
-        self._event = threading.Event()
-
-    def happened(self) -> bool:
-        """Whether it has."""
-        return self._event.is_set()
-
-    def happen(self) -> None:
-        """Let everybody know."""
-        self._event.set()
-
-    def await_it(self, timeout_s: float | None) -> bool:
-        """Wait; whether it has happened in that time."""
-        return self._event.wait(timeout_s)
 
 
 class Worker(Generic[Job]):

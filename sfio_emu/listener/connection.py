@@ -108,17 +108,11 @@ class ServerConnection:
         return self._outgoing
 
     def sent(self, count: int) -> None:
-        outgoing = self._outgoing
-        while count:
-            first = outgoing[0]
-            if count < len(first):
-                outgoing[0] = first[count:]
-                return
-            count -= len(first)
-            outgoing.popleft()
-        if not outgoing and self._parts is not None:
+        if not wire.drop_sent(self._outgoing, count):
+            return
+        if self._parts is not None:
             self._next_part(self._parts)
-        if not outgoing:
+        if not self._outgoing:
             self._reader.release()
 
     def synced(self, handle: int, failure: CallFailed | None) -> None:

@@ -6,7 +6,6 @@ from __future__ import annotations
 import struct as binary
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from sfio_emu.client.buffers import as_bytes
@@ -89,9 +88,7 @@ class MpiFile:
     def __enter__(self) -> MpiFile:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: object, *_: object) -> None:
         if kind is None:
             self.close()
 

@@ -8,7 +8,6 @@ import socket
 import threading
 import time
 from pathlib import Path
-from types import TracebackType
 
 from sfio_emu.adapters.peers.local_users import is_foreign_user
 from sfio_emu.adapters.sockets import watch_peer
@@ -109,9 +108,7 @@ class GroupServer:
     def __enter__(self) -> GroupServer:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     @property
