@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from testbed.bulk.calibration import LONGER_FRAMES, machine_lag
 from testbed.bulk.measurements import BulkMeasurements
@@ -22,6 +21,7 @@ from testbed.model.machine.load import MachineLoadLimits, overload_message, over
 from testbed.model.verdict import Check, Verdict
 from testbed.model.workload import Judgement
 from topologies.network import LinkId, label_of
+from topologies.text.json_types import JsonObject
 
 LIQUID_RATIO = 0.95
 """What a liquid schedule's run must reach of the predicted liquid throughput."""
@@ -63,7 +63,7 @@ def judge_bulk(plan: BulkPlan, run: BulkMeasurements) -> Judgement:
     return Judgement(verdict=verdict, document={**row, "verdict": dict(verdict.to_json())}, rows=(row,))
 
 
-def _row(plan: BulkPlan, run: BulkMeasurements, found: BulkAnalysis) -> dict[str, Any]:
+def _row(plan: BulkPlan, run: BulkMeasurements, found: BulkAnalysis) -> JsonObject:
     """Everything that figures and tables are drawn from, JSON-ready."""
     return {
         "switching": plan.switching,
@@ -108,7 +108,7 @@ def _row(plan: BulkPlan, run: BulkMeasurements, found: BulkAnalysis) -> dict[str
     }
 
 
-def _of_machines(plan: BulkPlan, run: BulkMeasurements, report: MachinesReport) -> dict[str, Any]:
+def _of_machines(plan: BulkPlan, run: BulkMeasurements, report: MachinesReport) -> JsonObject:
     """``seconds`` is right to within ``seconds_uncertainty_s``; ``messages_undecided``: done so near to a fault's beginning or end
     that the clocks cannot tell on which side."""
     moments = [moment_s for fault in plan.faults for moment_s in (fault.start_s, fault.stop_s)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -16,6 +16,7 @@ from testbed.model.options.planner import planner
 from testbed.model.progress import ReportProgress
 from testbed.model.verdict import Verdict
 from testbed.model.workload import Carry, How, Judgement, Workload
+from topologies.text.json_types import Json
 
 DESCRIPTION = (
     "Send a message from every sending to every receiving host, in the time frames of a method. With circuit switching a "
@@ -103,13 +104,13 @@ def _view(plan: BulkPlan) -> tuple[str, Callable[[], Any]]:
     return f"{plan.switching} switching", partial(network_view, title, plan.network, plan.loads, plan.faults)
 
 
-def _figures(rows: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+def _figures(rows: Sequence[Json]) -> Json:
     from testbed.bulk.figures import bulk_figures
 
     return bulk_figures(rows)
 
 
-def _shown(document: Mapping[str, Any]) -> Iterator[str]:
+def _shown(document: Json) -> Iterator[str]:
     barrier = "with a barrier" if document["barrier"] else "without a barrier"
     frames = f"{document['frames']} time frames"
     if document["rounds"] is not None:
@@ -129,7 +130,7 @@ def _shown(document: Mapping[str, Any]) -> Iterator[str]:
         yield "  ".join([" " + first.ljust(widths[0]), *numbers, verdict])
 
 
-def _cells(row: Mapping[str, Any]) -> tuple[str, ...]:
+def _cells(row: Json) -> tuple[str, ...]:
     from testbed.model.json_values import from_json
     from testbed.report.wording import state_of
 

@@ -24,6 +24,7 @@ from testbed.model.progress import CounterReading, Progress, ReportProgress
 from testbed.model.wiring import WiredHost, wire
 from testbed.openflow.rules import stream_rules
 from testbed.stream.emulated.endpoints import EndpointProcess
+from topologies.text.json_types import JsonObject
 
 _LEAD_S, _TICK_S, _IDLE_S = 0.15, 0.003, 0.02
 _LINGER_S = 0.3
@@ -112,7 +113,7 @@ class _end:  # noqa: N801 - used as a function
 
 def _prepare_sender(
     plan: DownloadPlan, frames: FrameSender, peer: tuple[socket.socket, str], gauge: memoryview[float]
-) -> Callable[[float], dict[str, Any]]:
+) -> Callable[[float], JsonObject]:
     """``peer``: the socket of this end, and the other end's address: what others send is counted and thrown away."""
     sender, (datagrams, address) = plan.sender(), peer
     reported = DatagramReceiver(datagrams, peer=address)
@@ -121,7 +122,7 @@ def _prepare_sender(
         frames.send(path.start, nothing)
         time.sleep(0.002)
 
-    def run(start: float) -> dict[str, Any]:
+    def run(start: float) -> JsonObject:
         time.sleep(max(0.0, start - time.monotonic()))
         lag = 0.0
         while not sender.done and (now := time.monotonic() - start) < plan.limit_s:
@@ -140,7 +141,7 @@ def _prepare_sender(
 
 def _prepare_receiver(
     plan: DownloadPlan, frames: FrameSender, peer: tuple[socket.socket, str], gauge: memoryview[float]
-) -> Callable[[float], dict[str, Any]]:
+) -> Callable[[float], JsonObject]:
     """``peer``: as the sender's."""
     receiver, expected, (datagrams, address) = plan.receiver(), plan.file(), peer
     largest = FRAME_OVERHEAD_BYTES + plan.parameters.symbol_bytes  # more than any packet: a longer one is cut off there
@@ -149,7 +150,7 @@ def _prepare_receiver(
         frames.send(label, b"\0")
         time.sleep(0.002)
 
-    def run(start: float) -> dict[str, Any]:
+    def run(start: float) -> JsonObject:
         arrivals: list[float] = []
         ended: float | None = None
         while (now := time.monotonic() - start) < plan.limit_s and (ended is None or now < ended + _LINGER_S):

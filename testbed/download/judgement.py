@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from testbed.download.figures import arrival_rates
 from testbed.download.measurements import DownloadMeasurements
 from testbed.download.plan import FRAME_OVERHEAD_BYTES, DownloadPlan
@@ -15,6 +12,7 @@ from testbed.model.verdict import Check, Verdict
 from testbed.model.workload import Judgement
 from testbed.stream.endpoints import strangers
 from topologies.network import label_of
+from topologies.text.json_types import Json, JsonObject
 
 MAX_LAG_S = 0.2
 
@@ -81,7 +79,7 @@ def _verdict(plan: DownloadPlan, prediction: DownloadPrediction, run: DownloadMe
     return Verdict(checks=tuple(checks), invalid=first_exceeded((lag,), hint), notes=strangers(run.counters))
 
 
-def _row(plan: DownloadPlan, run: DownloadMeasurements, document: Mapping[str, Any]) -> dict[str, Any]:
+def _row(plan: DownloadPlan, run: DownloadMeasurements, document: Json) -> JsonObject:
     """What is kept of a download: its document, and the rate at which packets arrived, for its figure."""
     shown_s = run.seconds or max(run.arrivals_s, default=0.0)
     retained = {k: v for k, v in document.items() if k not in ("verdict", "faults")}
@@ -106,7 +104,7 @@ def _row(plan: DownloadPlan, run: DownloadMeasurements, document: Mapping[str, A
 
 def _document(
     plan: DownloadPlan, prediction: DownloadPrediction, run: DownloadMeasurements, verdict: Verdict
-) -> dict[str, Any]:
+) -> JsonObject:
     """The object of ``testbed download --json``."""
     expected, others = prediction.expected, prediction.others
     last = plan.last_rate_bps

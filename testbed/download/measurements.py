@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+
+from topologies.text.json_types import Json
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,4 +19,4 @@ class DownloadMeasurements:
     verified: bool
     arrivals_s: tuple[float, ...] = ()
     sender_lag_s: float = 0.0
-    counters: Mapping[str, Any] = field(default_factory=dict)
+    counters: Json = field(default_factory=dict)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from testbed.errors import InputError
 from testbed.interconnect.parameters import SimulationParameters
+from topologies.text.json_types import Json
 
 if TYPE_CHECKING:
     from testbed.faults.failure_traces import FailureTrace
@@ -22,7 +22,7 @@ class Experiment:
     parameters: SimulationParameters
     pattern: str = "uniform"
     """Of the messages; the name of their file where there is one."""
-    traffic: Mapping[str, Any] | None = None
+    traffic: Json | None = None
     """A traffic file's document of messages, instead of a pattern."""
     rate_per_s: float
     """Messages a second of every sender."""

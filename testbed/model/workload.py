@@ -6,7 +6,7 @@ those of other packages come in by the entry-point group ``testbed.workloads``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,10 +17,11 @@ from testbed.model.progress import ReportProgress
 from testbed.model.run_records import Manifest
 from testbed.model.verdict import Verdict
 from testbed.renamed import former_names
+from topologies.text.json_types import Json
 
 P = TypeVar("P")
 M = TypeVar("M")
-Row = Mapping[str, Any]
+Row = Json
 Carry = Callable[[P, ReportProgress | None], M]
 """Carries out one plan."""
 
@@ -32,7 +33,7 @@ class Judgement:
     figures are drawn. ``prediction``: what the measurements were held against, computed once from the plan."""
 
     verdict: Verdict
-    document: Mapping[str, Any]
+    document: Json
     rows: tuple[Row, ...] = ()
     stored: tuple[Row, ...] = ()
     prediction: Any = None
@@ -104,9 +105,9 @@ class Workload(Generic[P, M]):
     """Whether it runs over several machines (``--machines``)."""
     view: Callable[[P], tuple[str, Callable[[], Any]]] | None = None
     """The title of a run while it goes on, and what makes its live view."""
-    figures: Callable[[Sequence[Row]], Mapping[str, Any]] | None = None
+    figures: Callable[[Sequence[Row]], Json] | None = None
     """Name -> figure, from the stored rows."""
-    shown: Callable[[Mapping[str, Any]], Iterable[str]] | None = None
+    shown: Callable[[Json], Iterable[str]] | None = None
     """The lines that a terminal is shown of the document, above the checks."""
     closing: Callable[[Any], Iterable[object]] | None = None
     """What a terminal is shown of the judgement instead, without the checks: lines, and what ``rich`` prints."""
@@ -150,8 +151,8 @@ class RunResult(Generic[P, M]):
     plan: P
     measurements: M
     verdict: Verdict
-    document: Mapping[str, Any] = field(repr=False)
-    rows: tuple[Mapping[str, Any], ...] = field(repr=False, default=())
+    document: Json = field(repr=False)
+    rows: tuple[Json, ...] = field(repr=False, default=())
 
     @property
     def passed(self) -> bool:

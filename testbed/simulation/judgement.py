@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from testbed.interconnect.plan import Experiment, SimulationPlan, load_of
 from testbed.model.studies.samples import half_width
 from testbed.model.verdict import Check, Verdict
+from topologies.text.json_types import Json, JsonObject
 
 OF_MESSAGES = ("messages", "transfers", "frames")
 """Keys of a traffic file; a format of other programs adds its own."""
 
 
-def simulation_document(plan: SimulationPlan, rows: Sequence[Mapping[str, Any]], verdict: Verdict) -> dict[str, Any]:
+def simulation_document(plan: SimulationPlan, rows: Sequence[Json], verdict: Verdict) -> JsonObject:
     """What ``testbed simulate --json`` prints; of a sweep, each load's means stand under ``loads``."""
     document = _document(plan.experiment, rows, verdict)
     if plan.sweep:  # a mean over loads means nothing
@@ -24,7 +24,7 @@ def simulation_document(plan: SimulationPlan, rows: Sequence[Mapping[str, Any]],
     return document
 
 
-def _load(experiment: Experiment, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def _load(experiment: Experiment, rows: Sequence[Json]) -> JsonObject:
     """One load of a sweep: its means over the seeds."""
     load = load_of(experiment)
     own = [row for row in rows if row["load"] == load]
@@ -33,7 +33,7 @@ def _load(experiment: Experiment, rows: Sequence[Mapping[str, Any]]) -> dict[str
     return {"load": load} | {name: found[name] for name in names}
 
 
-def _document(experiment: Experiment, rows: Sequence[Mapping[str, Any]], verdict: Verdict) -> dict[str, Any]:
+def _document(experiment: Experiment, rows: Sequence[Json], verdict: Verdict) -> JsonObject:
     """Means over the seeds with half their 95 % confidence intervals, every seed's row, what was read of the trace
     of failures, and what another program's file of traffic said besides its messages."""
     latency, latency_half = _mean(rows, "mean_latency_s")
@@ -65,7 +65,7 @@ def _document(experiment: Experiment, rows: Sequence[Mapping[str, Any]], verdict
     }
 
 
-def _trace(experiment: Experiment) -> dict[str, Any] | None:
+def _trace(experiment: Experiment) -> JsonObject | None:
     """What was read of the trace of failures."""
     if experiment.trace is None:
         return None
@@ -76,7 +76,7 @@ def _trace(experiment: Experiment) -> dict[str, Any] | None:
     }
 
 
-def _mean(rows: Sequence[Mapping[str, Any]], name: str) -> tuple[float | None, float | None]:
+def _mean(rows: Sequence[Json], name: str) -> tuple[float | None, float | None]:
     """Mean over seeds and half its 95 % confidence interval (None where there is none)."""
     values = [row[name] for row in rows if row[name] is not None]
     if not values:
@@ -84,7 +84,7 @@ def _mean(rows: Sequence[Mapping[str, Any]], name: str) -> tuple[float | None, f
     return statistics.fmean(values), half_width(values) if len(values) > 1 else None
 
 
-def judge_runs(rows: Sequence[Mapping[str, Any]]) -> Verdict:
+def judge_runs(rows: Sequence[Json]) -> Verdict:
     """Every message made is delivered (conservation), nothing deadlocks, no packet circles; of no message, or, at
     some load, none that was measured between warm-up and end, a run cannot tell."""
     sent, received = sum(row["sent"] for row in rows), sum(row["received"] for row in rows)

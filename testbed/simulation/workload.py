@@ -15,6 +15,7 @@ from testbed.model.progress import CounterReading, Progress, ReportProgress
 from testbed.model.workload import How, Judgement, Workload
 from testbed.report.column_units import aligned
 from testbed.simulation.options import SimulationOptions, TimelineOptions
+from topologies.text.json_types import Json, JsonObject
 
 DESCRIPTION = (
     "Simulate an interconnection network: virtual cut-through routers with finite buffers and credits, on tori, "
@@ -22,7 +23,7 @@ DESCRIPTION = (
     "tree (nca), a table or FT-DRB; deadlocks are avoided by NAC, by virtual channels with a dateline, or not at all "
     "(then a watchdog reports them). docs/workloads/interconnect.md has the models of a hop."
 )
-Rows = tuple[dict[str, Any], ...]
+Rows = tuple[JsonObject, ...]
 TIMELINE_EVENTS = 100_000
 
 
@@ -43,7 +44,7 @@ def _carry(plan: SimulationPlan, how: How, report_progress: ReportProgress | Non
         loads = tuple(replace(one, timeline=TIMELINE_EVENTS) for one in loads)
     shares = [plan.seeds] if how.results is not None else [(seed,) for seed in plan.seeds]
     parts = [(one, seeds) for one in loads for seeds in shares]
-    rows: list[dict[str, Any]] = []
+    rows: list[JsonObject] = []
     for number, (one, seeds) in enumerate(parts):
         if report_progress is not None:
             words = f"load {load_of(one):.3g}, " + (f"seed {seeds[0]}" if len(seeds) == 1 else f"{len(seeds)} seeds")
@@ -55,7 +56,7 @@ def _carry(plan: SimulationPlan, how: How, report_progress: ReportProgress | Non
     return tuple(rows)
 
 
-def _reading(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+def _reading(rows: Sequence[Json]) -> dict[str, float]:
     """Of the last row, as a live page shows them."""
     if not rows or rows[-1]["mean_latency_s"] is None:
         return {}
@@ -64,7 +65,7 @@ def _reading(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
     return {name: float(value) for name, value in names.items()}
 
 
-def _write_timeline(path: Path, rows: Sequence[dict[str, Any]]) -> None:
+def _write_timeline(path: Path, rows: Sequence[JsonObject]) -> None:
     """A line an event; the events leave the rows, which go on to the report."""
     from topologies.files.formats import write_atomically
 
@@ -90,13 +91,13 @@ def _view(plan: SimulationPlan) -> tuple[str, Callable[[], Any]]:
     return "simulate", partial(network_view, title, one.network, {})
 
 
-def _figures(rows: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+def _figures(rows: Sequence[Json]) -> Json:
     from testbed.simulation.figures import simulation_figures
 
     return simulation_figures(rows)
 
 
-def _shown(document: Mapping[str, Any]) -> Iterator[str]:
+def _shown(document: Json) -> Iterator[str]:
     loads, latency, trace = document.get("loads"), document["mean_latency_s"], document["trace"]
     requested = f"{document['rate_packets_per_s'] or 0:.6g} packets/s a node for {document['duration_s']:g} s"
     if loads:
@@ -124,7 +125,7 @@ def _skipped(rows: Sequence[int]) -> str:
     return f"{len(rows)} bad row{'s' if len(rows) > 1 else ''} skipped ({named})"
 
 
-def _table(rows: Sequence[Mapping[str, Any]], *, with_load: bool) -> Iterator[str]:
+def _table(rows: Sequence[Json], *, with_load: bool) -> Iterator[str]:
     """A line a row, its columns below their headings."""
 
     def written(form: str, value: float | None, factor: float = 1.0) -> str:
@@ -133,7 +134,7 @@ def _table(rows: Sequence[Mapping[str, Any]], *, with_load: bool) -> Iterator[st
     def moves(nac: Mapping[str, int]) -> str:
         return str(nac.get("moved", 0) + nac.get("recovery_moved", 0)) if nac else "-"
 
-    columns: dict[str, Callable[[Mapping[str, Any]], str]] = {
+    columns: dict[str, Callable[[Json], str]] = {
         "load": lambda row: f"{row['load']:.3g}",
         "seed": lambda row: str(row["seed"]),
         "sent": lambda row: str(row["sent"]),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import statistics
 from dataclasses import replace
-from typing import Any
 
 from testbed.faults.fault import describe
 from testbed.faults.injection_check import injection_check, injection_times
@@ -16,6 +15,7 @@ from testbed.striping.overload import invalid_reason
 from testbed.striping.plan import StripingPlan
 from testbed.striping.prediction import Prediction, predict
 from topologies.network import label_of
+from topologies.text.json_types import JsonObject
 
 ERROR_SLACK_S = 0.5
 
@@ -121,7 +121,7 @@ def _throughput(direction: str, throughput_bps: float, prediction: Prediction) -
 
 def _document(
     plan: StripingPlan, run: StripingMeasurements, prediction: Prediction | None, verdict: Verdict
-) -> dict[str, Any]:
+) -> JsonObject:
     ended = [record for record in run.operations if not record.errors]
     total, seconds = sum(r.bytes for r in ended), sum(r.seconds for r in ended)
     options = plan.options
@@ -160,7 +160,7 @@ def _document(
     }  # fmt: skip
 
 
-def _of_machines(run: StripingMeasurements, report: MachinesReport) -> dict[str, Any]:
+def _of_machines(run: StripingMeasurements, report: MachinesReport) -> JsonObject:
     """An operation's ``seconds`` lie between the stamps of two machines and are right to within ``seconds_uncertainty_s``;
     ``errors_undecided``: calls that failed so near to the beginning of a fault that the clocks cannot tell whether before it."""
     failed = [error.since_fault_s for record in run.operations for error in record.errors]

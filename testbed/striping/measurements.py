@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from testbed.machines.machines_report import MachinesReport
 from testbed.model.machine.load import MachineLoad
+from topologies.text.json_types import JsonObject
 
 Direction = Literal["write", "read"]
 MTU_BYTES = 9000
@@ -64,7 +65,7 @@ class OperationRecord:
         """Busy time of all processors meanwhile, 0 to 1."""
         return 0.0 if self.strain is None else self.strain.cpu_fraction
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         return {**asdict(self), "cpu_fraction": self.cpu_fraction, "throughput_bps": self.throughput_bps}
 
 

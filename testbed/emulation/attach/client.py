@@ -45,7 +45,7 @@ def program_argv(
 ) -> list[str]:
     """The words of a local process that stands for ``argv`` in the host (see ``programs.run_program``). InputError where no such
     network of this user's is up."""
-    header: JsonObject = {
+    header: dict[str, object] = {
         "do": "exec",
         "host": host,
         "argv": list(argv),

@@ -11,7 +11,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+
+from topologies.text.json_types import JsonObject
 
 USUAL_RATE_BPS = 20e6
 """Of links, where the machine carries it or has not been calibrated."""
@@ -33,7 +34,7 @@ class MachineCapacity:
     measured: str
     limit_reached: bool
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         """JSON-ready; ``parse_carried_load`` reads it back."""
         return dict(vars(self))
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
 
-Row = Mapping[str, Any]
+from topologies.text.json_types import Json
+
+Row = Json
 """A point of a study with what was measured there, as JSON has it."""
 _Label = TypeVar("_Label")
 _Value = TypeVar("_Value")

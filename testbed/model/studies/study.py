@@ -6,21 +6,22 @@ It is a value: a command (``testbed experiment run``) measures, stores, judges a
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
 from testbed.errors import InputError
 from testbed.model.verdict import Verdict
+from topologies.text.json_types import Json, JsonObject
 
-Row = Mapping[str, Any]
+Row = Json
 """A point's parameters and results by name, JSON-ready."""
 Rows = Sequence[Row]
-Points = list[dict[str, Any]]
+Points = list[JsonObject]
 """What ``points`` gives: the parameters of each."""
-Results = dict[str, Any]
+Results = JsonObject
 """What ``measure`` gives: what was measured at a point."""
-Figures = Mapping[str, Any]
+Figures = Json
 """What ``figures`` gives: matplotlib figures by name."""
 
 
@@ -49,7 +50,7 @@ class Subject:
     chapter: int | None = None
     ror_code: str = ""
 
-    def described(self, size: str) -> dict[str, Any]:
+    def described(self, size: str) -> JsonObject:
         """What a run's manifest keeps of it (``Manifest.study``); ``size``: of the run."""
         named = {name: getattr(self, name) for name in ("title", "does", "answers")}
         code = {"ror_code": self.ror_code} if self.ror_code else {}

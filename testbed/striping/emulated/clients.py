@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -27,6 +27,7 @@ from testbed.striping.access import Blocks
 from testbed.striping.measurements import ClientError, Direction, OperationRecord
 from testbed.striping.oracle import Bytes, data_of
 from testbed.striping.plan import StripingPlan
+from topologies.text.json_types import JsonObject
 
 _MAX_COLLECTIVE_S = 60.0
 _FEW, _LITTLE = 300, 60_000
@@ -310,7 +311,7 @@ def operate(
 
     seconds = all_at_once(clients, act)
     after = [client.counted() for client in clients]
-    sums: dict[str, Any] = {
+    sums: JsonObject = {
         key: sum(now[key] - then[key] for now, then in zip(after, before, strict=True)) for key in after[0]
     }
     errors = tuple(

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from testbed.striping.emulated.verification import verified_subfiles, write_subf
 from testbed.striping.oracle import file_content
 from testbed.striping.overload import UNCOORDINATED_LIMITS
 from testbed.striping.placement import Placement
+from topologies.text.json_types import JsonObject
 
 PATIENCE_S = 15.0
 """Until a silent listener is given up: where nobody orders the transfers, packets wait for seconds in the queues of 8 nodes."""
@@ -40,7 +41,7 @@ class CollectiveAccess:
     seed: int
 
 
-def run_collective(placement: Placement, access: CollectiveAccess) -> dict[str, Any]:
+def run_collective(placement: Placement, access: CollectiveAccess) -> JsonObject:
     """Inside the sandbox: `seconds` of every repetition, `verified`, `crossed`: bytes over the links of the compute nodes, in
     the direction of the data, for one repetition, all frames; `payload`: what connections carried of it, each byte once; `invalid`: why the run says nothing, or None.
 
@@ -67,7 +68,7 @@ def run_collective(placement: Placement, access: CollectiveAccess) -> dict[str, 
     }
 
 
-def _format(network: ProgramNetwork, access: CollectiveAccess) -> dict[str, Any]:
+def _format(network: ProgramNetwork, access: CollectiveAccess) -> JsonObject:
     """What rank 0 tells of the program's one run."""
     answer = network.root / "told.json"
     requested = {

@@ -11,12 +11,13 @@ import sys
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
 from testbed.errors import InvalidRunError
 from testbed.striping.oracle import Bytes, file_content
+from topologies.text.json_types import JsonObject
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,7 +41,7 @@ class FragmentedAccess:
         return self.bytes_each // self.piece_bytes
 
 
-def run_fragmented(network_name: str, nodes: int, link_rate_bps: float, access: FragmentedAccess) -> dict[str, Any]:
+def run_fragmented(network_name: str, nodes: int, link_rate_bps: float, access: FragmentedAccess) -> JsonObject:
     """Inside the sandbox: ``seconds`` of every repetition, ``verified``, ``cpu_fraction``, and ``invalid``: why it says nothing.
 
     As many processes as I/O nodes. Raises InvalidRunError where the program fails.
@@ -68,7 +69,7 @@ def run_fragmented(network_name: str, nodes: int, link_rate_bps: float, access: 
             end = network.run(words, time_limit_s=90)
             if end.exit_code:
                 raise InvalidRunError(f"rank {end.rank} of the access ended with exit code {end.exit_code}")
-        reported = dict[str, Any](json.loads(answer.read_text()))
+        reported = JsonObject(json.loads(answer.read_text()))
         verified = verified_subfiles(content, root, placement, access.stripe_unit)
     busy = reported["cpu_fraction"]
     strained = busy >= (UNCOORDINATED_LIMITS.cpu_fraction or 1.0)
