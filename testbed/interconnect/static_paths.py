@@ -121,7 +121,7 @@ def build_paths(network: Network) -> Paths:
         near_hops=near_hops,
         radix=radix,
         width=radix ** (int(network.attributes["n"]) - 1) if is_tree else 0,
-        diameter=_diameter(network, table, target),
+        diameter=int(length.max()),
         length=length,
         routes=compact_routes(table[None], length, at, network.attributes["shape"] if is_grid(network) else None),
     )
@@ -243,25 +243,6 @@ def _lengths(table: IntArray, target: IntArray) -> IntArray:
         on = table[at, goal] != NONE
         router, goal, at = router[on], goal[on], at[on]
     return length
-
-
-def _diameter(network: Network, table: IntArray, target: IntArray) -> int:
-    """The longest static path between routers, in links; also a bound where routing is no shortest path."""
-    if is_grid(network):
-        shape, wraps = network.attributes["shape"], network.attributes["wraps"]
-        return sum(size // 2 if wraps else size - 1 for size in shape)
-    longest = 0
-    routers = len(table)
-    for goal in range(table.shape[1]):
-        hops: dict[int, int] = {}
-        for start in range(routers):
-            at, length = start, 0
-            while table[at, goal] != NONE and length <= routers:
-                at = int(target[table[at, goal]])
-                length += 1
-            hops[start] = length
-        longest = max(longest, *hops.values())
-    return longest
 
 
 def next_link(routes: CompactRoutes, variant: int, router: int, target: int) -> int:
