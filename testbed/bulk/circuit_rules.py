@@ -6,6 +6,7 @@ Acknowledgements go the data's way back over standing rules; what has no circuit
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Literal
 
 from testbed.bulk.plan import Pair
 from testbed.errors import InputError
@@ -20,27 +21,19 @@ CIRCUIT_PRIORITY, STANDING_PRIORITY = 400, 300
 
 
 def circuit_rules(
-    wiring: Wiring, pair: Pair, path: Sequence[LinkId], *, port: int = BULK_PORT, priority: int = CIRCUIT_PRIORITY
+    wiring: Wiring, pair: Pair, path: Sequence[LinkId], *, priority: int = CIRCUIT_PRIORITY
 ) -> tuple[FlowRule, ...]:
-    """The rules that let the pair's data (TCP to ``port``) along the path: one a switch, the sink's first.
+    """The rules that let the pair's data (TCP to BULK_PORT) along the path: one a switch, the sink's first.
 
     Raises InputError where the path does not lead from the one host to the other over switches.
     """
-    source, sink = wiring.host_at(pair[0]), wiring.host_at(pair[1])
-    match: Match = (
-        ("eth_type", ETH_IPV4),
-        ("ip_proto", PROTOCOL_TCP),
-        ("ipv4_src", source.ip),
-        ("ipv4_dst", sink.ip),
-        ("tcp_dst", port),
-    )
-    return _along(wiring, pair, path, match, priority)
+    return _along(wiring, pair, path, "tcp_dst", priority)
 
 
 def return_rules(
-    wiring: Wiring, pair: Pair, path: Sequence[LinkId], *, port: int = BULK_PORT, priority: int = STANDING_PRIORITY
+    wiring: Wiring, pair: Pair, path: Sequence[LinkId], *, priority: int = STANDING_PRIORITY
 ) -> tuple[FlowRule, ...]:
-    """The standing rules of the pair's acknowledgements (TCP from ``port``) over the reverse of the data's path.
+    """The standing rules of the pair's acknowledgements (TCP from BULK_PORT) over the reverse of the data's path.
 
     Raises InputError where a link of the path has no link back.
     """
@@ -50,20 +43,10 @@ def return_rules(
                 f"link {label_of(link)}: no link leads back, so no acknowledgement of {pair[0]} to {pair[1]} can; add it"
             )
     back = [reverse_of(link) for link in reversed(path)]
-    source_host, sink_host = wiring.host_at(pair[0]), wiring.host_at(pair[1])
-    match: Match = (
-        ("eth_type", ETH_IPV4),
-        ("ip_proto", PROTOCOL_TCP),
-        ("ipv4_src", sink_host.ip),
-        ("ipv4_dst", source_host.ip),
-        ("tcp_src", port),
-    )
-    return _along(wiring, (pair[1], pair[0]), back, match, priority)
+    return _along(wiring, (pair[1], pair[0]), back, "tcp_src", priority)
 
 
-def shared_return_rules(
-    wiring: Wiring, paths: Mapping[Pair, Sequence[LinkId]], *, port: int = BULK_PORT
-) -> tuple[FlowRule, ...]:
+def shared_return_rules(wiring: Wiring, paths: Mapping[Pair, Sequence[LinkId]]) -> tuple[FlowRule, ...]:
     """``return_rules`` of all pairs, in few rules: where acknowledgements to one sender leave a switch through one port
     whoever sends them, one rule without a source does, below those of the pairs that go another way.
 
@@ -71,7 +54,7 @@ def shared_return_rules(
     """
     every: dict[tuple[int, str], dict[int, list[FlowRule]]] = {}
     for pair, path in paths.items():
-        for rule in return_rules(wiring, pair, path, port=port):
+        for rule in return_rules(wiring, pair, path):
             every.setdefault((rule.dpid, pair[0]), {}).setdefault(rule.out_port, []).append(rule)
     found: list[FlowRule] = []
     for (dpid, _), by_port in every.items():
@@ -82,18 +65,17 @@ def shared_return_rules(
     return tuple(found)
 
 
-def packet_switching_rules(
-    wiring: Wiring, paths: Mapping[Pair, Sequence[LinkId]], *, port: int = BULK_PORT
-) -> tuple[FlowRule, ...]:
+def packet_switching_rules(wiring: Wiring, paths: Mapping[Pair, Sequence[LinkId]]) -> tuple[FlowRule, ...]:
     """Packet switching: the data of every pair finds its way at any time (acknowledgements: ``return_rules``)."""
     return tuple(
-        rule
-        for pair, path in paths.items()
-        for rule in circuit_rules(wiring, pair, path, port=port, priority=STANDING_PRIORITY)
+        rule for pair, path in paths.items() for rule in circuit_rules(wiring, pair, path, priority=STANDING_PRIORITY)
     )
 
 
-def _along(wiring: Wiring, pair: Pair, path: Sequence[LinkId], match: Match, priority: int) -> tuple[FlowRule, ...]:
+def _along(
+    wiring: Wiring, pair: Pair, path: Sequence[LinkId], port: Literal["tcp_src", "tcp_dst"], priority: int
+) -> tuple[FlowRule, ...]:
+    """Rules for TCP packets of the pair whose ``port`` is BULK_PORT."""
     at = pair[0]
     for link in path:
         if link[0] != at or (at != pair[0] and not _is_switch(wiring, at)):
@@ -101,6 +83,13 @@ def _along(wiring: Wiring, pair: Pair, path: Sequence[LinkId], match: Match, pri
         at = link[1]
     if at != pair[1] or len(path) < 2:
         raise InputError(f"path of {pair[0]} to {pair[1]} ends at {at}; give one over at least one switch")
+    match: Match = (
+        ("eth_type", ETH_IPV4),
+        ("ip_proto", PROTOCOL_TCP),
+        ("ipv4_src", wiring.host_at(pair[0]).ip),
+        ("ipv4_dst", wiring.host_at(pair[1]).ip),
+        (port, BULK_PORT),
+    )
     return tuple(
         FlowRule(dpid=wiring.switch_at(link[0]).dpid, priority=priority, match=match, out_port=wiring.out_port(link))
         for link in reversed(path[1:])

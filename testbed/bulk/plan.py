@@ -52,7 +52,7 @@ class BulkPlan:
     ``barrier``: a time frame begins when every message of the one before has arrived; without it each sender goes through
     its own messages in the order of the frames. ``circuit`` switching: a transfer holds every link of its path while it
     sends; ``packet``: all may send at once. ``injected``: packets sent in mid-run for a transfer that has no circuit.
-    ``liquid_links``: the liquid throughput of the traffic in links. Frames must partition the transfers (InputError).
+    Frames must partition the transfers (InputError).
     """
 
     network: Network
@@ -63,8 +63,6 @@ class BulkPlan:
     barrier: bool
     message_bytes: int
     link_rate_bps: float
-    liquid_links: Fraction
-    bottleneck_load: int
     seed: int = 1
     injected: int = 0
     faults: tuple[Fault, ...] = ()
@@ -113,10 +111,20 @@ class BulkPlan:
                 found[link] = found.get(link, 0) + 1
         return found
 
+    @property
+    def bottleneck_load(self) -> int:
+        """Transfers over the busiest link: the time frames of a liquid schedule."""
+        return max(self.loads.values())
+
+    @property
+    def liquid_links(self) -> Fraction:
+        """The liquid throughput of the traffic, in links."""
+        return Fraction(len(self.transfers), self.bottleneck_load)
+
     @cached_property
     def bottlenecks(self) -> tuple[LinkId, ...]:
         """The links of the greatest load."""
-        most = max(self.loads.values())
+        most = self.bottleneck_load
         return tuple(link for link, load in self.loads.items() if load == most)
 
     @cached_property

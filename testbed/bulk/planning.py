@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from fractions import Fraction
 
 from testbed.bulk.options import BulkOptions
 from testbed.bulk.plan import BulkPlan, BulkTransfer, KilledProcess, Pair, Path
@@ -38,7 +37,7 @@ def build_bulk_plan(requested: BulkOptions, *, now: Callable[[], float] | None =
     over a link that has none back.
     """
     network = known_network(requested.network)
-    killed = tuple(_killed(one, network) for one in requested.killed)
+    killed = tuple(killed_process(one, network) for one in requested.killed)
     pattern = requested.pattern
     if isinstance(pattern, str) and pattern not in ALL_TO_ALL:
         pattern = read_pattern(pattern, network)
@@ -57,7 +56,6 @@ def build_bulk_plan(requested: BulkOptions, *, now: Callable[[], float] | None =
         frames = time_frames(shaped, transfers, method, seed=requested.seed, time_limit_s=limit_s, now=now)
     else:
         frames = schedule_frames(carried, transfers)
-    most = bottleneck_load(transfers)
     return BulkPlan(
         network=shaped,
         transfers=transfers,
@@ -67,8 +65,6 @@ def build_bulk_plan(requested: BulkOptions, *, now: Callable[[], float] | None =
         barrier=requested.barrier,
         message_bytes=requested.message_bytes,
         link_rate_bps=rate_bps,
-        liquid_links=Fraction(len(transfers), most),
-        bottleneck_load=most,
         seed=requested.seed,
         injected=requested.injected if requested.switching == "circuit" else 0,
         faults=faults,
@@ -76,7 +72,8 @@ def build_bulk_plan(requested: BulkOptions, *, now: Callable[[], float] | None =
     )
 
 
-def _killed(one: str | KilledProcess, network: Network) -> KilledProcess:
+def killed_process(one: str | KilledProcess, network: Network) -> KilledProcess:
+    """What ``--kill NODE@S`` means; InputError for another text."""
     if isinstance(one, KilledProcess):
         return one
     node, at_s = parse_node_time(one, "--kill", network)
@@ -146,15 +143,6 @@ def _found(route: Callable[[str, str], Path], source: str, sink: str) -> Path | 
         return route(source, sink)
     except NoPathError:
         return None
-
-
-def bottleneck_load(transfers: Sequence[BulkTransfer]) -> int:
-    """Transfers over the busiest link."""
-    loads: dict[LinkId, int] = {}
-    for transfer in transfers:
-        for link in transfer.path:
-            loads[link] = loads.get(link, 0) + 1
-    return max(loads.values(), default=0)
 
 
 def time_frames(

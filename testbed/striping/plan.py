@@ -7,12 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import cached_property
 from typing import Literal
 
 from testbed.bulk.plan import BulkPlan, BulkTransfer, KilledProcess, Pair, Switching
-from testbed.bulk.planning import bottleneck_load
 from testbed.faults.fault import Fault
 from testbed.striping.access import Blocks
 from testbed.striping.options import StripingOptions
@@ -88,7 +86,6 @@ class StripingPlan:
 
         Raises InputError where nothing crosses the network.
         """
-        most = bottleneck_load(self.transfers)
         return BulkPlan(
             network=self.network,
             transfers=self.transfers,
@@ -98,7 +95,5 @@ class StripingPlan:
             barrier=self.schedule != "none" or not self.frames,
             message_bytes=max(1, sum(self.volumes[t.source, t.sink] for t in self.transfers) // len(self.transfers)),
             link_rate_bps=self.link_rate_bps,
-            liquid_links=Fraction(len(self.transfers), most),
-            bottleneck_load=most,
             seed=self.options.seed,
         )

@@ -7,11 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from testbed.bulk.options import MAX_MESSAGE_BYTES
-from testbed.bulk.plan import BulkTransfer, KilledProcess, Pair
-from testbed.bulk.planning import at_rate, schedule_frames, time_frames, transfers_of
+from testbed.bulk.plan import BulkTransfer, Pair
+from testbed.bulk.planning import at_rate, killed_process, schedule_frames, time_frames, transfers_of
 from testbed.errors import InputError
 from testbed.faults.fault import Fault
-from testbed.faults.grammar import parse_node_time
 from testbed.faults.reading import FaultsLike, read_faults
 from testbed.model.machine.capacity import USUAL_RATE_BPS
 from testbed.model.naming.networks import known_network
@@ -33,7 +32,7 @@ def build_striping(requested: StripingOptions, *, now: Callable[[], float] | Non
     schedule: Schedule = "file" if carried is not None else "liquid" if requested.schedule == "liquid" else "none"
     switching = requested.switching or ("packet" if schedule == "none" else "circuit")
     faults = _faults(requested.faults, network)
-    killed = tuple(_killed(one, network) for one in requested.killed)
+    killed = tuple(killed_process(one, network) for one in requested.killed)
     _check(requested, bool(faults or killed), schedule == "none" and switching == "packet")
     rate_bps = USUAL_RATE_BPS if requested.link_rate_bps is None else requested.link_rate_bps
     placement = place(
@@ -118,13 +117,6 @@ def _faults(requested: FaultsLike, network: Network) -> tuple[Fault, ...]:
             "--faults: a striped file's links are cut both ways or, on one machine, impaired; give LINK@START-STOP, as in s1->s2@0.2-3"
         )
     return faults
-
-
-def _killed(one: str | KilledProcess, network: Network) -> KilledProcess:
-    if isinstance(one, KilledProcess):
-        return one
-    node, at_s = parse_node_time(one, "--kill", network)
-    return KilledProcess(node=node, at_s=at_s)
 
 
 def _check(requested: StripingOptions, failing: bool, plain: bool) -> None:

@@ -32,11 +32,10 @@ def _build(requested: StripingOptions) -> StripingPlan:
 
 def _fitted(requested: StripingOptions, plan: StripingPlan, fabric: str) -> tuple[StripingPlan, str]:
     """In time frames, or where all may go at once as many as the fullest link has transfers."""
-    from testbed.bulk.planning import bottleneck_load
     from testbed.results.capacity_file import chosen_rate
     from testbed.striping.planning import at_link_rate
 
-    frames = len(plan.frames) or (bottleneck_load(plan.transfers) if plan.transfers else 1)
+    frames = len(plan.frames) or (plan.bulk_plan().bottleneck_load if plan.transfers else 1)
     rate_bps, words = chosen_rate(requested.link_rate_bps, [t.path for t in plan.transfers], frames, fabric)
     return at_link_rate(plan, rate_bps), words
 

@@ -13,6 +13,7 @@ import resource
 import signal
 import socket
 import struct
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from multiprocessing.connection import Connection
 from typing import cast
@@ -42,8 +43,8 @@ class AgentPort:
         self._pipe.send_bytes(encode(report))
 
 
-class PipeEnd:
-    """The parent's end of a process's pipe; ``fileno`` is readable when a report has come."""
+class PipeEnd(ABC):
+    """The parent's end of a process's pipe, here or on another machine; ``fileno`` is readable when a report has come."""
 
     def __init__(self, role: str, nodes: Sequence[str], pipe: Connection) -> None:
         self.role, self.nodes, self._pipe = role, tuple(nodes), pipe
@@ -73,6 +74,14 @@ class PipeEnd:
             raise CapabilityError(f"the {self.role} of bulk transfers failed: {report.reason}")
         return report
 
+    @abstractmethod
+    def kill(self) -> None:
+        """End it at once, as a crash would."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """End it, and close the pipe."""
+
 
 class AgentProcess(PipeEnd):
     """The parent's side of a forked process that runs ``run(port)`` for ``nodes``."""
@@ -86,7 +95,6 @@ class AgentProcess(PipeEnd):
         child.close()
 
     def kill(self) -> None:
-        """End it at once, as a crash would."""
         self._process.kill()
 
     def close(self) -> None:

@@ -10,26 +10,14 @@ from __future__ import annotations
 
 import select
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Protocol
+from collections.abc import Callable, Mapping, Sequence
 
-from testbed.bulk.coordinator import Action, BulkCoordinator, ChangeCircuits, Circuit, Send
+from testbed.bulk.coordinator import Action, BulkCoordinator, ChangeCircuits, Send
+from testbed.bulk.emulated.switchboard import CircuitSwitchboard
 from topologies.network import LinkId
 
 MAX_WAIT_S = 0.1
 """The loop looks at the time this often, whatever happens."""
-
-
-class Switchboard(Protocol):
-    """What the driver needs of the switches (``CircuitSwitchboard`` has it)."""
-
-    @property
-    def files(self) -> Mapping[int, int]: ...
-    @property
-    def changing(self) -> bool: ...
-    def start_change(self, set_up: Iterable[Circuit], tear_down: Iterable[Circuit]) -> None: ...
-    def wait(self) -> None: ...
-    def receive(self, dpid: int) -> tuple[bool, tuple[LinkId, ...]]: ...
 
 
 class CircuitDriver:
@@ -42,7 +30,7 @@ class CircuitDriver:
     def __init__(
         self,
         coordinator: BulkCoordinator,
-        switchboard: Switchboard,
+        switchboard: CircuitSwitchboard,
         send: Callable[[Sequence[tuple[int, int]]], None],
         *,
         start_s: float,

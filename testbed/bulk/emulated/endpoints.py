@@ -8,10 +8,9 @@ from __future__ import annotations
 import select
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing
-from typing import Protocol
 
-from testbed.bulk.agent_messages import Count, Delivered, MessageDone, Order, Report, Retransmitted, SendMessages
-from testbed.bulk.emulated.agent_process import ANSWER_S, AgentProcess, process_groups
+from testbed.bulk.agent_messages import Count, Delivered, MessageDone, Retransmitted, SendMessages
+from testbed.bulk.emulated.agent_process import AgentProcess, PipeEnd, process_groups
 from testbed.bulk.emulated.receiver import Receiver
 from testbed.bulk.emulated.sender import Sender
 from testbed.bulk.measurements import TcpRetransmissions
@@ -24,28 +23,14 @@ Retransmissions = dict[int, TcpRetransmissions]
 """Transfer -> what TCP has sent again on its connection."""
 
 
-class Agent(Protocol):
-    """A process of end points, here (``AgentProcess``) or on another machine."""
-
-    nodes: tuple[str, ...]
-
-    @property
-    def has_report(self) -> bool: ...
-    def fileno(self) -> int: ...
-    def order(self, order: Order) -> None: ...
-    def receive(self, timeout_s: float = ANSWER_S) -> Report: ...
-    def kill(self) -> None: ...
-    def close(self) -> None: ...
-
-
-StartAgents = Callable[[str, Sequence[str], Sequence[str]], Sequence[Agent]]
+StartAgents = Callable[[str, Sequence[str], Sequence[str]], Sequence[PipeEnd]]
 """(role, nodes, those that are to be killed) -> the processes, started."""
 
 
 def agents_here(net: EmulatedNetwork, wiring: Wiring, messages: MessageSet) -> StartAgents:
     """Processes of this machine: one a group of receivers, one for all senders."""
 
-    def start(role: str, nodes: Sequence[str], killed: Sequence[str]) -> Sequence[Agent]:
+    def start(role: str, nodes: Sequence[str], killed: Sequence[str]) -> Sequence[PipeEnd]:
         if role == "sender":
             return [AgentProcess(role, nodes, Sender(net, wiring, messages).run)]
         return [
@@ -75,7 +60,7 @@ class BulkEndpoints:
         self._stack.close()
 
     @property
-    def processes(self) -> tuple[Agent, ...]:
+    def processes(self) -> tuple[PipeEnd, ...]:
         return (*self._sending, *self._receiving)
 
     def send(self, messages: Sequence[tuple[int, int]]) -> None:

@@ -18,8 +18,9 @@ from testbed.bulk.agent_messages import ConnectionBroke, MessageDone
 from testbed.bulk.calibration import CalibrationJob, calibrate, calibration_pairs, recalibrate, uncalibrated
 from testbed.bulk.circuit_rules import packet_switching_rules, shared_return_rules
 from testbed.bulk.coordinator import BulkCoordinator, Circuit, OnDeadlock
+from testbed.bulk.emulated.agent_process import PipeEnd
 from testbed.bulk.emulated.circuit_driver import CircuitDriver
-from testbed.bulk.emulated.endpoints import Agent, BulkEndpoints, Retransmissions, StartAgents
+from testbed.bulk.emulated.endpoints import BulkEndpoints, Retransmissions, StartAgents
 from testbed.bulk.emulated.injection import InjectionChoice, inject
 from testbed.bulk.emulated.switchboard import CircuitSwitchboard
 from testbed.bulk.measurements import BulkMeasurements, Goodput, TcpRetransmissions
@@ -210,7 +211,7 @@ class _DrivenRun:
         words = f"{done} of {total} messages, time frame {frame} of {frames}"
         report_progress(Progress(done_s=done, total_s=total, doing=words, reading=reading))
 
-    def _read(self, process: Agent) -> None:
+    def _read(self, process: PipeEnd) -> None:
         while process.has_report:
             try:
                 report = process.receive()

@@ -9,12 +9,11 @@ from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from multiprocessing.connection import Connection
-from typing import cast
 
 from testbed.bulk.agent_messages import MessageDone, Order, Report
 from testbed.bulk.coordinator import OnDeadlock
 from testbed.bulk.emulated.agent_process import ANSWER_S, PipeEnd, process_groups
-from testbed.bulk.emulated.endpoints import Agent, StartAgents
+from testbed.bulk.emulated.endpoints import StartAgents
 from testbed.bulk.emulated.fabric import MTU_BYTES, run_on
 from testbed.bulk.emulated.machine_ends import kill_agent, start_agent, stop_agent
 from testbed.bulk.emulated.run import RunOptions
@@ -107,7 +106,7 @@ def agents_over(network: DistributedNetwork, messages: MessageSet) -> StartAgent
         """The pipe's far end: what multiprocessing frames on one side it reads on the other, whatever is between."""
         return Connection(network.streams.open(machine, f"agent {name}").detach())
 
-    def start(role: str, nodes: Sequence[str], killed: Sequence[str]) -> Sequence[Agent]:
+    def start(role: str, nodes: Sequence[str], killed: Sequence[str]) -> Sequence[PipeEnd]:
         groups = [
             (k, group)
             for k in range(len(network.machines))
@@ -122,7 +121,7 @@ def agents_over(network: DistributedNetwork, messages: MessageSet) -> StartAgent
         for one in requested:
             one.result(ANSWER_S)
         return [
-            cast(Agent, _RemoteAgent(network.machines, k, name, role, group, opened(k, name)))
+            _RemoteAgent(network.machines, k, name, role, group, opened(k, name))
             for name, (k, group) in zip(names, groups, strict=True)
         ]
 

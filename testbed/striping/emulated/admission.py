@@ -15,7 +15,8 @@ from collections.abc import Callable, Iterator, Sequence
 
 from sfio_emu.errors import PeerError
 from testbed.bulk.coordinator import BulkCoordinator
-from testbed.bulk.emulated.circuit_driver import CircuitDriver, Switchboard
+from testbed.bulk.emulated.circuit_driver import CircuitDriver
+from testbed.bulk.emulated.switchboard import CircuitSwitchboard
 from testbed.bulk.plan import BulkPlan, Pair
 from testbed.errors import TestbedError
 
@@ -27,7 +28,7 @@ class TransferAdmission:
     end (None where it did), ``deadlocks`` and ``frame_times_s`` what happened, ``late_s`` how late threads were.
     """
 
-    def __init__(self, plan: BulkPlan, switchboard: Switchboard, *, stall_s: float) -> None:
+    def __init__(self, plan: BulkPlan, switchboard: CircuitSwitchboard, *, stall_s: float) -> None:
         self._switchboard = switchboard
         self._coordinator = BulkCoordinator(plan, stall_s=stall_s)
         self._numbers: dict[Pair, int] = {(t.source, t.sink): i for i, t in enumerate(plan.transfers)}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from fractions import Fraction
 from functools import cache
 from itertools import pairwise
 from typing import Any
@@ -16,7 +15,7 @@ from testbed.bulk.calibration import concurrent_goodput
 from testbed.bulk.coordinator import BulkCoordinator, ChangeCircuits, Finished, Send
 from testbed.bulk.judgement import analyse, judge
 from testbed.bulk.plan import BulkPlan, Switching
-from testbed.bulk.planning import all_to_all, at_rate, bottleneck_load, transfers_of
+from testbed.bulk.planning import all_to_all, at_rate, transfers_of
 from testbed.bulk.simulated import SimulatedBulkFabric, max_min_shares
 from testbed.bulk.workload import bulk_plan
 from testbed.errors import InputError
@@ -35,7 +34,6 @@ def transfers(name: str) -> tuple[Any, tuple[Any, ...]]:
 
 def plan(name: str, frames: Any, switching: Switching = "circuit", barrier: bool = True, **more: Any) -> BulkPlan:
     network, listed = transfers(name)
-    most = bottleneck_load(listed)
     return BulkPlan(
         network=network,
         transfers=listed,
@@ -45,8 +43,6 @@ def plan(name: str, frames: Any, switching: Switching = "circuit", barrier: bool
         barrier=barrier,
         message_bytes=SIZE,
         link_rate_bps=RATE,
-        liquid_links=Fraction(len(listed), most),
-        bottleneck_load=most,
         **more,
     )
 
