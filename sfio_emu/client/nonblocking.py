@@ -6,11 +6,10 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Iterable, Sequence
 from itertools import groupby
-from threading import Event
 
 from sfio_emu.client.access import Access
 from sfio_emu.client.session import Session
-from sfio_emu.client.threads import Worker
+from sfio_emu.client.threads import Event, Worker
 from sfio_emu.client.transfer import Job
 from sfio_emu.errors import SfioError, UsageError
 from sfio_emu.ports import Direction

@@ -11,6 +11,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, Generic, TypeVar
 
 Job = TypeVar("Job")
+Event = threading.Event
+"""What has happened, once for all threads."""
 
 
 IDLE_S = 5.0
