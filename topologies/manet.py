@@ -5,13 +5,15 @@ Source: Gabrielyan 2007, section 4.4 (Figures 60 and 61: 300 frames of 115 nodes
 
 from __future__ import annotations
 
+import itertools
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Unpack
 
 from topologies.builder_values import MAX_LINKS, MAX_NODES, Draft, LinkValues, check_size, integer, number
 from topologies.errors import TopologyError
-from topologies.network import Network
+from topologies.network import LinkId, Network
 
 if TYPE_CHECKING:
     import numpy as np
@@ -59,28 +61,67 @@ class Walk:
         return range_for_degree(self.nodes, self.degree)
 
 
+@dataclass(frozen=True, kw_only=True)
+class ManetFrame:
+    """One frame of a walk, with the links that were not there one frame before and those that no longer are."""
+
+    frame: int
+    network: Network
+    appeared: tuple[LinkId, ...]
+    vanished: tuple[LinkId, ...]
+
+
 def manet(walk: Walk | None = None, *, frame: int = 0, **links: Unpack[LinkValues]) -> Network:
     """One frame: switches n0, n1, ... with their positions, a host h0, h1, ... on each, links between those in range.
 
-    The same walk gives the same frame. A frame may fall into parts
+    The same walk gives the same frame, whether reached here or through ``manet_frames``. A frame may fall into parts
     without a path between them. O(frames * nodes + links).
 
     >>> net = manet(Walk(nodes=20, seed=3), frame=2)
     >>> len(net.switches), len(net.hosts)
     (20, 20)
     """
+    return next(manet_frames(walk, count=1, first=frame, **links)).network
+
+
+def manet_frames(
+    walk: Walk | None = None, *, count: int, first: int = 0, **links: Unpack[LinkValues]
+) -> Iterator[ManetFrame]:
+    """``count`` successive frames from ``first``; the first one's links have all appeared.
+
+    >>> [f.frame for f in manet_frames(Walk(nodes=5), first=10, count=2)]
+    [10, 11]
+    """
     walk = walk or Walk()
-    integer("manet: frame", frame, 0, MAX_FRAME)
-    if walk.nodes * frame > MAX_WALK:
+    integer("manet: frame", first, 0, MAX_FRAME)
+    integer("manet: the number of frames", count, 0, MAX_FRAME)
+    if walk.nodes * (first + count - 1) > MAX_WALK:
         raise TopologyError(
-            f"manet: frame {frame} of {walk.nodes} nodes is too long a walk; stay below {MAX_WALK // walk.nodes} frames"
+            f"manet: frame {first + count - 1} of {walk.nodes} nodes is too long a walk; stay below {MAX_WALK // walk.nodes} frames"
         )
-    positions = _positions(walk, frame)
+    return _frames(walk, range(first, first + count), links)
+
+
+def _frames(walk: Walk, frames: range, links: LinkValues) -> Iterator[ManetFrame]:
+    before: tuple[LinkId, ...] = ()
+    for frame, positions in zip(frames, _positions(walk, frames.start), strict=False):
+        network = _network(walk, frame, positions, Draft(**links))
+        now = tuple(link.id for link in network.links)
+        old, new = frozenset(before), frozenset(now)
+        yield ManetFrame(
+            frame=frame,
+            network=network,
+            appeared=tuple(link for link in now if link not in old),
+            vanished=tuple(link for link in before if link not in new),
+        )
+        before = now
+
+
+def _network(walk: Walk, frame: int, positions: NDArray[np.float64], draft: Draft) -> Network:
     radius = walk.radius
     pairs = pairs_in_range(positions, radius)
     if 2 * len(pairs) + 2 * walk.nodes > MAX_LINKS:
         check_size(2 * walk.nodes, 2 * len(pairs) + 2 * walk.nodes)
-    draft = Draft(**links)
     for i, (x, y) in enumerate(positions.tolist()):
         draft.switch(f"n{i}", (float(x), float(y)))
     for i, j in pairs.tolist():
@@ -126,16 +167,17 @@ def range_for_degree(nodes: int, degree: float) -> float:
     return high
 
 
-def _positions(walk: Walk, frame: int) -> NDArray[np.float64]:
-    """Positions in a frame, shape (nodes, 2); every frame before it draws from the one stream too, in order."""
+def _positions(walk: Walk, first: int) -> Iterator[NDArray[np.float64]]:
+    """Positions, shape (nodes, 2), frame by frame from ``first`` on; every frame draws from the one stream in order."""
     import numpy as np
 
     random = np.random.Generator(np.random.PCG64(walk.seed))
     at = random.random((walk.nodes, 2))
-    for _ in range(frame):
+    for frame in itertools.count():
+        if frame >= first:
+            yield at
         at = np.abs(at + (2 * random.random((walk.nodes, 2)) - 1) * walk.step)
         at = 1 - np.abs(1 - at)
-    return at
 
 
 def pairs_in_range(positions: NDArray[np.float64], radius: float) -> NDArray[np.int64]:

@@ -89,7 +89,7 @@ class Workload(Generic[P, M]):
     """From the options to the plan, of this workload or of one of ``others``. Refuses bad input before anything is built."""
     others: tuple[Workload[Any, Any], ...] = ()
     """Those that its options may choose instead: how their plans are run, judged and kept."""
-    answer: Callable[[P], Mapping[str, Any]] | None = None
+    answer: Callable[[P], Json] | None = None
     """From a plan that says something by itself to its document: the command shows it, and runs the plan only with ``--fabric``."""
     instead: Callable[[P, Any], str | None] | None = None
     """From plan and ``run_options`` what the command says that it did with the plan instead of a run; None: it runs."""

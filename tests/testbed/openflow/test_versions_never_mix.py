@@ -18,13 +18,13 @@ from testbed.routing.label_split.spraying import spray
 from testbed.stream.mobility import build_mobility, frame_network, switches_only
 from testbed.stream.options import MobilityOptions
 from topologies import load_network
-from topologies.manet import Walk, manet
+from topologies.manet import Walk, manet_frames
 
 PORT = 47000
 
 
 def moving_splits(seed: int) -> tuple[LabelSplit, ...]:
-    frames = [manet(Walk(nodes=14, degree=5.0, step=0.08, seed=seed), frame=k) for k in range(2)]
+    frames = [f.network for f in manet_frames(Walk(nodes=14, degree=5.0, step=0.08, seed=seed), count=2)]
     plan = build_mobility(MobilityOptions(frames, "n0", "n13", layers=0))
     assert frame_network(plan, 0).links
     return plan.splits

@@ -23,7 +23,7 @@ from testbed.stream.prediction.block_size_policy import block_size_policy
 from testbed.stream.prediction.epoch_analysis import is_unrecoverable, loss_bounds
 from testbed.stream.simulated import SimulatedStreamFabric
 from testbed.stream.workload import mobility_plan
-from topologies.manet import Walk, manet
+from topologies.manet import Walk, manet_frames
 from topologies.network import Link, Network, Node
 
 SHARES = ((0, 16384, "b"), (16384, 32768, "c"), (32768, 65536, "e"))
@@ -121,7 +121,7 @@ def test_moving_plan_runs_as_predicted_and_a_warned_one_loses_nothing(handover: 
 
 
 def test_walk_under_random_failures_is_predicted_packet_by_packet() -> None:
-    frames = [manet(Walk(nodes=30, degree=5.8, step=0.01, seed=1), frame=k) for k in range(4)]
+    frames = [f.network for f in manet_frames(Walk(nodes=30, degree=5.8, step=0.01, seed=1), count=4)]
     spec = PoissonFaults(rate_per_s=0.05, lasts_s=1.0)
     plan = mobility_plan(
         frames, "n0", "n29", frame_s=3.0, rate_pps=200, playback_s=2.0, hold_s=2.0, late_pps=1600, faults=spec
@@ -162,6 +162,6 @@ def test_packets_under_way_at_a_change_are_not_judged() -> None:
 
 
 def test_frame_without_a_path_is_named() -> None:
-    frames = [manet(Walk(nodes=20, degree=2.0, seed=4), frame=k) for k in range(2)]
+    frames = [f.network for f in manet_frames(Walk(nodes=20, degree=2.0, seed=4), count=2)]
     with pytest.raises(InputError, match=r"mobility: frame 0: .*; take other end points"):
         mobility_plan(frames, "n0", "n19")
