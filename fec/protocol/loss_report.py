@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
+from operator import attrgetter
 
 from fec.errors import (
     FecError,
@@ -42,15 +43,12 @@ MAX_LOST = (1 << 24) - 1
 
 _SEAL_OFFSET = REPORT_HEADER.size - 4
 _SYMBOLS_MASK = (1 << (MAX_SYMBOL_ID + 1)) - 1
-_WORD_FIELDS = (
-    "number",
-    "newest_us",
-    "newest_age_us",
-    "received",
-    "decoded_blocks",
-    "undecodable_blocks",
-    "unused_parity",
+_WORDS = (
+    *("number", "newest_us", "newest_age_us", "highest_block"),
+    *("received", "decoded_blocks", "undecodable_blocks", "unused_parity"),
 )
+"""Fields of 32 bits, in the order of the header."""
+_words = attrgetter(*_WORDS)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,9 +87,9 @@ class LossReport:
             )
         if not 0 <= self.session <= MAX_SESSION:
             raise FecError(f"loss report: session {self.session} (8 bits)")
-        for name in _WORD_FIELDS:
-            if not 0 <= getattr(self, name) < 1 << 32:
-                raise FecError(f"loss report: {name} {getattr(self, name)} does not fit into 32 bits")
+        for name, value in zip(_WORDS, _words(self), strict=True):
+            if not 0 <= value < 1 << 32:
+                raise FecError(f"loss report: {name} {value} does not fit into 32 bits")
         if len(self.blocks) > MAX_BLOCKS:
             raise FecError(f"loss report: {len(self.blocks)} blocks; at most {MAX_BLOCKS} fit into one packet")
         for block, bitmap in self.blocks:
@@ -111,14 +109,7 @@ class LossReport:
             VERSION << 4 | PacketType.REPORT,
             KEYED_FLAG if key_seal else 0,
             self.stream_id,
-            self.number,
-            self.newest_us,
-            self.newest_age_us,
-            self.highest_block,
-            self.received,
-            self.decoded_blocks,
-            self.undecodable_blocks,
-            self.unused_parity,
+            *_words(self),
             len(self.blocks),
             len(self.paths),
             self.session,
@@ -162,14 +153,7 @@ def decode_report(data: bytes | bytearray | memoryview, seal: Seal | None = None
         raise ImpossiblePath(f"loss report of {named} paths: at most {MAX_PATHS}, none of them numbered 0")
     return LossReport(
         stream_id=fields[2],
-        number=fields[3],
-        newest_us=fields[4],
-        newest_age_us=fields[5],
-        highest_block=fields[6],
-        received=fields[7],
-        decoded_blocks=fields[8],
-        undecodable_blocks=fields[9],
-        unused_parity=fields[10],
+        **dict(zip(_WORDS, fields[3:11], strict=True)),
         blocks=tuple(entries),
         paths=paths,
         session=session,
