@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
+from operator import attrgetter
 
 from fec.errors import (
     FecError,
@@ -141,18 +142,17 @@ class PacketHeader:
             COMPACT_FLAG * self.compact | KEYED_FLAG * self.keyed,
             self.stream_id,
             self.source_block_number << 8 | self.encoding_symbol_id,
-            self.session,
-            self.source_packets,
-            self.block_size,
-            self.path,
-            self.path_sequence,
-            self.symbol_length,
+            *_in_order(self),
         )
         if self.compact:
             return COMPACT_HEADER.pack(*first)
         front = HEADER.pack(*first, self.timestamp_us, 0)
         return front[:CRC_OFFSET] + seal(front, bytes(symbol))
 
+
+_IN_ORDER = ("session", "source_packets", "block_size", "path", "path_sequence", "symbol_length")
+"""What follows the identifiers of block and symbol in both forms of the header."""
+_in_order = attrgetter(*_IN_ORDER)
 
 _FIELD_BITS = (
     ("stream_id", 16),
@@ -191,7 +191,7 @@ def decode_header(data: bytes | bytearray | memoryview, seal: Seal | None = None
     else:
         whole = HEADER.unpack_from(data)
         fields, timestamp = whole[:-2], whole[-2]
-    _, _, stream, ids, session, k, n, path, sequence, length = fields
+    _, _, stream, ids, _, k, n, _, _, length = fields
     if len(data) != size + length:
         raise WrongLength(f"packet of {len(data)} bytes, its length field says {size + length}")
     check_seal(memoryview(data), 0 if compact else HEADER_BYTES, keyed, seal)
@@ -204,13 +204,8 @@ def decode_header(data: bytes | bytearray | memoryview, seal: Seal | None = None
         stream_id=stream,
         source_block_number=ids >> 8,
         encoding_symbol_id=esi,
-        source_packets=k,
-        block_size=n,
-        symbol_length=length,
-        path=path,
-        path_sequence=sequence,
         timestamp_us=timestamp,
-        session=session,
+        **dict(zip(_IN_ORDER, fields[4:], strict=True)),
         compact=compact,
         keyed=keyed,
     )
