@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from sfio_emu.errors import UsageError
 
@@ -56,7 +55,7 @@ MPI_MODES: Mapping[str, Opening] = {
 """MPI_MODE_RDWR | CREATE, RDONLY, RDWR, WRONLY | CREATE, RDWR | CREATE | EXCL, RDWR | CREATE | APPEND: MPI never cuts a file."""
 
 
-def parse_mode(mode: Any, modes: Mapping[str, Opening] = FILE_MODES) -> Opening:
+def parse_mode(mode: object, modes: Mapping[str, Opening] = FILE_MODES) -> Opening:
     """What a mode means; raises `UsageError` for an unknown one.
 
     >>> parse_mode("rb").writes, parse_mode("x+").exclusive

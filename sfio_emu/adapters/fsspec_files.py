@@ -43,7 +43,7 @@ class SfioFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has no
         stripe_unit: int = STRIPE_UNIT,
         listeners: str | None = None,
         session: Session | None = None,
-        **options: Any,
+        **options: object,
     ) -> None:
         super().__init__(**options)
         if session is None:
@@ -59,8 +59,8 @@ class SfioFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has no
         mode: str = "rb",
         block_size: int | None = None,
         autocommit: bool = True,
-        cache_options: Any = None,
-        **options: Any,
+        cache_options: object = None,
+        **options: object,
     ) -> io.BufferedIOBase:
         """A buffered file of Python over the striped file."""
         if not autocommit:
@@ -85,7 +85,7 @@ class SfioFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has no
             raise
         return self.stripe_unit if layout is None else layout.stripe_unit
 
-    def info(self, path: str, **options: Any) -> dict[str, Any]:
+    def info(self, path: str, **options: object) -> dict[str, Any]:
         """`name`, `size`, `type`, and of a file `mtime` and `stripe_unit`. Raises FileNotFoundError."""
         path = self._strip_protocol(path)
         with _as_os_errors(path):
@@ -101,7 +101,7 @@ class SfioFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has no
             "stripe_unit": None if found.layout is None else found.layout.stripe_unit,
         }
 
-    def ls(self, path: str, detail: bool = True, **options: Any) -> list[Any]:
+    def ls(self, path: str, detail: bool = True, **options: object) -> list[Any]:
         """The files and folders of a folder, or the file itself."""
         path = self._strip_protocol(path)
         found = self.info(path)
@@ -119,7 +119,7 @@ class SfioFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has no
             ]
         return entries if detail else [entry["name"] for entry in entries]
 
-    def exists(self, path: str, **options: Any) -> bool:
+    def exists(self, path: str, **options: object) -> bool:
         """Whether there is a file or folder; a listener that does not answer is an error, not an answer."""
         try:
             self.info(path)
@@ -138,7 +138,7 @@ class SfioFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has no
             with _as_os_errors(path):
                 remove_subfiles(self.session, parse_file_name(self._name(path)))
 
-    def mv(self, path1: str, path2: str, recursive: bool = False, maxdepth: int | None = None, **options: Any) -> None:
+    def mv(self, path1: str, path2: str, recursive: bool = False, maxdepth: int | None = None, **options: object) -> None:
         """Move a file (by its name alone), or a folder with all that is in it."""
         old, new = self._strip_protocol(path1), self._strip_protocol(path2)
         pairs = [(old, new)]
@@ -150,7 +150,7 @@ class SfioFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has no
             with _as_os_errors(source):
                 rename_file(self.session, self._name(source), self._name(target), replace=True)
 
-    def cp_file(self, path1: str, path2: str, **options: Any) -> None:
+    def cp_file(self, path1: str, path2: str, **options: object) -> None:
         """Copy a file."""
         if self.isdir(path1):
             return

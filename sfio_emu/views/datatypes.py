@@ -320,11 +320,11 @@ def _empty(name: str) -> Datatype:
     return Datatype(runs=Runs(offsets=nothing, lengths=nothing.copy()), lb=0, ub=0, name=name)
 
 
-def _array(values: Any) -> Integers:
+def _array(values: npt.ArrayLike) -> Integers:
     return np.asarray(values, dtype=np.int64)
 
 
-def _pair_of_arrays(name: str, block_lengths: Any, displacements: Any) -> tuple[Integers, Integers]:
+def _pair_of_arrays(name: str, block_lengths: npt.ArrayLike, displacements: npt.ArrayLike) -> tuple[Integers, Integers]:
     lengths, places = _whole_array(name, "block length", block_lengths), _whole_array(name, "place", displacements)
     if lengths.ndim != 1 or lengths.shape != places.shape:
         raise UsageError(
