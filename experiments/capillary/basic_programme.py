@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 
 from experiments.capillary.mobile_pairs import mobile_pair
 from testbed.errors import InputError
-from testbed.model.studies.samples import half_width
-from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, where
+from testbed.model.studies.samples import half_width, sum_of
+from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, grid, where
 from testbed.model.verdict import Claim, Verdict
 from testbed.report.drawing.charts import AMBER, BLUE, GREEN, INK, ORANGE, draw_dots, panels
 from testbed.routing import capillary_route
@@ -35,7 +35,7 @@ def points(quick: bool, seed: int) -> Points:
     """Mobile networks of 115 nodes, then the example nested into itself 1 to 12 times; each by every rule."""
     networks = [f"mobile {seed + k}" for k in range(3 if quick else 36)]
     networks += [f"nested {depth}" for depth in DEPTHS]
-    return [{"network": name, "form": form} for name in networks for form in FORMS]
+    return grid(network=networks, form=FORMS)
 
 
 def nested_example(depth: int) -> Network:
@@ -101,7 +101,7 @@ def judge(rows: Rows) -> Verdict:
     mobile = {form: [r for r in where(rows, form=form) if r["network"].startswith("mobile")] for form in FORMS}
     tiny = {form: [r for r in where(rows, form=form) if r["least_load"] < TINY] for form in FORMS}
     misjudged = [float(not row["first_layer"]) for row in mobile["full"]]
-    naive = float(sum(row["wrong"] for row in mobile["full"]))
+    naive = float(sum_of(mobile["full"], "wrong"))
     checks = [
         Claim("share of mobile networks in which the full links of layer 1 are more than its bottlenecks")
         .at_least(0.9, statistics.fmean(misjudged))
@@ -111,7 +111,7 @@ def judge(rows: Rows) -> Verdict:
     ]
     checks += [
         Claim(f"mobile networks, {FORMS[form]}: links with a wrong load")
-        .equal(0.0, float(sum(row["wrong"] for row in mobile[form])))
+        .equal(0.0, sum_of(mobile[form], "wrong"))
         .against(naive, "as where all full links are fixed")
         for form in ("priced", "hunted", "stable")
     ]
@@ -120,23 +120,23 @@ def judge(rows: Rows) -> Verdict:
     )
     checks += [
         Claim("nested networks with loads below 1e-7: basic programmes that end infeasible or with wrong loads")
-        .equal(float(len(tiny["hunted"])), float(gone))
+        .equal(len(tiny["hunted"]), gone)
         .cites("errors reach noticeable sizes and, at tiny loads, result in infeasible LP problems (page 69)")
-        .against(float(spared), "as the stable form"),
+        .against(spared, "as the stable form"),
         Claim("nested networks with loads below 1e-7, stable form: links with a wrong load")
-        .equal(0.0, float(sum(row["wrong"] for row in tiny["stable"])))
+        .equal(0.0, sum_of(tiny["stable"], "wrong"))
         .cites("very stable even for very deep layers with tiny loads (page 70)")
-        .against(float(sum(row["wrong"] for row in tiny["hunted"])), "as the basic programme"),
+        .against(sum_of(tiny["hunted"], "wrong"), "as the basic programme"),
     ]
-    return Verdict(checks=tuple(checks), notes=tuple(_notes(mobile, tiny)))
+    return Verdict.of(checks, _notes(mobile, tiny))
 
 
 def _notes(mobile: Mapping[str, Rows], tiny: Mapping[str, Rows]) -> Iterator[str]:
     for form, title in FORMS.items():
         own = mobile[form]
-        links = sum(row["links"] for row in own)
+        links = sum_of(own, "links")
         yield (
-            f"mobile networks, {title}: {sum(row['wrong'] for row in own)} of {links} links wrong, "
+            f"mobile networks, {title}: {sum_of(own, 'wrong')} of {links} links wrong, "
             f"{statistics.fmean(row['linear_programs'] for row in own):.0f} linear programmes a route on average"
         )
         ended = [row["errors"][-1][0] for row in tiny[form] if row["failure"] is not None and row["errors"]]

@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import math
 import statistics
+from collections.abc import Sequence
 
-from experiments.capillary.mobile_pairs import other_pairs, outermost_pair
+from experiments.capillary.mobile_pairs import joined, other_pairs, outermost_pair
 from testbed.campaigns.rows import drawn_pair
 from testbed.errors import InputError
-from testbed.model.studies.samples import half_width
+from testbed.model.studies.samples import half_width, sum_of
 from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, where
 from testbed.model.verdict import Check, Claim, Verdict
 from testbed.report.drawing.charts import ORANGE, panels
@@ -55,26 +56,20 @@ def measure(point: Row) -> Results:
     if point["kind"] in COUNTED:
         return _counted(network, other_pairs(network)[point["kind"]])
     outermost = point["kind"] == "top to bottom"
-    pair = outermost_pair(network) if outermost else drawn_pair(network, point["seed"], 0, minimum_paths=2)
-    if pair is None:
-        raise RuntimeError(f"{network.name}: no two switches with two separate paths between them")
-    common = {"source": pair[0], "sink": pair[1], "links": len(network.links) - 2 * NODES}
+    drawn = outermost_pair(network) if outermost else drawn_pair(network, point["seed"], 0, minimum_paths=2)
+    pair = joined(network, drawn)
     try:
         hunted = hunt_layers(network, *pair, layers=LAYERS, interior=point["kind"] == "interior")
     except InputError as error:
-        return {**common, "suspects": [], "same": 0, "layers": 0, "unsolved": str(error)}
+        return _row(network, pair) | {"unsolved": str(error)}
     exact = capillary_route(network, *pair)
     same = [
         {network.links[i].id for i in layer.bottlenecks} == set(true.bottlenecks)
         and math.isclose(layer.factor, float(true.factor), rel_tol=1e-6)
         for layer, true in zip(hunted.layers, exact.layers, strict=False)
     ]
-    return {
-        **common,
-        "suspects": [list(layer.suspects) for layer in hunted.layers],
-        "same": sum(same),
-        "layers": len(same),
-    }
+    suspects = [list(layer.suspects) for layer in hunted.layers]
+    return _row(network, pair) | {"suspects": suspects, "same": sum(same), "layers": len(same)}
 
 
 def _counted(network: Network, pair: tuple[str, str]) -> Results:
@@ -83,27 +78,16 @@ def _counted(network: Network, pair: tuple[str, str]) -> Results:
         layers = capillary_route(network, *pair).layers[:LAYERS]
     except NoPathError:
         layers = ()
-    bottlenecks = [len(layer.bottlenecks) for layer in layers]
-    links = len(network.links) - 2 * NODES
-    return {
-        "source": pair[0],
-        "sink": pair[1],
-        "links": links,
-        "suspects": [],
-        "same": 0,
-        "layers": 0,
-        "bottlenecks": bottlenecks,
-    }
+    return _row(network, pair) | {"bottlenecks": [len(layer.bottlenecks) for layer in layers]}
 
 
 def _reading_note(kind: str, rows: Rows) -> str:
     own = [row["bottlenecks"] for row in where(rows, kind=kind) if row["bottlenecks"]]
     columns = [[one[k] for one in own if len(one) > k] for k in range(LAYERS)]
-    means = [(statistics.fmean(column), half_width(column)) for column in columns if len(column) > 1]
-    inside = sum(mean + width >= BOTTLENECKS[0] and mean - width <= BOTTLENECKS[1] for mean, width in means)
+    means = _means([column for column in columns if len(column) > 1])
     return (
         f"{kind}, counted without a hunt on {len(own)} networks: mean bottlenecks of layers 1 to 10 "
-        f"{', '.join(f'{mean:.1f} +-{width:.1f}' for mean, width in means)}; {inside} of {len(means)} in 5.9 to 9.9 within their interval"
+        f"{_listed(means)}; {_inside(means)} of {len(means)} in 5.9 to 9.9 within their interval"
     )
 
 
@@ -117,7 +101,7 @@ def judge(rows: Rows) -> Verdict:
         means, longest = _mean_bottlenecks(own), _longest_hunts(own)
         first, last = (statistics.fmean(hunt[at] for row in own for hunt in row["suspects"]) for at in (0, -1))
         notes += [
-            f"{kind}: mean bottlenecks of layers 1 to 10: {', '.join(f'{mean:.1f} +-{width:.1f}' for mean, width in means)}",
+            f"{kind}: mean bottlenecks of layers 1 to 10: {_listed(means)}",
             f"{kind}: iterations of the longest hunt of layers 1 to 10, the last of which removes nothing: {', '.join(map(str, longest))}",
             f"{kind}: suspects before the hunt {first:.0f} on average, after it {last:.1f}",
         ]
@@ -134,28 +118,26 @@ def judge(rows: Rows) -> Verdict:
 
 
 def _loop_checks(kind: str, own: Rows) -> list[Check]:
-    same, layers = sum(row["same"] for row in own), sum(row["layers"] for row in own)
+    same, layers = sum_of(own, "same"), sum_of(own, "layers")
     means, longest = _mean_bottlenecks(own), _longest_hunts(own)
-    inside = sum(mean + width >= BOTTLENECKS[0] and mean - width <= BOTTLENECKS[1] for mean, width in means)
+    inside = _inside(means)
     each = [statistics.fmean(hunt[-1] for hunt in row["suspects"]) for row in own]
     unhunted = statistics.fmean(hunt[0] for row in own for hunt in row["suspects"])
     return [
         Claim(f"{kind}: layers whose bottlenecks and factor are those of the exact recursion")
-        .equal(float(layers), float(same))
-        .against(
-            float(_unhunted(own)), "layers of which the full links of the first solution are the bottlenecks: no hunt"
-        ),
+        .equal(layers, same)
+        .against(_unhunted(own), "layers of which the full links of the first solution are the bottlenecks: no hunt"),
         Claim(f"{kind}: bottlenecks of a layer, mean of the ten layers")
         .equal(statistics.fmean(BOTTLENECKS), statistics.fmean(each), (BOTTLENECKS[1] - BOTTLENECKS[0]) / 2)
         .cites("5.9 to 9.9 (page 72)")
         .against(unhunted, "suspects without the hunt")
         .plus_minus(half_width(each)),
         Claim(f"{kind}: layers of which the mean number of bottlenecks lies in 5.9 to 9.9 within its 95 % interval")
-        .equal(float(LAYERS), float(inside))
+        .equal(LAYERS, inside)
         .cites("all ten (page 72)")
         .against(0.0, "none: suspects without the hunt"),
         Claim(f"{kind}: layers of which the longest hunt takes 14 to 23 iterations")
-        .equal(float(LAYERS), float(sum(ITERATIONS[0] <= count <= ITERATIONS[1] for count in longest)))
+        .equal(LAYERS, sum(ITERATIONS[0] <= count <= ITERATIONS[1] for count in longest))
         .cites("all ten (page 72)")
         .against(0.0, "none: an interior-point solver's hunts"),
     ]
@@ -179,7 +161,7 @@ def _unhunted(rows: Rows) -> int:
 def _mean_bottlenecks(rows: Rows) -> list[tuple[float, float]]:
     """(mean, half width of its interval), a layer each."""
     ends = [[row["suspects"][k][-1] for row in rows if len(row["suspects"]) > k] for k in range(LAYERS)]
-    return [(statistics.fmean(values), half_width(values)) for values in ends if values]
+    return _means([values for values in ends if values])
 
 
 def _longest_hunts(rows: Rows) -> list[int]:
@@ -211,6 +193,26 @@ def figures(rows: Rows) -> Figures:
     all_axes[0].set_ylabel("suspected links, mean over the networks")
     all_axes[0].legend(ncol=2)
     return {"figure-58": figure}
+
+
+def _row(network: Network, pair: tuple[str, str]) -> Results:
+    """That of a pair before any hunt."""
+    links = len(network.links) - 2 * NODES
+    return {"source": pair[0], "sink": pair[1], "links": links, "suspects": [], "same": 0, "layers": 0}
+
+
+def _means(columns: Sequence[Sequence[float]]) -> list[tuple[float, float]]:
+    """(mean, half width of its interval) of each."""
+    return [(statistics.fmean(column), half_width(column)) for column in columns]
+
+
+def _inside(means: Sequence[tuple[float, float]]) -> int:
+    """Layers whose mean number of bottlenecks lies in what the document counts, within its interval."""
+    return sum(mean + width >= BOTTLENECKS[0] and mean - width <= BOTTLENECKS[1] for mean, width in means)
+
+
+def _listed(means: Sequence[tuple[float, float]]) -> str:
+    return ", ".join(f"{mean:.1f} +-{width:.1f}" for mean, width in means)
 
 
 STUDY = Study.of_module(

@@ -8,11 +8,11 @@ import statistics
 from collections.abc import Callable
 from typing import Any
 
-from experiments.capillary.mobile_pairs import outermost_pair
+from experiments.capillary.mobile_pairs import joined, outermost_pair
 from testbed.model.studies.samples import half_width
 from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, where
 from testbed.model.verdict import Claim, Verdict
-from testbed.report.drawing.charts import INK, ORANGE, chart
+from testbed.report.drawing.charts import INK, ORANGE, Axes, Figure, chart
 from testbed.routing import capillary_route
 from testbed.routing.capillary.certificate import check_certificate
 from topologies import load_network
@@ -84,10 +84,7 @@ def geometric_network(nodes: int, links: int, seed: int) -> Network:
 
 def _counted(seed: int) -> Results:
     network = load_network(f"manet:nodes={NODES},degree={LINKS / NODES:.4f},seed={seed},frame=0")
-    pair = outermost_pair(network)
-    if pair is None:
-        raise RuntimeError(f"{network.name}: no two switches with two separate paths between them")
-    layers = capillary_route(network, *pair).layers
+    layers = capillary_route(network, *joined(network, outermost_pair(network))).layers
     return {"bottlenecks": sum(len(layer.bottlenecks) for layer in layers[:LAYERS]), "all_layers": len(layers)}
 
 
@@ -101,8 +98,8 @@ def judge(rows: Rows) -> Verdict:
     counts = sorted(row["bottlenecks"] for row in counted)
     checks = (
         Claim("routes whose layers differ from the certified full route's")
-        .equal(0.0, float(sound))
-        .against(float(len(rows)), "all: layers of another route"),
+        .equal(0.0, sound)
+        .against(len(rows), "all: layers of another route"),
         Claim("layers beyond the tenth, mean over the counted networks")
         .at_least(20.0, statistics.fmean(row["all_layers"] - LAYERS for row in counted))
         .cites("there could be tens of additional layers (page 68)")
@@ -114,9 +111,9 @@ def judge(rows: Rows) -> Verdict:
         .against(0.0, "a number that no such network has"),
     )
     rest = len(ten["loaded"]) - bottlenecks
-    return Verdict(
-        checks=checks,
-        notes=(
+    return Verdict.of(
+        checks,
+        (
             f"drawn: {bottlenecks} bottleneck links in ten layers, {rest} links with the rest",
             f"counted: {counts[0]} to {counts[-1]} bottleneck links in ten layers, {statistics.fmean(counts):.1f} on average",
         ),
@@ -128,7 +125,7 @@ def figures(rows: Rows) -> Figures:
     return {f"figure-47-layers-{row['layers']}": _drawing(row) for row in where(rows, kind="drawn")}
 
 
-def _drawing(row: Row) -> Any:
+def _drawing(row: Row) -> Figure:
     from matplotlib import colormaps
     from matplotlib.cm import ScalarMappable
     from matplotlib.colors import ListedColormap, LogNorm
@@ -160,7 +157,7 @@ def _drawing(row: Row) -> Any:
     return figure
 
 
-def _draw_links(axes: Any, row: Row, colour: Callable[[float], Any]) -> None:
+def _draw_links(axes: Axes, row: Row, colour: Callable[[float], Any]) -> None:
     """Dots for nodes, an arrow for each loaded link, the heaviest on top; dashed where no layer holds the link."""
     places = row["places"]
     axes.plot(*zip(*places, strict=True), ".", color="#bbbbbb", markersize=4)
@@ -182,7 +179,7 @@ def _draw_links(axes: Any, row: Row, colour: Callable[[float], Any]) -> None:
         )
 
 
-def _add_legend(axes: Any, row: Row) -> None:
+def _add_legend(axes: Axes, row: Row) -> None:
     from matplotlib.lines import Line2D
 
     bottlenecks = sum(layer > 0 for *_, layer in row["loaded"])

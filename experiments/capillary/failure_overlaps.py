@@ -107,7 +107,7 @@ def judge(rows: Rows) -> Verdict:
         .cites("nearly 900 (appendix G.1)")
         .against(int(0.05 * 86400 / 5), "N t / d itself for the probability"),
     )
-    return Verdict(checks=checks)
+    return Verdict.of(checks)
 
 
 def figures(rows: Rows) -> Figures:

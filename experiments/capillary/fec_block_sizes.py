@@ -52,9 +52,9 @@ def judge(rows: Rows) -> Verdict:
         Claim(
             f"M = {row['m']}: of the block sizes for losses of {', '.join(TABLE_LOSSES)}, those as worked out independently"
         )
-        .equal(float(len(TABLE_LOSSES)), float(_agreeing(row["table"], row["m"])))
+        .equal(len(TABLE_LOSSES), _agreeing(row["table"], row["m"]))
         .against(
-            float(_agreeing([math.ceil(row["m"] / (1 - Fraction(p))) for p in TABLE_LOSSES], row["m"])),
+            _agreeing([math.ceil(row["m"] / (1 - Fraction(p))) for p in TABLE_LOSSES], row["m"]),
             "blocks that decode on average: equation 28 rounded up",
         )
         for row in rows
@@ -100,7 +100,7 @@ def _agreeing(sizes: Sequence[int], m: int) -> int:
 
 
 def _none(name: str, count: int, rival: int, rival_is: str) -> Check:
-    return Claim(name).equal(0.0, float(count)).against(float(rival), rival_is)
+    return Claim(name).equal(0.0, count).against(rival, rival_is)
 
 
 def figures(rows: Rows) -> Figures:

@@ -18,10 +18,7 @@ TOLERANCES = tuple(round(0.036 + 0.003 * k, 3) for k in range(15))
 def mobile_pair(nodes: int, seed: int) -> tuple[Network, str, str]:
     """The first frame of a walk of ``nodes`` nodes and a random pair of its switches; the same for the same seed."""
     network = load_network(f"manet:nodes={nodes},seed={seed},frame=0")
-    pair = drawn_pair(network, seed, 0, minimum_paths=2)
-    if pair is None:
-        raise RuntimeError(f"{network.name}: no two switches with two separate paths between them")
-    return network, *pair
+    return network, *joined(network, drawn_pair(network, seed, 0, minimum_paths=2))
 
 
 def outermost_pair(network: Network) -> tuple[str, str] | None:
@@ -66,3 +63,10 @@ def _two_paths(network: Network, source: str, sink: str) -> bool:
         return disjoint_paths(network, source, sink, 2).method == "disjoint:2"
     except NoPathError:
         return False
+
+
+def joined(network: Network, pair: tuple[str, str] | None) -> tuple[str, str]:
+    """The pair. Raises RuntimeError where there is none that two separate paths join."""
+    if pair is None:
+        raise RuntimeError(f"{network.name}: no two switches with two separate paths between them")
+    return pair

@@ -6,7 +6,7 @@ import statistics
 
 from experiments.capillary.mobile_pairs import mobile_pair
 from testbed.model.studies.samples import half_width
-from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, where
+from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, grid, where
 from testbed.model.verdict import Claim, Verdict
 from testbed.report.drawing.charts import BLUE, INK, ORANGE, panels
 from testbed.routing import route_by_name
@@ -24,7 +24,7 @@ FIXED = {"swiss-t1": ("s1", "s6"), "optical-cloud": ("x1", "x14")}
 def points(quick: bool, seed: int) -> Points:
     """Two fixed networks and some mobile ones of 40 nodes, for several M."""
     networks = [*FIXED, *(f"mobile {seed + k}" for k in range(1 if quick else 6))]
-    return [{"network": name, "m": m} for name in networks for m in BLOCKS]
+    return grid(network=networks, m=BLOCKS)
 
 
 def measure(point: Row) -> Results:

@@ -13,16 +13,16 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from functools import partial
 
-from experiments.capillary.mobile_pairs import TOLERANCES
+from experiments.capillary.mobile_pairs import TOLERANCES, joined
 from testbed.campaigns.rows import drawn_pair
 from testbed.model.code_description import SHORT_AND_LARGE
 from testbed.model.routes import SplitRoute
-from testbed.model.studies.samples import half_width
+from testbed.model.studies.samples import half_width, sum_of
 from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, where
 from testbed.model.verdict import Check, Claim, Verdict
-from testbed.report.drawing.charts import INK, panels
+from testbed.report.drawing.charts import INK, Figure, panels
 from testbed.routing import capillary_route
 from testbed.routing.redundancy.route_ror import ror_by_tolerance
 from topologies import Network, load_network
@@ -39,6 +39,9 @@ EQUATIONS = {"short": "blocks of M = 20 (eq. 23)", "large": "large blocks (eq. 2
 MIN_FALL = 0.25
 MOST_CASES = 0.75
 """Share of the frames that counts as "most cases" (page 79)."""
+
+
+Decide = Callable[[Claim, float], Check]
 
 
 def points(quick: bool, seed: int) -> Points:
@@ -93,9 +96,7 @@ def _frames(point: Row) -> Iterator[tuple[Network, tuple[str, str]]]:
     for frame in range(point["first"], point["first"] + point["frames"]):
         network = load_network(f"manet:nodes={point['nodes']},seed={point['seed']},frame={frame}")
         if pair is None or point["kind"] == "fresh":
-            pair = drawn_pair(network, point["seed"], 0, minimum_paths=2)
-        if pair is None:
-            raise RuntimeError(f"{network.name}: no two switches with two separate paths between them")
+            pair = joined(network, drawn_pair(network, point["seed"], 0, minimum_paths=2))
         yield network, pair
 
 
@@ -131,65 +132,47 @@ def judge(rows: Rows) -> Verdict:
 
 
 def _checks(name: str, rows: Rows) -> list[Check]:
-    found = [
-        _over_sets(
-            rows,
-            lambda part, equation=equation: fall(part, equation),  # type: ignore[misc]
-            lambda value, width, title=title: (  # type: ignore[misc]
-                Claim(f"{name}, {title}: fall of the mean ROR from layer 1 to full")
-                .at_least(MIN_FALL, value)
-                .cites("decreases substantially (page 80)")
-                .against(0.0, "no fall")
-                .plus_minus(width)
-            ),
+    def check(
+        words: str, figure: Callable[[Rows], float], decide: Decide, stated: str, rival: tuple[float, str]
+    ) -> Check:
+        """Of a figure of all frames together; its uncertainty is that of the sets' own figures."""
+        width = half_width([figure([row]) for row in rows])
+        return decide(Claim(f"{name}{words}"), figure(rows)).cites(stated).against(*rival).plus_minus(width)
+
+    falls = [
+        check(
+            f", {title}: fall of the mean ROR from layer 1 to full",
+            partial(fall, equation=equation),
+            lambda claim, value: claim.at_least(MIN_FALL, value),
+            "decreases substantially (page 80)",
+            (0.0, "no fall"),
         )
         for equation, title in EQUATIONS.items()
     ]
-    found.append(
-        _over_sets(
-            rows,
+    return [
+        *falls,
+        check(
+            ": share of frames whose ROR (eq. 23) is less at layer 10 than at layer 1",
             falling_share,
-            lambda value, width: (
-                Claim(f"{name}: share of frames whose ROR (eq. 23) is less at layer 10 than at layer 1")
-                .at_least(MOST_CASES, value)
-                .cites("in most cases (page 79)")
-                .against(0.5, "as often as not")
-                .plus_minus(width)
-            ),
-        )
-    )
-    found.append(
-        _over_sets(
-            rows,
+            lambda claim, value: claim.at_least(MOST_CASES, value),
+            "in most cases (page 79)",
+            (0.5, "as often as not"),
+        ),
+        check(
+            ": ROR of short blocks over that of large ones at layer 10",
             lambda part: _at_layer(part, "short", 9) / _at_layer(part, "large", 9),
-            lambda value, width: (
-                Claim(f"{name}: ROR of short blocks over that of large ones at layer 10")
-                .equal(2.0, value, 0.6)
-                .cites("twice as low (page 78)")
-                .against(1.0, "large blocks save nothing")
-                .plus_minus(width)
-            ),
-        )
-    )
-    found.append(
-        _over_sets(
-            rows,
+            lambda claim, value: claim.equal(2.0, value, 0.6),
+            "twice as low (page 78)",
+            (1.0, "large blocks save nothing"),
+        ),
+        check(
+            ": ROR of the full route over layer 1's (eq. 23), at 7.8 % over the same at 3.6 %",
             _gain_of_tolerance,
-            lambda value, width: (
-                Claim(f"{name}: ROR of the full route over layer 1's (eq. 23), at 7.8 % over the same at 3.6 %")
-                .at_most(0.95, value)
-                .cites("tolerance emphasises the gain (page 79)")
-                .against(1.0, "the same gain at every tolerance")
-                .plus_minus(width)
-            ),
-        )
-    )
-    return found
-
-
-def _over_sets(rows: Rows, figure: Callable[[Rows], float], check: Callable[[float, float], Check]) -> Check:
-    """The check of a figure of all frames together; its uncertainty is that of the sets' own figures."""
-    return check(figure(rows), half_width([figure([row]) for row in rows]))
+            lambda claim, value: claim.at_most(0.95, value),
+            "tolerance emphasises the gain (page 79)",
+            (1.0, "the same gain at every tolerance"),
+        ),
+    ]
 
 
 def fall(rows: Rows, equation: str) -> float:
@@ -213,7 +196,7 @@ def _gain_of_tolerance(rows: Rows) -> float:
 
 
 def _notes(name: str, rows: Rows) -> list[str]:
-    frames, lost, critical = (sum(row[key] for row in rows) for key in ("frames", "without_path", "critical"))
+    frames, lost, critical = (sum_of(rows, key) for key in ("frames", "without_path", "critical"))
     found = [
         f"{name}: {frames} frames, {lost} of them without a path, {critical} with a critical link; "
         f"{statistics.fmean(row['links'] for row in rows):.0f} links on average"
@@ -237,7 +220,7 @@ def figures(rows: Rows) -> Figures:
     return found
 
 
-def _figure(rows: Rows, equations: Sequence[str]) -> Any:
+def _figure(rows: Rows, equations: Sequence[str]) -> Figure:
     from matplotlib import colormaps
     from matplotlib.cm import ScalarMappable
     from matplotlib.colors import Normalize
@@ -267,7 +250,7 @@ def _figure(rows: Rows, equations: Sequence[str]) -> Any:
         axes.set_xlabel("capillary layers")
     for axes in all_axes[::columns]:
         axes.set_ylabel("mean ROR (no unit)")
-    count = sum(row["frames"] for row in rows)
+    count = sum_of(rows, "frames")
     figure.suptitle(
         f"ROR by layer: {count} consecutive frames of {rows[0]['nodes']} moving nodes, {KINDS[rows[0]['kind']]}, M = 20, "
         "DER 1e-5 (one curve a tolerance; same FEC_t, same curve)",

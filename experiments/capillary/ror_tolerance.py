@@ -79,7 +79,7 @@ def judge(rows: Rows) -> Verdict:
         f"mean ROR falls with the layers from a tolerance of {turn:.2%} on" if turn is not None else "it never falls",
         f"at the thesis' smallest tolerance, 3.6 %, it rises in {share[least]:.0%} of the networks",
     )
-    return Verdict(checks=checks, notes=notes)
+    return Verdict.of(checks, notes)
 
 
 def figures(rows: Rows) -> Figures:

@@ -10,14 +10,15 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from experiments.demands.planned_pairs import JOINT, PAIRS, planned
 from testbed.model.code_description import describe_code
 from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study
 from testbed.model.verdict import Check, Claim, Verdict
 from testbed.report.drawing.charts import BLUE, INK, ORANGE, panels
-from topologies.network import label_of
+from testbed.stream.judgement.streams import StreamJudgement
+from testbed.stream.plan import StreamPlan
+from topologies.network import LinkId, label_of
 
 REPETITIONS = 3
 """Of capillary routing with a cable cut, so that its loads and ROR have an interval."""
@@ -82,7 +83,7 @@ def measure(point: Row) -> Results:
     return found
 
 
-def _rival(plans: Sequence[Any], method: str, base: Sequence[int]) -> Mapping[Any, float]:
+def _rival(plans: Sequence[StreamPlan], method: str, base: Sequence[int]) -> Mapping[LinkId, float]:
     """Packets a second on each link were the same pairs routed by that method."""
     from dataclasses import replace
 
@@ -95,7 +96,7 @@ def _rival(plans: Sequence[Any], method: str, base: Sequence[int]) -> Mapping[An
     return link_rates(others, base)
 
 
-def _loads(predicted: Mapping[Any, float], measured: Mapping[Any, float]) -> Results:
+def _loads(predicted: Mapping[LinkId, float], measured: Mapping[LinkId, float]) -> Results:
     return {
         "links": [label_of(link) for link in predicted],
         "predicted": [round(rate, 3) for rate in predicted.values()],
@@ -103,7 +104,7 @@ def _loads(predicted: Mapping[Any, float], measured: Mapping[Any, float]) -> Res
     }
 
 
-def _pair(session: Any) -> Results:
+def _pair(session: StreamJudgement) -> Results:
     analysis, plan = session.analysis, session.plan
     return {
         "source": plan.source,

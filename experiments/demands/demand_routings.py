@@ -9,12 +9,16 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any
+
+from scipy.sparse import csr_array
 
 from testbed.model.code_description import SHORT_AND_LARGE
-from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study
+from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, grid
 from testbed.model.verdict import Check, Claim, Verdict
-from testbed.report.drawing.charts import BLUE, GREEN, INK, ORANGE, chart, draw_dots, panels
+from testbed.report.drawing.charts import BLUE, GREEN, INK, ORANGE, Figure, chart, draw_dots, panels
+from testbed.routing.demands.matrix import DemandMatrix
+from testbed.routing.demands.routed_demands import RoutedDemands, checked
+from topologies import load_network
 
 METHODS = ("single", "ecmp", "capillary", "ksp:4", "semi-ksp:4", "raecke", "smore:4", "optimum")
 SMALL = ("abilene", "polska", "nobel-us", "atlanta", "nobel-germany")
@@ -30,15 +34,9 @@ CHANCE = 0.5
 
 def points(quick: bool, seed: int) -> Points:
     """Eleven networks of SNDlib, three matrices each, and a mobile network, two (quick: two networks, their own demands)."""
-    networks = SMALL[:2] if quick else (*SMALL, *LARGE)
+    networks = [f"topohub:sndlib/{name}" for name in (SMALL[:2] if quick else (*SMALL, *LARGE))]
     matrices = ("own",) if quick else ("own", "gravity", "uniform")
-    listed = [
-        {"network": f"topohub:sndlib/{name}", "matrix": matrix, "seed": seed}
-        for name in networks
-        for matrix in matrices
-    ]
-    mobile = [] if quick else [{"network": MOBILE, "matrix": matrix, "seed": seed} for matrix in matrices[1:]]
-    return listed + mobile
+    return [*grid(network=networks, matrix=matrices, seed=seed), *grid(network=MOBILE, matrix=matrices[1:], seed=seed)]
 
 
 def measure(point: Row) -> Results:
@@ -46,7 +44,6 @@ def measure(point: Row) -> Results:
     from testbed.routing.demands.matrix import given_matrix, gravity_matrix, uniform_matrix
     from testbed.routing.demands.methods import route_demands, timed_routings
     from testbed.routing.demands.redundancy import unavoidable_links
-    from topologies import load_network
     from topologies.files.formats import read_topohub_demands
 
     network = load_network(point["network"])
@@ -69,13 +66,13 @@ def measure(point: Row) -> Results:
         "left_out": matrix.left_out,
         "forced_pairs": int((forced.sum(axis=1) > 0).sum()),
         "utilisation": best.greatest_utilisation,
-        "bound": _checked(best).bound,
+        "bound": checked(best).bound,
         "methods": rated,
         "trade": _trade(matrix, best.greatest_utilisation, forced) if small else [],
     }
 
 
-def _rated(routed: Any, best: float, forced: Any, *, stratified: bool) -> Results:
+def _rated(routed: RoutedDemands, best: float, forced: csr_array, *, stratified: bool) -> Results:
     from testbed.routing.demands.redundancy import total_ror
     from testbed.routing.demands.throughput import fair_rates
     from testbed.routing.redundancy.coding import Coding
@@ -87,20 +84,14 @@ def _rated(routed: Any, best: float, forced: Any, *, stratified: bool) -> Result
         "exposed": short.exposed,
         "ror": short.of_others,
         "ror_large": large.of_others,
-        "violations": list(_checked(routed).violations),
+        "violations": list(checked(routed).violations),
     }
     if stratified and not short.exposed:
         found["ror_stratified"] = total_ror(routed, Coding(tolerance=TOLERANCE, labels="stratified"), forced).of_others
     return found
 
 
-def _checked(routed: Any) -> Any:
-    from testbed.routing.demands.routed_demands import checked
-
-    return checked(routed)
-
-
-def _trade(matrix: Any, best: float, forced: Any) -> Points:
+def _trade(matrix: DemandMatrix, best: float, forced: csr_array) -> Points:
     """The least redundancy at each limit, what it needs by equation 23, and its proved bound by equation 29."""
     from testbed.routing.demands.least_ror import least_ror_demands
 
@@ -146,7 +137,7 @@ def judge(rows: Rows) -> Verdict:
         .equal(0, max(exposed["capillary"]))
         .against(statistics.median(exposed["optimum"]), "the optimum's, median"),
     ]
-    return Verdict(checks=(*checks, *_trade_checks(rows)), notes=_notes(rows, ratio, exposed))
+    return Verdict.of((*checks, *_trade_checks(rows)), _notes(rows, ratio, exposed))
 
 
 def _share(rows: Rows, method: str, other: str) -> float:
@@ -218,7 +209,7 @@ def figures(rows: Rows) -> Figures:
     return drawings
 
 
-def _utilisation_figure(rows: Rows) -> Any:
+def _utilisation_figure(rows: Rows) -> Figure:
     title, y = f"{len(rows)} demand matrices: each a dot, the median a bar", "greatest utilisation over the optimum's"
     figure, axes = chart(title, size=(9, 4.6), ylabel=y)
     for at, method in enumerate(METHODS):
@@ -233,7 +224,7 @@ def _utilisation_figure(rows: Rows) -> Any:
     return figure
 
 
-def _trade_figure(rows: Rows) -> Any:
+def _trade_figure(rows: Rows) -> Figure:
     columns = 3
     lines = -(-len(rows) // columns)
     figure, every = panels(11, 2.9 * lines, lines, columns, sharey=True)

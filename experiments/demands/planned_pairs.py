@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 from testbed.faults.fault import Fault
 from testbed.routing.demands.matrix import given_matrix
@@ -13,6 +12,7 @@ from testbed.routing.demands.pair_routes import pair_route
 from testbed.stream.options import StreamOptions
 from testbed.stream.plan import StreamPlan
 from testbed.stream.planning import build_stream, build_together, check_concurrent, ordered_for_route
+from topologies.network import LinkId
 
 PAIRS: Mapping[str, Sequence[tuple[str, str, float]]] = {
     "optical-cloud": (
@@ -33,7 +33,7 @@ DURATION_S = {True: 15.5, False: 8.0}
 """With a cable cut, and without."""
 
 
-def planned(network: str, method: str, seed: int, *, cutting: bool) -> tuple[list[StreamPlan], Any]:
+def planned(network: str, method: str, seed: int, *, cutting: bool) -> tuple[list[StreamPlan], LinkId | None]:
     """(plan of each pair, link that fails or None): where one is cut, it is the one that the pairs load most."""
     requests = [
         StreamOptions(
@@ -75,7 +75,7 @@ def _routed(plans: Sequence[StreamPlan], method: str) -> list[StreamPlan]:
     return found
 
 
-def _shared_link(plans: Sequence[StreamPlan]) -> Any:
+def _shared_link(plans: Sequence[StreamPlan]) -> LinkId:
     """The link of the greatest sum of shares that no pair has all of its flow on."""
     network = plans[0].network
     shares = [[float(plan.forward.load(i)) for plan in plans] for i in range(len(network.links))]

@@ -6,19 +6,14 @@ A 32x32 torus, one root, 2 to 200 links failed from the start.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from experiments.interconnect.figures import PERFORMANCE
 from experiments.interconnect.runs import measure_run
-from experiments.interconnect.samples import (
-    at_least,
-    performances,
-    safety_checks,
-)
-from experiments.interconnect.study_points import drb_point, seeds_of
+from experiments.interconnect.samples import at_least, performances, safety_checks
+from experiments.interconnect.study_points import POISSON_512, drb_points, seeds_of
 from testbed.model.options.option import option, options
 from testbed.model.studies.samples import mean_of, spread
-from testbed.model.studies.study import Figures, Rows, Study, where
+from testbed.model.studies.study import Figures, Points, Results, Rows, Study, where
 from testbed.model.verdict import Verdict
 from testbed.report.drawing.charts import draw_lines
 
@@ -35,22 +30,23 @@ class Options:
     scatter: bool = option(default=False, help="scatter alone (default: gather too, which takes most of the time)")
 
 
-def points(quick: bool, seed: int, options: Options | None = None) -> list[dict[str, Any]]:
+def points(quick: bool, seed: int, options: Options | None = None) -> Points:
     """Both collectives at the thesis' 400 packets/s a node (quick: three counts); with ``--scatter`` the scatters alone."""
     options = options or Options()
     seeds = seeds_of(seed, quick, few=6)
     counts, few_counts = ((0, 10, 50), (0, 50)) if quick else (COUNTS, (0, 10, 100, 200))
-    gather: dict[str, Any] = {"rate": BUSY_ROOT / 1023} | ({} if quick else {"seconds": 0.5})
-
-    def runs(pattern: str, counts: Sequence[int], quick: bool, **changed: Any) -> list[dict[str, Any]]:
-        return [
-            drb_point("torus:32x32", pattern, s, quick=quick, faults=n, fault_kind="start", **changed)
-            for n in counts
-            for s in seeds
-        ]
-
-    scatters = [*runs("scatter", counts, quick, seconds=2.0), *runs("scatter", few_counts, True, rate=BUSY_ROOT)]
-    return scatters if options.scatter else [*scatters, *runs("gather", counts, quick, **gather)]
+    gather: Results = {"rate": BUSY_ROOT / 1023} | ({} if quick else {"seconds": 0.5})
+    sets: list[tuple[str, Sequence[int], bool, Results]] = [
+        ("scatter", counts, quick, {"seconds": 2.0}),
+        ("scatter", few_counts, True, {"rate": BUSY_ROOT}),
+        ("gather", counts, quick, gather),
+    ]
+    return [
+        point
+        for pattern, of, short, changed in sets[: 2 if options.scatter else 3]
+        for n in of
+        for point in drb_points("torus:32x32", pattern, seeds, quick=short, faults=n, fault_kind="start", **changed)
+    ]
 
 
 def judge(rows: Rows) -> Verdict:
@@ -82,7 +78,7 @@ def judge(rows: Rows) -> Verdict:
         "meets 16 p of them, and an escape costs one link on average (none while both dimensions are open, two in the last): "
         "127 ns of some 4.2 us each. A source learns only cables that five of its notifications named, so most packets escape."
     )
-    return Verdict(checks=tuple(checks), notes=(note, why, *_where_it_holds(rows)))
+    return Verdict.of(checks, (note, why, *_where_it_holds(rows)))
 
 
 def _where_it_holds(rows: Rows) -> list[str]:
@@ -111,7 +107,7 @@ def figures(rows: Rows) -> Figures:
 
 
 def _measured(rows: Rows) -> dict[tuple[str, int, float], list[float]]:
-    return performances(rows, lambda row: (row["pattern"], row["faults"], row["rate"]))
+    return performances(rows, ("pattern", "faults", "rate"))
 
 
 STUDY = Study.of_module(
@@ -122,7 +118,7 @@ STUDY = Study.of_module(
         "Gather at 195 packets/s a node instead of 400: at 400 the root's only link would carry 84 % of its capacity.",
         "Gather for 0.5 s, scatter for 2 s: the document gives no time.",
         "A scatter has one sender, so that a run of 2 s at 400 packets/s makes some 800 messages.",
-        "Messages come at random (Poisson) where the document has a constant rate; payloads of 512 bytes only.",
+        POISSON_512,
     ),
     does="latency of scatter and gather on a 32x32 torus with up to 200 failed links",
     answers="Zarza 2011, Figure 5.31: less than 1 % lost",

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
 from experiments.interconnect.study_points import FIRST_SHOWN_SLOT, SLOT_S
-from testbed.model.studies.study import Row
-from testbed.report.drawing.charts import COMPARED, HUES, RED, chart
+from testbed.model.studies.study import Results, Row
+from testbed.report.drawing.charts import COMPARED, HUES, RED, Axes, Figure, chart
 
 PERFORMANCE = "100 L0 / Lf (%)"
 LATENCY = "mean latency (us)"
@@ -19,7 +18,7 @@ OFFERED = "offered load (fraction of a link, each node)"
 
 def draw_time_series(
     title: str, series: Mapping[str, tuple[Sequence[float], Sequence[float]]], *, y: str, event: tuple[float, str]
-) -> Any:
+) -> Figure:
     """Name -> (seconds, values), as steps of a slot each; the event as a vertical line."""
     figure, axes = chart(title, xlabel="simulated time (s)", ylabel=y)
     for (name, (times, values)), hue in zip(series.items(), HUES, strict=False):
@@ -29,16 +28,16 @@ def draw_time_series(
     return figure
 
 
-def draw_surfaces(title: str, maps: Mapping[str, Sequence[Sequence[float]]], *, columns: int = 2) -> Any:
+def draw_surfaces(title: str, maps: Mapping[str, Sequence[Sequence[float]]], *, columns: int = 2) -> Figure:
     """Packets as surface maps side by side, one scale for all: ``maps[name][x][y]`` is the value of the node at (x, y)."""
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure as Drawn
 
     top = max((max(max(row) for row in values) for values in maps.values()), default=1) or 1
     columns = min(len(maps), columns)
     rows = -(-len(maps) // columns)
-    figure = Figure(figsize=(4.6 * columns, 3.9 * rows))
+    figure = Drawn(figsize=(4.6 * columns, 3.9 * rows))
     for k, (name, values) in enumerate(maps.items()):
-        axes: Any = figure.add_subplot(rows, columns, k + 1, projection="3d")
+        axes: Axes = figure.add_subplot(rows, columns, k + 1, projection="3d")
         heights = np.asarray(values, dtype=float)
         x, y = np.meshgrid(range(heights.shape[0]), range(heights.shape[1]), indexing="ij")
         axes.plot_surface(
@@ -53,7 +52,7 @@ def draw_surfaces(title: str, maps: Mapping[str, Sequence[Sequence[float]]], *, 
     return figure
 
 
-def maps_around_burst(row: Row) -> dict[str, Any]:
+def maps_around_burst(row: Row) -> Results:
     """The surface maps of the four slots round the burst, by their times."""
     times = (SLOT_S * (FIRST_SHOWN_SLOT + k) for k in range(len(row["maps"])))
     return {f"{at:.2f} to {at + SLOT_S:.2f} s": values for at, values in zip(times, row["maps"], strict=True)}

@@ -8,26 +8,19 @@ twice it, too, what balancing costs in four and eight times.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from experiments.interconnect.figures import LATENCY
 from experiments.interconnect.runs import measure_run
-from experiments.interconnect.samples import (
-    at_least,
-    at_most,
-    of_failures,
-    safety_checks,
-    stands_still,
-)
+from experiments.interconnect.samples import at_least, at_most, of_failures, safety_checks, stands_still
 from experiments.interconnect.study_points import drb_point, seeds_of
 from testbed.model.studies.samples import mean_of, spread
-from testbed.model.studies.study import Figures, Points, Row, Rows, Study, where
+from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, where
 from testbed.model.verdict import Check, Verdict
 from testbed.report.drawing.charts import draw_bars
 
 NETWORK, LOAD, LINK_RATE, SECONDS = "torus:16x16", 0.2, 2e9 / (512 * 8), 0.064
-LETTER: dict[str, Any] = {"hysteresis": False, "averaging": 1}
-VARIANTS: dict[str, dict[str, Any]] = {
+LETTER: Results = {"hysteresis": False, "averaging": 1}
+VARIANTS: dict[str, Results] = {
     "off": {"always": False},
     "the letter, Thl 2": LETTER | {"threshold": 2.0},
     "the letter, Thl 4": LETTER | {"threshold": 4.0},
@@ -62,8 +55,8 @@ def points(quick: bool, seed: int) -> Points:
     seeds = list(seeds_of(seed, quick))[: 2 if quick else 5]
     own = SECONDS / (64 if quick else 1)
 
-    def run(name: str, s: int, share: float, faults: int) -> dict[str, Any]:
-        load: dict[str, Any] = {"options": VARIANTS[name], "rate": LOAD * LINK_RATE, "seconds": share * own}
+    def run(name: str, s: int, share: float, faults: int) -> Results:
+        load: Results = {"options": VARIANTS[name], "rate": LOAD * LINK_RATE, "seconds": share * own}
         point = drb_point(NETWORK, "uniform", s, quick=True, faults=faults, fault_kind="half", **load)
         return point | {"share": share}
 
@@ -122,7 +115,7 @@ def judge(rows: Rows) -> Verdict:
     costs = (*((share, _cost(_table(rows, share), DEFAULT)) for share in (*SHARES, *LONG)),)
     by_length = ", ".join(f"{1e3 * share * SECONDS:.1f} ms {spread(found)[0]:.2f} %" for share, found in costs)
     reported = (_format(name, found) for name, found in table.items())
-    return Verdict(checks=checks, notes=(f"what load balancing costs without failures, in {by_length}", *reported))
+    return Verdict.of(checks, (f"what load balancing costs without failures, in {by_length}", *reported))
 
 
 def _performance_stands_still(short: Table, table: Table, doubled: Table) -> Check:

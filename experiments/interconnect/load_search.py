@@ -8,20 +8,14 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from experiments.interconnect.figures import OFFERED, PERFORMANCE
 from experiments.interconnect.runs import measure_run
-from experiments.interconnect.samples import (
-    at_most,
-    of_failures,
-    safety_checks,
-    stands_still,
-)
-from experiments.interconnect.study_points import TEN_PERCENT, drb_point, seeds_of
+from experiments.interconnect.samples import at_most, of_failures, safety_checks, stands_still
+from experiments.interconnect.study_points import POISSON_512, TEN_PERCENT, drb_point, seeds_of
 from experiments.interconnect.transient import GAINS
 from testbed.model.studies.samples import spread
-from testbed.model.studies.study import Figures, Points, Rows, Study, where
+from testbed.model.studies.study import Figures, Points, Results, Rows, Study, where
 from testbed.model.verdict import Check, Verdict
 from testbed.report.drawing.charts import draw_lines
 
@@ -53,7 +47,7 @@ def points(quick: bool, seed: int) -> Points:
             continue
         for s in list(seeds_of(seed, quick))[: 2 if quick else 6]:
             for load, share, (many, kind) in itertools.product(loads[::4] if quick else loads, SHARES, KINDS):
-                chosen: dict[str, Any] = {
+                chosen: Results = {
                     "faults": many * TEN_PERCENT[network],
                     "fault_kind": kind,
                     "rate": load * LINK_RATE,
@@ -75,7 +69,7 @@ def judge(rows: Rows) -> Verdict:
         if own:
             name = f"{network}: load at which transient failures gain {claimed:.0f} points"
             checks += _load_of(name, claimed, short, own, doubled)
-    return Verdict(checks=tuple(checks), notes=(_format(of_length[1.0]),))
+    return Verdict.of(checks, (_format(of_length[1.0]),))
 
 
 def _load_of(
@@ -123,7 +117,7 @@ def _by_seed(rows: Rows, field: str) -> dict[tuple[str, str], list[Line]]:
 def _lines(rows: Rows, field: str) -> dict[tuple[str, str], dict[float, list[float]]]:
     """(network, kind of failure) -> load -> performance of each run."""
     lines: dict[tuple[str, str], dict[float, list[float]]] = {}
-    measured = of_failures(rows, lambda row: (row["network"], row["fault_kind"], row["rate"]), field)
+    measured = of_failures(rows, ("network", "fault_kind", "rate"), field)
     for (network, kind, rate), values in measured.items():
         lines.setdefault((network, kind), {})[rate / LINK_RATE] = values
     return lines
@@ -177,7 +171,7 @@ STUDY = Study.of_module(
     title="Which load would give 80 % on the fat tree, and transient failures' gains of 14, 8 and 12 points",
     deviations=(
         "Six seeds, uniform traffic; a fiftieth of the time and twice the time beside it. The loads are ours: the document states 400 packets/s, 0.08 % of a link.",
-        "Messages come at random (Poisson) where the document has a constant rate; payloads of 512 bytes only.",
+        POISSON_512,
     ),
     does="performance with a tenth of the links failed, over the load, on a fat tree and two tori; transient beside permanent",
     answers="Zarza 2011, Figure 5.25 (about 80 %) and section 5.6.4 (14, 8, 12 %): whether the stated load can give them",

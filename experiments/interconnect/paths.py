@@ -6,18 +6,13 @@ A 16x16 torus with ten links failed from the start, 1 to 5 paths, six patterns; 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from experiments.interconnect.figures import LATENCY
 from experiments.interconnect.runs import measure_run
-from experiments.interconnect.samples import (
-    at_least,
-    of_failures,
-    safety_checks,
-)
-from experiments.interconnect.study_points import SYNTHETIC, drb_point, seeds_of
+from experiments.interconnect.samples import at_least, of_failures, safety_checks
+from experiments.interconnect.study_points import SYNTHETIC, drb_points, seeds_of
 from testbed.model.studies.samples import grouped, spread
-from testbed.model.studies.study import Figures, Points, Rows, Study
+from testbed.model.studies.study import Figures, Points, Results, Rows, Study
 from testbed.model.verdict import Check, Claim, Verdict
 from testbed.report.drawing.charts import draw_lines
 
@@ -39,12 +34,12 @@ def points(quick: bool, seed: int) -> Points:
     for pattern in ("uniform", "bit-reversal") if quick else SYNTHETIC:
         full_s = UNIFORM_S if pattern == "uniform" else None
         for paths in (1, 4) if quick else (1, 2, 3, 4, 5):
-            ten: dict[str, Any] = {"faults": 10, "fault_kind": "start", "paths": paths}
-            found += [drb_point(NETWORK, pattern, s, quick=quick, full_s=full_s, **ten) for s in seeds]
+            ten: Results = {"faults": 10, "fault_kind": "start", "paths": paths}
+            found += drb_points(NETWORK, pattern, seeds, quick=quick, full_s=full_s, **ten)
             if pattern in FALLING:
                 ten |= {"rate": LOADED, "seconds": LOADED_S}
-                found += [drb_point(NETWORK, pattern, s, quick=quick, **ten) for s in seeds]
-        found += [drb_point(NETWORK, pattern, s, quick=quick, full_s=full_s) for s in seeds]
+                found += drb_points(NETWORK, pattern, seeds, quick=quick, **ten)
+        found += drb_points(NETWORK, pattern, seeds, quick=quick, full_s=full_s)
     return found
 
 
@@ -68,7 +63,7 @@ def judge(rows: Rows) -> Verdict:
         at_least(
             "mean performance with ten failed links, all patterns and numbers of paths (%)",
             95.0,
-            of_failures(rows, lambda row: row["faults"])[10],
+            of_failures(rows, "faults")[10],
         )
         .cites("above 95 % (5.6.1)")
         .against(80.0, "the document's lowest with a tenth of the links failed")
@@ -107,11 +102,8 @@ def figures(rows: Rows) -> Figures:
 def _latencies(rows: Rows, *, loaded: bool) -> dict[str, dict[int, list[float]]]:
     """Pattern -> number of paths -> latency of each run (us)."""
     failed = [row for row in rows if row["faults"] and (row["rate"] == LOADED) == loaded]
-    by_pattern = grouped(failed, lambda row: row["pattern"], lambda row: row)
-    return {
-        pattern: grouped(mine, lambda row: row["paths"], lambda row: 1e6 * row["latency_s"])
-        for pattern, mine in by_pattern.items()
-    }
+    by_pattern = grouped(failed, "pattern", None)
+    return {pattern: grouped(mine, "paths", lambda row: 1e6 * row["latency_s"]) for pattern, mine in by_pattern.items()}
 
 
 STUDY = Study.of_module(

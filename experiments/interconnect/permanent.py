@@ -7,20 +7,13 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from experiments.interconnect.figures import LATENCY, PERFORMANCE
 from experiments.interconnect.runs import measure_run
-from experiments.interconnect.samples import (
-    at_least,
-    equal,
-    of_failures,
-    performances,
-    safety_checks,
-)
-from experiments.interconnect.study_points import SYNTHETIC, TEN_PERCENT, drb_point, seeds_of
+from experiments.interconnect.samples import at_least, equal, of_failures, performances, safety_checks
+from experiments.interconnect.study_points import POISSON_512, SYNTHETIC, TEN_PERCENT, drb_points, seeds_of
 from testbed.model.studies.samples import grouped, mean_of, spread
-from testbed.model.studies.study import Figures, Points, Row, Rows, Study, where
+from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, where
 from testbed.model.verdict import Check, Claim, Verdict
 from testbed.report.drawing.charts import draw_bars, draw_lines
 
@@ -40,12 +33,12 @@ def points(quick: bool, seed: int) -> Points:
             continue
         counts = (0, 4, most) if quick else (0, 2, 4, 6, 8, 10, most)
         for pattern in ("uniform", "transpose") if quick else SYNTHETIC:
-            found += [
-                drb_point(network, pattern, s, quick=quick, faults=n, fault_kind="half") for n in counts for s in seeds
-            ]
+            for n in counts:
+                found += drb_points(network, pattern, seeds, quick=quick, faults=n, fault_kind="half")
         seconds = 0.02 if quick else LOADED_S[network]
-        loaded: dict[str, Any] = {"fault_kind": "half", "rate": LOADED, "seconds": seconds}
-        found += [drb_point(network, "uniform", s, quick=quick, faults=n, **loaded) for n in (0, most) for s in seeds]
+        loaded: Results = {"fault_kind": "half", "rate": LOADED, "seconds": seconds}
+        for n in (0, most):
+            found += drb_points(network, "uniform", seeds, quick=quick, faults=n, **loaded)
     return found
 
 
@@ -75,7 +68,7 @@ def judge(rows: Rows) -> Verdict:
         "At the stated 400 packets/s of 512 B a link is loaded to less than 1 %: nothing queues, and the loss is the "
         f"length of detours and escapes alone. At {LOADED:.0f} packets/s: {', '.join(loaded)}"
     )
-    return Verdict(checks=tuple(checks), notes=(note, _after_the_failure(thesis)))
+    return Verdict.of(checks, (note, _after_the_failure(thesis)))
 
 
 def _after_the_failure(rows: Rows) -> str:
@@ -100,7 +93,7 @@ def figures(rows: Rows) -> Figures:
     return drawn
 
 
-def over_failures(rows: Rows, number: str, title: str) -> dict[str, Any]:
+def over_failures(rows: Rows, number: str, title: str) -> Results:
     """Performance and latency of one network's runs over the number of failed links, a line a pattern; ``title`` with a place for which;
     none without runs."""
 
@@ -120,7 +113,7 @@ def over_failures(rows: Rows, number: str, title: str) -> dict[str, Any]:
 def at_ten_percent(rows: Rows, field: str = "latency_s") -> dict[tuple[str, str], list[float]]:
     """Performance by network and pattern with a tenth of the links failed."""
     most = [row for row in rows if row["faults"] in (0, TEN_PERCENT[row["network"]])]
-    return of_failures(most, lambda row: (row["network"], row["pattern"]), field)
+    return of_failures(most, ("network", "pattern"), field)
 
 
 def above_95(found: Mapping[tuple[str, str], Sequence[float]], when: str, stated: str) -> list[Check]:
@@ -135,7 +128,7 @@ def above_95(found: Mapping[tuple[str, str], Sequence[float]], when: str, stated
 
 def _gradual(rows: Rows) -> Check:
     """The steepest step of the loss, patterns taken together, over an even fall from no failed link to a tenth of them."""
-    found = performances(rows, lambda row: (row["network"], row["faults"]))
+    found = performances(rows, ("network", "faults"))
     steepest, place, abrupt = 0.0, "", float("inf")
     for network, most in TEN_PERCENT.items():
         loss = {count: 100.0 - spread(values)[0] for (name, count), values in sorted(found.items()) if name == network}
@@ -174,7 +167,7 @@ STUDY = Study.of_module(
     title="Links that fail for good: what they cost on two tori and a fat tree",
     deviations=(
         "8x8 torus and fat tree 2 s (uniform 8 s), 16x16 torus 1.5 s (uniform 12 s; --quick: 0.4 and 0.15 s): the document gives no time.",
-        "Messages come at random (Poisson) where the document has a constant rate; payloads of 512 bytes only.",
+        POISSON_512,
         "Failures come half-way through the run, so that half of the messages precede them; performance after the failure is in the notes.",
     ),
     does="latency under 0 to 10 % permanently failed links: 8x8 and 16x16 tori and the 4-ary 3-tree, six patterns",

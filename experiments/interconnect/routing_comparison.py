@@ -8,7 +8,6 @@ studies of failures have; what is judged in a fiftieth and twice as many, too. B
 from __future__ import annotations
 
 import itertools
-from typing import Any
 
 from experiments.interconnect.figures import LATENCY, named
 from experiments.interconnect.runs import model_of, moves_of, parameters_of
@@ -35,10 +34,7 @@ COMMON = (
     ("ft-drb", "nac"), ("up-down", "none"), ("minimal-adaptive", "nac"), ("minimal-adaptive", "disha"), ("valiant", "none"),
     ("ugal", "none"),
 )  # fmt: skip
-RIVALS = {
-    "torus:8x8": (*COMMON, ("dateline", "none"), ("odd-even", "none"), ("dor", "bubble")),
-    "fat-tree:4,3": COMMON,
-}
+RIVALS = {"torus:8x8": (*COMMON, ("dateline", "none"), ("odd-even", "none"), ("dor", "bubble")), "fat-tree:4,3": COMMON}
 SEEN = 0.01
 """Of the other's latency: what doubling the time may move the ratio by."""
 COMPARED = (("ft-drb", "nac"), ("up-down", "none"))
@@ -84,7 +80,7 @@ def _rate(load: float, size: int) -> float:
 
 def _point(
     part: str, network: str, rival: tuple[str, str], dead: int, load: float, seed: int, share: float, seconds: float
-) -> dict[str, Any]:
+) -> Results:
     size = 512 if part == "turn" else PACKET_BYTES
     return {
         "part": part, "network": network, "pattern": "uniform", "routing": rival[0], "deadlock": rival[1], "faults": dead,
@@ -127,7 +123,7 @@ def judge(rows: Rows) -> Verdict:
         checks += [*_against_up_down(everything, network), _detours(own, network)]
     if turn := [row for row in where(rows, part="turn") if not row["cannot"]]:
         checks += _turn_model(turn)
-    return Verdict(checks=tuple(checks), notes=tuple(_notes(own)))
+    return Verdict.of(checks, _notes(own))
 
 
 def _delivery(rows: Rows) -> Check:
@@ -144,8 +140,8 @@ def _delivery(rows: Rows) -> Check:
         Claim(
             "messages that FT-DRB, up*/down*, and free shortest paths with NAC or recovery leave undelivered with dead links"
         )
-        .equal(0.0, float(lost[True]))
-        .against(float(lost[False]), "as dimension order with bubble flow control, which knows no way round")
+        .equal(0.0, lost[True])
+        .against(lost[False], "as dimension order with bubble flow control, which knows no way round")
         .noting(f"{sum(_is_coping(row) for row in rows if row['faults'])} runs")
     )
 
@@ -204,14 +200,12 @@ def _detours(rows: Rows, network: str) -> Check:
 
 def _turn_model(rows: Rows) -> list[Check]:
     """Performance with three dead links at 90 % of its own saturation (latency three times that of the least load)."""
-    whole = grouped(where(rows, share=1.0, faults=0), lambda row: row["load"], lambda row: row["latency_s"])
+    whole = grouped(where(rows, share=1.0, faults=0), "load", "latency_s")
     means = {load: spread(values)[0] for load, values in sorted(whole.items())}
     base = next(iter(means.values()))
     saturation = next((load for load, value in means.items() if value > 3 * base), max(means))
     chosen = max((load for load in means if load <= 0.9 * saturation + 1e-9), default=min(means))
-    short, values, doubled = (
-        of_failures(where(rows, share=share), lambda row: row["load"]).get(chosen, []) for share in TURN_SHARES
-    )
+    short, values, doubled = (of_failures(where(rows, share=share), "load").get(chosen, []) for share in TURN_SHARES)
     return [
         equal(
             "turn model (odd-even): performance with three dead links at 90 % of saturation (%)",

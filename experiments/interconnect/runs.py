@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -93,7 +92,7 @@ def measure_ring(point: Row) -> Results:
     ring = RingRun(**point)
     parameters = parameters_of(Run.of({**point, "network": RING_NETWORK, "pattern": "tornado", "routing": "dor"}))
     run = simulate(model_of(RING_NETWORK, parameters), ring_traffic(ring), parameters)
-    found: dict[str, Any] = {
+    found: Results = {
         "sent": run.sent,
         "received": run.received,
         "deadlocked": run.deadlocked,
@@ -112,7 +111,7 @@ def moves_of(run: SimulationResult) -> int:
     return run.nac_counters.get("moved", 0) + run.nac_counters.get("recovery_moved", 0)
 
 
-def _around_burst(run: SimulationResult, seconds: float) -> dict[str, Any]:
+def _around_burst(run: SimulationResult, seconds: float) -> Results:
     """Slots, surface maps and latencies before, in and after the slot of the burst."""
     slots = round(seconds / SLOT_S)
     burst_slot = int(BURST_AT_S / SLOT_S + 1e-6)

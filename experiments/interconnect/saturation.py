@@ -6,20 +6,13 @@ First the saturation load of the 16x16 torus is measured; then FT-DRB runs at 90
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
-from typing import Any
 
 from experiments.interconnect.figures import LATENCY, OFFERED
 from experiments.interconnect.runs import measure_run
-from experiments.interconnect.samples import (
-    at_least,
-    equal,
-    of_failures,
-    safety_checks,
-)
-from experiments.interconnect.study_points import drb_point, seeds_of
+from experiments.interconnect.samples import at_least, equal, of_failures, safety_checks
+from experiments.interconnect.study_points import drb_points, seeds_of
 from testbed.model.studies.samples import grouped, mean_of, spread
-from testbed.model.studies.study import Figures, Points, Rows, Study, where
+from testbed.model.studies.study import Figures, Points, Results, Rows, Study, where
 from testbed.model.verdict import Claim, Verdict
 from testbed.report.drawing.charts import draw_lines
 
@@ -39,20 +32,16 @@ CLAIMED, TURN_MODEL = 95.0, 82.0
 def points(quick: bool, seed: int) -> Points:
     """The sweep without failures; the loads that may be 90 % of saturation with three failed links and without, at two lengths."""
     seeds = list(seeds_of(seed, quick))[: 2 if quick else 6]
-    length = LENGTH_S / (8 if quick else 1)
-
-    def runs(fractions: Sequence[float], counts: Sequence[int], seconds: float) -> list[dict[str, Any]]:
-        return [
-            drb_point(
-                NETWORK, "uniform", s, quick=True, faults=n, fault_kind="start", rate=f * LINK_RATE, seconds=seconds
-            )
-            for f in fractions
-            for n in counts
-            for s in seeds
-        ]
-
-    judged = JUDGED[::2] if quick else JUDGED
-    return runs(SWEEP, (0,), length) + runs(judged, (0, 3), length) + runs(judged, (0, 3), 2 * length)
+    length, judged = LENGTH_S / (8 if quick else 1), JUDGED[:: 2 if quick else 1]
+    sets = ((SWEEP, (0,), length), (judged, (0, 3), length), (judged, (0, 3), 2 * length))
+    fixed: Results = {"quick": True, "fault_kind": "start"}
+    return [
+        point
+        for fractions, counts, seconds in sets
+        for f in fractions
+        for n in counts
+        for point in drb_points(NETWORK, "uniform", seeds, faults=n, rate=f * LINK_RATE, seconds=seconds, **fixed)
+    ]
 
 
 def judge(rows: Rows) -> Verdict:
@@ -71,8 +60,8 @@ def judge(rows: Rows) -> Verdict:
         f"{rate / LINK_RATE:.2f}: {spread(found)[0]:.1f} +- {spread(found)[1]:.1f} %"
         for rate, found in sorted(_performances(rows, "latency_later_s", long).items())
     )
-    return Verdict(
-        checks=(
+    return Verdict.of(
+        (
             *safety_checks(rows),
             equal("performance with three failed links at 90 % of saturation (%)", CLAIMED, values, 5.0, detail=detail)
             .cites("about 95 % against 82 % of a turn model (5.6.7)")
@@ -85,7 +74,7 @@ def judge(rows: Rows) -> Verdict:
             .against(CLAIMED - TURN_MODEL, "as much as the two methods are apart")
             .noting(f"{short * 1e3:g} and {long * 1e3:g} ms; at most its own interval, or a point"),
         ),
-        notes=(
+        (
             "Saturation: the load, between two of the sweep, at which the mean latency without failures is three times that of the "
             "least. Latencies are those of messages made in the second half of a run; of the whole run of "
             f"{long * 1e3:g} ms it is {spread(whole)[0]:.1f} %.",
@@ -111,13 +100,13 @@ def _balancing(rows: Rows, chosen: float, seconds: float) -> str:
 
 
 def _performances(rows: Rows, field: str, seconds: float) -> dict[float, list[float]]:
-    return of_failures(where(rows, seconds=seconds), lambda row: row["rate"], field)
+    return of_failures(where(rows, seconds=seconds), "rate", field)
 
 
 def saturation_fraction(rows: Rows) -> float:
     """The load at which the latency without failures is three times that of the least load; between two loads on a line."""
     latency: dict[float, list[float]] = grouped(
-        where(rows, faults=0), lambda row: row["rate"] / LINK_RATE, lambda row: row["latency_later_s"]
+        where(rows, faults=0), lambda row: row["rate"] / LINK_RATE, "latency_later_s"
     )
     means = {fraction: spread(values)[0] for fraction, values in sorted(latency.items())}
     required = 3 * next(iter(means.values()))

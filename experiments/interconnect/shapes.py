@@ -5,20 +5,14 @@ Line and square (convex), L and U (concave) on a 32x32 torus, failed from the st
 
 from __future__ import annotations
 
-from typing import Any
-
 from experiments.interconnect.figures import PERFORMANCE
 from experiments.interconnect.runs import measure_run
-from experiments.interconnect.samples import (
-    at_least,
-    of_failures,
-    safety_checks,
-)
+from experiments.interconnect.samples import at_least, of_failures, safety_checks
 from experiments.interconnect.study_points import drb_point, seeds_of
 from testbed.faults.fault_regions import SHAPES, shape_walk
 from testbed.model.studies.study import Figures, Points, Rows, Study
 from testbed.model.verdict import Verdict
-from testbed.report.drawing.charts import INK, RED, draw_bars, panels
+from testbed.report.drawing.charts import INK, RED, Figure, draw_bars, panels
 
 LEG = 5  # links a leg of each shape
 CLAIMED = 98.0
@@ -44,7 +38,7 @@ def judge(rows: Rows) -> Verdict:
         .against(95.0, "what is promised of links that fail anywhere (5.6.1)")
         for kind, values in _by_shape(rows).items()
     ]
-    return Verdict(checks=(*safety_checks(rows), *checks))
+    return Verdict.of((*safety_checks(rows), *checks))
 
 
 def figures(rows: Rows) -> Figures:
@@ -58,7 +52,7 @@ def _by_shape(rows: Rows) -> dict[str, list[float]]:
     return of_failures(rows, lambda row: row["fault_kind"].split(":")[1])
 
 
-def _shape_drawing() -> Any:
+def _shape_drawing() -> Figure:
     """The four fault shapes as the links that fail."""
     figure, places = panels(9, 2.7, columns=4)
     for axes, shape in zip(places, SHAPES, strict=True):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import lru_cache
 from pathlib import Path
@@ -21,6 +21,7 @@ from testbed.interconnect.traffic.patterns import (
     row_members,
     tornado_in_one_row,
 )
+from testbed.model.studies.study import Points, Results, Row
 from topologies import Network, load_network
 
 STRIDE = 1000  # between seeds, so that studies with neighbouring --seed share none
@@ -43,8 +44,12 @@ BURST_AT_S, BURST_MESSAGES = 1.18, 10
 FIRST_SHOWN_SLOT = 117
 """The first of the four slots around the burst whose surface maps are shown."""
 
-Point = Mapping[str, Any]
-"""A run as JSON has it, with what else a study says of it."""
+
+POISSON = "Messages come at random (Poisson) where the document has a constant rate"
+
+
+POISSON_512 = f"{POISSON}; payloads of 512 bytes only."
+"""How most of the studies deviate."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,14 +73,14 @@ class Run:
     routing: str = "ft-drb"
     deadlock: str = "nac"
     seconds: float
-    options: Mapping[str, Any] = field(default_factory=dict)
+    options: Row = field(default_factory=dict)
     """Of ``FtDrbOptions``."""
     injection: str = "poisson"
     traces: str = ""
     """Directory of the public tables of failures; synthetic ones where empty."""
 
     @classmethod
-    def of(cls, point: Point) -> Self:
+    def of(cls, point: Row) -> Self:
         """That of a point, which may say more."""
         return cls(**{each.name: point[each.name] for each in fields(cls) if each.name in point})
 
@@ -104,7 +109,7 @@ def seeds_of(seed: int, quick: bool, *, few: int = 2) -> range:
 
 def drb_point(
     network: str, pattern: str, seed: int, *, quick: bool, full_s: float | None = None, **changed: Any
-) -> dict[str, Any]:
+) -> Results:
     """The point of a ``Run``. ``full_s`` is the simulated time of a full run where the study has its own; any other field may be changed.
 
     Raises TypeError for what is no field.
@@ -122,7 +127,7 @@ def drb_point(
     return {name: value for name, value in asdict(run).items() if name not in said}
 
 
-def ring_point(part: str, rate: float, seed: int, *, seconds: float, deadlock: str, **changed: Any) -> dict[str, Any]:
+def ring_point(part: str, rate: float, seed: int, *, seconds: float, deadlock: str, **changed: Any) -> Results:
     """The point of a ``RingRun``; any other field may be changed. Raises TypeError for what is no field."""
     return asdict(RingRun(part=part, rate=rate, seed=seed, seconds=seconds, deadlock=deadlock, **changed))
 
@@ -186,3 +191,8 @@ def ring_traffic(run: RingRun) -> Injections:
 def _outside_the_row(pattern: DestinationPattern) -> DestinationPattern:
     inside = set(row_members(RING_SHAPE, RING_ROW))
     return only_in_row(pattern, [s for s in range(len(pattern.choices)) if s not in inside])
+
+
+def drb_points(network: str, pattern: str, seeds: Iterable[int], *, quick: bool, **changed: Any) -> Points:
+    """``drb_point`` of each seed."""
+    return [drb_point(network, pattern, seed, quick=quick, **changed) for seed in seeds]

@@ -9,19 +9,15 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from experiments.interconnect.figures import PERFORMANCE
 from experiments.interconnect.runs import measure_run
-from experiments.interconnect.samples import (
-    of_failures,
-    safety_checks,
-)
+from experiments.interconnect.samples import of_failures, safety_checks
 from experiments.interconnect.study_points import SYNTHETIC, drb_point, seeds_of, trace_of
 from testbed.errors import InputError
 from testbed.model.options.option import option, options
 from testbed.model.studies.samples import half_width, spread
-from testbed.model.studies.study import Figures, Results, Row, Rows, Study, where
+from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, where
 from testbed.model.verdict import Claim, Verdict
 from testbed.report.drawing.charts import draw_bars
 
@@ -52,7 +48,7 @@ class Options:
                 raise InputError(f"--traces {self.traces}: no {name} there; leave the option out for synthetic traces")
 
 
-def points(quick: bool, seed: int, options: Options | None = None) -> list[dict[str, Any]]:
+def points(quick: bool, seed: int, options: Options | None = None) -> Points:
     """Every machine with its outages as they were (where known) and all permanent; uniform, ``--all-patterns``: six, of fewer seeds."""
     options = options or Options()
     seconds = QUICK_S if quick else FULL_S
@@ -108,7 +104,7 @@ def judge(rows: Rows) -> Verdict:
         counts = sorted({row["trace_failures"] for row in found_rows if "trace_failures" in row})
         rule = next((row["trace_rule"] for row in found_rows if "trace_rule" in row), "not stored")
         notes.append(f"{machine}: {' to '.join(map(str, counts))} failures (rule: {rule}); the thesis counts {claimed}")
-    return Verdict(checks=checks, notes=tuple(notes))
+    return Verdict.of(checks, notes)
 
 
 def measure_machine(point: Row) -> Results:

@@ -10,13 +10,8 @@ from collections.abc import Mapping
 
 from experiments.interconnect.figures import PERFORMANCE, named
 from experiments.interconnect.runs import measure_run
-from experiments.interconnect.samples import (
-    at_least,
-    equal,
-    of_failures,
-    safety_checks,
-)
-from experiments.interconnect.study_points import SYNTHETIC, TEN_PERCENT, drb_point, seeds_of
+from experiments.interconnect.samples import at_least, equal, of_failures, safety_checks
+from experiments.interconnect.study_points import POISSON_512, SYNTHETIC, TEN_PERCENT, drb_point, seeds_of
 from testbed.model.studies.samples import spread
 from testbed.model.studies.study import Figures, Points, Rows, Study
 from testbed.model.verdict import Check, Claim, Verdict
@@ -144,7 +139,7 @@ def figures(rows: Rows) -> Figures:
 
 
 def _measured(rows: Rows) -> Found:
-    return of_failures(rows, lambda row: (row["network"], row["pattern"], row["fault_kind"], row["faults"]))
+    return of_failures(rows, ("network", "pattern", "fault_kind", "faults"))
 
 
 def _gains(found: Found, network: str, passing: str = "transient") -> dict[str, list[float]]:
@@ -187,7 +182,7 @@ STUDY = Study.of_module(
     deviations=(
         "8x8 torus 4 s (uniform 8 s), fat tree 2 s (8 s), 16x16 torus 2 s (uniform 3 s, with lasting failures 12 s; --quick: 0.4 s): the document gives no time.",
         "Intermittent failures of all patterns but uniform: 12 s on the 8x8 torus, 16 s and ten seeds instead of 30 on the 16x16 torus.",
-        "Messages come at random (Poisson) where the document has a constant rate; payloads of 512 bytes only.",
+        POISSON_512,
         "Intermittent failures (sections 2.2, 3.4) are ours: each of the links fails ten times, for a tenth of the run altogether.",
         "The gain is taken against permanent failures from the start of the run, with the same links.",
     ),

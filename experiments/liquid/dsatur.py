@@ -40,9 +40,9 @@ def judge(rows: Rows) -> Verdict:
     share = len(losses) / len(rows)
     networkx = _losses(rows, "networkx")
     mild = sum(loss <= MILD for loss in losses) / max(1, len(losses))
-    return Verdict(
-        checks=(
-            Claim("patterns with a liquid schedule").equal(len(rows), liquid).against(None, "none: an exact count"),
+    return Verdict.of(
+        (
+            Claim("patterns with a liquid schedule").count(len(rows), liquid),
             Claim("share of patterns on which DSATUR loses throughput")
             .equal(THESIS_LOSING / THESIS_PATTERNS, share, 0.05)
             .cites("94 of 362 (26 %), Appendix B")
@@ -57,7 +57,7 @@ def judge(rows: Rows) -> Verdict:
             .cites("19 %, Figure 64")
             .against(MILD, "all losses mild"),
         ),
-        notes=(
+        (
             f"networkx' DSATUR loses on {len(networkx)} of {len(rows)} patterns, at most {max(networkx, default=0.0):.1f} %",
         ),
     )

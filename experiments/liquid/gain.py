@@ -4,17 +4,12 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Mapping
-from typing import Any
 
-from experiments.liquid.swiss_t1_traffic import (
-    SIZE,
-    pattern_chart,
-    pattern_points,
-    traffic_of,
-)
+from experiments.liquid.swiss_t1_traffic import SIZE, pattern_chart, pattern_points, traffic_of
+from testbed.model.studies.samples import sum_of
 from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study
 from testbed.model.verdict import Check, Claim, Verdict
-from testbed.report.drawing.charts import BLUE, GREEN, GREY, INK, ORANGE, SKY, chart
+from testbed.report.drawing.charts import BLUE, GREEN, GREY, INK, ORANGE, SKY, Figure, chart
 from testbed.scheduling.baselines import Order, sending_rounds
 from testbed.scheduling.methods import schedule_by_name
 from testbed.scheduling.wormhole import run_wormhole
@@ -76,7 +71,7 @@ def judge(rows: Rows) -> Verdict:
         .at_least(1 - 1e-9, min(row["liquid"] / row["predicted"] for row in rows))
         .cites("very close to 1, Figure 43")
         .against(shares["round-robin"], "round robin's median"),
-        Claim("deadlocks").equal(0, sum(row["deadlocks"] for row in rows)).against(None, "none: an exact count"),
+        Claim("deadlocks").count(0, sum_of(rows, "deadlocks")),
         Claim(f"median gain over round robin, patterns of {LARGE} nodes and more")
         .at_least(LEAST_GAIN, statistics.median(large))
         .cites("a factor of 1.5 to 2, section 3.9")
@@ -92,7 +87,7 @@ def judge(rows: Rows) -> Verdict:
         ),
     )
     free = f"liquid schedules without barriers: median share {shares['liquid-free']:.3f}"
-    return Verdict(checks=checks, notes=(free, *(_better(rows, phases) for phases in ("", PHASES))))
+    return Verdict.of(checks, (free, *(_better(rows, phases) for phases in ("", PHASES))))
 
 
 def _no_better(shares: Mapping[str, float], order: str, robin: str, words: str) -> Check:
@@ -133,7 +128,7 @@ def figures(rows: Rows) -> Figures:
     return {"throughput": figure, "shares": _shares(rows)}
 
 
-def _shares(rows: Rows) -> Any:
+def _shares(rows: Rows) -> Figure:
     title = "Share of the liquid throughput that each order reaches"
     x, y = "patterns, from the largest share to the least (%)", "throughput over liquid throughput"
     figure, axes = chart(title, size=SIZE, xlabel=x, ylabel=y, ylim=(0, 1.05))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from experiments.liquid.swiss_t1_traffic import SIZE
-from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study
+from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, grid
 from testbed.model.traffic import Traffic
 from testbed.model.verdict import Claim, Verdict
 from testbed.report.drawing.charts import BLUE, GREEN, GREY, chart
@@ -21,7 +21,7 @@ LIMIT_S, FRACTION_S = 5.0, 1.0
 
 def points(quick: bool, seed: int) -> Points:
     """One a network; the smaller ones with ``quick``."""
-    return [{"network": name, "seed": seed} for name in (NETWORKS[:3] if quick else NETWORKS)]
+    return grid(network=NETWORKS[:3] if quick else NETWORKS, seed=seed)
 
 
 def measure(point: Row) -> Results:

@@ -5,12 +5,8 @@ from __future__ import annotations
 import statistics
 import time
 
-from experiments.liquid.swiss_t1_traffic import (
-    draw_times,
-    pattern_chart,
-    pattern_points,
-    traffic_of,
-)
+from experiments.liquid.swiss_t1_traffic import draw_times, pattern_chart, pattern_points, traffic_of
+from testbed.model.studies.samples import sum_of
 from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study
 from testbed.model.traffic import Traffic
 from testbed.model.verdict import Check, Claim, Verdict
@@ -59,15 +55,13 @@ def measure(point: Row) -> Results:
 
 def judge(rows: Rows) -> Verdict:
     """Shares of patterns done soon, and ratios of times pattern by pattern, each a lower bound where a method ran out of time."""
-    liquid = sum(row["liquid_liquid"] for row in rows)
+    liquid = sum_of(rows, "liquid_liquid")
     checks = [
-        Claim("patterns with a liquid schedule by the fast method")
-        .equal(len(rows), liquid)
-        .against(None, "none: an exact count"),
+        Claim("patterns with a liquid schedule by the fast method").count(len(rows), liquid),
         *(_soon_check(rows, method) for method in ("exact", "liquid")),
         *(_factor_check(rows, method) for method in ("exact", "liquid")),
     ]
-    return Verdict(checks=tuple(checks), notes=tuple(_note(rows, method) for method in METHODS))
+    return Verdict.of(checks, (_note(rows, method) for method in METHODS))
 
 
 def _soon_share(rows: Rows, method: str) -> float:

@@ -2,17 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from experiments.liquid.swiss_t1_traffic import (
-    SIZE,
-    pattern_chart,
-    pattern_points,
-    traffic_of,
-)
+from experiments.liquid.swiss_t1_traffic import SIZE, pattern_chart, pattern_points, traffic_of
 from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study
 from testbed.model.verdict import Check, Claim, Verdict
-from testbed.report.drawing.charts import BLUE, INK, ORANGE, chart
+from testbed.report.drawing.charts import BLUE, INK, ORANGE, Figure, chart
 
 THROUGHPUT = "liquid throughput (links)"
 BEHIND = {"color": INK, "linewidth": 0.8, "linestyle": "--"}
@@ -59,11 +52,11 @@ def judge(rows: Rows) -> Verdict:
             .noting("which of the allocations with the same nodes and throughput stands for them moves it")
         )
     notes = () if everything else (f"{len(rows)} patterns: mean share of transfers in the skeleton {mean:.3f}",)
-    return Verdict(checks=tuple(checks), notes=notes)
+    return Verdict.of(checks, notes)
 
 
 def _exact(name: str, predicted: int, measured: int) -> Check:
-    return Claim(name).equal(predicted, measured).against(None, "none: an exact count")
+    return Claim(name).count(predicted, measured)
 
 
 def figures(rows: Rows) -> Figures:
@@ -76,7 +69,7 @@ def figures(rows: Rows) -> Figures:
     }
 
 
-def _skeletons(rows: Rows) -> Any:
+def _skeletons(rows: Rows) -> Figure:
     title = "Skeletons of the traffic patterns (Figure 33)"
     figure, axes = pattern_chart(rows, title, ylabel="transfers in the skeleton (%)", ylim=(0, 104))
     shares = [100 * row["skeleton"] / row["transfers"] for row in rows]
@@ -88,7 +81,7 @@ def _skeletons(rows: Rows) -> Any:
     return figure
 
 
-def _by_nodes(rows: Rows) -> Any:
+def _by_nodes(rows: Rows) -> Figure:
     title = "Liquid throughput of every allocation of Swiss-T1 (Figure 40)"
     figure, axes = chart(title, size=SIZE, xlabel="nodes taking part", ylabel=THROUGHPUT, xlim=(0, 33), ylim=(0, 33))
     axes.plot([0, 32], [0, 32], **BEHIND, label="as many links as nodes: no congestion")
@@ -99,7 +92,7 @@ def _by_nodes(rows: Rows) -> Any:
     return figure
 
 
-def _in_order(rows: Rows) -> Any:
+def _in_order(rows: Rows) -> Figure:
     title = "The traffic patterns along one axis (Figure 41)"
     figure, axes = pattern_chart(rows, title, ylabel=THROUGHPUT, ylim=(0, 33))
     throughput = [row["liquid_throughput"] for row in rows]
@@ -109,7 +102,7 @@ def _in_order(rows: Rows) -> Any:
     return figure
 
 
-def _edges(rows: Rows) -> Any:
+def _edges(rows: Rows) -> Figure:
     title = "Congestion graphs of the traffic patterns (Figure 63); none is drawn as one half"
     figure, axes = pattern_chart(rows, title, ylabel="edges", yscale="log")
     edges = [max(row["edges"], 0.5) for row in rows]

@@ -12,12 +12,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
 
-from experiments.liquid.swiss_t1_traffic import (
-    draw_times,
-    pattern_chart,
-    pattern_points,
-    traffic_of,
-)
+from experiments.liquid.swiss_t1_traffic import draw_times, pattern_chart, pattern_points, traffic_of
 from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study
 from testbed.model.verdict import Check, Claim, Verdict
 from testbed.report.drawing.charts import BLUE, GREEN, ORANGE

@@ -11,6 +11,7 @@ import time
 from itertools import pairwise
 
 from experiments.liquid.swiss_t1_traffic import traffic_of
+from testbed.model.studies.samples import sum_of
 from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study
 from testbed.model.verdict import Check, Claim, Verdict
 from testbed.report.drawing.charts import BLUE, INK, ORANGE, chart
@@ -57,9 +58,9 @@ def measure(point: Row) -> Results:
 def judge(rows: Rows) -> Verdict:
     """Mean share of the naive search space next to the thesis'; the rival of each step is that it saves nothing."""
     checks = [
-        Claim("patterns on which all four searches find as many full teams")
-        .equal(len(rows), sum(row["same_teams"] for row in rows))
-        .against(None, "none: an exact count")
+        Claim("patterns on which all four searches find as many full teams").count(
+            len(rows), sum_of(rows, "same_teams")
+        )
     ]
     for before, name in pairwise(SEARCHES):
         checks.append(
@@ -69,7 +70,7 @@ def judge(rows: Rows) -> Verdict:
             .against(_mean(rows, before), "the step before it, nothing saved")
         )
     checks += [_faster_check(rows, "categories", ""), _faster_check(rows, "processor time", "_s")]
-    return Verdict(checks=tuple(checks), notes=(f"{len(rows)} patterns of 3 to {rows[-1]['nodes']} nodes",))
+    return Verdict.of(checks, (f"{len(rows)} patterns of 3 to {rows[-1]['nodes']} nodes",))
 
 
 def _faster_check(rows: Rows, words: str, suffix: str) -> Check:

@@ -9,7 +9,7 @@ from typing import Any
 
 from testbed.model.studies.study import Points, Rows
 from testbed.model.traffic import Traffic
-from testbed.report.drawing.charts import chart
+from testbed.report.drawing.charts import Axes, Figure, chart
 from testbed.scheduling.traffic.allocation import RatedAllocation, distinct_allocations
 from testbed.scheduling.traffic.patterns import all_to_all
 from topologies.swiss_t1 import swiss_t1
@@ -38,7 +38,7 @@ def traffic_of(allocation: str) -> Traffic:
     return all_to_all(swiss_t1(allocation=tuple(map(int, allocation.split("-")))))
 
 
-def pattern_chart(rows: Rows, title: str, **named: Any) -> tuple[Any, Any]:
+def pattern_chart(rows: Rows, title: str, **named: Any) -> tuple[Figure, Axes]:
     """(figure, axes) on which patterns stand side by side: ticks where the number of nodes changes; ``named`` as of ``chart``."""
     starts = [at for at, row in enumerate(rows) if at == 0 or row["nodes"] != rows[at - 1]["nodes"]]
     while len(starts) > 14:
@@ -50,7 +50,7 @@ def pattern_chart(rows: Rows, title: str, **named: Any) -> tuple[Any, Any]:
     return figure, axes
 
 
-def draw_times(axes: Any, rows: Rows, name: str, look: tuple[str, str, str]) -> None:
+def draw_times(axes: Axes, rows: Rows, name: str, look: tuple[str, str, str]) -> None:
     """Times (rows' ``name_s``, s) against pattern, in a look of colour, mark and label; hollow where ``name_liquid`` is False."""
     colour, mark, label = look
     for solved in (True, False):

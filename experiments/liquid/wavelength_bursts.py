@@ -12,12 +12,11 @@ import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Any
 
 from testbed.model.options.option import option, options
-from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, where
+from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, grid, where
 from testbed.model.verdict import Check, Claim, Verdict
-from testbed.report.drawing.charts import BLUE, GREEN, GREY, ORANGE, chart, panels
+from testbed.report.drawing.charts import BLUE, GREEN, GREY, ORANGE, Figure, chart, panels
 from testbed.wavelengths.burst_switching import STRATEGIES, BurstTraffic, optical_cloud_of, simulate_bursts
 from topologies import load_network
 
@@ -29,18 +28,16 @@ HORIZONS, CRITICAL_HORIZONS, HORIZON_SEEDS = (250, 500, 1000, 2000), (250, 500, 
 USUAL_BUFFER, LARGE_BUFFER = 400, 1_000_000
 T_95 = {2: 12.71, 3: 4.30, 4: 3.18, 5: 2.78}
 """Student's t for a 95 % interval of the mean of so many values."""
-NAMES = {
-    "liquid": "liquid schedules, one after the other",
-    "liquid-rolling": "liquid schedule anew in every slot",
-    "greedy-defer": "first fit, waits (knows all reservations)",
-    "greedy-drop": "first fit, lost where none is free",
-}
 LOOKS = {
-    "liquid": (BLUE, "o", "-"),
-    "liquid-rolling": (GREEN, "s", "-"),
-    "greedy-defer": (ORANGE, "^", "--"),
-    "greedy-drop": (GREY, "v", "--"),
+    "liquid": ("liquid schedules, one after the other", BLUE, "o", "-"),
+    "liquid-rolling": ("liquid schedule anew in every slot", GREEN, "s", "-"),
+    "greedy-defer": ("first fit, waits (knows all reservations)", ORANGE, "^", "--"),
+    "greedy-drop": ("first fit, lost where none is free", GREY, "v", "--"),
 }
+NAMES = {strategy: label for strategy, (label, *_) in LOOKS.items()}
+
+
+CLOUD = {"network": "optical-cloud", "wavelengths": 8}
 
 
 @options
@@ -53,46 +50,27 @@ class Options:
 def points(quick: bool, seed: int, options: Options | None = None) -> Points:
     """Every strategy at every load, without conversion and with it; in full the horizons too."""
     options = options or Options()
-    if quick:
-        return _over_loads(("wsxc",), QUICK_LOADS, 400, seed)
-    retained, converted = (_over_loads((switching,), LOADS, 2000, seed) for switching in ("wsxc", "wixc"))
-    return retained + _over_horizons(seed) + ([] if options.no_conversion else converted)
-
-
-def _over_loads(switchings: Sequence[str], loads: Sequence[float], slots: int, seed: int) -> Points:
-    return [
-        {
-            "network": "optical-cloud",
-            "switching": switching,
-            "wavelengths": 8,
-            "load": load,
-            "strategy": strategy,
-            "slots": slots,
-            "seed": seed,
-        }
-        for switching in switchings
-        for load in loads
-        for strategy in STRATEGIES
-    ]
+    loads, slots = (QUICK_LOADS, 400) if quick else (LOADS, 2000)
+    retained, converted = (
+        grid(**CLOUD, switching=kind, load=loads, strategy=STRATEGIES, slots=slots, seed=seed)
+        for kind in ("wsxc", "wixc")
+    )
+    return retained if quick else retained + _over_horizons(seed) + ([] if options.no_conversion else converted)
 
 
 def _over_horizons(seed: int) -> Points:
     return [
-        {
-            "network": "optical-cloud",
-            "switching": "wsxc",
-            "wavelengths": 8,
-            "load": load,
-            "strategy": strategy,
-            "slots": slots,
-            "buffer_bursts": buffer,
-            "seed": seed + k,
-        }
+        point
         for slots in HORIZONS
-        for load, buffer in ((0.95, LARGE_BUFFER), (1.0, LARGE_BUFFER))
-        if load < 1 or slots in CRITICAL_HORIZONS
-        for strategy in ("liquid", "greedy-defer")
-        for k in range(HORIZON_SEEDS)
+        for point in grid(
+            **CLOUD,
+            switching="wsxc",
+            load=(0.95, 1.0) if slots in CRITICAL_HORIZONS else (0.95,),
+            strategy=("liquid", "greedy-defer"),
+            slots=slots,
+            buffer_bursts=LARGE_BUFFER,
+            seed=range(seed, seed + HORIZON_SEEDS),
+        )
     ]
 
 
@@ -172,9 +150,7 @@ def _horizon_checks(rows: Rows) -> list[Check]:
     first_fit = where(rows, load=0.95, strategy="greedy-defer")
     over = [_mean(of, slots) / _mean(first_fit, slots) for of in (below,) for slots in (min(HORIZONS), last)]
     return [
-        Claim("bursts neither carried, nor lost, nor in a buffer at the end")
-        .equal(0, astray)
-        .against(None, "none: an exact count"),
+        Claim("bursts neither carried, nor lost, nor in a buffer at the end").count(0, astray),
         _growth_check(below, "load 0.95", 0.25, "a backlog that stays"),
         _growth_check(critical, "load 1, buffers without limit", 0.85, "slower than time"),
         Claim(f"carried by {NAMES['liquid']}, over {NAMES['greedy-defer']}: load 0.95, {last} slots")
@@ -235,7 +211,7 @@ def figures(rows: Rows) -> Figures:
     return drawn | ({"horizons": _horizon_figure(horizons)} if horizons else {})
 
 
-def _horizon_figure(rows: Rows) -> Any:
+def _horizon_figure(rows: Rows) -> Figure:
     """Bursts left in the buffers against the time that the run took, both logarithmic."""
     title = "What is not carried waits: exponent 1 would be capacity missing"
     x, y = "slots from empty buffers on", "bursts waiting in all edge routers at the end"
@@ -245,13 +221,13 @@ def _horizon_figure(rows: Rows) -> Any:
             own = where(rows, load=load, strategy=strategy)
             times = sorted({r["slots"] for r in own})
             means = [statistics.mean(max(r["backlog"], 1) for r in where(own, slots=slots)) for slots in times]
-            axes.loglog(times, means, line, marker=LOOKS[strategy][1], color=colour,
+            axes.loglog(times, means, line, marker=LOOKS[strategy][2], color=colour,
                         label=f"{NAMES[strategy]}, load {load:g}: exponent {growth(own)[0]:.2f}")  # fmt: skip
     axes.legend()
     return figure
 
 
-def _figure(rows: Rows, title: str) -> Any:
+def _figure(rows: Rows, title: str) -> Figure:
     from matplotlib.ticker import LogLocator, NullFormatter, ScalarFormatter
 
     figure, every = panels(10, 7.2, 2, 2)
@@ -266,8 +242,8 @@ def _figure(rows: Rows, title: str) -> Any:
     for axes, (name, label, scale, kind) in zip(every, shown, strict=True):
         for strategy in STRATEGIES:
             own = sorted((r["load"], r[name] * scale) for r in where(rows, strategy=strategy) if r[name] is not None)
-            colour, marker, line = LOOKS[strategy]
-            axes.plot(*zip(*own, strict=True), color=colour, marker=marker, linestyle=line, label=NAMES[strategy])
+            label_of, colour, marker, line = LOOKS[strategy]
+            axes.plot(*zip(*own, strict=True), color=colour, marker=marker, linestyle=line, label=label_of)
         axes.set_yscale(kind)
         if kind == "log":
             axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))

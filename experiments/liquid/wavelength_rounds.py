@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, where
 from testbed.model.verdict import Check, Claim, Verdict
-from testbed.report.drawing.charts import BLUE, GREEN, INK, ORANGE, PURPLE, chart, panels
+from testbed.report.drawing.charts import BLUE, GREEN, INK, ORANGE, PURPLE, Figure, chart, panels
 from topologies import load_network
 
-NAMES = {
-    ("liquid", "wsxc"): "liquid, one wavelength end to end (WSXC)",
-    ("liquid", "wixc"): "liquid, conversion (WIXC)",
-    ("first-fit", "wsxc"): "first fit, WSXC",
-    ("first-fit", "wixc"): "first fit, WIXC",
-}
 LOOKS = {
-    ("liquid", "wsxc"): (BLUE, "o", "-"),
-    ("liquid", "wixc"): (GREEN, "s", "-"),
-    ("first-fit", "wsxc"): (ORANGE, "^", "--"),
-    ("first-fit", "wixc"): (PURPLE, "v", "--"),
+    ("liquid", "wsxc"): ("liquid, one wavelength end to end (WSXC)", BLUE, "o", "-"),
+    ("liquid", "wixc"): ("liquid, conversion (WIXC)", GREEN, "s", "-"),
+    ("first-fit", "wsxc"): ("first fit, WSXC", ORANGE, "^", "--"),
+    ("first-fit", "wixc"): ("first fit, WIXC", PURPLE, "v", "--"),
 }
 SHOWN_WAVELENGTHS = 8
 PACKETS, WRONG = 20, 2
@@ -97,7 +89,7 @@ def judge(rows: Rows) -> Verdict:
         if row["method"] == "liquid":
             checks.append(
                 Claim(f"{name}: rounds against the bound")
-                .equal(float(-(-row["bottleneck_load"] // row["wavelengths"])), float(row["rounds"]))
+                .equal(float(-(-row["bottleneck_load"] // row["wavelengths"])), row["rounds"])
                 .cites("the fewest rounds whatever the number of wavelengths, 3.2.2")
                 .against(
                     first_fit.get(row["wavelengths"]),
@@ -118,7 +110,7 @@ def figures(rows: Rows) -> Figures:
     return drawn
 
 
-def _rounds_figure(rows: Rows) -> Any:
+def _rounds_figure(rows: Rows) -> Figure:
     load, counts = rows[0]["bottleneck_load"], sorted({r["wavelengths"] for r in rows})
     title = f"All pairs of {rows[0]['network']}: bottleneck load {load} lightpaths"
     x, y = "wavelengths of a fibre", "rounds until every pair has been lit"
@@ -126,10 +118,9 @@ def _rounds_figure(rows: Rows) -> Any:
     fewest = {w: -(-load // w) for w in range(counts[0], counts[-1] + 1)}
     style = {"color": "#999999", "drawstyle": "steps-mid", "linewidth": 6, "alpha": 0.4}
     axes.plot(fewest.keys(), fewest.values(), label="fewest possible: bottleneck load / wavelengths", **style)
-    for k, (key, label) in enumerate(NAMES.items()):
+    for k, (key, (label, colour, marker, line)) in enumerate(LOOKS.items()):
         own = sorted((r["wavelengths"], r["rounds"]) for r in rows if (r["method"], r["switching"]) == key)
         if own:
-            colour, marker, line = LOOKS[key]
             at, rounds = [w + 0.06 * (k - 1.5) for w, _ in own], [n for _, n in own]
             axes.plot(at, rounds, color=colour, marker=marker, linestyle=line, label=label)
     axes.set(ylim=(0, max(r["rounds"] for r in rows) * 1.45), xticks=counts)
@@ -137,7 +128,7 @@ def _rounds_figure(rows: Rows) -> Any:
     return figure
 
 
-def _colours_figure(rows: Rows) -> Any:
+def _colours_figure(rows: Rows) -> Figure:
     """Fibres by load from above, wavelengths of successive rounds from the left; a mark where there is light."""
     from collections import Counter
 
@@ -147,7 +138,7 @@ def _colours_figure(rows: Rows) -> Any:
     load = Counter(link for link, _ in rows[0]["lit"])
     place = {link: k for k, (link, _) in enumerate(sorted(load.items(), key=lambda item: (-item[1], item[0])))}
     for axes, row, width in zip(both, rows, widths, strict=True):
-        colour = LOOKS[row["method"], "wsxc"][0]
+        colour = LOOKS[row["method"], "wsxc"][1]
         for k in range(0, row["rounds"], 2):
             ends = (edge * row["wavelengths"] - 0.5 for edge in (k, k + 1))
             axes.axvspan(*ends, color=INK, alpha=0.05, linewidth=0)

@@ -11,8 +11,8 @@ import random
 import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from typing import Any
 
+from testbed.model.label_split import LabelSplit
 from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, where
 from testbed.model.verdict import Claim, Verdict
 from testbed.report.drawing.charts import GREY, chart
@@ -55,7 +55,7 @@ def points(quick: bool, seed: int) -> Points:
 
 
 @lru_cache(maxsize=8)
-def _split(name: str) -> Any:
+def _split(name: str) -> LabelSplit:
     from testbed.routing.capillary.route import capillary_route
     from testbed.routing.label_split.spraying import spray
     from topologies import load_network
@@ -174,8 +174,7 @@ def judge(rows: Rows) -> Verdict:
     heavy = [row for row in rows if row["share"] >= BUDGET and row["network"] != "channel"]
     checks = [
         Claim("packets decoded to other bytes")
-        .equal(0, sum(row[code]["wrong"] for row in rows for code in CODES))
-        .against(None, "none: a count of errors")
+        .count(0, sum(row[code]["wrong"] for row in rows for code in CODES), "none: a count of errors")
         .noting(f"{len(rows)} faults and channels"),
         Claim("residual loss of rlc:46 over RS(30,23)'s, sums over losses that the budget could carry")
         .at_most(LESS, _total(light, "rlc:46") / max(_total(light, "rs:30,23"), 1e-12))
@@ -199,7 +198,7 @@ def judge(rows: Rows) -> Verdict:
             .against(1.0, "a sender that answers nothing")
             .noting(f"{len(heavy)} failures")
         )
-    return Verdict(checks=tuple(checks), notes=tuple(_notes(rows)))
+    return Verdict.of(checks, _notes(rows))
 
 
 def _total(rows: Rows, code: str) -> float:

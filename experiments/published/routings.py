@@ -8,12 +8,16 @@ from __future__ import annotations
 
 import statistics
 import time
-from typing import Any
+
+from scipy.sparse import csr_array
 
 from testbed.model.code_description import describe_code
-from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study
+from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, grid
 from testbed.model.verdict import Check, Claim, Verdict
 from testbed.report.drawing.charts import panels
+from testbed.routing.demands.matrix import DemandMatrix
+from testbed.routing.demands.routed_demands import RoutedDemands, checked, sparse_shares
+from topologies import load_network
 
 NETWORKS = ("swiss-t1", "optical-cloud", "torus:4x4", "fat-tree:4,2", "manet:nodes=30,seed=3", "manet:nodes=30,seed=4")
 FLOWS = {
@@ -35,11 +39,8 @@ NEAR, LEVEL = 1.1, 1e-4
 
 def points(quick: bool, seed: int) -> Points:
     """Two matrices a network (quick: three networks, one matrix)."""
-    networks, matrices = (
-        (NETWORKS[0], *NETWORKS[2:4]) if quick else NETWORKS,
-        ("gravity",) if quick else ("gravity", "uniform"),
-    )
-    return [{"network": name, "matrix": matrix, "seed": seed} for name in networks for matrix in matrices]
+    networks = (NETWORKS[0], *NETWORKS[2:4]) if quick else NETWORKS
+    return grid(network=networks, matrix=("gravity", "uniform")[: 1 if quick else None], seed=seed)
 
 
 def measure(point: Row) -> Results:
@@ -65,19 +66,17 @@ def measure(point: Row) -> Results:
     }
 
 
-def _matrix(point: Row) -> Any:
+def _matrix(point: Row) -> DemandMatrix:
     from testbed.routing.demands.matrix import gravity_matrix, uniform_matrix
-    from topologies import load_network
 
     network = load_network(point["network"])
     nodes = network.hosts if point["network"].startswith("fat-tree") else network.switches
     return (gravity_matrix if point["matrix"] == "gravity" else uniform_matrix)(network, [node.id for node in nodes])
 
 
-def _rated(routed: Any, best: float, forced: Any) -> Results:
+def _rated(routed: RoutedDemands, best: float, forced: csr_array) -> Results:
     """MLU over the optimum's; rates, in units of what the optimum carries with no pair stopped; ROR (eq. 23); what the checker found."""
     from testbed.routing.demands.redundancy import total_ror
-    from testbed.routing.demands.routed_demands import checked
     from testbed.routing.demands.throughput import fair_rates
     from testbed.routing.redundancy.coding import Coding
 
@@ -94,7 +93,7 @@ def _rated(routed: Any, best: float, forced: Any) -> Results:
     }
 
 
-def _filling(matrix: Any) -> Results:
+def _filling(matrix: DemandMatrix) -> Results:
     """Whether the max-min-fair rates are proved, and whether those of the optimum's routing would be."""
     import numpy as np
 
@@ -117,7 +116,7 @@ def _filling(matrix: Any) -> Results:
     }
 
 
-def _again(matrix: Any, seed: int) -> dict[str, float | None]:
+def _again(matrix: DemandMatrix, seed: int) -> dict[str, float | None]:
     """Greatest utilisations by GLOP; the optimum's where the programme is small enough."""
     from experiments.published.glop import glop_best_rates, glop_optimum
     from testbed.routing.demands.routing_trees import tree_path_set
@@ -131,7 +130,7 @@ def _again(matrix: Any, seed: int) -> dict[str, float | None]:
     }
 
 
-def _demands(matrix: Any) -> list[tuple[str, str, float]]:
+def _demands(matrix: DemandMatrix) -> list[tuple[str, str, float]]:
     return [(*pair, rate) for pair, rate in zip(matrix.pairs, matrix.rates_bps, strict=True)]
 
 
@@ -142,10 +141,8 @@ def _one_flow(name: str) -> Results:
     from testbed.routing.demands.matrix import given_matrix
     from testbed.routing.demands.methods import route_demands
     from testbed.routing.demands.redundancy import total_ror, unavoidable_links
-    from testbed.routing.demands.routed_demands import RoutedDemands, sparse_shares
     from testbed.routing.methods import route_by_name
     from testbed.routing.redundancy.coding import Coding
-    from topologies import load_network
 
     network, (source, sink) = load_network(name), FLOWS[name]
     matrix = given_matrix(network, "one flow", {(source, sink): 1e6})
@@ -172,7 +169,7 @@ def _one_flow(name: str) -> Results:
 
 def judge(rows: Rows) -> Verdict:
     """Sound, proved, the same by another solver; who is near the optimum; the programmes' loads of one flow are capillary routing's."""
-    return Verdict(checks=(*_soundness(rows), *_quality(rows)), notes=tuple(_notes(rows)))
+    return Verdict.of((*_soundness(rows), *_quality(rows)), _notes(rows))
 
 
 def _soundness(rows: Rows) -> list[Check]:
@@ -185,8 +182,9 @@ def _soundness(rows: Rows) -> list[Check]:
     ]
     return [
         Claim("violations found by the independent checker")
-        .equal(0, sum(len(one["violations"]) for row in rows for one in row["methods"].values()))
-        .against(None, "none: a count of errors")
+        .count(
+            0, sum(len(one["violations"]) for row in rows for one in row["methods"].values()), "none: a count of errors"
+        )
         .noting(f"{sum(len(row['methods']) for row in rows)} routings of {len(rows)} matrices"),
         Claim("optimum over its proved bound, less 1, worst")
         .at_most(1e-5, max(row["utilisation"] / max(row["methods"]["optimum"]["bound"], 1e-12) - 1 for row in rows))

@@ -7,20 +7,17 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Mapping, Sequence
-from typing import Any
 
 from fec.adapters.raptorq_blocks import RaptorQBlocks
 from fec.code.block_codes import ReedSolomonBlocks
 from fec.redundancy.block_size import fec_block_size
-from testbed.model.studies.study import Study, where
+from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, where
 from testbed.model.verdict import Check, Claim, Verdict
 from testbed.report.drawing.charts import BLUE, INK, ORANGE, chart, ticks
 from testbed.routing import route_by_name
 from testbed.routing.label_split.spraying import spray
 from topologies.catalog import load_network
 
-Row = Mapping[str, Any]
 CODES: dict[str, type[ReedSolomonBlocks] | type[RaptorQBlocks]] = {
     "reed-solomon": ReedSolomonBlocks,
     "raptorq": RaptorQBlocks,
@@ -30,7 +27,7 @@ RATE = 0.01
 """Share of blocks that may stay undecoded: thousands of blocks tell one per cent, not 1e-5."""
 
 
-def points(quick: bool, seed: int) -> list[dict[str, Any]]:
+def points(quick: bool, seed: int) -> Points:
     """M of both codes, and M that only RaptorQ has."""
     sizes = [("reed-solomon", m) for m in (1, 5, 10, 20, 50)] + [("raptorq", m) for m in (5, 10, 20, 50, 200, 1000)]
     return [
@@ -44,7 +41,7 @@ def points(quick: bool, seed: int) -> list[dict[str, Any]]:
     ]
 
 
-def measure(point: Mapping[str, Any]) -> dict[str, Any]:
+def measure(point: Row) -> Results:
     """Packets sent until each block is decoded by the code itself, from a shuffled stream of labels."""
     network = load_network("swiss-t1")
     split = spray(route_by_name(network, "s1", "s6", "capillary"))
@@ -83,7 +80,7 @@ def measure(point: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def judge(rows: Sequence[Row]) -> Verdict:
+def judge(rows: Rows) -> Verdict:
     """Content, mean against M / (1 - p) within four standard errors, quantile against equation 25."""
     checks = []
     for row in rows:
@@ -106,9 +103,9 @@ def judge(rows: Sequence[Row]) -> Verdict:
         slack = 1 + math.ceil(2.5 * math.sqrt(m * p) / (1 - p) * math.sqrt(RATE / row["blocks"]) / 0.027)
         checks.append(
             Claim(f"{name}: packets that all but 1 % of blocks need")
-            .equal(float(row["expected_quantile"]), float(row["quantile"]), float(slack))
+            .equal(row["expected_quantile"], row["quantile"], slack)
             .cites("equation 25")
-            .against(float(math.ceil(m / (1 - p))), "equation 29, blocks of any length need the mean")
+            .against(math.ceil(m / (1 - p)), "equation 29, blocks of any length need the mean")
         )
     large = [row for row in rows if row["m"] >= 200]
     small = where(rows, code="reed-solomon", m=20)[0]
@@ -123,7 +120,7 @@ def judge(rows: Sequence[Row]) -> Verdict:
     return Verdict.of(checks)
 
 
-def figures(rows: Sequence[Row]) -> dict[str, Any]:
+def figures(rows: Rows) -> Figures:
     """N / M over M, both codes, with what theory says."""
     title = f"Packets a block takes, a quarter of the labels lost (p = {rows[0]['loss']:.3f})"
     x, y = "M, source packets a block", "N / M until the block decodes"

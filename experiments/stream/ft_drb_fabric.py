@@ -6,16 +6,20 @@ On an emulated 4x4 torus a link of the path is cut (the carrier goes), swallows 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
 from statistics import median
-from typing import Any, Unpack
+from typing import Unpack
 
+import numpy as np
+from numpy.typing import NDArray
+
+from testbed.faults.fault import Fault, FaultKind
+from testbed.metapath.analysis import MessageDeliveries, latency_of
 from testbed.metapath.judgement import MAX_LOST_S
 from testbed.metapath.plan import SLACK_S
-from testbed.model.studies.study import Study
+from testbed.model.studies.samples import sum_of
+from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, verdict_of
 from testbed.model.verdict import Check, Claim, Evidence, Verdict
-from testbed.report.drawing.charts import BELOW, INK, chart, panels
-from testbed.results.study_store import Row
+from testbed.report.drawing.charts import BELOW, INK, Figure, chart, panels
 from topologies.network import label_of
 
 NETWORK, SOURCE, SINK, LINK = "torus:4x4", "s0_0", "s2_0", ("s1_0", "s2_0", 0)
@@ -39,7 +43,7 @@ CROWD_BPS, CROWDED_S = 20e6, 3.0
 _REPEATS = 2
 
 
-def points(quick: bool, seed: int) -> list[dict[str, Any]]:
+def points(quick: bool, seed: int) -> Points:
     """Every routing under both faults, three beside TCP; quick once, full five times."""
     cases = [(kind, routing) for kind in ("down", "blackhole") for routing in NAMES]
     cases.remove(("blackhole", "ft-drb, header"))
@@ -48,20 +52,18 @@ def points(quick: bool, seed: int) -> list[dict[str, Any]]:
     return [{"kind": k, "routing": r, "repeat": n, "seed": seed + n} for n in repeats for k, r in cases]
 
 
-def measure(point: Mapping[str, Any]) -> dict[str, Any]:
+def measure(point: Row) -> Results:
     """One run on a network of its own; repeated where the machine could not keep up."""
     if point["kind"] == "crowded":
         return _measure_crowded(point)
     return _measure_coded(point) if point["routing"] == CODED else _measure_plain(point)
 
 
-def _fault(kind: str) -> Any:
-    from testbed.faults.fault import Fault
-
-    return Fault(link=LINK, kind=kind, start_s=WARM_UP_S, stop_s=WARM_UP_S + LASTS_S)  # type: ignore[arg-type]
+def _fault(kind: FaultKind) -> Fault:
+    return Fault(link=LINK, kind=kind, start_s=WARM_UP_S, stop_s=WARM_UP_S + LASTS_S)
 
 
-def _measure_plain(point: Mapping[str, Any]) -> dict[str, Any]:
+def _measure_plain(point: Row) -> Results:
     from testbed.metapath.options import MetapathOptions
     from testbed.metapath.workload import METAPATH, metapath_plan
     from testbed.model.workload import How
@@ -85,8 +87,8 @@ def _measure_plain(point: Mapping[str, Any]) -> dict[str, Any]:
     return {**row, "datagrams_a_message": sent, "invalid": judged.verdict.invalid}
 
 
-def _measure_crowded(point: Mapping[str, Any]) -> dict[str, Any]:
-    from testbed.metapath.analysis import latency_of, path_shares
+def _measure_crowded(point: Row) -> Results:
+    from testbed.metapath.analysis import path_shares
     from testbed.metapath.options import MetapathOptions
     from testbed.metapath.plan import BACKGROUND_AFTER_S
     from testbed.metapath.workload import METAPATH, metapath_plan
@@ -120,7 +122,7 @@ def _measure_crowded(point: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _measure_coded(point: Mapping[str, Any]) -> dict[str, Any]:
+def _measure_coded(point: Row) -> Results:
     from testbed.metapath.coded_deliveries import coded_deliveries
     from testbed.stream.fabric import open_fabric
     from testbed.stream.run_in_turn import run_and_judge
@@ -145,11 +147,13 @@ def _measure_coded(point: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _coded_row(deliveries: Any, start_s: float, stop_s: float, datagrams_s: Any) -> dict[str, Any]:
+def _coded_row(
+    deliveries: MessageDeliveries, start_s: float, stop_s: float, datagrams_s: NDArray[np.float64]
+) -> Results:
     """The figures of a plain stream's row, for messages that a code may have brought back."""
-    from testbed.metapath.analysis import fault_timeline, latency_of
+    from testbed.metapath.analysis import fault_timeline
 
-    def between(times_s: Any, low_s: float, high_s: float) -> Any:
+    def between(times_s: NDArray[np.float64], low_s: float, high_s: float) -> NDArray[np.bool_]:
         return (times_s >= low_s) & (times_s < high_s)
 
     latency_ms, ends_s = (deliveries.arrived_s - deliveries.sent_s) * 1e3, stop_s + AFTER_S - 0.4
@@ -169,18 +173,17 @@ def _coded_row(deliveries: Any, start_s: float, stop_s: float, datagrams_s: Any)
     }
 
 
-def judge(rows: Sequence[Row]) -> Verdict:
+def judge(rows: Rows) -> Verdict:
     """Each claim over all repetitions: the worst run must keep it; comparisons are of medians."""
     checks = [*_ft_drb_checks(rows), *_alternative_checks(rows), *_comparisons(rows), *_crowded_checks(rows)]
-    reasons = [row["invalid"] for row in rows if row["invalid"]]
-    return Verdict(checks=tuple(checks), invalid="; ".join(reasons) or None)
+    return verdict_of(rows, checks)
 
 
-def _of(rows: Sequence[Row], routing: str, kind: str) -> list[Row]:
+def _of(rows: Rows, routing: str, kind: str) -> list[Row]:
     return [row for row in rows if (row["routing"], row["kind"]) == (routing, kind)]
 
 
-def _ft_drb_checks(rows: Sequence[Row]) -> list[Check]:
+def _ft_drb_checks(rows: Rows) -> list[Check]:
     checks = []
     for routing in ("ft-drb", "ft-drb, header"):
         cuts = _of(rows, routing, "down")
@@ -212,7 +215,7 @@ def _ft_drb_checks(rows: Sequence[Row]) -> list[Check]:
     marked = sum(row["marked_by"] != "silence" or row["port_status_s"] is not None for row in silent)
     checks.append(_count("silent blackhole: runs in which anything but silence told", marked))
     ours = [*silent, *_of(rows, "ft-drb", "down"), *_of(rows, "ft-drb, header", "down")]
-    checks.append(_count("packets lost after the source reconfigured", sum(row["lost_later"] for row in ours)))
+    checks.append(_count("packets lost after the source reconfigured", sum_of(ours, "lost_later")))
     back = [row["returned_s"] for row in ours]
     checks.append(
         _bound(
@@ -226,7 +229,7 @@ def _ft_drb_checks(rows: Sequence[Row]) -> list[Check]:
     return checks
 
 
-def _alternative_checks(rows: Sequence[Row]) -> list[Check]:
+def _alternative_checks(rows: Rows) -> list[Check]:
     checks = []
     for kind in ("down", "blackhole"):
         share = [row["lost"] / row["sent"] for row in _of(rows, "single", kind)]
@@ -246,7 +249,7 @@ def _alternative_checks(rows: Sequence[Row]) -> list[Check]:
     return checks
 
 
-def _comparisons(rows: Sequence[Row]) -> list[Check]:
+def _comparisons(rows: Rows) -> list[Check]:
     def middle(routing: str, key: str) -> float | None:
         values = [row[key] for row in _of(rows, routing, "down")]
         return None if None in values else median(values)
@@ -274,7 +277,7 @@ def _comparisons(rows: Sequence[Row]) -> list[Check]:
     ]
 
 
-def _crowded_checks(rows: Sequence[Row]) -> list[Check]:
+def _crowded_checks(rows: Rows) -> list[Check]:
     spread = _of(rows, "ft-drb, four paths", "crowded")
     off = max((abs(path["share"] - path["predicted_share"]) for row in spread for path in row["paths"]), default=None)
     slow = {name: median(row["latency_during_ms"][1] for row in _of(rows, name, "crowded")) for name in CROWDED}
@@ -293,7 +296,7 @@ def _crowded_checks(rows: Sequence[Row]) -> list[Check]:
     ]
 
 
-def _least(rows: Sequence[Row], key: str) -> float:
+def _least(rows: Rows, key: str) -> float:
     return float(min(row[key] for row in rows))
 
 
@@ -303,7 +306,7 @@ def _bound(name: str, measured: float | None, limit: float, **evidence: Unpack[E
 
 
 def _count(name: str, measured: int) -> Check:
-    return Claim(name).equal(0, measured).against(None, "none: each is counted")
+    return Claim(name).count(0, measured, "none: each is counted")
 
 
 def _less(name: str, measured: float | None, than: float | None) -> Check:
@@ -321,7 +324,7 @@ def _less(name: str, measured: float | None, than: float | None) -> Check:
     )
 
 
-def figures(rows: Sequence[Row]) -> dict[str, Any]:
+def figures(rows: Rows) -> Figures:
     """The first repetition around both faults, and the packets lost in every run."""
     from testbed.metapath.figures import fault_figure
 
@@ -336,7 +339,7 @@ def figures(rows: Sequence[Row]) -> dict[str, Any]:
     return {**drawings, "packets_lost_in_every_run": _lost_figure(rows), "beside_tcp": _crowded_figure(rows)}
 
 
-def _crowded_figure(rows: Sequence[Row]) -> Any:
+def _crowded_figure(rows: Rows) -> Figure:
     figure, (left, right) = panels(9.5, 3.8, columns=2)
     spread = _of(rows, "ft-drb, four paths", "crowded")
     for number, row in enumerate(spread):
@@ -359,7 +362,7 @@ def _crowded_figure(rows: Sequence[Row]) -> Any:
     return figure
 
 
-def _lost_figure(rows: Sequence[Row]) -> Any:
+def _lost_figure(rows: Rows) -> Figure:
     x = f"packets lost in a fault of {LASTS_S:g} s, ms of the stream ({RATE_PPS:g} packets/s)"
     figure, axes = chart(size=(7.5, 3.8), xlabel=x)
     for shift, kind, mark, words in (

@@ -4,25 +4,22 @@ from __future__ import annotations
 
 import statistics
 import tempfile
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from experiments.stream.several_machines import MACHINES, TRIES, compared_with_one_machine
+from experiments.stream.several_machines import MACHINES, NAMESPACES, TRIES, compared_with_one_machine
 from testbed.bulk.judgement import judge_bulk
 from testbed.bulk.workload import bulk_plan
 from testbed.emulation.sandbox.sandbox import require_sandbox
 from testbed.errors import InvalidRunError
 from testbed.faults.fault import Fault
 from testbed.machines.machines_request import MachinesRequest
-from testbed.model.studies.study import Study, where
+from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, grid, where
 from testbed.model.verdict import Check, Claim, Verdict
 from testbed.report.drawing.charts import chart
 from testbed.striping.judgement import judge_striping
 from testbed.striping.workload import run_striping, striping_plan
 
-Row = Mapping[str, Any]
 NETWORK = "swiss-t1:allocation=1-1-1-1-0-0-0-0"
 PLACES = {
     2: [["s1", "s4", "s5", "s6"], ["s2", "s3", "s7", "s8"]],
@@ -49,18 +46,15 @@ class _Run:
     """Packets that found a link's queue full, of each part."""
     arrived: tuple[int, int]
     broken: int
-    machines: Mapping[str, Any]
+    machines: Row
 
 
-def points(quick: bool, seed: int) -> list[dict[str, Any]]:
+def points(quick: bool, seed: int) -> Points:
     """Every case on one, two and four machines; quick: the bulk exchange on one and two."""
-    cases = CASES[:1] if quick else CASES
-    return [
-        {"case": case, "machines": n, "seed": seed} for case in cases for n in (MACHINES[:2] if quick else MACHINES)
-    ]
+    return grid(case=CASES[:1] if quick else CASES, machines=MACHINES[:2] if quick else MACHINES, seed=seed)
 
 
-def measure(point: Row) -> dict[str, Any]:
+def measure(point: Row) -> Results:
     """As many valid runs on switches as the case asks for: shares as medians, what failed or was lost in any of them."""
     requested = None
     if point["machines"] > 1:
@@ -142,7 +136,7 @@ def _striped(point: Row, requested: MachinesRequest | None) -> _Run:
     )
 
 
-def judge(rows: Sequence[Row]) -> Verdict:
+def judge(rows: Rows) -> Verdict:
     """Each run on several machines against the one on one machine; the clocks' claims against the truth."""
     return compared_with_one_machine(rows, _against_one)
 
@@ -206,7 +200,7 @@ def _broken_check(name: str, row: Row, one: Row) -> Check:
     )
 
 
-def figures(rows: Sequence[Row]) -> dict[str, Any]:
+def figures(rows: Rows) -> Figures:
     """Share of the predicted throughput over the number of machines."""
     figure, axes = chart(size=(6, 4), xlabel="machines", ylabel="measured over liquid throughput")
     for marker, case in zip("os^", CASES, strict=True):
@@ -224,7 +218,7 @@ STUDY = Study.of_module(
     does="all-to-all messages and striped files over Swiss-T1, cut over machines with clocks thousands of seconds apart",
     answers="ours: what is exchanged on several machines arrives as on one; rival: what crosses between machines fares otherwise",
     deviations=(
-        "All machines are namespaces of one: its processors are shared, and the network between them is a bridge.",
+        NAMESPACES,
         "Four hosts that send and four that receive, on four of the eight switches; one run a case, five of a striped file without a cut; "
         "invalid ones again, three at most each.",
         "The check of a striped file's throughput was changed after it had failed: one write on four machines was 11 % quicker than one on "

@@ -5,17 +5,13 @@ The plan is replaced after links vanished without warning, or before they do; ra
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
-
 from testbed.faults.schedules import PoissonFaults
-from testbed.model.studies.study import Study, where
+from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, verdict_of, where
 from testbed.model.verdict import Check, Claim, Verdict
 from testbed.report.drawing.charts import BELOW, INK, chart
-from testbed.results.study_store import Row
 
 
-def points(quick: bool, seed: int) -> list[dict[str, Any]]:
+def points(quick: bool, seed: int) -> Points:
     """Both handovers; quick: 20 nodes, 4 frames; full: 115 nodes, 12 frames, random failures besides in one."""
     size = {"nodes": 20, "step": 0.02, "frames": 4, "frame_s": 2.0, "rate_pps": 200.0, "walk": 1}
     if not quick:
@@ -24,7 +20,7 @@ def points(quick: bool, seed: int) -> list[dict[str, Any]]:
     return [{**size, "handover": handover, "rate_per_s": rate, "seed": seed} for handover, rate in runs]
 
 
-def measure(point: Mapping[str, Any], fabric: str = "emulation") -> dict[str, Any]:
+def measure(point: Row, fabric: str = "emulation") -> Results:
     """One run; repeated once where the machine could not keep up."""
     from testbed.stream.fabric import open_fabric
     from testbed.stream.run_in_turn import run_and_judge
@@ -60,7 +56,7 @@ def measure(point: Mapping[str, Any], fabric: str = "emulation") -> dict[str, An
     }
 
 
-def judge(rows: Sequence[Row]) -> Verdict:
+def judge(rows: Rows) -> Verdict:
     """Each run's own verdict; with a warning nothing may be lost."""
     checks = []
     for row in rows:
@@ -90,8 +86,7 @@ def judge(rows: Sequence[Row]) -> Verdict:
                     "the plan is replaced after links vanish, most of a frame",
                 )
             )
-    reasons = [row["invalid"] for row in rows if row["invalid"]]
-    return Verdict(checks=tuple(checks), invalid="; ".join(reasons) or None)
+    return verdict_of(rows, checks)
 
 
 def _frame_checks(row: Row, name: str) -> list[Check]:
@@ -110,7 +105,7 @@ def _frame_checks(row: Row, name: str) -> list[Check]:
     ]
 
 
-def figures(rows: Sequence[Row]) -> dict[str, Any]:
+def figures(rows: Rows) -> Figures:
     """Loss frame by frame, and how long each change took."""
     title = f"{rows[0]['nodes']} nodes, a frame every {rows[0]['frame_s']:g} s"
     x = "frame (links that vanish at its end are counted in it)"

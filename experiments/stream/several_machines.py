@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from testbed.errors import InvalidRunError
-from testbed.model.studies.study import Study, where
+from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, grid, where
 from testbed.model.verdict import Check, Claim, Verdict
 from testbed.report.drawing.charts import MARKS, chart
 from testbed.stream.judgement.streams import judge_stream
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from testbed.stream.fabric import StreamFabric
     from testbed.stream.plan import StreamPlan
 
-Row = Mapping[str, Any]
 MACHINES = (1, 2, 4)
 CLOCK_STEP_S = 4321.0
 """Machine k's clock is (k + 1) times so far ahead: the truth that its estimate is held against."""
@@ -30,15 +29,16 @@ CASES = {
 TRIES = 3
 
 
-def points(quick: bool, seed: int) -> list[dict[str, Any]]:
+NAMESPACES = "All machines are namespaces of one: its processors are shared, and the network between them is a bridge."
+"""How the studies deviate."""
+
+
+def points(quick: bool, seed: int) -> Points:
     """Every case on one, two and four machines; quick: Swiss-T1 on one and two."""
-    cases = list(CASES)[:1] if quick else list(CASES)
-    return [
-        {"case": case, "machines": n, "seed": seed} for case in cases for n in (MACHINES[:2] if quick else MACHINES)
-    ]
+    return grid(case=list(CASES)[: 1 if quick else None], machines=MACHINES[:2] if quick else MACHINES, seed=seed)
 
 
-def plan_of(point: Mapping[str, Any]) -> StreamPlan:
+def plan_of(point: Row) -> StreamPlan:
     """The same for any number of machines."""
     network, source, sink, kind = CASES[point["case"]]
     if kind in ("down", "blackhole"):
@@ -47,7 +47,7 @@ def plan_of(point: Mapping[str, Any]) -> StreamPlan:
     return mobility_plan(network, source, sink, count=3, seed=point["seed"])
 
 
-def measure(point: Mapping[str, Any]) -> dict[str, Any]:
+def measure(point: Row) -> Results:
     """One valid run on switches, out of three at most."""
     plan = plan_of(point)
     fabric = fabric_of(point["machines"])
@@ -86,12 +86,12 @@ def fabric_of(machines: int) -> StreamFabric:
     return EmulatedStreamFabric(machines=None if machines == 1 else MachinesRequest(count=machines))
 
 
-def judge(rows: Sequence[Row]) -> Verdict:
+def judge(rows: Rows) -> Verdict:
     """Each run on several machines against the one on one machine; the clocks' claims against the truth."""
     return compared_with_one_machine(rows, _against_one)
 
 
-def compared_with_one_machine(rows: Sequence[Row], against_one: Callable[[Row, Row], list[Check]]) -> Verdict:
+def compared_with_one_machine(rows: Rows, against_one: Callable[[Row, Row], list[Check]]) -> Verdict:
     """The verdict of runs on several machines, each held by ``against_one`` to its case's run on one machine, and its clocks to the truth."""
     invalid = next((f"{r['case']}, {r['machines']} machines: {r['invalid']}" for r in rows if r["invalid"]), None)
     alone = {row["case"]: row for row in where(rows, machines=1)}
@@ -147,7 +147,7 @@ def clock_check(row: Row) -> Check:
     )
 
 
-def figures(rows: Sequence[Row]) -> dict[str, Any]:
+def figures(rows: Rows) -> Figures:
     """Losses of every fault on several machines over those on one."""
     alone = {row["case"]: row for row in where(rows, machines=1)}
     figure, axes = chart(size=(6, 5), xlabel="loss of a fault on one machine, %", ylabel="on several machines, %")
@@ -168,8 +168,6 @@ STUDY = Study.of_module(
     title="The same streams on one, two and four machines",
     does="streams over Swiss-T1, the optical cloud and a mobile network, cut over machines with clocks thousands of seconds apart",
     answers="ours: a plan gives the same on several machines as on one; rival: what crosses between machines fares otherwise",
-    deviations=(
-        "All machines are namespaces of one: its processors are shared, and the network between them is a bridge.",
-    ),
+    deviations=(NAMESPACES,),
     emulation=True,
 )

@@ -138,7 +138,9 @@ class SfioFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has no
             with _as_os_errors(path):
                 remove_subfiles(self.session, parse_file_name(self._name(path)))
 
-    def mv(self, path1: str, path2: str, recursive: bool = False, maxdepth: int | None = None, **options: object) -> None:
+    def mv(
+        self, path1: str, path2: str, recursive: bool = False, maxdepth: int | None = None, **options: object
+    ) -> None:
         """Move a file (by its name alone), or a folder with all that is in it."""
         old, new = self._strip_protocol(path1), self._strip_protocol(path2)
         pairs = [(old, new)]

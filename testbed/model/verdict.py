@@ -155,6 +155,10 @@ class Claim:
         """Holds where the two differ by ``tolerance`` at most."""
         return self._check("equals", predicted, measured, tolerance)
 
+    def count(self, predicted: float, measured: float, why: str = "none: an exact count") -> Check:
+        """Holds where the two are equal; ``why`` says that there is no rival, as nothing is left to chance."""
+        return self.equal(predicted, measured).against(None, why)
+
     def at_least(self, least: float, measured: float) -> Check:
         """Holds where ``measured`` is ``least`` or more."""
         return self._check("at-least", least, measured, None)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 import statistics
-from typing import Any, Unpack
+from typing import Unpack
 
 from experiments.interconnect.figures import LATENCY, draw_surfaces, draw_time_series, maps_around_burst
 from experiments.interconnect.runs import measure_ring
@@ -16,14 +16,15 @@ from experiments.interconnect.study_points import (
     BURST_AT_S,
     BURST_MESSAGES,
     FIRST_SHOWN_SLOT,
+    POISSON,
     SLOT_S,
     ring_point,
     seeds_of,
 )
-from testbed.model.studies.samples import grouped, mean_of, spread
+from testbed.model.studies.samples import grouped, mean_of, spread, sum_of
 from testbed.model.studies.study import Figures, Points, Row, Rows, Study, where
 from testbed.model.verdict import Check, Claim, Evidence, Verdict
-from testbed.report.drawing.charts import COMPARED, GREEN, GREY, INK, ORANGE, PURPLE, chart
+from testbed.report.drawing.charts import COMPARED, GREEN, GREY, INK, ORANGE, PURPLE, Figure, chart
 
 STATED = (400.0, 500.0, 600.0)
 SWEEP = (10_000.0, 20_000.0, 24_000.0, 26_000.0, 28_000.0, 30_000.0, 34_000.0, 37_000.0, 40_000.0)
@@ -83,42 +84,42 @@ def judge(rows: Rows) -> Verdict:
         f"(a ring of 8: 8 t_f = 3.18 us, and as long for the recovery: the thesis' {NAC_TIME_US} us). The whole burst took NAC "
         f"{mean_of(freed, 'nac_treatment_us'):.0f} us, one turn of the cycle after another.",
     )
-    return Verdict(checks=checks, notes=notes)
+    return Verdict.of(checks, notes)
 
 
 def _count(name: str, required: int, rows: Rows, **evidence: Unpack[Evidence]) -> Check:
     dead = sum(bool(row["deadlocked"]) for row in rows)
     counted: Evidence = {**evidence, "detail": f"{len(rows)} runs"}
-    return Check.equal(name, float(required), float(dead), **counted)
+    return Check.equal(name, required, dead, **counted)
 
 
 def _soon_and_in_order(sweep: Rows) -> list[Check]:
     """When runs without NAC deadlock, by their rate."""
     high = [row for row in sweep if row["rate"] >= ALWAYS_FROM]
     # a run without a deadlock counts as infinite
-    times = grouped(sweep, lambda r: r["rate"], lambda r: r["deadlock_s"] if r["deadlocked"] else float("inf"))
+    times = grouped(sweep, "rate", lambda r: r["deadlock_s"] if r["deadlocked"] else float("inf"))
     medians = {rate: statistics.median(values) for rate, values in sorted(times.items())}
     return [
         Claim(f"every run deadlocks from {ALWAYS_FROM:.0f} packets/s on, within 100 ms (latest, s)")
         .at_most(WITHIN_S, max(r["deadlock_s"] if r["deadlocked"] else r["seconds"] for r in high))
         .against(min(r["seconds"] for r in high), "none until the end of the run")
-        .noting(f"{sum(r['deadlocked'] for r in high)} of {len(high)} runs"),
+        .noting(f"{sum_of(high, 'deadlocked')} of {len(high)} runs"),
         Claim("the higher the rate, the sooner (medians in order)")
-        .equal(float(len(medians)), float(1 + sum(b <= a for a, b in itertools.pairwise(medians.values()))))
+        .equal(len(medians), 1 + sum(b <= a for a, b in itertools.pairwise(medians.values())))
         .against((len(medians) + 1) / 2, "the rate does not matter, and half of the steps fall by chance")
         .noting(", ".join(f"{rate / 1000:.0f} k/s {middle:.2g} s" for rate, middle in medians.items())),
     ]
 
 
 def _all_delivered(safe: Rows) -> Check:
-    sent, received, deadlocked = (sum(row[name] for row in safe) for name in ("sent", "received", "deadlocked"))
+    sent, received, deadlocked = (sum_of(safe, name) for name in ("sent", "received", "deadlocked"))
     return Check(
         name="with NAC every packet is delivered (packets)",
         predicted=float(sent),
         measured=float(received),
         tolerance=0.0,
         passed=all(r["sent"] == r["received"] and not r["deadlocked"] for r in safe),
-        detail=f"{len(safe)} runs, {sum(r['nac_moves'] for r in safe)} moves",
+        detail=f"{len(safe)} runs, {sum_of(safe, 'nac_moves')} moves",
         rival_note=COUNTED,
     ).of(sent + received + deadlocked)
 
@@ -155,7 +156,7 @@ def figures(rows: Rows) -> Figures:
     slots = [SLOT_S * k for k in range(len(freed["received_slots"]))]
     event, received = (BURST_AT_S, "burst in phase"), "received (Mbit/s a node)"
 
-    def throughput(title: str, name: str, row: Row, shown: slice = slice(None)) -> Any:
+    def throughput(title: str, name: str, row: Row, shown: slice = slice(None)) -> Figure:
         values = [8 * 2048 * n / SLOT_S / 8 / 1e6 for n in row["received_slots"]]
         return draw_time_series(title, {name: (slots[shown], values[shown])}, y=received, event=event)
 
@@ -173,7 +174,7 @@ def figures(rows: Rows) -> Figures:
     }
 
 
-def _draw_sweep(rows: Rows) -> Any:
+def _draw_sweep(rows: Rows) -> Figure:
     """Every run's time to deadlock over the rate, on a logarithmic axis; runs without one at the top."""
     figure, axes = chart(
         "Ring of eight, tornado: time to deadlock without avoidance",
@@ -200,7 +201,7 @@ STUDY = Study.of_module(
     deviations=(
         "500 packets/s of 2 KB load the ring to 1.2 % and never deadlock. A burst in phase and a sweep of rates do, in the place of Figure 5.12.",
         "The time of a control packet over a hop, 0.3975 us, was set so that equation 4.8 gives the document's 6.36 us: that figure is no finding.",
-        "Messages come at random (Poisson) where the document has a constant rate.",
+        f"{POISSON}.",
     ),
     does="tornado on a ring of eight with and without NAC: stated rates, a sweep of rates, a burst in phase at 500/s",
     answers="Zarza 2011, Figures 5.11-5.17: a deadlock that NAC treats, with no packet lost and latency as before",

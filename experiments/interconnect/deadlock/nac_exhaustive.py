@@ -6,13 +6,13 @@ heads that ask again after each failure and repair; and drawn runs of the timed 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
 
 from experiments.interconnect.deadlock.flapping import measure_batch
 from testbed.interconnect.model_checking.exploration import explore
 from testbed.interconnect.model_checking.small_networks import SmallNetwork, one_way_ring, small_network, two_rings
 from testbed.interconnect.model_checking.transition_system import LAGGING, NacTransitionSystem, Rules
+from testbed.model.studies.samples import sum_of
 from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, where
 from testbed.model.verdict import Check, Claim, Verdict
 from testbed.report.drawing.charts import chart
@@ -131,7 +131,7 @@ def points(quick: bool, seed: int) -> Points:
     ]
 
 
-def _point(part: str, case: Case, off: Mapping[str, Any], what: str = "") -> dict[str, Any]:
+def _point(part: str, case: Case, off: Row, what: str = "") -> Results:
     name, input_slots, output_slots, late = case
     return {
         "part": part, "network": name, "input_slots": input_slots, "output_slots": output_slots, "late": late,
@@ -164,20 +164,20 @@ def judge(rows: Rows) -> Verdict:
     """NAC: all explored, none stuck; without it every network deadlocks; every mutant is found."""
     nac, bare = where(rows, part="nac"), where(rows, part="none")
     dead = [row for row in bare if row["stuck"]]
-    return Verdict(
-        checks=(
+    return Verdict.of(
+        (
             Claim("explorations of NAC that left no state out")
-            .equal(float(len(nac)), float(sum(row["whole"] for row in nac)))
+            .equal(len(nac), sum_of(nac, "whole"))
             .against(0.0, "none came to an end")
-            .noting(f"{sum(row['states'] for row in nac)} states, {sum(row['steps'] for row in nac)} steps"),
+            .noting(f"{sum_of(nac, 'states')} states, {sum_of(nac, 'steps')} steps"),
             _never_drain("conditions judged in the present state", [row for row in nac if not row["late"]], bare),
             _never_drain("knowledge may be old", [row for row in nac if row["late"]], bare),
             Claim("of these networks, those that deadlock without NAC")
-            .equal(float(len(bare)), float(len(dead)))
+            .equal(len(bare), len(dead))
             .against(0.0, "none can deadlock, and NAC is not needed"),
             *(
                 Claim(f"NAC spoilt: {row['mutant']}: states that can never drain")
-                .at_least(1.0, float(row["stuck"]))
+                .at_least(1.0, row["stuck"])
                 .against(0.0, "the exploration does not see it")
                 .noting(f"{row['network']}; {len(row['trace'])} steps to the first, {row['states']} states")
                 for row in where(rows, part="mutant")
@@ -186,7 +186,7 @@ def judge(rows: Rows) -> Verdict:
             _again(rows),
             *_timed(where(rows, part="timed")),
         ),
-        notes=tuple(_notes(rows)),
+        _notes(rows),
     )
 
 
@@ -196,12 +196,10 @@ def _never_drain(how: str, nac: Rows, bare: Rows) -> Check:
     stuck = sorted({row["network"] for row in nac if row["stuck"]})
     return (
         Claim(f"states under NAC that can never drain, {how}")
-        .equal(0.0, float(sum(row["stuck"] for row in nac)))
+        .equal(0.0, sum_of(nac, "stuck"))
         .cites("free of deadlock (4.2, 4.2.4: semi-formal)")
         .against(
-            float(
-                sum(row["stuck"] for row in bare if (row["network"], row["input_slots"], row["output_slots"]) in places)
-            ),
+            sum(row["stuck"] for row in bare if (row["network"], row["input_slots"], row["output_slots"]) in places),
             "as without NAC on the same networks",
         )
         .noting(f"{len(nac)} explorations" + (f"; all of them on: {', '.join(stuck)}" if stuck else ""))
@@ -213,10 +211,8 @@ def _priority(lag: Rows) -> Check:
     stuck = {row["mutant"]: row["stuck"] for row in lag}
     return (
         Claim("knowledge of any age, but avoidance buffers go first: states under NAC that can never drain")
-        .equal(0.0, float(stuck[NO_PRIORITY]))
-        .against(
-            float(stuck[EVERYTHING]), "as where an input may go before an avoidance buffer that can have the output"
-        )
+        .equal(0.0, stuck[NO_PRIORITY])
+        .against(stuck[EVERYTHING], "as where an input may go before an avoidance buffer that can have the output")
         .noting(f"{lag[0]['network']}; " + ", ".join(f"{what} lags: {count}" for what, count in stuck.items()))
     )
 
@@ -230,18 +226,16 @@ def _again(rows: Rows) -> Check:
         before = [row for row in where(rows, part="lag") if row["mutant"] == EVERYTHING]
     return (
         Claim("heads of inputs ask anew after each failure and repair: states under NAC that can never drain")
-        .equal(0.0, float(sum(row["stuck"] for row in cured)))
-        .against(float(sum(row["stuck"] for row in before)), "as where they go on asking, on the same networks")
-        .noting(
-            f"{len(cured)} explorations, {sum(row['whole'] for row in cured)} of them whole, {sum(row['states'] for row in cured)} states"
-        )
+        .equal(0.0, sum_of(cured, "stuck"))
+        .against(sum_of(before, "stuck"), "as where they go on asking, on the same networks")
+        .noting(f"{len(cured)} explorations, {sum_of(cured, 'whole')} of them whole, {sum_of(cured, 'states')} states")
     )
 
 
 def _timed(batches: Rows) -> list[Check]:
     """No run of the timed simulator with NAC stands still, where some without it do; nor where heads ask again, where some with NAC do."""
     plain, again = ([row for row in batches if bool(row.get("ask_anew")) == cured] for cured in (False, True))
-    runs, bare, bare_stuck, stuck = (_sum(plain, name) for name in ("runs", "bare", "bare_stuck", "stuck"))
+    runs, bare, bare_stuck, stuck = (sum_of(plain, name) for name in ("runs", "bare", "bare_stuck", "stuck"))
     return [
         Claim("timed simulator, cables that fail again and again: runs with NAC that stand still")
         .equal(0.0, stuck)
@@ -251,19 +245,15 @@ def _timed(batches: Rows) -> list[Check]:
         Claim(
             "the same runs, where heads of inputs ask anew when a cable fails or works again: runs with NAC that stand still"
         )
-        .equal(0.0, _sum(again, "stuck"))
+        .equal(0.0, sum_of(again, "stuck"))
         .against(stuck, "as where they go on asking")
         .noting(_format(again)),
     ]
 
 
-def _sum(rows: Rows, name: str) -> float:
-    return float(sum(row[name] for row in rows))
-
-
 def _format(batches: Rows) -> str:
     runs, messages, failures, moved, moving = (
-        f"{_sum(batches, name):.0f}" for name in ("runs", "messages", "failures", "moved", "moving")
+        f"{sum_of(batches, name):.0f}" for name in ("runs", "messages", "failures", "moved", "moving")
     )
     places = ", ".join(sorted({row["network"] for row in batches if row["stuck"]}))
     return f"{runs} runs, {messages} messages, {failures} failures, {moved} packets put aside in {moving} runs" + (
@@ -273,28 +263,25 @@ def _format(batches: Rows) -> str:
 
 def _notes(rows: Rows) -> list[str]:
     """The table of networks, parts that nothing misses, and the shortest way into the deadlock after a repair."""
-    found = [
-        f"{row['network']}, {row['input_slots']} + {row['output_slots']} slots, {'knowledge may be old' if row['late'] else 'prompt'}: "
-        f"{row['states']} states ({row['symmetries']} symmetries), {row['steps']} steps, {row['stuck']} stuck"
-        for row in where(rows, part="nac")
+    nac, mutants = where(rows, part="nac"), where(rows, part="mutant")
+    return [
+        *(
+            f"{row['network']}, {row['input_slots']} + {row['output_slots']} slots, {_known(row)}: "
+            f"{row['states']} states ({row['symmetries']} symmetries), {row['steps']} steps, {row['stuck']} stuck"
+            for row in nac
+        ),
+        *(
+            f"NAC without a part, {row['mutant']} ({row['network']}): {_looked_at(row)}"
+            for row in where(rows, part="harmless")
+        ),
+        *(f"Heads ask anew, {row['network']}, {_known(row)}: {_looked_at(row)}" for row in where(rows, part="anew")),
+        *(
+            f"Shortest way into the deadlock after a repair: {_way(row)}."
+            for row in mutants
+            if row["off"].get("recall") is False and row["trace"]
+        ),
+        *(f"NAC, {row['network']}: shortest way into a deadlock: {_way(row)}." for row in nac if row["stuck"]),
     ]
-    found += [
-        f"NAC without a part, {row['mutant']} ({row['network']}): {row['states']} states, "
-        f"{'all' if row['whole'] else 'not all'} looked at, {row['stuck']} stuck"
-        for row in where(rows, part="harmless")
-    ]
-    found += [
-        f"Heads ask anew, {row['network']}, {'knowledge may be old' if row['late'] else 'prompt'}: {row['states']} states, "
-        f"{'all' if row['whole'] else 'not all'} looked at, {row['stuck']} stuck"
-        for row in where(rows, part="anew")
-    ]
-    for row in where(rows, part="mutant"):
-        if row["off"].get("recall") is False and row["trace"]:
-            found.append(f"Shortest way into the deadlock after a repair: {_way(row)}.")
-    for row in where(rows, part="nac"):
-        if row["stuck"]:
-            found.append(f"NAC, {row['network']}: shortest way into a deadlock: {_way(row)}.")
-    return found
 
 
 def _way(row: Row) -> str:
@@ -307,7 +294,7 @@ def figures(rows: Rows) -> Figures:
     """States explored in each network, with NAC and without."""
     shown = where(rows, part="nac")
     figure, axes = chart(
-        f"States that NAC can reach, {sum(r['stuck'] for r in shown)} of them stuck",
+        f"States that NAC can reach, {sum_of(shown, 'stuck')} of them stuck",
         size=(8.6, 0.4 * len(shown) + 1.4),
         xlabel="states (of each class of symmetric ones one)",
         xscale="log",
@@ -318,6 +305,14 @@ def figures(rows: Rows) -> Figures:
     axes.barh(names, [r["states"] for r in shown], height=0.6)
     axes.invert_yaxis()
     return {"states": figure}
+
+
+def _looked_at(row: Row) -> str:
+    return f"{row['states']} states, {'all' if row['whole'] else 'not all'} looked at, {row['stuck']} stuck"
+
+
+def _known(row: Row) -> str:
+    return "knowledge may be old" if row["late"] else "prompt"
 
 
 STUDY = Study.of_module(

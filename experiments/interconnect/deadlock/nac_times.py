@@ -21,10 +21,10 @@ from testbed.interconnect.results import NAC_EVENTS, SimulationResult
 from testbed.interconnect.simulation import simulate
 from testbed.interconnect.traffic.injection import InjectionProcess, Injections, build_injections, burst_at
 from testbed.interconnect.traffic.patterns import build_pattern
-from testbed.model.studies.samples import grouped, spread
+from testbed.model.studies.samples import grouped, spread, sum_of
 from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, where
 from testbed.model.verdict import Check, Claim, Verdict
-from testbed.report.drawing.charts import draw_lines
+from testbed.report.drawing.charts import Figure, draw_lines
 
 PACKET = 2048
 CONTROL_S = NacOptions().control_s
@@ -119,7 +119,7 @@ def _moves(run: SimulationResult) -> list[float]:
     return [float(at - since) for at in (first, *times[of["recovery-moved"]][: nodes - 1])]
 
 
-def _identification(run: SimulationResult) -> dict[str, Any]:
+def _identification(run: SimulationResult) -> Results:
     """In t_f: from the last input blocked before the first cycle was identified until then; and of every identification, how long
     its input had been blocked (median, longest)."""
     ticks, scale, of = _timeline(run)
@@ -142,7 +142,7 @@ def _identification(run: SimulationResult) -> dict[str, Any]:
 def judge(rows: Rows) -> Verdict:
     """Identification takes n t_f; deeper buffers, slack and virtual channels help as section 4.3 has it; failures deadlock."""
     checks = (*_times(rows), *_worst(rows), *_help(rows), *_failures(rows), _delivered(rows))
-    return Verdict(checks=checks, notes=_notes(rows))
+    return Verdict.of(checks, _notes(rows))
 
 
 def _times(rows: Rows) -> list[Check]:
@@ -152,9 +152,9 @@ def _times(rows: Rows) -> list[Check]:
         took = [value for value in mine if value is not None]
         found.append(
             Claim(f"ring of {n}, burst: time to identify the cycle, the longest of all buffers (t_f)")
-            .equal(float(n), max(took, default=0.0), 1.0)
+            .equal(n, max(took, default=0.0), 1.0)
             .cites("n t_f a run round the cycle (equation 4.8)")
-            .against(float(n * n), "the worst case of equation 4.9")
+            .against(n * n, "the worst case of equation 4.9")
             .noting(f"{len(took)} of {len(mine)} buffers blocked at all")
         )
     return found
@@ -174,11 +174,11 @@ def _worst(rows: Rows) -> list[Check]:
             )
             .equal(2.0 * n, last[False], 1.0)
             .cites("2 n t_f (equation 4.8)")
-            .against(float(n * n), "the worst case of equation 4.9"),
+            .against(n * n, "the worst case of equation 4.9"),
             Claim(
                 f"ring of {n}, every router identifies it anew: identification, the signals' {n - 1} hops left out (t_f)"
             )
-            .equal(float(n * n), last[True] - (n - 1), 1.0)
+            .equal(n * n, last[True] - (n - 1), 1.0)
             .cites("n times n t_f (equation 4.9)")
             .against(2.0 * n, "equation 4.8"),
             Claim(f"ring of {n}, every router identifies it anew: until the last router has moved, over equation 4.9")
@@ -222,8 +222,8 @@ def _help(rows: Rows) -> list[Check]:
         .cites("reduces the number of identifications (4.3)")
         .against(1.0, "the variant of condition 4.1 changes nothing"),
         Claim("runs that deadlock with two virtual channels (dateline)")
-        .equal(0.0, float(sum(row["deadlocked"] for row in lanes)))
-        .against(float(sum(row["deadlocked"] for row in bare)), "as with one channel and without NAC")
+        .equal(0.0, sum_of(lanes, "deadlocked"))
+        .against(sum_of(bare, "deadlocked"), "as with one channel and without NAC")
         .noting(f"{len(lanes)} runs"),
     ]
 
@@ -252,8 +252,8 @@ def _delivered(rows: Rows) -> Check:
     retained = [row for row in rows if row["deadlock"] != "none"]
     return (
         Claim("runs with NAC or two channels that leave a message undelivered")
-        .equal(0.0, float(sum(row["received"] < row["sent"] for row in retained)))
-        .against(float(sum(row["received"] < row["sent"] for row in where(rows, deadlock="none"))), "as without either")
+        .equal(0.0, sum(row["received"] < row["sent"] for row in retained))
+        .against(sum(row["received"] < row["sent"] for row in where(rows, deadlock="none")), "as without either")
         .noting(f"{len(retained)} runs")
     )
 
@@ -270,7 +270,7 @@ def _notes(rows: Rows) -> tuple[str, ...]:
         for slack in SLACKS:
             mine = where(busy, slots=slots, slack=slack, deadlock="nac")
             waits = [row["waits_tf"] for row in mine if row["waits_tf"]]
-            packets = sum(row["nac"]["identification_packets"] for row in mine) / sum(row["received"] for row in mine)
+            packets = sum(row["nac"]["identification_packets"] for row in mine) / sum_of(mine, "received")
             worst = f"{max(w[1] for w in waits):.0f}" if waits else "-"
             middle = f"{np.median([w[0] for w in waits]):.0f}" if waits else "-"
             said.append(
@@ -278,7 +278,7 @@ def _notes(rows: Rows) -> tuple[str, ...]:
             )
         notes.append(f"ring of 8 at {max(LOADS)} of a link, {slots} slots: {'; '.join(said)}")
     again = [row for row in where(rows, part="ring") if row.get("anew")]
-    packets = sum(row["nac"]["identification_packets"] for row in again) / max(1, sum(row["received"] for row in again))
+    packets = sum(row["nac"]["identification_packets"] for row in again) / max(1, sum_of(again, "received"))
     return (
         *notes,
         f"ring of 8 at {max(LOADS)} of a link, 2 slots, identification anew: {packets:.1f} identification packets a packet",
@@ -289,7 +289,7 @@ def _notes(rows: Rows) -> tuple[str, ...]:
 def figures(rows: Rows) -> Figures:
     """Share of runs that deadlock without NAC: by load and slots on the ring, by failures and load on the torus."""
 
-    def shares(part: str, title: str, x: str, x_label: str) -> Any:
+    def shares(part: str, title: str, x: str, x_label: str) -> Figure:
         found = grouped(
             where(rows, part=part, deadlock="none"),
             lambda row: (f"{row['load']} of a link a node", float(row[x])),

@@ -7,16 +7,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from experiments.interconnect.figures import draw_surfaces, maps_around_burst
 from experiments.interconnect.runs import measure_ring
 from experiments.interconnect.samples import COUNTED, at_most
-from experiments.interconnect.study_points import BURST_AT_S, BURST_MESSAGES, SLOT_S, ring_point, seeds_of
-from testbed.model.studies.samples import grouped, half_width, mean_of, spread
-from testbed.model.studies.study import Figures, Points, Row, Rows, Study, where
+from experiments.interconnect.study_points import BURST_AT_S, BURST_MESSAGES, POISSON, SLOT_S, ring_point, seeds_of
+from testbed.model.studies.samples import grouped, half_width, mean_of, spread, sum_of
+from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, where
 from testbed.model.verdict import Check, Claim, Verdict
-from testbed.report.drawing.charts import Mark, draw_bars
+from testbed.report.drawing.charts import Figure, Mark, draw_bars
 
 RATES = (400.0, 500.0, 600.0)
 STEPS = ((400.0, 500.0, 1.12), (500.0, 600.0, 1.08))
@@ -52,7 +51,7 @@ def judge(rows: Rows) -> Verdict:
             measured=lost,
             tolerance=0.0,
             passed=lost == 0.0 and all(r["nac_moves"] > 0 and not r["deadlocked"] for r in rows),
-            detail=f"{len(rows)} runs, {sum(r['nac_moves'] for r in rows)} moves",
+            detail=f"{len(rows)} runs, {sum_of(rows, 'nac_moves')} moves",
             rival_note=COUNTED,
         ),
         Claim("latency of the slots after the treatment against that of before, the worst run (% apart)")
@@ -81,7 +80,7 @@ def judge(rows: Rows) -> Verdict:
         + ", ".join(f"{rate:.0f}/s {rise:.2f} us" for rate, rise in by_rate.items())
         + "; the thesis: 500/s about 12 % above 400/s, 600/s about 8 % above 500/s.",
     )
-    return Verdict(checks=checks, notes=notes)
+    return Verdict.of(checks, notes)
 
 
 def _rise_percent(row: Row) -> float:
@@ -107,7 +106,7 @@ def _steeper(rows: Rows, low: float, high: float, by: float) -> Check:
 def figures(rows: Rows) -> Figures:
     """5.18-5.23: latency and throughput degradation by rate and pattern; 5.24: surface maps with bit reversal; A.1-A.17."""
 
-    def bars(title: str, value: Callable[[Row], float], y: str, claim: Mark | None = None) -> Any:
+    def bars(title: str, value: Callable[[Row], float], y: str, claim: Mark | None = None) -> Figure:
         samples = grouped(
             sorted(rows, key=lambda row: row["rate"]),
             lambda row: (row["others"] or "tornado alone", f"{row['rate']:.0f} packets/s"),
@@ -143,7 +142,7 @@ def _running(rows: Rows, *, alone: bool) -> dict[tuple[str, str], list[float]]:
     return found
 
 
-def _appendix_maps(rows: Rows) -> dict[str, Any]:
+def _appendix_maps(rows: Rows) -> Results:
     """A.2 to A.4, and A.6 to A.17: packets received in four slots, a row a rate, of the first run of each; a figure by other traffic."""
     drawn = {}
     slots = ("before", "NAC at work", "after", "as before")
@@ -164,7 +163,7 @@ STUDY = Study.of_module(
     title="What a deadlock that NAC treats costs, by the rate of the ring and by the traffic around it",
     deviations=(
         "The stated rates do not deadlock; ten messages a node in phase at 1.18 s do, and the cost measured is that of this burst.",
-        "Messages come at random (Poisson) where the document has a constant rate.",
+        f"{POISSON}.",
     ),
     does="latency and throughput while NAC treats a deadlock, at three rates, alone and beside four other patterns",
     answers="Zarza 2011, Figures 5.18-5.24: all delivered, latency back as before, throughput down by at most 0.33 %",

@@ -6,16 +6,13 @@ control, each until all has arrived or nothing has moved for a second.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
 
 from experiments.interconnect.samples import at_least
-from testbed.model.studies.samples import mean_of, spread
+from testbed.model.studies.samples import mean_of, spread, sum_of
 from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, where
 from testbed.model.verdict import Check, Claim, Verdict
-from testbed.report.drawing.charts import BLUE, GREEN, RED, chart
+from testbed.report.drawing.charts import BLUE, GREEN, RED, Figure, chart
 from testbed.routers.cycles import find_cycle
 from testbed.routers.measurements import RouterRun
 from testbed.routers.plan import RouterPlan, ring_plan
@@ -42,7 +39,7 @@ def points(quick: bool, seed: int) -> Points:
 _CASES = ((RING, "none"), (RING, "nac"), (RING, "bubble"), (FAILURES, "none"), (FAILURES, "nac"))
 
 
-def plan_of(point: Mapping[str, Any]) -> RouterPlan:
+def plan_of(point: Row) -> RouterPlan:
     """The plan that a point stands for."""
     common = {name: point[name] for name in ("avoidance", "slots", "seed")}
     if point["network"] == FAILURES:
@@ -58,7 +55,7 @@ def measure(point: Row) -> Results:
     return row_of(plan, run_routers(plan))
 
 
-def row_of(plan: RouterPlan, run: RouterRun) -> dict[str, Any]:
+def row_of(plan: RouterPlan, run: RouterRun) -> Results:
     """What is kept of a run."""
     hops = {(flow.source, flow.destination): len(flow.path) - 1 for flow in plan.flows}
     wrong = sum(hops[int(s), int(d)] != h for s, d, _, h in run.arrivals.rows)
@@ -96,23 +93,23 @@ def judge(rows: Rows) -> Verdict:
         left = sum(row["made"] - row["received"] for row in bare)
         checks += [
             Claim(f"{network}: runs without avoidance in which nothing moves any more for a second")
-            .equal(float(len(bare)), float(sum(row["stuck_for_s"] >= 1.0 and row["held"] > 0 for row in bare)))
+            .equal(len(bare), sum(row["stuck_for_s"] >= 1.0 and row["held"] > 0 for row in bare))
             .against(0.0, "none, as with NAC")
-            .noting(f"{sum(row['held'] for row in bare)} packets in full buffers of {len(bare)} runs"),
+            .noting(f"{sum_of(bare, 'held')} packets in full buffers of {len(bare)} runs"),
             Claim(f"{network}: full inputs that wait for each other in a cycle then, the shortest of all runs")
-            .equal(float(length), float(min(len(row["circle"]) for row in bare)))
+            .equal(length, min(len(row["circle"]) for row in bare))
             .cites("full buffers of the communication cycle (4.1)" if network == FAILURES else None)
             .against(0.0, "no cycle: they only wait"),
             Claim(f"{network}: messages undelivered with NAC")
-            .equal(0.0, float(sum(row["made"] - row["received"] for row in nac)))
-            .against(float(left), "as without")
-            .noting(f"{sum(row['made'] for row in nac)} messages in {len(nac)} runs"),
+            .equal(0.0, sum(row["made"] - row["received"] for row in nac))
+            .against(left, "as without")
+            .noting(f"{sum_of(nac, 'made')} messages in {len(nac)} runs"),
             at_least(f"{network}: packets that NAC put aside, the mean run", 1.0, [_moves(row) for row in nac]).against(
                 0.0, "it would not have deadlocked"
             ),
         ]
     checks += [_compare_with_bubble(rows), _cycles_need_both(), _retained(rows)]
-    dropped = sum(row["frames_dropped"] for row in rows)
+    dropped = sum_of(rows, "frames_dropped")
     invalid = f"{dropped} frames found a socket full: the machine could not keep up" if dropped else None
     return Verdict(checks=tuple(checks), notes=_notes(rows), invalid=invalid)
 
@@ -138,20 +135,19 @@ def _cycles_need_both() -> Check:
     both = len(dependency_cycles(flow.path for flow in two_failures_plan(messages=1).flows))
     return (
         Claim("two failed links: cycles of channels with neither or only one of them failed (computed)")
-        .equal(0.0, float(found))
+        .equal(0.0, found)
         .cites("cyclic dependency by two link failures (4.1, Figure 4.2)")
-        .against(float(both), "as with both")
+        .against(both, "as with both")
     )
 
 
 def _retained(rows: Rows) -> Check:
     """Messages that arrived twice, or over another number of cables; changed payloads end a run."""
     wrong = sum(row["wrong_hops"] + row["twice"] for row in rows)
-    received = sum(row["received"] for row in rows)
+    received = sum_of(rows, "received")
     return (
         Claim("messages that arrived twice or by another way than theirs")
-        .equal(0.0, float(wrong))
-        .against(None, "none: each is counted, and carries a check sum")
+        .count(0.0, wrong, "none: each is counted, and carries a check sum")
         .noting(f"{received} messages received")
     )
 
@@ -188,7 +184,7 @@ def figures(rows: Rows) -> Figures:
 _DRAWN = {"none": (RED, "no avoidance"), "nac": (BLUE, "NAC"), "bubble": (GREEN, "bubble flow control")}
 
 
-def _draw(network: str, rows: Rows) -> Any:
+def _draw(network: str, rows: Rows) -> Figure:
     title, y = f"{network}: real packets between software routers", "messages received"
     figure, axes = chart(title, xlabel="time (s)", ylabel=y)
     for row in rows:

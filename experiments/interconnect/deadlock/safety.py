@@ -13,10 +13,10 @@ from typing import Any
 from experiments.interconnect.runs import measure_run
 from experiments.interconnect.samples import at_most, delivery_check, livelock_check
 from experiments.interconnect.study_points import drb_point, seeds_of
-from testbed.model.studies.samples import grouped, mean_of
+from testbed.model.studies.samples import grouped, mean_of, sum_of
 from testbed.model.studies.study import Figures, Points, Row, Rows, Study, where
 from testbed.model.verdict import Check, Claim, Verdict
-from testbed.report.drawing.charts import draw_bars
+from testbed.report.drawing.charts import Figure, draw_bars
 
 NETWORK = "torus:8x8"
 BUSY_RATE = 0.6 * 2e9 / (512 * 8)
@@ -26,7 +26,7 @@ FULL_TORUS_S = 0.06
 ACK_BYTES = 64
 IMPROVEMENTS = ("notifications reused", "queued sources notified")
 """Alternatives of which the document says that they improve performance."""
-ALTERNATIVES: Mapping[str, Mapping[str, Any]] = {
+ALTERNATIVES: Mapping[str, Row] = {
     "defaults": {},
     "destination notifies": {"notifier": "destination"},
     "notifications reused": {"reuse_notifications": True},
@@ -68,7 +68,7 @@ def judge(rows: Rows) -> Verdict:
     rerouted = sum(r["escapes"] + r["alternative"] for r in cost["ft-drb"])
     bare, safe = (where(rows, part="deadlock", deadlock=kind) for kind in ("none", "nac"))
     torus = where(rows, part="torus")
-    stuck, moves = sum(r["deadlocked"] for r in bare), [r["nac_moves"] for r in safe]
+    stuck, moves = sum_of(bare, "deadlocked"), [r["nac_moves"] for r in safe]
     rest = [r for r in rows if r not in bare]
     checks = (
         Claim("fault-free FT-DRB costs nothing over dimension order (% of latency)")
@@ -77,31 +77,31 @@ def judge(rows: Rows) -> Verdict:
         .against(100.0 * ACK_BYTES / 512, "every message waits for an ACK of 64 bytes before it")
         .noting("its ACKs share the links"),
         Claim("fault-free FT-DRB sends every packet over the dimension-order path (packets rerouted)")
-        .equal(0.0, float(rerouted))
+        .equal(0.0, rerouted)
         .against(
-            float(sum(r["sent"] for r in cost["ft-drb"])) / 2,
+            float(sum_of(cost["ft-drb"], "sent")) / 2,
             "dimension order is one of the two orders of a torus, and is taken by chance",
         ),
         Claim("without NAC, FT-DRB with failures deadlocks (runs)")
-        .at_least(0.5 * len(bare), float(stuck))
+        .at_least(0.5 * len(bare), stuck)
         .against(0.0, "none, as with NAC")
         .noting(f"of {len(bare)}; 8 failed links, {BUSY_RATE:.0f} packets/s a node"),
         Claim("with NAC the same runs deliver every packet (runs that deadlock or deliver less)")
-        .equal(0.0, float(_unsafe(safe)))
-        .against(float(stuck), "as without NAC"),
+        .equal(0.0, _unsafe(safe))
+        .against(stuck, "as without NAC"),
         Claim("moves of NAC in each of these runs (the least)")
-        .at_least(1.0, float(min(moves)))
+        .at_least(1.0, min(moves))
         .against(0.0, "they would not have deadlocked anyway")
         .noting(f"{sum(moves)} moves in {len(safe)} runs"),
         Claim("8x8 uniform at 0.8 of a link with NAC: runs that deadlock or deliver less than was sent")
-        .equal(0.0, float(_unsafe(torus)))
-        .against(float(len(torus)), "all, as in the ring without NAC from 34,000 packets/s on")
-        .noting(f"{len(torus)} runs of {torus[0]['seconds']:g} s, {sum(r['nac_moves'] for r in torus)} moves"),
+        .equal(0.0, _unsafe(torus))
+        .against(len(torus), "all, as in the ring without NAC from 34,000 packets/s on")
+        .noting(f"{len(torus)} runs of {torus[0]['seconds']:g} s, {sum_of(torus, 'nac_moves')} moves"),
         *(_improvement(rows, design) for design in IMPROVEMENTS),
         replace(delivery_check(rest), name="sent = received in every run but those without NAC"),
         livelock_check(rest),
     )
-    return Verdict(checks=checks)
+    return Verdict.of(checks)
 
 
 def _unsafe(rows: Rows) -> int:
@@ -135,7 +135,7 @@ def figures(rows: Rows) -> Figures:
     }
     whole = {r["seed"]: r["latency_s"] for r in where(rows, part="cost", routing="ft-drb")}
 
-    def alternatives(what: str, value: Callable[[Row], float], y: str) -> Any:
+    def alternatives(what: str, value: Callable[[Row], float], y: str) -> Figure:
         found = grouped(where(rows, part="alternatives"), lambda r: ("FT-DRB", r["design"]), value)
         return draw_bars(f"Design alternatives (3.6): {what} with ten transient failures", found, y=y)
 

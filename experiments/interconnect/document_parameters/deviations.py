@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any
 
 from experiments.interconnect.runs import parameters_of
 from experiments.interconnect.samples import COUNTED, at_least, equal
@@ -20,14 +19,14 @@ from testbed.interconnect.results import summarize
 from testbed.interconnect.simulation import simulate
 from testbed.interconnect.traffic.injection import InjectionProcess, build_injections
 from testbed.interconnect.traffic.patterns import build_pattern
-from testbed.model.studies.samples import spread
+from testbed.model.studies.samples import spread, sum_of
 from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, where
 from testbed.model.verdict import Claim, Verdict
 from testbed.report.drawing.charts import draw_bars
 
 NETWORK, LINK_BPS = "torus:8x8", 2e9
 DEFAULT = "as it is"
-OPTIONS: dict[str, dict[str, Any]] = {
+OPTIONS: dict[str, Results] = {
     "ACKs share buffers": {"options": {"ack_buffers": "shared"}},
     "header of 16 B": {"options": {"header_bytes": 16}},
     "synthetic probes": {"options": {"probes": "synthetic"}},
@@ -37,7 +36,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "strict avoidance buffer": {"nac": {"strict_slot": True}},
 }
 OF_FT_DRB, OF_NAC = tuple(OPTIONS)[:4], tuple(OPTIONS)[4:]
-PLACES: dict[str, dict[str, Any]] = {
+PLACES: dict[str, Results] = {
     "400 packets/s": {"faults": 12, "fault_kind": "start"},
     "transient faults": {"faults": 12, "fault_kind": "transient"},
     "intermittent faults": {"faults": 12, "fault_kind": "intermittent"},
@@ -72,7 +71,7 @@ def seconds_at(place: str) -> float:
 
 def points(quick: bool, seed: int) -> Points:
     """Every place and departure, and the same without; where performance is requested, without failures too."""
-    found: list[dict[str, Any]] = []
+    found: Points = []
     for s in range(seed, seed + (2 if quick else 20)):
         for place in (*PLACES, RING):
             for option in (DEFAULT, *options_at(place)):
@@ -116,12 +115,11 @@ def measure(point: Row) -> Results:
 
 def judge(rows: Rows) -> Verdict:
     """All is delivered whatever the letter; what performance and latency differ by."""
-    sent, received = (sum(row[name] for row in rows) for name in ("sent", "received"))
+    sent, received = (sum_of(rows, name) for name in ("sent", "received"))
     checks = [
         (
             Claim("messages that a run leaves undelivered, with any of the departures and without")
-            .equal(0.0, float(sent - received))
-            .against(None, COUNTED)
+            .count(0.0, sent - received, COUNTED)
             .noting(f"{len(rows)} runs, {sent} messages, {sum(bool(row['deadlocked']) for row in rows)} deadlocked")
         ).of(sent + received)
     ]
@@ -156,7 +154,7 @@ def judge(rows: Rows) -> Verdict:
             ).against(1.0, "ACKs take no room that messages miss")
         ),
     ]
-    return Verdict(checks=tuple(checks), notes=_notes(rows))
+    return Verdict.of(checks, _notes(rows))
 
 
 def _performances(rows: Rows, place: str, option: str) -> Iterable[tuple[float, float]]:
@@ -187,7 +185,7 @@ def _notes(rows: Rows) -> tuple[str, ...]:
             late, last = (spread(_ratios(rows, place, option, field)) for field in ("latency_s", "last_s"))
             said = [
                 f"latency {late[0]:.4f} +- {late[1]:.4f} of that without, all arrived after {last[0]:.3f} +- {last[1]:.3f} of its time",
-                f"escaped {_sum(mine, 'escaped')} of {_sum(mine, 'sent')} messages (without {_sum(base, 'escaped')})",
+                f"escaped {sum_of(mine, 'escaped')} of {sum_of(mine, 'sent')} messages (without {sum_of(base, 'escaped')})",
                 f"{same} of {len(mine)} histories the same",
             ]
             if option in OF_NAC or place == "0.6 of a link":
@@ -201,10 +199,6 @@ def _notes(rows: Rows) -> tuple[str, ...]:
                 )
             notes.append(f"{place}, {option}: {'; '.join(said)}")
     return tuple(notes)
-
-
-def _sum(rows: Rows, field: str) -> int:
-    return sum(row[field] for row in rows)
 
 
 def figures(rows: Rows) -> Figures:

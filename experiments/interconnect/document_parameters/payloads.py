@@ -6,18 +6,14 @@ stated rate, which offers the root's only link 84 % of what it bears.
 
 from __future__ import annotations
 
-from typing import Any
+from itertools import product
 
 from experiments.interconnect.figures import PERFORMANCE, named
 from experiments.interconnect.runs import measure_run
-from experiments.interconnect.samples import (
-    at_least,
-    of_failures,
-    safety_checks,
-)
-from experiments.interconnect.study_points import SYNTHETIC, TEN_PERCENT, drb_point, seeds_of
+from experiments.interconnect.samples import at_least, of_failures, safety_checks
+from experiments.interconnect.study_points import SYNTHETIC, TEN_PERCENT, drb_points, seeds_of
 from testbed.model.studies.samples import grouped, spread
-from testbed.model.studies.study import Figures, Points, Rows, Study, where
+from testbed.model.studies.study import Figures, Points, Results, Rows, Study, where
 from testbed.model.verdict import Claim, Verdict
 from testbed.report.drawing.charts import draw_bars
 
@@ -29,23 +25,16 @@ GATHER_S, GATHER_LINKS = 0.5, (0, 10, 100)
 def points(quick: bool, seed: int) -> Points:
     """Two networks by pattern, payload and injection, none and a tenth of the links failed from the start; gather on 32x32."""
     every = seeds_of(seed, quick)
-    seeds = every[: 2 if quick else 5]
+    patterns, seeds = (("uniform", "transpose"), every[:2]) if quick else (SYNTHETIC, every[:5])
     found = []
-    for network in NETWORKS:
-        for pattern in ("uniform", "transpose") if quick else SYNTHETIC:
-            for size in PAYLOADS:
-                for injection in INJECTIONS:
-                    for count in (0, TEN_PERCENT[network]):
-                        common: dict[str, Any] = {"faults": count, "fault_kind": "start", "bytes": size}
-                        found += [
-                            drb_point(network, pattern, s, quick=quick, **common) | {"injection": injection}
-                            for s in seeds
-                        ]
-    for count in GATHER_LINKS[:2] if quick else GATHER_LINKS:
-        gather: dict[str, Any] = {"faults": count, "fault_kind": "start", "seconds": GATHER_S / (25 if quick else 1)}
-        found += [
-            drb_point("torus:32x32", "gather", s, quick=quick, **gather) | {"injection": "periodic"} for s in every
-        ]
+    for network, pattern, size, injection in product(NETWORKS, patterns, PAYLOADS, INJECTIONS):
+        for count in (0, TEN_PERCENT[network]):
+            runs = drb_points(network, pattern, seeds, quick=quick, faults=count, fault_kind="start", bytes=size)
+            found += [point | {"injection": injection} for point in runs]
+    for count in GATHER_LINKS[: 2 if quick else None]:
+        gather: Results = {"faults": count, "fault_kind": "start", "seconds": GATHER_S / (25 if quick else 1)}
+        runs = drb_points("torus:32x32", "gather", every, quick=quick, **gather)
+        found += [point | {"injection": "periodic"} for point in runs]
     return found
 
 
@@ -76,26 +65,19 @@ def judge(rows: Rows) -> Verdict:
         .cites("less than 1 % lost (5.6.3, Figure 5.31)")
         .against(95.0, "what is promised of links that fail anywhere (5.6.1)")
     )
-    return Verdict(checks=tuple(checks), notes=_notes(rows))
+    return Verdict.of(checks, _notes(rows))
 
 
-def _measured(rows: Rows) -> dict[tuple[Any, ...], list[float]]:
+def _measured(rows: Rows) -> dict[tuple[str, ...], list[float]]:
     """Performance by network, pattern, payload, injection and failed links; each against its own run without failures."""
-    found: dict[tuple[Any, ...], list[float]] = {}
+    found: dict[tuple[str, ...], list[float]] = {}
     for injection in INJECTIONS:
-        found |= of_failures(
-            where(rows, injection=injection),
-            lambda row: (row["network"], row["pattern"], row["bytes"], row["injection"], row["faults"]),
-        )
+        found |= of_failures(where(rows, injection=injection), ("network", "pattern", "bytes", "injection", "faults"))
     return found
 
 
 def _notes(rows: Rows) -> tuple[str, ...]:
-    latency = grouped(
-        where(rows, faults=0),
-        lambda row: (row["network"], row["bytes"], row["injection"]),
-        lambda row: 1e6 * row["latency_s"],
-    )
+    latency = grouped(where(rows, faults=0), ("network", "bytes", "injection"), lambda row: 1e6 * row["latency_s"])
     said = [f"{net} {size} B {how} {spread(v)[0]:.2f}" for (net, size, how), v in latency.items()]
     return (f"latency without failures, us, all patterns: {', '.join(said)}",)
 

@@ -5,17 +5,12 @@ As `interconnect_permanent`, where they all begin half-way: two tori and a fat t
 
 from __future__ import annotations
 
-from typing import Any
-
 from experiments.interconnect.permanent import above_95, at_ten_percent, over_failures
 from experiments.interconnect.runs import measure_run
-from experiments.interconnect.samples import (
-    of_failures,
-    safety_checks,
-)
-from experiments.interconnect.study_points import SYNTHETIC, TEN_PERCENT, drb_point, seeds_of
+from experiments.interconnect.samples import of_failures, safety_checks
+from experiments.interconnect.study_points import POISSON_512, SYNTHETIC, TEN_PERCENT, drb_points, seeds_of
 from testbed.model.studies.samples import mean_of, spread
-from testbed.model.studies.study import Figures, Points, Rows, Study, where
+from testbed.model.studies.study import Figures, Points, Results, Rows, Study, where
 from testbed.model.verdict import Check, Claim, Verdict
 
 SEEDS = {"torus:8x8": 10, "fat-tree:4,3": 10, "torus:16x16": 5}
@@ -32,8 +27,7 @@ def points(quick: bool, seed: int) -> Points:
         seeds = list(seeds_of(seed, quick))[:count]
         for pattern in ("uniform", "transpose") if quick else SYNTHETIC:
             for faults in (0, most) if quick else (0, 2, 4, 6, 8, 10, most):
-                random: dict[str, Any] = {"faults": faults, "fault_kind": "random-start"}
-                found += [drb_point(network, pattern, s, quick=quick, **random) for s in seeds]
+                found += drb_points(network, pattern, seeds, quick=quick, faults=faults, fault_kind="random-start")
     return found
 
 
@@ -42,12 +36,12 @@ def judge(rows: Rows) -> Verdict:
     stated = "above 95 % (5.6.1); the appendix has curves, no numbers"
     checks = [*safety_checks(rows), *above_95(at_ten_percent(rows), ", from random moments on", stated)]
     checks += [check for network in FIGURES for check in _gradual(where(rows, network=network), network)]
-    return Verdict(checks=tuple(checks), notes=_notes(rows))
+    return Verdict.of(checks, _notes(rows))
 
 
 def _gradual(rows: Rows, network: str) -> list[Check]:
     """What 4 failed links lose over what a tenth of the links lose, patterns taken together; none where 4 did not fail."""
-    retained, most = of_failures(rows, lambda row: row["faults"]), TEN_PERCENT[network]
+    retained, most = of_failures(rows, "faults"), TEN_PERCENT[network]
     if 4 not in retained:
         return []
     few, many = (spread([100.0 - value for value in retained[count]])[0] for count in (4, most))
@@ -71,7 +65,7 @@ def _notes(rows: Rows) -> tuple[str, ...]:
 
 def figures(rows: Rows) -> Figures:
     """A.18 to A.20: performance and latency over the number of failed links."""
-    drawn: dict[str, Any] = {}
+    drawn: Results = {}
     for network, number in FIGURES.items():
         title = f"{network}: {{}}, links fail for good at random moments"
         drawn |= over_failures(where(rows, network=network), number, title)
@@ -84,7 +78,7 @@ STUDY = Study.of_module(
     title="Links that fail for good at random moments: two tori and a fat tree",
     deviations=(
         "8x8 torus and fat tree 2 s (uniform 8 s) and ten seeds, 16x16 torus 1.5 s (12 s) and five seeds, not 30: the document gives no time.",
-        "Messages come at random (Poisson) where the document has a constant rate; payloads of 512 bytes only.",
+        POISSON_512,
         "A permanent failure lasts from its random moment until the end of the run; this is its random duration.",
     ),
     does="latency under 0 to 10 % of the links failing for good at random moments, three networks, six patterns",

@@ -7,14 +7,13 @@ An 8x8 torus of Open vSwitch bridges, sixteen pairs of hosts drawn by chance, tw
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
 from experiments.interconnect.samples import at_least
 from testbed.metapath.many_pairs import ManyPairsPlan, crosses_dead, draw_plan
 from testbed.metapath.plan import MetapathRun
-from testbed.model.studies.samples import ratio_of_sums, spread
+from testbed.model.studies.samples import ratio_of_sums, spread, sum_of
 from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, where
 from testbed.model.verdict import Check, Claim, Verdict
 from testbed.report.drawing.charts import chart
@@ -43,7 +42,7 @@ def points(quick: bool, seed: int) -> Points:
     return [{"routing": routing, "seed": seed + k} for k, mine in draws for routing in mine]
 
 
-def plan_of(point: Mapping[str, Any]) -> ManyPairsPlan:
+def plan_of(point: Row) -> ManyPairsPlan:
     """The plan that a point stands for."""
     from topologies import load_network
 
@@ -87,7 +86,7 @@ def predicted_losses(plan: ManyPairsPlan) -> list[float]:
     return found
 
 
-def row_of(plan: ManyPairsPlan, pairs: Sequence[MetapathRun]) -> dict[str, Any]:
+def row_of(plan: ManyPairsPlan, pairs: Sequence[MetapathRun]) -> Results:
     """What is kept of a run: losses in the change and after it, pair by pair, and what reacted when."""
     early, late, sent_late, redundancy, latencies = [], [], [], [], []
     first = pairs[0]
@@ -138,15 +137,15 @@ def judge(rows: Rows) -> Verdict:
     checks = [
         Claim("one path: pairs that lose everything after the cut")
         .equal(
-            float(sum(sum(share == 1.0 for share in row["predicted"]) for row in by["single"])),
-            float(sum(_pairs_cut(row) for row in by["single"])),
+            sum(sum(share == 1.0 for share in row["predicted"]) for row in by["single"]),
+            sum(_pairs_cut(row) for row in by["single"]),
         )
         .against(0.0, "none: no pair's path is cut")
-        .noting(f"{sum(row['pairs'] for row in by['single'])} pairs in {len(by['single'])} runs")
+        .noting(f"{sum_of(by['single'], 'pairs')} pairs in {len(by['single'])} runs")
     ]
     checks += [
         Claim(f"{ROUTINGS[routing]}: messages lost later than {SETTLED_S:g} s after the cut")
-        .equal(0.0, float(sum(sum(row["lost_late"]) for row in by[routing])))
+        .equal(0.0, sum(sum(row["lost_late"]) for row in by[routing]))
         .against(cut, "as over one path")
         .noting(f"{sum(sum(row['sent_late']) for row in by[routing])} messages")
         for routing in RACED

@@ -14,7 +14,7 @@ from typing import Any
 from experiments.interconnect.figures import named
 from experiments.interconnect.other_simulators import booksim_runs
 from experiments.interconnect.samples import COUNTED
-from testbed.model.studies.samples import grouped, half_width, spread
+from testbed.model.studies.samples import grouped, half_width, spread, sum_of
 from testbed.model.studies.study import Figures, Points, Row, Rows, Study, where
 from testbed.model.verdict import Check, Claim, Verdict
 from testbed.report.drawing.charts import draw_lines
@@ -30,7 +30,7 @@ Place = tuple[str, str, str]
 
 def points(quick: bool, seed: int) -> Points:
     """Every stored point with six seeds and, for the rival, with one in the model `thesis`; the saturation of either model."""
-    found: list[dict[str, Any]] = []
+    found: Points = []
     rows = [row for row in booksim_runs.table()["rows"] if not quick or row["pattern"] == "uniform"]
     for row in rows:
         common = {name: row[name] for name in ("network", "routing", "pattern", "share")}
@@ -56,17 +56,12 @@ def judge(rows: Rows) -> Verdict:
     detours = [place for place in _values("booksim", rows) if place[0][1] == "valiant"]
     if detours:
         checks.append(_detours(rows))
-    return Verdict(checks=tuple(checks), notes=(_by_network(rows), _format(rows), _rebuilt()))
+    return Verdict.of(checks, (_by_network(rows), _format(rows), _rebuilt()))
 
 
 def _delivery(rows: Rows) -> Check:
-    sent, received = (sum(row[name] for row in where(rows, part="latency")) for name in ("sent", "received"))
-    check = (
-        Claim("messages undelivered")
-        .equal(0.0, float(sent - received))
-        .against(None, COUNTED)
-        .noting(f"{sent} messages sent")
-    )
+    sent, received = (sum_of(where(rows, part="latency"), name) for name in ("sent", "received"))
+    check = Claim("messages undelivered").count(0.0, sent - received, COUNTED).noting(f"{sent} messages sent")
     return check.of(sent + received)
 
 
@@ -159,8 +154,8 @@ def _detours(rows: Rows) -> Check:
     )
 
 
-def _stored() -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = booksim_runs.table()["rows"]
+def _stored() -> Points:
+    rows: Points = booksim_runs.table()["rows"]
     return rows
 
 
@@ -169,11 +164,7 @@ def _place(row: Row) -> Place:
 
 
 def _values(model: str, rows: Rows) -> dict[tuple[Place, float], list[float]]:
-    return grouped(
-        where(rows, part="latency", model=model),
-        lambda row: (_place(row), row["share"]),
-        lambda row: row["latency_cycles"],
-    )
+    return grouped(where(rows, part="latency", model=model), lambda row: (_place(row), row["share"]), "latency_cycles")
 
 
 def _apart(rows: Rows, model: str) -> dict[tuple[Place, float], tuple[float, float]]:

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -23,8 +22,6 @@ from testbed.interconnect.traffic.injection import InjectionProcess, build_injec
 from testbed.interconnect.traffic.patterns import DestinationPattern, build_pattern
 from testbed.model.studies.study import Results, Row
 
-Point = Mapping[str, Any]
-
 VALUES = Path(__file__).with_name("booksim_values.json")
 PACKET_FLITS = 32
 WARM_UP_CYCLES, MEASURED_CYCLES = 20_000, 60_000
@@ -36,10 +33,10 @@ SEARCH_WARM_UP, SEARCH_MEASURED, SEARCH_SEEDS, SEARCH_STEP = 10_000, 40_000, 2, 
 
 
 @lru_cache(maxsize=1)
-def table() -> dict[str, Any]:
+def table() -> Results:
     """BookSim2's values: ``published`` (the reference's table next to the rebuilt program's), ``rows`` (the wider table), and how made."""
     with VALUES.open() as file:
-        read: dict[str, Any] = json.load(file)
+        read: Results = json.load(file)
     return read
 
 
@@ -51,11 +48,7 @@ def measure(point: Row) -> Results:
     window = summarize(
         run, start_s=WARM_UP_CYCLES * FLIT_CYCLE_S, end_s=(WARM_UP_CYCLES + MEASURED_CYCLES) * FLIT_CYCLE_S
     )
-    return {
-        "sent": run.sent,
-        "received": run.received,
-        "latency_cycles": (window.mean_latency_s or 0.0) / FLIT_CYCLE_S,
-    }
+    return {"sent": run.sent, "received": run.received, "latency_cycles": (window.mean_latency_s or 0.0) / FLIT_CYCLE_S}
 
 
 def saturation_of(latency: Callable[[float, int], float], guess: float) -> float:
@@ -78,14 +71,14 @@ def saturation_of(latency: Callable[[float, int], float], guess: float) -> float
     return (low + high) / 2
 
 
-def _latency_at(point: Point, load: float, seed: int) -> float:
+def _latency_at(point: Row, load: float, seed: int) -> float:
     end = SEARCH_WARM_UP + SEARCH_MEASURED
     run = _run(point, load, seed, end)
     window = summarize(run, start_s=SEARCH_WARM_UP * FLIT_CYCLE_S, end_s=end * FLIT_CYCLE_S)
     return (window.mean_latency_s or 0.0) / FLIT_CYCLE_S
 
 
-def _run(point: Point, load: float, seed: int, cycles: int) -> SimulationResult:
+def _run(point: Row, load: float, seed: int, cycles: int) -> SimulationResult:
     network, hop = network_of(point["network"]), point["model"]
     parameters = _parameters(point["routing"], hop, seed)
     attributes = network.attributes

@@ -12,8 +12,8 @@ from testbed.interconnect.results import summarize
 from testbed.interconnect.simulation import simulate
 from testbed.interconnect.traffic.injection import InjectionProcess, build_injections
 from testbed.interconnect.traffic.patterns import DestinationPattern, build_pattern
-from testbed.model.studies.samples import grouped, half_width, spread
-from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, where
+from testbed.model.studies.samples import grouped, half_width, spread, sum_of
+from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, grid, where
 from testbed.model.verdict import Check, Claim, Verdict
 from testbed.report.drawing.charts import draw_lines
 from topologies import Network
@@ -37,15 +37,15 @@ LITTLE = 1.05
 
 def points(quick: bool, seed: int) -> Points:
     """Networks, patterns, the three routings, offered loads; three seeds."""
-    return [
-        {"network": network, "pattern": pattern, "routing": routing, "load": load, "seed": s}
-        for network, patterns in PATTERNS.items()
-        if not (quick and network.startswith("dragonfly"))  # its tables take a minute
-        for pattern in patterns
-        for routing in (MINIMAL[network], "valiant", "ugal")
-        for load in (LOADS[pattern][::2] if quick else LOADS[pattern])
-        for s in range(seed, seed + (1 if quick else 3))
-    ]
+    found = []
+    for network, patterns in PATTERNS.items():
+        if quick and network.startswith("dragonfly"):  # its tables take a minute
+            continue
+        routings, seeds = (MINIMAL[network], "valiant", "ugal"), range(seed, seed + (1 if quick else 3))
+        for pattern in patterns:
+            loads = LOADS[pattern][:: 2 if quick else 1]
+            found += grid(network=network, pattern=pattern, routing=routings, load=loads, seed=seeds)
+    return found
 
 
 def measure(point: Row) -> Results:
@@ -87,16 +87,16 @@ def judge(rows: Rows) -> Verdict:
             most_accepted(here, network, pattern, name) for name in (MINIMAL[network], "valiant", "ugal")
         )
         checks += [_as_the_better(f"{network}, {pattern}", minimal, valiant, ugal), _at_little_load(here)]
-    return Verdict(checks=tuple(checks), notes=tuple(_format(rows)))
+    return Verdict.of(checks, _format(rows))
 
 
 def _delivery(rows: Rows) -> Check:
     """Runs that stop because nothing moves any more; the rival: all. None of the three may deadlock."""
     return (
         Claim("runs in which nothing moves any more")
-        .equal(0.0, float(sum(row["stopped"] == "no-progress" for row in rows)))
-        .against(float(len(rows)), "all: lanes that packets may wait for in a circle")
-        .noting(f"{len(rows)} runs, {sum(row['sent'] for row in rows)} messages")
+        .equal(0.0, sum(row["stopped"] == "no-progress" for row in rows))
+        .against(len(rows), "all: lanes that packets may wait for in a circle")
+        .noting(f"{len(rows)} runs, {sum_of(rows, 'sent')} messages")
     )
 
 
@@ -148,7 +148,7 @@ def _format(rows: Rows) -> list[str]:
 def accepted(rows: Rows, network: str, pattern: str, routing: str) -> dict[float, tuple[float, float]]:
     """Offered load -> what is accepted of it, in the mean over seeds, with half its 95 % interval."""
     of = where(rows, network=network, pattern=pattern, routing=routing)
-    by_load = grouped(of, lambda row: row["load"], lambda row: row["accepted"])
+    by_load = grouped(of, "load", "accepted")
     return {load: spread(values) for load, values in by_load.items()}
 
 

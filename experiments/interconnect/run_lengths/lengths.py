@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from experiments.interconnect import collectives, paths, permanent, shapes, traces, transient
 from experiments.interconnect.document_parameters import random_starts
 from experiments.interconnect.runs import measure_run
 from experiments.interconnect.samples import of_failures, safety_checks
+from experiments.interconnect.study_points import POISSON_512
 from testbed.model.studies.samples import grouped, half_width, spread, t_quantile
-from testbed.model.studies.study import Figures, Points, Rows, Study, where
+from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, where
 from testbed.model.verdict import Claim, Verdict
 from testbed.report.drawing.charts import draw_bars
 
@@ -51,7 +51,7 @@ class Moved:
 
 def points(quick: bool, seed: int) -> Points:
     """The chosen points of every study in three lengths, and the runs without failures that belong to them."""
-    found: dict[str, dict[str, Any]] = {}
+    found: dict[str, Results] = {}
     for name, study in STUDIES.items():
         for group in _groups(study.points(quick, seed)):
             for point in group[: 2 if quick else LONG_SEEDS if group[0]["seconds"] > LONG_S else SEEDS]:
@@ -63,9 +63,9 @@ def points(quick: bool, seed: int) -> Points:
     return list(found.values())
 
 
-def _groups(points: Sequence[Mapping[str, Any]]) -> Iterator[list[Mapping[str, Any]]]:
+def _groups(points: Sequence[Row]) -> Iterator[list[Row]]:
     """The points of each figure with most failed links, all seeds; of studies that change the number of paths those of four."""
-    figures: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
+    figures: dict[tuple[str, ...], list[Row]] = {}
     for point in points:
         if point["faults"] and point["paths"] == 4 and not point["options"]:
             figures.setdefault(tuple(point[name] for name in SAME), []).append(point)
@@ -99,13 +99,11 @@ def _moves(rows: Rows) -> dict[tuple[str, str], list[Moved]]:
     """Of each study and network its figures."""
     whole = where(rows, faults=0)
     of_figure = grouped(
-        [row for row in rows if row["faults"]],
-        lambda row: (row["of"], *(row[name] for name in SAME)),
-        lambda row: row,
+        [row for row in rows if row["faults"]], lambda row: (row["of"], *(row[name] for name in SAME)), None
     )
     found: dict[tuple[str, str], list[Moved]] = {}
     for (study, network, *_), runs in of_figure.items():
-        lengths = grouped(runs, lambda row: row["share"], lambda row: row)
+        lengths = grouped(runs, "share", None)
         tenth, own, doubled = (of_failures([*whole, *lengths[share]], lambda row: "")[""] for share in SHARES)
         first = lengths[1.0][0]
         may = max(SEEN, _interval(own, first["runs"]))
@@ -159,7 +157,7 @@ STUDY = Study.of_module(
     deviations=(
         "Six seeds of each point, three of the failures of PNNL MPP2 for 25.6 s (--quick: two); a study's interval is that of its own number of seeds, if these spread as those do.",
         "Of the points of one figure those with most failed links; studies near saturation have their own doubled runs (interconnect_saturation).",
-        "Messages come at random (Poisson) where the document has a constant rate; payloads of 512 bytes only.",
+        POISSON_512,
     ),
     does="performance in a tenth of the time of seven studies, in their time and in twice that",
     answers="The document gives no simulated time; how long a run must be follows from its figures",

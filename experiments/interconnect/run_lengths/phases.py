@@ -12,12 +12,8 @@ from collections.abc import Mapping, Sequence
 
 from experiments.interconnect.figures import PERFORMANCE
 from experiments.interconnect.runs import measure_run
-from experiments.interconnect.samples import (
-    at_least,
-    of_failures,
-    safety_checks,
-)
-from experiments.interconnect.study_points import TEN_PERCENT, drb_point, seeds_of
+from experiments.interconnect.samples import at_least, of_failures, safety_checks
+from experiments.interconnect.study_points import POISSON_512, TEN_PERCENT, drb_points, seeds_of
 from testbed.model.studies.samples import grouped, mean_of, spread
 from testbed.model.studies.study import Figures, Points, Row, Rows, Study
 from testbed.model.verdict import Check, Claim, Verdict
@@ -37,13 +33,14 @@ FAR_S = {"fat-tree:4,3": (100.0, 200.0, 400.0, 800.0), "torus:32x32": (12.8,)}
 
 def points(quick: bool, seed: int) -> Points:
     """Every network at three lengths of a run and more, with a tenth of its links failing half-way and without, one also with a machine's failures."""
+    seeds = list(seeds_of(seed, quick))[: 2 if quick else 6]
     return [
-        drb_point(network, "uniform", s, quick=quick, faults=n, fault_kind=kind, seconds=seconds)
+        point
         for network in LENGTHS_S
         if not (quick and network == "torus:32x32")
         for seconds in _lengths(network, quick)
         for n, kind in _failures(network)
-        for s in list(seeds_of(seed, quick))[: 2 if quick else 6]
+        for point in drb_points(network, "uniform", seeds, quick=quick, faults=n, fault_kind=kind, seconds=seconds)
     ]
 
 
@@ -165,7 +162,7 @@ def _case(row: Row) -> str:
 
 def _failed_rows(network: str, rows: Rows) -> dict[float, list[Row]]:
     failed = [row for row in rows if _case(row) == network and row["faults"]]
-    return grouped(failed, lambda row: row["seconds"], lambda row: row)
+    return grouped(failed, "seconds", None)
 
 
 def _format(network: str, rows: Rows) -> str:
@@ -224,7 +221,7 @@ STUDY = Study.of_module(
     deviations=(
         "Six seeds of each point, not 30; uniform traffic only.",
         "Failures of pnnl-mpp2, all permanent, are generated, and fall on the whole run: there 'after the failure' is the second half.",
-        "Messages come at random (Poisson) where the document has a constant rate; payloads of 512 bytes only.",
+        POISSON_512,
     ),
     does="performance and the shares of escaped and diverted messages, over the length of the run, four networks and a machine's failures",
     answers="Zarza 2011, section 3.4: sources divert after five notifications; the document gives no simulated time",

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from experiments.liquid.swiss_t1_traffic import SIZE, pattern_chart, pattern_points, traffic_of
 from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study
 from testbed.model.verdict import Check, Claim, Verdict
-from testbed.report.drawing.charts import AMBER, BLUE, GREEN, INK, ORANGE, chart, ticks
+from testbed.report.drawing.charts import AMBER, BLUE, GREEN, INK, ORANGE, Figure, chart, ticks
 from testbed.scheduling.baselines import sending_rounds
 from testbed.scheduling.methods import schedule_by_name
 from testbed.scheduling.switching_disciplines import run_queues, run_virtual_links
@@ -105,7 +104,7 @@ def judge(rows: Rows) -> Verdict:
             .cites("contention solved only partially, 3.1.2")
             .against(1.0, "contention solved")
         )
-    return Verdict(checks=(*checks, *_block_checks(rows)), notes=_notes(rows, middle))
+    return Verdict.of((*checks, *_block_checks(rows)), _notes(rows, middle))
 
 
 def _block_checks(rows: Rows) -> list[Check]:
@@ -157,7 +156,7 @@ def figures(rows: Rows) -> Figures:
     return {"disciplines": figure, "blocks": _blocks_figure(rows)}
 
 
-def _blocks_figure(rows: Rows) -> Any:
+def _blocks_figure(rows: Rows) -> Figure:
     cut = [row for row in rows if row["wormhole-blocks"] is not None]
     title = f"Fluidity against overhead: round robin in blocks, mean of {len(cut)} patterns"
     figure, axes = chart(title, size=SIZE, xlabel="blocks a message", ylabel=SHARE, ylim=(0, 1.05))

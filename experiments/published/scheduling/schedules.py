@@ -11,11 +11,12 @@ import math
 import statistics
 import time
 from collections.abc import Mapping
-from typing import Any
 
 from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, where
+from testbed.model.traffic import Traffic
 from testbed.model.verdict import Claim, Verdict
 from testbed.report.drawing.charts import GREY, chart
+from topologies import Network, load_network
 
 NETWORKS = ("swiss-t1", "optical-cloud", "torus:4x4", "torus:8x8", "fat-tree:4,2", "manet:nodes=30,seed=3")
 METHODS = ("liquid", "flow-frames", "two-level", "round-robin", "dsatur")
@@ -33,7 +34,6 @@ def measure(point: Row) -> Results:
     """Every method on the static routes; the liquid method and the flow's own frames on those of the flow."""
     from testbed.scheduling.methods import schedule_by_name
     from testbed.scheduling.traffic.patterns import all_to_all
-    from topologies import load_network
 
     network = load_network(point["network"])
     traffic = all_to_all(network)
@@ -54,7 +54,7 @@ def measure(point: Row) -> Results:
     }
 
 
-def _scheduled(traffic: Any, method: str, seed: int) -> Results:
+def _scheduled(traffic: Traffic, method: str, seed: int) -> Results:
     from testbed.errors import InputError
     from testbed.scheduling.checker import check_frames
     from testbed.scheduling.methods import schedule_by_name
@@ -70,9 +70,8 @@ def _scheduled(traffic: Any, method: str, seed: int) -> Results:
     }  # fmt: skip
 
 
-def _over_flow(network: Any) -> tuple[Any, float]:
+def _over_flow(network: Network) -> tuple[Traffic, float]:
     """The all-to-all traffic over paths of the multicommodity optimum made whole, and the least frames over any routes."""
-    from testbed.model.traffic import Traffic
     from testbed.scheduling.traffic.chosen_paths import whole_paths
     from testbed.scheduling.traffic.patterns import processors
 
@@ -94,7 +93,9 @@ def _over_flow(network: Any) -> tuple[Any, float]:
     return Traffic.from_transfers(transfers), max(greatest, float(ends_load))
 
 
-def _flow_paths(network: Any, units: Mapping[tuple[str, str], int]) -> tuple[dict[Any, Any], float]:
+def _flow_paths(
+    network: Network, units: Mapping[tuple[str, str], int]
+) -> tuple[dict[tuple[str, str], list[tuple[tuple[str, ...], float]]], float]:
     """Pair of switches -> [(links by name, weight)] of the optimum, and what its fullest link carries, in transfers."""
     from testbed.routing.demands.matrix import given_matrix
     from testbed.routing.demands.methods import route_demands
@@ -112,7 +113,9 @@ def _flow_paths(network: Any, units: Mapping[tuple[str, str], int]) -> tuple[dic
     return found, routed.greatest_utilisation
 
 
-def _stripped(network: Any, source: str, sink: str, shares: dict[int, float]) -> list[tuple[tuple[int, ...], float]]:
+def _stripped(
+    network: Network, source: str, sink: str, shares: dict[int, float]
+) -> list[tuple[tuple[int, ...], float]]:
     """The flow of one pair (no circulation) taken apart: again and again the path that follows the fullest links."""
     leaving: dict[str, list[int]] = {}
     for link in shares:
@@ -141,8 +144,7 @@ def judge(rows: Rows) -> Verdict:
     least = [min(row["static"][method]["frames"] for method in METHODS[1:]) for row in rows]
     checks = [
         Claim("schedules to which the independent checker objects")
-        .equal(0, sum(bool(one["objection"]) for _, _, _, one in every))
-        .against(None, "none: a count of errors")
+        .count(0, sum(bool(one["objection"]) for _, _, _, one in every), "none: a count of errors")
         .noting(f"{len(every)} schedules"),
         Claim("frames of liquid over the best comparer's on the same routes, worst network")
         .at_most(1.0, max(row["static"]["liquid"]["frames"] / frames for row, frames in zip(rows, least, strict=True)))
@@ -166,7 +168,7 @@ def judge(rows: Rows) -> Verdict:
             .against(1.0, "free routes gain nothing")
             .noting(f"bound {torus['bound']:.2f} frames, static bottleneck load {torus['bottleneck_load']}")
         )
-    return Verdict(checks=tuple(checks), notes=tuple(_notes(rows)))
+    return Verdict.of(checks, _notes(rows))
 
 
 def _notes(rows: Rows) -> list[str]:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import asdict, replace
-from typing import Any
 
 from testbed.faults.schedules import PoissonFaults
 from testbed.model.json_values import json_ready
+from testbed.model.studies.study import Results, Row
 from testbed.stream.judgement.failure_costs import failure_costs
 from testbed.stream.measurements import StreamMeasurements
 from testbed.stream.plan import StreamParameters, StreamPlan
@@ -17,7 +16,6 @@ from testbed.stream.prediction.failure_candidates import DIAGNOSES
 from testbed.stream.simulated import SimulatedStreamFabric
 from topologies import load_network
 
-Row = Mapping[str, Any]
 PLAYBACK_S = 1.0
 SIMULATED_PPS = 100.0
 MOST_FAILURES = 50_000
@@ -39,7 +37,7 @@ def failing_plan(point: Row, stream: StreamParameters | None = None) -> tuple[St
     return replace(plan, faults=random_faults(plan, faults)), faults
 
 
-def cost_figures(plan: StreamPlan, run: StreamMeasurements) -> dict[str, Any]:
+def cost_figures(plan: StreamPlan, run: StreamMeasurements) -> Results:
     """``FailureCosts`` as JSON, how many packets a second are sent at rest (P), and how often the sender had to estimate."""
     costs = failure_costs(plan, run)
     at_rest = costs.block_packets * plan.stream.rate_pps / plan.stream.source_packets
@@ -47,7 +45,21 @@ def cost_figures(plan: StreamPlan, run: StreamMeasurements) -> dict[str, Any]:
     return {**json_ready(asdict(costs)), "rest_pps": at_rest, "estimates": estimates}
 
 
-def simulated_figures(point: Row) -> tuple[StreamPlan, PoissonFaults, dict[str, Any]]:
+def simulated_figures(point: Row) -> tuple[StreamPlan, PoissonFaults, Results]:
     """The point run in virtual time."""
     plan, faults = failing_plan(point)
     return plan, faults, cost_figures(plan, SimulatedStreamFabric().run(plan))
+
+
+def valid_run(plan: StreamPlan, fabric: str, tries: int) -> tuple[StreamMeasurements, str | None]:
+    """A run of the plan, and why it says nothing; where it does, again, so many runs at most."""
+    from testbed.stream.fabric import open_fabric
+    from testbed.stream.judgement.analysis import analyse
+    from testbed.stream.judgement.verdict import invalid_reason
+
+    for _ in range(tries):
+        run = open_fabric(fabric).run(plan)
+        invalid = invalid_reason(plan, run, analyse(plan, run))
+        if invalid is None:
+            break
+    return run, invalid

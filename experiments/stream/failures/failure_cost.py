@@ -8,22 +8,20 @@ transient, which the formula does not speak of: it is counted next to it.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
 from experiments.stream.failures.failing_streams import simulated_figures
-from experiments.stream.networks import NETWORKS
+from experiments.stream.networks import NETWORKS, points_over
 from testbed.faults.schedules import PoissonFaults
 from testbed.model.code_description import describe_code
-from testbed.model.studies.study import Study, where
+from testbed.model.studies.samples import sum_of
+from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, verdict_of, where
 from testbed.model.verdict import Check, Claim, Verdict
-from testbed.report.drawing.charts import panels, ticks
+from testbed.report.drawing.charts import Axes, panels, ticks
 from testbed.stream.plan import StreamPlan
 from testbed.stream.prediction.expected_redundancy import StateCosts
 
-Row = Mapping[str, Any]
 SHARE = 0.02
 """Of the prediction that a measured cost may be off: that of ROR on packets."""
 PACKETS = 0.25
@@ -32,36 +30,29 @@ DEVIATIONS = 3.0
 """Standard deviations that the number and the places of random failures may be off."""
 
 
-def points(quick: bool, seed: int) -> list[dict[str, Any]]:
+CABLES = "Cables fail, both directions at once, not directed links."
+"""How the studies deviate."""
+
+
+def points(quick: bool, seed: int) -> Points:
     """Rates and durations of failures, one stream each: an hour in virtual time, two rates on the first network, the higher one on the
     others (quick: two quarters of an hour on the first)."""
     durations, lasts = ((2.0, 8.0), 900.0) if quick else ((2.0, 5.0, 10.0, 30.0), 3600.0)
-    return [
-        {
-            "network": one.name,
-            "source": one.source,
-            "sink": one.sink,
-            "failures_an_hour": rate,
-            "lasts_s": lasts_s,
-            "duration_s": lasts,
-            "seed": seed + 100 * k,
-        }
-        for one in NETWORKS[: 1 if quick else None]
-        for k, (rate, lasts_s) in enumerate(
-            (rate, lasts_s)
-            for rate in ((90,) if quick else (6, 24) if one is NETWORKS[0] else (24,))
-            for lasts_s in durations
-        )
-    ]
+    found = []
+    for one in NETWORKS[: 1 if quick else None]:
+        rates = (90,) if quick else (6, 24) if one is NETWORKS[0] else (24,)
+        own = points_over([one.ends], failures_an_hour=rates, lasts_s=durations, duration_s=lasts)
+        found += [point | {"seed": seed + 100 * k} for k, point in enumerate(own)]
+    return found
 
 
-def measure(point: Mapping[str, Any]) -> dict[str, Any]:
+def measure(point: Row) -> Results:
     """One stream in virtual time."""
     plan, faults, found = simulated_figures(point)
     return {**found, **before_any_failure(plan, faults)}
 
 
-def before_any_failure(plan: StreamPlan, faults: PoissonFaults) -> dict[str, Any]:
+def before_any_failure(plan: StreamPlan, faults: PoissonFaults) -> Results:
     """Equation 21 before anything has happened: D = rate x duration x time, and what chance leaves open of D x P x ROR.
 
     The variance is that of a compound Poisson process: each failure of cable l costs its own number of packets.
@@ -81,28 +72,25 @@ def before_any_failure(plan: StreamPlan, faults: PoissonFaults) -> dict[str, Any
     }
 
 
-def judge(rows: Sequence[Row]) -> Verdict:
+def judge(rows: Rows) -> Verdict:
     """Cost by duration, by cable and before anything has happened; what is sent at rest; no block lost after the answer."""
     checks = [*_by_duration(rows), _slope(rows), _by_cable(rows), *_in_advance(rows), _at_rest(rows)]
     checks.append(
-        Claim("undecodable blocks after the sender's answer")
-        .equal(0, sum(row["undecodable_settled"] for row in rows))
-        .against(None, "none: a count that has to be nought")
+        Claim("undecodable blocks after the sender's answer").count(
+            0, sum_of(rows, "undecodable_settled"), "none: a count that has to be nought"
+        )
     )
-    reasons = [row["invalid"] for row in rows if row.get("invalid")]
-    return Verdict(checks=tuple(checks), invalid="; ".join(reasons) or None)
+    return verdict_of(rows, checks)
 
 
-def cost_of_a_failure(rows: Sequence[Row]) -> tuple[float, float]:
+def cost_of_a_failure(rows: Rows) -> tuple[float, float]:
     """Packets beyond rest that a failure costs without its transient, predicted and measured: what the states call for, and that times
     the share of it that was sent in settled blocks."""
-    requested = sum(row["states"] for row in rows) / max(1, sum(row["failures"] for row in rows))
-    return requested, requested * sum(row["settled"] for row in rows) / max(
-        1.0, sum(row["settled_predicted"] for row in rows)
-    )
+    requested = sum_of(rows, "states") / max(1, sum_of(rows, "failures"))
+    return requested, requested * sum_of(rows, "settled") / max(1.0, sum_of(rows, "settled_predicted"))
 
 
-def _by_duration(rows: Sequence[Row]) -> list[Check]:
+def _by_duration(rows: Rows) -> list[Check]:
     """Packets that a failure costs, by its duration; the rival's cost is that of another duration."""
     lasting = sorted({row["lasts_s"] for row in rows})
     predicted, measured = {}, {}
@@ -121,7 +109,7 @@ def _by_duration(rows: Sequence[Row]) -> list[Check]:
     return checks
 
 
-def transient_fit(rows: Sequence[Row]) -> tuple[float, float, float, float]:
+def transient_fit(rows: Rows) -> tuple[float, float, float, float]:
     """All packets beyond rest = a x (what the states call for) + b x (what a second of each failure calls for): a, b and the half
     widths of their 95 % intervals. So b is by how many seconds longer than it lasts a failure is paid for: the transient.
 
@@ -138,7 +126,7 @@ def transient_fit(rows: Sequence[Row]) -> tuple[float, float, float, float]:
     return float(slope), float(longer), float(errors[0]), float(errors[1])
 
 
-def _slope(rows: Sequence[Row]) -> Check:
+def _slope(rows: Rows) -> Check:
     slope, longer, slope_error, longer_error = transient_fit(rows)
     return (
         Claim("all packets beyond rest, per packet that D x P x ROR asks for")
@@ -153,13 +141,13 @@ def _slope(rows: Sequence[Row]) -> Check:
     )
 
 
-def _by_cable(rows: Sequence[Row]) -> Check:
+def _by_cable(rows: Rows) -> Check:
     """The worst cable; the rival takes all failures to cost alike."""
     found: dict[tuple[str, str], list[Row]] = {}
     for row in rows:
         for cable in row["by_cable"]:
             found.setdefault((row["network"], cable["name"]), []).append(cable)
-    blocks = {key: sum(one["blocks"] for one in own) for key, own in found.items()}
+    blocks = {key: sum_of(own, "blocks") for key, own in found.items()}
     mean = {
         what: {key: sum(one[what] * one["blocks"] for one in own) / blocks[key] for key, own in found.items()}
         for what in ("measured", "predicted")
@@ -179,31 +167,31 @@ def _by_cable(rows: Sequence[Row]) -> Check:
     )
 
 
-def _in_advance(rows: Sequence[Row]) -> list[Check]:
+def _in_advance(rows: Rows) -> list[Check]:
     """Equation 21 as it stands, on each network, against the packets of all its streams, the transient included."""
     checks = []
     for network in dict.fromkeys(row["network"] for row in rows):
         own = where(rows, network=network)
-        predicted = sum(row["equation_21"] for row in own)
+        predicted = sum_of(own, "equation_21")
         spread = math.sqrt(sum(row["equation_21_spread"] ** 2 for row in own))
         constant = sum((row["worst_block"] - row["block_packets"]) * row["blocks"] for row in own)
-        states = sum(row["states"] for row in own)
+        states = sum_of(own, "states")
         checks.append(
             Claim(f"packets beyond rest by D x P x ROR before any failure, {network}")
-            .equal(predicted, sum(row["total"] for row in own), DEVIATIONS * spread)
+            .equal(predicted, sum_of(own, "total"), DEVIATIONS * spread)
             .plus_minus(1.96 * spread)
             .against(constant, "constant redundancy for the worst failure")
             .noting(
-                f"{sum(row['failures'] for row in own)} failures; those that came call for {states:.0f}, each as if alone "
-                f"for {sum(row['formula'] for row in own):.0f}; tolerance: three standard deviations of chance"
+                f"{sum_of(own, 'failures')} failures; those that came call for {states:.0f}, each as if alone "
+                f"for {sum_of(own, 'formula'):.0f}; tolerance: three standard deviations of chance"
             )
         )
     return checks
 
 
-def _at_rest(rows: Sequence[Row]) -> Check:
+def _at_rest(rows: Rows) -> Check:
     calm = [one for row in rows for one in row["by_down"] if one["name"] == "0"]
-    blocks = sum(one["blocks"] for one in calm)
+    blocks = sum_of(calm, "blocks")
     return (
         Claim("mean packets a block beyond N at rest, while nothing is broken")
         .at_most(0.05, sum(one["measured"] * one["blocks"] for one in calm) / max(1, blocks) if calm else math.inf)
@@ -214,7 +202,7 @@ def _at_rest(rows: Sequence[Row]) -> Check:
     )
 
 
-def figures(rows: Sequence[Row]) -> dict[str, Any]:
+def figures(rows: Rows) -> Figures:
     """Packets a failure by its duration, and by cable."""
     figure, (left, right) = panels(11, 4.8, columns=2)
     for number, network in enumerate(dict.fromkeys(row["network"] for row in rows)):
@@ -237,7 +225,7 @@ def figures(rows: Sequence[Row]) -> dict[str, Any]:
     return {"failure_cost": figure}
 
 
-def _draw_by_duration(axes: Any, rows: Sequence[Row], colour: str, network: str) -> None:
+def _draw_by_duration(axes: Axes, rows: Rows, colour: str, network: str) -> None:
     lasting = sorted({row["lasts_s"] for row in rows})
     formula, steady, total = [], [], []
     for lasts_s in lasting:
@@ -245,7 +233,7 @@ def _draw_by_duration(axes: Any, rows: Sequence[Row], colour: str, network: str)
         requested, sent = cost_of_a_failure(own)
         formula.append(requested)
         steady.append(sent)
-        total.append(sum(row["total"] for row in own) / max(1, sum(row["failures"] for row in own)))
+        total.append(sum_of(own, "total") / max(1, sum_of(own, "failures")))
     axes.loglog(lasting, formula, "-", color=colour, label=f"{network}: eq. 22")
     axes.loglog(lasting, steady, "o", color=colour)
     axes.loglog(lasting, total, "x", color=colour)
@@ -261,7 +249,7 @@ STUDY = Study.of_module(
     answers="Gabrielyan 2007, eq. 21 and 22: D x P x ROR is what the sender really adds; rivals: a cost that does not depend on the "
     "duration, the same cost for every link, constant redundancy",
     deviations=(
-        "Cables fail, both directions at once, not directed links.",
+        CABLES,
         "N is the exact worst window of stratified labels, not equation 25's; links below the tolerance cost what their labels ask for.",
     ),
 )

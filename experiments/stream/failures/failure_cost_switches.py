@@ -2,54 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
-from experiments.stream.failures.failing_streams import PLAYBACK_S, cost_figures, failing_plan
-from experiments.stream.failures.failure_cost import before_any_failure, figures, judge
-from experiments.stream.networks import NETWORKS
+from experiments.stream.failures.failing_streams import PLAYBACK_S, cost_figures, failing_plan, valid_run
+from experiments.stream.failures.failure_cost import CABLES, before_any_failure, figures, judge
+from experiments.stream.networks import NETWORKS, points_over
 from testbed.model.code_description import describe_code
-from testbed.model.studies.study import Study
+from testbed.model.studies.study import Points, Results, Row, Study
 from testbed.stream.plan import StreamParameters
 
 STREAM = StreamParameters(rate_pps=200.0, playback_s=PLAYBACK_S, symbol_bytes=256)
 
 
-def points(quick: bool, seed: int) -> list[dict[str, Any]]:
+def points(quick: bool, seed: int) -> Points:
     """Pieces of a minute and a half with shorter and with longer failures, then ten minutes (quick: half a minute of each)."""
-    one = NETWORKS[0]
     short, long, whole = (180, 2.0, 95.0), (160, 8.0, 95.0), (120, 4.0, 580.0)
     runs = [(1, short), (2, short), (4, long), (5, long), (0, whole)]
     if quick:
         runs = [(0, (900, 1.0, 30.0)), (1, (360, 4.0, 30.0))]
     return [
-        {
-            "network": one.name,
-            "source": one.source,
-            "sink": one.sink,
-            "failures_an_hour": rate,
-            "lasts_s": lasts_s,
-            "duration_s": duration_s,
-            "seed": seed + k,
-        }
+        point
         for k, (rate, lasts_s, duration_s) in runs
+        for point in points_over(
+            [NETWORKS[0].ends], failures_an_hour=rate, lasts_s=lasts_s, duration_s=duration_s, seed=seed + k
+        )
     ]
 
 
-def measure(point: Mapping[str, Any], fabric: str = "emulation") -> dict[str, Any]:
+def measure(point: Row, fabric: str = "emulation") -> Results:
     """One stream, repeated once where the machine could not keep up. ``believed``: what the sender took for broken from when on, whether
     it was certain, and N."""
-    from testbed.stream.fabric import open_fabric
-    from testbed.stream.judgement.analysis import analyse
-    from testbed.stream.judgement.verdict import invalid_reason
     from testbed.stream.prediction.failure_candidates import DIAGNOSES
 
     plan, faults = failing_plan(point, STREAM)
-    for _ in range(2):
-        run = open_fabric(fabric).run(plan)
-        invalid = invalid_reason(plan, run, analyse(plan, run))
-        if invalid is None:
-            break
+    run, invalid = valid_run(plan, fabric, 2)
     believed = [(e["at_s"], e["names"], e["certain"], e["block_size"]) for e in run.counters.get(DIAGNOSES, ())]
     return {**cost_figures(plan, run), **before_any_failure(plan, faults), "invalid": invalid, "believed": believed}
 
@@ -64,8 +48,5 @@ STUDY = Study.of_module(
     emulation=True,
     judge=judge,
     figures=figures,
-    deviations=(
-        "Minutes, not a long communication: failures are more frequent, so that some are seen.",
-        "Cables fail, both directions at once, not directed links.",
-    ),
+    deviations=("Minutes, not a long communication: failures are more frequent, so that some are seen.", CABLES),
 )

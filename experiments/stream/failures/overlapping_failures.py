@@ -8,18 +8,16 @@ rare, equation 45 is the rival, and all states are the prediction.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from typing import Any
 
 from experiments.stream.failures.failing_streams import simulated_figures
-from experiments.stream.networks import NETWORKS
-from testbed.model.studies.study import Study, where
+from experiments.stream.networks import NETWORKS, points_over
+from testbed.model.studies.samples import sum_of
+from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, where
 from testbed.model.verdict import Check, Claim, Verdict
 from testbed.report.drawing.charts import ORANGE, panels, ticks
 from testbed.stream.prediction.expected_redundancy import expected_redundancy
 
-Row = Mapping[str, Any]
 LASTS_S, HOUR_S = 3.0, 3600.0
 HOURS = ({0.15: 6, 0.4: 2, 1.0: 1}, {0.4: 2})
 """Of each network, hours by failures in force on average (N t / d): so many failures that chance leaves less open than the rival's gap."""
@@ -29,34 +27,26 @@ DEVIATIONS = 2.5
 SHARE = 0.02
 
 
-def points(quick: bool, seed: int) -> list[dict[str, Any]]:
+def points(quick: bool, seed: int) -> Points:
     """One hour each (quick: half an hour at one rate, on one network)."""
+    fixed = {"lasts_s": LASTS_S, "duration_s": HOUR_S / 2 if quick else HOUR_S}
     return [
-        {
-            "network": one.name,
-            "source": one.source,
-            "sink": one.sink,
-            "in_force": in_force,
-            "failures_an_hour": round(in_force * HOUR_S / LASTS_S, 6),
-            "lasts_s": LASTS_S,
-            "duration_s": HOUR_S / 2 if quick else HOUR_S,
-            "hour": hour,
-            "seed": seed + 1000 * number + hour,
-        }
+        point
+        | {"failures_an_hour": round(in_force * HOUR_S / LASTS_S, 6), "seed": seed + 1000 * number + point["hour"]}
         for one, hours in zip(NETWORKS, ({0.4: 1},) if quick else HOURS, strict=False)
         for number, (in_force, count) in enumerate(hours.items())
-        for hour in range(count)
+        for point in points_over([one.ends], in_force=in_force, hour=range(count), **fixed)
     ]
 
 
-def measure(point: Mapping[str, Any]) -> dict[str, Any]:
+def measure(point: Row) -> Results:
     """One hour in virtual time, and what was to be expected before any failure."""
     plan, faults, found = simulated_figures(point)
     del found["by_cable"]
     return {**found, "expected": asdict(expected_redundancy(plan, faults))}
 
 
-def judge(rows: Sequence[Row]) -> Verdict:
+def judge(rows: Rows) -> Verdict:
     """Each network and rate: redundancy against the expectation, and against that of the failures that came."""
     checks = []
     for network, in_force in dict.fromkeys((row["network"], row["in_force"]) for row in rows):
@@ -64,27 +54,27 @@ def judge(rows: Sequence[Row]) -> Verdict:
         checks += [_expectation(own), _given(own)]
     checks.append(
         (
-            Claim("undecodable blocks after the sender's answer")
-            .equal(0, sum(row["undecodable_settled"] for row in rows))
-            .against(None, "none: a count that has to be nought")
-        ).of(sum(row["blocks"] for row in rows))
+            Claim("undecodable blocks after the sender's answer").count(
+                0, sum_of(rows, "undecodable_settled"), "none: a count that has to be nought"
+            )
+        ).of(sum_of(rows, "blocks"))
     )
     return Verdict.of(checks)
 
 
-def pooled(rows: Sequence[Row]) -> dict[str, float]:
+def pooled(rows: Rows) -> dict[str, float]:
     """Means over hours of one network and rate; ``deviation``: of the measured mean, by chance."""
     count = len(rows)
     found = {key: sum(row["expected"][key] for row in rows) / count for key in ("singles_only", "equation_45", "mean")}
-    found["measured"] = sum(row["redundancy"] for row in rows) / count
-    found["states"] = sum(row["redundancy_states"] for row in rows) / count
+    found["measured"] = sum_of(rows, "redundancy") / count
+    found["states"] = sum_of(rows, "redundancy_states") / count
     found["each_alone"] = sum(row["formula"] / row["rest_pps"] / row["duration_s"] for row in rows) / count
     found["all"] = sum(row["total"] / row["block_packets"] / row["blocks"] for row in rows) / count
     found["deviation"] = math.sqrt(sum(row["expected"]["spread"] ** 2 for row in rows)) / count
     return found
 
 
-def _expectation(rows: Sequence[Row]) -> Check:
+def _expectation(rows: Rows) -> Check:
     row, means = rows[0], pooled(rows)
     inside = row["in_force"] <= MOST_IN_REGIME
     predicted, rival = (
@@ -99,23 +89,23 @@ def _expectation(rows: Sequence[Row]) -> Check:
         .plus_minus(1.96 * means["deviation"])
         .against(rival, "single failures alone" if inside else "equation 45, which ends at two at once")
         .noting(
-            f"{sum(one['failures'] for one in rows)} failures in {len(rows)} hours; all states {means['mean']:.4f}; "
+            f"{sum_of(rows, 'failures')} failures in {len(rows)} hours; all states {means['mean']:.4f}; "
             f"tolerance: {DEVIATIONS:g} standard deviations of chance; transient beside it: {means['all'] - means['measured']:.4f}"
         )
     )
 
 
-def _given(rows: Sequence[Row]) -> Check:
+def _given(rows: Rows) -> Check:
     row, means = rows[0], pooled(rows)
     return (
         Claim(f"redundancy for the failures that came, {row['in_force']:g} in force, {row['network']}")
         .equal(means["states"], means["measured"], SHARE * means["states"])
         .against(means["each_alone"], "each failure costs as if alone, overlaps add up")
-        .noting(f"{sum(one['overlapping_s'] for one in rows):.0f} s of overlap")
+        .noting(f"{sum_of(rows, 'overlapping_s'):.0f} s of overlap")
     )
 
 
-def figures(rows: Sequence[Row]) -> dict[str, Any]:
+def figures(rows: Rows) -> Figures:
     """Redundancy over failures in force, relative to single failures alone."""
     networks = list(dict.fromkeys(row["network"] for row in rows))
     figure, every = panels(5.5 * len(networks), 4.6, columns=len(networks))

@@ -7,16 +7,14 @@ so that a busy machine carries some; those of one rate are judged together.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from typing import Any
 
 from experiments.stream.failures.failing_streams import cost_figures
 from testbed.faults.schedules import PoissonFaults
-from testbed.model.studies.study import Study
+from testbed.model.studies.samples import sum_of
+from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, verdict_of
 from testbed.model.verdict import Check, Claim, Verdict
 from testbed.report.drawing.charts import BELOW, chart
-from testbed.results.study_store import Row
 
 NETWORK, SOURCE, SINK = "swiss-t1", "s1", "s6"
 LASTS_S = 1.0
@@ -28,14 +26,14 @@ SHARE, LEAST = 0.02, 0.002
 """Of the redundancy that the failures of a run call for, that what is sent may be off."""
 
 
-def points(quick: bool, seed: int) -> list[dict[str, Any]]:
+def points(quick: bool, seed: int) -> Points:
     """Rates of failure of each cable, and so many pieces of a minute of each: the lower the rate, the more (quick: two half minutes of one)."""
     pieces, duration_s = ({0.1: 2}, 25.0) if quick else ({0.03: 5, 0.05: 2, 0.1: 1, 0.2: 1}, 60.0)
     rates = [rate for rate, count in pieces.items() for _ in range(count)]
     return [{"rate_per_s": rate, "duration_s": duration_s, "seed": seed + k} for k, rate in enumerate(rates)]
 
 
-def measure(point: Mapping[str, Any], fabric: str = "emulation") -> dict[str, Any]:
+def measure(point: Row, fabric: str = "emulation") -> Results:
     """One run; a run that the machine could not keep up with is repeated once."""
     from testbed.stream.fabric import open_fabric
     from testbed.stream.prediction.expected_redundancy import expected_redundancy
@@ -77,7 +75,7 @@ def measure(point: Mapping[str, Any], fabric: str = "emulation") -> dict[str, An
     }
 
 
-def judge(rows: Sequence[Row]) -> Verdict:
+def judge(rows: Rows) -> Verdict:
     """The runs' own verdicts, and at each rate the redundancy against the expected one and against that of the failures that came."""
     checks = []
     for rate, own in by_rate(rows).items():
@@ -91,37 +89,32 @@ def judge(rows: Sequence[Row]) -> Verdict:
                 tolerance=0,
                 passed=not off,
                 rival_note="none: every check of a run names its own",
-                detail=f"{_sum(own, 'failures'):.0f} failures, {_sum(own, 'wrong_packets'):.0f} of {_sum(own, 'packets'):.0f} packets fared otherwise"
+                detail=f"{sum_of(own, 'failures'):.0f} failures, {sum_of(own, 'wrong_packets'):.0f} of {sum_of(own, 'packets'):.0f} packets fared otherwise"
                 + (f"; failed: {', '.join(off)}" if off else ""),
-            ).of(_sum(own, "packets") + len(off))
+            ).of(sum_of(own, "packets") + len(off))
         )
         checks += [_expectation(rate, own, name), _given(own, name)]
-    reasons = [row["invalid"] for row in rows if row["invalid"]]
-    return Verdict(checks=tuple(checks), invalid="; ".join(reasons) or None)
+    return verdict_of(rows, checks)
 
 
-def by_rate(rows: Sequence[Row]) -> dict[float, list[Row]]:
+def by_rate(rows: Rows) -> dict[float, list[Row]]:
     """Rate -> its pieces, which are of equal length."""
     return {
         rate: [row for row in rows if row["rate_per_s"] == rate] for rate in sorted({r["rate_per_s"] for r in rows})
     }
 
 
-def _sum(rows: Sequence[Row], key: str) -> float:
-    return float(sum(row[key] for row in rows))
-
-
-def _mean(rows: Sequence[Row], key: str) -> float:
+def _mean(rows: Rows, key: str) -> float:
     """Of a figure, or of an expected one, over the pieces."""
     return float(sum(row[key] if key in row else row["expected"][key] for row in rows)) / len(rows)
 
 
-def _spread(rows: Sequence[Row]) -> float:
+def _spread(rows: Rows) -> float:
     """Standard deviation of the mean over the pieces, by chance."""
     return math.sqrt(sum(row["expected"]["spread"] ** 2 for row in rows)) / len(rows)
 
 
-def _expectation(rate: float, rows: Sequence[Row], name: str) -> Check:
+def _expectation(rate: float, rows: Rows, name: str) -> Check:
     """Against the mean of all states, in its own regime against equation 45; the rival is that of single failures alone."""
     inside = rate * LASTS_S * rows[0]["expected"]["cables"] <= MOST_IN_REGIME
     return (
@@ -131,12 +124,12 @@ def _expectation(rate: float, rows: Sequence[Row], name: str) -> Check:
         .against(_mean(rows, "singles_only"), "single failures alone")
         .noting(
             f"equation 45 as corrected {_mean(rows, 'equation_45'):.3f}, all states {_mean(rows, 'mean'):.3f}; tolerance: "
-            f"{DEVIATIONS:g} standard deviations of chance; beyond reach {_sum(rows, 'beyond_s'):.1f} s"
+            f"{DEVIATIONS:g} standard deviations of chance; beyond reach {sum_of(rows, 'beyond_s'):.1f} s"
         )
     )
 
 
-def _given(rows: Sequence[Row], name: str) -> Check:
+def _given(rows: Rows, name: str) -> Check:
     """Against what the failures that came call for; the rival answers only while one cable is broken."""
     alone = sum(
         one["predicted"] * one["time_s"] / row["block_packets"] / row["duration_s"]
@@ -151,16 +144,16 @@ def _given(rows: Sequence[Row], name: str) -> Check:
         .equal(states, _mean(rows, "redundancy"), max(LEAST, SHARE * states))
         .against(alone / len(rows), "only what the times with one cable broken call for")
         .noting(
-            f"{_sum(rows, 'failures'):.0f} failures, up to {max(row['most_at_once'] for row in rows)} at once, "
-            f"{_sum(rows, 'overlapping_s'):.1f} s of overlap; the transient beside it: "
-            f"{(_sum(rows, 'before') + _sum(rows, 'after')) / packets:.3f}"
+            f"{sum_of(rows, 'failures'):.0f} failures, up to {max(row['most_at_once'] for row in rows)} at once, "
+            f"{sum_of(rows, 'overlapping_s'):.1f} s of overlap; the transient beside it: "
+            f"{(sum_of(rows, 'before') + sum_of(rows, 'after')) / packets:.3f}"
         )
     )
 
 
-def figures(rows: Sequence[Row]) -> dict[str, Any]:
+def figures(rows: Rows) -> Figures:
     """Redundancy over the rate of failures."""
-    title = f"{NETWORK}, {SOURCE} to {SINK}: {sum(row['failures'] for row in rows)} failures"
+    title = f"{NETWORK}, {SOURCE} to {SINK}: {sum_of(rows, 'failures')} failures"
     x, y = "failures of each cable, 1/s (each lasts 1 s)", "redundancy, packets beyond rest over those of rest"
     figure, axes = chart(title, size=(6.4, 4.2), xlabel=x, ylabel=y)
     pooled = by_rate(rows)

@@ -10,16 +10,17 @@ from __future__ import annotations
 import math
 import random
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Any
 
 import numpy as np
 
 from experiments.stream.failures.failing_streams import PLAYBACK_S, SIMULATED_PPS, cost_figures, failing_plan
+from experiments.stream.networks import points_over
 from fec.redundancy.block_size import fec_block_size
 from testbed.model.code_description import describe_code
-from testbed.model.studies.study import Study, where
+from testbed.model.studies.samples import sum_of
+from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, where
 from testbed.model.verdict import Check, Claim, Verdict
 from testbed.report.drawing.charts import panels, ticks
 from testbed.stream.plan import StreamParameters
@@ -33,7 +34,6 @@ from testbed.stream.prediction.expected_redundancy import (
 from testbed.stream.simulated import SimulatedStreamFabric
 from topologies import load_network
 
-Row = Mapping[str, Any]
 FULL = 0
 """Stands for all layers."""
 LAYERS = (1, 2, 3, 5, 10, FULL)
@@ -53,44 +53,37 @@ STREAM = StreamParameters(
 )
 
 
-def points(quick: bool, seed: int) -> list[dict[str, Any]]:
+def points(quick: bool, seed: int) -> Points:
     """Computed: thirteen networks (quick: two); packets: hours of the first layer and of the full route (quick: twelve minutes)."""
     seeds = (3, 4) if quick else range(1, 9)
     networks = [(f"manet:nodes=40,seed={k}", "n0", "n39") for k in seeds]
     if not quick:
         networks += [(f"manet:nodes=80,seed={k}", "n0", "n79") for k in range(1, 4)]
         networks += [("swiss-t1", "s1", "s6"), ("optical-cloud", "x1", "x14")]
-    states = [
-        {"kind": "states", "network": name, "source": source, "sink": sink, "layers": layers, "seed": seed}
-        for name, source, sink in networks
-        for layers in LAYERS
-    ]
-    name, source, sink = SHOWN
+    states = points_over(networks, kind="states", layers=LAYERS, seed=seed)
     packets = [
-        {
-            "kind": "packets",
-            "network": name,
-            "source": source,
-            "sink": sink,
-            "layers": layers,
-            "unavailable": unavailable,
-            "lasts_s": lasts_s,
-            "duration_s": 720.0 if quick else 3600.0,
-            "seed": seed + hour,
-        }
+        point
         for unavailable, lasts_s, hours in ((OFTEN,) if quick else (RARE, OFTEN))
         for hour in range(1 if quick else hours)
-        for layers in (1, FULL)
+        for point in points_over(
+            [SHOWN],
+            kind="packets",
+            layers=(1, FULL),
+            unavailable=unavailable,
+            lasts_s=lasts_s,
+            duration_s=720.0 if quick else 3600.0,
+            seed=seed + hour,
+        )
     ]
     return states + packets
 
 
-def measure(point: Mapping[str, Any]) -> dict[str, Any]:
+def measure(point: Row) -> Results:
     """One route computed at every unavailability, or one stream."""
     return _states(point) if point["kind"] == "states" else _packets(point)
 
 
-def _states(point: Row) -> dict[str, Any]:
+def _states(point: Row) -> Results:
     options = PlanOptions(layers=point["layers"] or None, stream=STREAM)
     plan, _ = build_plan(load_network(point["network"]), point["source"], point["sink"], options)
     costs = StateCosts(plan, reports=False)
@@ -113,7 +106,7 @@ def _number(seed: int, cable: tuple[str, str, int]) -> int:
     return random.Random(f"{seed}/{cable[0]}/{cable[1]}/{cable[2]}").getrandbits(63)
 
 
-def _packets(point: Row) -> dict[str, Any]:
+def _packets(point: Row) -> Results:
     rate_per_s = -math.log1p(-point["unavailable"]) / point["lasts_s"]
     options = PlanOptions(layers=point["layers"] or None, stream=STREAM)
     route, _ = build_plan(load_network(point["network"]), point["source"], point["sink"], options)
@@ -124,7 +117,7 @@ def _packets(point: Row) -> dict[str, Any]:
     return {**found, "expected": asdict(expected_redundancy(plan, faults))}
 
 
-def judge(rows: Sequence[Row]) -> Verdict:
+def judge(rows: Rows) -> Verdict:
     """By computation: at the lowest rate layers save what ROR says. By packets: each stream, and the order on either side of the turn."""
     checks = [_saving(rows)]
     packets = where(rows, kind="packets")
@@ -135,7 +128,7 @@ def judge(rows: Sequence[Row]) -> Verdict:
     return Verdict.of(checks)
 
 
-def whole_networks(rows: Sequence[Row]) -> dict[str, dict[int, Row]]:
+def whole_networks(rows: Rows) -> dict[str, dict[int, Row]]:
     """Network -> layers -> computed row, of those that have every layer and no link that carries everything."""
     found: dict[str, dict[int, Row]] = {}
     for row in rows:
@@ -166,12 +159,12 @@ def turn(first: Sequence[float], full: Sequence[float]) -> float | None:
     return math.exp(low + part * (high - low))
 
 
-def turns(rows: Sequence[Row]) -> dict[str, float | None]:
+def turns(rows: Rows) -> dict[str, float | None]:
     """Network -> ``turn`` of its first layer and its full route."""
     return {name: turn(own[1]["mean"], own[FULL]["mean"]) for name, own in whole_networks(rows).items()}
 
 
-def turns_at_most(rows: Sequence[Row]) -> dict[str, float | None]:
+def turns_at_most(rows: Rows) -> dict[str, float | None]:
     """The same where states beyond reach cost what a block can hold at most, and not nothing."""
     most = 255 / fec_block_size(STREAM.source_packets, STREAM.tolerance, STREAM.decoding_error_rate) - 1
     return {
@@ -180,7 +173,7 @@ def turns_at_most(rows: Sequence[Row]) -> dict[str, float | None]:
     }
 
 
-def _saving(rows: Sequence[Row]) -> Check:
+def _saving(rows: Rows) -> Check:
     """Mean over the networks of 1 - full / first layer, at the lowest rate, against that of ROR; and where it ends."""
     whole = list(whole_networks(rows).values())
     if not whole:
@@ -210,7 +203,7 @@ def _saving(rows: Sequence[Row]) -> Check:
     )
 
 
-def _order(unavailable: float, rows: Sequence[Row]) -> Check:
+def _order(unavailable: float, rows: Rows) -> Check:
     """Full route less first layer, on packets. Which failures came is chance, and the same for prediction and measurement: what they
     called for is taken out of the measured means, and what was to be expected put in. Without that hours would be needed by the dozen.
     """
@@ -251,11 +244,11 @@ def _expected(row: Row) -> float:
     return float(row["expected"]["mean"])
 
 
-def _streams(unavailable: float, rows: Sequence[Row]) -> list[Check]:
+def _streams(unavailable: float, rows: Rows) -> list[Check]:
     """What was sent against the states of the failures that came; the rival takes it to be the same over either route."""
     checks = []
     of = {layers: where(rows, layers=layers) for layers in (1, FULL)}
-    requested = {layers: sum(row["redundancy_states"] for row in own) / len(own) for layers, own in of.items()}
+    requested = {layers: sum_of(own, "redundancy_states") / len(own) for layers, own in of.items()}
     for layers, own in of.items():
         predicted, other = requested[layers], requested[FULL if layers == 1 else 1]
         checks.append(
@@ -263,17 +256,17 @@ def _streams(unavailable: float, rows: Sequence[Row]) -> list[Check]:
                 f"on packets: redundancy for the failures that came, {'all layers' if layers == FULL else 'layer 1'}, "
                 f"{unavailable:.1%}"
             )
-            .equal(predicted, sum(row["redundancy"] for row in own) / len(own), SHARE * predicted)
+            .equal(predicted, sum_of(own, "redundancy") / len(own), SHARE * predicted)
             .against(other, "what the other route's failures call for")
             .noting(
-                f"{sum(row['failures'] for row in own)} failures; {sum(row['undecodable'] for row in own)} of "
-                f"{sum(row['blocks'] for row in own)} blocks undecodable, beyond reach for {sum(row['beyond_s'] for row in own):.0f} s"
+                f"{sum_of(own, 'failures')} failures; {sum_of(own, 'undecodable')} of "
+                f"{sum_of(own, 'blocks')} blocks undecodable, beyond reach for {sum_of(own, 'beyond_s'):.0f} s"
             )
         )
     return checks
 
 
-def figures(rows: Sequence[Row]) -> dict[str, Any]:
+def figures(rows: Rows) -> Figures:
     """Redundancy over unavailability by layer, relative to the first layer: the mean of the networks, and the network of the packets."""
     figure, (left, right) = panels(11, 4.8, columns=2)
     whole = whole_networks(rows)

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
 
-from testbed.model.studies.study import where
-from testbed.report.drawing.charts import AMBER, BLUE, GREEN, INK, ORANGE, PURPLE, SKY, panels, ticks
+from testbed.model.studies.study import Results, Row, Rows, where
+from testbed.report.drawing.charts import AMBER, BLUE, GREEN, INK, ORANGE, PURPLE, SKY, Axes, Figure, panels, ticks
 
-Row = Mapping[str, Any]
 STYLES = {
     "clairvoyant": (INK, "--", "x"),
     "diagnosing": (PURPLE, "-", "D"),
@@ -26,14 +24,14 @@ MEASURES = (
 )
 
 
-def outcome_figures(rows: Sequence[Row], patterns: Mapping[str, str], senders: Sequence[str]) -> dict[str, Any]:
+def outcome_figures(rows: Rows, patterns: Mapping[str, str], senders: Sequence[str]) -> Results:
     """``spent-and-lost``: a column a pattern, a row a measure. ``first-decode``: from a failure to the first block that decodes."""
     named = [pattern for pattern in patterns if any(row["pattern"] == pattern for row in rows)]
     figure, every = panels(4.6 * len(named), 9.2, len(MEASURES), len(named), sharey="row")
     for number, axes in enumerate(every):
         (line, column), (key, words) = divmod(number, len(named)), MEASURES[number // len(named)]
         for sender in senders:
-            _line(axes, rows, named[column], sender, lambda row, key=key: 100 * row[key])
+            _line(axes, rows, named[column], sender, _percent(key))
         across = patterns[named[column]] if line == len(MEASURES) - 1 else ""
         axes.set(title="" if line else named[column], xlabel=across, ylabel="" if column else words)
     for axes in every[:: len(named)]:
@@ -42,7 +40,7 @@ def outcome_figures(rows: Sequence[Row], patterns: Mapping[str, str], senders: S
     return {"spent-and-lost": figure, "first-decode": _decode_figure(rows, patterns, senders)}
 
 
-def _decode_figure(rows: Sequence[Row], patterns: Mapping[str, str], senders: Sequence[str]) -> Any:
+def _decode_figure(rows: Rows, patterns: Mapping[str, str], senders: Sequence[str]) -> Figure:
     named = [pattern for pattern in patterns if any(row["pattern"] == pattern for row in rows) and pattern != "ramps"]
     figure, every = panels(5.2 * len(named), 6.4, 2, len(named), sharey="row")
     for number, axes in enumerate(every):
@@ -61,7 +59,7 @@ def _decode_figure(rows: Sequence[Row], patterns: Mapping[str, str], senders: Se
     return figure
 
 
-def _legend(figure: Any, axes: Any, senders: Sequence[str]) -> None:
+def _legend(figure: Figure, axes: Axes, senders: Sequence[str]) -> None:
     figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=min(3, len(senders)))
 
 
@@ -75,10 +73,14 @@ def _none_share(row: Row) -> float | None:
     return 100 * sum(t is None for t in times) / len(times) if times else None
 
 
-def _line(axes: Any, rows: Sequence[Row], pattern: str, sender: str, value: Any) -> None:
+def _line(axes: Axes, rows: Rows, pattern: str, sender: str, value: Callable[[Row], float | None]) -> None:
     own = sorted((row["at"], value(row)) for row in where(rows, pattern=pattern, sender=sender))
     shown = [(at, y) for at, y in own if y is not None]
     colour, style, mark = STYLES[sender]
     look = {"color": colour, "linestyle": style, "marker": mark, "fillstyle": "none"}
     axes.plot([at for at, _ in shown], [y for _, y in shown], label=sender, **look)
     ticks(axes, (at for at, _ in own))
+
+
+def _percent(key: str) -> Callable[[Row], float]:
+    return lambda row: float(100 * row[key])

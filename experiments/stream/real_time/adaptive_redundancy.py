@@ -12,14 +12,14 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import partial
-from typing import Any
 
 import numpy as np
 
 from experiments.stream.real_time.adaptive_figures import outcome_figures
 from testbed.faults.fault import Fault
 from testbed.faults.schedules import PoissonFaults
-from testbed.model.studies.study import Study
+from testbed.model.studies.samples import sum_of
+from testbed.model.studies.study import Points, Results, Row, Rows, Study, grid
 from testbed.model.verdict import Check, Claim, Verdict
 from testbed.stream.endpoints import build_sender
 from testbed.stream.judgement.fault_results import size_range
@@ -32,7 +32,6 @@ from testbed.stream.prediction.clairvoyant import clairvoyant_block_sizes, neede
 from testbed.stream.simulated import SimulatedStreamFabric
 from topologies import load_network
 
-Row = Mapping[str, Any]
 NETWORK, SOURCE, SINK = "swiss-t1", "s1", "s6"
 LINK = ("s1", "s2", 0)
 RATE_PPS, PLAYBACK_S, CALM_S = 500.0, 0.4, 1.0
@@ -49,7 +48,7 @@ STEPS = 8
 """Of a ramp, each way."""
 
 
-def points(quick: bool, seed: int) -> list[dict[str, Any]]:
+def points(quick: bool, seed: int) -> Points:
     """Every sender under every pattern; ``at`` is the pattern's own parameter (``PATTERNS``)."""
     values = {
         "on and off": (1.0, 8.0) if quick else (0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0),
@@ -58,10 +57,9 @@ def points(quick: bool, seed: int) -> list[dict[str, Any]]:
     }
     lasts_s = 18.0 if quick else 50.0
     return [
-        {"pattern": pattern, "at": at, "sender": sender, "lasts_s": lasts_s, "seed": seed}
+        point
         for pattern, own in values.items()
-        for at in own
-        for sender in SENDERS
+        for point in grid(pattern=pattern, at=own, sender=SENDERS, lasts_s=lasts_s, seed=seed)
     ]
 
 
@@ -89,7 +87,7 @@ def changing_faults(pattern: str, at: float, lasts_s: float) -> PoissonFaults | 
     return tuple(found)
 
 
-def sender_plan(point: Mapping[str, Any]) -> tuple[StreamPlan, int, int]:
+def sender_plan(point: Row) -> tuple[StreamPlan, int, int]:
     """The point's plan, N at rest and N for the worst that its faults do (at most the policy's largest)."""
     labels: LabelOrder = "random" if point["pattern"] == "ramps" else "stratified"
     stream = StreamParameters(
@@ -118,7 +116,7 @@ def sender_plan(point: Mapping[str, Any]) -> tuple[StreamPlan, int, int]:
     return replace(plan, stream=replace(stream, block_size=fixed)), policy.base, worst
 
 
-def measure(point: Mapping[str, Any]) -> dict[str, Any]:
+def measure(point: Row) -> Results:
     """One stream in virtual time."""
     plan, base, worst = sender_plan(point)
     build = build_sender
@@ -158,7 +156,7 @@ def stored_fraction(row: Row, hold_s: float) -> float:
     return float(min(1.0, row["down"] * (1 + hold_s / (row["at"] / 2))))
 
 
-def judge(rows: Sequence[Row]) -> Verdict:
+def judge(rows: Rows) -> Verdict:
     """Bounds from both sides: never much worse than foresight in blocks lost, never dearer than always being prepared."""
     table = {(row["pattern"], row["at"], row["sender"]): row for row in rows}
     cases = list(dict.fromkeys((row["pattern"], row["at"]) for row in rows))
@@ -172,7 +170,7 @@ def judge(rows: Sequence[Row]) -> Verdict:
     checks.append(_cheaper_check(table, [at for at in periods if at >= 1]))
     checks.append(_decode_check(table, [at for at in periods if at >= 1]))
     checks.append(_no_code_check(table, cases))
-    return Verdict(checks=tuple(checks), notes=tuple(_notes(table, cases)))
+    return Verdict.of(checks, _notes(table, cases))
 
 
 Table = Mapping[tuple[str, float, str], Row]
@@ -268,9 +266,9 @@ def _no_code_check(table: Table, cases: Sequence[tuple[str, float]]) -> Check:
     own = [table[pattern, at, "none"] for pattern, at in cases]
     return (
         Claim("no code: source packets late or lost, over those that the failures take")
-        .equal(1.0, sum(row["late"] for row in own) / sum(row["lost"] for row in own), 0.03)
+        .equal(1.0, sum_of(own, "late") / sum_of(own, "lost"), 0.03)
         .against(
-            sum(table[pattern, at, "diagnosing"]["late"] for pattern, at in cases) / sum(row["lost"] for row in own),
+            sum(table[pattern, at, "diagnosing"]["late"] for pattern, at in cases) / sum_of(own, "lost"),
             "the diagnosing sender",
         )
     )

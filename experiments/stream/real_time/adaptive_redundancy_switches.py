@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict
-from typing import Any
 
+from experiments.stream.failures.failing_streams import valid_run
 from experiments.stream.real_time.adaptive_figures import outcome_figures
 from experiments.stream.real_time.adaptive_redundancy import PATTERNS, PLAYBACK_S, sender_plan
 from experiments.stream.real_time.adaptive_redundancy import measure as measure_simulated
-from testbed.model.studies.study import Study, where
+from testbed.model.studies.study import Points, Results, Row, Rows, Study, grid, verdict_of, where
 from testbed.model.verdict import Check, Claim, Verdict
 
-Row = Mapping[str, Any]
 RIVALS = {
     "diagnosing": "estimating",
     "estimating": "diagnosing",
@@ -27,33 +26,22 @@ SLACK = 0.05
 """Of overhead, between switches and virtual time: a report that comes later raises N of a block or two more."""
 
 
-def points(quick: bool, seed: int) -> list[dict[str, Any]]:
+def points(quick: bool, seed: int) -> Points:
     """One link that is down half of each period, under each sender (foresight has no business on switches)."""
     periods, lasts_s = ((4.0,), 7.0) if quick else ((1.0, 4.0), 9.0)
-    return [
-        {"pattern": "on and off", "at": at, "sender": sender, "lasts_s": lasts_s, "seed": seed}
-        for at in periods
-        for sender in SENDERS
-    ]
+    return grid(pattern="on and off", at=periods, sender=SENDERS, lasts_s=lasts_s, seed=seed)
 
 
-def measure(point: Mapping[str, Any], fabric: str = "emulation") -> dict[str, Any]:
+def measure(point: Row, fabric: str = "emulation") -> Results:
     """One run on switches, repeated up to twice where the machine could not keep up, and the same in virtual time."""
-    from testbed.stream.fabric import open_fabric
-    from testbed.stream.judgement.analysis import analyse
-    from testbed.stream.judgement.verdict import invalid_reason
     from testbed.stream.prediction.clairvoyant import stream_outcome
 
     plan, _, _ = sender_plan(point)
-    for _ in range(3):
-        run = open_fabric(fabric).run(plan)
-        invalid = invalid_reason(plan, run, analyse(plan, run))
-        if invalid is None:
-            break
+    run, invalid = valid_run(plan, fabric, 3)
     return {**asdict(stream_outcome(plan, run)), "invalid": invalid, "virtual": measure_simulated(point)}
 
 
-def judge(rows: Sequence[Row]) -> Verdict:
+def judge(rows: Rows) -> Verdict:
     """Overhead as in virtual time; the senders that adapt late with at most a tenth of what no code is late with."""
     checks = []
     for at in dict.fromkeys(row["at"] for row in rows):
@@ -73,8 +61,7 @@ def judge(rows: Sequence[Row]) -> Verdict:
             .against(at / 2, "N at rest: only after the repair")
             .noting(f"{len(times)} failures; {NEVER_S:g}: none while it lasted")
         )
-    reasons = [row["invalid"] for row in rows if row["invalid"]]
-    return Verdict(checks=tuple(checks), invalid="; ".join(reasons) or None)
+    return verdict_of(rows, checks)
 
 
 def _late_check(own: Mapping[str, Row], at: float, sender: str) -> Check:

@@ -5,19 +5,16 @@ A shorter buffer, or a longer block, leaves less time for the parity that the se
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 from testbed.faults.fault import Fault
-from testbed.model.studies.study import Study, where
+from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, grid, where
 from testbed.model.verdict import Claim, Verdict
 from testbed.report.drawing.charts import panels
 from testbed.stream.run_in_turn import run_and_judge
 from testbed.stream.simulated import SimulatedStreamFabric
 from testbed.stream.workload import stream_plan
 
-Row = Mapping[str, Any]
 RATE_PPS = 500.0
 FAIL_S, REPAIR_S = 2.0, 5.0
 LINK = ("s1", "s2", 0)
@@ -25,14 +22,14 @@ REPORT_S = 0.05
 """From a loss to the report of it and the way of its answer, at most."""
 
 
-def points(quick: bool, seed: int) -> list[dict[str, Any]]:
+def points(quick: bool, seed: int) -> Points:
     """M and playback buffers in seconds."""
     sizes = (5, 20, 80) if quick else (5, 10, 20, 40, 80)
     buffers = (0.1, 0.25, 0.6, 1.2) if quick else (0.05, 0.1, 0.15, 0.25, 0.4, 0.6, 0.8, 1.2)
-    return [{"m": m, "playback_s": playback, "seed": seed} for m in sizes for playback in buffers]
+    return grid(m=sizes, playback_s=buffers, seed=seed)
 
 
-def measure(point: Mapping[str, Any]) -> dict[str, Any]:
+def measure(point: Row) -> Results:
     """One stream over Swiss-T1 in virtual time, its link s1->s2 (a quarter of the packets) down for three seconds."""
     plan = stream_plan(
         "swiss-t1",
@@ -63,7 +60,7 @@ def measure(point: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def judge(rows: Sequence[Row]) -> Verdict:
+def judge(rows: Rows) -> Verdict:
     """A buffer of two and a half blocks, and a report, loses nothing; one of less than two blocks loses: their parity comes too late."""
     checks = []
     for m in dict.fromkeys(row["m"] for row in rows):
@@ -95,7 +92,7 @@ def _late(row: Row) -> float:
     return float(row["transient_late"] + row["steady_late"])
 
 
-def figures(rows: Sequence[Row]) -> dict[str, Any]:
+def figures(rows: Rows) -> Figures:
     """Late packets of the transient over the buffer, a line a block length; time to the answer next to it."""
     figure, (left, right) = panels(11, 4.6, columns=2)
     for m, mark in zip(dict.fromkeys(row["m"] for row in rows), "osD^v", strict=False):

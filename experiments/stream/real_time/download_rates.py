@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
-from typing import Any
 
 from testbed.download.judgement import judge_download
 from testbed.download.simulated import simulate_download
 from testbed.download.workload import download_plan
-from testbed.model.studies.study import Study, where
+from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, grid, verdict_of, where
 from testbed.model.verdict import Check, Claim, Verdict
 from testbed.report.drawing.charts import panels
 
-Row = Mapping[str, Any]
 PAIRS = {"swiss-t1": ("s1", "s6"), "optical-cloud": ("x1", "x14"), "torus:4x4": ("s0_0", "s2_2")}
 DOWNLOADS = {
     "raises its rate": ("capillary", False),
@@ -25,7 +22,7 @@ LAST_BPS = 4e6
 BIN_S = 0.1
 
 
-def points(quick: bool, seed: int) -> list[dict[str, Any]]:
+def points(quick: bool, seed: int) -> Points:
     """Every download over every network, on both fabrics; the same file under the same outage. The other code over two networks."""
     cases = [("swiss-t1", "raptorq")]
     if not quick:
@@ -34,15 +31,11 @@ def points(quick: bool, seed: int) -> list[dict[str, Any]]:
             *((network, "reed-solomon") for network in list(PAIRS)[:2]),
         ]
     size = 1_000_000 if quick else 2_000_000
-    return [
-        {"network": network, "code": code, "bytes": size, "download": download, "fabric": fabric, "seed": seed}
-        for network, code in cases
-        for fabric in ("simulator", "emulation")
-        for download in DOWNLOADS
-    ]
+    rest = grid(bytes=size, fabric=("simulator", "emulation"), download=DOWNLOADS, seed=seed)
+    return [{"network": network, "code": code} | point for network, code in cases for point in rest]
 
 
-def measure(point: Mapping[str, Any]) -> dict[str, Any]:
+def measure(point: Row) -> Results:
     """One download; the most loaded link of its route is down for the middle half of an undisturbed one."""
     method, constant_rate = DOWNLOADS[point["download"]]
     network = point["network"]
@@ -81,7 +74,7 @@ def measure(point: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def judge(rows: Sequence[Row]) -> Verdict:
+def judge(rows: Rows) -> Verdict:
     """The claim holds where the download passes its own verdict, the rival fails it, and the seconds saved are those predicted."""
     checks: list[Check] = []
     for case in dict.fromkeys((row["network"], row["code"], row["fabric"]) for row in rows):
@@ -110,8 +103,7 @@ def judge(rows: Sequence[Row]) -> Verdict:
                 .against(0.0, "nothing is saved")
                 .noting(f"{_seconds(raised):.2f} s instead of {_seconds(own[download]):.2f} s")
             )
-    reasons = [row["invalid"] for row in rows if row["invalid"]]
-    return Verdict(checks=tuple(checks), invalid="; ".join(reasons) or None)
+    return verdict_of(rows, checks)
 
 
 def _seconds(row: Row) -> float:
@@ -119,7 +111,7 @@ def _seconds(row: Row) -> float:
     return float(len(row["arrived"]) * BIN_S if row["seconds"] is None else row["seconds"])
 
 
-def figures(rows: Sequence[Row]) -> dict[str, Any]:
+def figures(rows: Rows) -> Figures:
     """How full the last mile was, second by second: a row a network, a column a fabric, the first code."""
     first = rows[0]["code"]
     networks = list(dict.fromkeys(row["network"] for row in rows))

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -12,7 +11,7 @@ from testbed.download.planning import with_last_kilometre
 from testbed.emulation.network.links import queue_bytes
 from testbed.faults.fault import Fault
 from testbed.model.studies import samples
-from testbed.model.studies.study import Study, where
+from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, verdict_of, where
 from testbed.model.verdict import Check, Claim, Verdict
 from testbed.report.drawing.charts import chart
 from testbed.stream.judgement.timing_errors import MAX_LAG
@@ -23,7 +22,6 @@ from testbed.stream.planning import HEADERS_BYTES, PlanOptions, build_plan
 from testbed.stream.prediction.clairvoyant import stream_outcome
 from topologies import load_network
 
-Row = Mapping[str, Any]
 NETWORK, SOURCE, EDGE = "swiss-t1", "s1", "s6"
 LAST_BPS, GREEDY_BPS = 1e6, 1e8
 LASTS_S = 12.0
@@ -52,14 +50,14 @@ CASES: dict[str, tuple[Literal["fifo", "priority"], bool, str, bool]] = {
 """Name -> queues, whether TCP takes what it can get, redundancy, and whether a link of the network behind fails."""
 
 
-def points(quick: bool, seed: int) -> list[dict[str, Any]]:
+def points(quick: bool, seed: int) -> Points:
     """Every case; the two that are compared four times, with different seeds, and the outage with priority twice."""
     again = {"one queue": 4, "priority": 4, "priority, code, outage": 2}
     repeated = [(case, seed + k) for case, runs in again.items() for k in range(1, 1 if quick else runs)]
     return [{"case": case, "seed": at} for case, at in (*((case, seed) for case in CASES), *repeated)]
 
 
-def last_mile_plan(point: Mapping[str, Any]) -> StreamPlan:
+def last_mile_plan(point: Row) -> StreamPlan:
     """A VOIP stream over capillary routes to a host behind a last mile of 1 Mbit/s."""
     _, _, redundancy, outage = CASES[point["case"]]
     profile = PROFILES["voip"]
@@ -76,7 +74,7 @@ def last_mile_plan(point: Mapping[str, Any]) -> StreamPlan:
     return build_plan(network, SOURCE, last[1], options)[0]
 
 
-def measure(point: Mapping[str, Any]) -> dict[str, Any]:
+def measure(point: Row) -> Results:
     """One run on switches, repeated up to twice where the sender did not keep up with its own schedule."""
     from testbed.stream.emulated.fabric import EmulatedStreamFabric
 
@@ -100,7 +98,7 @@ def lag_reason(plan: StreamPlan, run: StreamMeasurements) -> str | None:
     return f"{run.health.unplanned_drops} datagrams dropped at a socket" if run.health.unplanned_drops else None
 
 
-def last_mile_row(plan: StreamPlan, run: StreamMeasurements) -> dict[str, Any]:
+def last_mile_row(plan: StreamPlan, run: StreamMeasurements) -> Results:
     """Shares of the source packets, delays in seconds, what was carried in bits a second."""
     delays = source_delays(plan, run)
     arrived = delays[np.isfinite(delays)]
@@ -134,15 +132,14 @@ def source_delays(plan: StreamPlan, run: StreamMeasurements) -> FloatArray:
     return np.asarray(at - run.sent.time_s[sent], dtype=np.float64)
 
 
-def judge(rows: Sequence[Row]) -> Verdict:
+def judge(rows: Rows) -> Verdict:
     """With a queue of its own the stream is as if alone, and TCP has the rest; in one queue with TCP it is too late."""
     plan = last_mile_plan(rows[0])
     checks = [*_queue_checks(rows, plan), *_rest_checks(rows, plan)]
-    reasons = [row["invalid"] for row in rows if row["invalid"]]
-    return Verdict(checks=tuple(checks), invalid="; ".join(reasons) or None, notes=tuple(_notes(rows)))
+    return verdict_of(rows, checks, _notes(rows))
 
 
-def _queue_checks(rows: Sequence[Row], plan: StreamPlan) -> list[Check]:
+def _queue_checks(rows: Rows, plan: StreamPlan) -> list[Check]:
     """Delays and losses without a code: in one queue with TCP, alone, and with priority."""
     own_s = (plan.stream.symbol_bytes + HEADERS_BYTES) * 8 / LAST_BPS
     shared = mean(rows, "one queue", "not_in_time")
@@ -167,7 +164,7 @@ def _queue_checks(rows: Sequence[Row], plan: StreamPlan) -> list[Check]:
     ]
 
 
-def _rest_checks(rows: Sequence[Row], plan: StreamPlan) -> list[Check]:
+def _rest_checks(rows: Rows, plan: StreamPlan) -> list[Check]:
     """What TCP keeps, and that the code still repairs a failure of the network behind."""
     left_bps = LAST_BPS - mean(rows, "priority", "stream_bps")
     share = float(plan.forward.load(plan.network.link_index[FAULT.link]))
@@ -185,17 +182,17 @@ def _rest_checks(rows: Sequence[Row], plan: StreamPlan) -> list[Check]:
     ]
 
 
-def mean(rows: Sequence[Row], case: str, key: str) -> float:
+def mean(rows: Rows, case: str, key: str) -> float:
     return statistics.fmean(row[key] for row in where(rows, case=case))
 
 
-def half_width(rows: Sequence[Row], case: str, key: str) -> float | None:
+def half_width(rows: Rows, case: str, key: str) -> float | None:
     """Of the 95 % interval of the mean over repetitions (Student's t); None for a single run."""
     values: list[float] = [row[key] for row in where(rows, case=case)]
     return samples.half_width(values) if len(values) > 1 else None
 
 
-def _notes(rows: Sequence[Row]) -> list[str]:
+def _notes(rows: Rows) -> list[str]:
     return [
         f"{case}: {100 * mean(rows, case, 'lost'):.2f} % lost on the way, {100 * mean(rows, case, 'not_in_time'):.2f} % lost or later "
         f"than {1000 * IN_TIME_S:.0f} ms, {100 * mean(rows, case, 'unplayed'):.2f} % not played; median delay "
@@ -205,7 +202,7 @@ def _notes(rows: Sequence[Row]) -> list[str]:
     ]
 
 
-def figures(rows: Sequence[Row]) -> dict[str, Any]:
+def figures(rows: Rows) -> Figures:
     """How many source packets came within a delay, a line a case; lost ones never come."""
     title = f"VOIP through a last kilometre of {LAST_BPS / 1e6:g} Mbit/s, TCP beside it"
     x, y = "one-way delay, ms", "source packets that came within it, %"

@@ -6,14 +6,12 @@ a single path once the failure lasts longer than the buffer, whatever is spent. 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
 from testbed.faults.fault import Fault
-from testbed.model.studies.study import Study, where
+from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, where
 from testbed.model.verdict import Claim, Verdict
 from testbed.report.drawing.charts import panels
 from testbed.stream.plan import StreamParameters, StreamPlan
@@ -21,7 +19,6 @@ from testbed.stream.planning import PlanOptions, build_plan
 from testbed.stream.simulated import SimulatedStreamFabric
 from topologies import load_network
 
-Row = Mapping[str, Any]
 NETWORK, SOURCE, SINK = "swiss-t1", "s1", "s6"
 RATE_PPS, SHORT_BLOCK = 200.0, 10
 SENDERS = {
@@ -38,7 +35,7 @@ OUTAGES, REST_S, PHASE_S = 5, 3.0, 0.013
 """Failures of a stream, the time between them, and how much later each begins within its block."""
 
 
-def points(quick: bool, seed: int) -> list[dict[str, Any]]:
+def points(quick: bool, seed: int) -> Points:
     """Playback buffers, and failures as multiples of them, for every sender."""
     buffers = (0.4, 0.8) if quick else (0.2, 0.4, 0.8, 1.2)
     multiples = (0.5, 1.5, 3.0) if quick else (0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0)
@@ -61,7 +58,7 @@ def stream_parameters(sender: str, playback_s: float) -> StreamParameters:
     return usual
 
 
-def failing_plan(point: Mapping[str, Any]) -> StreamPlan:
+def failing_plan(point: Row) -> StreamPlan:
     """The stream, the most loaded link of its route down for ``outage_s`` several times."""
     stream = stream_parameters(point["sender"], point["playback_s"])
     options = PlanOptions(method=SENDERS[point["sender"]], stream=stream, seed=point["seed"])
@@ -73,7 +70,7 @@ def failing_plan(point: Mapping[str, Any]) -> StreamPlan:
     return replace(plan, faults=faults, duration_s=starts[-1] + every_s)
 
 
-def measure(point: Mapping[str, Any]) -> dict[str, Any]:
+def measure(point: Row) -> Results:
     """One stream: source packets lost or late for each failure, packets sent for each source packet, share of the failed link."""
     plan = failing_plan(point)
     run = SimulatedStreamFabric().run(plan)
@@ -90,7 +87,7 @@ def unavoidable(row: Row) -> float:
     return RATE_PPS * max(0.0, float(row["outage_s"] - row["playback_s"]))
 
 
-def judge(rows: Sequence[Row]) -> Verdict:
+def judge(rows: Rows) -> Verdict:
     """The single path's step is at the buffer; heavier codes do not move it; many paths have none."""
     checks = []
     table = {sender: where(rows, sender=sender) for sender in SENDERS}
@@ -132,7 +129,7 @@ def judge(rows: Sequence[Row]) -> Verdict:
     return Verdict.of(checks)
 
 
-def figures(rows: Sequence[Row]) -> dict[str, Any]:
+def figures(rows: Rows) -> Figures:
     """Packets lost for each failure over its length in buffers, a panel a buffer; the bound of any single path next to it."""
     buffers = list(dict.fromkeys(row["playback_s"] for row in rows))
     figure, every = panels(4.2 * len(buffers), 4.4, columns=len(buffers))

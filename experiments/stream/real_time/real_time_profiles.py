@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
+from experiments.stream.failures.failing_streams import valid_run
 from testbed.faults.fault import Fault
-from testbed.model.studies.study import Study, where
+from testbed.model.studies.samples import sum_of
+from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, verdict_of, where
 from testbed.model.verdict import Claim, Verdict
 from testbed.report.drawing.charts import chart
 from testbed.stream.measurements import StreamMeasurements
@@ -18,7 +18,6 @@ from testbed.stream.prediction.clairvoyant import stream_outcome
 from testbed.stream.simulated import SimulatedStreamFabric
 from topologies import load_network
 
-Row = Mapping[str, Any]
 NETWORK, SOURCE, SINK = "swiss-t1", "s1", "s6"
 START_S, REST_S = 1.0, 0.6
 SENDERS = {"single path, retransmission": "single", "RS(30,23), two paths": "disjoint-2", "capillary": "capillary"}
@@ -29,7 +28,7 @@ MULTIPLES = (0.5, 2.5)
 """Failures, in playback buffers."""
 
 
-def points(quick: bool, seed: int) -> list[dict[str, Any]]:
+def points(quick: bool, seed: int) -> Points:
     """Every sender through a short and a long failure, for VOIP and (not when quick) video."""
     profiles = ("voip",) if quick else ("voip", "video")
     return [
@@ -40,7 +39,7 @@ def points(quick: bool, seed: int) -> list[dict[str, Any]]:
     ]
 
 
-def profile_plan(point: Mapping[str, Any]) -> StreamPlan:
+def profile_plan(point: Row) -> StreamPlan:
     """The stream, with the most loaded link of its route down once."""
     profile, sender = PROFILES[point["profile"]], point["sender"]
     stream = StreamParameters(
@@ -62,17 +61,11 @@ def profile_plan(point: Mapping[str, Any]) -> StreamPlan:
     return replace(plan, faults=(fault,), duration_s=stop_s + 2 * stream.playback_s + REST_S)
 
 
-def measure(point: Mapping[str, Any], fabric: str = "emulation") -> dict[str, Any]:
+def measure(point: Row, fabric: str = "emulation") -> Results:
     """One stream on switches, repeated up to twice where the machine could not keep up, and the same in virtual time."""
-    from testbed.stream.fabric import open_fabric
-    from testbed.stream.judgement.analysis import analyse
-    from testbed.stream.judgement.verdict import invalid_reason
 
     plan = profile_plan(point)
-    for _ in range(3):
-        run = open_fabric(fabric).run(plan)
-        if (invalid := invalid_reason(plan, run, analyse(plan, run))) is None:
-            break
+    run, invalid = valid_run(plan, fabric, 3)
     return {
         **profile_row(plan, run),
         "invalid": invalid,
@@ -96,7 +89,7 @@ def unavoidable(row: Row) -> float:
     return float(profile["rate_pps"] * max(0.0, row["failure_s"] - profile["playback_s"]))
 
 
-def judge(rows: Sequence[Row]) -> Verdict:
+def judge(rows: Rows) -> Verdict:
     """Capillary routes lose nothing; a single path loses what no code saves, and a fixed code over two paths its half."""
     checks = []
     for profile in dict.fromkeys(row["profile"] for row in rows):
@@ -128,21 +121,18 @@ def judge(rows: Sequence[Row]) -> Verdict:
                     .against(carried, "without a code, what the failed link carries")
                     .noting(f"{row['sent_per_source']:.2f} packets sent for each source packet")
                 )
-        total = sum(row["virtual_lost"] for row in own.values())
+        total = sum_of(own.values(), "virtual_lost")
         checks.append(
             Claim(f"{profile}: packets lost in all runs, switches against virtual time")
             .equal(
-                total,
-                sum(row["lost"] for row in own.values()),
-                sum(row["block"] for row in own.values() if row["virtual_lost"]),
+                total, sum_of(own.values(), "lost"), sum(row["block"] for row in own.values() if row["virtual_lost"])
             )
             .against(0.0, "none")
         )
-    reasons = [row["invalid"] for row in rows if row["invalid"]]
-    return Verdict(checks=tuple(checks), invalid="; ".join(reasons) or None)
+    return verdict_of(rows, checks)
 
 
-def figures(rows: Sequence[Row]) -> dict[str, Any]:
+def figures(rows: Rows) -> Figures:
     """Packets lost, a group of bars for each profile and failure; virtual time as marks."""
     cases = list(dict.fromkeys((row["profile"], row["failure_s"]) for row in rows))
     figure, axes = chart(

@@ -6,16 +6,15 @@ cable has a second, so that routes of more cables pay for them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
-from typing import Any
 
 import numpy as np
 
 from testbed.faults.fault import Fault
 from testbed.faults.schedules import cables_of
-from testbed.model.studies.study import Study, where
+from testbed.model.studies.samples import sum_of
+from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, grid, where
 from testbed.model.verdict import Check, Claim, Verdict
 from testbed.report.drawing.charts import panels
 from testbed.stream.endpoints import label_sequence
@@ -25,7 +24,6 @@ from testbed.stream.prediction.active_faults import fault_intervals
 from testbed.stream.simulated import SimulatedStreamFabric
 from topologies import load_network
 
-Row = Mapping[str, Any]
 NETWORK, SOURCE, SINK = "swiss-t1", "s1", "s6"
 RATE_PPS, M, N = 500.0, 23, 30
 SENDERS: dict[str, tuple[str, int | None]] = {
@@ -41,16 +39,12 @@ LONGEST = 500
 """Of the failures, in packets of the source: a second."""
 
 
-def points(quick: bool, seed: int) -> list[dict[str, Any]]:
+def points(quick: bool, seed: int) -> Points:
     """Failures by their length in source packets (2 ms each), for every sender."""
     lengths: tuple[int, ...] = (4, 7, 10, 14, 20, 28, 40, LONGEST)
     if not quick:
         lengths = (2, 4, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28, 32, 40, 56, 80, 150, LONGEST)
-    return [
-        {"sender": sender, "packets": packets, "phases": 2 if quick else 4, "seed": seed}
-        for sender in SENDERS
-        for packets in lengths
-    ]
+    return grid(sender=SENDERS, packets=lengths, phases=2 if quick else 4, seed=seed)
 
 
 @cache
@@ -62,7 +56,7 @@ def calm_plan(sender: str, seed: int) -> StreamPlan:
     return build_plan(load_network(NETWORK), SOURCE, SINK, options)[0]
 
 
-def failing_plan(point: Mapping[str, Any]) -> StreamPlan:
+def failing_plan(point: Row) -> StreamPlan:
     """Each loaded cable in turn, several times at different moments of a block."""
     plan = calm_plan(point["sender"], point["seed"])
     cables = cables_of(plan.network.links[i].id for i in plan.forward.loaded)
@@ -76,7 +70,7 @@ def failing_plan(point: Mapping[str, Any]) -> StreamPlan:
     return replace(plan, faults=tuple(faults), duration_s=at_s + 1.0)
 
 
-def measure(point: Mapping[str, Any]) -> dict[str, Any]:
+def measure(point: Row) -> Results:
     """Source packets lost or late for each failure, summed over the cables; what was sent for each source packet."""
     plan = failing_plan(point)
     run = SimulatedStreamFabric().run(plan)
@@ -114,7 +108,7 @@ def predicted_loss(plan: StreamPlan) -> tuple[int, int]:
     return int(gone[undecodable][:, :M].sum()), int(gone[:, :M].sum())
 
 
-def judge(rows: Sequence[Row]) -> Verdict:
+def judge(rows: Rows) -> Verdict:
     """Two paths double the failure that a fixed code repairs, and repair no long one; redundancy that adapts does."""
     checks = []
     for sender, rival in (("RS(30,23), single path", 0.0), ("RS(30,23), two paths", float(N - M))):
@@ -143,22 +137,22 @@ def judge(rows: Sequence[Row]) -> Verdict:
             "source packet"
         ),
     ]
-    return Verdict(checks=tuple(checks), notes=tuple(_notes(rows)))
+    return Verdict.of(checks, _notes(rows))
 
 
-def _prediction_check(sender: str, rows: Sequence[Row]) -> Check:
+def _prediction_check(sender: str, rows: Rows) -> Check:
     """Over all lengths: what the failures took, against what the labels and the schedule say."""
     own = where(rows, sender=sender)
-    total, uncoded = sum(row["predicted"] for row in own), sum(row["uncoded"] for row in own)
+    total, uncoded = sum_of(own, "predicted"), sum_of(own, "uncoded")
     return (
         Claim(f"{sender}: source packets lost, all lengths together, over those that labels and schedule predict")
-        .equal(1.0, sum(row["lost"] for row in own) / total, 0.01)
+        .equal(1.0, sum_of(own, "lost") / total, 0.01)
         .against(uncoded / total, "without a code")
         .noting(f"{total:.0f} predicted over {len(own)} lengths")
     )
 
 
-def _notes(rows: Sequence[Row]) -> list[str]:
+def _notes(rows: Rows) -> list[str]:
     found = []
     for sender in SENDERS:
         own = where(rows, sender=sender)
@@ -169,7 +163,7 @@ def _notes(rows: Sequence[Row]) -> list[str]:
     return found
 
 
-def longest_without_loss(rows: Sequence[Row]) -> float:
+def longest_without_loss(rows: Rows) -> float:
     """In source packets: the middle between the longest failure before which none lost a packet, and the next."""
     ordered = sorted(rows, key=lambda row: row["packets"])
     first = next((k for k, row in enumerate(ordered) if row["lost"] > 0), None)
@@ -178,7 +172,7 @@ def longest_without_loss(rows: Sequence[Row]) -> float:
     return (ordered[first - 1]["packets"] + ordered[first]["packets"]) / 2 if first else 0.0
 
 
-def figures(rows: Sequence[Row]) -> dict[str, Any]:
+def figures(rows: Rows) -> Figures:
     """What failures of one length cost, summed over the route's cables; below, what each sender sends."""
     figure, (left, right) = panels(11.5, 4.8, columns=2)
     for sender, mark in zip(SENDERS, "xosD^", strict=True):

@@ -5,20 +5,19 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Sequence
-from typing import Any
 
 from experiments.stream.ror.layer_checks import FULL, layer_means, layer_name, whole_networks
-from experiments.stream.ror.measured_routes import LABELS, Row, allowed, route_ror
+from experiments.stream.ror.measured_routes import LABELS, allowed, route_ror
 from experiments.stream.ror.method_checks import MEASURE, METHODS, pairs
-from testbed.model.studies.study import where
-from testbed.report.drawing.charts import BLUE, INK, ORANGE, panels
+from testbed.model.studies.study import Results, Rows, where
+from testbed.report.drawing.charts import BLUE, INK, ORANGE, Axes, panels
 
 PREDICTED, MEASURED, RIVAL = INK, BLUE, ORANGE
 _OF_ROR = ("predicted", "measured", "uncertainty")
 SHOWN = {"fmt": "o", "color": MEASURED, "capsize": 3}
 
 
-def layer_figures(rows: Sequence[Row]) -> dict[str, Any]:
+def layer_figures(rows: Rows) -> Results:
     """``mean_ror_by_layer`` and ``fall_of_each_network``, a panel for each order of labels."""
     means, above = panels(10, 4.4, columns=2)
     falls, below = panels(10, 4.6, columns=2)
@@ -28,7 +27,7 @@ def layer_figures(rows: Sequence[Row]) -> dict[str, Any]:
     return {"mean_ror_by_layer": means, "fall_of_each_network": falls}
 
 
-def _draw_means(axes: Any, rows: Sequence[Row], labels: str) -> None:
+def _draw_means(axes: Axes, rows: Rows, labels: str) -> None:
     found = layer_means(rows, labels)
     count, at = len(whole_networks(rows, labels)), list(range(len(found)))
     values = list(found.values())
@@ -47,7 +46,7 @@ def _draw_means(axes: Any, rows: Sequence[Row], labels: str) -> None:
     axes.legend(loc="lower left")
 
 
-def _draw_falls(axes: Any, rows: Sequence[Row], labels: str) -> None:
+def _draw_falls(axes: Axes, rows: Rows, labels: str) -> None:
     """From layer 1 to the full route: measured over predicted, a point a network."""
     ends = [
         (route_ror(one[1]), route_ror(one[FULL])) for one in whole_networks(rows, labels) if {1, FULL} <= one.keys()
@@ -63,7 +62,7 @@ def _draw_falls(axes: Any, rows: Sequence[Row], labels: str) -> None:
     axes.legend(loc="upper left")
 
 
-def method_figures(rows: Sequence[Row]) -> dict[str, Any]:
+def method_figures(rows: Rows) -> Results:
     """``methods_beside_capillary`` and ``order_of_pairs``, a panel for each order of labels that was measured."""
     orders = [labels for labels in LABELS if where(rows, labels=labels)]
     comparison, above = panels(5.2 * len(orders), 4.6, columns=len(orders))
@@ -74,7 +73,7 @@ def method_figures(rows: Sequence[Row]) -> dict[str, Any]:
     return {"methods_beside_capillary": comparison, "order_of_pairs": order}
 
 
-def _draw_side_by_side(axes: Any, rows: Sequence[Row], labels: str) -> None:
+def _draw_side_by_side(axes: Axes, rows: Rows, labels: str) -> None:
     """Mean difference to capillary routing over the networks where both are finite; the bar is what networks differ by."""
     own = where(rows, labels=labels)
     networks = {row["network"] for row in own}
@@ -98,13 +97,13 @@ def _draw_side_by_side(axes: Any, rows: Sequence[Row], labels: str) -> None:
     axes.legend(title="mean; bar: 95 %, networks", title_fontsize="small")
 
 
-def _draw_mean(axes: Any, at: float, values: Sequence[float], marker: str, colour: str) -> None:
+def _draw_mean(axes: Axes, at: float, values: Sequence[float], marker: str, colour: str) -> None:
     spread = 1.96 * statistics.stdev(values) / math.sqrt(len(values)) if len(values) > 1 else 0.0
     style = {"fillstyle": "none" if marker == "s" else "full", "color": colour, "capsize": 3}
     axes.errorbar([at], [statistics.fmean(values)], yerr=[spread], fmt=marker, **style)
 
 
-def _draw_pairs(axes: Any, rows: Sequence[Row], labels: str) -> None:
+def _draw_pairs(axes: Axes, rows: Rows, labels: str) -> None:
     """Two methods on one network, a point: measured difference over predicted one, those infinite left out."""
     found = [pair for pair in pairs(rows, labels) if math.isfinite(pair.predicted) and math.isfinite(pair.measured)]
     # each pair once, the way round in which a difference above zero is predicted

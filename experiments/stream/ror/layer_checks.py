@@ -3,21 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Any
 
-from experiments.stream.ror.measured_routes import (
-    LABELS,
-    RouteRor,
-    Row,
-    allowed,
-    beyond_notes,
-    carried,
-    mean_ror,
-    route_ror,
-)
+from experiments.stream.ror.measured_routes import LABELS, RouteRor, allowed, beyond_notes, carried, mean_ror, route_ror
 from experiments.stream.ror.sender_checks import sender_checks
-from testbed.model.studies.study import where
+from testbed.model.studies.study import Results, Row, Rows, where
 from testbed.model.verdict import Check, Claim, Verdict
 
 FULL = 0
@@ -29,7 +18,7 @@ def layer_name(layers: int) -> str:
     return "full" if layers == FULL else str(layers)
 
 
-def judge_layers(rows: Sequence[Row]) -> Verdict:
+def judge_layers(rows: Rows) -> Verdict:
     """Means layer by layer, the fall, and what is asked of the sender on every route that the code can carry."""
     left_out, rows = beyond_notes(rows), carried(rows)
     first = {(row["network"], row["labels"]): route_ror(row).predicted for row in where(rows, layers=1)}
@@ -43,10 +32,10 @@ def judge_layers(rows: Sequence[Row]) -> Verdict:
         lambda row: first.get((row["network"], row["labels"]), 0.0),
         "no fall: what layer 1 calls for, at every layer",
     )
-    return Verdict(checks=tuple(checks), notes=(*(_note(rows, labels) for labels in orders), *left_out))
+    return Verdict.of(checks, (*(_note(rows, labels) for labels in orders), *left_out))
 
 
-def whole_networks(rows: Sequence[Row], labels: str) -> list[dict[int, Row]]:
+def whole_networks(rows: Rows, labels: str) -> list[dict[int, Row]]:
     """For each network that has been measured at every layer, and whose ROR is finite there: layers -> row."""
     layers = {row["layers"] for row in rows}
     by_network: dict[str, dict[int, Row]] = {}
@@ -60,7 +49,7 @@ def whole_networks(rows: Sequence[Row], labels: str) -> list[dict[int, Row]]:
     ]
 
 
-def layer_means(rows: Sequence[Row], labels: str) -> dict[int, RouteRor]:
+def layer_means(rows: Rows, labels: str) -> dict[int, RouteRor]:
     """Layers -> mean over the networks measured at all of them; empty where there are none."""
     whole = whole_networks(rows, labels)
     layers = sorted({row["layers"] for row in rows}, key=lambda k: (k == FULL, k))
@@ -81,7 +70,7 @@ def _mean_checks(labels: str, means: dict[int, RouteRor]) -> list[Check]:
     ]
 
 
-def _rival_of_mean(labels: str, layers: int, means: dict[int, RouteRor]) -> Any:
+def _rival_of_mean(labels: str, layers: int, means: dict[int, RouteRor]) -> Results:
     """No fall; for the first layer, which falls from nothing, and where theory foretells no fall either, nothing sent at all."""
     one, first = means[layers], means.get(1)
     if layers == 1 or first is None or abs(first.predicted - one.predicted) <= allowed(labels, one.predicted):
@@ -113,7 +102,7 @@ def _fall_check(labels: str, means: dict[int, RouteRor]) -> Check:
     )
 
 
-def _note(rows: Sequence[Row], labels: str) -> str:
+def _note(rows: Rows, labels: str) -> str:
     means = layer_means(rows, labels)
     shown = "; ".join(f"{layer_name(k)}: {one.predicted:.2f} / {one.measured:.2f}" for k, one in means.items())
     count = len(whole_networks(rows, labels))

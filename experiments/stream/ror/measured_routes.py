@@ -5,14 +5,14 @@ from __future__ import annotations
 import itertools
 import math
 import statistics
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from experiments.stream.networks import NETWORKS
 from testbed.errors import InvalidRunError
 from testbed.faults.fault import Fault
 from testbed.faults.fault_times import FaultTimes
+from testbed.model.studies.study import Results, Row, Rows
 from testbed.routing.baselines import disjoint_paths
 from testbed.stream.fabric import open_fabric
 from testbed.stream.judgement.analysis import SessionAnalysis
@@ -26,7 +26,6 @@ from testbed.stream.workload import stream_plan
 from topologies import load_network
 from topologies.errors import NoPathError
 
-Row = Mapping[str, Any]
 Ends = tuple[str, str, str]
 """Network, source, sink."""
 LABELS = ("stratified", "random")
@@ -44,9 +43,13 @@ ATTEMPTS = 3
 Z95 = 1.96
 
 
+MOST_16 = "At most 16 links of a route fail, spread evenly over the order by load; what they are off is scaled up to all links."
+"""How the studies in virtual time deviate."""
+
+
 def named_networks() -> list[Ends]:
     """Swiss-T1, NSFNET's optical cloud and a mobile network."""
-    return [(one.name, one.source, one.sink) for one in NETWORKS]
+    return [one.ends for one in NETWORKS]
 
 
 def mobile_networks(seed: int, sizes: Sequence[int] = SIZES, each: int = EACH_SIZE) -> list[Ends]:
@@ -67,7 +70,7 @@ def _both_directions(nodes: int, seed: int) -> Iterator[Ends]:
             yield name, source, sink
 
 
-def measure_route(point: Mapping[str, Any], fabric: str = "simulator") -> dict[str, Any]:
+def measure_route(point: Row, fabric: str = "simulator") -> Results:
     """The row of a route: ``point`` has network, source, sink, labels, seed, either ``layers`` (0: all) or ``method``, and
     ``most_links`` where it is not the fabric's.
 
@@ -112,12 +115,12 @@ def _predicted_sizes(plan: StreamPlan, links: Sequence[int]) -> list[int]:
     return found
 
 
-def carried(rows: Sequence[Row]) -> list[Row]:
+def carried(rows: Rows) -> list[Row]:
     """Rows of the routes that a Reed-Solomon code can carry: no link of theirs asks for more than 255 packets a block."""
     return [row for row in rows if not row.get("beyond", 0)]
 
 
-def beyond_notes(rows: Sequence[Row]) -> list[str]:
+def beyond_notes(rows: Rows) -> list[str]:
     """Which routes are left out because the code cannot carry them."""
     left = [
         f"{row['network']} ({row.get('method', row.get('layers'))}, {row['labels']} labels)"
@@ -162,7 +165,7 @@ _NOTHING = {
 }
 
 
-def _finite_part(analysis: SessionAnalysis, m: int) -> dict[str, Any]:
+def _finite_part(analysis: SessionAnalysis, m: int) -> Results:
     base = analysis.policy.base
     # by name: links of one load fail one after another, and the next one's block size would often be the link's own
     by_name = sorted(analysis.faults, key=lambda fault: fault.link)
@@ -216,7 +219,7 @@ def route_ror(row: Row) -> RouteRor:
     )
 
 
-def mean_ror(rows: Sequence[Row]) -> RouteRor:
+def mean_ror(rows: Rows) -> RouteRor:
     """The mean over routes, one or more."""
     found, count = [route_ror(row) for row in rows], len(rows)
     return RouteRor(
@@ -240,3 +243,14 @@ def route_allowed(row: Row) -> float:
 def off_in_tolerances(row: Row) -> float:
     """How far what was measured lies off, over the links that failed."""
     return float(abs(row["measured"] - row["predicted"]) / route_allowed(row))
+
+
+def study_networks(quick: bool, seed: int) -> list[Ends]:
+    """Swiss-T1, NSFNET and thirty mobile networks; quick: and one."""
+    named = named_networks()
+    return named if quick else [ends for ends in named if not ends[0].startswith("manet")] + mobile_networks(seed)
+
+
+def measure_on_switches(point: Row) -> Results:
+    """One run on switches, repeated where the machine could not keep up."""
+    return measure_route(point, "emulation")

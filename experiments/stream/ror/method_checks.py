@@ -11,17 +11,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from experiments.stream.ror.measured_routes import (
-    LABELS,
-    Row,
-    allowed,
-    beyond_notes,
-    carried,
-    mean_ror,
-    route_ror,
-)
+from experiments.stream.ror.measured_routes import LABELS, allowed, beyond_notes, carried, mean_ror, route_ror
 from experiments.stream.ror.sender_checks import sender_checks
-from testbed.model.studies.study import where
+from testbed.model.studies.samples import sum_of
+from testbed.model.studies.study import Row, Rows, where
 from testbed.model.verdict import Check, Claim, Verdict
 
 METHODS = ("single", "disjoint-2", "ecmp", "max-flow", "capillary", "least-fec:0.05")
@@ -59,7 +52,7 @@ def whole_ror(row: Row) -> tuple[float, float]:
     return predicted, math.inf if row["forced"] > row["forced_open"] else finite.measured
 
 
-def pairs(rows: Sequence[Row], labels: str) -> list[Pair]:
+def pairs(rows: Rows, labels: str) -> list[Pair]:
     """Every two methods on every network, but for those that are both infinite."""
     found = []
     for a, b in itertools.combinations(where(rows, labels=labels), 2):
@@ -82,7 +75,7 @@ def pairs(rows: Sequence[Row], labels: str) -> list[Pair]:
     return found
 
 
-def judge_methods(rows: Sequence[Row]) -> Verdict:
+def judge_methods(rows: Rows) -> Verdict:
     """The order pair by pair, each method beside capillary routing, infinite ROR, and what is asked of the sender on every route that the
     code can carry."""
     checks, notes, rows = [], beyond_notes(rows), carried(rows)
@@ -92,10 +85,10 @@ def judge_methods(rows: Sequence[Row]) -> Verdict:
             comparison = [_compare_with_capillary(rows, labels, method) for method in METHODS if method != MEASURE]
             checks += [one for one in comparison if isinstance(one, Check)]
             notes += [one for one in comparison if isinstance(one, str)]
-    forced = sum(row["forced"] for row in rows)
+    forced = sum_of(rows, "forced")
     checks.append(
         Claim("failures of links that carry everything in which something arrived: ROR is infinite where nothing does")
-        .equal(0, sum(row["forced_open"] for row in rows))
+        .equal(0, sum_of(rows, "forced_open"))
         .against(forced, "something arrives, so that some N would do")
         .noting(f"{forced} failures on {sum(row['forced'] > 0 for row in rows)} routes")
     )
@@ -135,7 +128,7 @@ def _order_check(labels: str, found: Sequence[Pair]) -> Check:
     )
 
 
-def _compare_with_capillary(rows: Sequence[Row], labels: str, method: str) -> Check | str:
+def _compare_with_capillary(rows: Rows, labels: str, method: str) -> Check | str:
     """The mean difference over the networks on which both are finite, where theory tells them apart; else a note."""
     finite = {(row["network"], row["method"]): row for row in where(rows, labels=labels) if not row["forced"]}
     shared = [n for n, name in finite if name == method and (n, MEASURE) in finite]

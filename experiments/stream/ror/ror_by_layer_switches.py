@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
+from experiments.stream.networks import points_over
 from experiments.stream.ror.figures import layer_figures
 from experiments.stream.ror.layer_checks import FULL, LAYERS, judge_layers
-from experiments.stream.ror.measured_routes import LABELS, measure_route, mobile_networks, named_networks
+from experiments.stream.ror.measured_routes import LABELS, measure_on_switches, mobile_networks, named_networks
 from testbed.model.code_description import BOTH_LABELS
-from testbed.model.studies.study import Study
+from testbed.model.studies.study import Points, Study
 
 MOST_LINKS, MOST_OF_ALL = 4, 12
 """Links of a route that fail, the most loaded, the least and some between: so few that all networks fit into a quarter of an hour, and three
 times as many on the full route, which has up to 128 links: with four of them what they are off would count 32 times."""
 
 
-def points(quick: bool, seed: int) -> list[dict[str, Any]]:
+def points(quick: bool, seed: int) -> Points:
     """Every number of layers on Swiss-T1, NSFNET and six mobile networks of 40 nodes, and with random labels on the first four of
     them; quick: on Swiss-T1."""
     networks = named_networks()[:1]
@@ -24,24 +22,10 @@ def points(quick: bool, seed: int) -> list[dict[str, Any]]:
         networks = named_networks()[:2] + mobile_networks(seed, sizes=(40,), each=6)
     chosen = {"stratified": networks, "random": [] if quick else networks[:4]}
     return [
-        {
-            "network": name,
-            "source": source,
-            "sink": sink,
-            "layers": layers,
-            "labels": labels,
-            "seed": seed,
-            "most_links": MOST_OF_ALL if layers == FULL else MOST_LINKS,
-        }
+        point | {"most_links": MOST_OF_ALL if point["layers"] == FULL else MOST_LINKS}
         for labels in LABELS
-        for name, source, sink in chosen[labels]
-        for layers in LAYERS
+        for point in points_over(chosen[labels], layers=LAYERS, labels=labels, seed=seed)
     ]
-
-
-def measure(point: Mapping[str, Any]) -> dict[str, Any]:
-    """One run on switches, repeated where the machine could not keep up."""
-    return measure_route(point, "emulation")
 
 
 STUDY = Study.of_module(
@@ -51,6 +35,7 @@ STUDY = Study.of_module(
     ror_code=BOTH_LABELS,
     does="ROR made of packets sent, by capillary layer, while up to 12 links of a route fail in turn, on real switches",
     answers="Gabrielyan 2007, eq. 20 to 23 and section 4.4: that ROR falls as layers are added, measured against predicted",
+    measure=measure_on_switches,
     judge=judge_layers,
     figures=layer_figures,
     emulation=True,

@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from experiments.stream.networks import points_over
 from experiments.stream.ror.figures import method_figures
-from experiments.stream.ror.measured_routes import LABELS, measure_route, mobile_networks, named_networks
+from experiments.stream.ror.measured_routes import LABELS, MOST_16, measure_route, study_networks
 from experiments.stream.ror.method_checks import METHODS, judge_methods
 from testbed.model.code_description import BOTH_LABELS
-from testbed.model.studies.study import Study
+from testbed.model.studies.study import Points, Study
 
 
-def points(quick: bool, seed: int) -> list[dict[str, Any]]:
+def points(quick: bool, seed: int) -> Points:
     """Six methods on Swiss-T1, NSFNET and thirty mobile networks; quick: on Swiss-T1, NSFNET and one, stratified labels."""
-    networks = named_networks()
-    if not quick:
-        networks = [ends for ends in networks if not ends[0].startswith("manet")] + mobile_networks(seed)
-    return [
-        {"network": name, "source": source, "sink": sink, "method": method, "labels": labels, "seed": seed}
-        for name, source, sink in networks
-        for method in METHODS
-        for labels in (LABELS[:1] if quick else LABELS)
-    ]
+    labels = LABELS[:1] if quick else LABELS
+    return points_over(study_networks(quick, seed), method=METHODS, labels=labels, seed=seed)
 
 
 STUDY = Study.of_module(
@@ -35,7 +27,7 @@ STUDY = Study.of_module(
     judge=judge_methods,
     figures=method_figures,
     deviations=(
-        "At most 16 links of a route fail, spread evenly over the order by load; what they are off is scaled up to all links.",
+        MOST_16,
         "The document compares capillary routing with its own first layers; the other methods are ours.",
         "Thirty mobile networks of 40 to 115 nodes, one pair of end points each.",
         "A route of which a link asks for more than 255 packets a block, the most of a Reed-Solomon code over GF(2^8), cannot be measured: it is "

@@ -2,29 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
+from experiments.stream.networks import points_over
 from experiments.stream.ror.figures import method_figures
-from experiments.stream.ror.measured_routes import LABELS, measure_route, named_networks
+from experiments.stream.ror.measured_routes import LABELS, measure_on_switches, named_networks
 from experiments.stream.ror.method_checks import METHODS, judge_methods
 from testbed.model.code_description import BOTH_LABELS
-from testbed.model.studies.study import Study
+from testbed.model.studies.study import Points, Study
 
 
-def points(quick: bool, seed: int) -> list[dict[str, Any]]:
+def points(quick: bool, seed: int) -> Points:
     """Six methods on Swiss-T1, NSFNET and a mobile network, stratified labels; quick: on Swiss-T1."""
-    return [
-        {"network": name, "source": source, "sink": sink, "method": method, "labels": labels, "seed": seed}
-        for name, source, sink in named_networks()[: 1 if quick else None]
-        for labels in LABELS[:1]
-        for method in METHODS
-    ]
-
-
-def measure(point: Mapping[str, Any]) -> dict[str, Any]:
-    """One run on switches, repeated where the machine could not keep up."""
-    return measure_route(point, "emulation")
+    networks = named_networks()[: 1 if quick else None]
+    return points_over(networks, method=METHODS, labels=LABELS[:1], seed=seed)
 
 
 STUDY = Study.of_module(
@@ -34,6 +23,7 @@ STUDY = Study.of_module(
     ror_code=BOTH_LABELS,
     does="ROR made of packets sent for a single path, two disjoint paths, ECMP, max-flow, capillary and least-FEC routing, on real switches",
     answers="Gabrielyan 2007, section 4.4 and eq. 23: that path diversity lowers ROR; rival: the methods swapped",
+    measure=measure_on_switches,
     judge=judge_methods,
     figures=method_figures,
     emulation=True,

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
-from experiments.stream.ror.measured_routes import LABELS, Row, mean_ror, off_in_tolerances, route_allowed, route_ror
-from testbed.model.studies.study import where
+from experiments.stream.ror.measured_routes import LABELS, mean_ror, off_in_tolerances, route_allowed, route_ror
+from testbed.model.studies.samples import sum_of
+from testbed.model.studies.study import Row, Rows, where
 from testbed.model.verdict import Check, Claim
 
 
-def sender_checks(rows: Sequence[Row], other: Callable[[Row], float], other_is: str) -> list[Check]:
+def sender_checks(rows: Rows, other: Callable[[Row], float], other_is: str) -> list[Check]:
     """``other``: the ROR that would be measured on a row's route if what the study compares made no difference; ``other_is``:
     that in words."""
     checks = []
@@ -18,31 +19,28 @@ def sender_checks(rows: Sequence[Row], other: Callable[[Row], float], other_is: 
         if own:
             checks += [_worst_route(labels, own, other, other_is), _single_links(labels, own)]
     strict = where(rows, labels="stratified")
-    heavy = sum(row["heavy"] for row in rows)
+    heavy = sum_of(rows, "heavy")
     return [
         *checks,
         Claim("failures without a whole block between the answer and the end")
-        .equal(0, sum(row["unanswered"] for row in rows))
-        .against(sum(row["links"] for row in rows), "a sender that answers too late every time"),
+        .equal(0, sum_of(rows, "unanswered"))
+        .against(sum_of(rows, "links"), "a sender that answers too late every time"),
         Claim("undecodable blocks after the answer, stratified labels")
-        .equal(0, sum(row["undecodable"] for row in strict))
-        .against(
-            sum(row["steady_blocks"] for row in strict), "a sender that never raises N: every block that needs more"
-        ),
+        .equal(0, sum_of(strict, "undecodable"))
+        .against(sum_of(strict, "steady_blocks"), "a sender that never raises N: every block that needs more"),
         Claim("failures of links of load above 1/200 in which the failed cable is named, share")
-        .at_least(0.99, sum(row["right"] for row in rows) / max(1, heavy))
+        .at_least(0.99, sum_of(rows, "right") / max(1, heavy))
         .against(
-            sum(row["heavy"] / max(1, row["of_links"]) for row in rows) / max(1, heavy),
-            "a cable of the route, guessed",
+            sum(row["heavy"] / max(1, row["of_links"]) for row in rows) / max(1, heavy), "a cable of the route, guessed"
         )
         .noting(f"{heavy} failures"),
         Claim("failures in which the sender was certain of a wrong cable")
-        .equal(0, sum(row["wrong"] for row in rows))
+        .equal(0, sum_of(rows, "wrong"))
         .against(heavy, "a wrong cable each time"),
     ]
 
 
-def _worst_route(labels: str, rows: Sequence[Row], other: Callable[[Row], float], other_is: str) -> Check:
+def _worst_route(labels: str, rows: Rows, other: Callable[[Row], float], other_is: str) -> Check:
     gaps = [off_in_tolerances(row) for row in rows]
     worst = rows[gaps.index(max(gaps))]
     # over the links that failed, as the gaps are: the share of the other route's ROR that falls to so many links
@@ -60,13 +58,10 @@ def _worst_route(labels: str, rows: Sequence[Row], other: Callable[[Row], float]
     )
 
 
-def _single_links(labels: str, rows: Sequence[Row]) -> Check:
+def _single_links(labels: str, rows: Rows) -> Check:
     return (
         Claim(f"{labels} labels: what single links are off, summed over a route, mean over routes")
-        .at_most(sum(map(route_allowed, rows)) / len(rows), sum(row["astray"] for row in rows) / len(rows))
-        .against(
-            sum(row["astray_rival"] for row in rows) / len(rows),
-            "each failure answered with the next link's block size",
-        )
+        .at_most(sum(map(route_allowed, rows)) / len(rows), sum_of(rows, "astray") / len(rows))
+        .against(sum_of(rows, "astray_rival") / len(rows), "each failure answered with the next link's block size")
         .noting(f"of a ROR of {mean_ror(rows).predicted:.2f} in the mean")
     )

@@ -5,28 +5,38 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Callable, Iterable, Sequence
-from typing import TypeVar
+from operator import itemgetter
+from typing import Any
 
 from topologies.text.json_types import Json
 
 Row = Json
 """A point of a study with what was measured there, as JSON has it."""
-_Label = TypeVar("_Label")
-_Value = TypeVar("_Value")
+Reader = Callable[[Row], Any] | str | tuple[str, ...]
+"""What is read from a row: a function of it, a field by its name, or several fields as a tuple."""
 
 
-def grouped(
-    rows: Iterable[Row], label: Callable[[Row], _Label], value: Callable[[Row], _Value]
-) -> dict[_Label, list[_Value]]:
-    """The value of each row under its label; labels and values in the order of the rows.
+def reader(what: Reader) -> Callable[[Row], Any]:
+    """The function that reads it."""
+    return what if callable(what) else itemgetter(what) if isinstance(what, str) else itemgetter(*what)
 
-    >>> grouped([{"load": 0.1, "us": 4}, {"load": 0.2, "us": 5}, {"load": 0.1, "us": 6}], lambda r: r["load"], lambda r: r["us"])
+
+def grouped(rows: Iterable[Row], label: Reader, value: Reader | None = None) -> dict[Any, list[Any]]:
+    """The value of each row (the row itself where None) under its label; labels and values in the order of the rows.
+
+    >>> grouped([{"load": 0.1, "us": 4}, {"load": 0.2, "us": 5}, {"load": 0.1, "us": 6}], "load", "us")
     {0.1: [4, 6], 0.2: [5]}
     """
-    found: dict[_Label, list[_Value]] = {}
+    found: dict[Any, list[Any]] = {}
+    label, value = reader(label), (lambda row: row) if value is None else reader(value)
     for row in rows:
         found.setdefault(label(row), []).append(value(row))
     return found
+
+
+def sum_of(rows: Iterable[Row], field: str) -> Any:
+    """Sum of one field over rows."""
+    return sum(row[field] for row in rows)
 
 
 def mean_of(rows: Iterable[Row], field: str) -> float:

@@ -8,10 +8,11 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Any, Self
 
 from testbed.errors import InputError
-from testbed.model.verdict import Verdict
+from testbed.model.verdict import Check, Verdict
 from topologies.text.json_types import Json, JsonObject
 
 Row = Json
@@ -32,6 +33,24 @@ def where(rows: Iterable[Row], **values: Any) -> list[Row]:
     [{'nodes': 4, 'lost': 1}]
     """
     return [row for row in rows if all(row[name] == value for name, value in values.items())]
+
+
+def grid(**fields: Any) -> Points:
+    """A point for each combination of values, the last field varying fastest; a field that is no collection is the same in all.
+
+    >>> grid(nodes=(2, 4), way=["liquid"], seed=1)
+    [{'nodes': 2, 'way': 'liquid', 'seed': 1}, {'nodes': 4, 'way': 'liquid', 'seed': 1}]
+    """
+    collections = [
+        [value] if isinstance(value, str) or not isinstance(value, Iterable) else value for value in fields.values()
+    ]
+    return [dict(zip(fields, values, strict=True)) for values in product(*collections)]
+
+
+def verdict_of(rows: Rows, checks: Iterable[Check], notes: Iterable[str] = ()) -> Verdict:
+    """That of a study whose rows say under ``invalid`` why a run says nothing, or None; its notes do not depend on that."""
+    reasons = [row["invalid"] for row in rows if row.get("invalid")]
+    return Verdict(checks=tuple(checks), invalid="; ".join(reasons) or None, notes=tuple(notes))
 
 
 @dataclass(frozen=True, kw_only=True)

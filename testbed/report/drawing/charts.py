@@ -43,13 +43,17 @@ MARKS = "osD^vP*X"
 _DASHES, _HATCHES = ("-", "--", ":"), ("", "////", "....")
 """Of the first eight series, of the next, and of those after: hues come again."""
 
+Axes = Any
+"""matplotlib's."""
+Figure = Any
+"""matplotlib's, which is imported when a figure is drawn, not when a study is listed."""
 Samples = Mapping[tuple[str, Any], Sequence[float] | tuple[float, float]]
 """Samples by series and place; a tuple is their mean and the half width of its interval."""
 Mark = tuple[float, str]
 """A value, and what the legend says of the line there."""
 
 
-def panels(width: float, height: float, rows: int = 1, columns: int = 1, **shared: Any) -> tuple[Any, list[Any]]:
+def panels(width: float, height: float, rows: int = 1, columns: int = 1, **shared: Any) -> tuple[Figure, list[Axes]]:
     """(figure of that size in inches, its axes row by row); ``shared``: what matplotlib's ``subplots`` takes."""
     figure = _figure(width, height, layout="constrained")
     axes = list(figure.subplots(rows, columns, squeeze=False, **shared).flat)
@@ -58,7 +62,7 @@ def panels(width: float, height: float, rows: int = 1, columns: int = 1, **share
     return figure, axes
 
 
-def chart(title: str = "", *, size: tuple[float, float] = (7.6, 4.4), **named: Any) -> tuple[Any, Any]:
+def chart(title: str = "", *, size: tuple[float, float] = (7.6, 4.4), **named: Any) -> tuple[Figure, Axes]:
     """(figure, its only axes, which keep their size whatever stands next to them); ``named``: what matplotlib's ``Axes.set`` takes."""
     figure = _figure(*size)
     axes = figure.add_subplot()
@@ -67,14 +71,14 @@ def chart(title: str = "", *, size: tuple[float, float] = (7.6, 4.4), **named: A
     return figure, axes
 
 
-def _figure(width: float, height: float, **settings: Any) -> Any:
-    from matplotlib.figure import Figure  # imported when a figure is drawn, not when a study is listed
+def _figure(width: float, height: float, **settings: Any) -> Figure:
+    from matplotlib.figure import Figure as Drawn
 
-    return Figure(figsize=(width, height), **settings)
+    return Drawn(figsize=(width, height), **settings)
 
 
-def ticks(axes: Any, values: Iterable[float], *, axis: str = "x") -> None:
-    """Ticks at these values alone, written as they are, on a logarithmic axis."""
+def ticks(axes: Axes, values: Iterable[float], *, axis: str = "x", scale: str | None = "log") -> None:
+    """Ticks at these values alone, written as they are, on an axis of that scale (None: as it is)."""
     places = sorted(set(values))
     axes.set(**{f"{axis}scale": "log"})
     axes.set(**{f"{axis}ticks": places, f"{axis}ticklabels": [f"{value:g}" for value in places]})
@@ -82,7 +86,7 @@ def ticks(axes: Any, values: Iterable[float], *, axis: str = "x") -> None:
 
 
 def draw_dots(
-    axes: Any, place: float, values: Sequence[float], colour: str, *, width: float = 0.3, **style: Any
+    axes: Axes, place: float, values: Sequence[float], colour: str, *, width: float = 0.3, **style: Any
 ) -> None:
     """Values as dots in their order, spread over ``width`` round their place."""
     shifts = [width * (k / max(1, len(values) - 1) - 0.5) for k in range(len(values))]
@@ -92,7 +96,7 @@ def draw_dots(
 def draw_lines(
     title: str, samples: Samples, *, x: str, y: str, claim: Mark | None = None, upright: Mark | None = None,
     most: float = math.inf,
-) -> Any:  # fmt: skip
+) -> Figure:  # fmt: skip
     """One line a series with its confidence intervals, which never reach below 0 where the mean does not, nor above ``most`` (1 of
     shares); the claim's threshold dashed, what happens at an x (saturation) as a dotted upright."""
     figure, axes = chart(title, xlabel=x, ylabel=y)
@@ -107,7 +111,7 @@ def draw_lines(
     return figure
 
 
-def draw_bars(title: str, samples: Samples, *, y: str, low: float | None = None, claim: Mark | None = None) -> Any:
+def draw_bars(title: str, samples: Samples, *, y: str, low: float | None = None, claim: Mark | None = None) -> Figure:
     """Groups of bars, one a series. ``low``: where the axis begins (0 where None)."""
     figure, axes = chart(title, ylabel=y)
     series = _by_series(samples)
@@ -139,7 +143,7 @@ def _whiskers(points: Sequence[tuple[float, float]], most: float) -> tuple[list[
     return [mean for mean, _ in points], [[below for below, _ in reach], [above for _, above in reach]]
 
 
-def _finish(axes: Any, claim: Mark | None) -> None:
+def _finish(axes: Axes, claim: Mark | None) -> None:
     if claim is not None:
         axes.axhline(claim[0], color=INK, linestyle="--", linewidth=1.1, label=claim[1])
     axes.legend(**COMPARED)
