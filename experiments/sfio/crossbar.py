@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from math import log
-from typing import Any
 
 from experiments.sfio.figures import RING, TOGETHER, finish, lines_by_nodes
 from experiments.sfio.runs import accessed, judged, transferred
-from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, where
+from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, grid, where
 from testbed.model.verdict import Check, Claim, Verdict
-from testbed.report.drawing.charts import AMBER, BLUE, GREEN, GREY, INK, chart
+from testbed.report.drawing.charts import AMBER, BLUE, GREEN, GREY, INK, Axes, Figure, chart
 
 SIZE = (7, 4.6)
 NODES, QUICK_NODES = (2, 4, 8, 10, 12, 14, 16, 18, 24, 31), (2, 4, 8, 12, 16)
@@ -37,22 +36,11 @@ STRIPED = {
 def points(quick: bool, seed: int) -> Points:
     """Plain messages between halves of the nodes, as Figure 16; a striped file that each node writes and keeps, as Figure 18."""
     message, pair = (QUICK_MESSAGE_BYTES, QUICK_PAIR_BYTES) if quick else (MESSAGE_BYTES, PAIR_BYTES)
-    messages = [
-        {"nodes": nodes, "series": series, "message_bytes": message, "seed": seed}
-        for nodes in (QUICK_HALVES if quick else HALVES)
-        for series in MESSAGES
-    ]
-    return messages + [
-        {
-            "nodes": nodes,
-            "series": series,
-            "pair_bytes": pair,
-            "repeat": repeats(nodes, quick) if series == "striped" else 1,
-            "seed": seed,
-        }
-        for nodes in (QUICK_NODES if quick else NODES)
-        for series in STRIPED
-    ]
+    halves, nodes = (QUICK_HALVES, QUICK_NODES) if quick else (HALVES, NODES)
+    striped = grid(nodes=nodes, series=STRIPED, pair_bytes=pair, seed=seed)
+    for point in striped:
+        point["repeat"] = repeats(point["nodes"], quick) if point["series"] == "striped" else 1
+    return grid(nodes=halves, series=MESSAGES, message_bytes=message, seed=seed) + striped
 
 
 def repeats(nodes: int, quick: bool) -> int:
@@ -62,23 +50,21 @@ def repeats(nodes: int, quick: bool) -> int:
 
 def measure(point: Row) -> Results:
     """One all-to-all exchange."""
-    nodes, seed = point["nodes"], point["seed"]
+    nodes = point["nodes"]
     if point["series"] in MESSAGES:
         network, free = f"crossbar:{nodes // 2}", point["series"] == "halves-free"
         size = point["message_bytes"]
-        return transferred(network, free=free, message_bytes=size, link_rate_bps=LINK_RATE_BPS, seed=seed)
+        return transferred(network, free=free, message_bytes=size, link_rate_bps=LINK_RATE_BPS, seed=point["seed"])
     in_turns = point["series"] != "striped"
     return accessed(
         f"crossbar:{nodes}",
-        compute_nodes=nodes,
-        io_nodes=nodes,
+        point,
+        nodes=nodes,
         stripe_unit=STRIPE_UNIT,
         file_bytes=nodes * nodes * point["pair_bytes"],
         schedule="liquid" if in_turns else "none",
         switching="circuit" if in_turns else "packet",
         link_rate_bps=LINK_RATE_BPS,
-        repeat=point["repeat"],
-        seed=seed,
     )
 
 
@@ -144,7 +130,7 @@ def figures(rows: Rows) -> Figures:
     return {"messages": _messages_figure(rows), "striped": _striped_figure(rows)}
 
 
-def _messages_figure(rows: Rows) -> Any:
+def _messages_figure(rows: Rows) -> Figure:
     chosen = [row for row in rows if row["series"] in MESSAGES]
     title, x = "Plain messages on a full crossbar, 5 Mbit/s links", "nodes, half of which send to the other half"
     figure, axes = chart(title, size=SIZE, xlabel=x, ylabel=TOGETHER)
@@ -154,7 +140,7 @@ def _messages_figure(rows: Rows) -> Any:
     return figure
 
 
-def _striped_figure(rows: Rows) -> Any:
+def _striped_figure(rows: Rows) -> Figure:
     chosen = [row for row in rows if row["series"] in STRIPED]
     title = f"A striped file on a full crossbar, 5 Mbit/s links, stripe unit {STRIPE_UNIT} bytes"
     figure, axes = chart(title, size=SIZE, xlabel="compute nodes, and as many I/O nodes", ylabel=TOGETHER)
@@ -168,7 +154,7 @@ def _striped_figure(rows: Rows) -> Any:
     return figure
 
 
-def _all_links(axes: Any, rows: Rows, *, senders: float) -> None:
+def _all_links(axes: Axes, rows: Rows, *, senders: float) -> None:
     nodes = sorted({row["nodes"] for row in rows})
     rates = [senders * LINK_RATE_BPS * n / 1e6 for n in nodes]
     axes.plot(nodes, rates, color=INK, linewidth=1, label="all links together")

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from experiments.sfio import ior_process
 from experiments.sfio.runs import judged
-from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, where
+from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, grid, where
 from testbed.model.verdict import Claim, Verdict
 from testbed.report.drawing.charts import AMBER, BLUE, GREEN, GREY, panels
 
@@ -35,12 +35,8 @@ MIN_GAIN, MIN_OF_SEGMENTED = 5.0, 0.1
 
 def points(quick: bool, seed: int) -> Points:
     """Every pattern by every way, in blocks of some sizes."""
-    return [
-        {"pattern": pattern, "way": way, "block_bytes": block, "bytes_each": QUICK_BYTES_EACH if quick else BYTES_EACH, "seed": seed}
-        for block in (QUICK_BLOCKS if quick else BLOCKS)
-        for pattern in PATTERNS
-        for way in DIRECTIONS
-    ]  # fmt: skip
+    blocks, size = (QUICK_BLOCKS, QUICK_BYTES_EACH) if quick else (BLOCKS, BYTES_EACH)
+    return grid(block_bytes=blocks, pattern=PATTERNS, way=DIRECTIONS, bytes_each=size, seed=seed)
 
 
 def measure(point: Row) -> Results:

@@ -2,70 +2,43 @@
 
 from __future__ import annotations
 
-from experiments.sfio.figures import lines_by_size, plot_throughput
 from experiments.sfio.runs import accessed, judged
-from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, where
+from experiments.sfio.two_ways import LINK_RATE_BPS, ON_SWITCHES, TwoWays
+from testbed.model.studies.study import Figures, Results, Row, Rows, Study
 from testbed.model.verdict import Claim, Verdict
-from testbed.report.drawing.charts import BELOW, GREY, INK
+from testbed.report.drawing.charts import BELOW, GREY
 
-BLOCKS, QUICK_BLOCKS = (64, 256, 1024, 4096, 16_384, 65_536, 262_144, 1_048_576), (64, 512, 4096, 32_768, 262_144)
-REPEAT = 3
-LINK_RATE_BPS = 100e6
 STRIPE_UNIT, IO_NODES = 1005, 7
-MULTI_BYTES, QUICK_MULTI_BYTES = 30_000_000, 6_000_000
-WHOLE_BYTES, WHOLE_BLOCKS = 300_000_000, (1024, 262_144)
-"""A file of hundreds of megabytes, written once in blocks of each of these sizes."""
 FRAGMENTS = 800
 MIN_OF_LINK, MIN_GAIN, MIN_FLAT = 0.8, 5.0, 0.6
 
 
-def points(quick: bool, seed: int) -> Points:
-    """Both ways at every block size; single-block files are so small that they take a second or so. Then the whole file."""
-    size = QUICK_MULTI_BYTES if quick else MULTI_BYTES
-    found = [
-        {
-            "block_bytes": block,
-            "multi_block": multi,
-            "file_bytes": size if multi else max(block, min(size, FRAGMENTS * min(block, STRIPE_UNIT))),
-            "repeat": REPEAT,
-            "seed": seed,
-        }
-        for block in (QUICK_BLOCKS if quick else BLOCKS)
-        for multi in (True, False)
-    ]
-    return found + [
-        {"block_bytes": block, "multi_block": True, "file_bytes": WHOLE_BYTES, "repeat": 1, "seed": seed}
-        for block in (() if quick else WHOLE_BLOCKS)
-    ]
+WAYS = TwoWays(
+    size="block_bytes",
+    way="multi_block",
+    sizes=(64, 256, 1024, 4096, 16_384, 65_536, 262_144, 1_048_576),
+    quick_sizes=(64, 512, 4096, 32_768, 262_144),
+    file_bytes=30_000_000,
+    quick_file_bytes=6_000_000,
+    least_bytes=lambda block, size: max(block, min(size, FRAGMENTS * min(block, STRIPE_UNIT))),
+    whole_bytes=300_000_000,
+    whole_sizes=(1024, 262_144),
+)
+
+
+points = WAYS.points
 
 
 def measure(point: Row) -> Results:
     """One write of all blocks: in one call, or each fragment of each block by itself."""
-    return accessed(
-        "crossbar:8",
-        compute_nodes=1,
-        io_nodes=IO_NODES,
-        stripe_unit=STRIPE_UNIT,
-        file_bytes=point["file_bytes"],
-        access="random",
-        block_bytes=point["block_bytes"],
-        optimise=point["multi_block"],
-        link_rate_bps=LINK_RATE_BPS,
-        repeat=point["repeat"],
-        seed=point["seed"],
-    )
-
-
-def reduced(rows: Rows) -> list[Row]:
-    """The rows that are not of the whole file."""
-    return [row for row in rows if row["file_bytes"] != WHOLE_BYTES]
+    nodes: Results = {"compute_nodes": 1, "io_nodes": IO_NODES, "stripe_unit": STRIPE_UNIT}
+    ways: Results = {"access": "random", "optimise": point["multi_block"]}
+    return accessed("crossbar:8", point, link_rate_bps=LINK_RATE_BPS, **nodes, **ways)
 
 
 def judge(rows: Rows) -> Verdict:
     """The multi-block write fills the link whatever the block size; single blocks are bounded by the stripe unit."""
-    multi = {row["block_bytes"]: row["throughput_bps"] for row in reduced(rows) if row["multi_block"]}
-    single = {row["block_bytes"]: row["throughput_bps"] for row in rows if not row["multi_block"]}
-    whole = {row["block_bytes"]: row["throughput_bps"] for row in where(rows, file_bytes=WHOLE_BYTES)}
+    multi, single, whole = WAYS.speeds(rows)
     worst, smallest, best = min(multi, key=lambda b: multi[b]), min(multi), max(single.values())
     large = [b for b in single if b >= 4 * STRIPE_UNIT]
     checks = [
@@ -87,7 +60,7 @@ def judge(rows: Rows) -> Verdict:
         .against(min(large) / max(large), "throughput grows with the block"),
     ]
     checks += [
-        Claim(f"a file of {WHOLE_BYTES // 10**6} MB in blocks of {block} bytes, multi-block, over link rate")
+        Claim(f"a file of {WAYS.whole_bytes // 10**6} MB in blocks of {block} bytes, multi-block, over link rate")
         .at_least(MIN_OF_LINK, speed / LINK_RATE_BPS)
         .cites("Figure 14 (no value in the text)")
         .against(best / LINK_RATE_BPS, "the fastest of the single-block writes")
@@ -99,15 +72,8 @@ def judge(rows: Rows) -> Verdict:
 def figures(rows: Rows) -> Figures:
     """Throughput over the block size, as Figure 14; stars: the whole file."""
     names = ("one multi-block call (mwriteb)", "single-block calls (mwrite)")
-    x, title = (
-        "block size, bytes",
-        f"Writing blocks in random order from 1 compute node to {IO_NODES} I/O nodes over 100 Mbit/s links",
-    )
-    figure, axes = lines_by_size(
-        reduced(rows), "block_bytes", "multi_block", names, MIN_OF_LINK, LINK_RATE_BPS, title=title, xlabel=x
-    )
-    whole, style = where(rows, file_bytes=WHOLE_BYTES), {"marker": "*", "markersize": 11, "linestyle": "", "zorder": 5}
-    plot_throughput(axes, whole, "block_bytes", "multi-block, 300 MB", INK, **style)
+    title = f"Writing blocks in random order from 1 compute node to {IO_NODES} I/O nodes over 100 Mbit/s links"
+    figure, axes = WAYS.figure(rows, names, "multi-block, 300 MB", MIN_OF_LINK, title=title, xlabel="block size, bytes")
     axes.axvline(STRIPE_UNIT, color=GREY, linewidth=1, linestyle="--", label=f"stripe unit, {STRIPE_UNIT} bytes")
     axes.set_ylim(0, None)
     axes.legend(**BELOW)
@@ -123,7 +89,7 @@ STUDY = Study.of_module(
     deviations=(
         "300 MB in blocks of 1024 and 262,144 bytes, once each; 30 MB, three times, in all others (6 MB with --quick): the document does not give the size of its file",
         "single-block files have 800 fragments: each takes a round trip, however many there are",
-        "links of 100 Mbit/s as Fast Ethernet has, on a user-space switch; subfiles lie in the page cache instead of on disks",
+        ON_SWITCHES,
     ),
     emulation=True,
 )

@@ -51,7 +51,8 @@ def points(quick: bool, seed: int, options: Options | None = None) -> Points:
 
 def measure(point: Row) -> Results:
     """One collective write of the placement."""
-    return accessed(f"swiss-t1:allocation={point['allocation']}", **placed_options(point, point["schedule"]))
+    network = f"swiss-t1:allocation={point['allocation']}"
+    return accessed(network, point, repeat=1, **placed_options(point, point["schedule"]))
 
 
 def judge(rows: Rows) -> Verdict:

@@ -8,12 +8,11 @@ import random
 import statistics
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from typing import Any
 
 from experiments.sfio.figures import TOGETHER, finish
 from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study
 from testbed.model.verdict import Check, Claim, Verdict
-from testbed.report.drawing.charts import AMBER, BELOW, BLUE, GREY, INK, chart
+from testbed.report.drawing.charts import AMBER, BELOW, BLUE, GREY, INK, Axes, Figure, chart
 from topologies.swiss_t1 import NODES_PER_SWITCH, SWITCHES, core_users
 
 PLACEMENTS = 53
@@ -52,13 +51,7 @@ def points(quick: bool, seed: int) -> Points:
 def placed_point(nodes: int, placement: int, seed: int) -> Results:
     """What names one placement, and what is written."""
     allocation = random_allocation(nodes, placement, seed)
-    return {
-        "nodes": nodes,
-        "allocation": allocation,
-        "placement": placement,
-        "pair_bytes": PAIR_BYTES,
-        "seed": seed,
-    }
+    return {"nodes": nodes, "allocation": allocation, "placement": placement, "pair_bytes": PAIR_BYTES, "seed": seed}
 
 
 def placed_options(point: Row, schedule: str) -> Results:
@@ -163,7 +156,7 @@ def judge(rows: Rows) -> Verdict:
         .against(DOCUMENT_LINKS[0], "150 MB/s over links of 86"),
         *_halves_checks(rows),
     ]
-    return Verdict(checks=tuple(checks), notes=(_growth_note(liquid), _range_note(in_links)))
+    return Verdict.of(checks, (_growth_note(liquid), _range_note(in_links)))
 
 
 def _halves_checks(rows: Rows) -> list[Check]:
@@ -208,7 +201,7 @@ def figures(rows: Rows) -> Figures:
     return {"placements": placement_figure(placed, {}, title=title), "halves": _halves_figure(rows)}
 
 
-def placement_figure(rows: Rows, measured: Mapping[str, Rows], *, title: str) -> Any:
+def placement_figure(rows: Rows, measured: Mapping[str, Rows], *, title: str) -> Figure:
     """Every placement a point, medians as lines: liquid throughput, circuits as they come, and ``measured``: name -> rows."""
     x = "nodes, each of which computes and keeps a subfile"
     figure, axes = chart(title, size=(7.8, 5), xlabel=x, ylabel=TOGETHER)
@@ -222,7 +215,7 @@ def placement_figure(rows: Rows, measured: Mapping[str, Rows], *, title: str) ->
 
 
 def draw_spread(
-    axes: Any, values: Mapping[int, Sequence[float]], name: str, colour: str, aside: float, *, marker: str = "."
+    axes: Axes, values: Mapping[int, Sequence[float]], name: str, colour: str, aside: float, *, marker: str = "."
 ) -> None:
     """Values in bit/s by nodes: each a point, ``aside`` from its number of nodes, and a line through the medians."""
     if not values:
@@ -237,7 +230,7 @@ def draw_spread(
     axes.plot(*zip(*middle, strict=True), color=colour, marker=marker, markersize=5, linewidth=1.3, label=label)
 
 
-def _halves_figure(rows: Rows) -> Any:
+def _halves_figure(rows: Rows) -> Figure:
     halves = {row["nodes"]: row["halves_deciles"] for row in rows if row["draws"] is not None}
     nodes, deciles = list(halves), list(halves.values())
     title, x = (

@@ -7,22 +7,36 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from testbed.model.studies.study import Results, Rows
+from testbed.model.studies.study import Results, Row, Rows
 from testbed.model.verdict import Check, Claim, Verdict
 
 Pairs = Sequence[tuple[str, str]]
 ATTEMPTS = 3
 
 
-def accessed(network: str, *, place: Path | None = None, **options: Any) -> Results:
+REPEAT = 3
+"""So many times each operation is carried out, where the study does not say otherwise."""
+
+
+OF_POINTS = "block_bytes compute_nodes file_bytes io_nodes operation repeat schedule seed stripe_unit".split()
+"""Options of a run that a point may name."""
+
+
+def accessed(
+    network: str, point: Row, *, place: Path | None = None, nodes: int | None = None, **options: Any
+) -> Results:
     """Write, or read: the median throughput of the repetitions next to the prediction. ``place``: where the subfiles lie (by
-    default in the page cache of the working directory); ``options``: of StripingOptions."""
+    default in the page cache of the working directory); ``nodes``: that compute, and as many that keep a subfile; ``options``: of
+    StripingOptions, beside those that the point names."""
     from testbed.striping.emulated.scratch_folders import scratch_folder
     from testbed.striping.judgement import judge_striping
     from testbed.striping.overload import invalid_reason
     from testbed.striping.workload import run_striping, striping_plan
 
-    plan = striping_plan(network, **options)
+    if nodes is not None:
+        options |= {"compute_nodes": nodes, "io_nodes": nodes}
+    named = {"repeat": REPEAT} | {name: point[name] for name in OF_POINTS if name in point}
+    plan = striping_plan(network, **named | options)
     for _ in range(ATTEMPTS):
         invalid = None
         with scratch_folder(place or Path.cwd()) as root:
@@ -101,11 +115,7 @@ def transferred(network: str, *, free: bool = False, pairs: Pairs = (), **option
 def content_check(rows: Rows) -> Check:
     """Every point's content was verified."""
     whole = sum(bool(row["verified"]) for row in rows)
-    check = (
-        Claim("runs whose content was verified")
-        .equal(len(rows), whole)
-        .against(None, "none: an exact count, byte by byte")
-    )
+    check = Claim("runs whose content was verified").count(len(rows), whole, "none: an exact count, byte by byte")
     return check.of(len(rows), "no run")
 
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from math import log
-from typing import Any
 
 from experiments.sfio.figures import TOGETHER, finish
 from experiments.sfio.runs import accessed, judged
-from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, where
+from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, grid, where
 from testbed.model.verdict import Check, Claim, Verdict
-from testbed.report.drawing.charts import AMBER, BLUE, GREY, chart
+from testbed.report.drawing.charts import AMBER, BLUE, GREY, Figure, chart
 
 LINK_RATE_BPS = 10e6
 IO_NODES, QUICK_IO_NODES, COMPUTE = (1, 2, 4, 8, 16), (1, 2, 4), 16
@@ -17,7 +16,6 @@ COMPUTE_NODES, QUICK_COMPUTE_NODES, IO = (2, 4, 8, 16), (2, 4, 8), 2
 STRIPE_UNIT = 200
 BYTES_A_LINK, QUICK_BYTES_A_LINK = 2_000_000, 800_000
 """Of the file, for each link that it is to fill."""
-REPEAT = 3
 DIRECTIONS = {"liquid": ("in turns over circuits", BLUE, "o"), "none": ("all at once", AMBER, "s")}
 MIN_EXPONENT, MIN_RETAINED = 0.8, 0.8
 
@@ -26,36 +24,20 @@ def points(quick: bool, seed: int) -> Points:
     """I/O nodes alone are varied, then compute nodes alone."""
     size = QUICK_BYTES_A_LINK if quick else BYTES_A_LINK
     compute = max(QUICK_IO_NODES) if quick else COMPUTE
-    io = [(compute, nodes, "io") for nodes in (QUICK_IO_NODES if quick else IO_NODES)]
-    alone = [(nodes, IO, "compute") for nodes in (QUICK_COMPUTE_NODES if quick else COMPUTE_NODES)]
-    return [
-        {
-            "varied": varied,
-            "compute_nodes": compute_nodes,
-            "io_nodes": io_nodes,
-            "schedule": way,
-            "file_bytes": io_nodes * size,
-            "seed": seed,
-        }
-        for compute_nodes, io_nodes, varied in (*io, *alone)
-        for way in DIRECTIONS
-    ]
+    io_nodes, compute_nodes = (QUICK_IO_NODES, QUICK_COMPUTE_NODES) if quick else (IO_NODES, COMPUTE_NODES)
+    varied = grid(varied="io", compute_nodes=compute, io_nodes=io_nodes, schedule=DIRECTIONS, seed=seed)
+    varied += grid(varied="compute", compute_nodes=compute_nodes, io_nodes=IO, schedule=DIRECTIONS, seed=seed)
+    return [point | {"file_bytes": point["io_nodes"] * size} for point in varied]
 
 
 def measure(point: Row) -> Results:
     """One write of all compute nodes to all I/O nodes."""
-    compute, io = point["compute_nodes"], point["io_nodes"]
     return accessed(
-        f"crossbar:{max(compute, io)}",
-        compute_nodes=compute,
-        io_nodes=io,
+        f"crossbar:{max(point['compute_nodes'], point['io_nodes'])}",
+        point,
         stripe_unit=STRIPE_UNIT,
-        file_bytes=point["file_bytes"],
-        schedule=point["schedule"],
         switching="packet" if point["schedule"] == "none" else "circuit",
         link_rate_bps=LINK_RATE_BPS,
-        repeat=REPEAT,
-        seed=point["seed"],
     )
 
 
@@ -93,7 +75,7 @@ def figures(rows: Rows) -> Figures:
     return {varied: _figure(rows, varied) for varied in ("io", "compute")}
 
 
-def _figure(rows: Rows, varied: str) -> Any:
+def _figure(rows: Rows, varied: str) -> Figure:
     chosen = where(rows, varied=varied)
     fixed = f"{chosen[0]['compute_nodes']} compute nodes" if varied == "io" else f"{IO} I/O nodes"
     x = "I/O nodes" if varied == "io" else "compute nodes"

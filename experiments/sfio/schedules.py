@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from experiments.sfio.figures import TOGETHER, finish, plot_throughput
 from experiments.sfio.runs import accessed, judged
-from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, where
+from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, grid, where
 from testbed.model.verdict import Claim, Verdict
-from testbed.report.drawing.charts import AMBER, BELOW, BLUE, INK, chart
+from testbed.report.drawing.charts import AMBER, BELOW, BLUE, INK, Figure, chart
 
 ALLOCATIONS = {
     8: "4-4-0-0-0-0-0-0",
@@ -18,7 +16,6 @@ ALLOCATIONS = {
     32: "4-4-4-4-4-4-4-4",
 }
 FULL_NODES, QUICK_NODES = (8, 12, 16, 24, 32), (8, 16)
-REPEAT = 3
 LINK_RATE_BPS = 5e6
 PAIR_BYTES = 40_000
 """So that an unscheduled read of 32 nodes takes nine seconds."""
@@ -29,36 +26,16 @@ DIRECTIONS = {"liquid": ("liquid schedule", BLUE), "none": ("circuits asked for 
 
 def points(quick: bool, seed: int) -> Points:
     """Both orders, written and read."""
-    return [
-        {
-            "nodes": nodes,
-            "allocation": ALLOCATIONS[nodes],
-            "operation": operation,
-            "schedule": schedule,
-            "pair_bytes": PAIR_BYTES,
-            "seed": seed,
-        }
-        for nodes in (QUICK_NODES if quick else FULL_NODES)
-        for operation in ("write", "read")
-        for schedule in DIRECTIONS
-    ]
+    nodes = QUICK_NODES if quick else FULL_NODES
+    every = grid(nodes=nodes, operation=("write", "read"), schedule=DIRECTIONS, pair_bytes=PAIR_BYTES, seed=seed)
+    return [point | {"allocation": ALLOCATIONS[point["nodes"]]} for point in every]
 
 
 def measure(point: Row) -> Results:
     """One collective operation over circuits."""
-    return accessed(
-        f"swiss-t1:allocation={point['allocation']}",
-        compute_nodes=point["nodes"],
-        io_nodes=point["nodes"],
-        stripe_unit=STRIPE_UNIT,
-        file_bytes=point["nodes"] ** 2 * point["pair_bytes"],
-        operation=point["operation"],
-        schedule=point["schedule"],
-        switching="circuit",
-        link_rate_bps=LINK_RATE_BPS,
-        repeat=REPEAT,
-        seed=point["seed"],
-    )
+    network, size = f"swiss-t1:allocation={point['allocation']}", point["nodes"] ** 2 * point["pair_bytes"]
+    file = {"stripe_unit": STRIPE_UNIT, "file_bytes": size}
+    return accessed(network, point, nodes=point["nodes"], switching="circuit", link_rate_bps=LINK_RATE_BPS, **file)
 
 
 def gains(rows: Rows) -> dict[tuple[str, int], float]:
@@ -109,7 +86,7 @@ def figures(rows: Rows) -> Figures:
     return {"schedules": figure, "gain": _gain_figure(rows)}
 
 
-def _gain_figure(rows: Rows) -> Any:
+def _gain_figure(rows: Rows) -> Figure:
     y = "scheduled over unscheduled throughput"
     figure, axes = chart("What a liquid schedule gains", size=(7, 4), xlabel="nodes", ylabel=y)
     found = gains(rows)

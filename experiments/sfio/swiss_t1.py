@@ -8,20 +8,18 @@ Where nodes are taken at random it does not (sfio_placements).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from experiments.sfio.figures import RING, TOGETHER, finish, lines_by_nodes
 from experiments.sfio.placements import STEPS, filled_in_pairs
 from experiments.sfio.runs import accessed, judged, transferred
 from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, where
 from testbed.model.verdict import Check, Claim, Verdict
-from testbed.report.drawing.charts import AMBER, BLUE, GREEN, GREY, INK, chart
+from testbed.report.drawing.charts import AMBER, BLUE, GREEN, GREY, INK, Figure, chart
 from topologies.swiss_t1 import NODES_PER_SWITCH, SWITCHES
 
 NODES, QUICK_NODES = (2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30, 32), (8, 10, 16, 18, 24, 26)
 FREE_NODES = (8, 10, 16, 18, 24, 26, 32)
 """Numbers of nodes that are measured without a schedule as well."""
-REPEAT = 3
 LINK_RATE_BPS = 5e6
 PAIR_BYTES, MESSAGE_BYTES = 40_000, 60_000
 STRIPE_UNIT = 200
@@ -85,15 +83,13 @@ def measure(point: Row) -> Results:
         )
     return accessed(
         network,
-        compute_nodes=point["nodes"],
-        io_nodes=point["nodes"],
+        point,
+        nodes=point["nodes"],
         stripe_unit=STRIPE_UNIT,
         file_bytes=point["nodes"] ** 2 * point["bytes"],
         schedule="liquid" if point["series"] == "striped-liquid" else "none",
         switching="circuit",
         link_rate_bps=LINK_RATE_BPS,
-        repeat=REPEAT,
-        seed=point["seed"],
     )
 
 
@@ -157,7 +153,7 @@ def figures(rows: Rows) -> Figures:
     }
 
 
-def _step_figure(rows: Rows, series: Mapping[str, tuple[str, str, str]], x: str, title: str) -> Any:
+def _step_figure(rows: Rows, series: Mapping[str, tuple[str, str, str]], x: str, title: str) -> Figure:
     rows = [row for row in rows if row["series"] in series]
     measured = {key: names for key, names in series.items() if any(row["series"] == key for row in rows)}
     figure, axes = chart(title, size=(7.4, 4.8), xlabel=x, ylabel=TOGETHER)

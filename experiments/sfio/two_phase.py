@@ -5,15 +5,14 @@ from __future__ import annotations
 import statistics
 
 from experiments.sfio.figures import TOGETHER, finish, plot_throughput
-from experiments.sfio.runs import ATTEMPTS, accessed, judged
-from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, where
+from experiments.sfio.runs import ATTEMPTS, REPEAT, accessed, judged
+from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, grid, where
 from testbed.model.verdict import Claim, Verdict
 from testbed.report.drawing.charts import AMBER, BLUE, GREEN, chart
 
 SIDE, QUICK_SIDE = 960, 720
 STRIPE_UNIT = 200
 LINK_RATE_BPS = 5e6
-REPEAT = 3
 NODES, QUICK_NODES = (2, 4, 8), (4,)
 DIRECTIONS = {
     "two phases": ("two phases (views, collective_buffering)", AMBER),
@@ -28,18 +27,8 @@ PAYLOAD_TOLERANCE = 0.02
 
 def points(quick: bool, seed: int) -> Points:
     """Every way, written and read; as many processes as I/O nodes."""
-    return [
-        {
-            "nodes": nodes,
-            "operation": operation,
-            "way": way,
-            "side": QUICK_SIDE if quick else SIDE,
-            "seed": seed,
-        }
-        for nodes in (QUICK_NODES if quick else NODES)
-        for operation in ("write", "read")
-        for way in DIRECTIONS
-    ]
+    nodes, side = (QUICK_NODES, QUICK_SIDE) if quick else (NODES, SIDE)
+    return grid(nodes=nodes, operation=("write", "read"), way=DIRECTIONS, side=side, seed=seed)
 
 
 def measure(point: Row) -> Results:
@@ -53,17 +42,14 @@ def measure(point: Row) -> Results:
     if point["way"] == "liquid":
         row = accessed(
             f"crossbar:{nodes}",
-            compute_nodes=nodes,
-            io_nodes=nodes,
+            point,
+            nodes=nodes,
             stripe_unit=STRIPE_UNIT,
             file_bytes=size,
-            operation=point["operation"],
             access="matrix-columns",
             schedule="liquid",
             switching="circuit",
             link_rate_bps=LINK_RATE_BPS,
-            repeat=REPEAT,
-            seed=point["seed"],
         )
         return {"throughput_bps": row["throughput_bps"], "verified": row["verified"], "invalid": row["invalid"]}
     access = CollectiveAccess(

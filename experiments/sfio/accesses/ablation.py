@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from experiments.sfio.runs import accessed, judged
-from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, where
+from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, grid, where
 from testbed.model.verdict import Check, Claim, Verdict
 from testbed.report.drawing.charts import AMBER, BLUE, panels
 
@@ -21,36 +21,21 @@ WITHOUT: dict[str, tuple[str, ...]] = {
 LINK_RATE_BPS = 100e6
 BLOCK_BYTES, STRIPE_UNIT, IO_NODES, PROCESSES = 1000, 200, 3, 2
 FILE_BYTES, QUICK_FILE_BYTES = 4_000_000, 1_000_000
-REPEAT = 3
 WORTH = 1.1
 """What an optimisation must be worth in throughput to be called valuable: a tenth."""
 
 
 def points(quick: bool, seed: int) -> Points:
     """Written and read."""
-    return [
-        {"way": way, "operation": operation, "file_bytes": QUICK_FILE_BYTES if quick else FILE_BYTES, "seed": seed}
-        for operation in ("write", "read")
-        for way in WITHOUT
-    ]
+    size = QUICK_FILE_BYTES if quick else FILE_BYTES
+    return grid(operation=("write", "read"), way=WITHOUT, file_bytes=size, seed=seed)
 
 
 def measure(point: Row) -> Results:
     """One operation: each of two processes has every other block of the file, in random order."""
-    return accessed(
-        f"crossbar:{IO_NODES + PROCESSES}",
-        compute_nodes=PROCESSES,
-        io_nodes=IO_NODES,
-        stripe_unit=STRIPE_UNIT,
-        file_bytes=point["file_bytes"],
-        operation=point["operation"],
-        access="random",
-        block_bytes=BLOCK_BYTES,
-        without=WITHOUT[point["way"]],
-        link_rate_bps=LINK_RATE_BPS,
-        repeat=REPEAT,
-        seed=point["seed"],
-    )
+    nodes: Results = {"compute_nodes": PROCESSES, "io_nodes": IO_NODES, "link_rate_bps": LINK_RATE_BPS}
+    blocks: Results = {"stripe_unit": STRIPE_UNIT, "access": "random", "block_bytes": BLOCK_BYTES}
+    return accessed(f"crossbar:{IO_NODES + PROCESSES}", point, without=WITHOUT[point["way"]], **nodes, **blocks)
 
 
 def judge(rows: Rows) -> Verdict:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from experiments.sfio.figures import TOGETHER, finish, plot_throughput
 from experiments.sfio.runs import accessed, judged
-from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, where
+from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, grid, where
 from testbed.model.verdict import Claim, Verdict
 from testbed.report.drawing.charts import AMBER, BLUE, GREEN, GREY, chart, ticks
 
@@ -12,7 +12,6 @@ LINK_RATE_BPS = 10e6
 NODES, STRIPE_UNIT = 4, 200
 SIDES, QUICK_SIDES, SMALL = (128, 256, 512, 1024), (128, 512), 128
 """Rows and columns of 8-byte elements; fragments one by one are sent of the smallest matrix alone."""
-REPEAT = 3
 DIRECTIONS = {
     "one call": ("one call, all at once", BLUE, "o"),
     "liquid": ("one call, in turns over circuits", GREEN, "^"),
@@ -23,32 +22,17 @@ MIN_GAIN, MIN_OF_LINKS = 5.0, 0.5
 
 def points(quick: bool, seed: int) -> Points:
     """Each process has a band of a quarter of the columns, written and read."""
-    return [
-        {"side": side, "operation": operation, "way": way, "seed": seed}
-        for side in (QUICK_SIDES if quick else SIDES)
-        for operation in ("write", "read")
-        for way in DIRECTIONS
-        if way != "fragments" or side == SMALL
-    ]
+    sides = QUICK_SIDES if quick else SIDES
+    every = grid(side=sides, operation=("write", "read"), way=DIRECTIONS, seed=seed)
+    return [point for point in every if point["way"] != "fragments" or point["side"] == SMALL]
 
 
 def measure(point: Row) -> Results:
     """One operation on all columns."""
-    return accessed(
-        f"crossbar:{NODES}",
-        compute_nodes=NODES,
-        io_nodes=NODES,
-        stripe_unit=STRIPE_UNIT,
-        file_bytes=point["side"] ** 2 * 8,
-        operation=point["operation"],
-        access="matrix-columns",
-        optimise=point["way"] != "fragments",
-        schedule="liquid" if point["way"] == "liquid" else "none",
-        switching="circuit" if point["way"] == "liquid" else "packet",
-        link_rate_bps=LINK_RATE_BPS,
-        repeat=REPEAT,
-        seed=point["seed"],
-    )
+    liquid = point["way"] == "liquid"
+    way = {"schedule": "liquid", "switching": "circuit"} if liquid else {"optimise": point["way"] != "fragments"}
+    file = {"stripe_unit": STRIPE_UNIT, "file_bytes": point["side"] ** 2 * 8, "access": "matrix-columns"}
+    return accessed(f"crossbar:{NODES}", point, nodes=NODES, link_rate_bps=LINK_RATE_BPS, **file, **way)
 
 
 def judge(rows: Rows) -> Verdict:

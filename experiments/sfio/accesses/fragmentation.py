@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import statistics
-from typing import Any
 
 from experiments.sfio.figures import TOGETHER, finish, plot_throughput
 from experiments.sfio.runs import ATTEMPTS, judged
-from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, where
+from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, grid, where
 from testbed.model.verdict import Check, Claim, Verdict
-from testbed.report.drawing.charts import AMBER, BLUE, GREEN, GREY, INK, chart, ticks
+from testbed.report.drawing.charts import AMBER, BLUE, GREEN, GREY, INK, Figure, chart, ticks
 
 NODES, STRIPE_UNIT, LINK_RATE_BPS, REPEAT = 4, 200, 5e6, 3
 PIECES, QUICK_PIECES, SMALL = (50, 200, 1000), (200,), 200
@@ -27,34 +26,11 @@ STORED = 0.8
 
 def points(quick: bool, seed: int) -> Points:
     """Every scenario written and read in one call; fragmented ones in a call a piece as well."""
-    size = QUICK_BYTES_EACH if quick else BYTES_EACH
-    found = [
-        {
-            "scenario": name,
-            "piece_bytes": piece,
-            "operation": operation,
-            "at_once": True,
-            "bytes_each": size,
-            "seed": seed,
-        }
-        for operation in ("write", "read")
-        for piece in (QUICK_PIECES if quick else PIECES)
-        for name in SCENARIOS
-        if name != "neither" or piece == SMALL
-    ]
-    return found + [
-        {
-            "scenario": name,
-            "piece_bytes": SMALL,
-            "operation": operation,
-            "at_once": False,
-            "bytes_each": (QUICK_CALLS if quick else CALLS) * SMALL,
-            "seed": seed,
-        }
-        for operation in ("write", "read")
-        for name in SCENARIOS
-        if name != "neither"
-    ]
+    pieces, size, calls = (QUICK_PIECES, QUICK_BYTES_EACH, QUICK_CALLS) if quick else (PIECES, BYTES_EACH, CALLS)
+    both = {"operation": ("write", "read"), "seed": seed}
+    whole = grid(**both, piece_bytes=pieces, scenario=SCENARIOS, at_once=True, bytes_each=size)
+    alone = grid(**both, piece_bytes=SMALL, scenario=list(SCENARIOS)[1:], at_once=False, bytes_each=calls * SMALL)
+    return [point for point in whole if point["scenario"] != "neither" or point["piece_bytes"] == SMALL] + alone
 
 
 def measure(point: Row) -> Results:
@@ -120,7 +96,7 @@ def figures(rows: Rows) -> Figures:
     return {operation: _figure(rows, operation) for operation in ("write", "read")}
 
 
-def _figure(rows: Rows, operation: str) -> Any:
+def _figure(rows: Rows, operation: str) -> Figure:
     own, title = where(rows, operation=operation), f"{operation}: {NODES} processes, {NODES} I/O nodes, 5 Mbit/s links"
     figure, axes = chart(title, size=(6.8, 4.2), xlabel="bytes of a piece", ylabel=TOGETHER)
     for name, (_, _, words, colour) in SCENARIOS.items():

@@ -6,32 +6,23 @@ import tempfile
 from pathlib import Path
 
 from experiments.sfio.runs import accessed, judged
-from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study
+from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, grid
 from testbed.model.verdict import Claim, Verdict
 from testbed.report.drawing.charts import AMBER, BELOW, BLUE, GREEN, GREY, chart
 
 RATE_BPS, FAST_BPS = 20e6, 400e6
 """Of what is slow: the link, or the disk, the same; and of a link that is not."""
 FILE_BYTES, QUICK_FILE_BYTES = 10_000_000, 5_000_000
-STRIPE_UNIT, BLOCK_BYTES, REPEAT = 200, 5000, 3
+STRIPE_UNIT, BLOCK_BYTES = 200, 5000
 DISK_BYTES = 64 << 20
-SLOW = {
-    "network": ("slow network alone", BLUE),
-    "disk": ("slow disk alone", AMBER),
-    "both": ("both slow", GREEN),
-}
+SLOW = {"network": ("slow network alone", BLUE), "disk": ("slow disk alone", AMBER), "both": ("both slow", GREEN)}
 WINDOWS = {True: "pipelined", False: "one message at a time"}
 MIN_OVERLAP = 0.5
 
 
 def points(quick: bool, seed: int) -> Points:
     """Network slow, disk slow, both; with the window of messages and without."""
-    size = QUICK_FILE_BYTES if quick else FILE_BYTES
-    return [
-        {"slow": slow, "pipelined": pipelined, "file_bytes": size, "seed": seed}
-        for pipelined in WINDOWS
-        for slow in SLOW
-    ]
+    return grid(pipelined=WINDOWS, slow=SLOW, file_bytes=QUICK_FILE_BYTES if quick else FILE_BYTES, seed=seed)
 
 
 def measure(point: Row) -> Results:
@@ -44,17 +35,15 @@ def measure(point: Row) -> Results:
         with PacedDisk(place, DISK_BYTES, None if point["slow"] == "network" else RATE_BPS / 8):
             return accessed(
                 "crossbar:2",
+                point,
                 place=place,
                 compute_nodes=1,
                 io_nodes=1,
                 stripe_unit=STRIPE_UNIT,
-                file_bytes=point["file_bytes"],
                 access="random",
                 block_bytes=BLOCK_BYTES,
                 without=() if point["pipelined"] else ("pipeline",),
                 link_rate_bps=FAST_BPS if point["slow"] == "disk" else RATE_BPS,
-                repeat=REPEAT,
-                seed=point["seed"],
             )
 
 

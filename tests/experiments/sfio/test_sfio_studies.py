@@ -366,5 +366,5 @@ def test_the_folder_of_a_killed_study_goes_when_the_next_begins_and_its_own_is_l
     monkeypatch.setattr("testbed.striping.workload.run_striping", stop)
     options = {"compute_nodes": 2, "io_nodes": 2, "file_bytes": 40_000}
     with pytest.raises(KeyboardInterrupt):
-        accessed("crossbar:4", place=tmp_path, **options)
+        accessed("crossbar:4", {}, place=tmp_path, **options)
     assert list(tmp_path.iterdir()) == []
