@@ -163,20 +163,10 @@ def _draw_links(axes: Axes, row: Row, colour: Callable[[float], Any]) -> None:
     axes.plot(*zip(*places, strict=True), ".", color="#bbbbbb", markersize=4)
     heaviest = max(load for _, _, load, _ in row["loaded"])
     for a, b, load, layer in sorted(row["loaded"], key=lambda each: each[2]):
-        axes.annotate(
-            "",
-            places[b],
-            places[a],
-            arrowprops={
-                "arrowstyle": "-|>",
-                "color": colour(load),
-                "linewidth": 0.8 + 3.2 * (load / heaviest) ** 0.5 if layer else 0.9,
-                "linestyle": "solid" if layer else (0, (4, 3)),
-                "shrinkA": 2,
-                "shrinkB": 2,
-                "mutation_scale": 8,
-            },
-        )
+        width = 0.8 + 3.2 * (load / heaviest) ** 0.5 if layer else 0.9
+        line = {"color": colour(load), "linewidth": width, "linestyle": "solid" if layer else (0, (4, 3))}
+        head = {"arrowstyle": "-|>", "shrinkA": 2, "shrinkB": 2, "mutation_scale": 8}
+        axes.annotate("", places[b], places[a], arrowprops=head | line)
 
 
 def _add_legend(axes: Axes, row: Row) -> None:

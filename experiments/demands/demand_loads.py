@@ -7,12 +7,11 @@ stream: packets sent while the cable is down, over those at rest.
 
 from __future__ import annotations
 
-import math
-import statistics
 from collections.abc import Mapping, Sequence
 
 from experiments.demands.planned_pairs import JOINT, PAIRS, planned
 from testbed.model.code_description import describe_code
+from testbed.model.studies.samples import grouped, interval
 from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study
 from testbed.model.verdict import Check, Claim, Verdict
 from testbed.report.drawing.charts import BLUE, INK, ORANGE, panels
@@ -126,9 +125,7 @@ def deviation(loads: Row, against: Sequence[float] | None = None) -> float:
 
 def judge(rows: Rows) -> Verdict:
     """Loads at rest and with the cable cut; the control found out; ROR of each pair. Repeated runs are judged by their mean."""
-    groups: dict[tuple[str, str, str], list[Row]] = {}
-    for row in rows:
-        groups.setdefault((row["network"], row["predicted"], row["installed"]), []).append(row)
+    groups = grouped(rows, ("network", "predicted", "installed"))
     checks: list[Check] = []
     for (network, predicted, installed), own in groups.items():
         name = f"{network}, {predicted}"
@@ -178,7 +175,7 @@ def _cut_checks(name: str, rows: Rows) -> list[Check]:
                 Claim(f"{name}: ROR of {pair['source']} to {pair['sink']} for {row['cut']}")
                 .equal(pair["ror_predicted"], sum(measured) / len(measured), pair["ror_tolerance"])
                 .against(0.0, "a sender that answers nothing")
-                .plus_minus(_half_width(measured))
+                .plus_minus(interval(measured))
             )
     return found
 
@@ -186,18 +183,9 @@ def _cut_checks(name: str, rows: Rows) -> list[Check]:
 def pooled(loads: Rows) -> tuple[Results, float | None]:
     """The mean of several runs' loads, and the widest half of a link's 95 % interval (None for a single run)."""
     by_link = list(zip(*(one["measured"] for one in loads), strict=True))
-    widths = [width for own in by_link if (width := _half_width(own)) is not None]
+    widths = [width for own in by_link if (width := interval(own)) is not None]
     mean = [sum(own) / len(own) for own in by_link]
     return {**loads[0], "measured": mean}, max(widths, default=None)
-
-
-def _half_width(values: Sequence[float]) -> float | None:
-    """Of the 95 % interval of their mean, by Student's t; None for one value."""
-    if len(values) < 2:
-        return None
-    from scipy.stats import t
-
-    return float(t.ppf(0.975, len(values) - 1)) * statistics.stdev(values) / math.sqrt(len(values))
 
 
 def _notes(rows: Rows) -> tuple[str, ...]:

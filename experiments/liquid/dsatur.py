@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from experiments.liquid.swiss_t1_traffic import SIZE, pattern_points, traffic_of
-from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study
+from experiments.liquid.swiss_t1_traffic import SIZE, points, traffic_of
+from testbed.model.studies.study import Figures, Results, Row, Rows, Study
 from testbed.model.verdict import Claim, Verdict
 from testbed.report.drawing.charts import GREY, chart
 from testbed.scheduling.baselines import dsatur_frames, networkx_dsatur_frames
@@ -14,11 +14,6 @@ MILD = 9.0
 """Per cent of throughput: the thesis splits the patterns that lose at this loss."""
 EVEN = (MILD - 2) / (THESIS_WORST - 2)
 """Share of the losing patterns below that split if losses were spread evenly from 2 to 19 %."""
-
-
-def points(quick: bool, seed: int) -> Points:
-    """One a pattern."""
-    return pattern_points(quick, seed=seed)
 
 
 def measure(point: Row) -> Results:
@@ -89,6 +84,7 @@ def figures(rows: Rows) -> Figures:
 
 STUDY = Study.of_module(
     __name__,
+    points=points,
     name="liquid_dsatur",
     does="colour the congestion graphs of Swiss-T1's traffic patterns by DSATUR and compare with liquid schedules",
     title="What greedy colouring (DSATUR) loses against liquid schedules",

@@ -5,10 +5,12 @@ Source: Gabrielyan 2007, subsection 3.8.1, Figure 41.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from testbed.model.studies.study import Points, Rows
 from testbed.model.traffic import Traffic
+from testbed.model.verdict import Check, Claim
 from testbed.report.drawing.charts import Axes, Figure, chart
 from testbed.scheduling.traffic.allocation import RatedAllocation, distinct_allocations
 from testbed.scheduling.traffic.patterns import all_to_all
@@ -17,6 +19,13 @@ from topologies.swiss_t1 import swiss_t1
 QUICK_PATTERNS = 20
 SIZE = (10, 4.6)
 """Of a figure with a place for each pattern, in inches."""
+
+
+LARGE = 16
+
+
+LEAST_GAIN, USUAL_GAIN = 1.5, (1.5, 2.0)
+"""Of liquid schedules over round robin, on patterns of so many nodes and more."""
 
 
 def patterns(quick: bool) -> tuple[RatedAllocation, ...]:
@@ -58,3 +67,19 @@ def draw_times(axes: Axes, rows: Rows, name: str, look: tuple[str, str, str]) ->
         style = {"color": colour, "markersize": 3.4, "fillstyle": "full" if solved else "none"}
         axes.plot(at, [rows[k][f"{name}_s"] for k in at], mark, label=label if solved else None, **style)
     axes.set(yscale="log", ylabel="processor time to a liquid schedule (s)")
+
+
+def points(quick: bool, seed: int) -> Points:
+    """One a pattern, of the studies whose points say nothing else."""
+    return pattern_points(quick, seed=seed)
+
+
+def usual_gain_check(gains: Sequence[float]) -> Check:
+    """Most of the large patterns gain what the document says."""
+    low, high = USUAL_GAIN
+    return (
+        Claim(f"share of the patterns of {LARGE} nodes and more with a gain of {low:g} to {high:g}")
+        .at_least(0.5, sum(low <= gain <= high for gain in gains) / len(gains))
+        .cites("most sub-topologies, section 3.9")
+        .against(0.0, "gains of another size")
+    )

@@ -131,14 +131,10 @@ def _carried_check(rows: Rows, loads: Sequence[float], other: str, least: float)
 
 
 def _delay_check(rows: Rows, load: float) -> Check:
-    ratio = _of(rows, load, "liquid-rolling", "mean_delay_slots") / _of(rows, load, "greedy-defer", "mean_delay_slots")
     return (
         Claim(f"mean delay, liquid anew in every slot over first fit that waits, at load {load:g}")
-        .at_most(1.0, ratio)
-        .against(
-            _of(rows, load, "liquid", "mean_delay_slots") / _of(rows, load, "greedy-defer", "mean_delay_slots"),
-            "schedules one after the other",
-        )
+        .at_most(1.0, _over(rows, load, "liquid-rolling"))
+        .against(_over(rows, load, "liquid"), "schedules one after the other")
     )
 
 
@@ -186,7 +182,7 @@ def _growth_check(rows: Rows, where: str, most: float, words: str) -> Check:
 
 
 def _slower(rows: Rows, load: float, strategy: str) -> str:
-    ratio = _of(rows, load, strategy, "mean_delay_slots") / _of(rows, load, "greedy-defer", "mean_delay_slots")
+    ratio = _over(rows, load, strategy)
     carried = _of(rows, load, strategy, "throughput"), _of(rows, load, "greedy-defer", "throughput")
     return (
         f"{rows[0]['switching']}, load {load:g}: {NAMES[strategy]}: {ratio:.2f} times the mean delay of first fit that waits, "
@@ -258,6 +254,11 @@ def _figure(rows: Rows, title: str) -> Figure:
             axes.annotate(words, place, (-6, 40), textcoords="offset points", ha="right", fontsize=8)
     figure.axes[0].legend(loc="upper left")
     return figure
+
+
+def _over(rows: Rows, load: float, strategy: str, name: str = "mean_delay_slots") -> float:
+    """That of a strategy over that of first fit that waits."""
+    return _of(rows, load, strategy, name) / _of(rows, load, "greedy-defer", name)
 
 
 STUDY = Study.of_module(

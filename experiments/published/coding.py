@@ -172,6 +172,7 @@ def judge(rows: Rows) -> Verdict:
     """Right bytes; at one budget windows lose less and decode sooner than blocks; who answers a failure loses little."""
     light = [row for row in rows if row["share"] < BUDGET]
     heavy = [row for row in rows if row["share"] >= BUDGET and row["network"] != "channel"]
+    delays = [(row["rlc:23"]["delay_s"], row["rs:30,23"]["delay_s"]) for row in rows]
     checks = [
         Claim("packets decoded to other bytes")
         .count(0, sum(row[code]["wrong"] for row in rows for code in CODES), "none: a count of errors")
@@ -181,14 +182,7 @@ def judge(rows: Rows) -> Verdict:
         .against(1.0, "a window loses as much as a block of the same budget")
         .noting(f"{len(light)} faults and channels"),
         Claim("delay of decoded packets, rlc:23 over RS(30,23), median")
-        .at_most(
-            SOONER,
-            statistics.median(
-                row["rlc:23"]["delay_s"] / row["rs:30,23"]["delay_s"]
-                for row in rows
-                if row["rlc:23"]["delay_s"] and row["rs:30,23"]["delay_s"]
-            ),
-        )
+        .at_most(SOONER, statistics.median(window / block for window, block in delays if window and block))
         .against(1.0, "a window decodes no sooner than a block"),
     ]
     if heavy:

@@ -173,7 +173,7 @@ def judge(rows: Rows) -> Verdict:
 
 
 def _soundness(rows: Rows) -> list[Check]:
-    ecmp = statistics.median(row["methods"]["ecmp"]["over_optimum"] for row in rows)
+    ecmp = statistics.median(_ratios(rows, "ecmp"))
     again = [
         abs(row["methods"][method]["over_optimum"] * row["utilisation"] / other - 1)
         for row in rows
@@ -192,9 +192,7 @@ def _soundness(rows: Rows) -> list[Check]:
         Claim("greatest utilisation by GLOP against HiGHS (optimum, SMORE), relative, worst")
         .at_most(1e-5, max(again))
         .against(
-            statistics.median(
-                row["methods"]["raecke"]["over_optimum"] / row["methods"]["smore:4"]["over_optimum"] for row in rows
-            )
+            statistics.median(a / b for a, b in zip(_ratios(rows, "raecke"), _ratios(rows, "smore:4"), strict=True))
             - 1,
             "rates that are not the best for the same trees (median)",
         )
@@ -210,17 +208,14 @@ def _soundness(rows: Rows) -> list[Check]:
 
 
 def _quality(rows: Rows) -> list[Check]:
-    def ratios(method: str, key: str = "over_optimum") -> list[float]:
-        return [row["methods"][method][key] for row in rows]
-
     flows = {row["network"]: row["flow"] for row in rows}
     return [
         Claim("MLU of smore:4 over the optimum, median")
-        .at_most(NEAR, statistics.median(ratios("smore:4")))
-        .against(statistics.median(ratios("raecke")), "the same trees with rates that do not know the demands"),
+        .at_most(NEAR, statistics.median(_ratios(rows, "smore:4")))
+        .against(statistics.median(_ratios(rows, "raecke")), "the same trees with rates that do not know the demands"),
         Claim("least rate of max-min over the optimum's common one, least")
-        .at_least(1 - LEVEL, min(ratios("max-min", "least_rate")))
-        .against(min(ratios("ecmp", "least_rate")), "a routing that is not optimal (ECMP)"),
+        .at_least(1 - LEVEL, min(_ratios(rows, "max-min", "least_rate")))
+        .against(min(_ratios(rows, "ecmp", "least_rate")), "a routing that is not optimal (ECMP)"),
         Claim("loads of one flow: max-min-fair programme against the exact capillary route, worst")
         .at_most(LEVEL, max(flow["fair_off"] for flow in flows.values()))
         .against(statistics.median(flow["ecmp_off"] for flow in flows.values()), "another routing (ECMP, median)")
@@ -266,6 +261,11 @@ def figures(rows: Rows) -> Figures:
     left.set_title(f"{len(rows)} demand matrices")
     right.set(xscale="log", xlabel="processor time (s)", title="a bar is the median")
     return {"routings": figure}
+
+
+def _ratios(rows: Rows, method: str, key: str = "over_optimum") -> list[float]:
+    """A figure of a routing (its MLU over the optimum's), of each matrix."""
+    return [row["methods"][method][key] for row in rows]
 
 
 STUDY = Study.of_module(

@@ -18,7 +18,17 @@ REPEAT = 3
 """So many times each operation is carried out, where the study does not say otherwise."""
 
 
-OF_POINTS = "block_bytes compute_nodes file_bytes io_nodes operation repeat schedule seed stripe_unit".split()
+OF_POINTS = [
+    "block_bytes",
+    "compute_nodes",
+    "file_bytes",
+    "io_nodes",
+    "operation",
+    "repeat",
+    "schedule",
+    "seed",
+    "stripe_unit",
+]
 """Options of a run that a point may name."""
 
 

@@ -78,6 +78,16 @@ class Check:
         """Holds where ``measured`` is ``most`` or less."""
         return Claim(name).at_most(most, measured)._with(evidence)
 
+    @classmethod
+    def unmeasured(
+        cls, name: str, why: str, *, predicted: float | None = None, rival: float | None = None, rival_note: str = ""
+    ) -> Check:
+        """One that cannot tell, since nothing was measured, and ``why``."""
+        return cls(
+            name=name, predicted=predicted, measured=None, tolerance=None, passed=False, unsure=True, rival=rival,
+            rival_note=rival_note, detail=why,
+        )  # fmt: skip
+
     def _with(self, evidence: Evidence) -> Check:
         said = replace(self, key=evidence.get("key", ""), about=evidence.get("about", ""))
         judged = said.against(evidence.get("rival"), evidence.get("rival_is", ""))

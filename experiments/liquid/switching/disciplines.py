@@ -10,8 +10,8 @@ from __future__ import annotations
 import statistics
 from collections.abc import Mapping, Sequence
 
-from experiments.liquid.swiss_t1_traffic import SIZE, pattern_chart, pattern_points, traffic_of
-from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study
+from experiments.liquid.swiss_t1_traffic import SIZE, pattern_chart, points, traffic_of
+from testbed.model.studies.study import Figures, Results, Row, Rows, Study
 from testbed.model.verdict import Check, Claim, Verdict
 from testbed.report.drawing.charts import AMBER, BLUE, GREEN, INK, ORANGE, Figure, chart, ticks
 from testbed.scheduling.baselines import sending_rounds
@@ -36,11 +36,6 @@ LOOKS = {
     "virtual-2": ("#f0c36b", "+", "wormhole, 2 virtual links a link"),
     "wormhole": (ORANGE, "^", "wormhole"),
 }
-
-
-def points(quick: bool, seed: int) -> Points:
-    """One a pattern."""
-    return pattern_points(quick, seed=seed)
 
 
 def measure(point: Row) -> Results:
@@ -92,18 +87,16 @@ def judge(rows: Rows) -> Verdict:
         .against(middle["wormhole"], "round robin over the wormhole network")
     ]
     for name in ("cut-through", "virtual-2", "virtual-4"):
-        checks.append(
+        checks += [
             Claim(f"{LOOKS[name][2]}: throughput over that of the plain wormhole network, median")
             .at_least(GAIN, statistics.median(row[name] / row["wormhole"] for row in rows))
             .cites("contention solved partially, 3.1.2")
-            .against(1.0, "nothing solved")
-        )
-        checks.append(
+            .against(1.0, "nothing solved"),
             Claim(f"{LOOKS[name][2]}: share of the liquid throughput, median")
             .at_most(SOLVED, middle[name])
             .cites("contention solved only partially, 3.1.2")
-            .against(1.0, "contention solved")
-        )
+            .against(1.0, "contention solved"),
+        ]
     return Verdict.of((*checks, *_block_checks(rows)), _notes(rows, middle))
 
 
@@ -174,6 +167,7 @@ def _blocks_figure(rows: Rows) -> Figure:
 
 STUDY = Study.of_module(
     __name__,
+    points=points,
     name="switching_disciplines",
     does="carry Swiss-T1's traffic patterns over wormhole, virtual cut-through and parted links, and by liquid schedules",
     title="Wormhole, virtual cut-through and virtual links against liquid schedules",

@@ -89,7 +89,7 @@ def _carried(point: Row, way: str, hops: Sequence[tuple[int, int]], fabric: Any)
 
 def judge(rows: Rows) -> Verdict:
     """The time that each further stop adds, in the time over one stop."""
-    good = [row for row in rows if row["invalid"] is None]
+    good = where(rows, invalid=None)
     if len(good) < 0.9 * len(rows):
         return Verdict(checks=(), invalid=next(row["invalid"] for row in rows if row["invalid"] is not None))
     (stored, stored_width), (streamed, streamed_width) = (growth(good, way) for way in ("stored", "streamed"))
@@ -124,7 +124,7 @@ def growth(rows: Rows, way: str) -> tuple[float, float]:
 
 def figures(rows: Rows) -> Figures:
     """Time against the number of stops."""
-    good = [row for row in rows if row["invalid"] is None]
+    good = where(rows, invalid=None)
     title = f"A message of {MESSAGE_BYTES / 1e3:g} kB over links of {LINK_BPS / 1e6:g} Mbit/s on switches"
     figure, axes = chart(title, size=(8, 4.6), xlabel="stops on the way", ylabel="time of a message (s)")
     for way, (colour, mark, label) in LOOKS.items():

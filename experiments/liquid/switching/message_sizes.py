@@ -78,7 +78,7 @@ def _carried(point: Row, name: str, fabric: Any) -> Results:
 
 def judge(rows: Rows) -> Verdict:
     """Small messages cost, and small pieces use the links better."""
-    good = [row for row in rows if row["invalid"] is None]
+    good = where(rows, invalid=None)
     if len(good) < 0.75 * len(rows):
         return Verdict(checks=(), invalid=next(row["invalid"] for row in rows if row["invalid"] is not None))
     small, large = (pick(row["message_bytes"] for row in good) for pick in (min, max))
@@ -110,7 +110,7 @@ def share(rows: Rows, name: str, size: int) -> float:
 
 def figures(rows: Rows) -> Figures:
     """Share of the liquid throughput against the size of the messages."""
-    good = [row for row in rows if row["invalid"] is None]
+    good = where(rows, invalid=None)
     sizes = sorted({row["message_bytes"] for row in good})
     title = f"Overhead against fluidity on switches: Swiss-T1, allocation {ALLOCATION}, links of 20 Mbit/s"
     y = "throughput over liquid throughput at the links' rate"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import pairwise
 from operator import itemgetter
 from typing import Any
 
@@ -90,3 +91,22 @@ def t_quantile(count: int) -> float:
     from scipy.stats import t
 
     return float(t.ppf(0.975, count - 1))
+
+
+def interval(values: Sequence[float]) -> float | None:
+    """``half_width``; None of a single value, which has none."""
+    return half_width(values) if len(values) > 1 else None
+
+
+def crossing(line: Mapping[float, float], value: float) -> float:
+    """Where a line (y by x) first reaches a value, between two of its places straight on; its first place where it begins there, its last
+    where it never does.
+
+    >>> crossing({1.0: 0.0, 3.0: 4.0}, 1.0)
+    1.5
+    """
+    places = sorted(line.items())
+    for (low, before), (high, after) in pairwise([places[0], *places]):
+        if after >= value:
+            return low + (high - low) * (value - before) / (after - before) if high > low else low
+    return places[-1][0]
