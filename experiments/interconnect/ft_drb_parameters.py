@@ -8,6 +8,7 @@ twice it, too, what balancing costs in four and eight times.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import product
 
 from experiments.interconnect.figures import LATENCY
 from experiments.interconnect.runs import measure_run
@@ -61,16 +62,10 @@ def points(quick: bool, seed: int) -> Points:
         return point | {"share": share}
 
     chosen = [name for name in VARIANTS if not quick or name in (*JUDGED, "destination notifies")]
-    return [
-        *(
-            run(n, s, at, k)
-            for n in chosen
-            for s in seeds
-            for at in (SHARES if n in JUDGED else (1.0,))
-            for k in (0, 3)
-        ),
-        *(run(name, s, share, 0) for share in LONG for name in (OFF, DEFAULT) for s in seeds),
-    ]
+    found = []
+    for name in chosen:
+        found += [run(name, *of) for of in product(seeds, SHARES if name in JUDGED else (1.0,), (0, 3))]
+    return found + [run(name, s, share, 0) for share, name, s in product(LONG, (OFF, DEFAULT), seeds)]
 
 
 def judge(rows: Rows) -> Verdict:

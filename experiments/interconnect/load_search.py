@@ -14,7 +14,7 @@ from experiments.interconnect.runs import measure_run
 from experiments.interconnect.samples import at_most, of_failures, safety_checks, stands_still
 from experiments.interconnect.study_points import POISSON_512, TEN_PERCENT, drb_point, seeds_of
 from experiments.interconnect.transient import GAINS
-from testbed.model.studies.samples import spread
+from testbed.model.studies.samples import crossing, spread
 from testbed.model.studies.study import Figures, Points, Results, Rows, Study, where
 from testbed.model.verdict import Check, Verdict
 from testbed.report.drawing.charts import draw_lines
@@ -76,7 +76,7 @@ def _load_of(
     name: str, required: float, short: Sequence[Line], own: Sequence[Line], doubled: Sequence[Line]
 ) -> list[Check]:
     """The load at which the lines of all seeds reach a value, and that it stands still when the time is doubled."""  # fmt: skip
-    loads = [_reached(line, required) for line in own]
+    loads = [crossing(line, required) for line in own]
     mean, most = spread(loads)[0], max(own[0])
     never = sum(max(line.values()) < required for line in own)
     reported = f"{mean / STATED:.0f} times the stated load" + (
@@ -89,21 +89,10 @@ def _load_of(
         stands_still(
             name,
             SHARES[0],
-            *([_reached(line, required) for line in lines] for lines in (short, own, doubled)),
+            *([crossing(line, required) for line in lines] for lines in (short, own, doubled)),
             may=MOVED * mean,
         ),
     ]
-
-
-def _reached(line: Line, required: float) -> float:
-    """The load at which the line first reaches a value, between two loads on a straight line; the highest where it never does."""
-    first = min(line)
-    if line[first] >= required:
-        return first
-    for (low, before), (high, after) in itertools.pairwise(sorted(line.items())):
-        if after >= required:
-            return low + (high - low) * (required - before) / (after - before)
-    return max(line)
 
 
 def _by_seed(rows: Rows, field: str) -> dict[tuple[str, str], list[Line]]:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from testbed.model.studies.samples import Reader, grouped, reader, spread, sum_of
+from testbed.model.studies.samples import Reader, grouped, interval, reader, spread, sum_of
 from testbed.model.studies.study import Row, Rows, where
 from testbed.model.verdict import Check, Claim
 
@@ -83,7 +83,7 @@ def equal(name: str, claimed: float, values: Sequence[float], tolerance: float, 
 def _of_mean(check: Check, values: Sequence[float], detail: str) -> Check:
     """The check of a mean with its uncertainty (none of a single value) and how many values there are."""
     runs = ", ".join(filter(None, (f"{len(values)} runs", detail)))
-    return check.plus_minus(spread(values)[1] if len(values) > 1 else None).noting(runs)
+    return check.plus_minus(interval(values)).noting(runs)
 
 
 def stands_still(

@@ -5,13 +5,11 @@ First the saturation load of the 16x16 torus is measured; then FT-DRB runs at 90
 
 from __future__ import annotations
 
-import itertools
-
 from experiments.interconnect.figures import LATENCY, OFFERED
 from experiments.interconnect.runs import measure_run
 from experiments.interconnect.samples import at_least, equal, of_failures, safety_checks
 from experiments.interconnect.study_points import drb_points, seeds_of
-from testbed.model.studies.samples import grouped, mean_of, spread
+from testbed.model.studies.samples import crossing, grouped, mean_of, spread
 from testbed.model.studies.study import Figures, Points, Results, Rows, Study, where
 from testbed.model.verdict import Claim, Verdict
 from testbed.report.drawing.charts import draw_lines
@@ -105,15 +103,9 @@ def _performances(rows: Rows, field: str, seconds: float) -> dict[float, list[fl
 
 def saturation_fraction(rows: Rows) -> float:
     """The load at which the latency without failures is three times that of the least load; between two loads on a line."""
-    latency: dict[float, list[float]] = grouped(
-        where(rows, faults=0), lambda row: row["rate"] / LINK_RATE, "latency_later_s"
-    )
+    latency = grouped(where(rows, faults=0), lambda row: row["rate"] / LINK_RATE, "latency_later_s")
     means = {fraction: spread(values)[0] for fraction, values in sorted(latency.items())}
-    required = 3 * next(iter(means.values()))
-    for (low, before), (high, after) in itertools.pairwise(means.items()):
-        if after > required:
-            return low + (high - low) * (required - before) / (after - before)
-    return max(means)
+    return crossing(means, 3 * next(iter(means.values())))
 
 
 def figures(rows: Rows) -> Figures:

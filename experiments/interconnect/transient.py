@@ -74,18 +74,12 @@ def judge(rows: Rows) -> Verdict:
     checks, found = safety_checks(rows), _measured(rows)
     eights = {key: values for key, values in found.items() if key[0] == "torus:8x8" and key[2] == "transient"}
     worst = min(eights, key=lambda key: spread(eights[key])[0])
+    lasting = min(spread(v)[0] for key, v in found.items() if key[0] == "torus:8x8" and key[2] == "start")
+    name, detail = "torus:8x8: lowest performance under transient failures (%)", f"worst: {worst[1]}, {worst[3]} links"
     checks.append(
-        at_least(
-            "torus:8x8: lowest performance under transient failures (%)",
-            99.5,
-            eights[worst],
-            detail=f"worst: {worst[1]}, {worst[3]} links",
-        )
+        at_least(name, 99.5, eights[worst], detail=detail)
         .cites("above 99.5 % (5.6.4)")
-        .against(
-            min(spread(v)[0] for key, v in found.items() if key[0] == "torus:8x8" and key[2] == "start"),
-            "under permanent failures, lowest",
-        )
+        .against(lasting, "under permanent failures, lowest")
     )
     notes = []
     for network, claimed in GAINS.items():
@@ -93,14 +87,9 @@ def judge(rows: Rows) -> Verdict:
         if not gains:
             continue
         pattern, gain = max(gains.items(), key=lambda item: spread(item[1])[0])
+        name = f"{network}: most that transient failures gain over permanent ones (points)"
         checks.append(
-            equal(
-                f"{network}: most that transient failures gain over permanent ones (points)",
-                claimed,
-                gain,
-                claimed / 4,
-                detail=pattern,
-            )
+            equal(name, claimed, gain, claimed / 4, detail=pattern)
             .cites(f"about {claimed:.0f} % (5.6.4)")
             .against(0.0, "no gain")
         )

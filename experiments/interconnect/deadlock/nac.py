@@ -138,9 +138,7 @@ def _latency_returns(freed: Rows) -> list[Check]:
         )
         .cites("about 10.22 us (5.5.1, Figure 5.13)")
         .against(0.0, "the deadlock costs nothing"),
-        Claim("with NAC latency returns to what it was (us)")
-        .equal(before, spread(after)[0], 0.1)
-        .plus_minus(spread(after)[1] if len(after) > 1 else None)
+        equal("with NAC latency returns to what it was (us)", before, after, 0.1)
         .against(before + spread(rise)[0], "it stays as in the slot of the burst")
         .noting(f"the reference model of a hop: {BEFORE_LATENCY_US} us"),
     ]

@@ -223,7 +223,7 @@ def _again(rows: Rows) -> Check:
     places = {(row["network"], row["late"]) for row in cured}
     before = [row for row in where(rows, part="nac") if (row["network"], row["late"]) in places]
     if not any(row["stuck"] for row in before):
-        before = [row for row in where(rows, part="lag") if row["mutant"] == EVERYTHING]
+        before = where(rows, part="lag", mutant=EVERYTHING)
     return (
         Claim("heads of inputs ask anew after each failure and repair: states under NAC that can never drain")
         .equal(0.0, sum_of(cured, "stuck"))

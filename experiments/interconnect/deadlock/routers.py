@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from experiments.interconnect.samples import at_least
+from experiments.interconnect.samples import at_least, at_most
 from testbed.model.studies.samples import mean_of, spread, sum_of
 from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, where
 from testbed.model.verdict import Check, Claim, Verdict
@@ -120,9 +120,7 @@ def _compare_with_bubble(rows: Rows) -> Check:
     pairs = [(a["seconds"], b["seconds"]) for a, b in zip(nac, bubble, strict=True) if a["slots"] > 1]
     ratio = [a / b for a, b in pairs]
     return (
-        Claim("ring of 8: time until all have arrived, NAC over bubble flow control")
-        .at_most(1.25, spread(ratio)[0])
-        .plus_minus(spread(ratio)[1] if len(ratio) > 1 else None)
+        at_most("ring of 8: time until all have arrived, NAC over bubble flow control", 1.25, ratio)
         .against(2.0, "twice as slow, as if cycles were treated one packet after another")
         .noting(f"{len(ratio)} runs of 2 slots or more")
     )

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from experiments.interconnect.samples import at_least
+from experiments.interconnect.samples import at_least, at_most
 from testbed.metapath.many_pairs import ManyPairsPlan, crosses_dead, draw_plan
 from testbed.metapath.plan import MetapathRun
 from testbed.model.studies.samples import ratio_of_sums, spread, sum_of
@@ -150,14 +150,14 @@ def judge(rows: Rows) -> Verdict:
         .noting(f"{sum(sum(row['sent_late']) for row in by[routing])} messages")
         for routing in RACED
     ]
-    checks.append(_lost_in_the_change(by))
-    checks.append(
+    checks += [
+        _lost_in_the_change(by),
         at_least(
             "FT-DRB: pairs whose source left the minimal path, a run",
             1.0,
             [float(row["diverted"]) for row in by["ft-drb"]],
-        ).against(0.0, "none: switches' escapes alone")
-    )
+        ).against(0.0, "none: switches' escapes alone"),
+    ]
     for routing in ("single", "capillary"):
         mine = by[routing]
         share = sum(sum(row["lost_late"]) for row in mine) / sum(sum(row["sent_late"]) for row in mine)
@@ -181,9 +181,7 @@ def _lost_in_the_change(by: Mapping[str, Rows]) -> Check:
     each = [a / max(1.0, b) for a, b in zip(escaping, again, strict=True)]
     together, half = ratio_of_sums(escaping, again)
     return (
-        Claim("messages lost in the change, FT-DRB over routes computed anew (the mean of runs)")
-        .at_most(0.8, spread(each)[0])
-        .plus_minus(spread(each)[1] if len(each) > 1 else None)
+        at_most("messages lost in the change, FT-DRB over routes computed anew (the mean of runs)", 0.8, each)
         .against(1.0, "as many: switches' own escapes save nothing")
         .noting(
             f"{len(each)} draws; {sum(escaping):.0f} against {sum(again):.0f} messages, all together {together:.2f} +- {half:.2f}"
@@ -208,13 +206,11 @@ def _notes(by: Mapping[str, Rows]) -> tuple[str, ...]:
             + (f", routes in force {spread(again)[0]:.0f} ms after the cut" if again else "")
         )
     coded = [need for row in by["capillary"] for need in row["redundancy"]]
-    notes.append(
+    notes += [
         f"capillary routes: a code would have to send {max(coded):.2f} packets for one so that every block of {BLOCK} is decoded in "
-        f"the worst pair, {float(np.median(coded)):.2f} in the median one"
-    )
-    notes.append(
-        f"the last of the cables was cut {1e3 * max(row['cables_down_s'] for rows in by.values() for row in rows):.0f} ms after the first was due"
-    )
+        f"the worst pair, {float(np.median(coded)):.2f} in the median one",
+        f"the last of the cables was cut {1e3 * max(row['cables_down_s'] for rows in by.values() for row in rows):.0f} ms after the first was due",
+    ]
     return tuple(notes)
 
 

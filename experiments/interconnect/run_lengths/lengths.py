@@ -65,10 +65,7 @@ def points(quick: bool, seed: int) -> Points:
 
 def _groups(points: Sequence[Row]) -> Iterator[list[Row]]:
     """The points of each figure with most failed links, all seeds; of studies that change the number of paths those of four."""
-    figures: dict[tuple[str, ...], list[Row]] = {}
-    for point in points:
-        if point["faults"] and point["paths"] == 4 and not point["options"]:
-            figures.setdefault(tuple(point[name] for name in SAME), []).append(point)
+    figures = grouped([p for p in points if p["faults"] and p["paths"] == 4 and not p["options"]], SAME)
     for group in figures.values():
         most = max(point["faults"] for point in group)
         yield where(group, faults=most)

@@ -8,7 +8,7 @@ diverted yet falls with one over the length, runs of four and eight times that t
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from experiments.interconnect.figures import PERFORMANCE
 from experiments.interconnect.runs import measure_run
@@ -29,6 +29,10 @@ SHARES, LONGER = (0.1, 1.0, 2.0), (4.0, 8.0)
 """Of that length: the runs compared, and those from which the figure is extrapolated."""
 FAR_S = {"fat-tree:4,3": (100.0, 200.0, 400.0, 800.0), "torus:32x32": (12.8,)}
 """Where the figure still moves then: runs of such lengths, each twice the one before."""
+
+
+Lines = Mapping[float, Sequence[float]]
+"""Length of a run (s) -> performance of each."""
 
 
 def points(quick: bool, seed: int) -> Points:
@@ -58,42 +62,27 @@ def _lengths(network: str, quick: bool) -> list[float]:
 
 def judge(rows: Rows) -> Verdict:
     """The figure stands still when the run's length is doubled; sources divert more the longer it is, and routers help less."""
-    checks = safety_checks(rows)
-    notes = []
+    checks, notes, usual = safety_checks(rows), [], len(SHARES + LONGER)
     for network, lines in _by_length(rows, "latency_later_s").items():
-        short, length, doubled = (lines[seconds] for seconds in sorted(lines)[:3])
-        least = spread(length)[1]
-        moved = abs(spread(doubled)[0] - spread(length)[0])
-        checks.append(
+        short, length, doubled, *more = at = sorted(lines)
+        checks += [
             Claim(f"{network}: performance after the failure moves so much when the time is doubled (points)")
-            .at_most(least, moved)
-            .against(abs(spread(length)[0] - spread(short)[0]), "as from a tenth of the time")
-            .noting(f"{len(length)} runs of each; at most the half width of the interval at {sorted(lines)[1]:g} s")
-        )
-        checks.append(_later_diverts(network, rows))
-        if len(lines) > len(SHARES):
-            few = {seconds: lines[seconds] for seconds in sorted(lines)[: len(SHARES + LONGER)]}
-            checks += [_longer(network, few), _extrapolated(network, few)]
-            if len(lines) > len(few):
-                checks.append(_far(network, lines))
+            .at_most(spread(lines[length])[1], _moved(lines, length, doubled))
+            .against(_moved(lines, short, length), "as from a tenth of the time")
+            .noting(f"{len(lines[length])} runs of each; at most the half width of the interval at {length:g} s"),
+            _later_diverts(network, rows),
+        ]
+        if more:
+            four, eight = at[3:usual]
+            rival = _moved(lines, length, doubled), f"as when {length:g} s are doubled"
+            checks.append(_doubled(network, lines, (four, eight), rival, itertools.pairwise(at[1:usual])))
+            checks.append(_extrapolated(network, {seconds: lines[seconds] for seconds in at[:usual]}))
+        if len(at) > usual:
+            rival = _moved(lines, four, eight), f"as from {four:g} s to {eight:g} s"
+            steps = [(a, b) for a, b in itertools.pairwise(at[usual - 1 :]) if b == 2.0 * a]
+            checks.append(_doubled(network, lines, (at[-2], at[-1]), rival, steps))
         notes.append(_format(network, rows))
     return Verdict.of(checks, notes)
-
-
-def _longer(network: str, lines: Mapping[float, Sequence[float]]) -> Check:
-    """Whether the figure stands still in a run of four times the length, the longest that was doubled."""
-    _, length, doubled, four, eight = (lines[seconds] for seconds in sorted(lines))
-    seconds = sorted(lines)[1:]
-    each = ", ".join(
-        f"{at:g} s: {abs(spread(longer)[0] - spread(shorter)[0]):.3g} of {spread(shorter)[1]:.3g}"
-        for at, shorter, longer in zip(seconds, (length, doubled, four), (doubled, four, eight), strict=False)
-    )
-    return (
-        Claim(f"{network}: performance after the failure moves so much when {seconds[2]:g} s are doubled (points)")
-        .at_most(spread(four)[1], abs(spread(eight)[0] - spread(four)[0]))
-        .against(abs(spread(doubled)[0] - spread(length)[0]), f"as when {seconds[0]:g} s are doubled")
-        .noting(f"{len(four)} runs; at most the half width of the interval at {seconds[2]:g} s; by length {each}")
-    )
 
 
 def _extrapolated(network: str, lines: Mapping[float, Sequence[float]]) -> Check:
@@ -113,26 +102,6 @@ def _extrapolated(network: str, lines: Mapping[float, Sequence[float]]) -> Check
         .noting(
             f"{stands:.2f} +- {half:.2f} % in the end (2 P(2T) - P(T), {len(after)} runs), {stands - spread(length)[0]:.2f} points above "
             f"the figure at {sorted(lines)[1]:g} s"
-        )
-    )
-
-
-def _far(network: str, lines: Mapping[float, Sequence[float]]) -> Check:
-    """Where the figure still moved: whether it stands still in the longest run that was doubled, and where it was foreseen."""
-    *before, longest = sorted(lines)
-    usual = len(SHARES + LONGER)
-    each = [
-        f"{at:g} s: {abs(spread(lines[longer])[0] - spread(lines[at])[0]):.3g} of {spread(lines[at])[1]:.3g}"
-        for at, longer in itertools.pairwise(sorted(lines)[usual - 1 :])
-        if longer == 2.0 * at
-    ]
-    least, first, last = before[-1], before[usual - 2], before[usual - 1]
-    return (
-        Claim(f"{network}: performance after the failure moves so much when {least:g} s are doubled (points)")
-        .at_most(spread(lines[least])[1], abs(spread(lines[longest])[0] - spread(lines[least])[0]))
-        .against(abs(spread(lines[last])[0] - spread(lines[first])[0]), f"as from {first:g} s to {last:g} s")
-        .noting(
-            f"{len(lines[least])} runs; at most the half width of the interval at {least:g} s; by length {', '.join(each)}"
         )
     )
 
@@ -192,26 +161,40 @@ def _by_length(rows: Rows, field: str) -> dict[str, dict[float, list[float]]]:
 
 def figures(rows: Rows) -> Figures:
     """Performance after the failure, and the part that sources divert, over the length of the run."""
-    by_length = _by_length(rows, "latency_later_s")
+    by_length, x = _by_length(rows, "latency_later_s"), "length of the run (s)"
     later = {(network, seconds): v for network, line in by_length.items() for seconds, v in line.items()}
     parts = {(n, s): _parts(found) for n in by_length for s, found in _failed_rows(n, rows).items()}
+    after = "A tenth of the links (or a machine's failures): performance after the failure"
+    concerned = "Messages that a failure concerns: the part that their source diverts"
     drawn = {
-        "length": draw_lines(
-            "A tenth of the links (or a machine's failures): performance after the failure",
-            later,
-            x="length of the run (s)",
-            y=PERFORMANCE,
-        ),
-        "phases": draw_lines(
-            "Messages that a failure concerns: the part that their source diverts",
-            parts,
-            x="length of the run (s)",
-            y="diverted / (diverted + escaped)",
-        ),
+        "length": draw_lines(after, later, x=x, y=PERFORMANCE),
+        "phases": draw_lines(concerned, parts, x=x, y="diverted / (diverted + escaped)"),
     }
     for figure in drawn.values():
         figure.axes[0].set_xscale("log")
     return drawn
+
+
+def _moved(lines: Lines, shorter: float, longer: float) -> float:
+    return abs(spread(lines[longer])[0] - spread(lines[shorter])[0])
+
+
+def _doubled(
+    network: str,
+    lines: Lines,
+    ends: tuple[float, float],
+    rival: tuple[float, str],
+    steps: Iterable[tuple[float, float]],
+) -> Check:
+    """Whether the figure stands still from the first length to the second, twice as long; ``steps``: what it moved by before."""
+    at, longer = ends
+    each = ", ".join(f"{a:g} s: {_moved(lines, a, b):.3g} of {spread(lines[a])[1]:.3g}" for a, b in steps)
+    return (
+        Claim(f"{network}: performance after the failure moves so much when {at:g} s are doubled (points)")
+        .at_most(spread(lines[at])[1], _moved(lines, at, longer))
+        .against(*rival)
+        .noting(f"{len(lines[at])} runs; at most the half width of the interval at {at:g} s; by length {each}")
+    )
 
 
 STUDY = Study.of_module(
