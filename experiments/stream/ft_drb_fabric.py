@@ -6,8 +6,8 @@ On an emulated 4x4 torus a link of the path is cut (the carrier goes), swallows 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from statistics import median
-from typing import Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,7 @@ from testbed.metapath.judgement import MAX_LOST_S
 from testbed.metapath.plan import SLACK_S
 from testbed.model.studies.samples import sum_of
 from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, verdict_of
-from testbed.model.verdict import Check, Claim, Evidence, Verdict
+from testbed.model.verdict import Check, Claim, Verdict
 from testbed.report.drawing.charts import BELOW, INK, Figure, chart, panels
 from topologies.network import label_of
 
@@ -184,125 +184,86 @@ def _of(rows: Rows, routing: str, kind: str) -> list[Row]:
 
 
 def _ft_drb_checks(rows: Rows) -> list[Check]:
-    checks = []
+    checks, alone = [], min(row["lost_s"] for row in _of(rows, "single", "down"))
     for routing in ("ft-drb", "ft-drb, header"):
-        cuts = _of(rows, routing, "down")
-        worst = max(row["lost_s"] for row in cuts)
-        checks.append(
-            _bound(
-                f"cut: s of packets lost until the escape, {NAMES[routing]}",
-                worst,
-                MAX_LOST_S,
-                rival=_least(_of(rows, "single", "down"), "lost_s"),
-                rival_is="on one path",
-            )
-        )
-        reported = [row["port_status_s"] is not None and row["escaped"] > 0 for row in cuts]
-        checks.append(_count(f"cut: runs without an escape, {NAMES[routing]}", sum(not one for one in reported)))
+        cuts, name = _of(rows, routing, "down"), NAMES[routing]
+        lost = [row["lost_s"] for row in cuts]
+        escaped = [row["port_status_s"] is not None and row["escaped"] > 0 for row in cuts]
+        checks += [
+            _bound(f"cut: s of packets lost until the escape, {name}", MAX_LOST_S, lost, alone, "on one path"),
+            _count(f"cut: runs without an escape, {name}", sum(not one for one in escaped)),
+        ]
     silent = _of(rows, "ft-drb", "blackhole")
-    found = [row["reconfigured_s"] for row in silent]
-    limit = 0.075 + SLACK_S
-    worst_found = None if None in found else max(found)
-    checks.append(
-        _bound(
-            "silent blackhole: s until missing ACKs tell",
-            worst_found,
-            limit,
-            rival=LASTS_S,
-            rival_is="nothing tells while the fault lasts",
-        )
-    )
+    told, nothing = [row["reconfigured_s"] for row in silent], "nothing tells while the fault lasts"
     marked = sum(row["marked_by"] != "silence" or row["port_status_s"] is not None for row in silent)
-    checks.append(_count("silent blackhole: runs in which anything but silence told", marked))
     ours = [*silent, *_of(rows, "ft-drb", "down"), *_of(rows, "ft-drb, header", "down")]
-    checks.append(_count("packets lost after the source reconfigured", sum_of(ours, "lost_later")))
-    back = [row["returned_s"] for row in ours]
-    checks.append(
-        _bound(
-            "s until the stream is back on its path",
-            None if None in back else max(back),
-            0.12 + SLACK_S,
-            rival=AFTER_S,
-            rival_is="never, in the rest of the run",
-        )
-    )
-    return checks
+    back, never = [row["returned_s"] for row in ours], "never, in the rest of the run"
+    return [
+        *checks,
+        _bound("silent blackhole: s until missing ACKs tell", 0.075 + SLACK_S, told, LASTS_S, nothing),
+        _count("silent blackhole: runs in which anything but silence told", marked),
+        _count("packets lost after the source reconfigured", sum_of(ours, "lost_later")),
+        _bound("s until the stream is back on its path", 0.12 + SLACK_S, back, AFTER_S, never),
+    ]
 
 
 def _alternative_checks(rows: Rows) -> list[Check]:
+    def shares(routing: str, kind: str) -> list[float]:
+        return [row["lost"] / row["sent"] for row in _of(rows, routing, kind)]
+
     checks = []
     for kind in ("down", "blackhole"):
-        share = [row["lost"] / row["sent"] for row in _of(rows, "single", kind)]
-        checks.append(
-            Claim(f"{kind}: share lost on one path")
-            .equal(1.0, min(share), 0.02)
-            .against(0.25, "a quarter of the labels, as on four paths")
-        )
         lost = max(row["lost"] for row in _of(rows, CODED, kind))
-        checks.append(_count(f"{kind}: messages not decoded in time, {NAMES[CODED]}", lost))
-    share = [row["lost"] / row["sent"] for row in _of(rows, "recomputed", "blackhole")]
-    checks.append(
+        checks += [
+            Claim(f"{kind}: share lost on one path")
+            .equal(1.0, min(shares("single", kind)), 0.02)
+            .against(0.25, "a quarter of the labels, as on four paths"),
+            _count(f"{kind}: messages not decoded in time, {NAMES[CODED]}", lost),
+        ]
+    return [
+        *checks,
         Claim("blackhole: share lost by the recomputed route, which is never told")
-        .equal(0.25, max(share), 0.02)
-        .against(0.0, "it is told")
-    )
-    return checks
+        .equal(0.25, max(shares("recomputed", "blackhole")), 0.02)
+        .against(0.0, "it is told"),
+    ]
 
 
 def _comparisons(rows: Rows) -> list[Check]:
-    def middle(routing: str, key: str) -> float | None:
-        values = [row[key] for row in _of(rows, routing, "down")]
-        return None if None in values else median(values)
-
-    def later(routing: str) -> float:
-        return float(median(row["latency_during_ms"][1] for row in _of(rows, routing, "down")))
+    def less(words: str, other: str, key: str) -> Check:
+        """FT-DRB's median less than that of another routing; of a latency its 95th percentile."""
+        medians = []
+        for routing in ("ft-drb", other):
+            values = [row[key][1] if key == "latency_during_ms" else row[key] for row in _of(rows, routing, "down")]
+            medians.append(None if None in values else median(values))
+        return _less(f"cut: {words}, FT-DRB against {'FEC' if other == CODED else 'the recomputed route'}", *medians)
 
     return [
-        _less(
-            "cut: s to reconfigure, FT-DRB against the recomputed route",
-            middle("ft-drb", "reconfigured_s"),
-            middle("recomputed", "reconfigured_s"),
-        ),
-        _less(
-            "cut: packets lost, FT-DRB against the recomputed route",
-            middle("ft-drb", "lost"),
-            middle("recomputed", "lost"),
-        ),
-        _less("cut: 95th percentile of latency in ms, FT-DRB against FEC", later("ft-drb"), later(CODED)),
-        _less(
-            "cut: datagrams a message, FT-DRB against FEC",
-            middle("ft-drb", "datagrams_a_message"),
-            middle(CODED, "datagrams_a_message"),
-        ),
+        less("s to reconfigure", "recomputed", "reconfigured_s"),
+        less("packets lost", "recomputed", "lost"),
+        less("95th percentile of latency in ms", CODED, "latency_during_ms"),
+        less("datagrams a message", CODED, "datagrams_a_message"),
     ]
 
 
 def _crowded_checks(rows: Rows) -> list[Check]:
     spread = _of(rows, "ft-drb, four paths", "crowded")
-    off = max((abs(path["share"] - path["predicted_share"]) for row in spread for path in row["paths"]), default=None)
+    paths = [path for row in spread for path in row["paths"]]
+    off: list[float | None] = [abs(path["share"] - path["predicted_share"]) for path in paths]
+    even = max((abs(0.25 - path["predicted_share"]) for path in paths), default=None)
     slow = {name: median(row["latency_during_ms"][1] for row in _of(rows, name, "crowded")) for name in CROWDED}
+    bandwidth = "crowded: a path's share off its share of the bandwidth (equation 3.8)"
+    latency = "crowded: 95th percentile of latency in ms, FT-DRB against one path"
     return [
-        _bound(
-            "crowded: a path's share off its share of the bandwidth (equation 3.8)",
-            off,
-            0.08,
-            rival=max((abs(0.25 - p["predicted_share"]) for row in spread for p in row["paths"]), default=None),
-            rival_is="equal shares",
-        ),
+        _bound(bandwidth, 0.08, off or [None], even, "equal shares"),
         _count("crowded: runs that do not keep four paths open", sum(len(row["paths"]) != 4 for row in spread)),
-        _less(
-            "crowded: 95th percentile of latency in ms, FT-DRB against one path", slow["ft-drb, always"], slow["single"]
-        ),
+        _less(latency, slow["ft-drb, always"], slow["single"]),
     ]
 
 
-def _least(rows: Rows, key: str) -> float:
-    return float(min(row[key] for row in rows))
-
-
-def _bound(name: str, measured: float | None, limit: float, **evidence: Unpack[Evidence]) -> Check:
-    """At most ``limit``; None was never measured, which fails."""
-    return Check.at_most(name, limit, math.inf if measured is None else measured, **evidence)
+def _bound(name: str, limit: float, measured: Sequence[float | None], rival: float | None, rival_is: str) -> Check:
+    """The worst at most ``limit``; None was never measured, which fails."""
+    worst = max(math.inf if value is None else value for value in measured)
+    return Claim(name).at_most(limit, worst).against(rival, rival_is)
 
 
 def _count(name: str, measured: int) -> Check:
@@ -311,17 +272,10 @@ def _count(name: str, measured: int) -> Check:
 
 def _less(name: str, measured: float | None, than: float | None) -> Check:
     """Less by a tenth at least; never is more than any figure."""
+    ours = math.inf if measured is None else measured
     if than is None:
-        return (
-            Claim(name)
-            .at_most(math.inf, math.inf if measured is None else measured)
-            .against(None, "the other is never done")
-        )
-    return (
-        Claim(name)
-        .at_most(0.9 * than, math.inf if measured is None else measured)
-        .against(than, "no less than the other")
-    )
+        return Claim(name).at_most(math.inf, ours).against(None, "the other is never done")
+    return Claim(name).at_most(0.9 * than, ours).against(than, "no less than the other")
 
 
 def figures(rows: Rows) -> Figures:

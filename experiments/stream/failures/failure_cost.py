@@ -15,7 +15,7 @@ from experiments.stream.failures.failing_streams import simulated_figures
 from experiments.stream.networks import NETWORKS, points_over
 from testbed.faults.schedules import PoissonFaults
 from testbed.model.code_description import describe_code
-from testbed.model.studies.samples import sum_of
+from testbed.model.studies.samples import grouped, sum_of
 from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, verdict_of, where
 from testbed.model.verdict import Check, Claim, Verdict
 from testbed.report.drawing.charts import Axes, panels, ticks
@@ -128,16 +128,13 @@ def transient_fit(rows: Rows) -> tuple[float, float, float, float]:
 
 def _slope(rows: Rows) -> Check:
     slope, longer, slope_error, longer_error = transient_fit(rows)
+    off = f" ± {longer_error:.2f}" if len(rows) > 2 else ""
     return (
         Claim("all packets beyond rest, per packet that D x P x ROR asks for")
         .equal(1.0, slope, SHARE)
         .plus_minus(slope_error if len(rows) > 2 else None)
         .against(0.0, "a cost that does not depend on the duration")
-        .noting(
-            f"beside it every failure costs as if it lasted {longer:.2f} ± {longer_error:.2f} s longer: the transient"
-            if len(rows) > 2
-            else f"beside it every failure costs as if it lasted {longer:.2f} s longer: the transient"
-        )
+        .noting(f"beside it every failure costs as if it lasted {longer:.2f}{off} s longer: the transient")
     )
 
 
@@ -152,9 +149,9 @@ def _by_cable(rows: Rows) -> Check:
         what: {key: sum(one[what] * one["blocks"] for one in own) / blocks[key] for key, own in found.items()}
         for what in ("measured", "predicted")
     }
-    of_network: dict[str, list[float]] = {}
-    for (network, _), cost in mean["predicted"].items():
-        of_network.setdefault(network, []).append(cost)
+    of_network = grouped(
+        [{"network": key[0], "cost": cost} for key, cost in mean["predicted"].items()], "network", "cost"
+    )
     alike = {network: sum(costs) / len(costs) for network, costs in of_network.items()}
     return (
         Claim("mean packets a block beyond rest while one cable is broken, off the predicted ones: the worst cable")

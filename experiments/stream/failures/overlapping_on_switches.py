@@ -11,7 +11,7 @@ from dataclasses import asdict
 
 from experiments.stream.failures.failing_streams import cost_figures
 from testbed.faults.schedules import PoissonFaults
-from testbed.model.studies.samples import sum_of
+from testbed.model.studies.samples import grouped, sum_of
 from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, verdict_of
 from testbed.model.verdict import Check, Claim, Verdict
 from testbed.report.drawing.charts import BELOW, chart
@@ -81,7 +81,7 @@ def judge(rows: Rows) -> Verdict:
     for rate, own in by_rate(rows).items():
         name = f"{rate:g} failures a cable and second"
         off = [check for row in own for check in row["failed"]]
-        checks.append(
+        checks += [
             Check(
                 name=f"every prediction of the runs, {name}",
                 predicted=0,
@@ -91,17 +91,16 @@ def judge(rows: Rows) -> Verdict:
                 rival_note="none: every check of a run names its own",
                 detail=f"{sum_of(own, 'failures'):.0f} failures, {sum_of(own, 'wrong_packets'):.0f} of {sum_of(own, 'packets'):.0f} packets fared otherwise"
                 + (f"; failed: {', '.join(off)}" if off else ""),
-            ).of(sum_of(own, "packets") + len(off))
-        )
-        checks += [_expectation(rate, own, name), _given(own, name)]
+            ).of(sum_of(own, "packets") + len(off)),
+            _expectation(rate, own, name),
+            _given(own, name),
+        ]
     return verdict_of(rows, checks)
 
 
 def by_rate(rows: Rows) -> dict[float, list[Row]]:
     """Rate -> its pieces, which are of equal length."""
-    return {
-        rate: [row for row in rows if row["rate_per_s"] == rate] for rate in sorted({r["rate_per_s"] for r in rows})
-    }
+    return dict(sorted(grouped(rows, "rate_per_s").items()))
 
 
 def _mean(rows: Rows, key: str) -> float:

@@ -48,6 +48,9 @@ STEPS = 8
 """Of a ramp, each way."""
 
 
+NEVER_S = 99.0
+
+
 def points(quick: bool, seed: int) -> Points:
     """Every sender under every pattern; ``at`` is the pattern's own parameter (``PATTERNS``)."""
     values = {
@@ -90,30 +93,18 @@ def changing_faults(pattern: str, at: float, lasts_s: float) -> PoissonFaults | 
 def sender_plan(point: Row) -> tuple[StreamPlan, int, int]:
     """The point's plan, N at rest and N for the worst that its faults do (at most the policy's largest)."""
     labels: LabelOrder = "random" if point["pattern"] == "ramps" else "stratified"
+    sender, lasts_s = point["sender"], point["lasts_s"]
+    hold_s, diagnosis = HOLDS_S.get(sender, 2.0), sender not in HOLDS_S
     stream = StreamParameters(
-        rate_pps=RATE_PPS,
-        playback_s=PLAYBACK_S,
-        labels=labels,
-        hold_s=HOLDS_S.get(point["sender"], 2.0),
-        diagnosis=point["sender"] not in HOLDS_S,
+        rate_pps=RATE_PPS, playback_s=PLAYBACK_S, labels=labels, hold_s=hold_s, diagnosis=diagnosis
     )
-    plan, _ = build_plan(
-        load_network(NETWORK),
-        SOURCE,
-        SINK,
-        PlanOptions(
-            stream=stream,
-            faults=changing_faults(point["pattern"], point["at"], point["lasts_s"]),
-            duration_s=point["lasts_s"],
-            seed=point["seed"],
-        ),
-    )
+    faults = changing_faults(point["pattern"], point["at"], lasts_s)
+    options = PlanOptions(stream=stream, faults=faults, duration_s=lasts_s, seed=point["seed"])
+    plan, _ = build_plan(load_network(NETWORK), SOURCE, SINK, options)
     policy = block_size_policy(plan)
     worst = max(needed_size(plan, policy, epoch.loss, epoch.needed) for epoch in planned_epochs(plan))
-    fixed = {"none": stream.source_packets, "fixed, at rest": policy.base, "fixed, for the worst": worst}.get(
-        point["sender"]
-    )
-    return replace(plan, stream=replace(stream, block_size=fixed)), policy.base, worst
+    sizes = {"none": stream.source_packets, "fixed, at rest": policy.base, "fixed, for the worst": worst}
+    return replace(plan, stream=replace(stream, block_size=sizes.get(sender))), policy.base, worst
 
 
 def measure(point: Row) -> Results:
@@ -160,16 +151,22 @@ def judge(rows: Rows) -> Verdict:
     """Bounds from both sides: never much worse than foresight in blocks lost, never dearer than always being prepared."""
     table = {(row["pattern"], row["at"], row["sender"]): row for row in rows}
     cases = list(dict.fromkeys((row["pattern"], row["at"]) for row in rows))
-    checks = [_foresight_check(table, cases)]
-    for pattern in dict.fromkeys(pattern for pattern, _ in cases):
-        own = [at for kind, at in cases if kind == pattern]
-        checks += [_losses_check(table, pattern, own, sender) for sender in ("estimating", "diagnosing")]
     periods = [at for kind, at in cases if kind == "on and off"]
-    checks += [_hold_check(table, periods, sender) for sender in HOLDS_S]
-    checks.append(_exact_check(table, [at for at in periods if at >= 1]))
-    checks.append(_cheaper_check(table, [at for at in periods if at >= 1]))
-    checks.append(_decode_check(table, [at for at in periods if at >= 1]))
-    checks.append(_no_code_check(table, cases))
+    long = [at for at in periods if at >= 1]
+    times = [t for at in long for t in table["on and off", at, "diagnosing"]["first_decode_s"]]
+    checks = [
+        _foresight_check(table, cases),
+        *(
+            _losses_check(table, pattern, [at for kind, at in cases if kind == pattern], sender)
+            for pattern in dict.fromkeys(pattern for pattern, _ in cases)
+            for sender in ("estimating", "diagnosing")
+        ),
+        *(_hold_check(table, periods, sender) for sender in HOLDS_S),
+        _exact_check(table, long),
+        _cheaper_check(table, long),
+        decode_check("on and off", times, min(long) / 2),
+        _no_code_check(table, cases),
+    ]
     return Verdict.of(checks, _notes(table, cases))
 
 
@@ -249,18 +246,6 @@ def _cheaper_check(table: Table, periods: Sequence[float]) -> Check:
     )
 
 
-def _decode_check(table: Table, periods: Sequence[float]) -> Check:
-    """From each failure to the first block that decodes, within the playback buffer."""
-    found = [t for at in periods for t in table["on and off", at, "diagnosing"]["first_decode_s"]]
-    never = 99.0
-    return (
-        Claim("on and off, diagnosing: from a failure to the first block that decodes, worst, s")
-        .at_most(PLAYBACK_S, max((never if t is None else t for t in found), default=never))
-        .against(min(periods) / 2, "N at rest: only after the repair")
-        .noting(f"{len(found)} failures; 99: none while it lasted")
-    )
-
-
 def _no_code_check(table: Table, cases: Sequence[tuple[str, float]]) -> Check:
     """Without a code, what the faults take is late: what all others are to save."""
     own = [table[pattern, at, "none"] for pattern, at in cases]
@@ -284,6 +269,17 @@ def _notes(table: Table, cases: Sequence[tuple[str, float]]) -> list[str]:
         ]
         notes.append(f"{pattern}, {at:g}: {'; '.join(words)}")
     return notes
+
+
+def decode_check(when: str, times: Sequence[float | None], repaired_s: float) -> Check:
+    """From each failure to the first block that decodes (None: none did while it lasted), within the playback buffer."""
+    worst = max((NEVER_S if t is None else t for t in times), default=NEVER_S)
+    return (
+        Claim(f"{when}, diagnosing: from a failure to the first block that decodes, worst, s")
+        .at_most(PLAYBACK_S, worst)
+        .against(repaired_s, "N at rest: only after the repair")
+        .noting(f"{len(times)} failures; {NEVER_S:g}: none while it lasted")
+    )
 
 
 STUDY = Study.of_module(

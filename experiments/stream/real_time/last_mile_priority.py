@@ -10,7 +10,7 @@ import numpy as np
 from testbed.download.planning import with_last_kilometre
 from testbed.emulation.network.links import queue_bytes
 from testbed.faults.fault import Fault
-from testbed.model.studies import samples
+from testbed.model.studies.samples import interval
 from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, verdict_of, where
 from testbed.model.verdict import Check, Claim, Verdict
 from testbed.report.drawing.charts import chart
@@ -188,8 +188,7 @@ def mean(rows: Rows, case: str, key: str) -> float:
 
 def half_width(rows: Rows, case: str, key: str) -> float | None:
     """Of the 95 % interval of the mean over repetitions (Student's t); None for a single run."""
-    values: list[float] = [row[key] for row in where(rows, case=case)]
-    return samples.half_width(values) if len(values) > 1 else None
+    return interval([row[key] for row in where(rows, case=case)])
 
 
 def _notes(rows: Rows) -> list[str]:

@@ -81,16 +81,7 @@ def _rival_of_mean(labels: str, layers: int, means: dict[int, RouteRor]) -> Resu
 def _fall_check(labels: str, means: dict[int, RouteRor]) -> Check:
     name = f"{labels} labels: fall of mean ROR from layer 1 to the full route"
     if 1 not in means or FULL not in means:
-        return Check(
-            name=name,
-            predicted=None,
-            measured=None,
-            tolerance=None,
-            passed=False,
-            unsure=True,
-            rival_note="no fall",
-            detail="no network was measured at every layer",
-        )
+        return Check.unmeasured(name, "no network was measured at every layer", rival_note="no fall")
     first, last = means[1], means[FULL]
     predicted = first.predicted - last.predicted
     return (

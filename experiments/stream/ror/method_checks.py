@@ -106,17 +106,8 @@ def _order_check(labels: str, found: Sequence[Pair]) -> Check:
     astray = [f"{pair.a} and {pair.b} on {pair.network}" for pair in judged if not pair.retained]
     name = f"{labels} labels: pairs of methods in the predicted order, share"
     if not judged:
-        return Check(
-            name=name,
-            predicted=1.0,
-            measured=None,
-            tolerance=None,
-            passed=False,
-            unsure=True,
-            rival=0.0,
-            rival_note="the order swapped",
-            detail="no two predictions differ by more than twice the tolerance",
-        )
+        why = "no two predictions differ by more than twice the tolerance"
+        return Check.unmeasured(name, why, predicted=1.0, rival=0.0, rival_note="the order swapped")
     return (
         Claim(name)
         .at_least(1.0, 1 - len(astray) / len(judged))
