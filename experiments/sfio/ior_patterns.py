@@ -70,15 +70,8 @@ def listener_processes(root: Path) -> Iterator[tuple[str, list[int]]]:
         addresses, ids = [], []
         for number in range(1, LISTENERS + 1):
             (root / f"p{number}").mkdir()
-            words = [
-                sys.executable,
-                "-m",
-                "sfio_emu.adapters.listener",
-                "--root",
-                str(root),
-                "--listen",
-                f"p{number}@127.0.0.1:0",
-            ]
+            listener = [sys.executable, "-m", "sfio_emu.adapters.listener"]
+            words = [*listener, "--root", str(root), "--listen", f"p{number}@127.0.0.1:0"]
             process = stack.enter_context(subprocess.Popen(words, stdout=subprocess.PIPE, text=True))
             stack.callback(process.kill)
             assert process.stdout is not None

@@ -5,12 +5,13 @@ from __future__ import annotations
 import statistics
 
 from experiments.sfio.placements import (
-    DOCUMENT_LINKS,
     LINK_RATE_BPS,
     PLACEMENTS,
+    links_check,
     placed_options,
     placed_point,
     placement_figure,
+    scaling_check,
     spread,
 )
 from experiments.sfio.runs import accessed, judged
@@ -86,13 +87,7 @@ def _agreement(waiting: Rows, liquid: Rows) -> list[Check]:
 def _growth(waiting: Rows, liquid: Rows) -> list[Check]:
     """What more nodes bring to all together, and what each is left with."""
     unscheduled = {nodes: statistics.median(values) for nodes, values in spread(waiting, "throughput_bps").items()}
-    first, last = min(unscheduled), max(unscheduled)
-    checks = [
-        Claim(f"circuits as they come: median throughput at {last} nodes over {first}")
-        .at_least(1.5, unscheduled[last] / unscheduled[first])
-        .cites("scales well when increasing the number of nodes, section 2.8.2")
-        .against(1.0, "throughput does not scale")
-    ]
+    checks = [scaling_check(unscheduled)]
     each = {nodes: statistics.median(values) / nodes for nodes, values in spread(liquid, "throughput_bps").items()}
     if {8, 24} <= each.keys():
         checks.append(
@@ -102,12 +97,7 @@ def _growth(waiting: Rows, liquid: Rows) -> list[Check]:
             .against(1.0, "no bottleneck in the network")
         )
     if 31 in unscheduled:
-        checks.append(
-            Claim("31 nodes, circuits as they come: throughput in links, median")
-            .at_least(DOCUMENT_LINKS[1], unscheduled[31] / LINK_RATE_BPS)
-            .cites("150 to 350 MB/s, which are 1.7 to 7 links of 50 to 86 MB/s, section 2.10")
-            .against(DOCUMENT_LINKS[0], "150 MB/s over links of 86")
-        )
+        checks.append(links_check(unscheduled[31] / LINK_RATE_BPS))
     return checks
 
 

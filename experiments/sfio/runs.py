@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -18,18 +19,8 @@ REPEAT = 3
 """So many times each operation is carried out, where the study does not say otherwise."""
 
 
-OF_POINTS = [
-    "block_bytes",
-    "compute_nodes",
-    "file_bytes",
-    "io_nodes",
-    "operation",
-    "repeat",
-    "schedule",
-    "seed",
-    "stripe_unit",
-]
-"""Options of a run that a point may name."""
+OF_OPERATIONS = ("messages", "fragments", "disk_calls", "queue_drops", "cpu_fraction", "strain", "deadlocks")
+"""Kept of the first operation of a run."""
 
 
 def accessed(
@@ -40,12 +31,13 @@ def accessed(
     StripingOptions, beside those that the point names."""
     from testbed.striping.emulated.scratch_folders import scratch_folder
     from testbed.striping.judgement import judge_striping
+    from testbed.striping.options import StripingOptions
     from testbed.striping.overload import invalid_reason
     from testbed.striping.workload import run_striping, striping_plan
 
     if nodes is not None:
         options |= {"compute_nodes": nodes, "io_nodes": nodes}
-    named = {"repeat": REPEAT} | {name: point[name] for name in OF_POINTS if name in point}
+    named = {"repeat": REPEAT} | {each.name: point[each.name] for each in fields(StripingOptions) if each.name in point}
     plan = striping_plan(network, **named | options)
     for _ in range(ATTEMPTS):
         invalid = None
@@ -72,15 +64,9 @@ def accessed(
         "liquid_links": plan.liquid_links,
         "verified": all(o["verified"] and not o["errors"] for o in found["operations"]),
         "errors": [f"{e['node']}: {e['text']}" for o in found["operations"] for e in o["errors"]][:4],
-        "messages": first["messages"],
-        "fragments": first["fragments"],
-        "disk_calls": first["disk_calls"],
-        "queue_drops": first["queue_drops"],
-        "cpu_fraction": first["cpu_fraction"],
-        "strain": first["strain"],
         "invalid": invalid,
         "frames": found["frames"],
-        "deadlocks": first["deadlocks"],
+        **{name: first[name] for name in OF_OPERATIONS},
     }
 
 
@@ -107,19 +93,19 @@ def transferred(network: str, *, free: bool = False, pairs: Pairs = (), **option
         if judged.verdict.invalid is None:
             break
     row = judged.document
-    return {
-        "throughput_bps": row["throughput_bps"],
-        "seconds": row["seconds"],
-        "predicted_bps": None,
-        "liquid_bps": row["liquid_throughput_bps"],
-        "liquid_links": row["liquid_links"],
-        "verified": row["verified"],
-        "queue_drops": row["queue_drops"],
-        "cpu_fraction": row["cpu_fraction"],
-        "invalid": judged.verdict.invalid,
-        "frames": row["frames"],
-        "deadlocks": row["deadlocks"],
-    }
+    named = (
+        "throughput_bps",
+        "seconds",
+        "liquid_links",
+        "verified",
+        "queue_drops",
+        "cpu_fraction",
+        "frames",
+        "deadlocks",
+    )
+    liquid_bps = row["liquid_throughput_bps"]
+    found: Results = {"predicted_bps": None, "liquid_bps": liquid_bps, "invalid": judged.verdict.invalid}
+    return found | {name: row[name] for name in named}
 
 
 def content_check(rows: Rows) -> Check:

@@ -85,16 +85,14 @@ def judge(rows: Rows) -> Verdict:
         direct = found[operation, nodes, "direct"]
         again = (nodes - 1) / nodes  # of what is accessed another process gathers so much
         lists = again * LISTED_BYTES * nodes / (row["side"] * 8)  # a row of the matrix is one block of each process
-        checks.append(
+        checks += [
             Claim(
                 f"{operation}, {nodes} nodes: bytes to and from the compute nodes for a byte of the file, each counted once, in two phases"
             )
             .equal(1 + again + lists, row["payload_per_byte"], PAYLOAD_TOLERANCE)
             .cites("every byte but the own share goes to the process that gathers it first, with a list of blocks")
             .against(direct["payload_per_byte"], "what the direct way sends")
-            .noting(f"with headers and what TCP sent again {row['crossed_per_byte']:.3f} crossed the links")
-        )
-        checks.append(
+            .noting(f"with headers and what TCP sent again {row['crossed_per_byte']:.3f} crossed the links"),
             Claim(f"{operation}, {nodes} nodes: throughput in two phases over that of a liquid schedule")
             .at_most(
                 1 / (1 + again) * 1.15, row["throughput_bps"] / found[operation, nodes, "liquid"]["throughput_bps"]
@@ -102,8 +100,8 @@ def judge(rows: Rows) -> Verdict:
             .against(1.0, "sending twice costs nothing")
             .noting(
                 f"1/(1 + {nodes - 1}/{nodes}) of it at most, 15 % for a schedule that loses what buffering does not"
-            )
-        )
+            ),
+        ]
     return judged(rows, checks)
 
 

@@ -41,17 +41,15 @@ def judge(rows: Rows) -> Verdict:
     largest = max(row["side"] for row in rows)
     checks = []
     for operation in ("write", "read"):
-        checks.append(
+        checks += [
             Claim(f"{operation}, {SMALL} x {SMALL}: one call over a message a fragment")
             .at_least(MIN_GAIN, found[operation, "one call", SMALL] / found[operation, "fragments", SMALL])
             .cites("a large number of small requests, optimised together, section 2.9 (no value)")
-            .against(1.0, "no gain")
-        )
-        checks.append(
+            .against(1.0, "no gain"),
             Claim(f"{operation}, {largest} x {largest}: one call in turns, share of all links")
             .at_least(MIN_OF_LINKS, found[operation, "liquid", largest] / (NODES * LINK_RATE_BPS))
-            .against(found[operation, "fragments", SMALL] / (NODES * LINK_RATE_BPS), "a message a fragment")
-        )
+            .against(found[operation, "fragments", SMALL] / (NODES * LINK_RATE_BPS), "a message a fragment"),
+        ]
     return judged(rows, checks)
 
 
