@@ -257,6 +257,7 @@ def test_a_folder_that_cannot_be_written_is_refused_before_the_run(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "results").write_text("a file")
-    monkeypatch.setattr("testbed.stream.workload.carry_streams", lambda *_: pytest.fail("it ran"))
+    fabric = "testbed.stream.simulated.SimulatedStreamFabric"
+    monkeypatch.setattr(f"{fabric}.run_concurrently", lambda *_: pytest.fail("it ran"))
     code, out, err = run(capsys, [*STREAM, "--faults", "none", "--duration", "3"], tmp_path / "results")
     assert code == 2 and "results" in err and not out
