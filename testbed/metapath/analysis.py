@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -158,7 +158,7 @@ def _outcome(
     later = during & (deliveries.sent_s >= back_s) if back_s is not None else np.zeros_like(during)
     if len(episode) > 1:
         later &= meets & _settled(plan, run, known, episode, deliveries.sent_s)
-    returned = returned_at(run, stop, end_s)
+    returned = _changed_at(run, stop, end_s, lambda paths: paths[:1] == (0,))
     own = [e for e in run.events if start <= e.at_s < stop]
     escaping = deliveries.escaped & (deliveries.sent_s >= start - UNDER_WAY_S) & (deliveries.sent_s < end_s)
     on_cable = _probing(run, known, cable, back_s, stop)
@@ -195,16 +195,17 @@ def _outcome(
 def _off_the_cable_at(
     run: MetapathRun, plan: MetapathPlan, known: LabelledPaths | None, times: FaultTimes, overlapped: bool
 ) -> float | None:
-    """``reconfigured_at``; of a fault that overlaps others, its beginning where the paths in use kept off its cable already."""
+    """When packets began to keep off the fault's cable; where faults overlap, its beginning if the paths in use did already."""
     cable = cable_number(plan.network, times.fault.link)
-    if overlapped and known is not None:
-        used: tuple[int, ...] = (0,)
-        for event in run.events:
-            if event.kind == "configured" and event.at_s < times.start_s:
-                used = event.paths
-        if not any(cable in known.cables[k] for k in used):
+
+    def keep_off(paths: Sequence[int]) -> bool:
+        return known is not None and not any(cable in known.cables[k] for k in paths)
+
+    if overlapped:
+        used = [e.paths for e in run.events if e.kind == "configured" and e.at_s < times.start_s]
+        if keep_off(used[-1] if used else (0,)):
             return times.start_s
-    return reconfigured_at(run, known, cable, times.start_s, times.stop_s)
+    return _changed_at(run, times.start_s, times.stop_s, keep_off)
 
 
 def _settled(
@@ -227,30 +228,15 @@ def _noticed(events: Sequence[SourceEvent], start_s: float) -> dict[str, float]:
     return found
 
 
-def reconfigured_at(
-    run: MetapathRun, known: LabelledPaths | None, cable: int, start_s: float, stop_s: float
+def _changed_at(
+    run: MetapathRun, since_s: float, until_s: float, is_so: Callable[[tuple[int, ...]], bool]
 ) -> float | None:
-    """When packets began to keep off the cable: a metapath without it was configured, or the new rules were in force."""
+    """When new rules were in force, or a metapath was configured of which that is so."""
     for change in run.rerouted:
-        if start_s <= change.notified_s < stop_s:
+        if since_s <= change.notified_s < until_s:
             return change.done_s
-    for event in run.events:
-        if known is None or event.kind != "configured" or not start_s <= event.at_s < stop_s:
-            continue
-        if not any(cable in known.cables[k] for k in event.paths):
-            return event.at_s
-    return None
-
-
-def returned_at(run: MetapathRun, stop_s: float, end_s: float) -> float | None:
-    """When the minimal path (or the first route) was in use again after the fault was repaired."""
-    for change in run.rerouted:
-        if stop_s <= change.notified_s < end_s:
-            return change.done_s
-    for event in run.events:
-        if event.kind == "configured" and stop_s <= event.at_s < end_s and event.paths[:1] == (0,):
-            return event.at_s
-    return None
+    configured = (e for e in run.events if e.kind == "configured" and since_s <= e.at_s < until_s)
+    return next((event.at_s for event in configured if is_so(event.paths)), None)
 
 
 def _probing(run: MetapathRun, known: LabelledPaths | None, cable: int, since_s: float | None, stop_s: float) -> int:

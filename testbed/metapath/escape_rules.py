@@ -25,14 +25,13 @@ from testbed.model.label_split import LABELS
 from testbed.model.wiring import Wiring
 from testbed.openflow.failover import BACK, Bucket, FailoverGroup
 from testbed.openflow.rules import (
-    ETH_IPV4,
     OTHER_PRIORITY,
-    PROTOCOL_UDP,
     STREAM_PRIORITY,
     FlowRule,
     Match,
     label_prefixes,
     pair_rules,
+    stream_match,
 )
 from topologies.network import LinkId
 
@@ -115,16 +114,11 @@ class Detours:
 
     def _best(self, link: LinkId, cables: set[int]) -> _Detour | None:
         if link not in self._listed:
-            around, switches = (
-                one_and_two_hop_switches(self._known.network, link[1])[0],
-                [s.id for s in self._known.network.switches],
-            )
+            network = self._known.network
+            around, _ = one_and_two_hop_switches(network, link[1])
+            switches = [switch.id for switch in network.switches]
             self._listed[link] = (self._paths(link, [None, *around]), self._paths(link, switches))
-        for paths in self._listed[link]:
-            for way in paths:
-                if not way.cables & cables:
-                    return way
-        return None
+        return next((way for paths in self._listed[link] for way in paths if not way.cables & cables), None)
 
     def _paths(self, link: LinkId, seconds: Sequence[str | None]) -> tuple[_Detour, ...]:
         """By each second intermediate, the shortest first."""
@@ -297,13 +291,7 @@ def escape_rules(
     InputError where six bits cannot name the intermediates.
     """
     source, sink = wiring.host_at(known.source), wiring.host_at(known.sink)
-    stream: Match = (
-        ("eth_type", ETH_IPV4),
-        ("ip_proto", PROTOCOL_UDP),
-        ("ipv4_src", source.ip),
-        ("ipv4_dst", sink.ip),
-        ("udp_dst", STREAM_UDP_PORT),
-    )
+    stream = stream_match(source, sink, STREAM_UDP_PORT)
     builder = _Builder(wiring=wiring, known=known, stream=stream, first_group=first_group, dead=dead)
     for number in range(len(known.paths)):
         builder.path(number)

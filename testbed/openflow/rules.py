@@ -67,6 +67,12 @@ def label_prefixes(start: int, stop: int) -> tuple[tuple[int, int], ...]:
     return tuple(prefixes)
 
 
+def stream_match(source: WiredHost, sink: WiredHost, udp_port: int) -> Match:
+    """UDP from one host to that port of another, under any label."""
+    ends: Match = (("ipv4_src", source.ip), ("ipv4_dst", sink.ip), ("udp_dst", udp_port))
+    return (("eth_type", ETH_IPV4), ("ip_proto", PROTOCOL_UDP), *ends)
+
+
 def stream_rules(wiring: Wiring, split: LabelSplit, *, udp_port: int) -> tuple[FlowRule, ...]:
     """Rules that carry the pair's labelled stream (UDP to ``udp_port``) over the split, and everything else of the pair
     (ARP, TCP, ICMP, other UDP) over the path of label 0.
@@ -76,13 +82,7 @@ def stream_rules(wiring: Wiring, split: LabelSplit, *, udp_port: int) -> tuple[F
     overlap. Raises InputError where an end point has no host or a path leads through one.
     """
     source, sink = _host(wiring, split.source), _host(wiring, split.sink)
-    stream: Match = (
-        ("eth_type", ETH_IPV4),
-        ("ip_proto", PROTOCOL_UDP),
-        ("ipv4_src", source.ip),
-        ("ipv4_dst", sink.ip),
-        ("udp_dst", udp_port),
-    )
+    stream = stream_match(source, sink, udp_port)
     rules, covered = [], dict[int, int]()
     for (dpid, port), intervals in sorted(_exits(wiring, split, sink).items()):
         covered[dpid] = covered.get(dpid, 0) + sum(stop - start for start, stop in intervals)

@@ -15,10 +15,6 @@ from testbed.report.sections import checks_block, scrolling, table
 from testbed.report.wording import counted, state_of, verdict_reason
 from topologies.text.json_types import Json
 
-TITLES = {
-    "stream-routing": "A stream whose routing answers failures",
-}
-"""Of the runs of commands."""
 FEW_ROWS = 4
 """So few points stand side by side."""
 MAX_ROWS = 500
@@ -63,7 +59,7 @@ def study_title(manifest: Manifest) -> str:
     campaign = re.fullmatch(r"campaign-(.+)-[0-9a-f]{12}", name)
     if campaign is not None:
         return f"Campaign: {campaign[1]}"
-    return str(manifest.study.get("title") or TITLES.get(name) or name or "Study")
+    return str(manifest.study.get("title") or name or "Study")
 
 
 def _what_it_is(study: Json) -> Markup | None:
