@@ -8,22 +8,18 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial
-from typing import Any
 
 from fec.adapters.raw_sockets import DatagramReceiver, FrameSender, socket_drops
-from fec.adapters.scapy_layer import FrameTemplate
 from fec.protocol.wire import STREAM_UDP_PORT
 from testbed.download.measurements import DownloadMeasurements
 from testbed.download.plan import FRAME_OVERHEAD_BYTES, RETURN_LABELS, DownloadPlan
 from testbed.emulation.control.fault_injection import FaultSchedule
-from testbed.emulation.machine.shared_counters import shared_numbers
-from testbed.emulation.network.emulated_network import EmulatedNetwork
 from testbed.emulation.network.links import LinkMeter
 from testbed.machines.adapters.platform import here
 from testbed.model.progress import CounterReading, Progress, ReportProgress
-from testbed.model.wiring import WiredHost, wire
+from testbed.model.wiring import wire
 from testbed.openflow.rules import stream_rules
-from testbed.stream.emulated.endpoints import EndpointProcess
+from testbed.stream.emulated.endpoints import EndpointProcess, endpoint
 from topologies.text.json_types import JsonObject
 
 _LEAD_S, _TICK_S, _IDLE_S = 0.15, 0.003, 0.02
@@ -45,10 +41,10 @@ def emulate_download(plan: DownloadPlan, report_progress: ReportProgress | None 
         platform.install(rules, plan_id=1)
         source, sink = wiring.host_at(plan.source), wiring.host_at(plan.sink)
         ends = {
-            name: stack.enter_context(_end(net, name, own, other, prepare))
+            name: stack.enter_context(endpoint(net, name, own, other, partial(prepare, plan, other.ip)))
             for name, own, other, prepare in (
-                ("receiver", sink, source, partial(_prepare_receiver, plan)),
-                ("sender", source, sink, partial(_prepare_sender, plan)),
+                ("receiver", sink, source, _prepare_receiver),
+                ("sender", source, sink, _prepare_sender),
             )
         }
         for end in ends.values():
@@ -86,37 +82,11 @@ def _look(meter: LinkMeter, sender: EndpointProcess, receiver: EndpointProcess) 
     return CounterReading(received=received, sent=sent, link_bytes=meter.carried_bytes(), down=meter.without_carrier())
 
 
-class _end:  # noqa: N801 - used as a function
-    """A host's sockets and the process that owns them, closed together."""
-
-    def __init__(self, net: EmulatedNetwork, role: str, own: WiredHost, other: WiredHost, prepare: Any) -> None:
-        self._raw = net.open_socket(own.name, socket.AF_PACKET, socket.SOCK_RAW, 0)
-        self._raw.bind((net.interface_of(own.name), 0))
-        self._raw.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4 << 20)
-        self._datagrams = net.open_socket(own.name, socket.AF_INET, socket.SOCK_DGRAM, 0)
-        self._datagrams.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 8 << 20)
-        self._datagrams.bind(("0.0.0.0", STREAM_UDP_PORT))
-        self._datagrams.setblocking(False)
-        template = FrameTemplate(src_mac=own.mac, dst_mac=other.mac, src_ip=own.ip, dst_ip=other.ip)
-        frames = FrameSender(self._raw, template)
-        gauge, peer = shared_numbers(1), (self._datagrams, other.ip)
-        self._process = EndpointProcess(role, lambda: prepare(frames, peer, gauge), gauge)
-
-    def __enter__(self) -> EndpointProcess:
-        return self._process
-
-    def __exit__(self, *_: object) -> None:
-        self._process.close()
-        self._raw.close()
-        self._datagrams.close()
-
-
 def _prepare_sender(
-    plan: DownloadPlan, frames: FrameSender, peer: tuple[socket.socket, str], gauge: memoryview[float]
+    plan: DownloadPlan, peer: str, frames: FrameSender, datagrams: socket.socket, gauge: memoryview[float]
 ) -> Callable[[float], JsonObject]:
-    """``peer``: the socket of this end, and the other end's address: what others send is counted and thrown away."""
-    sender, (datagrams, address) = plan.sender(), peer
-    reported = DatagramReceiver(datagrams, peer=address)
+    """``peer``: the other end's address: what others send is counted and thrown away."""
+    sender, reported = plan.sender(), DatagramReceiver(datagrams, peer=peer)
     nothing = bytes(plan.parameters.symbol_bytes)
     for path in plan.forward.paths:  # a switch looks the first packet of a flow up; not in the measured time
         frames.send(path.start, nothing)
@@ -140,12 +110,12 @@ def _prepare_sender(
 
 
 def _prepare_receiver(
-    plan: DownloadPlan, frames: FrameSender, peer: tuple[socket.socket, str], gauge: memoryview[float]
+    plan: DownloadPlan, peer: str, frames: FrameSender, datagrams: socket.socket, gauge: memoryview[float]
 ) -> Callable[[float], JsonObject]:
     """``peer``: as the sender's."""
-    receiver, expected, (datagrams, address) = plan.receiver(), plan.file(), peer
+    receiver, expected = plan.receiver(), plan.file()
     largest = FRAME_OVERHEAD_BYTES + plan.parameters.symbol_bytes  # more than any packet: a longer one is cut off there
-    arriving = DatagramReceiver(datagrams, most=256, largest=largest, peer=address)
+    arriving = DatagramReceiver(datagrams, most=256, largest=largest, peer=peer)
     for label in RETURN_LABELS:
         frames.send(label, b"\0")
         time.sleep(0.002)

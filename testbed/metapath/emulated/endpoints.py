@@ -8,7 +8,7 @@ import select
 import socket
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,10 +25,8 @@ from testbed.stream.emulated.endpoints import (
     Arrivals,
     EndpointProcess,
     Run,
-    datagram_socket,
     discard_until,
-    frame_sender,
-    raw_socket,
+    endpoint,
     sending_tick_s,
     warm_up,
 )
@@ -121,37 +119,30 @@ def source_process(
 ) -> Iterator[tuple[EndpointProcess, Callable[[JsonObject], None]]]:
     """The source's end, and the call that notifies it of a port (a JSON object). ``warm``: labels to send under before the start."""
     source, sink = wiring.host_at(plan.source), wiring.host_at(plan.sink)
-    raw, reports = raw_socket(net, source), datagram_socket(net, source)
     here, there = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
     there.setblocking(False)
-    frames, reported = frame_sender(raw, source, sink), DatagramReceiver(reports, peer=sink.ip)
     tick_s = sending_tick_s(net, wiring)
-    with raw, reports, here, there:
-        process = EndpointProcess(
-            "sender",
-            lambda: _prepare_source(plan, steering_of(plan, known), frames, (reports, reported, there), tick_s, warm),
-        )
-        try:
-            yield process, lambda notice: here.sendall(json.dumps(notice).encode())
-        finally:
-            process.close()
+
+    def prepare(frames: FrameSender, reports: socket.socket, _: memoryview[float]) -> Run:
+        reported = DatagramReceiver(reports, peer=sink.ip)
+        return _prepare_source(plan, steering_of(plan, known), frames, (reports, reported, there), tick_s, warm)
+
+    with here, there, endpoint(net, "sender", source, sink, prepare) as process:
+        yield process, lambda notice: here.sendall(json.dumps(notice).encode())
 
 
-@contextmanager
 def sink_process(
     net: EmulatedNetwork, wiring: Wiring, plan: MetapathPlan, known: LabelledPathPair | None
-) -> Iterator[EndpointProcess]:
+) -> AbstractContextManager[EndpointProcess]:
     """The sink's end: packets in, reports out over the known paths back (none: no reports)."""
     return_labels = () if known is None else known.return_labels
     source, sink = wiring.host_at(plan.source), wiring.host_at(plan.sink)
-    raw, stream = raw_socket(net, sink), datagram_socket(net, sink)
-    frames, arrivals = frame_sender(raw, sink, source), Arrivals(stream, plan.packet_bytes, peer=source.ip)
-    with raw, stream:
-        process = EndpointProcess("receiver", lambda: _prepare_sink(plan, frames, (stream, arrivals), return_labels))
-        try:
-            yield process
-        finally:
-            process.close()
+
+    def prepare(frames: FrameSender, stream: socket.socket, _: memoryview[float]) -> Run:
+        arrivals = Arrivals(stream, plan.packet_bytes, peer=source.ip)
+        return _prepare_sink(plan, frames, (stream, arrivals), return_labels)
+
+    return endpoint(net, "receiver", sink, source, prepare)
 
 
 def _prepare_source(

@@ -11,7 +11,7 @@ import signal
 import socket
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from typing import Any
@@ -141,7 +141,7 @@ def _child(pipe: Connection, prepare: Callable[[], Run]) -> None:
     os._exit(0)
 
 
-def raw_socket(net: EmulatedNetwork, host: WiredHost) -> socket.socket:
+def _raw_socket(net: EmulatedNetwork, host: WiredHost) -> socket.socket:
     """A socket of the host that sends whole frames."""
     sock = net.open_socket(host.name, socket.AF_PACKET, socket.SOCK_RAW, 0)
     sock.bind((net.interface_of(host.name), 0))
@@ -149,7 +149,7 @@ def raw_socket(net: EmulatedNetwork, host: WiredHost) -> socket.socket:
     return sock
 
 
-def datagram_socket(net: EmulatedNetwork, host: WiredHost) -> socket.socket:
+def _datagram_socket(net: EmulatedNetwork, host: WiredHost) -> socket.socket:
     """A socket of the host that takes the stream's datagrams without waiting."""
     sock = net.open_socket(host.name, socket.AF_INET, socket.SOCK_DGRAM, 0)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 8 << 20)
@@ -158,47 +158,47 @@ def datagram_socket(net: EmulatedNetwork, host: WiredHost) -> socket.socket:
     return sock
 
 
+Prepare = Callable[[FrameSender, socket.socket, "memoryview[float]"], Run]
+"""Makes an end ready in its own process: frames to the other end, datagrams from it, and what it counts for whoever watches."""
+
+
 @contextmanager
-def sender_process(net: EmulatedNetwork, wiring: Wiring, plan: StreamPlan, key: bytes) -> Iterator[EndpointProcess]:
+def endpoint(
+    net: EmulatedNetwork, role: str, own: WiredHost, other: WiredHost, prepare: Prepare
+) -> Iterator[EndpointProcess]:
+    """The process of one host that streams to another, and its sockets, closed together."""
+    template = FrameTemplate(src_mac=own.mac, dst_mac=other.mac, src_ip=own.ip, dst_ip=other.ip)
+    with _raw_socket(net, own) as raw, _datagram_socket(net, own) as datagrams:
+        gauge, frames = shared_numbers(2), FrameSender(raw, template)
+        with closing(EndpointProcess(role, lambda: prepare(frames, datagrams, gauge), gauge)) as process:
+            yield process
+
+
+def sender_process(
+    net: EmulatedNetwork, wiring: Wiring, plan: StreamPlan, key: bytes
+) -> AbstractContextManager[EndpointProcess]:
     """The source's end: coded packets out of a raw socket, loss reports in. ``key``: of this stream alone, at both ends."""
     source, sink = wiring.host_at(plan.source), wiring.host_at(plan.sink)
-    raw, reports = raw_socket(net, source), datagram_socket(net, source)
-    frames = frame_sender(raw, source, sink)
-    with raw, reports:
-        gauge = shared_numbers(2)
+    tick_s = sending_tick_s(net, wiring)
+
+    def prepare(frames: FrameSender, reports: socket.socket, gauge: memoryview[float]) -> Run:
         reported = DatagramReceiver(reports, largest=MAX_REPORT_BYTES + 1, peer=sink.ip)
-        tick_s = sending_tick_s(net, wiring)
-        process = EndpointProcess(
-            "sender", lambda: _prepare_sender(plan, key, frames, (reports, reported), tick_s, gauge), gauge
-        )
-        try:
-            yield process
-        finally:
-            process.close()
+        return _prepare_sender(plan, key, frames, (reports, reported), tick_s, gauge)
+
+    return endpoint(net, "sender", source, sink, prepare)
 
 
-@contextmanager
-def receiver_process(net: EmulatedNetwork, wiring: Wiring, plan: StreamPlan, key: bytes) -> Iterator[EndpointProcess]:
+def receiver_process(
+    net: EmulatedNetwork, wiring: Wiring, plan: StreamPlan, key: bytes
+) -> AbstractContextManager[EndpointProcess]:
     """The sink's end: packets in, loss reports out on both return paths. ``key``: of this stream alone, at both ends."""
     source, sink = wiring.host_at(plan.source), wiring.host_at(plan.sink)
-    raw, stream = raw_socket(net, sink), datagram_socket(net, sink)
-    frames = frame_sender(raw, sink, source)
-    with raw, stream:
-        gauge = shared_numbers(1)
+
+    def prepare(frames: FrameSender, stream: socket.socket, gauge: memoryview[float]) -> Run:
         arrivals = Arrivals(stream, HEADER_BYTES + plan.stream.symbol_bytes, peer=source.ip)
-        process = EndpointProcess(
-            "receiver", lambda: _prepare_receiver(plan, key, frames, (stream, arrivals), gauge), gauge
-        )
-        try:
-            yield process
-        finally:
-            process.close()
+        return _prepare_receiver(plan, key, frames, (stream, arrivals), gauge)
 
-
-def frame_sender(sock: socket.socket, sender: WiredHost, receiver: WiredHost) -> FrameSender:
-    """Sends labelled datagrams from one host to another."""
-    template = FrameTemplate(src_mac=sender.mac, dst_mac=receiver.mac, src_ip=sender.ip, dst_ip=receiver.ip)
-    return FrameSender(sock, template)
+    return endpoint(net, "receiver", sink, source, prepare)
 
 
 def warm_labels(split: LabelSplit) -> list[int]:

@@ -64,10 +64,10 @@ def run_while(run: Any, own: socket.socket, *datagrams: tuple[str, bytes]) -> An
 def test_a_forged_acknowledgement_does_not_end_a_download(own: socket.socket) -> None:
     plan = short()
     all_decoded = encode_acknowledgement(plan.parameters.stream_id, 0, 10, {0: b""})
-    run = _prepare_sender(plan, FRAMES, (own, PEER), GAUGE)
+    run = _prepare_sender(plan, PEER, FRAMES, own, GAUGE)
     forged = run_while(run, own, (OTHER, all_decoded), (OTHER, all_decoded))
     assert forged["foreign"] == 2
-    run = _prepare_sender(plan, FRAMES, (own, PEER), GAUGE)
+    run = _prepare_sender(plan, PEER, FRAMES, own, GAUGE)
     genuine = run_while(run, own, (PEER, all_decoded))
     assert genuine["foreign"] == 0
     assert genuine["sent"] < forged["sent"] / 2
@@ -76,7 +76,7 @@ def test_a_forged_acknowledgement_does_not_end_a_download(own: socket.socket) ->
 def test_the_receiver_takes_packets_of_its_sender_only(own: socket.socket) -> None:
     plan = short()
     first, *more = plan.sender().packets_due(10.0, 3)
-    run = _prepare_receiver(plan, FRAMES, (own, PEER), GAUGE)
+    run = _prepare_receiver(plan, PEER, FRAMES, own, GAUGE)
     result = run_while(run, own, (OTHER, first.data), (PEER, more[0].data), (PEER, more[1].data))
     assert result["counters"]["foreign"] == 1
     assert result["counters"].get("useful") == 2 == len(result["arrivals"])
