@@ -22,7 +22,6 @@ if TYPE_CHECKING:
         metapath_plan,
         mobility_plan,
         stream_plan,
-        wavelength_plan,
     )
     from testbed.api.runs import run
     from testbed.api.session import Session, session
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
     from testbed.download.workload import download_plan
     from testbed.simulation.workload import simulation_plan
     from testbed.striping.workload import striping_plan
+    from testbed.wavelengths.workload import wavelength_plan
 
 _HOMES = {
     "network": "api.calculations",
@@ -44,7 +44,7 @@ _HOMES = {
     "mobility_plan": "api.plans",
     "campaign_plan": "api.plans",
     "striping_plan": "striping.workload",
-    "wavelength_plan": "api.plans",
+    "wavelength_plan": "wavelengths.workload",
     "simulation_plan": "simulation.workload",
     "run": "api.runs",
     "session": "api.session",

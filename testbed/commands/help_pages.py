@@ -14,11 +14,11 @@ SUBJECTS: dict[str, tuple[str, ...]] = {
         "occupied", "nodes", "count", "frames", "frame_s", "handover", "background_mbps", "queues",
     ),
     "what is sent": (
-        "pattern", "matrix", "total", "traffic", "packets", "wrong", "duration", "unequal", "root",
+        "pattern", "matrix", "total", "traffic", "duration", "unequal", "root",
     ),
     "routing and schedule": (
         "method", "layers", "floats", "certify", "routing", "check", "time_limit", "switching", "wormhole",
-        "remedy", "wavelengths", "route",
+        "remedy", "route",
     ),
     "code": (
         "profile", "m", "tolerance", "der", "labels", "large_blocks", "code", "rate_pps", "symbol_bytes", "playback",
@@ -45,7 +45,6 @@ EXAMPLES = {
     "replicate": "testbed replicate --quick --chapter 3",
     "report": "testbed report results/stream/RUN",
     "allocate": "testbed allocate swiss-t1 --nodes 8",
-    "wavelengths": "testbed wavelengths optical-cloud --pattern x1:x14,x2:x5",
     "up": "testbed up swiss-t1 --route capillary --from s1 --to s6",
     "exec": "testbed exec NAME t0 -- hostname",
     "attach": "testbed attach",

@@ -122,7 +122,6 @@ RULES: dict[str, tuple[Rule, ...]] = {
             needs="studies that are run, without --book",
         ),
     ),
-    "wavelengths": (Rule(options=("packets", "wrong"), when=lambda a: a.fabric != "none", needs="--fabric simulator or emulation"),),
     "run": (
         Rule(options=("mpi",), when=lambda a: not _spread(a), needs="a program on one machine, without --machines (its launcher starts ranks in hosts of its own machine only)"),
         Rule(options=("results",), when=lambda a: a.root is None, needs="a run without --root, which says where subfiles lie"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
@@ -23,7 +24,7 @@ from testbed.commands.several_machines import (
 )
 from testbed.model.naming.printable import printable
 from testbed.model.options import kinds
-from testbed.model.options.option import RUN, Option, option, options, options_of
+from testbed.model.options.option import RUN, RUNNING, Option, option, options, options_of
 from testbed.model.progress import ReportProgress
 from testbed.model.workload import Carry, How, Judgement, Workload
 
@@ -40,6 +41,7 @@ class FabricOptions:
         group=RUN,
         metavar="N",
         help="repeat a run that this machine could not carry, at most N times (default {default})",
+        only=(RUNNING,),
     )
     fabric: str | None = option(
         default=None,
@@ -50,15 +52,30 @@ class FabricOptions:
 
 
 @options
+class FabricOrNoneOptions(FabricOptions):
+    """Where a plan that is an answer by itself is carried out, if anywhere."""
+
+    fabric: str = option(
+        default="none",
+        choices=("none", "emulation", "simulator"),
+        group=RUN,
+        help="where to carry the plan out (default {default}: it is shown, and nothing is kept)",
+    )
+
+
+@options
 class KeepOptions:
     """What is kept and shown of a run."""
 
-    results: Path = option(default=Path("results"), group=RUN, help="directory for results (default {default})")
+    results: Path = option(
+        default=Path("results"), group=RUN, help="directory for results (default {default})", only=(RUNNING,)
+    )
     json: bool = option(default=False, group=RUN, help="print one JSON object on stdout")
     live: bool = option(
         default=False,
         group=RUN,
         help="serve a live web page of the run on localhost (address on stderr)",
+        only=(RUNNING,),
     )
 
 
@@ -74,7 +91,7 @@ def _declared(workload: Work) -> list[type]:
     every = (
         workload.options,
         workload.run_options,
-        FabricOptions if workload.on_switches else None,
+        None if not workload.on_switches else FabricOptions if workload.answer is None else FabricOrNoneOptions,
         KeepOptions,
         MachineOptions if workload.spreads else None,
     )
@@ -93,6 +110,9 @@ def run(name: str, workload: Work, args: argparse.Namespace) -> int:
     said = None if workload.instead is None else workload.instead(plan, own)
     if said is not None:
         print(said)
+        return 0
+    if workload.answer is not None and args.fabric == "none":
+        _show(args, workload, workload.answer(plan))
         return 0
     fabric = _fabric(args, workload, plan)
     machines = machines_request(args, fabric) if workload.spreads else None
@@ -159,10 +179,16 @@ def _report(args: argparse.Namespace, name: str, workload: Work, found: Judgemen
     """Keep the rows, print the document or what a terminal is shown of it."""
     figures = workload.figures or (lambda _: {})
     directory = keep_run(args, name, found.stored or found.rows, found.verdict, figures, title=workload.title)
-    if args.json:
-        print(json.dumps({**found.document, "results": str(directory)}))
-    else:
-        for line in workload.shown(found.document) if workload.shown is not None else ():
-            print(printable(line))
+    _show(args, workload, {**found.document, "results": str(directory)})
+    if not args.json:
         show_verdict(found.verdict, directory)
     return found.verdict.exit_code
+
+
+def _show(args: argparse.Namespace, workload: Work, document: Mapping[str, Any]) -> None:
+    """The document as JSON, or the lines that a terminal is shown of it."""
+    if args.json:
+        print(json.dumps(document))
+        return
+    for line in workload.shown(document) if workload.shown is not None else ():
+        print(printable(line))

@@ -45,6 +45,10 @@ class Only:
     needs: str
 
 
+RUNNING = Only(when=lambda a: getattr(a, "fabric", None) != "none", needs="--fabric simulator or emulation")
+"""Of a command whose plan is an answer by itself: what belongs to a run of it."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Option:
     """What a field says of itself.

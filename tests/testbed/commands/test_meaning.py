@@ -99,7 +99,6 @@ ALWAYS = {
     "replicate": {"full", "quick", "chapter", "only", "seed", "results", "book", "pages", "pack", "json"},
     "report": {"directory", "figures", "json"},
     "allocate": {"network", "nodes", "count", "occupied", "link_rate", "json"},
-    "wavelengths": {"network", "pattern", "wavelengths", "switching", "method", "time_limit", "fabric", "seed", "json"},
     "up": {"network", "route", "source", "sink", "mtu", "no_shape", "machines", "live", "pcap"},
     "run": {
         "network", "compute_nodes", "io_nodes", "root", "routing", "link_rate", "mtu", "no_shape", "timeout", "time_limit", "machines", "live",
