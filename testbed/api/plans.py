@@ -15,12 +15,10 @@ from testbed.model.naming.networks import NetworkLike, known_network
 
 if TYPE_CHECKING:
     from testbed.api.options import (
-        CampaignPlanOptions,
         MetapathPlanOptions,
         MobilityPlanOptions,
         StreamOptions,
     )
-    from testbed.campaigns.description import Campaign
     from testbed.metapath.plan import MetapathPlan
     from testbed.stream.plan import StreamPlan
     from topologies import Network
@@ -123,24 +121,6 @@ def _walk(network: object, count: int) -> list[NetworkLike]:
     require_type(network, str, "frames", 'the name of a mobile network ("manet:...") or a list of networks')
     require_type(count, int, "count", "a whole number of frames")
     return list(frame_names([str(network)], count))
-
-
-def campaign_plan(campaign: str | None = None, **given: Unpack[CampaignPlanOptions]) -> Campaign:
-    """ROR over many networks, methods and tolerances: a campaign's name, its file, or its keys as keyword arguments.
-
-    >>> plan = campaign_plan(name="mine", networks=["ring:4"], methods=["capillary", "single"], tolerances=[0.05, 0.1])
-    >>> plan.methods, plan.rows_per_unit
-    (('capillary', 'single'), 4)
-    """
-    from testbed.campaigns.description import parse_campaign
-    from testbed.campaigns.loader import load_campaign
-
-    if campaign is None:
-        return _built(lambda: parse_campaign({**given}, "campaign_plan"))
-    require_type(campaign, str, "campaign", "the name or the file of a campaign")
-    if given:
-        raise UsageError(f"campaign_plan: give the campaign {campaign!r} or keys, not both")
-    return load_campaign(campaign)
 
 
 def _with_ends(network: NetworkLike, *nodes: str) -> Network:

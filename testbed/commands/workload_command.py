@@ -8,10 +8,9 @@ from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
-from testbed.commands.arguments import add_options, read_options
+from testbed.commands.arguments import JsonOptions, LiveOptions, ResultsOptions, add_options, read_options
 from testbed.commands.link_rates import repeated, with_note
 from testbed.commands.live import start_live
 from testbed.commands.meaning import require_switches
@@ -63,25 +62,9 @@ class FabricOrNoneOptions(FabricOptions):
     )
 
 
-@options
-class KeepOptions:
-    """What is kept and shown of a run."""
-
-    results: Path = option(
-        default=Path("results"), group=RUN, help="directory for results (default {default})", only=(RUNNING,)
-    )
-    json: bool = option(default=False, group=RUN, help="print one JSON object on stdout")
-    live: bool = option(
-        default=False,
-        group=RUN,
-        help="serve a live web page of the run on localhost (address on stderr)",
-        only=(RUNNING,),
-    )
-
-
-def add_parser(subparsers: Any, name: str, summary: str, workload: Work) -> None:
+def add_parser(subparsers: Any, name: str, workload: Work) -> None:
     """Adds the command of a workload to the parser."""
-    parser = subparsers.add_parser(name, help=summary, description=workload.description)
+    parser = subparsers.add_parser(name, description=workload.description)
     parser.example = workload.command
     add_options(parser, *_declared(workload))
     parser.set_defaults(run=partial(run, name, workload))
@@ -92,7 +75,9 @@ def _declared(workload: Work) -> list[type]:
         workload.options,
         workload.run_options,
         None if not workload.on_switches else FabricOptions if workload.answer is None else FabricOrNoneOptions,
-        KeepOptions,
+        ResultsOptions,
+        JsonOptions,
+        LiveOptions,
         MachineOptions if workload.spreads else None,
     )
     return [kind for kind in every if kind is not None]

@@ -9,9 +9,8 @@ from typing import Any
 
 def add_parser(subparsers: Any) -> None:
     """Adds the command to the parser."""
-    parser: argparse.ArgumentParser = subparsers.add_parser(
+    parser = subparsers.add_parser(
         "plugins",
-        help="list plug-ins and run their conformance tests",
         description="Routings, schedulers, codes, static routings, networks and workloads: ours, and those of installed packages.",
     )
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True, parser_class=type(parser))

@@ -7,14 +7,15 @@ import json
 import sys
 from typing import TYPE_CHECKING, Any
 
+from testbed.commands.arguments import add_options, adder, read_options
 from testbed.commands.parsing import read_ends
-from testbed.commands.routing.coding_options import LABELS, coding_of
 from testbed.model.options import kinds
+from testbed.model.options.option import CODE, ENDS, FAULTS, ROUTED, RUN, Only
+from testbed.routing.redundancy.coding import Coding, RatedCoding
 
 if TYPE_CHECKING:
     from fec.redundancy.ror import LoadOverhead, RorBreakdown
     from testbed.model.routes import SplitRoute
-    from testbed.routing.redundancy.coding import Coding
 
 DESCRIPTION = (
     "Redundancy overall requirement (ROR): the sum, over the links of a route, of the extra packets that the sender needs "
@@ -25,39 +26,40 @@ DESCRIPTION = (
 
 def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     """Adds the command to the parser."""
-    parser = subparsers.add_parser("ror", help="rate routings by the redundancy they need", description=DESCRIPTION)
-    add = parser.add_argument
-    add("network", metavar="NETWORK", help="a catalogue name (swiss-t1, manet:nodes=115, ...) or a file")
-    add("--from", dest="source", required=True, metavar="NODE", help="where the flow starts")
-    add("--to", dest="sink", required=True, metavar="NODE", help="where it ends")
-    add("--method", action="append", metavar="METHOD", help="how to split it (default capillary); may be repeated")
-    add("--layers", type=kinds.count, metavar="K", help="capillary: only the first K layers")
-    add("--tolerance", type=kinds.share, default=0.05, metavar="T", help="static tolerance, 0 <= T < 1 (default 0.05)")
-    add("--m", type=kinds.large_block_packets, default=20, metavar="M", help="source packets a block (default 20)")
-    add("--der", type=kinds.probability, default=1e-5, metavar="RATE", help="decoding error rate (default 1e-5)")
-    add("--large-blocks", action="store_true", help="equation 29: blocks of thousands of packets")
-    add(
-        "--labels",
-        choices=LABELS,
-        default="stratified",
-        help="block sizes for these packet labels (default stratified)",
+    parser = subparsers.add_parser("ror", description=DESCRIPTION)
+    add, ends, routed, coded, failing, running = (
+        adder(parser, group) for group in (None, ENDS, ROUTED, CODE, FAULTS, RUN)
     )
-    add("--code", choices=("any", "reed-solomon", "raptorq"), default="any", help="refuse blocks too long for the code")
-    add(
+    add("network", metavar="NETWORK", help="a catalogue name (swiss-t1, manet:nodes=115, ...) or a file")
+    ends("--from", dest="source", required=True, metavar="NODE", help="where the flow starts")
+    ends("--to", dest="sink", required=True, metavar="NODE", help="where it ends")
+    routed("--method", action="append", metavar="METHOD", help="how to split it (default capillary); may be repeated")
+    routed(
+        "--layers",
+        type=kinds.count,
+        metavar="K",
+        help="capillary: only the first K layers",
+        only=Only(when=lambda a: "capillary" in (a.method or ["capillary"]), needs="--method capillary"),
+    )
+    add_options(parser, RatedCoding)
+    coded(
+        "--code", choices=("any", "reed-solomon", "raptorq"), default="any", help="refuse blocks too long for the code"
+    )
+    failing(
         "--failed",
         action="append",
         default=[],
         metavar="LINK",
         help="also the loss while LINK (a->b) and all others given are down",
     )
-    add(
+    failing(
         "--failure-s",
         type=kinds.interval,
         metavar="S",
         help="with --between-s: weigh overlapping failures, each S seconds long",
     )
-    add("--between-s", type=kinds.interval, metavar="S", help="mean seconds between two failures of one link")
-    add("--json", action="store_true", help="print one JSON object instead of the table")
+    failing("--between-s", type=kinds.interval, metavar="S", help="mean seconds between two failures of one link")
+    running("--json", action="store_true", help="print one JSON object instead of the table")
     parser.set_defaults(run=run)
 
 
@@ -67,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
     from testbed.routing import route_by_name, routing_method
     from topologies import load_network
 
-    coding = coding_of(args)
+    coding = read_options(args, RatedCoding)
     if (args.failure_s is None) != (args.between_s is None):
         raise InputError("give --failure-s and --between-s together: how long a failure lasts, how far apart they are")
     methods = args.method or ["capillary"]

@@ -45,8 +45,12 @@ class Only:
     needs: str
 
 
-RUNNING = Only(when=lambda a: getattr(a, "fabric", None) != "none", needs="--fabric simulator or emulation")
-"""Of a command whose plan is an answer by itself: what belongs to a run of it."""
+RUNNING = Only(
+    when=lambda a: (
+        getattr(a, "fabric", None) != "none" and not getattr(a, "list", False) and not getattr(a, "book", False)
+    ),
+    needs="a run (--list, --book and --fabric none make none)",
+)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,0 +1,28 @@
+"""How a schedule is sought, for the command and the library."""
+
+from __future__ import annotations
+
+from testbed.model.options import kinds
+from testbed.model.options.option import ROUTED, RUN, Only, option, options
+from testbed.scheduling.methods import SCHEDULERS
+
+_SEARCH = Only(when=lambda a: a.check is None, needs="a search (--check makes none)")
+
+
+@options
+class SearchOptions:
+    """The method, what bounds its search, and the seed of everything random."""
+
+    method: str = option(
+        default="liquid", choices=SCHEDULERS.names, group=ROUTED, help="default {default}", only=(_SEARCH,)
+    )
+    time_limit_s: float = option(
+        default="60",
+        flag="--time-limit",
+        kind=kinds.search_limit,
+        group=ROUTED,
+        metavar="S",
+        help="seconds (default {default})",
+        only=(_SEARCH,),
+    )
+    seed: int = option(default=1, kind=kinds.seed, group=RUN, help="default {default}")
