@@ -90,9 +90,9 @@ def read_outcome(inputs: EngineInputs, state: State, sources: SourceState | None
 def _messages_in_network(state: State) -> IntArray:
     """Packets of the messages in all queues, found by walking the queues from head to tail."""
     found = []
-    for queue in np.nonzero(state.queues["held"] > 0)[0].tolist():
+    for queue in np.nonzero(state.queues["occupied"] > 0)[0].tolist():
         packet = int(state.queues["head"][queue])
-        for _ in range(int(state.queues["held"][queue])):
+        for _ in range(int(state.queues["occupied"][queue])):
             if state.packets["kind"][packet] == DATA:
                 found.append(packet)
             packet = int(state.packets["next"][packet])
@@ -104,11 +104,11 @@ def _stuck(inputs: EngineInputs, state: State) -> BlockedPackets:
     layout, queues = inputs.model.layout, state.queues
     inside = np.ones(layout.queues, dtype=bool)
     inside[layout.source_queue : layout.notice_queue] = False
-    occupied = np.where(inside, queues["held"], 0)
+    occupied = np.where(inside, queues["occupied"], 0)
     waiting = np.nonzero((occupied > 0) & (queues["want"] >= 0))[0]
     since = int(queues["since"][waiting].min()) if len(waiting) else -1
     buffers = waiting[waiting < layout.source_queue]
     links = np.stack([buffers // layout.lanes, queues["want"][buffers]], axis=1) % layout.links
     waits = sorted({(int(a), int(b)) for a, b in links if a != b})
-    at_sources = int(queues["held"][~inside].sum())
+    at_sources = int(queues["occupied"][~inside].sum())
     return BlockedPackets(packets=int(occupied.sum()), at_sources=at_sources, since_tick=since, waits=tuple(waits))

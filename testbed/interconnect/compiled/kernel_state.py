@@ -295,6 +295,6 @@ def _queues(model: NetworkModel) -> Records[Queue]:
     if int(np.max(table.rank, initial=0)) > MAX_RANK:
         raise InputError(f"{model.network.name}: a switch with more than {MAX_RANK} buffers; take a smaller one")
     return records(
-        Queue, count, head=NONE, tail=NONE, want=NONE, next_asker=NONE, lane_wanted=NONE, slots=table.slots,
+        Queue, count, head=NONE, tail=NONE, want=NONE, next_asker=NONE, lane_requested=NONE, slots=table.slots,
         returning_at=np.arange(count), router=table.router, rank=table.rank,
     )  # fmt: skip
