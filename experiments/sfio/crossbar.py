@@ -77,7 +77,7 @@ def measure(point: Row) -> Results:
         schedule="liquid" if in_turns else "none",
         switching="circuit" if in_turns else "packet",
         link_rate_bps=LINK_RATE_BPS,
-        repeat=point["repeat"],
+        repetitions=point["repeat"],
         seed=seed,
     )
 

@@ -53,7 +53,7 @@ def measure(point: Row) -> Results:
         file_bytes=point["file_bytes"],
         optimise=point["optimised"],
         link_rate_bps=LINK_RATE_BPS,
-        repeat=point["repeat"],
+        repetitions=point["repeat"],
         seed=point["seed"],
     )
 

@@ -48,10 +48,10 @@ def measure(point: Row) -> Results:
         stripe_unit=STRIPE_UNIT,
         file_bytes=point["file_bytes"],
         access="random",
-        block_bytes=point["block_bytes"],
+        access_block_bytes=point["block_bytes"],
         optimise=point["multi_block"],
         link_rate_bps=LINK_RATE_BPS,
-        repeat=point["repeat"],
+        repetitions=point["repeat"],
         seed=point["seed"],
     )
 

@@ -71,10 +71,10 @@ def transferred(network: str, *, free: bool = False, pairs: Pairs = (), **option
     plan = bulk_plan(
         network,
         switching="packet" if free else "circuit",
-        method="round-robin" if free else "liquid",
+        scheduling="round-robin" if free else "liquid",
         barrier=not free,
         pattern=tuple(pairs) or "all-to-all",
-        injected=0,
+        inject_packets=0,
         **options,
     )
     for _ in range(ATTEMPTS):

@@ -51,7 +51,7 @@ def measure(point: Row) -> Results:
         io_nodes=io,
         stripe_unit=STRIPE_UNIT,
         file_bytes=point["file_bytes"],
-        schedule=point["schedule"],
+        scheduling=point["schedule"],
         switching="packet" if point["schedule"] == "none" else "circuit",
         link_rate_bps=LINK_RATE_BPS,
         repeat=REPEAT,

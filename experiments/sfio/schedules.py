@@ -53,7 +53,7 @@ def measure(point: Row) -> Results:
         stripe_unit=STRIPE_UNIT,
         file_bytes=point["nodes"] ** 2 * point["pair_bytes"],
         operation=point["operation"],
-        schedule=point["schedule"],
+        scheduling=point["schedule"],
         switching="circuit",
         link_rate_bps=LINK_RATE_BPS,
         repeat=REPEAT,

@@ -59,7 +59,7 @@ def measure(point: Row) -> Results:
             file_bytes=size,
             operation=point["operation"],
             access="matrix-columns",
-            schedule="liquid",
+            scheduling="liquid",
             switching="circuit",
             link_rate_bps=LINK_RATE_BPS,
             repeat=REPEAT,

@@ -94,14 +94,14 @@ class MetapathPlanOptions(TypedDict, total=False):
 class BulkPlanOptions(TypedDict, total=False):
     """Of ``bulk_plan``. ``pattern``: "all-to-all" or pairs of hosts."""
 
-    method: str
+    scheduling: str
     message_bytes: int
     link_rate_bps: float
     barrier: bool
     pattern: str | tuple[Pair, ...]
     routing: str | None
     seed: int
-    time_limit_s: float
-    injected: int
+    solver_time_limit_s: float
+    inject_packets: int
     faults: Faults
-    killed: tuple[KilledProcess, ...]
+    kill: tuple[KilledProcess, ...]

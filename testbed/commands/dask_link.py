@@ -46,12 +46,10 @@ def tls_words(args: argparse.Namespace) -> list[str]:
 
 
 def security_of(args: argparse.Namespace) -> Security | None:
-    """Of --scheduler; None where it is not given, and for plain TCP. InputError for options that do not go together."""
+    """Of --dask; None where it is not given, and for plain TCP. InputError for options that do not go together."""
     if args.scheduler is None:
         if words := tls_words(args):
-            raise InputError(
-                f"{words[0]}: it is for a Dask scheduler elsewhere; give --scheduler tls://HOST:PORT with it"
-            )
+            raise InputError(f"{words[0]}: it is for a Dask scheduler elsewhere; give --dask tls://HOST:PORT with it")
         return None
     from testbed.machines.adapters.clusters.dask_security import scheduler_security
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 
 SUBJECTS: dict[str, tuple[str, ...]] = {
     "network and end points": (
-        "network", "source", "sink", "also", "pair", "between", "link_rate", "mtu", "no_shape", "compute_nodes", "io_nodes",
+        "network", "source", "sink", "also", "between", "link_rate", "mtu", "no_shape", "compute_nodes", "io_nodes",
         "occupied", "nodes", "count", "frames", "frame_s", "handover", "background_mbps", "queues",
     ),
     "what is sent": (
@@ -28,14 +28,24 @@ SUBJECTS: dict[str, tuple[str, ...]] = {
     "the run": ("fabric", "seed", "repeats", "results", "json", "live", "output", "draw", "pcap", "name", "mpi", "timeout"),
 }  # fmt: skip
 """Heading -> names of values, in the order of a help page; what stands nowhere is listed as argparse has it."""
+COMMANDS: dict[str, tuple[str, ...]] = {
+    "send coded streams and files while links fail": ("demo", "stream", "mobility", "download"),
+    "compute routes and compare them": ("route", "ror", "demands", "campaign"),
+    "compute schedules and carry them out": ("schedule", "allocate", "bulk", "wavelengths"),
+    "stripe files, run programs on the hosts": ("sfio", "run"),
+    "simulate routers of an interconnection network": ("simulate",),
+    "replicate figures of the papers": ("experiment", "replicate", "report"),
+    "inspect a network or the machine, try things by hand": ("topology", "up", "exec", "attach", "doctor"),
+}
+"""Heading -> commands below it in ``testbed --help``, as in the README; the others come last."""
 FEW = 8
 """A command with fewer options than this needs no headings."""
 
 EXAMPLES = {
     "topology": "testbed topology show swiss-t1",
-    "route": "testbed route swiss-t1 --from s1 --to s6 --also s2:s7",
-    "ror": "testbed ror swiss-t1 --from s1 --to s6 --method capillary --method ecmp",
-    "demands": "testbed demands topohub:sndlib/abilene --method capillary --method optimum",
+    "route": "testbed route swiss-t1 --from s1 --to s6 --flow s2:s7",
+    "ror": "testbed ror swiss-t1 --from s1 --to s6 --routing capillary --routing ecmp",
+    "demands": "testbed demands topohub:sndlib/abilene --routing capillary --routing optimum",
     "stream": "testbed stream swiss-t1 --from s1 --to s6 --faults 's1->s2@2-4, s3->s6@6-8'",
     "mobility": "testbed mobility manet:nodes=20,seed=3 --from n0 --to n19 --frames 4",
     "schedule": "testbed schedule swiss-t1 --pattern t0:r5,t1:r6 --output schedule.json",
@@ -46,7 +56,7 @@ EXAMPLES = {
     "report": "testbed report results/stream/RUN",
     "allocate": "testbed allocate swiss-t1 --nodes 8",
     "wavelengths": "testbed wavelengths optical-cloud --pattern x1:x14,x2:x5",
-    "up": "testbed up swiss-t1 --route capillary --from s1 --to s6",
+    "up": "testbed up swiss-t1 --routing capillary --from s1 --to s6",
     "exec": "testbed exec NAME t0 -- hostname",
     "attach": "testbed attach",
     "run": "testbed run crossbar:4 --compute-nodes 1 --io-nodes 2 -- python examples/hello.py",
@@ -82,8 +92,8 @@ def help_text(parser: argparse.ArgumentParser, example: str | None) -> str:
     for group in parser._action_groups:
         if group is parser._optionals:
             listed += [(heading or "other options", None, own) for heading, own in by_subject(group._group_actions)]
-        else:
-            listed.append((group.title, group.description, list(group._group_actions)))
+        elif not hasattr(group, "page"):
+            listed += _by_purpose(group)
     if not any(heading in SUBJECTS for heading, _, _ in listed):
         listed = [("options" if heading == "other options" else heading, words, own) for heading, words, own in listed]
     for heading, words, own in listed:
@@ -93,6 +103,19 @@ def help_text(parser: argparse.ArgumentParser, example: str | None) -> str:
         page.end_section()
     page.add_text(parser.epilog)
     return page.format_help() + (f"\nexample: {example}\n" if example else "")
+
+
+def _by_purpose(
+    group: argparse._ArgumentGroup,
+) -> Iterator[tuple[str | None, str | None, list[argparse.Action]]]:
+    """The group; of one that lists the commands of ``testbed`` the commands by purpose."""
+    actions = list(group._group_actions)
+    commands = {one.dest: one for a in actions if a.dest == "command" for one in getattr(a, "_choices_actions", ())}
+    if not commands:
+        yield group.title, group.description, actions
+    for heading, names in [*COMMANDS.items(), ("other commands", tuple(commands))]:
+        if below := [commands.pop(name) for name in names if name in commands]:
+            yield heading, None, below
 
 
 def _short_usage(parser: argparse.ArgumentParser) -> str | None:

@@ -58,10 +58,10 @@ def _spread(args: Args) -> bool:
 _FAULTS = ("faults", "fault_kind", "links", "one_way", "precision")
 RULES: dict[str, tuple[Rule, ...]] = {
     "route": (
-        Rule(options=("layers",), when=lambda a: a.method.partition(":")[0] == "capillary", needs="--method capillary"),
+        Rule(options=("layers",), when=lambda a: a.method.partition(":")[0] == "capillary", needs="--routing capillary"),
     ),
     "ror": (
-        Rule(options=("layers",), when=lambda a: "capillary" in (a.method or ["capillary"]), needs="--method capillary"),
+        Rule(options=("layers",), when=lambda a: "capillary" in (a.method or ["capillary"]), needs="--routing capillary"),
         Rule(options=("m", "der"), when=lambda a: not a.large_blocks, needs="blocks that are not --large-blocks"),),
     "demands": (
         Rule(options=("m", "der"), when=lambda a: not a.large_blocks, needs="blocks that are not --large-blocks"),
@@ -104,10 +104,10 @@ RULES: dict[str, tuple[Rule, ...]] = {
             when=lambda a: a.network is not None,
             needs="NETWORK, whose nodes it names (files have their transfers)",
         ),
-        Rule(options=("method", "time_limit"), when=lambda a: a.check is None, needs="a search (--check makes none)"),
+        Rule(options=("method", "time_limit"), when=lambda a: a.check is None, needs="a search (--verify makes none)"),
     ),
     "campaign": (
-        Rule(options=("workers",), when=lambda a: a.scheduler is None, needs="a local cluster, without --scheduler"),
+        Rule(options=("workers",), when=lambda a: a.scheduler is None, needs="a local cluster, without --dask"),
         Rule(
             options=("campaign", "workers", "scheduler", "resume", "results", "live", *TLS_OPTIONS),
             when=lambda a: not a.list,
@@ -115,17 +115,17 @@ RULES: dict[str, tuple[Rule, ...]] = {
         ),
     ),
     "replicate": (
-        Rule(options=("workers",), when=lambda a: a.scheduler is None, needs="local workers, without --scheduler"),
+        Rule(options=("workers",), when=lambda a: a.scheduler is None, needs="local workers, without --dask"),
         Rule(
             options=("hours", "workers", "scheduler", "live", *TLS_OPTIONS),
             when=lambda a: not a.book,
-            needs="studies that are run, without --book",
+            needs="studies that are run, without --report-only",
         ),
     ),
     "wavelengths": (Rule(options=("packets", "wrong"), when=lambda a: a.fabric != "none", needs="--fabric simulator or emulation"),),
     "run": (
         Rule(options=("mpi",), when=lambda a: not _spread(a), needs="a program on one machine, without --machines (its launcher starts ranks in hosts of its own machine only)"),
-        Rule(options=("results",), when=lambda a: a.root is None, needs="a run without --root, which says where subfiles lie"),
+        Rule(options=("results",), when=lambda a: a.root is None, needs="a run without --subfile-dir, which says where subfiles lie"),
     ),
 }  # fmt: skip
 

@@ -34,12 +34,12 @@ Work = Workload[Any, Any]
 class FabricOptions:
     """Where a run goes on, and how often."""
 
-    repeats: int = option(
+    retries: int = option(
         default=1,
         kind=kinds.whole(0, 20),
         group=RUN,
         metavar="N",
-        help="repeat a run that this machine could not carry, at most N times (default {default})",
+        help="repeat a run that this machine could not carry, at most N times",
     )
     fabric: str | None = option(
         default=None,
@@ -53,7 +53,7 @@ class FabricOptions:
 class KeepOptions:
     """What is kept and shown of a run."""
 
-    results: Path = option(default=Path("results"), group=RUN, help="directory for results (default {default})")
+    results: Path = option(default=Path("results"), group=RUN, help="directory for results")
     json: bool = option(default=False, group=RUN, help="print one JSON object on stdout")
     live: bool = option(
         default=False,
@@ -109,7 +109,7 @@ def run(name: str, workload: Work, args: argparse.Namespace) -> int:
         said_when_lost(as_json=args.json and machines is not None),
         runs.opened(how) if runs.opened else alone as carry,
     ):
-        judged = [_judged(runs, one, carry, getattr(args, "repeats", 0)) for one in plans]
+        judged = [_judged(runs, one, carry, getattr(args, "retries", 0)) for one in plans]
     judged = [_noted(one, note) for one, note in zip(judged, notes, strict=True)]
     return _report(args, runs.stored_as or name, runs, judged[0] if runs.together is None else runs.together(judged))
 

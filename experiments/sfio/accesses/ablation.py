@@ -45,10 +45,10 @@ def measure(point: Row) -> Results:
         file_bytes=point["file_bytes"],
         operation=point["operation"],
         access="random",
-        block_bytes=BLOCK_BYTES,
-        without=WITHOUT[point["way"]],
+        access_block_bytes=BLOCK_BYTES,
+        disable=WITHOUT[point["way"]],
         link_rate_bps=LINK_RATE_BPS,
-        repeat=REPEAT,
+        repetitions=REPEAT,
         seed=point["seed"],
     )
 

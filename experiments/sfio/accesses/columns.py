@@ -43,10 +43,10 @@ def measure(point: Row) -> Results:
         operation=point["operation"],
         access="matrix-columns",
         optimise=point["way"] != "fragments",
-        schedule="liquid" if point["way"] == "liquid" else "none",
+        scheduling="liquid" if point["way"] == "liquid" else "none",
         switching="circuit" if point["way"] == "liquid" else "packet",
         link_rate_bps=LINK_RATE_BPS,
-        repeat=REPEAT,
+        repetitions=REPEAT,
         seed=point["seed"],
     )
 

@@ -50,10 +50,10 @@ def measure(point: Row) -> Results:
                 stripe_unit=STRIPE_UNIT,
                 file_bytes=point["file_bytes"],
                 access="random",
-                block_bytes=BLOCK_BYTES,
-                without=() if point["pipelined"] else ("pipeline",),
+                access_block_bytes=BLOCK_BYTES,
+                disable=() if point["pipelined"] else ("pipeline",),
                 link_rate_bps=FAST_BPS if point["slow"] == "disk" else RATE_BPS,
-                repeat=REPEAT,
+                repetitions=REPEAT,
                 seed=point["seed"],
             )
 

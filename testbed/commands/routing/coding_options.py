@@ -15,7 +15,7 @@ LABELS = ("stratified", "random")
 
 
 def coding_of(args: argparse.Namespace) -> Coding:
-    """--tolerance, --m, --der, --large-blocks and --labels (of which large blocks know nothing). Raises InputError where they make no code."""
+    """--static-tolerance, --source-packets, --decoding-error-rate, --large-blocks and --label-order (of which large blocks know nothing). Raises InputError where they make no code."""
     from testbed.routing.redundancy.coding import Coding
 
     return Coding(

@@ -43,27 +43,64 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         help="default gravity; own: the demands that topohub has of the network (SNDlib's are measured or planned); a file: JSON, CSV, "
         "REPETITA, SNDlib",
     )
-    add("--between", choices=("switches", "hosts"), default="switches", help="end points of uniform and gravity")
     add(
-        "--total",
+        "--end-points",
+        dest="between",
+        choices=("switches", "hosts"),
+        default="switches",
+        help="end points of uniform and gravity",
+    )
+    add(
+        "--total-rate",
+        dest="total",
         type=kinds.rate_bps,
         metavar="RATE",
         help="scale the matrix to this sum (default: as it is; 1Mbps a pair)",
     )
-    add("--method", action="append", metavar="METHOD", help="may be repeated (default: single, ecmp, capillary, ...)")
-    add("--tolerance", type=kinds.share, default=0.05, metavar="T", help="of ROR (default 0.05)")
-    add("--m", type=kinds.large_block_packets, default=20, metavar="M", help="source packets a block (default 20)")
-    add("--der", type=kinds.probability, default=1e-5, metavar="RATE", help="decoding error rate (default 1e-5)")
+    add(
+        "--routing",
+        dest="method",
+        action="append",
+        metavar="METHOD",
+        help="may be repeated (default: single, ecmp, capillary, ...)",
+    )
+    add(
+        "--static-tolerance",
+        dest="tolerance",
+        type=kinds.share,
+        default=0.05,
+        metavar="T",
+        help="of ROR (default 0.05)",
+    )
+    add(
+        "--source-packets",
+        "--m",
+        dest="m",
+        type=kinds.large_block_packets,
+        default=20,
+        metavar="M",
+        help="source packets a block (default 20)",
+    )
+    add(
+        "--decoding-error-rate",
+        "--der",
+        dest="der",
+        type=kinds.probability,
+        default=1e-5,
+        metavar="P",
+        help="decoding error rate (default 1e-5)",
+    )
     add("--large-blocks", action="store_true", help="ROR by equation 29")
     add(
-        "--labels",
+        "--label-order",
+        dest="labels",
         choices=LABELS,
         default="stratified",
         help="ROR for these labels (default stratified, as of stream and ror: an order of labels is sought for every pair and method, "
         "which takes 0.1 to 0.3 s unless another pair has the same; random: at once)",
     )
-    add("--seed", type=kinds.seed, default=1, help="of the routing trees (default 1)")
-    add("--links", action="store_true", help="list the load of every link too")
+    add("--seed", type=kinds.seed, default=1, help="random seed, of the routing trees")
+    add("--show-links", dest="links", action="store_true", help="list the load of every link too")
     add("--json", action="store_true", help="print one JSON object instead of the table")
     parser.set_defaults(run=run)
 
@@ -93,11 +130,11 @@ def _announced(pairs: int, methods: int, coding: Coding) -> str:
     said = f"{pairs} pairs by {methods} methods, ROR for {coding.labels} labels"
     if coding.labels == "random":
         return said
-    return f"{said} (up to {seconds_in_words(LAYOUT_S * pairs * methods)}; --labels random: at once)"
+    return f"{said} (up to {seconds_in_words(LAYOUT_S * pairs * methods)}; --label-order random: at once)"
 
 
 def read_matrix(network: Network, args: argparse.Namespace) -> DemandMatrix:
-    """The matrix of --matrix, --between and --total."""
+    """The matrix of --matrix, --end-points and --total-rate."""
     from testbed.errors import InputError
     from testbed.routing.demands.matrix import given_matrix, gravity_matrix, uniform_matrix
     from testbed.routing.demands.matrix_files import read_matrix_file
@@ -106,7 +143,9 @@ def read_matrix(network: Network, args: argparse.Namespace) -> DemandMatrix:
     ends = [node.id for node in (network.hosts if args.between == "hosts" else network.switches)]
     if args.matrix in ("uniform", "gravity"):
         if len(ends) < 2:
-            raise InputError(f"network {network.name!r} has {len(ends)} {args.between}; choose other ends by --between")
+            raise InputError(
+                f"network {network.name!r} has {len(ends)} {args.between}; choose other ends by --end-points"
+            )
         matrix = (uniform_matrix if args.matrix == "uniform" else gravity_matrix)(network, ends)
     elif args.matrix == "own":
         family, _, key = args.network.partition(":")

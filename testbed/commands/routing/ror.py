@@ -30,33 +30,71 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     add("network", metavar="NETWORK", help="a catalogue name (swiss-t1, manet:nodes=115, ...) or a file")
     add("--from", dest="source", required=True, metavar="NODE", help="where the flow starts")
     add("--to", dest="sink", required=True, metavar="NODE", help="where it ends")
-    add("--method", action="append", metavar="METHOD", help="how to split it (default capillary); may be repeated")
+    add(
+        "--routing",
+        dest="method",
+        action="append",
+        metavar="METHOD",
+        help="how to split it (default capillary); may be repeated",
+    )
     add("--layers", type=kinds.count, metavar="K", help="capillary: only the first K layers")
-    add("--tolerance", type=kinds.share, default=0.05, metavar="T", help="static tolerance, 0 <= T < 1 (default 0.05)")
-    add("--m", type=kinds.large_block_packets, default=20, metavar="M", help="source packets a block (default 20)")
-    add("--der", type=kinds.probability, default=1e-5, metavar="RATE", help="decoding error rate (default 1e-5)")
+    add(
+        "--static-tolerance",
+        dest="tolerance",
+        type=kinds.share,
+        default=0.05,
+        metavar="T",
+        help="static tolerance, 0 <= T < 1 (default 0.05)",
+    )
+    add(
+        "--source-packets",
+        "--m",
+        dest="m",
+        type=kinds.large_block_packets,
+        default=20,
+        metavar="M",
+        help="source packets a block (default 20)",
+    )
+    add(
+        "--decoding-error-rate",
+        "--der",
+        dest="der",
+        type=kinds.probability,
+        default=1e-5,
+        metavar="P",
+        help="decoding error rate (default 1e-5)",
+    )
     add("--large-blocks", action="store_true", help="equation 29: blocks of thousands of packets")
     add(
-        "--labels",
+        "--label-order",
+        dest="labels",
         choices=LABELS,
         default="stratified",
         help="block sizes for these packet labels (default stratified)",
     )
     add("--code", choices=("any", "reed-solomon", "raptorq"), default="any", help="refuse blocks too long for the code")
     add(
-        "--failed",
+        "--down",
+        dest="failed",
         action="append",
         default=[],
         metavar="LINK",
         help="also the loss while LINK (a->b) and all others given are down",
     )
     add(
-        "--failure-s",
+        "--failure-duration",
+        dest="failure_s",
         type=kinds.interval,
-        metavar="S",
-        help="with --between-s: weigh overlapping failures, each S seconds long",
+        metavar="TIME",
+        help="with --failure-interval: weigh overlapping failures that last TIME each",
     )
-    add("--between-s", type=kinds.interval, metavar="S", help="mean seconds between two failures of one link")
+    add(
+        "--failure-interval",
+        dest="between_s",
+        type=kinds.interval,
+        metavar="TIME",
+        help="mean time between two failures of one link",
+    )
     add("--json", action="store_true", help="print one JSON object instead of the table")
     parser.set_defaults(run=run)
 
@@ -69,7 +107,9 @@ def run(args: argparse.Namespace) -> int:
 
     coding = coding_of(args)
     if (args.failure_s is None) != (args.between_s is None):
-        raise InputError("give --failure-s and --between-s together: how long a failure lasts, how far apart they are")
+        raise InputError(
+            "give --failure-duration and --failure-interval together: how long a failure lasts, how far apart they are"
+        )
     methods = args.method or ["capillary"]
     names = {m: f"least-fec:{args.tolerance!r}" if m == "least-fec" else m for m in methods}
     if args.layers is not None:
@@ -142,7 +182,7 @@ def _too_long(terms: RorBreakdown, args: argparse.Namespace) -> str | None:
         return None
     text = (
         f"blocks of up to N = {longest} packets: Reed-Solomon codes have at most {REED_SOLOMON_MOST}; "
-        "use RaptorQ (--code raptorq), or fewer source packets (--m)"
+        "use RaptorQ (--code raptorq), or fewer source packets (--source-packets)"
     )
     if args.code == "reed-solomon":
         raise InputError(text)
@@ -169,7 +209,7 @@ def _failure(route: SplitRoute, names: list[str], coding: Coding) -> dict[str, A
     by_label = {link.label: i for i, link in enumerate(route.network.links)}
     for name in names:
         if name not in by_label:
-            raise InputError(f"--failed {name}: network {route.network.name!r} has no such link; name it as a->b")
+            raise InputError(f"--down {name}: network {route.network.name!r} has no such link; name it as a->b")
     failed = [by_label[name] for name in names]
     loss = failure_loss(route, failed)
     on_switches = interval_loss(spray(route), failed)

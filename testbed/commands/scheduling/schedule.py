@@ -45,14 +45,21 @@ def add_parser(subparsers: Any) -> None:
     add(
         "--pattern",
         default="all-to-all",
-        metavar="all-to-all|all-to-others|A:B,...|FILE",
-        help="of hosts (all-to-all: to themselves too), pairs of nodes, or a JSON file of pairs",
+        metavar="PATTERN",
+        help="all-to-all or all-to-others of hosts (all-to-all: to themselves too), pairs of nodes, or a JSON file of pairs",
     )
     add("--traffic", type=Path, metavar="FILE", help='instead of a network: {"transfers": [[link, ...], ...]}')
-    add("--check", type=Path, metavar="FILE", help='only check a file with "transfers" and "frames"')
-    add("--method", default="liquid", choices=SCHEDULERS.names(), help="default %(default)s")
-    add("--time-limit", type=kinds.search_limit, default=60.0, metavar="S", help="seconds (default %(default)g)")
-    add("--seed", type=kinds.seed, default=1, help="default 1")
+    add("--verify", dest="check", type=Path, metavar="FILE", help='only check a file with "transfers" and "frames"')
+    add(
+        "--scheduling",
+        dest="method",
+        default="liquid",
+        choices=SCHEDULERS.names(),
+        metavar="METHOD",
+        help=", ".join(SCHEDULERS.names()),
+    )
+    add("--solver-time-limit", dest="time_limit", type=kinds.search_limit, default=60.0, metavar="TIME")
+    add("--seed", type=kinds.seed, default=1, help="random seed")
     add_extras(parser)
     add(
         "--output",
@@ -70,7 +77,9 @@ def run(args: argparse.Namespace) -> int:
     extras: dict[str, Any] = {}
     traffic, schedule = _checked(args) if args.check else _scheduled(args, extras)
     if args.wormhole:
-        extras["wormhole"] = wormhole_document(traffic, schedule, args.remedy, args.seed)
+        extras["wormhole"] = wormhole_document(
+            traffic, schedule, "none" if args.remedy == "report" else args.remedy, args.seed
+        )
     if args.draw is not None:
         draw(args.draw, traffic, schedule, None if args.unequal else args.network)
     if args.output is not None:
@@ -129,7 +138,7 @@ def _checked(args: argparse.Namespace) -> tuple[Traffic, Schedule]:
 
     if args.network is not None or args.traffic is not None:
         raise InputError(
-            "--check FILE cannot be combined with a network or --traffic: the file has the transfers and the frames"
+            "--verify FILE cannot be combined with a network or --traffic: the file has the transfers and the frames"
         )
     document = read_json(args.check)
     traffic = parse_traffic(document, str(args.check))

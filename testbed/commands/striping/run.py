@@ -45,19 +45,26 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     add("network", metavar="NETWORK", help="a network with hosts (swiss-t1, crossbar:8, ...) or a file")
     add("--compute-nodes", type=kinds.some, required=True, metavar="N", help="processes of the program, one a host")
     add("--io-nodes", type=kinds.some, required=True, metavar="M", help="hosts with a listener")
-    add("--root", type=Path, metavar="DIR", help="directory for subfiles (default: a new directory of results)")
-    add("--routing", help="static routing method (default: the network's own)")
-    add("--link-rate", type=kinds.rate_bps, metavar="RATE", help="of every link (default: the network's own)")
-    add("--mtu", type=kinds.mtu_bytes, default=9000, help="of every interface, bytes (default 9000)")
-    add("--no-shape", action="store_true", help="do not hold links to their capacity and delay")
     add(
-        "--timeout",
+        "--subfile-dir",
+        dest="root",
+        type=Path,
+        metavar="DIR",
+        help="directory for subfiles (default: a new directory of results)",
+    )
+    add("--routing", metavar="METHOD", help="static method (default: the network's own)")
+    add("--link-rate", type=kinds.rate_bps, metavar="RATE", help="of every link (default: the network's own)")
+    add("--mtu", type=kinds.mtu_bytes, default=9000, metavar="SIZE", help="of every interface")
+    add("--no-shaping", dest="no_shape", action="store_true", help="do not hold links to their capacity and delay")
+    add(
+        "--listener-timeout",
+        dest="timeout",
         type=kinds.answering,
         default=2.0,
-        metavar="S",
-        help="until a silent listener is given up (default 2)",
+        metavar="TIME",
+        help="until a silent listener is given up",
     )
-    add("--time-limit", type=kinds.time_limit, metavar="S", help="end the program after this time in seconds")
+    add("--time-limit", type=kinds.time_limit, metavar="TIME", help="end the program after this time")
     add(
         "--mpi",
         action="store_true",

@@ -36,7 +36,7 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument("campaign", metavar="FILE|NAME", nargs="?", help="a TOML or JSON file, or one of --list")
     parser.add_argument("--list", action="store_true", help="the campaigns that come with the testbed")
     parser.add_argument("--workers", type=kinds.processes, default=2, help="processes of the local cluster (default 2)")
-    parser.add_argument("--scheduler", metavar="tls://HOST:PORT", help="a Dask scheduler to use instead")
+    parser.add_argument("--dask", dest="scheduler", metavar="tls://HOST:PORT", help="a Dask scheduler to use instead")
     add_tls(parser)
     parser.add_argument(
         "--resume",

@@ -81,7 +81,13 @@ def add_parser(subparsers: Any) -> None:
         help="only the studies of this chapter (repeatable)",
     )
     add("--only", action="append", metavar="NAME", help="only this study (repeatable)")
-    add("--hours", type=kinds.hours, metavar="H", help="stop after this number of hours; stored runs remain")
+    add(
+        "--max-hours",
+        dest="hours",
+        type=kinds.hours,
+        metavar="HOURS",
+        help="stop after this number of hours; stored runs remain",
+    )
     add("--seed", type=kinds.seed, default=1, help="seed of every study (default 1)")
     add(
         "--workers",
@@ -89,15 +95,22 @@ def add_parser(subparsers: Any) -> None:
         default=2,
         help="processes that share the points of computed studies (default 2)",
     )
-    add("--scheduler", metavar="ADDRESS", help="a Dask scheduler whose workers share them instead")
+    add("--dask", dest="scheduler", metavar="ADDRESS", help="a Dask scheduler whose workers share them instead")
     add_tls(parser)
     add("--results", type=Path, help=f"directory for results (default: {STORED}, with --quick results/replication)")
-    add("--book", action="store_true", help="run nothing, only write the book of what is stored")
-    add("--pages", type=Path, metavar="DIR", help="write the tables into the pages chapter_N.md of DIR as well")
+    add("--report-only", dest="book", action="store_true", help="run nothing, only write the book of what is stored")
     add(
-        "--pack",
+        "--update-docs",
+        dest="pages",
+        type=Path,
+        metavar="DIR",
+        help="write the tables into the pages chapter_N.md of DIR as well",
+    )
+    add(
+        "--compress",
+        dest="pack",
         action="store_true",
-        help="with --book: keep each whole run as one archive, RUN.zip, but for the drawings that DIR's pages show",
+        help="with --report-only: keep each whole run as one archive, RUN.zip, but for the drawings that DIR's pages show",
     )
     add("--json", action="store_true", help="print one JSON object on stdout")
     add_live(parser)
@@ -108,7 +121,7 @@ def _run(args: argparse.Namespace) -> int:
     from testbed.commands.studies.book import pack_runs, write_book
 
     if args.pack and not args.book:
-        raise InputError("--pack packs what is stored, and runs nothing; give --book with it")
+        raise InputError("--compress packs what is stored, and runs nothing; give --report-only with it")
     root = args.results or (Path("results/replication") if args.quick else STORED)
     replication = Replication(_chosen(args), "quick" if args.quick else "full", root, args.seed, _shared_words(args))
     start_live(args)
@@ -134,7 +147,7 @@ def _chosen(args: argparse.Namespace) -> dict[str, Any]:
 
 def _shared_words(args: argparse.Namespace) -> list[str]:
     security_of(args)  # what is wrong with it is said before anything begins
-    return ["--scheduler", args.scheduler, *tls_words(args)] if args.scheduler else ["--workers", str(args.workers)]
+    return ["--dask", args.scheduler, *tls_words(args)] if args.scheduler else ["--workers", str(args.workers)]
 
 
 def _run_all(replication: Replication, deadline: float | None, quiet: bool) -> None:
@@ -219,7 +232,7 @@ def _run_one(replication: Replication, name: str, limit_s: float | None) -> str:
     if part is not None and hasattr(study, "points"):
         words += ["--resume", str(part.directory)]
     elif (before := _with_valid_points(replication.runs(name))) is not None:
-        words += ["--extend", str(before)]
+        words += ["--reuse-points", str(before)]
     began = time.monotonic()
     code, last = _child(words, limit_s)
     took = time.monotonic() - began

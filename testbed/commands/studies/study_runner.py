@@ -48,14 +48,19 @@ def study_parser(study: Study, program: str | None = None) -> OneLineParser:
     add("--results", type=Path, default=Path("results"), help="directory for results (default results)")
     add("--resume", type=Path, metavar="DIR", help="go on with an unfinished run: results/NAME/RUN.unfinished")
     extends = "begin with the points of this finished run that are this run's too, and are valid"
-    add("--extend", type=Path, metavar="DIR", help=extends)
+    add("--reuse-points", dest="extend", type=Path, metavar="DIR", help=extends)
     until = "begin no point after this number of hours; continue later with --resume"
-    add("--hours", type=kinds.hours, metavar="H", help=until)
+    add("--max-hours", dest="hours", type=kinds.hours, metavar="HOURS", help=until)
     add("--json", action="store_true", help="print one JSON object on stdout")
     add_live(parser)
     if study.shared:
         add("--workers", type=kinds.processes, default=1, help="processes that share the points (default 1)")
-        add("--scheduler", metavar="ADDRESS", help="a Dask scheduler whose workers share the points instead")
+        add(
+            "--dask",
+            dest="scheduler",
+            metavar="ADDRESS",
+            help="a Dask scheduler whose workers share the points instead",
+        )
         add_tls(parser)
     if study.options is not None:
         add_options(parser, study.options)
@@ -137,7 +142,7 @@ def _take_over(study: Study, run: StudyRun, points: list[Row], directory: Path) 
 
 
 def _measure_missing(study: Study, run: StudyRun, points: list[Row], args: argparse.Namespace) -> list[Row]:
-    """The rows of all points in their order; of those measured within ``--hours``, where the time did not suffice."""
+    """The rows of all points in their order; of those measured within ``--max-hours``, where the time did not suffice."""
     until = float("inf") if args.hours is None else time.monotonic() + 3600 * args.hours
     known = _by_point(run.rows, points)
     missing = [point for point in points if _key(point) not in known]

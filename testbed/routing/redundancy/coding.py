@@ -38,4 +38,4 @@ class Coding:
         if self.labels not in ("random", "stratified"):
             raise InputError(f"labels {self.labels!r}: choose random or stratified")
         if self.large_blocks and self.labels == "stratified":
-            raise InputError("large blocks need M / (1 - p) packets whatever the labels; leave --labels stratified out")
+            raise InputError("large blocks need M / (1 - p) packets whatever the labels; leave --label-order stratified out")

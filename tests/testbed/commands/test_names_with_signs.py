@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -40,7 +41,7 @@ def _ring(folder: Path, *ids: str) -> str:
 def test_a_further_flow(
     ids: tuple[str, ...], text: str, ends: tuple[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["route", _ring(tmp_path, *ids), f"--also={text}", "--json"]) == 0
+    assert main(["route", _ring(tmp_path, *ids), f"--flow={text}", "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert (document["source"], document["sink"]) == ends
 
@@ -121,14 +122,14 @@ def test_no_faults(words: str) -> None:
 )
 @pytest.mark.parametrize(
     "command",
-    ["route NET --from {} --to {}", "route NET --pair {} {}", "ror NET --from {} --to {}"],
+    ["route NET --from {} --to {}", "route NET --flow {}:{}", "ror NET --from {} --to {}"],
 )
 def test_ends_with_spaces_or_in_quotes(
     command: str, source: str, sink: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     network = _ring(tmp_path, "São Paulo", "Zürich HB", "東京")
     ends = iter((source, sink))
-    words = [network if word == "NET" else next(ends) if word == "{}" else word for word in command.split()]
+    words = [network if word == "NET" else re.sub("{}", lambda _: next(ends), word) for word in command.split()]
     assert main([*words, "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert (document["source"], document["sink"]) == ("São Paulo", "東京")
@@ -139,7 +140,7 @@ def test_ends_of_a_run_in_quotes(command: str, tmp_path: Path, capsys: pytest.Ca
     network = _ring(tmp_path, "a b", "c", "d")
     more = {
         "stream": ["--faults", "none", "--duration", "3"],
-        "download": ["--faults", "none", "--size", "20kB"],
+        "download": ["--faults", "none", "--file-size", "20kB"],
         "mobility": [_ring(tmp_path, "a b", "c", "d"), "--frame-s", "3"],
     }
     run = ["--from", '"a b"', "--to", " d ", "--fabric", "simulator", "--results", str(tmp_path / "results"), "--json"]
