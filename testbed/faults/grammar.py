@@ -343,7 +343,7 @@ def _no_cable(word: str, network: Network) -> str:
     if len(ends) == 2 and unknown:
         return f"fault on {word}: {no_node(unknown[0], network)}"
     return (
-        f"faults {word!r}: give links as s0_0-s0_1 or s0_0-s0_1@0.1-0.2 (seconds), random:N, transient:N, "
+        f"faults {word!r}: give links as s0_0->s0_1 or s0_0->s0_1@0.1-0.2 (seconds), a JSON file, random:N, transient:N, "
         "intermittent:N, or a shape, as line:5, square:5, L:5, U:5"
     )
 

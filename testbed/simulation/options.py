@@ -119,8 +119,8 @@ class SimulationOptions(RouterOptions):
     faults: str | None = option(
         default=None,
         group=FAULTS,
-        metavar="none|LIST",
-        help="commas between: s0_0-s0_1@0.1-0.2 (down from, up at, seconds; permanent without), random:N, "
+        metavar="none|LINK@START-STOP,...|FILE",
+        help="s0_0->s0_1@0.1-0.2,... (both directions; from the beginning and permanent where times are left out), a JSON file as for testbed stream, random:N, "
         "transient:N, intermittent:N, line:N, square:N, L:N, U:N (legs of N links), or trace:FILE (an LANL, FTA "
         "or PNNL table, plain or .gz)",
     )

@@ -9,18 +9,22 @@ from typing import Any
 
 from testbed.errors import InputError
 from testbed.faults.failure_traces import FailureTrace
+from testbed.faults.fault import Fault
 from testbed.faults.grammar import no_faults
+from testbed.faults.reading import read_faults
 from testbed.interconnect.parameters import SimulationParameters
 from testbed.interconnect.plan import Experiment, SimulationPlan
 from testbed.interconnect.simulation_plan import own_routing
 from testbed.model.file_formats import TRAFFIC_FORMATS, find_format
-from testbed.model.json_values import read_json
+from testbed.model.json_values import is_file, read_json
+from testbed.model.naming.names import link_text
 from testbed.model.naming.networks import known_network
 from testbed.model.options import kinds
 from testbed.model.schemas import refuse_unknown
 from testbed.results.trace_files import read_trace
 from testbed.simulation.options import SimulationOptions
 from topologies import Network
+from topologies.network import label_of
 
 
 def build_simulation(requested: SimulationOptions) -> SimulationPlan:
@@ -33,7 +37,7 @@ def build_simulation(requested: SimulationOptions) -> SimulationPlan:
     for load in loads:
         kinds.fraction.checked(load, "loads")
     rates = [parameters.packets_per_s(load) for load in loads]
-    failing = split_faults(requested)
+    failing = split_faults(requested, network)
     experiments = [_experiment(requested, rate, network, parameters, failing) for rate in rates]
     first = (
         experiments[0]
@@ -90,10 +94,12 @@ def _experiment(
     )
 
 
-def split_faults(requested: SimulationOptions) -> tuple[str | None, FailureTrace | None]:
+def split_faults(requested: SimulationOptions, network: Network) -> tuple[str | None, FailureTrace | None]:
     """The failures in words, and the trace read from its file. InputError for a second trace, a file that cannot be
-    read and a broken row (by its number)."""
+    read, a broken row (by its number) and a fault of a file that is more than a cable that is down."""
     named = "" if requested.faults is None or no_faults(requested.faults) else requested.faults
+    if named and is_file(named):
+        return ",".join(map(_of_cable, read_faults(named, network))) or None, requested.trace
     words = [word for word in named.split(",") if word.strip()]
     files = [word.strip().removeprefix("trace:") for word in words if word.strip().startswith("trace:")]
     rest = ",".join(word for word in words if not word.strip().startswith("trace:")) or None
@@ -107,6 +113,13 @@ def split_faults(requested: SimulationOptions) -> tuple[str | None, FailureTrace
         rule=requested.trace_rule,
         skip_bad_rows=requested.trace_skip_bad_rows,
     )
+
+
+def _of_cable(fault: Fault) -> str:
+    """A fault of a file in words. InputError for what the simulator, whose cables work or not, does not have."""
+    if fault.kind != "down" or fault.direction != "both":
+        raise InputError(f"--faults: {label_of(fault.link)} {fault.kind}: cables are down, both ways, or work here")
+    return f"{link_text(fault.link)}@{fault.start_s!r}-" + ("" if fault.permanent else repr(fault.stop_s))
 
 
 def _read_traffic(

@@ -74,7 +74,7 @@ def test_recordings_patterns_and_traces(tmp_path: Path, monkeypatch: pytest.Monk
     assert parse_captures(["a=b->c d/e=x=1.pcap"], network, named=True) == {("a=b", "c d/e", 0): Path("x=1.pcap")}
     assert parse_captures(["a=b -> c d/e"], network, named=False) == {("a=b", "c d/e", 0): Path("a-b---c-d-e.pcap")}
     assert read_pattern("trace:x:y,z,a=b:c d/e", network) == (("trace:x", "y,z"), ("a=b", "c d/e"))
-    assert split_faults(SimulationOptions("ring:4", faults="y,z-a=b@1-2")) == ("y,z-a=b@1-2", None)
+    assert split_faults(SimulationOptions("ring:4", faults="y,z-a=b@1-2"), network) == ("y,z-a=b@1-2", None)
 
 
 def test_a_text_longer_than_a_file_name_is_read(tmp_path: Path) -> None:
@@ -87,9 +87,9 @@ def test_a_text_longer_than_a_file_name_is_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (("--also", "a:b:c"), 'can be read in two ways; write "a":"b:c" or "a:b":"c"'),
-        (("--also", "a:b:x"), "no two nodes of 'net' with a colon between; testbed topology show --nodes lists them"),
-        (("--also", "a"), "write A:B"),
+        (("--flow", "a:b:c"), 'can be read in two ways; write "a":"b:c" or "a:b":"c"'),
+        (("--flow", "a:b:x"), "no two nodes of 'net' with a colon between; testbed topology show --nodes lists them"),
+        (("--flow", "a"), "write A:B"),
     ],
 )
 def test_what_names_nothing_or_two_things(
@@ -112,7 +112,7 @@ def test_a_recording_that_can_be_of_two_links(tmp_path: Path) -> None:
 def test_no_faults(words: str) -> None:
     network = load_network("ring:4")
     assert read_faults(words, network) == ()
-    assert split_faults(SimulationOptions("ring:4", faults=words)) == (None, None)
+    assert split_faults(SimulationOptions("ring:4", faults=words), network) == (None, None)
     assert download_plan(network, "s0", "s2", faults=words, file_bytes=10_000).faults == ()
     assert bulk_plan("crossbar:3", faults=words).faults == ()
 

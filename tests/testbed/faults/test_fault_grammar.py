@@ -162,7 +162,7 @@ def test_random_and_transient_cables_are_so_many_and_of_their_length() -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("s0_0", "give links as s0_0-s0_1"),
+        ("s0_0", "give links as s0_0->s0_1"),
         ("random:x", "give random:N with a whole number N"),
         ("transient:2@1-2", "without times"),
         ("intermittent:2@1-2", "without times"),

@@ -11,7 +11,11 @@ from typing import Any
 import pytest
 
 from testbed.cli import main
+from testbed.errors import InputError
+from testbed.simulation.options import SimulationOptions
+from testbed.simulation.planning import split_faults
 from tests.helpers.failure_samples import sample_lanl_table
+from topologies import load_network
 
 QUICK = ["simulate", "torus:4x4", "--duration", "0.005"]
 
@@ -162,3 +166,24 @@ def _measured(words: str) -> dict[str, Any]:
         main(["simulate", *words.split(), "--json"])
     found: dict[str, Any] = json.loads(out.getvalue())
     return found
+
+
+def test_faults_of_a_file_are_those_of_the_words(tmp_path: Path) -> None:
+    network, file = load_network("torus:4x4"), tmp_path / "faults.json"
+    asked = SimulationOptions("torus:4x4", faults=str(file))
+    listed = [
+        {"link": "s0_0->s0_1", "start_s": 0.1, "stop_s": 0.2},
+        {"link": "s1_1->s1_2", "start_s": 0.3, "stop_s": 1},
+    ]
+    file.write_text(json.dumps(listed))
+    assert split_faults(asked, network) == ('"s0_0"->"s0_1"@0.1-0.2,"s1_1"->"s1_2"@0.3-1', None)
+    file.write_text("[]")
+    assert split_faults(asked, network) == (None, None)
+    file.write_text(json.dumps([listed[0] | {"kind": "blackhole"}]))
+    with pytest.raises(InputError, match="blackhole: cables are down, both ways, or work here"):
+        split_faults(asked, network)
+
+
+def test_a_packet_rate_beyond_the_link_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["simulate", "torus:4x4", "--packet-rate", "1M"]) == 2
+    assert "--packet-rate 1e+06: give at most a full link, 122070 packets a second" in capsys.readouterr().err
