@@ -62,7 +62,7 @@ def measure(point: Row) -> Results:
             scheduling="liquid",
             switching="circuit",
             link_rate_bps=LINK_RATE_BPS,
-            repeat=REPEAT,
+            repetitions=REPEAT,
             seed=point["seed"],
         )
         return {"throughput_bps": row["throughput_bps"], "verified": row["verified"], "invalid": row["invalid"]}

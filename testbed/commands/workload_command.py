@@ -21,6 +21,7 @@ from testbed.commands.several_machines import (
     machines_request,
     said_when_lost,
 )
+from testbed.model.former_keys import ALIASES, with_aliases
 from testbed.model.naming.printable import printable
 from testbed.model.options import kinds
 from testbed.model.options.option import RUN, Option, option, options, options_of
@@ -160,7 +161,8 @@ def _report(args: argparse.Namespace, name: str, workload: Work, found: Judgemen
     figures = workload.figures or (lambda _: {})
     directory = keep_run(args, name, found.stored or found.rows, found.verdict, figures, title=workload.title)
     if args.json:
-        print(json.dumps({**found.document, "results": str(directory)}))
+        document = with_aliases(found.document, ALIASES.get(workload.name, {}))
+        print(json.dumps({**document, "results": str(directory)}))
     else:
         for line in workload.shown(found.document) if workload.shown is not None else ():
             print(printable(line))

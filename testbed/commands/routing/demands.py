@@ -10,6 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from testbed.commands.routing.coding_options import LABELS, coding_of
+from testbed.model.former_keys import ALIASES, with_aliases
 from testbed.model.options import kinds
 from testbed.report.column_units import seconds_in_words
 from testbed.report.progress_bar import spinner
@@ -119,7 +120,7 @@ def run(args: argparse.Namespace) -> int:
     with spinner(_announced(len(matrix.pairs), len(methods), coding)):
         document = demands_document(matrix, methods, coding, args)
     if args.json:
-        print(json.dumps(document))
+        print(json.dumps(with_aliases(document, ALIASES["demands"])))
     else:
         _print_tables(document)
     return 0 if all(not one["violations"] for one in document["methods"]) else 1

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from testbed.commands.parsing import read_ends
 from testbed.commands.routing.coding_options import LABELS, coding_of
+from testbed.model.former_keys import ALIASES, with_aliases
 from testbed.model.options import kinds
 
 if TYPE_CHECKING:
@@ -124,7 +125,7 @@ def run(args: argparse.Namespace) -> int:
         documents.append(_document(route, method, coding, args))
     whole = documents[0] if len(documents) == 1 else {"methods": documents}
     if args.json:
-        print(json.dumps(whole))
+        print(json.dumps(with_aliases(whole, ALIASES["ror"])))
     for document in documents:
         if document["note"]:
             print(f"note: {document['method']}: {document['note']}", file=sys.stderr)

@@ -48,7 +48,8 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         failed = [c.name for c in result.verdict.checks if not c.passed]
         verdict = {"passed": result.verdict.passed, "invalid": result.verdict.invalid, "failed": failed}
-        document = {"fabric": fabric, "sessions": result.documents(), "verdict": verdict}
+        streams = result.documents()
+        document = {"fabric": fabric, "sessions": streams, "streams": streams, "verdict": verdict}
         print(json.dumps(document | {"results": str(result.directory)}))
     else:
         show_result(result)

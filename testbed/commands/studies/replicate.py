@@ -23,6 +23,7 @@ from testbed.errors import InputError
 from testbed.live.adapters.feed import live_feed
 from testbed.live.adapters.studies import PointsPage
 from testbed.live.events import InterimResults
+from testbed.model.former_keys import ALIASES, with_aliases
 from testbed.model.options import kinds
 from testbed.model.progress import Progress
 from testbed.model.stored_runs import StoredRun, representative_run
@@ -298,7 +299,8 @@ def _closing(replication: Replication, index: Path, args: argparse.Namespace) ->
     left = [name for name, state in states.items() if state in ("invalid", "unfinished", "not run")]
     failed = [name for name, state in states.items() if state in ("failed", "broken")]
     if args.json:
-        print(json.dumps(_document(replication, stored, states) | {"book": str(index)}))
+        document = _document(replication, stored, states) | {"book": str(index)}
+        print(json.dumps(with_aliases(document, ALIASES["replicate"])))
     else:
         for name, why in replication.broken.items():
             print(f"broken: {name}: {why}")

@@ -44,7 +44,14 @@ def _run(study: SessionStudy, args: argparse.Namespace, words: list[str]) -> int
     )
     result = run_suite(suite, fabric, args.results)
     if args.json:
-        document = {"experiment": study.name, "fabric": fabric, "sessions": result.documents()}
+        streams = result.documents()
+        document = {
+            "experiment": study.name,
+            "study": study.name,
+            "fabric": fabric,
+            "sessions": streams,
+            "streams": streams,
+        }
         print(json.dumps({**document, "verdict": result.verdict.to_json(), "results": str(result.directory)}))
     else:
         show_result(result)

@@ -169,6 +169,7 @@ def _show(study: Study, args: argparse.Namespace, rows: Sequence[Row], verdict: 
     if args.json:
         document = {
             "experiment": study.name,
+            "study": study.name,
             "points": list(rows),
             "verdict": verdict.to_json(),
             "results": str(directory),

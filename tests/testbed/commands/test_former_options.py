@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import warnings
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from testbed.cli import build_parser, main
 from testbed.commands.former_options import FORMER, present_words
 from testbed.commands.parsing import OneLineParser
 from testbed.errors import UsageError
+from testbed.model.former_keys import ALIASES
 from testbed.model.options.former_keywords import KEYWORDS, present_keywords
 
 NOT_YET = ("stream", "mobility", "wavelengths")
@@ -108,3 +110,13 @@ def test_the_page_of_renames_lists_every_row() -> None:
         assert command in NOT_YET or not [row for row in missing if row not in page]
     for function, table in KEYWORDS.items():
         assert all(f"| `{function}` | `{former}` | `{present}` |" in page for former, present in table.items())
+    for table in ALIASES.values():
+        assert all(f"| `{former}` | `{present}` |" in page for former, present in table.items())
+
+
+def test_a_renamed_key_stands_beside_its_former_name(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["ror", "ring:4", "--from", "s0", "--to", "s2", "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    for former, present in ALIASES["ror"].items():
+        place = document["per_link"][0] if former == "bound" else document
+        assert place[former] == place[present]

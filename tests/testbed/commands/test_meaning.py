@@ -52,7 +52,7 @@ REFUSED = [
     ),
     (("up", "ring:3", "--machine-placement", "x.json"), "--machine-placement"),
     (("sfio", *SFIO, "--machines", "2", "--kill", "r2@1"), "--kill"),
-    (("sfio", *SFIO, "--machines", "2", "--scheduling", "liquid"), "--schedule"),
+    (("sfio", *SFIO, "--machines", "2", "--scheduling", "liquid"), "--scheduling"),
     (("sfio", *SFIO, "--machines", "2", "--switching", "circuit"), "--switching"),
     (("sfio", *SFIO, "--machine-placement", "FILE"), "--machine-placement"),
     (("campaign", "thousands", "--workers", "2", "--dask", "tcp://x:1"), "--workers"),

@@ -74,7 +74,7 @@ def test_without_failures_there_is_no_rival_and_the_duration_is_judged_all_the_s
 
 
 def test_a_way_that_is_never_there_again_is_refused() -> None:
-    with pytest.raises(InputError, match="let them end"):
+    with pytest.raises(InputError, match="end a fault earlier"):
         download_plan(
             "ring:4",
             "s0",

@@ -42,7 +42,7 @@ def test_ror_of_a_route_is_that_of_a_stream_over_it(
     words = [
         "stream",
         *SWISS[1:],
-        *labels,
+        *(word.replace("--label-order", "--labels") for word in labels),
         "--fabric",
         "simulator",
         "--links",
