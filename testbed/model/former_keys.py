@@ -47,11 +47,6 @@ ALIASES: Mapping[str, Mapping[str, str]] = {
         "late_s": "thread_delay_s",
         "faulty": "under_faults",
     },
-    "wavelengths": {
-        "seconds": "solve_s",
-        "strays": "misdelivered",
-        "injected": "wrong_wavelength_packets",
-    },
     "simulation": {
         "circle": "deadlock_cycle",
         "measured": "measured_messages",
