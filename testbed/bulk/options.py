@@ -17,7 +17,7 @@ MAX_MESSAGE_BYTES = 1 << 30
 PatternLike = str | Sequence[Pair]
 """Pairs of hosts, or as text: "all-to-all", pairs ("A:B,C:D"), a file of them."""
 KilledLike = Sequence[str | KilledProcess]
-"""Processes that are killed; as text "NODE@SECONDS"."""
+"""Processes that are killed; as text "NODE@TIME"."""
 _UNSCHEDULED = Only(when=lambda a: a.schedule is None, needs="a run without --schedule")
 
 

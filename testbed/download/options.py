@@ -15,7 +15,7 @@ class DownloadOptions:
     """What is downloaded, and how; see ``DownloadPlan``. ``faults`` None: the most loaded link is down for the middle half."""
 
     network: NetworkLike = option(kw_only=False, positional=True, metavar="NETWORK", help="catalogue name or file")
-    source: str = option(kw_only=False, flag="--from", group=ENDS, metavar="NODE")
+    source: str = option(kw_only=False, flag="--from", group=ENDS, metavar="NODE", help="where the file is")
     sink: str = option(kw_only=False, flag="--to", group=ENDS, metavar="NODE", help="the switch before the last mile")
     last_mile_rate_bps: float = option(
         default="8Mbps",

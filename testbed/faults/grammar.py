@@ -48,6 +48,7 @@ from testbed.model.naming.names import (
     read_node,
     whole,
 )
+from testbed.model.options import kinds
 from testbed.model.schemas import refuse_unknown
 from topologies.errors import TopologyError
 from topologies.impairments import impairment_text, parse_impairments
@@ -198,17 +199,16 @@ def parse_poisson(text: str) -> PoissonFaults:
 
 
 def parse_node_time(text: str, where: str, network: Network) -> tuple[str, float]:
-    """``NODE@SECONDS`` to the node and the moment; InputError, which begins with ``where``, for another form.
+    """``NODE@TIME`` to the node and the moment; InputError, which begins with ``where``, for another form.
 
     A name that is no node's is given back as it is: an alias, or refused by whoever plans.
     """
     node, _, seconds = text.rpartition("@")
-    try:
-        at_s = float(seconds)
-    except ValueError:
-        at_s = math.nan
-    if not node or not 0 <= at_s < math.inf:
-        raise InputError(f"{where} {text!r}: give NODE@SECONDS, as in r5@2.5")
+    at_s = math.nan
+    with suppress(InputError):
+        at_s = kinds.moment(seconds)
+    if not node or math.isnan(at_s):
+        raise InputError(f"{where} {text!r}: give NODE@TIME, as in r5@2.5 or r5@250ms")
     named = node in network.node_index or whole(node, nodes_at(node, 0, network))
     return read_node(node, network) if named else node.strip(), at_s
 

@@ -36,8 +36,10 @@ class StripingOptions:
         metavar="NETWORK",
         help="a network with hosts (swiss-t1, crossbar:8, ...) or a file",
     )
-    compute_nodes: int = option(kw_only=False, kind=kinds.some, group=ENDS, metavar="N")
-    io_nodes: int = option(kw_only=False, kind=kinds.some, group=ENDS, metavar="N")
+    compute_nodes: int = option(
+        kw_only=False, kind=kinds.some, group=ENDS, metavar="N", help="hosts that write or read"
+    )
+    io_nodes: int = option(kw_only=False, kind=kinds.some, group=ENDS, metavar="N", help="hosts that hold the file")
     stripe_unit: int = option(default=200, kind=kinds.bytes_up_to(MAX_FILE_BYTES), group=SENT, metavar="SIZE")
     file_bytes: int | None = option(
         default=None,

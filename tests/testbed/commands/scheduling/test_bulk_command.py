@@ -74,7 +74,7 @@ def test_a_ring_that_deadlocks_may_end_the_run_and_says_so(tmp_path: Path) -> No
         ((NETWORK, "--message-size", "0"), "give bytes, 1 to"),
         ((NETWORK, "--link-rate", "-1"), "--link-rate"),
         ((NETWORK, "--scheduling", "best"), "'best'"),
-        ((NETWORK, "--kill", "r5"), "NODE@SECONDS"),
+        ((NETWORK, "--kill", "r5"), "NODE@TIME"),
         ((NETWORK, "--kill", "r5@1"), "r5"),
         ((NETWORK, "--pattern", "nowhere.json"), "nowhere.json"),
         ((NETWORK, "--faults", "nowhere.json"), "nowhere.json"),
