@@ -18,18 +18,18 @@ if TYPE_CHECKING:
     from testbed.api.calculations import block_size, network, route, schedule, traffic
     from testbed.api.data_frames import data_frame
     from testbed.api.plans import (
-        campaign_plan,
         metapath_plan,
         mobility_plan,
         stream_plan,
-        wavelength_plan,
     )
     from testbed.api.runs import run
     from testbed.api.session import Session, session
     from testbed.bulk.workload import bulk_plan
+    from testbed.campaigns.workload import campaign_plan
     from testbed.download.workload import download_plan
     from testbed.simulation.workload import simulation_plan
     from testbed.striping.workload import striping_plan
+    from testbed.wavelengths.workload import wavelength_plan
 
 _HOMES = {
     "network": "api.calculations",
@@ -42,9 +42,9 @@ _HOMES = {
     "download_plan": "download.workload",
     "metapath_plan": "api.plans",
     "mobility_plan": "api.plans",
-    "campaign_plan": "api.plans",
+    "campaign_plan": "campaigns.workload",
     "striping_plan": "striping.workload",
-    "wavelength_plan": "api.plans",
+    "wavelength_plan": "wavelengths.workload",
     "simulation_plan": "simulation.workload",
     "run": "api.runs",
     "session": "api.session",

@@ -10,6 +10,7 @@ import argparse
 import importlib
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 from testbed.api.compile_notice import announce_compilation
 from testbed.api.workloads import LISTED, load
@@ -38,7 +39,7 @@ COMMANDS = {
     "replicate": "studies",
     "report": "studies",
     "allocate": "scheduling",
-    "wavelengths": "scheduling",
+    "wavelengths": "",
     "simulate": "",
     "up": "network",
     "exec": "network",
@@ -65,7 +66,6 @@ _SAYS = {
     "replicate": "run all studies, resumably, and write the book of results",
     "report": "regenerate the page of a stored run",
     "allocate": "choose the nodes of a job",
-    "wavelengths": "assign wavelengths in an optical cloud",
     "up": "build a network of real switches and give Mininet's prompt",
     "exec": "run a program in a host of a network that is up",
     "attach": "open a prompt on a running network, or list running networks",
@@ -76,7 +76,7 @@ _SAYS = {
     **{name: listed.summary for name, listed in LISTED.items()},
 }
 SUMMARIES = {name: _SAYS[name] for name in COMMANDS}
-"""What --help says of each command: the same as the command itself, whose module it does not have to import."""
+"""What --help says of each command, whose module it does not have to import."""
 
 
 def build_parser(chosen: str | None) -> OneLineParser:
@@ -86,7 +86,7 @@ def build_parser(chosen: str | None) -> OneLineParser:
         if name in LISTED:
             from testbed.commands.workload_command import add_parser
 
-            add_parser(subparsers, name, SUMMARIES[name], load(name))
+            add_parser(subparsers, name, load(name))
             continue
         importlib.import_module(f"testbed.commands.{COMMANDS[name]}.{name}").add_parser(subparsers)
     return parser
@@ -96,7 +96,7 @@ def outline_parser() -> OneLineParser:
     """Every command with one line and no options: what --help and a wrong command's name need."""
     parser, subparsers = _outer_parser()
     for name in COMMANDS:
-        subparsers.add_parser(name, help=SUMMARIES[name])
+        subparsers.add_parser(name)
     return parser
 
 
@@ -109,7 +109,9 @@ def _outer_parser() -> tuple[OneLineParser, argparse._SubParsersAction[OneLinePa
         choices=("bash", "zsh", "tcsh"),
         help="print what completes testbed's words in that shell; docs/guide/commands.md says where to put it",
     )
-    subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True, parser_class=OneLineParser)
+    subparsers = parser.add_subparsers(
+        dest="command", metavar="COMMAND", required=True, parser_class=OneLineParser, action=_Commands
+    )
     return parser, subparsers
 
 
@@ -149,6 +151,13 @@ def _run_chosen(chosen: str | None, words: list[str]) -> int:
         return int(args.run(args))
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else 0 if end.code is None else 1
+
+
+class _Commands(argparse._SubParsersAction):  # type: ignore[type-arg]  # generic in its stub alone
+    """Commands, each with its line of ``SUMMARIES``."""
+
+    def add_parser(self, name: str, **said: Any) -> Any:
+        return super().add_parser(name, **{"help": SUMMARIES[name], **said})
 
 
 class _Completion(argparse.Action):

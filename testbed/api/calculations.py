@@ -87,15 +87,12 @@ def schedule(
     """
     from testbed.model.traffic import Traffic
     from testbed.scheduling.methods import schedule_by_name
+    from testbed.scheduling.options import SearchOptions
 
     require_type(
         transfers, (Traffic, Network, str, PathLike), "schedule", "a Traffic (Traffic.from_transfers) or a network"
     )
-    require_type(method, str, "method", 'the name of a scheduling method, such as "liquid"')
-    require_type(seed, int, "seed", "a whole number, 0 or more")
-    require_type(time_limit_s, (int, float), "time_limit_s", "seconds")
-    if seed < 0 or not time_limit_s > 0:
-        raise InputError(f"seed {seed}, time_limit_s {time_limit_s}: give 0 or more, and seconds above 0")
+    SearchOptions(method=method, seed=seed, time_limit_s=time_limit_s)
     found = transfers if isinstance(transfers, Traffic) else traffic(transfers)
     return schedule_by_name(found, method, seed=seed, time_limit_s=time_limit_s, now=time.monotonic)
 

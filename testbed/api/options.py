@@ -5,8 +5,8 @@ All may be left out; defaults are the workload's. A network, end points and what
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, TypedDict
+from collections.abc import Sequence
+from typing import TypedDict
 
 from testbed.bulk.plan import KilledProcess, Pair
 from testbed.faults.fault import Fault
@@ -59,23 +59,6 @@ class MobilityPlanOptions(SenderOptions, total=False):
     warm_up_s: float
     handover: Handover
     faults: Faults | PoissonFaults
-
-
-class CampaignPlanOptions(TypedDict, total=False):
-    """Of ``campaign_plan``: the keys of a campaign's file (docs/workloads/campaigns.md)."""
-
-    name: str
-    networks: Sequence[str]
-    methods: Sequence[str]
-    seeds: Sequence[int]
-    frames: Sequence[int]
-    pairs: Sequence[Sequence[str]] | int
-    minimum_paths: int
-    tolerances: Sequence[float]
-    m: Sequence[int]
-    der: Sequence[float]
-    large_blocks: Sequence[bool]
-    claims: Sequence[Mapping[str, Any]]
 
 
 class MetapathPlanOptions(TypedDict, total=False):

@@ -8,9 +8,20 @@ from pathlib import Path
 from typing import Any
 
 from testbed.campaigns.description import Campaign, parse_campaign
-from testbed.errors import InputError
+from testbed.campaigns.options import CampaignOptions
+from testbed.errors import InputError, UsageError
 from testbed.model.json_values import read_json, read_text
 from topologies.errors import nearest
+
+
+def build_campaign(requested: CampaignOptions) -> Campaign:
+    """The campaign of a name or a file, or of keys. UsageError for both, InputError for what makes none."""
+    keys = {key: value for key, value in vars(requested).items() if key != "campaign" and value is not None}
+    if requested.campaign is None:
+        return parse_campaign(keys, "campaign_plan")
+    if keys:
+        raise UsageError(f"campaign_plan: give the campaign {requested.campaign!r} or keys, not both")
+    return load_campaign(requested.campaign)
 
 
 def load_campaign(name: str) -> Campaign:

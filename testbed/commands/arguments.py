@@ -1,18 +1,47 @@
-"""Options classes on a command line: their fields become arguments of a parser, and its values one of them again."""
+"""Options classes on a command line: their fields become arguments of a parser, and its values one of them again; and those that commands
+share."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, TypeVar
 
 from testbed.commands.help_pages import FEW
-from testbed.model.options.option import GROUPS, Option, build, options_of
+from testbed.model.options.option import GROUPS, RUN, RUNNING, Only, Option, build, option, options, options_of
 
 T = TypeVar("T")
 _TYPES: dict[str, Any] = {"int": int, "float": float, "Path": Path}
 """Annotation of a field -> what argparse makes of the text; other text stays as it is."""
+
+
+@options
+class ResultsOptions:
+    """Where a run is kept."""
+
+    results: Path = option(
+        default=Path("results"), group=RUN, help="directory for results (default {default})", only=(RUNNING,)
+    )
+
+
+@options
+class JsonOptions:
+    """For whom a command writes."""
+
+    json: bool = option(default=False, group=RUN, help="print one JSON object on stdout")
+
+
+@options
+class LiveOptions:
+    """Whether the page is served."""
+
+    live: bool = option(
+        default=False,
+        group=RUN,
+        help="serve a live web page of the run on localhost (address on stderr)",
+        only=(RUNNING,),
+    )
 
 
 def add_options(parser: argparse.ArgumentParser, *kinds: type) -> None:
@@ -23,6 +52,20 @@ def add_options(parser: argparse.ArgumentParser, *kinds: type) -> None:
                 _add(parser, one)
     _fold(parser)
     parser.set_defaults(declared=(*(parser.get_default("declared") or ()), *kinds))
+
+
+def adder(parser: argparse.ArgumentParser, group: str | None = None) -> Callable[..., argparse.Action]:
+    """``add_argument`` for options that a command alone has, under the heading ``group``; ``only`` says when one has a meaning."""
+
+    def add(*words: str, only: Only | None = None, **said: Any) -> argparse.Action:
+        action = parser.add_argument(*words, **said)
+        setattr(action, "group", group)  # noqa: B010 - read by the help page
+        setattr(action, "once", said.get("action") != "append")  # noqa: B010
+        if only is not None:
+            parser.set_defaults(ruled=(*(parser.get_default("ruled") or ()), (action.dest, only)))
+        return action
+
+    return add
 
 
 def read_options(args: argparse.Namespace, kind: type[T]) -> T:
@@ -91,8 +134,8 @@ def _words(one: Option) -> dict[str, Any]:
         words["type"] = one.kind
     elif (simple := _TYPES.get(one.annotation.partition(" ")[0])) is not None:
         words["type"] = simple
-    if one.choices and not callable(one.choices):
-        words["choices"] = tuple(one.choices)
+    if one.choices:
+        words["choices"] = tuple(one.choices() if callable(one.choices) else one.choices)
     if one.many and one.positional:
         words["nargs"] = "+" if one.required else "*"
     elif one.many:

@@ -1,6 +1,7 @@
 """What a command's help page says beyond argparse: its options by subject, and one command to begin with.
 
-Options are known by the names of their values; ``SUBJECTS`` puts each under a heading, the same one in every command.
+An option says its heading where it is declared, the same one in every command; ``SUBJECTS`` has those that do not, by the names of
+their values.
 """
 
 from __future__ import annotations
@@ -10,22 +11,16 @@ from collections.abc import Iterable, Iterator
 
 SUBJECTS: dict[str, tuple[str, ...]] = {
     "network and end points": (
-        "network", "source", "sink", "also", "between", "link_rate", "mtu", "no_shape", "compute_nodes", "io_nodes",
-        "occupied", "nodes", "count", "frames", "frame_s", "handover", "background_mbps", "queues",
+        "network", "source", "sink", "also", "mtu", "frames", "frame_s", "handover", "background_mbps", "queues",
     ),
-    "what is sent": (
-        "pattern", "matrix", "total", "traffic", "packets", "wrong", "duration", "unequal", "root",
-    ),
-    "routing and schedule": (
-        "method", "layers", "floats", "certify", "routing", "check", "time_limit", "switching", "wormhole",
-        "remedy", "wavelengths", "route",
-    ),
+    "what is sent": ("duration",),
+    "routing and schedule": ("method", "layers", "routing"),
     "code": (
-        "profile", "m", "tolerance", "der", "labels", "large_blocks", "code", "rate_pps", "symbol_bytes", "playback",
-        "most_overhead", "hold", "probe_block_size", "blocks", "probe_link",
+        "profile", "m", "tolerance", "der", "labels", "rate_pps", "symbol_bytes", "playback", "most_overhead", "hold",
+        "probe_block_size", "blocks", "probe_link",
     ),
-    "faults": ("faults", "fault_kind", "fault_loss", "one_way", "precision", "links", "failed", "failure_s", "between_s"),
-    "the run": ("fabric", "seed", "repeats", "results", "json", "live", "output", "draw", "pcap", "name", "mpi", "timeout"),
+    "faults": ("faults", "fault_kind", "fault_loss", "one_way", "precision", "links"),
+    "the run": ("fabric", "seed", "repeats", "pcap"),
 }  # fmt: skip
 """Heading -> names of values, in the order of a help page; what stands nowhere is listed as argparse has it."""
 COMMANDS: dict[str, tuple[str, ...]] = {
@@ -55,7 +50,6 @@ EXAMPLES = {
     "replicate": "testbed replicate --quick --chapter 3",
     "report": "testbed report results/stream/RUN",
     "allocate": "testbed allocate swiss-t1 --nodes 8",
-    "wavelengths": "testbed wavelengths optical-cloud --pattern x1:x14,x2:x5",
     "up": "testbed up swiss-t1 --routing capillary --from s1 --to s6",
     "exec": "testbed exec NAME t0 -- hostname",
     "attach": "testbed attach",

@@ -17,15 +17,6 @@ OUTCOMES = {
 }
 
 
-def add_live(parser: argparse.ArgumentParser) -> None:
-    """The option."""
-    parser.add_argument(
-        "--live",
-        action="store_true",
-        help="serve a live web page of the run on localhost (address on stderr)",
-    )
-
-
 def start_live(args: argparse.Namespace) -> None:
     """Serve the page, and print its address, where requested. To be called before the sandbox is entered, when bad input has been refused.
 

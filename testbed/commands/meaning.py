@@ -1,7 +1,7 @@
 """Which options have a meaning only next to others: an option that would be dropped in silence is refused instead.
 
-``RULES`` has, for every command, the options that depend on others and when they have a meaning. An option of a command stands in
-a rule or in ``ALWAYS``; a test holds every parser to that, so that whoever adds an option decides.
+Options say it themselves where they are declared (``Only``); ``RULES`` has what those of ``stream`` and ``mobility`` depend on, and a
+test holds both parsers to it.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from testbed.commands.dask_link import TLS_OPTIONS
 from testbed.errors import CapabilityError, InputError
 from testbed.model.options.option import meaningless
 
@@ -57,16 +56,6 @@ def _spread(args: Args) -> bool:
 
 _FAULTS = ("faults", "fault_kind", "links", "one_way", "precision")
 RULES: dict[str, tuple[Rule, ...]] = {
-    "route": (
-        Rule(options=("layers",), when=lambda a: a.method.partition(":")[0] == "capillary", needs="--routing capillary"),
-    ),
-    "ror": (
-        Rule(options=("layers",), when=lambda a: "capillary" in (a.method or ["capillary"]), needs="--routing capillary"),
-        Rule(options=("m", "der"), when=lambda a: not a.large_blocks, needs="blocks that are not --large-blocks"),),
-    "demands": (
-        Rule(options=("m", "der"), when=lambda a: not a.large_blocks, needs="blocks that are not --large-blocks"),
-        Rule(options=("between",), when=lambda a: a.matrix in ("uniform", "gravity"), needs="--matrix uniform or gravity"),
-    ),
     "stream": (
         Rule(
             options=("method",),
@@ -98,35 +87,6 @@ RULES: dict[str, tuple[Rule, ...]] = {
         Rule(options=("frames",), when=lambda a: len(a.network) == 1, needs="one mobile network, not one file a frame"),
         Rule(options=("layers",), when=lambda a: a.method.partition(":")[0] == "capillary", needs="--method capillary"),
     ),
-    "schedule": (
-        Rule(
-            options=("pattern",),
-            when=lambda a: a.network is not None,
-            needs="NETWORK, whose nodes it names (files have their transfers)",
-        ),
-        Rule(options=("method", "time_limit"), when=lambda a: a.check is None, needs="a search (--verify makes none)"),
-    ),
-    "campaign": (
-        Rule(options=("workers",), when=lambda a: a.scheduler is None, needs="a local cluster, without --dask"),
-        Rule(
-            options=("campaign", "workers", "scheduler", "resume", "results", "live", *TLS_OPTIONS),
-            when=lambda a: not a.list,
-            needs="a campaign that is run, without --list",
-        ),
-    ),
-    "replicate": (
-        Rule(options=("workers",), when=lambda a: a.scheduler is None, needs="local workers, without --dask"),
-        Rule(
-            options=("hours", "workers", "scheduler", "live", *TLS_OPTIONS),
-            when=lambda a: not a.book,
-            needs="studies that are run, without --report-only",
-        ),
-    ),
-    "wavelengths": (Rule(options=("packets", "wrong"), when=lambda a: a.fabric != "none", needs="--fabric simulator or emulation"),),
-    "run": (
-        Rule(options=("mpi",), when=lambda a: not _spread(a), needs="a program on one machine, without --machines (its launcher starts ranks in hosts of its own machine only)"),
-        Rule(options=("results",), when=lambda a: a.root is None, needs="a run without --subfile-dir, which says where subfiles lie"),
-    ),
 }  # fmt: skip
 
 
@@ -143,9 +103,14 @@ def refuse_meaningless(command: str, args: Args) -> None:
         named = next((given[name] for name in rule.options if name in given), None)
         if named is not None and not rule.when(args):
             raise InputError(f"{named}: it is for {rule.needs}; leave one of the two out")
-    for kind in getattr(args, "declared", ()):
-        for written, needs in meaningless(kind, given, args):
-            raise InputError(f"{written}: it is for {needs}; leave one of the two out")
+    ruled = [
+        (given[name], only.needs) for name, only in getattr(args, "ruled", ()) if name in given and not only.when(args)
+    ]
+    for written, needs in (
+        *ruled,
+        *(one for kind in getattr(args, "declared", ()) for one in meaningless(kind, given, args)),
+    ):
+        raise InputError(f"{written}: it is for {needs}; leave one of the two out")
 
 
 def require_switches(args: Args, fabric: str, options: Iterable[str]) -> None:

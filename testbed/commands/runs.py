@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from testbed.commands.live import add_live
+from testbed.commands.arguments import JsonOptions, LiveOptions, ResultsOptions, add_options
 from testbed.model.naming.printable import printable
 from testbed.model.options import kinds
 
@@ -26,9 +26,7 @@ def add_run_options(parser: argparse.ArgumentParser, *, seeded: str = "everythin
         "--fabric", choices=("emulation", "simulator"), help="default: emulation where this machine can, else simulator"
     )
     add("--seed", type=kinds.seed, default=1, help=f"seed of {seeded} (default 1)")
-    add("--results", type=Path, default=Path("results"), help="directory for results (default results)")
-    add("--json", action="store_true", help="print one JSON object on stdout")
-    add_live(parser)
+    add_options(parser, ResultsOptions, JsonOptions, LiveOptions)
 
 
 def command_line() -> str:

@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from testbed.commands.dask_link import HELP, tls_files
+from testbed.commands.dask_link import TlsOptions, tls_files
 from testbed.errors import CapabilityError, InputError, InvalidRunError, MachineDiedError
 from testbed.model.json_values import read_text
 from testbed.model.options.option import RUN, Only, option, options
@@ -22,14 +22,10 @@ if TYPE_CHECKING:
 
 
 _SPREAD = Only(when=lambda args: args.machines is not None, needs="a run over several machines, with --machines")
-_LINKED = Only(
-    when=lambda args: "://" in (args.machines or ""),
-    needs="a Dask scheduler elsewhere, with --machines tls://HOST:PORT",
-)
 
 
 @options
-class MachineOptions:
+class MachineOptions(TlsOptions):
     """Of a network that is spread over several machines."""
 
     machines: str | None = option(
@@ -58,10 +54,6 @@ class MachineOptions:
         help="of --machines: what crosses from one machine to another goes through WireGuard",
         only=(_SPREAD,),
     )
-    tls_ca: str | None = option(default=None, metavar="FILE", help=HELP["tls_ca"], only=(_LINKED,))
-    tls_cert: str | None = option(default=None, metavar="FILE", help=HELP["tls_cert"], only=(_LINKED,))
-    tls_key: str | None = option(default=None, metavar="FILE", help=HELP["tls_key"], only=(_LINKED,))
-    without_tls: bool = option(default=False, help=HELP["without_tls"], only=(_LINKED,))
 
 
 def machines_request(args: argparse.Namespace, fabric: str) -> MachinesRequest | None:

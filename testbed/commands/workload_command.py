@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
-from testbed.commands.arguments import add_options, read_options
+from testbed.commands.arguments import JsonOptions, LiveOptions, ResultsOptions, add_options, read_options
 from testbed.commands.link_rates import repeated, with_note
 from testbed.commands.live import start_live
 from testbed.commands.meaning import require_switches
@@ -24,7 +24,7 @@ from testbed.commands.several_machines import (
 from testbed.model.former_keys import ALIASES, with_aliases
 from testbed.model.naming.printable import printable
 from testbed.model.options import kinds
-from testbed.model.options.option import RUN, Option, option, options, options_of
+from testbed.model.options.option import RUN, RUNNING, Option, option, options, options_of
 from testbed.model.progress import ReportProgress
 from testbed.model.workload import Carry, How, Judgement, Workload
 
@@ -41,6 +41,7 @@ class FabricOptions:
         group=RUN,
         metavar="N",
         help="repeat a run that this machine could not carry, at most N times",
+        only=(RUNNING,),
     )
     fabric: str | None = option(
         default=None,
@@ -51,21 +52,20 @@ class FabricOptions:
 
 
 @options
-class KeepOptions:
-    """What is kept and shown of a run."""
+class FabricOrNoneOptions(FabricOptions):
+    """Where a plan that is an answer by itself is carried out, if anywhere."""
 
-    results: Path = option(default=Path("results"), group=RUN, help="directory for results")
-    json: bool = option(default=False, group=RUN, help="print one JSON object on stdout")
-    live: bool = option(
-        default=False,
+    fabric: str = option(
+        default="none",
+        choices=("none", "emulation", "simulator"),
         group=RUN,
-        help="serve a live web page of the run on localhost (address on stderr)",
+        help="where to carry the plan out (default {default}: it is shown, and nothing is kept)",
     )
 
 
-def add_parser(subparsers: Any, name: str, summary: str, workload: Work) -> None:
+def add_parser(subparsers: Any, name: str, workload: Work) -> None:
     """Adds the command of a workload to the parser."""
-    parser = subparsers.add_parser(name, help=summary, description=workload.description)
+    parser = subparsers.add_parser(name, description=workload.description)
     parser.example = workload.command
     add_options(parser, *_declared(workload))
     parser.set_defaults(run=partial(run, name, workload))
@@ -75,8 +75,10 @@ def _declared(workload: Work) -> list[type]:
     every = (
         workload.options,
         workload.run_options,
-        FabricOptions if workload.on_switches else None,
-        KeepOptions,
+        None if not workload.on_switches else FabricOptions if workload.answer is None else FabricOrNoneOptions,
+        ResultsOptions,
+        JsonOptions,
+        LiveOptions,
         MachineOptions if workload.spreads else None,
     )
     return [kind for kind in every if kind is not None]
@@ -94,6 +96,9 @@ def run(name: str, workload: Work, args: argparse.Namespace) -> int:
     said = None if workload.instead is None else workload.instead(plan, own)
     if said is not None:
         print(said)
+        return 0
+    if workload.answer is not None and args.fabric == "none":
+        _show(args, workload, workload.answer(plan))
         return 0
     fabric = _fabric(args, workload, plan)
     machines = machines_request(args, fabric) if workload.spreads else None
@@ -160,11 +165,16 @@ def _report(args: argparse.Namespace, name: str, workload: Work, found: Judgemen
     """Keep the rows, print the document or what a terminal is shown of it."""
     figures = workload.figures or (lambda _: {})
     directory = keep_run(args, name, found.stored or found.rows, found.verdict, figures, title=workload.title)
-    if args.json:
-        document = with_aliases(found.document, ALIASES.get(workload.name, {}))
-        print(json.dumps({**document, "results": str(directory)}))
-    else:
-        for line in workload.shown(found.document) if workload.shown is not None else ():
-            print(printable(line))
+    _show(args, workload, {**found.document, "results": str(directory)})
+    if not args.json:
         show_verdict(found.verdict, directory)
     return found.verdict.exit_code
+
+
+def _show(args: argparse.Namespace, workload: Work, document: Mapping[str, Any]) -> None:
+    """The document as JSON, or the lines that a terminal is shown of it."""
+    if args.json:
+        print(json.dumps(with_aliases(document, ALIASES.get(workload.name, {}))))
+        return
+    for line in workload.shown(document) if workload.shown is not None else ():
+        print(printable(line))

@@ -85,6 +85,8 @@ class Workload(Generic[P, M]):
     """What belongs to a run of the command alone."""
     build: Callable[[Any], P] | None = None
     """From the options to the plan; it may be the plan of another workload. Refuses bad input before anything is built."""
+    answer: Callable[[P], Mapping[str, Any]] | None = None
+    """From a plan that says something by itself to its document: the command shows it, and runs the plan only with ``--fabric``."""
     instead: Callable[[P, Any], str | None] | None = None
     """From plan and ``run_options`` what the command says that it did with the plan instead of a run; None: it runs."""
     fitted: Callable[[Any, P, str], tuple[P, str]] | None = None

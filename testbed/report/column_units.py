@@ -6,7 +6,7 @@ message_bytes 1000000 -> "message (MB)" 1      throughput_bps 49887400.1 -> "thr
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 NOTHING = "–"
@@ -64,6 +64,17 @@ def cell(value: object, factor: float = 1.0) -> str:
     if isinstance(value, (list, tuple)):
         return _listed([cell(v) for v in value]) if value else NOTHING
     return str(value)
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """A line a row, cells right under each other.
+
+    >>> list(aligned([("seed", "sent"), ("1", "20000")]))
+    ['seed   sent', '   1  20000']
+    """
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        yield "  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True))
 
 
 def is_series(value: object) -> bool:

@@ -13,6 +13,7 @@ from testbed.interconnect.plan import SimulationPlan, load_of
 from testbed.model.options.planner import planner
 from testbed.model.progress import CounterReading, Progress, ReportProgress
 from testbed.model.workload import How, Judgement, Workload
+from testbed.report.column_units import aligned
 from testbed.simulation.options import SimulationOptions, TimelineOptions
 
 DESCRIPTION = (
@@ -144,10 +145,7 @@ def _table(rows: Sequence[Mapping[str, Any]], *, with_load: bool) -> Iterator[st
         "NAC moves": lambda row: moves(row["nac"]),
     }
     headings = [name for name in columns if with_load or name != "load"]
-    cells = [headings, *([columns[name](row) for name in headings] for row in rows)]
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    for line in cells:
-        yield "  ".join(cell.rjust(width) for cell, width in zip(line, widths, strict=True))
+    return aligned([headings, *([columns[name](row) for name in headings] for row in rows)])
 
 
 def _small() -> SimulationPlan:

@@ -12,6 +12,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 
 from testbed.emulation.control.controller_link import ControllerLink
 from testbed.emulation.network.emulated_network import EmulatedNetwork
@@ -122,7 +123,8 @@ def run_round(
             break
         time.sleep(0.05)
     arrivals += ends.late(number)
-    return round_result(plan, number, probes, arrivals, dropped, setup_s)
+    found = round_result(plan, number, probes, arrivals, dropped)
+    return replace(found, setup_s=setup_s, fabric="emulation")
 
 
 def dropped_packets(controller: ControllerLink, wiring: Wiring, dark: Sequence[FlowRule]) -> Counter[str]:

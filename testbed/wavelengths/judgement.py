@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from testbed.model.verdict import Check, Verdict
+from testbed.model.workload import Judgement
 from testbed.wavelengths.plan import RoundMeasurements, WavelengthPlan
+
+
+def judge_wavelengths(plan: WavelengthPlan, rounds: Sequence[RoundMeasurements]) -> Judgement:
+    """Verdict and document, a row a round."""
+    verdict, rows = judge_rounds(plan, rounds), tuple(one.to_json() for one in rounds)
+    ran = {"fabric": rounds[0].fabric if rounds else None, "per_round": list(rows)}
+    return Judgement(verdict=verdict, document={**plan.to_json(), **ran, "verdict": dict(verdict.to_json())}, rows=rows)
 
 
 def judge_rounds(plan: WavelengthPlan, rounds: Sequence[RoundMeasurements]) -> Verdict:

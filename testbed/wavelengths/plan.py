@@ -60,7 +60,8 @@ class WavelengthPlan:
     """Every lightpath in exactly one round, each wavelength of each fibre once a round (``check_wavelength_plan`` says so).
 
     ``bound``: rounds that no plan can do without. ``optimal``: True where no plan has fewer rounds, None where that is unknown.
-    ``frames``: colours used in all, where the plan was made of frames (WSXC), else None.
+    ``frames``: colours used in all, where the plan was made of frames (WSXC), else None. ``pattern``: which pairs, in words; ``seed``:
+    of the packets of a run; ``baselines``: greedy method -> rounds that it needs; ``seconds``: that finding all of them took.
     """
 
     network: Network
@@ -73,6 +74,10 @@ class WavelengthPlan:
     bound: int
     optimal: bool | None
     frames: int | None = None
+    pattern: str = "all-to-all"
+    seed: int = 1
+    baselines: Mapping[str, int] = field(default_factory=dict, hash=False)
+    seconds: float = field(default=0.0, compare=False)
 
     @property
     def conversions(self) -> int:
@@ -101,6 +106,9 @@ class WavelengthPlan:
             "optimal": self.optimal,
             "conversions": self.conversions,
             "plan": [[self._lit_json(lit) for lit in lit_paths] for lit_paths in self.rounds],
+            "pattern": self.pattern,
+            "seconds": self.seconds,
+            "baselines": dict(self.baselines),
         }
 
     def _lit_json(self, lit: LitPath) -> JsonObject:
@@ -125,6 +133,7 @@ class RoundMeasurements:
     dropped: Mapping[str, int] = field(hash=False)
     setup_s: float = 0.0
     incomplete: Sequence[str] = ()
+    fabric: str = "simulator"
 
     def to_json(self) -> JsonObject:
         return {

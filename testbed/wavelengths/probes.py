@@ -96,7 +96,6 @@ def round_result(
     probes: Sequence[Probe],
     arrivals: Sequence[Arrival],
     dropped: Mapping[str, int],
-    setup_s: float = 0.0,
 ) -> RoundMeasurements:
     """What the arrivals and the switches' drop counters (node -> packets) say of the round."""
     arrived, strays = Counter[int](), 0
@@ -119,7 +118,6 @@ def round_result(
         strays=strays,
         injected=dict(sorted(injected.items())),
         dropped={node: count for node, count in sorted(dropped.items()) if count},
-        setup_s=setup_s,
         incomplete=tuple(wanting),
     )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from pathlib import Path
 
 import pytest
 
@@ -17,7 +18,7 @@ RUNS = {
     "ror": ["swiss-t1", "--from", "s1", "--to", "s6"],
     "demands": ["ring:4", "--routing", "single"],
     "schedule": ["two-switch", "--scheduling", "round-robin"],
-    "wavelengths": ["ring:5", "--wavelengths", "2", "--method", "first-fit", "--fabric", "simulator"],
+    "wavelengths": ["ring:5", "--wavelengths", "2", "--scheduling", "first-fit", "--fabric", "simulator"],
 }
 
 
@@ -30,7 +31,10 @@ def _promised(command: str) -> set[str]:
 
 
 @pytest.mark.parametrize("command", RUNS)
-def test_keys_that_are_promised_are_printed(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_keys_that_are_promised_are_printed(
+    command: str, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     assert main([*command.split(), *RUNS[command], "--json"]) == 0
     printed = json.loads(capsys.readouterr().out)
     promised = _promised(command)

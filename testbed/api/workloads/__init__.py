@@ -25,6 +25,7 @@ LISTED: dict[str, Listed] = {
     "download": Listed(
         "send a file over many paths to a host behind a slow last-mile link", "testbed.download.workload", "DOWNLOAD"
     ),
+    "wavelengths": Listed("assign wavelengths in an optical cloud", "testbed.wavelengths.workload", "WAVELENGTHS"),
     "simulate": Listed("simulate an interconnection network", "testbed.simulation.workload", "SIMULATION"),
     "sfio": Listed("striped files over an emulated network", "testbed.striping.workload", "STRIPING"),
 }

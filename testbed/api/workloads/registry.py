@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from testbed.api.workloads import LISTED, load
-from testbed.api.workloads.campaigns import CAMPAIGN
 from testbed.api.workloads.streams import METAPATH, STREAM
-from testbed.api.workloads.striping_and_wavelengths import WAVELENGTHS
+from testbed.campaigns.workload import CAMPAIGN
 from testbed.errors import UsageError
 from testbed.model.workload import Workload
 from topologies.registry import Registry
@@ -24,7 +23,7 @@ _ALL: tuple[Workload[Any, Any], ...] = (
     load("bulk"),
     load("download"),
     load("sfio"),
-    WAVELENGTHS,
+    load("wavelengths"),
     load("simulate"),
     CAMPAIGN,
     *map(load, LISTED),

@@ -10,9 +10,8 @@ from typing import Any
 
 def add_parser(subparsers: Any) -> None:
     """Adds the command to the parser."""
-    parser: argparse.ArgumentParser = subparsers.add_parser(
+    parser = subparsers.add_parser(
         "attach",
-        help="open a prompt on a running network, or list running networks",
         description="The prompt of testbed up on a network that testbed up, testbed run or a Python session holds up; leaving it "
         "leaves the network up. Without RUN: the names of the networks that are up.",
     )

@@ -16,9 +16,7 @@ if TYPE_CHECKING:
 
 
 def add_parser(subparsers: Any) -> None:
-    parser: argparse.ArgumentParser = subparsers.add_parser(
-        "doctor", help="check this machine's capabilities and suggest remedies"
-    )
+    parser = subparsers.add_parser("doctor")
     parser.add_argument("--json", action="store_true", help="print one JSON object on stdout")
     parser.add_argument("--strict", action="store_true", help="exit with 3 where emulation is not possible")
     parser.add_argument(

@@ -14,9 +14,8 @@ from topologies.network import Network, Node
 
 def add_parser(subparsers: Any) -> None:
     """Adds the command to the parser."""
-    parser: argparse.ArgumentParser = subparsers.add_parser(
+    parser = subparsers.add_parser(
         "exec",
-        help="run a program in a host of a network that is up",
         description="Run a program in a host of a network that testbed up, testbed run or a Python session holds up. Terminal, "
         "pipes, signals and exit code are the program's own; a switch's name runs it where Open vSwitch's programs work.",
     )

@@ -11,9 +11,8 @@ from testbed.model.former_keys import ALIASES, with_aliases
 
 def add_parser(subparsers: Any) -> None:
     """Adds the command to the parser."""
-    parser: argparse.ArgumentParser = subparsers.add_parser(
+    parser = subparsers.add_parser(
         "plugins",
-        help="list plug-ins and run their conformance tests",
         description="Routings, schedulers, codes, static routings, networks and workloads: ours, and those of installed packages.",
     )
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True, parser_class=type(parser))

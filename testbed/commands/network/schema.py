@@ -11,9 +11,8 @@ from testbed.model.schemas import KINDS, schema_of
 
 def add_parser(subparsers: Any) -> None:
     """Adds the command to the parser."""
-    parser: argparse.ArgumentParser = subparsers.add_parser(
+    parser = subparsers.add_parser(
         "schema",
-        help="the JSON Schema of the files that commands read",
         description="Print the JSON Schema of a kind of file, or list the kinds. Keys that a schema does not know are refused.",
     )
     parser.add_argument("kind", metavar="KIND", nargs="?", choices=KINDS, help=", ".join(KINDS))

@@ -16,7 +16,7 @@ from topologies.network import Network, reverse_of
 
 
 def add_parser(subparsers: Any) -> None:
-    parser: argparse.ArgumentParser = subparsers.add_parser("topology", help="list, show, draw and export networks")
+    parser = subparsers.add_parser("topology")
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True, parser_class=type(parser))
     listing = actions.add_parser("list", help="every family of networks, with parameters and defaults")
     listing.add_argument("--json", action="store_true", help="one JSON object on standard output")

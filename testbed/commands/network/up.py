@@ -11,8 +11,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from testbed.commands.arguments import add_options
-from testbed.commands.live import add_live, start_live
+from testbed.commands.arguments import LiveOptions, add_options, adder
+from testbed.commands.live import start_live
 from testbed.commands.network.up_distributed import serve_distributed
 from testbed.commands.parsing import parse_captures, read_ends
 from testbed.commands.several_machines import (
@@ -24,6 +24,7 @@ from testbed.commands.several_machines import (
 from testbed.errors import CapabilityError, InputError, InvalidRunError
 from testbed.model.naming.printable import printable
 from testbed.model.options import kinds
+from testbed.model.options.option import ENDS, ROUTED, RUN
 from testbed.report.progress_bar import spinner
 
 if TYPE_CHECKING:
@@ -35,27 +36,25 @@ if TYPE_CHECKING:
 
 
 def add_parser(subparsers: Any) -> None:
-    parser: argparse.ArgumentParser = subparsers.add_parser(
+    parser = subparsers.add_parser(
         "up",
-        help="build a network of real switches and give Mininet's prompt",
         description="Build a network of real switches and give Mininet's prompt; commands may also come from a pipe.",
     )
-    add = parser.add_argument
+    add, ends, routed, running = (adder(parser, group) for group in (None, ENDS, ROUTED, RUN))
     add("network", metavar="NETWORK", help="catalogue name or file (testbed topology list)")
-    add(
+    routed(
         "--routing",
         dest="route",
         metavar="METHOD",
         help="install a label split of this routing method from --from to --to and back",
     )
-    add("--from", dest="source", metavar="NODE")
-    add("--to", dest="sink", metavar="NODE")
-    add("--pcap", action="append", default=[], metavar="LINK[=FILE]", help="record what arrives over a link, a->b")
-    add("--mtu", type=kinds.mtu_bytes, default=1500, metavar="SIZE", help="of every interface")
-    add("--name", help="by which testbed exec and attach reach it (default up-PROCESS)")
-    add("--no-shaping", dest="no_shape", action="store_true", help="do not hold links to their capacity and delay")
-    add_options(parser, MachineOptions)
-    add_live(parser)
+    ends("--from", dest="source", metavar="NODE")
+    ends("--to", dest="sink", metavar="NODE")
+    running("--pcap", action="append", default=[], metavar="LINK[=FILE]", help="record what arrives over a link, a->b")
+    ends("--mtu", type=kinds.mtu_bytes, default=1500, metavar="SIZE", help="of every interface")
+    running("--name", help="by which testbed exec and attach reach it (default up-PROCESS)")
+    ends("--no-shaping", dest="no_shape", action="store_true", help="do not hold links to their capacity and delay")
+    add_options(parser, MachineOptions, LiveOptions)
     parser.set_defaults(run=run)
 
 

@@ -9,16 +9,17 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from testbed.commands.routing.coding_options import LABELS, coding_of
+from testbed.commands.arguments import add_options, adder, read_options
 from testbed.model.former_keys import ALIASES, with_aliases
 from testbed.model.options import kinds
+from testbed.model.options.option import ENDS, ROUTED, RUN, SENT, Only
 from testbed.report.column_units import seconds_in_words
 from testbed.report.progress_bar import spinner
+from testbed.routing.redundancy.coding import Coding, RatedCoding
 
 if TYPE_CHECKING:
     from testbed.routing.demands.matrix import DemandMatrix
     from testbed.routing.demands.routed_demands import RoutedDemands
-    from testbed.routing.redundancy.coding import Coding
     from topologies.network import Network
 
 LAYOUT_S = 0.2
@@ -34,75 +35,42 @@ DESCRIPTION = (
 
 def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     """Adds the command to the parser."""
-    parser = subparsers.add_parser("demands", help="route all pairs of a network at once", description=DESCRIPTION)
-    add = parser.add_argument
+    parser = subparsers.add_parser("demands", description=DESCRIPTION)
+    add, ends, sent, routed, running = (adder(parser, group) for group in (None, ENDS, SENT, ROUTED, RUN))
     add("network", metavar="NETWORK", help="a catalogue name (topohub:sndlib/abilene, swiss-t1, ...) or a file")
-    add(
+    sent(
         "--matrix",
         default="gravity",
         metavar="uniform|gravity|own|FILE",
         help="default gravity; own: the demands that topohub has of the network (SNDlib's are measured or planned); a file: JSON, CSV, "
         "REPETITA, SNDlib",
     )
-    add(
+    ends(
         "--end-points",
         dest="between",
         choices=("switches", "hosts"),
         default="switches",
         help="end points of uniform and gravity",
+        only=Only(when=lambda a: a.matrix in ("uniform", "gravity"), needs="--matrix uniform or gravity"),
     )
-    add(
+    sent(
         "--total-rate",
         dest="total",
         type=kinds.rate_bps,
         metavar="RATE",
         help="scale the matrix to this sum (default: as it is; 1Mbps a pair)",
     )
-    add(
+    routed(
         "--routing",
         dest="method",
         action="append",
         metavar="METHOD",
         help="may be repeated (default: single, ecmp, capillary, ...)",
     )
-    add(
-        "--static-tolerance",
-        dest="tolerance",
-        type=kinds.share,
-        default=0.05,
-        metavar="T",
-        help="of ROR (default 0.05)",
-    )
-    add(
-        "--source-packets",
-        "--m",
-        dest="m",
-        type=kinds.large_block_packets,
-        default=20,
-        metavar="M",
-        help="source packets a block (default 20)",
-    )
-    add(
-        "--decoding-error-rate",
-        "--der",
-        dest="der",
-        type=kinds.probability,
-        default=1e-5,
-        metavar="P",
-        help="decoding error rate (default 1e-5)",
-    )
-    add("--large-blocks", action="store_true", help="ROR by equation 29")
-    add(
-        "--label-order",
-        dest="labels",
-        choices=LABELS,
-        default="stratified",
-        help="ROR for these labels (default stratified, as of stream and ror: an order of labels is sought for every pair and method, "
-        "which takes 0.1 to 0.3 s unless another pair has the same; random: at once)",
-    )
-    add("--seed", type=kinds.seed, default=1, help="random seed, of the routing trees")
-    add("--show-links", dest="links", action="store_true", help="list the load of every link too")
-    add("--json", action="store_true", help="print one JSON object instead of the table")
+    add_options(parser, RatedCoding)
+    running("--seed", type=kinds.seed, default=1, help="random seed, of the routing trees")
+    running("--show-links", dest="links", action="store_true", help="list the load of every link too")
+    running("--json", action="store_true", help="print one JSON object instead of the table")
     parser.set_defaults(run=run)
 
 
@@ -111,7 +79,7 @@ def run(args: argparse.Namespace) -> int:
     from testbed.routing.demands.methods import USUAL_METHODS, check_method
     from topologies import load_network
 
-    coding = coding_of(args)
+    coding = read_options(args, RatedCoding)
     methods = args.method or list(USUAL_METHODS)
     for method in methods:
         check_method(method)

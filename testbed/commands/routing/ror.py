@@ -7,15 +7,16 @@ import json
 import sys
 from typing import TYPE_CHECKING, Any
 
+from testbed.commands.arguments import add_options, adder, read_options
 from testbed.commands.parsing import read_ends
-from testbed.commands.routing.coding_options import LABELS, coding_of
 from testbed.model.former_keys import ALIASES, with_aliases
 from testbed.model.options import kinds
+from testbed.model.options.option import CODE, ENDS, FAULTS, ROUTED, RUN, Only
+from testbed.routing.redundancy.coding import Coding, RatedCoding
 
 if TYPE_CHECKING:
     from fec.redundancy.ror import LoadOverhead, RorBreakdown
     from testbed.model.routes import SplitRoute
-    from testbed.routing.redundancy.coding import Coding
 
 DESCRIPTION = (
     "Redundancy overall requirement (ROR): the sum, over the links of a route, of the extra packets that the sender needs "
@@ -26,55 +27,32 @@ DESCRIPTION = (
 
 def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     """Adds the command to the parser."""
-    parser = subparsers.add_parser("ror", help="rate routings by the redundancy they need", description=DESCRIPTION)
-    add = parser.add_argument
+    parser = subparsers.add_parser("ror", description=DESCRIPTION)
+    add, ends, routed, coded, failing, running = (
+        adder(parser, group) for group in (None, ENDS, ROUTED, CODE, FAULTS, RUN)
+    )
     add("network", metavar="NETWORK", help="a catalogue name (swiss-t1, manet:nodes=115, ...) or a file")
-    add("--from", dest="source", required=True, metavar="NODE", help="where the flow starts")
-    add("--to", dest="sink", required=True, metavar="NODE", help="where it ends")
-    add(
+    ends("--from", dest="source", required=True, metavar="NODE", help="where the flow starts")
+    ends("--to", dest="sink", required=True, metavar="NODE", help="where it ends")
+    routed(
         "--routing",
         dest="method",
         action="append",
         metavar="METHOD",
         help="how to split it (default capillary); may be repeated",
     )
-    add("--layers", type=kinds.count, metavar="K", help="capillary: only the first K layers")
-    add(
-        "--static-tolerance",
-        dest="tolerance",
-        type=kinds.share,
-        default=0.05,
-        metavar="T",
-        help="static tolerance, 0 <= T < 1 (default 0.05)",
+    routed(
+        "--layers",
+        type=kinds.count,
+        metavar="K",
+        help="capillary: only the first K layers",
+        only=Only(when=lambda a: "capillary" in (a.method or ["capillary"]), needs="--routing capillary"),
     )
-    add(
-        "--source-packets",
-        "--m",
-        dest="m",
-        type=kinds.large_block_packets,
-        default=20,
-        metavar="M",
-        help="source packets a block (default 20)",
+    add_options(parser, RatedCoding)
+    coded(
+        "--code", choices=("any", "reed-solomon", "raptorq"), default="any", help="refuse blocks too long for the code"
     )
-    add(
-        "--decoding-error-rate",
-        "--der",
-        dest="der",
-        type=kinds.probability,
-        default=1e-5,
-        metavar="P",
-        help="decoding error rate (default 1e-5)",
-    )
-    add("--large-blocks", action="store_true", help="equation 29: blocks of thousands of packets")
-    add(
-        "--label-order",
-        dest="labels",
-        choices=LABELS,
-        default="stratified",
-        help="block sizes for these packet labels (default stratified)",
-    )
-    add("--code", choices=("any", "reed-solomon", "raptorq"), default="any", help="refuse blocks too long for the code")
-    add(
+    failing(
         "--down",
         dest="failed",
         action="append",
@@ -82,21 +60,21 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         metavar="LINK",
         help="also the loss while LINK (a->b) and all others given are down",
     )
-    add(
+    failing(
         "--failure-duration",
         dest="failure_s",
         type=kinds.interval,
         metavar="TIME",
         help="with --failure-interval: weigh overlapping failures that last TIME each",
     )
-    add(
+    failing(
         "--failure-interval",
         dest="between_s",
         type=kinds.interval,
         metavar="TIME",
         help="mean time between two failures of one link",
     )
-    add("--json", action="store_true", help="print one JSON object instead of the table")
+    running("--json", action="store_true", help="print one JSON object instead of the table")
     parser.set_defaults(run=run)
 
 
@@ -106,7 +84,7 @@ def run(args: argparse.Namespace) -> int:
     from testbed.routing import route_by_name, routing_method
     from topologies import load_network
 
-    coding = coding_of(args)
+    coding = read_options(args, RatedCoding)
     if (args.failure_s is None) != (args.between_s is None):
         raise InputError(
             "give --failure-duration and --failure-interval together: how long a failure lasts, how far apart they are"

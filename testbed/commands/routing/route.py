@@ -7,8 +7,10 @@ import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from testbed.commands.arguments import adder
 from testbed.commands.parsing import read_ends
 from testbed.model.options import kinds
+from testbed.model.options.option import ENDS, ROUTED, RUN, Only
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -25,13 +27,17 @@ MAX_DIGITS = 24
 """Longer fractions (solvers make them) are shown by their float alone."""
 
 
+CAPILLARY = Only(when=lambda a: a.method.partition(":")[0] == "capillary", needs="--routing capillary")
+
+
 def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     """Adds the command to the parser."""
-    parser = subparsers.add_parser("route", help="split a flow over a network", description=DESCRIPTION)
-    parser.add_argument("network", metavar="NETWORK", help="a catalogue name (swiss-t1, torus:8x8, ...) or a file")
-    parser.add_argument("--from", dest="source", metavar="NODE", help="where the flow starts")
-    parser.add_argument("--to", dest="sink", metavar="NODE", help="where it ends")
-    parser.add_argument(
+    parser = subparsers.add_parser("route", description=DESCRIPTION)
+    add, ends, routed, running = (adder(parser, group) for group in (None, ENDS, ROUTED, RUN))
+    add("network", metavar="NETWORK", help="a catalogue name (swiss-t1, torus:8x8, ...) or a file")
+    ends("--from", dest="source", metavar="NODE", help="where the flow starts")
+    ends("--to", dest="sink", metavar="NODE", help="where it ends")
+    ends(
         "--flow",
         dest="also",
         action="append",
@@ -39,13 +45,11 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         metavar="A:B",
         help="a further flow of one unit; may be repeated",
     )
-    parser.add_argument(
-        "--float", dest="floats", action="store_true", help="capillary loads in floats: many times faster"
-    )
-    parser.add_argument("--routing", dest="method", default="capillary", metavar="METHOD", help="how to split it")
-    parser.add_argument("--layers", type=kinds.count, metavar="K", help="keep to the first K capillary layers")
-    parser.add_argument("--certify", action="store_true", help="prove the full capillary route by the certificate")
-    parser.add_argument("--json", action="store_true", help="print one JSON object instead of the table")
+    routed("--float", dest="floats", action="store_true", help="capillary loads in floats: many times faster")
+    routed("--routing", dest="method", default="capillary", metavar="METHOD", help="how to split it")
+    routed("--layers", type=kinds.count, metavar="K", help="keep to the first K capillary layers", only=CAPILLARY)
+    routed("--certify", action="store_true", help="prove the full capillary route by the certificate")
+    running("--json", action="store_true", help="print one JSON object instead of the table")
     parser.set_defaults(run=run)
 
 

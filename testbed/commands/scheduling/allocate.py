@@ -21,7 +21,7 @@ LINK_BPS = 86e6 * 8  # 86 MB/s, the machine's links (Gabrielyan 2007, 3.8.1)
 
 def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     """Adds the command to the parser."""
-    parser = subparsers.add_parser("allocate", help="choose the nodes of a job", description=DESCRIPTION)
+    parser = subparsers.add_parser("allocate", description=DESCRIPTION)
     add = parser.add_argument
     add("network", metavar="NETWORK", help="swiss-t1")
     add("--nodes", type=kinds.job_nodes, required=True, metavar="N", help="how many nodes the job needs, 1 to 32")

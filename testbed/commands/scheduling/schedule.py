@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from testbed.commands.arguments import add_options, adder
 from testbed.commands.scheduling.schedule_extras import (
     add_extras,
     check_extras,
@@ -20,9 +21,9 @@ from testbed.commands.scheduling.schedule_extras import (
 )
 from testbed.errors import InputError
 from testbed.model.json_values import read_json
-from testbed.model.options import kinds
+from testbed.model.options.option import ROUTED, RUN, SENT, Only
 from testbed.report.progress_bar import spinner
-from testbed.scheduling.methods import SCHEDULERS
+from testbed.scheduling.options import SearchOptions
 
 if TYPE_CHECKING:
     from testbed.model.schedule import Schedule
@@ -37,37 +38,29 @@ DESCRIPTION = (
 
 def add_parser(subparsers: Any) -> None:
     """Adds the command to the parser."""
-    parser: argparse.ArgumentParser = subparsers.add_parser(
-        "schedule", help="schedule transfers in time frames (liquid, exact, baselines)", description=DESCRIPTION
-    )
-    add = parser.add_argument
+    parser = subparsers.add_parser("schedule", description=DESCRIPTION)
+    add, sent, routed, running = (adder(parser, group) for group in (None, SENT, ROUTED, RUN))
     add("network", metavar="NETWORK", nargs="?", help="catalogue name or file")
-    add(
+    sent(
         "--pattern",
         default="all-to-all",
         metavar="PATTERN",
         help="all-to-all or all-to-others of hosts (all-to-all: to themselves too), pairs of nodes, or a JSON file of pairs",
+        only=Only(
+            when=lambda a: a.network is not None, needs="NETWORK, whose nodes it names (files have their transfers)"
+        ),
     )
-    add("--traffic", type=Path, metavar="FILE", help='instead of a network: {"transfers": [[link, ...], ...]}')
-    add("--verify", dest="check", type=Path, metavar="FILE", help='only check a file with "transfers" and "frames"')
-    add(
-        "--scheduling",
-        dest="method",
-        default="liquid",
-        choices=SCHEDULERS.names(),
-        metavar="METHOD",
-        help=", ".join(SCHEDULERS.names()),
-    )
-    add("--solver-time-limit", dest="time_limit", type=kinds.search_limit, default=60.0, metavar="TIME")
-    add("--seed", type=kinds.seed, default=1, help="random seed")
+    sent("--traffic", type=Path, metavar="FILE", help='instead of a network: {"transfers": [[link, ...], ...]}')
+    routed("--verify", dest="check", type=Path, metavar="FILE", help='only check a file with "transfers" and "frames"')
+    add_options(parser, SearchOptions)
     add_extras(parser)
-    add(
+    running(
         "--output",
         type=Path,
         metavar="FILE",
         help="write transfers and frames as JSON; FILE.xml: an algorithm of MSCCL",
     )
-    add("--json", action="store_true", help="print one JSON object on stdout")
+    running("--json", action="store_true", help="print one JSON object on stdout")
     parser.set_defaults(run=run)
 
 
@@ -154,7 +147,7 @@ def _scheduled(args: argparse.Namespace, extras: dict[str, Any]) -> tuple[Traffi
         extras["chunks"] = chunks_document(chunks)
     with spinner(f"{args.method}: {len(traffic)} transfers, bottleneck load {traffic.bottleneck_load}"):
         return traffic, schedule_by_name(
-            traffic, args.method, seed=args.seed, time_limit_s=args.time_limit, now=time.perf_counter
+            traffic, args.method, seed=args.seed, time_limit_s=args.time_limit_s, now=time.perf_counter
         )
 
 

@@ -7,7 +7,9 @@ from collections.abc import Hashable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from testbed.commands.arguments import adder
 from testbed.errors import InputError
+from testbed.model.options.option import ROUTED, RUN, SENT, Only
 from testbed.model.schemas import refuse_unknown
 
 if TYPE_CHECKING:
@@ -23,24 +25,26 @@ MAX_DRAWN = 20_000
 
 def add_extras(parser: argparse.ArgumentParser) -> None:
     """The options ``--message-sizes``, ``--wormhole``, ``--on-deadlock`` and ``--plot``."""
-    add = parser.add_argument
-    add(
+    sent, routed, running = (adder(parser, group) for group in (SENT, ROUTED, RUN))
+    sent(
         "--message-sizes",
         dest="unequal",
         type=Path,
         metavar="FILE",
         help='messages and links that differ: {"sizes_bytes": [...] or one number, "chunk_bytes": ..., '
         '"capacities_bps": {link: ...}} (a network has capacities of its own); chunks are scheduled, not messages',
+        only=Only(when=lambda a: a.check is None, needs="a search: a file to --verify has its transfers already"),
     )
-    add("--wormhole", action="store_true", help="carry the schedule over a wormhole network in virtual time")
-    add(
+    routed("--wormhole", action="store_true", help="carry the schedule over a wormhole network in virtual time")
+    routed(
         "--on-deadlock",
         dest="remedy",
         choices=("report", "timeout", "virtual-channels"),
         default="report",
         help="what is done about deadlocks of --wormhole",
+        only=Only(when=lambda a: a.wormhole, needs="--wormhole"),
     )
-    add("--plot", dest="draw", type=Path, metavar="FILE", help="draw the time frames (.svg, .png or .pdf)")
+    running("--plot", dest="draw", type=Path, metavar="FILE", help="draw the time frames (.svg, .png or .pdf)")
 
 
 def check_extras(args: argparse.Namespace) -> None:
@@ -49,10 +53,6 @@ def check_extras(args: argparse.Namespace) -> None:
         raise InputError(f"--plot {args.draw}: give a name that ends in {', '.join(PICTURES)}")
     if args.draw is not None and not args.draw.absolute().parent.is_dir():
         raise InputError(f"--plot {args.draw}: there is no directory {args.draw.parent}; make it")
-    if args.remedy != "report" and not args.wormhole:
-        raise InputError(f"--on-deadlock {args.remedy}: it is for --wormhole; give that too")
-    if args.unequal is not None and args.check is not None:
-        raise InputError("--message-sizes: a file to --verify has its transfers already; leave one out")
 
 
 def split_traffic(document: Any, where: str, traffic: Traffic, network: str | None) -> tuple[Traffic, Chunks]:

@@ -14,8 +14,8 @@ from pathlib import Path
 from textwrap import shorten
 from typing import TYPE_CHECKING, Any
 
-from testbed.commands.arguments import add_options
-from testbed.commands.live import add_live, start_live
+from testbed.commands.arguments import LiveOptions, add_options, adder
+from testbed.commands.live import start_live
 from testbed.commands.several_machines import (
     MachineOptions,
     enter_unless_elsewhere,
@@ -24,6 +24,7 @@ from testbed.commands.several_machines import (
 )
 from testbed.errors import CapabilityError, InputError
 from testbed.model.options import kinds
+from testbed.model.options.option import ENDS, ROUTED, RUN, SENT, Only
 
 if TYPE_CHECKING:
     from testbed.live.events import RunView
@@ -38,25 +39,31 @@ DESCRIPTION = (
 )
 
 
+_HERE = Only(
+    when=lambda a: a.machines is None,
+    needs="a program on one machine, without --machines (its launcher starts ranks in hosts of its own machine only)",
+)
+
+
 def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     """Adds the command to the parser."""
-    parser = subparsers.add_parser("run", help="run a parallel program on emulated hosts", description=DESCRIPTION)
-    add = parser.add_argument
+    parser = subparsers.add_parser("run", description=DESCRIPTION)
+    add, ends, sent, routed, running = (adder(parser, group) for group in (None, ENDS, SENT, ROUTED, RUN))
     add("network", metavar="NETWORK", help="a network with hosts (swiss-t1, crossbar:8, ...) or a file")
-    add("--compute-nodes", type=kinds.some, required=True, metavar="N", help="processes of the program, one a host")
-    add("--io-nodes", type=kinds.some, required=True, metavar="M", help="hosts with a listener")
-    add(
+    ends("--compute-nodes", type=kinds.some, required=True, metavar="N", help="processes of the program, one a host")
+    ends("--io-nodes", type=kinds.some, required=True, metavar="M", help="hosts with a listener")
+    sent(
         "--subfile-dir",
         dest="root",
         type=Path,
         metavar="DIR",
         help="directory for subfiles (default: a new directory of results)",
     )
-    add("--routing", metavar="METHOD", help="static method (default: the network's own)")
-    add("--link-rate", type=kinds.rate_bps, metavar="RATE", help="of every link (default: the network's own)")
-    add("--mtu", type=kinds.mtu_bytes, default=9000, metavar="SIZE", help="of every interface")
-    add("--no-shaping", dest="no_shape", action="store_true", help="do not hold links to their capacity and delay")
-    add(
+    routed("--routing", metavar="METHOD", help="static method (default: the network's own)")
+    ends("--link-rate", type=kinds.rate_bps, metavar="RATE", help="of every link (default: the network's own)")
+    ends("--mtu", type=kinds.mtu_bytes, default=9000, metavar="SIZE", help="of every interface")
+    ends("--no-shaping", dest="no_shape", action="store_true", help="do not hold links to their capacity and delay")
+    running(
         "--listener-timeout",
         dest="timeout",
         type=kinds.answering,
@@ -64,16 +71,22 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         metavar="TIME",
         help="until a silent listener is given up",
     )
-    add("--time-limit", type=kinds.time_limit, metavar="TIME", help="end the program after this time")
-    add(
+    running("--time-limit", type=kinds.time_limit, metavar="TIME", help="end the program after this time")
+    running(
         "--mpi",
         action="store_true",
         help="start the processes as ranks of one MPI program too (MPICH: the extra `mpi`)",
+        only=_HERE,
     )
-    add_options(parser, MachineOptions)
-    add("--name", help="by which testbed exec and attach reach the network (default run-PROCESS)")
-    add("--results", type=Path, default=Path("results"), help="directory for results (default results)")
-    add_live(parser)
+    add_options(parser, MachineOptions, LiveOptions)
+    running("--name", help="by which testbed exec and attach reach the network (default run-PROCESS)")
+    running(
+        "--results",
+        type=Path,
+        default=Path("results"),
+        help="directory for results (default results)",
+        only=Only(when=lambda a: a.root is None, needs="a run without --subfile-dir, which says where subfiles lie"),
+    )
     parser.usage = f"{parser.prog} NETWORK --compute-nodes N --io-nodes M [OPTION ...] -- PROGRAM ..."
     parser.set_defaults(run=run, command_words=None)
     known = parser.parse_known_args

@@ -10,10 +10,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from testbed.commands.dask_link import add_tls, security_of
-from testbed.commands.live import add_live, start_live
+from testbed.campaigns.options import CampaignOptions
+from testbed.commands.arguments import JsonOptions, LiveOptions, ResultsOptions, add_options, adder, read_options
+from testbed.commands.dask_link import DaskOptions, TlsOptions, security_of
+from testbed.commands.live import start_live
 from testbed.errors import InputError
-from testbed.model.options import kinds
+from testbed.model.options.option import RUNNING
 
 if TYPE_CHECKING:
     from testbed.campaigns.description import Campaign
@@ -30,24 +32,12 @@ DESCRIPTION = (
 
 def add_parser(subparsers: Any) -> None:
     """Adds the command to the parser."""
-    parser: argparse.ArgumentParser = subparsers.add_parser(
-        "campaign", help="ROR over many networks, methods and tolerances, on Dask", description=DESCRIPTION
-    )
-    parser.add_argument("campaign", metavar="FILE|NAME", nargs="?", help="a TOML or JSON file, or one of --list")
-    parser.add_argument("--list", action="store_true", help="the campaigns that come with the testbed")
-    parser.add_argument("--workers", type=kinds.processes, default=2, help="processes of the local cluster (default 2)")
-    parser.add_argument("--dask", dest="scheduler", metavar="tls://HOST:PORT", help="a Dask scheduler to use instead")
-    add_tls(parser)
-    parser.add_argument(
-        "--resume",
-        nargs="?",
-        const="",
-        metavar="DIR",
-        help="go on with an unfinished run (default: the last one of this campaign)",
-    )
-    parser.add_argument("--results", type=Path, default=Path("results"), help="directory for results (default results)")
-    parser.add_argument("--json", action="store_true", help="print one JSON object on stdout")
-    add_live(parser)
+    parser = subparsers.add_parser("campaign", description=DESCRIPTION)
+    add = adder(parser)
+    add_options(parser, CampaignOptions, DaskOptions, TlsOptions, ResultsOptions, JsonOptions, LiveOptions)
+    add("--list", action="store_true", help="the campaigns that come with the testbed")
+    last = "go on with an unfinished run (default: the last one of this campaign)"
+    add("--resume", nargs="?", const="", metavar="DIR", help=last, only=RUNNING)
     parser.set_defaults(run=run)
 
 
@@ -59,9 +49,9 @@ def run(args: argparse.Namespace) -> int:
         raise InputError(
             "campaign: give a file or a name; testbed campaign --list names those that come with the testbed"
         )
-    from testbed.campaigns.loader import load_campaign
+    from testbed.campaigns.loader import build_campaign
 
-    campaign, security = load_campaign(args.campaign), security_of(args)
+    campaign, security = build_campaign(read_options(args, CampaignOptions)), security_of(args)
     from testbed.campaigns.adapters.runner import RESULTS, run_campaign, write_rows
     from testbed.campaigns.figures import campaign_figures
     from testbed.campaigns.summary import judge_claims, summarise

@@ -27,7 +27,7 @@ EXPERIMENTS: Registry[Any] = Registry("testbed.experiments", "study", _check_stu
 
 
 def add_parser(subparsers: Any) -> None:
-    parser: argparse.ArgumentParser = subparsers.add_parser("experiment", help="list and run the experiments")
+    parser = subparsers.add_parser("experiment")
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     listing = actions.add_parser("list", help="each experiment and the figure or claim of the papers it answers")
     listing.add_argument("--json", action="store_true", help="print one JSON object on stdout")

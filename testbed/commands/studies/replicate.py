@@ -15,16 +15,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from testbed.commands.dask_link import add_tls, security_of, tls_words
-from testbed.commands.live import add_live, start_live
+from testbed.commands.arguments import JsonOptions, LiveOptions, add_options, adder
+from testbed.commands.dask_link import DaskOptions, TlsOptions, security_of, tls_words
+from testbed.commands.live import start_live
 from testbed.commands.studies.experiment import chapters, find_experiments, known_experiment
 from testbed.emulation.sandbox.process_lifetime import die_with_parent
-from testbed.errors import InputError
 from testbed.live.adapters.feed import live_feed
 from testbed.live.adapters.studies import PointsPage
 from testbed.live.events import InterimResults
 from testbed.model.former_keys import ALIASES, with_aliases
 from testbed.model.options import kinds
+from testbed.model.options.option import RUN, RUNNING, Only
 from testbed.model.progress import Progress
 from testbed.model.stored_runs import StoredRun, representative_run
 from testbed.report.column_units import seconds_in_words
@@ -67,10 +68,8 @@ class Replication:
 
 
 def add_parser(subparsers: Any) -> None:
-    parser: argparse.ArgumentParser = subparsers.add_parser(
-        "replicate", help="run all studies, resumably, and write the book of results", description=DESCRIPTION
-    )
-    add = parser.add_argument
+    parser = subparsers.add_parser("replicate", description=DESCRIPTION)
+    add, running = adder(parser), adder(parser, RUN)
     size = parser.add_mutually_exclusive_group()
     size.add_argument("--full", action="store_true", help="every study at its full size (default; many hours)")
     size.add_argument("--quick", action="store_true", help="every study at its reduced size")
@@ -88,17 +87,11 @@ def add_parser(subparsers: Any) -> None:
         type=kinds.hours,
         metavar="HOURS",
         help="stop after this number of hours; stored runs remain",
+        only=RUNNING,
     )
-    add("--seed", type=kinds.seed, default=1, help="seed of every study (default 1)")
-    add(
-        "--workers",
-        type=kinds.processes,
-        default=2,
-        help="processes that share the points of computed studies (default 2)",
-    )
-    add("--dask", dest="scheduler", metavar="ADDRESS", help="a Dask scheduler whose workers share them instead")
-    add_tls(parser)
-    add("--results", type=Path, help=f"directory for results (default: {STORED}, with --quick results/replication)")
+    running("--seed", type=kinds.seed, default=1, help="seed of every study (default 1)")
+    add_options(parser, DaskOptions, TlsOptions)
+    running("--results", type=Path, help=f"directory for results (default: {STORED}, with --quick results/replication)")
     add("--report-only", dest="book", action="store_true", help="run nothing, only write the book of what is stored")
     add(
         "--update-docs",
@@ -112,17 +105,15 @@ def add_parser(subparsers: Any) -> None:
         dest="pack",
         action="store_true",
         help="with --report-only: keep each whole run as one archive, RUN.zip, but for the drawings that DIR's pages show",
+        only=Only(when=lambda a: a.book, needs="what is stored, with --report-only"),
     )
-    add("--json", action="store_true", help="print one JSON object on stdout")
-    add_live(parser)
+    add_options(parser, JsonOptions, LiveOptions)
     parser.set_defaults(run=_run)
 
 
 def _run(args: argparse.Namespace) -> int:
     from testbed.commands.studies.book import pack_runs, write_book
 
-    if args.pack and not args.book:
-        raise InputError("--compress packs what is stored, and runs nothing; give --report-only with it")
     root = args.results or (Path("results/replication") if args.quick else STORED)
     replication = Replication(_chosen(args), "quick" if args.quick else "full", root, args.seed, _shared_words(args))
     start_live(args)

@@ -28,7 +28,7 @@ DESCRIPTION = (
 
 def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     """Adds the command to the parser."""
-    parser = subparsers.add_parser("report", help="regenerate the page of a stored run", description=DESCRIPTION)
+    parser = subparsers.add_parser("report", description=DESCRIPTION)
     parser.add_argument("directory", metavar="DIR", type=Path, help="a run: results/<name>/<run>")
     parser.add_argument(
         "--figures",

@@ -15,9 +15,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from testbed.commands.arguments import add_options, read_options
-from testbed.commands.dask_link import add_tls, security_of
-from testbed.commands.live import add_live, start_live
+from testbed.commands.arguments import JsonOptions, LiveOptions, ResultsOptions, add_options, read_options
+from testbed.commands.dask_link import DaskOptions, TlsOptions, security_of
+from testbed.commands.live import start_live
+from testbed.commands.meaning import refuse_meaningless
 from testbed.commands.parsing import OneLineParser, reported
 from testbed.commands.runs import show_verdict
 from testbed.errors import InputError
@@ -26,10 +27,18 @@ from testbed.live.adapters.studies import points_shown
 from testbed.live.events import InterimResults
 from testbed.model.json_values import json_ready
 from testbed.model.options import kinds
+from testbed.model.options.option import option, options
 from testbed.model.studies.study import Study
 from testbed.model.verdict import Verdict
 from testbed.report.drawing.svg_figures import rendered
 from testbed.results.study_store import Row, StudyRun, load_study
+
+
+@options
+class SharingOptions(DaskOptions):
+    """Who measures the points."""
+
+    workers: int = option(default=1, kind=kinds.processes, help="processes that share the points (default {default})")
 
 
 def run_study(study: Study, argv: Sequence[str] | None = None, program: str | None = None) -> int:
@@ -45,29 +54,21 @@ def study_parser(study: Study, program: str | None = None) -> OneLineParser:
     add = parser.add_argument
     add("--quick", action="store_true", help="a small version, under a minute")
     add("--seed", type=kinds.seed, default=1, help="seed of everything random (default 1)")
-    add("--results", type=Path, default=Path("results"), help="directory for results (default results)")
     add("--resume", type=Path, metavar="DIR", help="go on with an unfinished run: results/NAME/RUN.unfinished")
     extends = "begin with the points of this finished run that are this run's too, and are valid"
     add("--reuse-points", dest="extend", type=Path, metavar="DIR", help=extends)
     until = "begin no point after this number of hours; continue later with --resume"
     add("--max-hours", dest="hours", type=kinds.hours, metavar="HOURS", help=until)
-    add("--json", action="store_true", help="print one JSON object on stdout")
-    add_live(parser)
+    add_options(parser, ResultsOptions, JsonOptions, LiveOptions)
     if study.shared:
-        add("--workers", type=kinds.processes, default=1, help="processes that share the points (default 1)")
-        add(
-            "--dask",
-            dest="scheduler",
-            metavar="ADDRESS",
-            help="a Dask scheduler whose workers share the points instead",
-        )
-        add_tls(parser)
+        add_options(parser, SharingOptions, TlsOptions)
     if study.options is not None:
         add_options(parser, study.options)
     return parser
 
 
 def _run(study: Study, args: argparse.Namespace, words: list[str]) -> int:
+    refuse_meaningless("", args)
     if study.shared:
         security_of(args)  # what is wrong with it is said before anything begins
     own: Any = None if study.options is None else read_options(args, study.options)

@@ -46,6 +46,14 @@ class Only:
     needs: str
 
 
+RUNNING = Only(
+    when=lambda a: (
+        getattr(a, "fabric", None) != "none" and not getattr(a, "list", False) and not getattr(a, "book", False)
+    ),
+    needs="a run (--list, --book and --fabric none make none)",
+)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Option:
     """What a field says of itself.

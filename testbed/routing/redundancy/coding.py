@@ -2,40 +2,78 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
 from testbed.errors import InputError
+from testbed.model.options import kinds
+from testbed.model.options.option import CODE, Only, option, options
 
 Labels = Literal["random", "stratified"]
+_SMALL = Only(when=lambda a: not a.large_blocks, needs="blocks that are not --large-blocks")
 
 
-@dataclass(frozen=True, kw_only=True)
+@options
 class Coding:
     """Static ``tolerance`` t, M ``source_packets`` a block, the ``decoding_error_rate`` DER (Gabrielyan 2007, eq. 23 to 25).
 
     ``large_blocks``: block sizes by eq. 29, whatever M and DER are. ``labels``: with "random" ones the block size is that of
     eq. 25, with "stratified" ones the least N that decodes for sure.
 
-    Raises InputError for a tolerance outside [0, 1), M below 1, a DER outside (0, 1), stratified large blocks.
+    Raises InputError for a value beyond its bounds, and for stratified large blocks.
     """
 
-    tolerance: float
-    source_packets: int = 20
-    decoding_error_rate: float = 1e-5
-    large_blocks: bool = False
-    labels: Labels = "random"
+    tolerance: float = option(
+        default=0.05,
+        flag="--static-tolerance",
+        kind=kinds.share,
+        group=CODE,
+        metavar="T",
+        help="static tolerance, 0 <= T < 1",
+    )
+    source_packets: int = option(
+        default=20,
+        short=("--m",),
+        kind=kinds.large_block_packets,
+        group=CODE,
+        metavar="M",
+        help="source packets a block",
+        only=(_SMALL,),
+    )
+    decoding_error_rate: float = option(
+        default="1e-5",
+        short=("--der",),
+        kind=kinds.probability,
+        group=CODE,
+        metavar="P",
+        help="decoding error rate",
+        only=(_SMALL,),
+    )
+    large_blocks: bool = option(
+        default=False,
+        group=CODE,
+        help="equation 29: blocks of thousands of packets",
+        presets={True: {"labels": "random"}},
+    )
+    labels: Labels = option(
+        default="random", flag="--label-order", choices=("random", "stratified"), group=CODE, help="of the packets"
+    )
 
     def __post_init__(self) -> None:
-        if not 0 <= self.tolerance < 1:
-            raise InputError(f"tolerance {self.tolerance!r}: give a fraction of the packets, 0 or more and below 1")
-        if self.source_packets < 1:
-            raise InputError(f"M = {self.source_packets}: a block has at least 1 source packet")
-        if not 0 < self.decoding_error_rate < 1:
-            raise InputError(
-                f"decoding error rate {self.decoding_error_rate!r}: give one between 0 and 1, such as 1e-5"
-            )
-        if self.labels not in ("random", "stratified"):
-            raise InputError(f"labels {self.labels!r}: choose random or stratified")
         if self.large_blocks and self.labels == "stratified":
-            raise InputError("large blocks need M / (1 - p) packets whatever the labels; leave --label-order stratified out")
+            raise InputError(
+                "large blocks need M / (1 - p) packets whatever the labels; leave --label-order stratified out"
+            )
+
+
+@options
+class RatedCoding(Coding):
+    """What ``testbed ror`` and ``testbed demands`` rate routes by: stratified labels, but for large blocks, which know of none."""
+
+    labels: Labels = option(
+        default="stratified",
+        flag="--label-order",
+        choices=("stratified", "random"),
+        group=CODE,
+        help="block sizes for these packet labels (default {default}; testbed demands seeks an order of them for every pair and method, "
+        "which takes 0.1 to 0.3 s unless another pair has the same; random: at once)",
+    )

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from testbed.api.workloads import LISTED
-from testbed.cli import COMMANDS, build_parser, main
+from testbed.cli import build_parser, main
 from testbed.commands.meaning import RULES
 from testbed.faults.injection_check import injection_check
 from testbed.model.options.option import options_of
@@ -61,7 +60,7 @@ REFUSED = [
     (("replicate", "--without-tls"), "--without-tls"),
     (("up", "ring:3", "--machines", "2", "--tls-key", "FILE"), "--tls-key"),
     (("replicate", "--report-only", "--max-hours", "1"), "--max-hours"),
-    (("wavelengths", "optical-cloud", "--packets", "20"), "--packets"),
+    (("wavelengths", "optical-cloud", "--packets-per-path", "20"), "--packets-per-path"),
     (("simulate", "torus:4x4", "--traffic", "FILE", "--load", "0.1"), "--load"),
     (("simulate", "torus:4x4", "--burst-length", "1"), "--burst-length"),
     (("simulate", "torus:4x4", "--synchronised"), "--synchronised"),
@@ -83,47 +82,35 @@ def test_an_option_without_a_meaning_is_refused_by_name(
 
 
 ALWAYS = {
-    "route": {"network", "source", "sink", "also", "floats", "method", "certify", "json"},
-    "ror": {"network", "source", "sink", "method", "tolerance", "large_blocks", "labels", "code", "failed", "failure_s", "between_s", "json"},
-    "demands": {"network", "matrix", "total", "method", "tolerance", "large_blocks", "labels", "seed", "links", "json"},
-    "stream": {"network", "source", "sink", "rate_pps", "symbol_bytes", "routing", "fabric", "seed", "results", "json", "live"},
+    "stream": {"network", "source", "sink", "rate_pps", "symbol_bytes", "routing", "fabric", "seed"},
     "mobility": {
-        "machines", "live",
+        "machines",
         "network", "source", "sink", "frame_s", "method", "handover", "faults", "profile", "rate_pps", "m", "tolerance", "der", "labels",
-        "symbol_bytes", "playback", "most_overhead", "hold", "repeats", "fabric", "seed", "results", "json",
+        "symbol_bytes", "playback", "most_overhead", "hold", "repeats", "fabric", "seed",
     },
-    "schedule": {"network", "traffic", "check", "seed", "unequal", "wormhole", "remedy", "draw", "output", "json"},
-    "demo": {"quick", "fabric", "seed", "results", "json", "live"},
-    "experiment": set(),
-    "campaign": {"list", "json"},
-    "replicate": {"full", "quick", "chapter", "only", "seed", "results", "book", "pages", "pack", "json"},
-    "report": {"directory", "figures", "json"},
-    "allocate": {"network", "nodes", "count", "occupied", "link_rate", "json"},
-    "wavelengths": {"network", "pattern", "wavelengths", "switching", "method", "time_limit", "fabric", "seed", "json"},
-    "up": {"network", "route", "source", "sink", "mtu", "no_shape", "machines", "live", "pcap"},
-    "run": {
-        "network", "compute_nodes", "io_nodes", "root", "routing", "link_rate", "mtu", "no_shape", "timeout", "time_limit", "machines", "live",
-    },
-    "schema": {"kind", "json"},
-    "exec": {"held", "host", "words"},
-    "attach": {"held", "json"},
-    "plugins": set(),
-    "doctor": {"compile", "calibrate", "json", "strict"},
 }  # fmt: skip
-"""Options that have a meaning beside any other, or whose command itself refuses what they contradict (tested there)."""
-ELSEWHERE = {"topology"}
-"""The options of ``topology`` belong to its actions. A workload's options say it themselves (``Only``)."""
+"""Options that have a meaning beside any other. Those of other commands say it themselves, where they are declared (``Only``)."""
 
 
-@pytest.mark.parametrize("command", sorted(set(COMMANDS) - ELSEWHERE - set(LISTED)))
+def test_an_option_that_may_stand_once_is_refused_twice(capsys: pytest.CaptureFixture[str]) -> None:
+    for words in (
+        ["up", "ring:3", "--mtu", "1500"],
+        ["route", "ring:4", "--layers", "1"],
+        ["campaign", "quick", "--workers", "2"],
+    ):
+        assert main([*words, *words[2:]]) == 2
+        assert f"{words[2]} stands there already; give it once" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", RULES)
 def test_every_option_says_when_it_has_a_meaning(command: str) -> None:
     (subparsers,) = (a for a in build_parser(command)._actions if isinstance(a, argparse._SubParsersAction))
     parser = subparsers.choices[command]
-    there = {a.dest for a in parser._actions if not isinstance(a, (argparse._HelpAction, argparse._SubParsersAction))}
-    ruled = {name for rule in RULES.get(command, ()) for name in rule.options}
+    there = {a.dest for a in parser._actions if not isinstance(a, argparse._HelpAction)}
+    ruled = {name for rule in RULES[command] for name in rule.options}
     declared = {one.name for kind in parser.get_default("declared") or () for one in options_of(kind)}
-    assert there - {"name", "options"} == ruled | ALWAYS.get(command, set()) | declared
-    assert not [a.dest for a in parser._actions if a.dest in ruled and a.dest in ALWAYS.get(command, set())]
+    assert there == ruled | ALWAYS[command] | declared
+    assert not ruled & ALWAYS[command]
 
 
 def test_a_fault_after_the_stream_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

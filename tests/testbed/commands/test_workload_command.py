@@ -79,7 +79,7 @@ Summed = Callable[..., Any]
 def summed(tmp_path: Path) -> Summed:
     def run(*words: str, workload: Workload[Any, Any] = SUM) -> int:
         parser = OneLineParser(prog="testbed")
-        add_parser(parser.add_subparsers(parser_class=OneLineParser), "sum", "adds", workload)
+        add_parser(parser.add_subparsers(parser_class=OneLineParser), "sum", workload)
         args = parser.parse_args(["sum", *words, "--results", str(tmp_path)])
         from testbed.commands.meaning import refuse_meaningless
 

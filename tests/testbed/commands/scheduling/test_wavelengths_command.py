@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+import testbed
 from tests.helpers.commands import in_process
 from topologies import load_network
 from topologies.files.formats import write_network_file
@@ -39,6 +40,7 @@ def test_walked_rules_deliver_and_drop_as_the_verdict_predicts(tmp_path: Path) -
     pattern = tmp_path / "arcs.json"
     pattern.write_text(json.dumps({"pairs": [[f"h{i}", f"h{(i + 2) % 5}"] for i in range(5)]}))
     words = ("ring:5", "--pattern", str(pattern), "--wavelengths", "2", "--fabric", "simulator")
+    words += ("--results", str(tmp_path / "results"))
     kept, changed = document(*words), document(*words, "--switching", "wixc")
     assert (kept["rounds"], changed["rounds"]) == (2, 1)
     assert kept["conversions"] == 0 < changed["conversions"]
@@ -49,6 +51,30 @@ def test_walked_rules_deliver_and_drop_as_the_verdict_predicts(tmp_path: Path) -
     text = wavelengths(*words).stdout
     assert "2 rounds (optimal)" in text
     assert "verdict: passed (6 of 6 checks)" in text
+    assert (Path(kept["results"]) / "page.html").is_file() and len(
+        list((tmp_path / "results/wavelengths").iterdir())
+    ) == 3
+
+
+def test_what_belongs_to_a_run_is_refused_where_the_plan_is_only_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert "results" not in document("ring:5", "--wavelengths", "2") and not list(tmp_path.iterdir())
+    for option in (("--wrong", "1"), ("--results", "there"), ("--repeats", "2"), ("--live",)):
+        done = wavelengths("ring:5", "--wavelengths", "2", *option, code=2)
+        assert f"{option[0]}: it is for a run" in done.stderr
+
+
+def test_the_library_gives_the_commands_document(tmp_path: Path) -> None:
+    plan = testbed.wavelength_plan("ring:5", "h0:h2,h1:h3", wavelengths=2, seed=3)
+    assert testbed.wavelength_plan("ring:5", [("h0", "h2"), ("h1", "h3")], wavelengths=2, seed=3).rounds == plan.rounds
+    words = ("ring:5", "--pattern", "h0:h2,h1:h3", "--wavelengths", "2", "--seed", "3", "--fabric", "simulator")
+    theirs = document(*words, "--results", str(tmp_path))
+    ours = dict(testbed.run(plan, "simulator").document)
+    for found in (ours, theirs):
+        del found["seconds"]
+    assert json.loads(json.dumps(ours)) == {key: value for key, value in theirs.items() if key != "results"}
 
 
 def test_bad_input_is_one_line_that_says_how_to_mend_it(tmp_path: Path) -> None:

@@ -5,10 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 from testbed.campaigns.description import Campaign, units
+from testbed.campaigns.options import CampaignOptions
+from testbed.model.options.planner import planner
 from testbed.model.progress import Progress, ReportProgress
 from testbed.model.workload import Judgement, Workload
 
 Rows = tuple[dict[str, Any], ...]
+
+
+def _build(requested: CampaignOptions) -> Campaign:
+    from testbed.campaigns.loader import build_campaign
+
+    return build_campaign(requested)
 
 
 def _compute(campaign: Campaign, report_progress: ReportProgress | None) -> Rows:
@@ -32,10 +40,16 @@ def _judge(campaign: Campaign, rows: Rows) -> Judgement:
     return Judgement(verdict=verdict, document=document, rows=rows)
 
 
-def _small() -> Campaign:
-    from testbed.api.plans import campaign_plan
-
-    return campaign_plan(name="small", networks=["ring:4", "torus:3x3"], methods=["capillary", "disjoint-2"])
-
-
-CAMPAIGN = Workload(name="campaign", plan=Campaign, judge=_judge, simulate=_compute, example=_small)
+campaign_plan = planner(
+    "campaign_plan",
+    "ROR over many networks, methods and tolerances: a campaign's name, its file, or its keys.",
+    CampaignOptions,
+    _build,
+)
+CAMPAIGN = Workload(
+    name="campaign",
+    plan=Campaign,
+    judge=_judge,
+    simulate=_compute,
+    example=lambda: campaign_plan(name="small", networks=["ring:4", "torus:3x3"], methods=["capillary", "disjoint-2"]),
+)

@@ -1,0 +1,113 @@
+"""Lightpaths in rounds as a workload: the plan is an answer by itself; a run lights its rounds and sends packets over them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from typing import Any
+
+from testbed.errors import InputError
+from testbed.model.options.planner import planner
+from testbed.model.progress import ReportProgress
+from testbed.model.workload import How, Judgement, Workload
+from testbed.report.column_units import aligned
+from testbed.wavelengths.options import ProbeOptions, WavelengthOptions
+from testbed.wavelengths.plan import RoundMeasurements, WavelengthPlan
+
+DESCRIPTION = (
+    "Light a path for every pair, in as few rounds as can be: wavelength assignment as liquid scheduling. With wsxc switches a "
+    "path keeps one wavelength; wixc switches may change it. With --fabric the rounds are set up on switches (a wavelength is a "
+    "VLAN), packets are sent over every path and on wrong wavelengths, and a verdict says what became of them."
+)
+_PLANNED, _MEASURED = ("round", "paths", "fibres", "full"), ("sent", "arrived", "astray", "wrong", "dropped", "set up")
+Rounds = tuple[RoundMeasurements, ...]
+
+
+def _build(requested: WavelengthOptions) -> WavelengthPlan:
+    from testbed.wavelengths.planning import build_wavelengths
+
+    return build_wavelengths(requested, now=time.monotonic)
+
+
+def _carry(plan: WavelengthPlan, how: How, report_progress: ReportProgress | None) -> Rounds:
+    """Every round. Raises InputError where a fibre has more wavelengths than there are VLAN ids."""
+    from testbed.wavelengths.rules import MAX_FABRIC_WAVELENGTHS
+
+    if plan.wavelengths > MAX_FABRIC_WAVELENGTHS:
+        raise InputError(
+            f"--wavelengths {plan.wavelengths}: on a fabric give at most {MAX_FABRIC_WAVELENGTHS} (VLAN ids)"
+        )
+    sent: ProbeOptions = how.options or ProbeOptions()
+    if how.fabric == "simulator":
+        from testbed.wavelengths.simulated import simulate_plan
+
+        return simulate_plan(plan, packets=sent.packets, wrong=sent.wrong, seed=plan.seed)
+    from testbed.wavelengths.emulated import run_wavelengths
+
+    return run_wavelengths(
+        plan, packets=sent.packets, wrong=sent.wrong, seed=plan.seed, report_progress=report_progress
+    )
+
+
+def _judge(plan: WavelengthPlan, run: Rounds) -> Judgement:
+    from testbed.wavelengths.judgement import judge_wavelengths
+
+    return judge_wavelengths(plan, run)
+
+
+def _view(plan: WavelengthPlan) -> tuple[str, Callable[[], Any]]:
+    from testbed.live.run_views import network_view
+
+    title = f"{plan.network.name}: {len(plan.rounds)} rounds of {plan.wavelengths} wavelengths, {plan.method}"
+    return "wavelengths", partial(network_view, title, plan.network, {})
+
+
+def _shown(document: Mapping[str, Any]) -> Iterator[str]:
+    frames = "" if document["frames"] is None else f", {document['frames']} frames"
+    proved = "optimal" if document["optimal"] else f"at least {document['bound']} are needed"
+    yield (
+        f"{document['network']}: {document['lightpaths']} lightpaths, bottleneck load {document['bottleneck_load']}, "
+        f"{document['wavelengths']} wavelengths, {document['switching']}"
+    )
+    yield f"{document['method']}: {document['rounds']} rounds ({proved}){frames}, {document['conversions']} conversions"
+    yield "beside it: " + ", ".join(f"{method} {count}" for method, count in document["baselines"].items())
+    measured = document.get("per_round")
+    cells: list[tuple[str, ...]] = [_PLANNED if measured is None else (*_PLANNED, *_MEASURED)]
+    for number, paths in enumerate(document["plan"]):
+        lit: dict[str, set[int]] = {}
+        for path in paths:
+            for link, wavelength in zip(path["links"], path["wavelengths"], strict=True):
+                lit.setdefault(link, set()).add(wavelength)
+        full = f"{max(map(len, lit.values()))}/{document['wavelengths']}"
+        row = [str(number + 1), str(len(paths)), str(len(lit)), full]
+        if measured is not None:
+            one = measured[number]
+            row += [str(one[name]) for name in ("sent", "delivered", "strays", "injected", "dropped")]
+            row.append(f"{one['setup_s']:.2f} s")
+        cells.append(tuple(row))
+    yield from aligned(cells)
+
+
+wavelength_plan = planner(
+    "wavelength_plan",
+    "Lightpaths in rounds; wavelengths a fibre and switching are the network's own (``optical-cloud:wavelengths=8``).",
+    WavelengthOptions,
+    _build,
+)
+WAVELENGTHS = Workload(
+    name="wavelengths",
+    title="Lightpaths in rounds",
+    description=DESCRIPTION,
+    command="testbed wavelengths optical-cloud --pattern x1:x14,x2:x5",
+    plan=WavelengthPlan,
+    options=WavelengthOptions,
+    run_options=ProbeOptions,
+    build=_build,
+    answer=lambda plan: plan.to_json(),
+    carry=_carry,
+    judge=_judge,
+    view=_view,
+    shown=_shown,
+    example=lambda: wavelength_plan("optical-cloud:graph=ring:4,wavelengths=2"),
+)
