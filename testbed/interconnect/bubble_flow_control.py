@@ -20,7 +20,9 @@ def check_rings(network: Network, parameters: SimulationParameters) -> None:
         if parameters.routing != "dor" or parameters.channels != 1:
             raise InputError("--deadlock-avoidance bubble: it is for --routing dor with one virtual channel")
         if parameters.slots < 2:
-            raise InputError("--deadlock-avoidance bubble: it needs buffers of two packets or more; give larger --buffer-size")
+            raise InputError(
+                "--deadlock-avoidance bubble: it needs buffers of two packets or more; give larger --buffer-size"
+            )
     if parameters.deadlock == "disha" and parameters.routing != "minimal-adaptive":
         raise InputError("--deadlock-avoidance disha: it recovers --routing minimal-adaptive")
 

@@ -47,6 +47,11 @@ ALIASES: Mapping[str, Mapping[str, str]] = {
         "late_s": "thread_delay_s",
         "faulty": "under_faults",
     },
+    "wavelengths": {
+        "seconds": "solve_s",
+        "strays": "misdelivered",
+        "injected": "wrong_wavelength_packets",
+    },
     "simulation": {
         "circle": "deadlock_cycle",
         "measured": "measured_messages",

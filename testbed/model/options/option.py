@@ -3,7 +3,7 @@
     @options
     class DownloadOptions:
         network: NetworkLike = option(positional=True, metavar="NETWORK", help="catalogue name or file")
-        file_bytes: int = option(default="4MB", flag="--size", kind=kinds.size_bytes, help="of the file")
+        file_bytes: int = option(default="4MB", kind=kinds.size_bytes, help="of the file")
 
 Values are checked where an options class is built, whoever builds it, by the same kinds and choices.
 """
@@ -50,7 +50,7 @@ RUNNING = Only(
     when=lambda a: (
         getattr(a, "fabric", None) != "none" and not getattr(a, "list", False) and not getattr(a, "book", False)
     ),
-    needs="a run (--list, --book and --fabric none make none)",
+    needs="a run (--list, --report-only and --fabric none make none)",
 )
 
 
