@@ -26,7 +26,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 RUNS = {
     "stream": ("stream", "swiss-t1", "--from", "s1", "--to", "s6", "--faults", "s1->s2@1-2.5", "--duration", "4"),
-    "bulk": ("bulk", "swiss-t1:allocation=2-2-2-2-0-0-0-0", "--message-size", "500kB", "--alone"),
+    "bulk": ("bulk", "swiss-t1:allocation=2-2-2-2-0-0-0-0", "--message-size", "500kB", "--no-comparison"),
 }
 FIGURES = {
     "stream": ("packets_lost_outside_faults", "sender_lag_s", "cpu_fraction", "loss_deviation", "packets_sent"),
@@ -36,7 +36,7 @@ FIGURES = {
 
 def once(workload: str, live: bool, browser: Any, folder: str) -> dict[str, Any]:
     """Exit code and figures of one run."""
-    words = [sys.executable, "-m", "testbed.cli", *RUNS[workload], "--fabric", "emulation", "--repeats", "0"]
+    words = [sys.executable, "-m", "testbed.cli", *RUNS[workload], "--fabric", "emulation", "--retries", "0"]
     words += ["--json", "--results", folder, *(("--live",) if live else ())]
     run = subprocess.Popen(
         words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ | {"PYTHONPATH": str(ROOT)}

@@ -140,6 +140,9 @@ def _run_chosen(chosen: str | None, words: list[str]) -> int:
     """argparse ends the program after --help and bad input, which is an exit code here."""
     try:
         parser = build_parser(chosen) if chosen in COMMANDS else outline_parser()
+        if not words:
+            parser.print_help()
+            return 0
         args = parser.parse_args(words)
         refuse_meaningless(args)
         announce_compilation()

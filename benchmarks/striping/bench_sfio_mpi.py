@@ -137,7 +137,7 @@ def run_sfio(root: Path, args: argparse.Namespace) -> list[dict[str, Any]]:
             "sfio",
             "--megabytes",
             str(args.megabytes),
-            "--repeat",
+            "--repetitions",
             str(args.repeat),
         ]
         ranks = [

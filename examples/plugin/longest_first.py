@@ -1,6 +1,6 @@
 """A scheduler for the testbed: transfers with most links first, each into the first time frame in which its links are free.
 
-testbed schedule swiss-t1 --method longest-first
+testbed schedule swiss-t1 --scheduling longest-first
 """
 
 from collections.abc import Callable

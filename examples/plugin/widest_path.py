@@ -1,6 +1,6 @@
 """A routing for the testbed: the path whose narrowest link is widest; of equals the one with fewest links.
 
-testbed route swiss-t1 --from s1 --to s6 --method widest
+testbed route swiss-t1 --from s1 --to s6 --routing widest
 """
 
 import heapq

@@ -43,12 +43,8 @@ class Options:
         metavar="R",
         help="of each pattern (default 20, of liquid schedules 7; quick: 1)",
     )
-    message_kb: int = option(
-        default=200, kind=_KB, metavar="KB", help="of every message but in liquid schedules (default {default})"
-    )
-    liquid_message_kb: int = option(
-        default=500, kind=_KB, metavar="KB", help="of messages in liquid schedules (default {default})"
-    )
+    message_kb: int = option(default=200, kind=_KB, metavar="KB", help="of every message but in liquid schedules")
+    liquid_message_kb: int = option(default=500, kind=_KB, metavar="KB", help="of messages in liquid schedules")
 
 
 def spread(count: int) -> list[int]:
@@ -113,7 +109,7 @@ def measured_order(point: Row, method: str, fabric: Any) -> Results:
     order, barrier = METHODS[method]
     size = point["liquid_message_bytes" if method == "liquid" else "message_bytes"]
     name = f"swiss-t1:allocation={point['allocation']}"
-    plan = bulk_plan(name, method=order, message_bytes=size, barrier=barrier, seed=point["seed"])
+    plan = bulk_plan(name, scheduling=order, message_bytes=size, barrier=barrier, seed=point["seed"])
     for attempt in range(ATTEMPTS):
         judged = judge_bulk(plan, fabric.run(plan))
         if judged.verdict.invalid is None:

@@ -62,7 +62,7 @@ def measure(point: Row) -> Results:
         nodes=nodes,
         stripe_unit=STRIPE_UNIT,
         file_bytes=nodes * nodes * point["pair_bytes"],
-        schedule="liquid" if in_turns else "none",
+        scheduling="liquid" if in_turns else "none",
         switching="circuit" if in_turns else "packet",
         link_rate_bps=LINK_RATE_BPS,
     )

@@ -53,7 +53,7 @@ def points(quick: bool, seed: int, options: Options | None = None) -> Points:
 def measure(point: Row) -> Results:
     """One collective write of the placement."""
     network = f"swiss-t1:allocation={point['allocation']}"
-    return accessed(network, point, repeat=1, **placed_options(point, point["schedule"]))
+    return accessed(network, point, repetitions=1, **placed_options(point, point["schedule"]))
 
 
 def judge(rows: Rows) -> Verdict:

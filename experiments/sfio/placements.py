@@ -62,10 +62,10 @@ def placed_options(point: Row, schedule: str) -> Results:
         "io_nodes": point["nodes"],
         "stripe_unit": STRIPE_UNIT,
         "file_bytes": point["nodes"] ** 2 * point["pair_bytes"],
-        "schedule": schedule,
+        "scheduling": schedule,
         "switching": "circuit",
         "link_rate_bps": LINK_RATE_BPS,
-        "order": "random",
+        "host_selection": "random",
         "seed": point["seed"] * 1000 + point["placement"],
     }
 

@@ -19,6 +19,8 @@ REPEAT = 3
 """So many times each operation is carried out, where the study does not say otherwise."""
 
 
+OPTION_OF = {"repeat": "repetitions", "schedule": "scheduling", "block_bytes": "access_block_bytes"}
+"""Options of a run that points, whose rows are stored, name otherwise."""
 OF_OPERATIONS = ("messages", "fragments", "disk_calls", "queue_drops", "cpu_fraction", "strain", "deadlocks")
 """Kept of the first operation of a run."""
 
@@ -37,7 +39,10 @@ def accessed(
 
     if nodes is not None:
         options |= {"compute_nodes": nodes, "io_nodes": nodes}
-    named = {"repeat": REPEAT} | {each.name: point[each.name] for each in fields(StripingOptions) if each.name in point}
+    own = {OPTION_OF.get(name, name): value for name, value in point.items()}
+    named = {"repetitions": REPEAT} | {
+        each.name: own[each.name] for each in fields(StripingOptions) if each.name in own
+    }
     plan = striping_plan(network, **named | options)
     for _ in range(ATTEMPTS):
         invalid = None
@@ -81,10 +86,10 @@ def transferred(network: str, *, free: bool = False, pairs: Pairs = (), **option
     plan = bulk_plan(
         network,
         switching="packet" if free else "circuit",
-        method="round-robin" if free else "liquid",
+        scheduling="round-robin" if free else "liquid",
         barrier=not free,
         pattern=tuple(pairs) or "all-to-all",
-        injected=0,
+        inject_packets=0,
         **options,
     )
     for _ in range(ATTEMPTS):

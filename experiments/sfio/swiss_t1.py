@@ -87,7 +87,7 @@ def measure(point: Row) -> Results:
         nodes=point["nodes"],
         stripe_unit=STRIPE_UNIT,
         file_bytes=point["nodes"] ** 2 * point["bytes"],
-        schedule="liquid" if point["series"] == "striped-liquid" else "none",
+        scheduling="liquid" if point["series"] == "striped-liquid" else "none",
         switching="circuit",
         link_rate_bps=LINK_RATE_BPS,
     )

@@ -47,7 +47,7 @@ def measure(point: Row) -> Results:
             stripe_unit=STRIPE_UNIT,
             file_bytes=size,
             access="matrix-columns",
-            schedule="liquid",
+            scheduling="liquid",
             switching="circuit",
             link_rate_bps=LINK_RATE_BPS,
         )

@@ -41,7 +41,7 @@ def route(
 ) -> SplitRoute:
     """What fraction of one flow each directed link carries, exactly. ``layers``: of capillary routing, the first so many.
 
-    ``method``: as of ``testbed route --method``; plug-ins add to them. Raises InputError, NoPathError and TopologyError.
+    ``method``: as of ``testbed route --routing``; plug-ins add to them. Raises InputError, NoPathError and TopologyError.
 
     >>> found = route("ring:4", "s0", "s2")
     >>> {found.network.links[i].label: str(found.loads[i]) for i in found.loaded}
@@ -78,7 +78,7 @@ def schedule(
 ) -> Schedule:
     """Time frames in which no two transfers share a link; checked by the independent checker before it is returned.
 
-    ``transfers``: a traffic, or a network whose all-to-all is meant. ``method``: as of ``testbed schedule --method``. Raises
+    ``transfers``: a traffic, or a network whose all-to-all is meant. ``method``: as of ``testbed schedule --scheduling``. Raises
     InputError for an unknown method, UsageError for lists: make a traffic of them (``Traffic.from_transfers``).
 
     >>> found = schedule("crossbar:4")

@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 from testbed.api.workloads.registry import workload_of
 from testbed.errors import InputError
+from testbed.model.former_keys import ALIASES, with_aliases
 from testbed.model.progress import ReportProgress
 from testbed.model.workload import How, RunResult, Workload
 
@@ -39,7 +40,7 @@ def run(plan: Any, fabric: Fabric | None = None, *, progress: ReportProgress | N
         plan=plan,
         measurements=measured,
         verdict=judged.verdict,
-        document=judged.document,
+        document=with_aliases(judged.document, ALIASES.get(workload.name, {})),
         rows=judged.rows,
     )
 

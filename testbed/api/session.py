@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from testbed.api.calculations import network as known_network
 from testbed.errors import InputError, TimeLimitError, UsageError, require_type
+from testbed.model.former_keys import ALIASES, with_aliases
 from testbed.model.naming.networks import NetworkLike
 from topologies.errors import nearest
 
@@ -287,7 +288,7 @@ class Session:
             plan=plan,
             measurements=measured,
             verdict=judged.verdict,
-            document=judged.document,
+            document=with_aliases(judged.document, ALIASES.get(workload, {})),
             rows=judged.rows,
         )
 

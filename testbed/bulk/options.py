@@ -17,29 +17,30 @@ MAX_MESSAGE_BYTES = 1 << 30
 PatternLike = str | Sequence[Pair]
 """Pairs of hosts, or as text: "all-to-all", pairs ("A:B,C:D"), a file of them."""
 KilledLike = Sequence[str | KilledProcess]
-"""Processes that are killed; as text "NODE@SECONDS"."""
+"""Processes that are killed; as text "NODE@TIME"."""
 _UNSCHEDULED = Only(when=lambda a: a.schedule is None, needs="a run without --schedule")
 
 
 @options
 class BulkOptions:
     """Who sends to whom, and how; see ``BulkPlan``. ``schedule``: a file with the pairs and their time frames, in place of ``pattern``
-    and ``method``. ``alone`` is of the command: a plan has one switching."""
+    and ``scheduling``. ``no_comparison`` is of the command: a plan has one switching."""
 
     network: NetworkLike = option(
         kw_only=False, positional=True, metavar="NETWORK", help="a network with hosts (swiss-t1, ...) or a file"
     )
-    method: str = option(
+    scheduling: str = option(
         default="liquid",
         group=ROUTED,
-        help="liquid, round-robin, random, identical, dsatur, ... (default {default})",
+        metavar="METHOD",
+        help="liquid, round-robin, random, identical, dsatur, ...",
         only=(_UNSCHEDULED,),
     )
     pattern: PatternLike = option(
         default="all-to-all",
         group=SENT,
-        metavar="all-to-all|A:B,...|FILE",
-        help='pairs of nodes, or a file: {"pairs": [["t0", "r5"], ...]}',
+        metavar="PATTERN",
+        help='all-to-all, all-to-others, pairs A:B,C:D, or a file: {"pairs": [["t0", "r5"], ...]}',
         only=(_UNSCHEDULED,),
     )
     schedule: str | None = option(
@@ -50,44 +51,43 @@ class BulkOptions:
     )
     message_bytes: int = option(
         default="1MB",
-        flag="--message-size",
         kind=kinds.bytes_up_to(MAX_MESSAGE_BYTES),
         group=SENT,
         metavar="SIZE",
-        help="of every message (default {default})",
+        help="of every message",
     )
     link_rate_bps: float | None = option(
         default=None,
-        flag="--link-rate",
         kind=kinds.rate_bps,
         group=ENDS,
         metavar="RATE",
         help="of every link (default 20Mbps, or less where testbed doctor --calibrate found that this machine carries less)",
     )
     switching: Switching = option(
-        default="circuit", choices=SWITCHINGS, group=ROUTED, help="which the verdict is about ({default})"
+        default="circuit", choices=SWITCHINGS, group=ROUTED, help="which the verdict is about"
     )
-    alone: bool = option(
+    no_comparison: bool = option(
         default=False,
         group=ROUTED,
         help="do not run the other switching for comparison",
         only=(
             Only(
-                when=lambda a: not a.killed and (a.faults is None or no_faults(a.faults)),
+                when=lambda a: not a.kill and (a.faults is None or no_faults(a.faults)),
                 needs="a run without faults (under faults one switching always runs alone)",
             ),
         ),
     )
     barrier: bool = option(default=True, group=ROUTED, help="between time frames (default: yes)")
-    routing: str | None = option(default=None, group=ROUTED, help="static routing method (default: the network's own)")
-    injected: int = option(
+    routing: str | None = option(
+        default=None, group=ROUTED, metavar="METHOD", help="static method (default: the network's own)"
+    )
+    inject_packets: int = option(
         default=20,
-        flag="--inject",
         kind=kinds.few,
         group=SENT,
         metavar="N",
-        help="packets without a circuit, in mid-run (default {default})",
-        only=(Only(when=lambda a: not (a.alone and a.switching == "packet"), needs="circuit switching"),),
+        help="packets without a circuit, in mid-run",
+        only=(Only(when=lambda a: not (a.no_comparison and a.switching == "packet"), needs="circuit switching"),),
         switches_only=True,
     )
     faults: FaultsLike | None = option(
@@ -96,39 +96,36 @@ class BulkOptions:
         metavar=f"none|{FAULT_WORDS}|FILE",
         help="links to cut while it runs, as in s1->s2@1-3, or a JSON file as for testbed stream",
     )
-    killed: KilledLike = option(
+    kill: KilledLike = option(
         default=(),
-        flag="--kill",
         many=True,
         group=FAULTS,
-        metavar="NODE@S",
-        help="end a receiver's process S seconds after the start",
+        metavar="NODE@TIME",
+        help="end a receiver's process TIME seconds after the start",
         switches_only=True,
     )
-    time_limit_s: float = option(
+    solver_time_limit_s: float = option(
         default="10",
-        flag="--time-limit",
         kind=kinds.search_limit,
         group=ROUTED,
-        metavar="S",
-        help="of the search for a schedule (default {default})",
+        metavar="TIME",
+        help="of the search for a schedule",
         only=(_UNSCHEDULED,),
     )
-    seed: int = option(default=1, kind=kinds.seed, group=RUN, help="seed of everything random (default {default})")
+    seed: int = option(default=1, kind=kinds.seed, group=RUN, help="seed of everything random")
 
 
 @options
 class BulkRunOptions:
-    """Of a run of the command. ``store``: a directory that keeps every message that arrived whole."""
+    """Of a run of the command. ``save_messages``: a directory that keeps every message that arrived whole."""
 
     on_deadlock: OnDeadlock = option(
         default="retreat",
-        flag="--deadlock",
         choices=("retreat", "fail"),
         group=ROUTED,
         help="what ends a circle of waiting transfers",
     )
-    store: Path | None = option(
+    save_messages: Path | None = option(
         default=None,
         group=SENT,
         metavar="DIR",

@@ -37,7 +37,7 @@ def build_bulk_plan(requested: BulkOptions, *, now: Callable[[], float] | None =
     over a link that has none back.
     """
     network = known_network(requested.network)
-    killed = tuple(killed_process(one, network) for one in requested.killed)
+    killed = tuple(killed_process(one, network) for one in requested.kill)
     pattern = requested.pattern
     if isinstance(pattern, str) and pattern not in ALL_TO_ALL:
         pattern = read_pattern(pattern, network)
@@ -52,7 +52,7 @@ def build_bulk_plan(requested: BulkOptions, *, now: Callable[[], float] | None =
     for node in {k.node for k in killed} - {t.sink for t in transfers}:
         raise InputError(f"receiver {node!r} gets no message in this run; name one of {transfers[0].sink}, ...")
     if carried is None:
-        method, limit_s = requested.method, requested.time_limit_s
+        method, limit_s = requested.scheduling, requested.solver_time_limit_s
         frames = time_frames(shaped, transfers, method, seed=requested.seed, time_limit_s=limit_s, now=now)
     else:
         frames = schedule_frames(carried, transfers)
@@ -60,13 +60,13 @@ def build_bulk_plan(requested: BulkOptions, *, now: Callable[[], float] | None =
         network=shaped,
         transfers=transfers,
         frames=frames,
-        method=requested.method if carried is None else CARRIED,
+        method=requested.scheduling if carried is None else CARRIED,
         switching=requested.switching,
         barrier=requested.barrier,
         message_bytes=requested.message_bytes,
         link_rate_bps=rate_bps,
         seed=requested.seed,
-        injected=requested.injected if requested.switching == "circuit" else 0,
+        injected=requested.inject_packets if requested.switching == "circuit" else 0,
         faults=faults,
         killed=killed,
     )

@@ -43,11 +43,11 @@ def _fitted(requested: BulkOptions, plan: BulkPlan, fabric: str) -> tuple[BulkPl
 
 def _others(requested: BulkOptions, plan: BulkPlan) -> Sequence[BulkPlan]:
     """The same transfers and time frames by the other switching; none under faults, whose moments are of one run."""
-    if requested.alone or plan.faults or plan.killed:
+    if requested.no_comparison or plan.faults or plan.killed:
         return ()
     if plan.switching == "circuit":
         return (replace(plan, switching="packet", injected=0),)
-    return (replace(plan, switching="circuit", injected=requested.injected),)
+    return (replace(plan, switching="circuit", injected=requested.inject_packets),)
 
 
 def _simulate(plan: BulkPlan, report_progress: ReportProgress | None) -> BulkMeasurements:
@@ -78,9 +78,9 @@ def _opened(how: How) -> Iterator[Carry[BulkPlan, BulkMeasurements]]:
         from testbed.bulk.emulated.fabric import EmulatedBulkFabric
         from testbed.results.run_folder import make_directory
 
-        if requested.store is not None:
-            make_directory(requested.store, "--store")
-        with EmulatedBulkFabric(on_deadlock=requested.on_deadlock, store=requested.store) as fabric:
+        if requested.save_messages is not None:
+            make_directory(requested.save_messages, "--save-messages")
+        with EmulatedBulkFabric(on_deadlock=requested.on_deadlock, store=requested.save_messages) as fabric:
             yield fabric.run
 
 

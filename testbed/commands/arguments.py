@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, TypeVar
 
+from testbed.commands.help_pages import FEW
 from testbed.model.options.option import GROUPS, RUN, RUNNING, Only, Option, build, option, options, options_of
 
 T = TypeVar("T")
@@ -49,6 +50,7 @@ def add_options(parser: argparse.ArgumentParser, *kinds: type) -> None:
         for one in options_of(kind):
             if one.flag is not None:
                 _add(parser, one)
+    _fold(parser)
     parser.set_defaults(declared=(*(parser.get_default("declared") or ()), *kinds))
 
 
@@ -84,14 +86,8 @@ def _add(parser: argparse.ArgumentParser, one: Option) -> None:
         setattr(action, "group", one.group)  # noqa: B010 - read by the help page
         return
     words |= {"dest": one.name, "required": one.required}
-    place = _place(parser, one.group)
-    actions = [place.add_argument(str(one.flag), **words)]
-    for old in one.former:
-        actions.append(place.add_argument(old, **{**words, "required": False, "help": argparse.SUPPRESS}))
-        setattr(actions[-1], "now", one.flag)  # noqa: B010 - said when it is used
-    for action in actions:
-        setattr(action, "group", one.group)  # noqa: B010
-        setattr(action, "once", not one.many)  # noqa: B010
+    action = _place(parser, one.group).add_argument(str(one.flag), *one.short, **words)
+    setattr(action, "group", one.group)  # noqa: B010
 
 
 def _place(parser: argparse.ArgumentParser, heading: str | None) -> argparse._ActionsContainer:
@@ -100,6 +96,29 @@ def _place(parser: argparse.ArgumentParser, heading: str | None) -> argparse._Ac
         return parser
     made = (group for group in parser._action_groups if group.title == heading)
     return next(made, None) or parser.add_argument_group(heading)
+
+
+def _fold(parser: argparse.ArgumentParser) -> None:
+    """A long family of options has a help page of its own."""
+    for group in parser._action_groups[2:]:
+        if len(group._group_actions) >= FEW and not hasattr(group, "page"):
+            page, said = f"--help-{str(group.title).split()[0].lower()}", f"show the options of {group.title} and exit"
+            setattr(group, "page", page)  # noqa: B010 - read by the help page
+            parser.add_argument(page, action=_HelpOf, help=said).metavar = group.title
+
+
+class _HelpOf(argparse._HelpAction):
+    """Prints the options below one heading, and ends."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object, **__: object) -> None:
+        page = parser._get_formatter()
+        for group in parser._action_groups:
+            if group.title == self.metavar:
+                page.start_section(group.title)
+                page.add_arguments(group._group_actions)
+                page.end_section()
+        print(page.format_help(), end="")
+        parser.exit()
 
 
 def _words(one: Option) -> dict[str, Any]:

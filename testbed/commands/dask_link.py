@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 _LINKED = Only(
     when=lambda a: bool(getattr(a, "scheduler", None)) or "://" in (getattr(a, "machines", None) or ""),
-    needs="a Dask scheduler elsewhere, with --scheduler (of a network over several machines: --machines) tls://HOST:PORT",
+    needs="a Dask scheduler elsewhere, with --dask (of a network over several machines: --machines) tls://HOST:PORT",
 )
 
 
@@ -50,11 +50,15 @@ class DaskOptions:
     workers: int = option(
         default=2,
         kind=kinds.processes,
-        help="processes here that share the work (default {default})",
-        only=(RUNNING, Only(when=lambda a: a.scheduler is None, needs="workers here, without --scheduler")),
+        help="processes here that share the work",
+        only=(RUNNING, Only(when=lambda a: a.scheduler is None, needs="workers here, without --dask")),
     )
     scheduler: str | None = option(
-        default=None, metavar="tls://HOST:PORT", help="a Dask scheduler whose workers share it instead", only=(RUNNING,)
+        flag="--dask",
+        default=None,
+        metavar="tls://HOST:PORT",
+        help="a Dask scheduler whose workers share it instead",
+        only=(RUNNING,),
     )
 
 
@@ -73,7 +77,7 @@ def tls_words(args: argparse.Namespace) -> list[str]:
 
 
 def security_of(args: argparse.Namespace) -> Security | None:
-    """Of --scheduler; None where it is not given, and for plain TCP. InputError for options that do not go together."""
+    """Of --dask; None where it is not given, and for plain TCP. InputError for options that do not go together."""
     if args.scheduler is None:
         return None
     from testbed.machines.adapters.clusters.dask_security import scheduler_security

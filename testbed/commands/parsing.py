@@ -14,7 +14,9 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from testbed.commands.former_options import present_words
 from testbed.errors import InputError
+from testbed.model.naming.printable import printable
 from testbed.model.options import kinds
 from testbed.report.streams import complain
 
@@ -40,13 +42,21 @@ class OneLineParser(argparse.ArgumentParser):
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """As argparse does, but for ``--option=--``, which it takes for no value at all."""
-        words = self._words = list(sys.argv[1:] if args is None else args)
+        words = self._current(list(sys.argv[1:] if args is None else args))
         for word in words[: words.index("--") if "--" in words else len(words)]:
             if word.startswith("--") and word.endswith("=--"):
                 self.error(f"argument {word[:-3]}: expected a value after '='")
         for action in self._actions:
             _note_when_given(action)
         return super().parse_known_args(words, namespace)
+
+    def _current(self, words: list[str]) -> list[str]:
+        """The words, kept for messages; former spellings of this command's options are replaced."""
+        try:
+            self._words = present_words("".join(self.prog.split()[1:2]), words, self._option_string_actions)
+        except InputError as error:
+            self.error(str(error))
+        return self._words
 
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
         """As argparse does, but a word that nobody takes is the chosen command's mistake, which names its own help page."""
@@ -95,8 +105,9 @@ class OneLineParser(argparse.ArgumentParser):
     def refuse(self, words: Sequence[str]) -> NoReturn:
         """End with exit code 2: these words are none of this command's; the nearest option is named."""
         near = self._near(words[0])
-        shown = " ".join(words)
-        self.error(f"{shown[:80]!r} is not an option of this command" + (f"; did you mean {near[0]}?" if near else ""))
+        shown = printable(" ".join(words) if not words[0].startswith("-") else words[0].partition("=")[0])
+        what = "option" if words[0].startswith("-") else "argument"
+        self.error(f"unknown {what} {shown[:80]}" + (f"; did you mean {near[0]}?" if near else ""))
 
     def _near(self, word: str) -> list[str]:
         """The option that a word may be the beginning or a misspelling of."""
@@ -112,9 +123,7 @@ class OneLineParser(argparse.ArgumentParser):
             own = self._words[: self._words.index("--") if "--" in self._words else None]
             strange = [w for w in own if self._near(w) and w.partition("=")[0] not in self._option_string_actions]
             if strange:
-                message = (
-                    f"{strange[0][:80]!r} is not an option of this command; did you mean {self._near(strange[0])[0]}?"
-                )
+                message = f"unknown option {strange[0][:80]}; did you mean {self._near(strange[0])[0]}?"
         self.exit(2, f"{self.prog}: {message}; see {self.prog} --help\n")
 
 
@@ -123,10 +132,8 @@ class _Noted(argparse.Action):
 
     def __call__(self, parser: Any, namespace: Any, values: Any, option_string: str | None = None) -> None:
         given = dict(getattr(namespace, "given", {}))
-        if getattr(self, "once", False) and option_string and self.dest in given:
+        if option_string and self.dest in given and not isinstance(self, argparse._AppendAction):
             raise argparse.ArgumentError(self, f"{given[self.dest]} stands there already; give it once")
-        if (now := getattr(self, "now", None)) is not None:
-            complain(f"{option_string} is now {now}")
         super().__call__(parser, namespace, values, option_string)
         if option_string is not None or values not in (None, []):
             namespace.given = given | {self.dest: option_string or str(self.metavar or self.dest)}

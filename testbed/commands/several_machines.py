@@ -34,7 +34,7 @@ class MachineOptions(TlsOptions):
         metavar="N|SCHEDULER",
         help="spread the network over N machines that are namespaces on this computer, or over the workers of a Dask scheduler, tls://HOST:PORT",
     )
-    place: Path | None = option(
+    machine_placement: Path | None = option(
         default=None,
         group=RUN,
         metavar="FILE",
@@ -72,8 +72,9 @@ def machines_request(args: argparse.Namespace, fabric: str) -> MachinesRequest |
     if args.encrypt:
         _require_encryption(requested)
     place = None
-    if args.place is not None:
-        place = parse_placement_text(read_text(args.place, where=f"--place {args.place}"), f"--place {args.place}")
+    if (file := args.machine_placement) is not None:
+        where = f"--machine-placement {file}"
+        place = parse_placement_text(read_text(file, where=where), where)
     if args.underlay is not None:
         requested = replace(requested, underlay=args.underlay)
     return replace(requested, place=place, encrypt=args.encrypt)

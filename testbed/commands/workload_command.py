@@ -23,6 +23,7 @@ from testbed.commands.several_machines import (
     said_when_lost,
 )
 from testbed.errors import InputError
+from testbed.model.former_keys import ALIASES, with_aliases
 from testbed.model.naming.printable import printable
 from testbed.model.options import kinds
 from testbed.model.options.option import RUN, RUNNING, Option, option, options, options_of
@@ -36,12 +37,12 @@ Work = Workload[Any, Any]
 class FabricOptions:
     """Where a run goes on, and how often."""
 
-    repeats: int = option(
+    retries: int = option(
         default=1,
         kind=kinds.whole(0, 20),
         group=RUN,
         metavar="N",
-        help="repeat a run that this machine could not carry, at most N times (default {default})",
+        help="repeat a run that this machine could not carry, at most N times",
         only=(RUNNING,),
     )
     fabric: str | None = option(
@@ -117,7 +118,7 @@ def run(name: str, workload: Work, args: argparse.Namespace) -> int:
         _kept(args, runs.stored_as or name, runs) as keep,
         runs.opened(how) if runs.opened else alone as carry,
     ):
-        judged = [_judged(runs, one, carry, getattr(args, "repeats", 0)) for one in plans]
+        judged = [_judged(runs, one, carry, getattr(args, "retries", 0)) for one in plans]
         judged = [_noted(one, note) for one, note in zip(judged, notes, strict=True)]
         found = judged[0] if runs.together is None else runs.together(judged)
         directory = keep(found)
@@ -193,7 +194,7 @@ def _report(args: argparse.Namespace, workload: Work, found: Judgement, director
 def _show(args: argparse.Namespace, workload: Work, document: Mapping[str, Any]) -> None:
     """The document as JSON, or the lines that a terminal is shown of it."""
     if args.json:
-        print(json.dumps(document))
+        print(json.dumps(with_aliases(document, ALIASES.get(workload.name, {}))))
         return
     for line in workload.shown(document) if workload.shown is not None else ():
         print(printable(line))

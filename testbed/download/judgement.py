@@ -75,7 +75,7 @@ def _verdict(plan: DownloadPlan, prediction: DownloadPrediction, run: DownloadMe
     lag = TimingError(
         name="sender", description="the sender was {was} late", measured=run.sender_lag_s, limit=MAX_LAG_S
     )
-    hint = "lower --last-rate, or leave the machine to this run"
+    hint = "lower --last-mile-rate, or leave the machine to this run"
     return Verdict(checks=tuple(checks), invalid=first_exceeded((lag,), hint), notes=strangers(run.counters))
 
 

@@ -15,38 +15,34 @@ class DownloadOptions:
     """What is downloaded, and how; see ``DownloadPlan``. ``faults`` None: the most loaded link is down for the middle half."""
 
     network: NetworkLike = option(kw_only=False, positional=True, metavar="NETWORK", help="catalogue name or file")
-    source: str = option(kw_only=False, flag="--from", group=ENDS, metavar="NODE")
+    source: str = option(kw_only=False, flag="--from", group=ENDS, metavar="NODE", help="where the file is")
     sink: str = option(kw_only=False, flag="--to", group=ENDS, metavar="NODE", help="the switch before the last mile")
-    last_rate_bps: float = option(
+    last_mile_rate_bps: float = option(
         default="8Mbps",
-        flag="--last-rate",
         kind=kinds.rate_bps,
         group=ENDS,
         metavar="RATE",
-        help="of the last mile (default {default})",
+        help="of the last mile",
     )
     file_bytes: int = option(
         default="4MB",
-        flag="--size",
         kind=kinds.bytes_up_to(MAX_BYTES),
         group=SENT,
         metavar="SIZE",
-        help="of the file (default {default})",
+        help="of the file",
     )
     constant_rate: bool = option(
         default=False,
         group=SENT,
         help="the rival: a sender that never raises its rate; judged against what a sender that does would take",
     )
-    method: str = option(default="capillary", group=ROUTED, help="as of testbed route (default {default})")
-    code: str = option(
-        default="raptorq", group=CODE, help="raptorq, reed-solomon or rlc, or a plug-in's (default {default})"
-    )
+    routing: str = option(default="capillary", group=ROUTED, metavar="METHOD", help="as of testbed route")
+    code: str = option(default="raptorq", group=CODE, help="raptorq, reed-solomon or rlc, or a plug-in's")
     block_symbols: int | None = option(
         default=None,
         kind=kinds.large_block_packets,
         group=CODE,
-        metavar="M",
+        metavar="K",
         help="source symbols a block (default 500, Reed-Solomon 128)",
     )
     symbol_bytes: int = option(default=1024, kind=kinds.symbol_bytes, listed=False, help="of the payload of a packet")
@@ -56,6 +52,4 @@ class DownloadOptions:
         metavar=f"none|{FAULT_WORDS}|FILE",
         help="as in s1->s2@1-3, or a JSON file as of testbed stream",
     )
-    seed: int = option(
-        default=1, kind=kinds.seed, group=RUN, help="seed of labels, faults and content (default {default})"
-    )
+    seed: int = option(default=1, kind=kinds.seed, group=RUN, help="seed of labels, faults and content")

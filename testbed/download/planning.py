@@ -43,7 +43,7 @@ def build_download(requested: DownloadOptions) -> DownloadPlan:
         seconds = predict(plan).seconds
         if math.isinf(seconds):
             raise InputError(
-                "faults: no path remains before the file is complete; end a fault earlier, or choose another --method"
+                "faults: no path remains before the file is complete; end a fault earlier, or choose another --routing"
             )
         plan.sender()  # refuses blocks that the code, or the payload id, cannot have
     except FecError as error:
@@ -53,21 +53,21 @@ def build_download(requested: DownloadOptions) -> DownloadPlan:
 
 def _plan(requested: DownloadOptions, network: Network, source: str, sink: str) -> DownloadPlan:
     """The plan without faults, paced to fill the last mile, and where packets are lost up to what the slowest link carries."""
-    whole, last = with_last_kilometre(network, sink, requested.last_rate_bps)
-    slowest_bps = min((link.capacity_bps for link in network.links), default=requested.last_rate_bps)
-    arrival_pps = FILL * requested.last_rate_bps / (8 * (FRAME_OVERHEAD_BYTES + requested.symbol_bytes))
+    whole, last = with_last_kilometre(network, sink, requested.last_mile_rate_bps)
+    slowest_bps = min((link.capacity_bps for link in network.links), default=requested.last_mile_rate_bps)
+    arrival_pps = FILL * requested.last_mile_rate_bps / (8 * (FRAME_OVERHEAD_BYTES + requested.symbol_bytes))
     return DownloadPlan(
         network=whole,
-        method=requested.method,
+        method=requested.routing,
         code=requested.code,
-        forward=_extended(spray(route_by_name(network, source, sink, requested.method)), whole, last),
+        forward=_extended(spray(route_by_name(network, source, sink, requested.routing)), whole, last),
         backward=_begun(disjoint_return_split(network, source, sink), whole, last),
         last_link=last,
         parameters=LargeBlockParameters(
             symbol_bytes=requested.symbol_bytes,
             block_symbols=requested.block_symbols or (500 if requested.code == "raptorq" else 128),
             arrival_pps=arrival_pps,
-            most_pps=arrival_pps * max(1.0, min(10.0, slowest_bps / requested.last_rate_bps)),
+            most_pps=arrival_pps * max(1.0, min(10.0, slowest_bps / requested.last_mile_rate_bps)),
         ),
         file_bytes=requested.file_bytes,
         faults=(),
@@ -85,7 +85,7 @@ def _check_rate(plan: DownloadPlan) -> None:
         if link.id != plan.last_link and need > link.capacity_bps:
             raise InputError(
                 f"a last mile of {plan.last_rate_bps / 1e6:g} Mbit/s puts {need / 1e6:.2f} Mbit/s on {link.label}, which carries "
-                f"{link.capacity_bps / 1e6:g}; lower its rate (last_rate_bps, --last-rate), or raise the capacity"
+                f"{link.capacity_bps / 1e6:g}; lower its rate (last_mile_rate_bps, --last-mile-rate), or raise the capacity"
             )
 
 

@@ -48,6 +48,7 @@ from testbed.model.naming.names import (
     read_node,
     whole,
 )
+from testbed.model.options import kinds
 from testbed.model.schemas import refuse_unknown
 from topologies.errors import TopologyError
 from topologies.impairments import impairment_text, parse_impairments
@@ -198,17 +199,16 @@ def parse_poisson(text: str) -> PoissonFaults:
 
 
 def parse_node_time(text: str, where: str, network: Network) -> tuple[str, float]:
-    """``NODE@SECONDS`` to the node and the moment; InputError, which begins with ``where``, for another form.
+    """``NODE@TIME`` to the node and the moment; InputError, which begins with ``where``, for another form.
 
     A name that is no node's is given back as it is: an alias, or refused by whoever plans.
     """
     node, _, seconds = text.rpartition("@")
-    try:
-        at_s = float(seconds)
-    except ValueError:
-        at_s = math.nan
-    if not node or not 0 <= at_s < math.inf:
-        raise InputError(f"{where} {text!r}: give NODE@SECONDS, as in r5@2.5")
+    at_s = math.nan
+    with suppress(InputError):
+        at_s = kinds.moment(seconds)
+    if not node or math.isnan(at_s):
+        raise InputError(f"{where} {text!r}: give NODE@TIME, as in r5@2.5 or r5@250ms")
     named = node in network.node_index or whole(node, nodes_at(node, 0, network))
     return read_node(node, network) if named else node.strip(), at_s
 
@@ -343,7 +343,7 @@ def _no_cable(word: str, network: Network) -> str:
     if len(ends) == 2 and unknown:
         return f"fault on {word}: {no_node(unknown[0], network)}"
     return (
-        f"faults {word!r}: give links as s0_0-s0_1 or s0_0-s0_1@0.1-0.2 (seconds), random:N, transient:N, "
+        f"faults {word!r}: give links as s0_0->s0_1 or s0_0->s0_1@0.1-0.2 (seconds), a JSON file, random:N, transient:N, "
         "intermittent:N, or a shape, as line:5, square:5, L:5, U:5"
     )
 

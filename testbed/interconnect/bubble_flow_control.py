@@ -18,11 +18,13 @@ def check_rings(network: Network, parameters: SimulationParameters) -> None:
     """InputError where bubble flow control or recovery does not go with the routing, the network or the buffers."""
     if parameters.deadlock == "bubble":
         if parameters.routing != "dor" or parameters.channels != 1:
-            raise InputError("--deadlock bubble: it is for --routing dor with one virtual channel")
+            raise InputError("--deadlock-avoidance bubble: it is for --routing dor with one virtual channel")
         if parameters.slots < 2:
-            raise InputError("--deadlock bubble: it needs buffers of two packets or more; give larger --buffer-bytes")
+            raise InputError(
+                "--deadlock-avoidance bubble: it needs buffers of two packets or more; give larger --buffer-size"
+            )
     if parameters.deadlock == "disha" and parameters.routing != "minimal-adaptive":
-        raise InputError("--deadlock disha: it recovers --routing minimal-adaptive")
+        raise InputError("--deadlock-avoidance disha: it recovers --routing minimal-adaptive")
 
 
 def axes(network: Network) -> IntArray:

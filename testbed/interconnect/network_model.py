@@ -189,7 +189,7 @@ def build_model(
     sides = [int(s) for s in shape] if isinstance(shape, list) else [paths.diameter]
     if parameters.deadlock == "nac" and max(sides) >= MAX_CYCLE:
         raise InputError(
-            f"--deadlock nac: {network.name} has rings of {max(sides)} routers; NAC's identification packets name at most "
+            f"--deadlock-avoidance nac: {network.name} has rings of {max(sides)} routers; NAC's identification packets name at most "
             f"{MAX_CYCLE - 1}: take a smaller network"
         )
     has_ack_lane = parameters.routing == "ft-drb" and not parameters.shares_ack_buffers

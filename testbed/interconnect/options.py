@@ -15,8 +15,8 @@ MAX_TIMER_S = 10.0
 """Of a timer of routers: the compiled engine's event keys have room for 21.9 s (``compiled/time_segments.py``)."""
 _BELOW_1_S = replace(kinds.short, below=True)
 _LASTING = kinds.times(0, MAX_S, above=True)
-WITH_NAC = "NAC (with --deadlock nac)"
-NAC = Only(when=lambda a: a.deadlock == "nac", needs="--deadlock nac")
+WITH_NAC = "NAC (with --deadlock-avoidance nac)"
+NAC = Only(when=lambda a: a.deadlock == "nac", needs="--deadlock-avoidance nac")
 
 
 @options
@@ -36,53 +36,58 @@ class NacOptions:
     control_s: float = option(
         default="3.975e-7",
         kind=_BELOW_1_S,
-        flag="--control",
-        metavar="S",
-        help="t_f, a control packet's hop (default {default})",
+        flag="--control-delay",
+        metavar="TIME",
+        help="t_f, a control packet's hop",
     )
     retry_s: float | None = option(
         default=None,
         kind=_BELOW_1_S,
-        flag="--retry",
-        metavar="S",
+        flag="--retry-interval",
+        metavar="TIME",
         help="until a blocked router identifies itself again (default (n + 1) t_f on a ring of n, 4 k t_f on a "
         "k-torus)",
     )
     repeat_when_full: bool = option(
-        default=True, help="repeat identification packets while the avoidance buffer is full (default yes)"
+        default=True, help="repeat identification packets while the avoidance buffer is full"
     )
-    own_request: bool = option(default=True, help="the avoidance buffer asks the crossbar for itself (default yes)")
-    reserve: bool = option(default=True, help="a freed slot is kept for the cycle (default yes)")
+    own_request: bool = option(
+        flag="--avoidance-requests", default=True, help="the avoidance buffer asks the crossbar for itself"
+    )
+    reserve: bool = option(flag="--reserve-slot", default=True, help="a freed slot is kept for the cycle")
     stop_local: bool = option(
-        default=True, help="local injection stops while a router is blocked or recovering (default yes)"
+        flag="--throttle-injection", default=True, help="local injection stops while a router is blocked or recovering"
     )
-    recovery_run: bool = option(default=True, help="the recovery signal goes round the cycle (default yes)")
+    recovery_run: bool = option(flag="--recovery-signal", default=True, help="the recovery signal goes round the cycle")
     slack: int = option(
         default=0,
         kind=kinds.packets_of_slack,
         metavar="N",
-        help="act N packets before a buffer is full, the variant of 4.3 (default {default})",
+        help="act N packets before a buffer is full, the variant of 4.3",
     )
     strict_slot: bool = option(
+        flag="--slot-until-tail",
         default=False,
         negated=True,
-        help="the avoidance buffer is in use until the tail of its packet has left (default no)",
+        help="the avoidance buffer is in use until the tail of its packet has left",
     )
     stop_output: bool = option(
+        flag="--throttle-output",
         default=False,
         negated=True,
-        help="an output that a blocked input asks for is closed from detection on (stop_st, 4.2.1) (default no)",
+        help="an output that a blocked input asks for is closed from detection on (stop_st, 4.2.1)",
     )
     identify_anew: bool = option(
+        flag="--reidentify",
         default=False,
         negated=True,
-        help="each router that the recovery signal reaches identifies the cycle by itself (4.2.3) (default no)",
+        help="each router that the recovery signal reaches identifies the cycle by itself (4.2.3)",
     )
     ask_anew: bool = option(
+        flag="--reroute-heads",
         default=False,
         negated=True,
-        help="when a cable fails or works again, heads of inputs leave out their escape paths (not in the "
-        "document) (default no)",
+        help="when a cable fails or works again, heads of inputs leave out their escape paths (not in the document)",
     )
 
     def __post_init__(self) -> None:
@@ -113,10 +118,14 @@ class FtDrbOptions:
     """
 
     paths: int = option(
-        default=4, kind=kinds.simulated_paths, metavar="N", help="most alternative paths of a pair (default {default})"
+        flag="--max-paths", default=4, kind=kinds.simulated_paths, metavar="N", help="most alternative paths of a pair"
     )
     first_paths: int = option(
-        default=1, kind=kinds.simulated_paths, metavar="N", help="paths that a metapath starts with (default {default})"
+        flag="--initial-paths",
+        default=1,
+        kind=kinds.simulated_paths,
+        metavar="N",
+        help="paths that a metapath starts with",
     )
     marking: str = option(
         default="ack",
@@ -124,26 +133,22 @@ class FtDrbOptions:
         help="a link is permanent after notifications in a row (default), after a time without a latency ACK, or "
         "either",
     )
-    notifications: int = option(
-        default=5, kind=kinds.occurrences, metavar="N", help="in a row, that mark a link (default {default})"
-    )
+    notifications: int = option(default=5, kind=kinds.occurrences, metavar="N", help="in a row, that mark a link")
     marking_s: float = option(
         default=0.05,
         kind=kinds.short,
         flag="--marking-time",
-        metavar="S",
-        help="of marking by clock (default {default})",
+        metavar="TIME",
+        help="of marking by clock",
     )
     probing: str = option(
         default="request",
         choices=("request", "clock", "hybrid"),
         help="when failed paths are probed: once every N messages (default), periodically, or both",
     )
-    probe_every: int = option(
-        default=100, kind=kinds.simulated_interval, metavar="N", help="one in N messages (default {default})"
-    )
+    probe_every: int = option(default=100, kind=kinds.simulated_interval, metavar="N", help="one in N messages")
     probe_s: float = option(
-        default=0.05, kind=kinds.short, flag="--probe-time", metavar="S", help="of probing by clock (default {default})"
+        default=0.05, kind=kinds.short, flag="--probe-period", metavar="TIME", help="of probing by clock"
     )
     probes: str = option(
         default="message",
@@ -151,54 +156,63 @@ class FtDrbOptions:
         help="the message itself tries the marked path (default), or a separate small packet",
     )
     notifier: str = option(
+        flag="--failure-notifier",
         default="router",
         choices=("router", "destination"),
-        help="who tells the source of a failure (default {default})",
+        help="who tells the source of a failure",
     )
     link_up: str = option(
+        flag="--repair-detection",
         default="probe",
         choices=("probe", "router"),
         help="who detects a repaired link: probes (default) or its router",
     )
-    reuse_notifications: bool = option(default=False, help="hosts on a notification's path learn from it")
-    notify_queued: bool = option(default=False, help="notify the sources of all that waits for a failed link")
+    reuse_notifications: bool = option(
+        flag="--notification-reuse", default=False, help="hosts on a notification's path learn from it"
+    )
+    notify_queued: bool = option(
+        flag="--notify-queued-sources", default=False, help="notify the sources of all that waits for a failed link"
+    )
     threshold: float = option(
+        flag="--latency-threshold",
+        short=("--thl",),
         default="4",
         kind=kinds.times_zero_load,
         metavar="X",
-        help="Thl over the zero-load latency of the pair (default {default})",
+        help="Thl over the zero-load latency of the pair",
     )
-    tolerance: float = option(default=0.25, kind=kinds.share, metavar="X", help="Tol over Thl (default {default})")
+    tolerance: float = option(
+        flag="--latency-tolerance", short=("--tol",), default=0.25, kind=kinds.share, metavar="X", help="Tol over Thl"
+    )
     averaging: int = option(
+        flag="--latency-smoothing",
         default=8,
         kind=kinds.whole(1, 1000),
         metavar="N",
-        help="a latency moves its path's mean by 1/N (default {default})",
+        help="a latency moves its path's mean by 1/N",
     )
     hysteresis: bool = option(
         default=True,
         help="give a path up only where those left are below Thl - Tol without it (default yes; no: Algorithm "
         "3.3 to the letter)",
     )
-    ack_bytes: int = option(
-        default=64, kind=kinds.bytes_up_to(65535), metavar="B", help="of every ACK (default {default})"
-    )
+    ack_bytes: int = option(default=64, kind=kinds.bytes_up_to(65535), metavar="SIZE", help="of every ACK")
     ack_buffers: str = option(
         default="own", choices=("own", "shared"), help="ACKs have buffers of their own (default), or wait with messages"
     )
     header_bytes: int = option(
         default=0,
         kind=replace(kinds.bytes_up_to(255), least=0),
-        metavar="B",
-        help="that FT-DRB's header adds to every message (default {default})",
+        metavar="SIZE",
+        help="that FT-DRB's header adds to every message",
     )
-    always: bool = option(default=True, flag="--always-metapaths", help="for pairs without failures too (default yes)")
+    always: bool = option(default=True, flag="--always-metapaths", help="for pairs without failures too")
     hop_cap_diameters: int = option(
         default=16,
         kind=kinds.diameters,
-        flag="--hop-cap",
+        flag="--hop-limit",
         metavar="N",
-        help="diameters that make a livelock (default {default})",
+        help="diameters that make a livelock",
     )
 
     def __post_init__(self) -> None:
@@ -218,9 +232,10 @@ class RouterOptions:
         default="booksim",
         choices=("booksim", "thesis"),
         group=ROUTED,
-        help="delays and buffers of a hop (default {default})",
+        help="delays and buffers of a hop",
     )
     deadlock: str = option(
+        flag="--deadlock-avoidance",
         default="none",
         choices=("none", "nac", "virtual-channels", "bubble", "disha"),
         group=ROUTED,
@@ -234,21 +249,20 @@ class RouterOptions:
         help="of every link (default 2 with a dateline, else 1)",
     )
     link_bps: float = option(
-        default="2e9",
+        flag="--link-rate",
+        default="2Gbps",
         kind=replace(kinds.rate_bps, least=1e3, most=1e13, above=False),
         group=ENDS,
-        metavar="BPS",
-        help="of every link (default {default})",
+        metavar="RATE",
+        help="of every link",
     )
-    packet_bytes: int = option(
-        default=2048, kind=kinds.bytes_up_to(10**9), group=SENT, metavar="B", help="default {default}"
-    )
+    packet_bytes: int = option(default=2048, kind=kinds.bytes_up_to(10**9), group=SENT, metavar="SIZE")
     buffer_bytes: int = option(
         default=4096,
         kind=kinds.bytes_up_to(10**9),
         group=ROUTED,
-        metavar="B",
-        help="of every (virtual) channel (default {default})",
+        metavar="SIZE",
+        help="of every (virtual) channel",
     )
     arbitration: str = option(default="round-robin", choices=("round-robin", "fifo"), group=ROUTED)
     timeout_s: float = option(

@@ -67,7 +67,7 @@ def parse_machines(text: str) -> MachinesRequest:
 
 
 def parse_placement_text(text: str, where: str) -> JsonObject:
-    """The document of ``--place``. InputError where it is none."""
+    """The document of ``--machine-placement``. InputError where it is none."""
     try:
         document: object = json.loads(text)
     except ValueError as error:

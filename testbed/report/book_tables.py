@@ -28,7 +28,7 @@ def page_tables(entries: Sequence[Entry]) -> str:
     parts = [
         BEGIN,
         "",
-        f"{' '.join(counts_in_words(entries))} Written by `testbed replicate --book` from `data/replication/`.",
+        f"{' '.join(counts_in_words(entries))} Written by `testbed replicate --report-only` from `data/replication/`.",
         "",
     ]
     if ran:

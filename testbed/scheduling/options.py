@@ -6,7 +6,7 @@ from testbed.model.options import kinds
 from testbed.model.options.option import ROUTED, RUN, Only, option, options
 from testbed.scheduling.methods import SCHEDULERS
 
-_SEARCH = Only(when=lambda a: a.check is None, needs="a search (--check makes none)")
+_SEARCH = Only(when=lambda a: a.check is None, needs="a search (--verify makes none)")
 
 
 @options
@@ -14,15 +14,20 @@ class SearchOptions:
     """The method, what bounds its search, and the seed of everything random."""
 
     method: str = option(
-        default="liquid", choices=SCHEDULERS.names, group=ROUTED, help="default {default}", only=(_SEARCH,)
+        default="liquid",
+        flag="--scheduling",
+        choices=SCHEDULERS.names,
+        group=ROUTED,
+        metavar="METHOD",
+        help=", ".join(SCHEDULERS.names()),
+        only=(_SEARCH,),
     )
     time_limit_s: float = option(
         default="60",
-        flag="--time-limit",
+        flag="--solver-time-limit",
         kind=kinds.search_limit,
         group=ROUTED,
-        metavar="S",
-        help="seconds (default {default})",
+        metavar="TIME",
         only=(_SEARCH,),
     )
-    seed: int = option(default=1, kind=kinds.seed, group=RUN, help="default {default}")
+    seed: int = option(default=1, kind=kinds.seed, group=RUN, help="random seed")

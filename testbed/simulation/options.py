@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from testbed.faults.failure_traces import FailureTrace
 
 _MADE = Only(when=lambda a: a.traffic is None, needs="messages made by a pattern, without --traffic")
+_ONE_LOAD = Only(when=lambda a: not a.loads, needs="one load, without --loads")
 _TRACED = Only(when=lambda a: "trace:" in (a.faults or ""), needs="--faults trace:FILE")
 
 
@@ -35,7 +36,7 @@ class SimulationOptions(RouterOptions):
         default="uniform",
         group=SENT,
         only=(_MADE,),
-        help="uniform (default), bit-reversal, shuffle, butterfly, transpose, complement, tornado, scatter, gather",
+        help="uniform, bit-reversal, shuffle, butterfly, transpose, complement, tornado, scatter, gather",
     )
     traffic: Mapping[str, Any] | str | None = option(
         default=None,
@@ -44,32 +45,34 @@ class SimulationOptions(RouterOptions):
         help='messages or a schedule instead: {"messages": [...]}, {"transfers": ...} or {"frames": ...}; NAME.et: a '
         "Chakra trace (NAME.0.et, NAME.1.et, ... or .et.json), whose messages wait for each other",
     )
-    rate: float = option(
+    load: float = option(
         default=0.1,
         kw_only=False,
+        kind=kinds.fraction,
+        group=SENT,
+        metavar="FRACTION",
+        only=(_MADE, _ONE_LOAD, Only(when=lambda a: a.packet_rate_pps is None, needs="a load, without --packet-rate")),
+        help="of a link, that every sender offers on average",
+    )
+    packet_rate_pps: float | None = option(
+        default=None,
         kind=kinds.sending_rate,
         group=SENT,
-        only=(_MADE, Only(when=lambda a: not a.rates, needs="one rate, without --rates")),
-        help="of every sender, on average (default {default})",
+        metavar="PPS",
+        only=(_MADE, _ONE_LOAD),
+        help="of every sender instead, in packets a second",
     )
-    rates: Sequence[float] | str | None = option(
+    loads: Sequence[float] | str | None = option(
         default=None,
         group=SENT,
         metavar="A:B:STEP",
         only=(
             Only(
-                when=lambda a: a.traffic is None and a.nac_timeline is None,
-                needs="a pattern without --traffic and --nac-timeline",
+                when=lambda a: a.traffic is None and a.nac_trace is None,
+                needs="a pattern without --traffic and --nac-trace",
             ),
         ),
         help="one after another instead, as in 0.1:0.9:0.1; drawn over the load",
-    )
-    rate_unit: str = option(
-        default="fraction",
-        choices=("fraction", "packets/s"),
-        group=SENT,
-        only=(_MADE,),
-        help="of a link, or packets a second",
     )
     injection: str = option(
         default="poisson",
@@ -78,7 +81,7 @@ class SimulationOptions(RouterOptions):
         only=(_MADE,),
         help="when messages are made",
     )
-    burst: int = option(
+    burst_length: int = option(
         default=1,
         kind=kinds.count,
         group=SENT,
@@ -86,7 +89,7 @@ class SimulationOptions(RouterOptions):
         only=(_MADE, Only(when=lambda a: a.injection == "burst", needs="--injection burst")),
         help="messages a burst (with --injection burst)",
     )
-    in_phase: bool = option(
+    synchronised: bool = option(
         default=False,
         group=SENT,
         only=(_MADE, Only(when=lambda a: a.injection != "poisson", needs="--injection periodic or burst")),
@@ -95,30 +98,29 @@ class SimulationOptions(RouterOptions):
     duration_s: float | None = option(
         default=None,
         kind=kinds.simulated,
-        flag="--duration",
         group=SENT,
-        metavar="S",
+        metavar="TIME",
         help="how long messages are generated (default: about 1500 messages per node, at most 1 s)",
     )
     warm_up_s: float | None = option(
         default=None,
         kind=kinds.warm_up,
-        flag="--warm-up",
         group=SENT,
-        metavar="S",
+        metavar="TIME",
         help="messages made before do not count (default: a fifth of the duration)",
     )
     routing: str | None = option(
         default=None,
         group=ROUTED,
+        metavar="METHOD",
         help="dor, d-mod-k, nca, table, shortest-path, ft-drb, up-down, odd-even, minimal-adaptive, dateline, "
         "distance-classes, valiant, ugal or a plug-in's (default: the network's own)",
     )
     faults: str | None = option(
         default=None,
         group=FAULTS,
-        metavar="none|LIST",
-        help="commas between: s0_0-s0_1@0.1-0.2 (down from, up at, seconds; permanent without), random:N, "
+        metavar="none|LINK@START-STOP,...|FILE",
+        help="s0_0->s0_1@0.1-0.2,... (both directions; from the beginning and permanent where times are left out), a JSON file as for testbed stream, random:N, "
         "transient:N, intermittent:N, line:N, square:N, L:N, U:N (legs of N links), or trace:FILE (an LANL, FTA "
         "or PNNL table, plain or .gz)",
     )
@@ -138,7 +140,7 @@ class SimulationOptions(RouterOptions):
     trace_permanent: bool = option(
         default=False, group=FAULTS, only=(_TRACED,), help="treat all failures of the trace as permanent"
     )
-    skip_bad_rows: bool = option(
+    trace_skip_bad_rows: bool = option(
         default=False,
         group=FAULTS,
         only=(_TRACED,),
@@ -146,9 +148,9 @@ class SimulationOptions(RouterOptions):
     )
     trace: FailureTrace | None = option(default=None, listed=False)
     timeline: int = option(default=0, listed=False)
-    seed: int = option(default=1, kind=kinds.seed, group=RUN, help="first seed (default {default})")
-    seeds: int = option(
-        default=1, kind=kinds.some, group=RUN, metavar="N", help="runs, seeds one after another (default {default})"
+    seed: int = option(default=1, kind=kinds.seed, group=RUN, help="random seed")
+    repetitions: int = option(
+        default=1, kind=kinds.some, group=RUN, metavar="N", help="runs with seeds SEED, SEED + 1, ..."
     )
 
 
@@ -156,7 +158,7 @@ class SimulationOptions(RouterOptions):
 class TimelineOptions:
     """What a run of the command writes besides."""
 
-    nac_timeline: Path | None = option(
+    nac_trace: Path | None = option(
         default=None,
         group=WITH_NAC,
         metavar="FILE",
@@ -165,5 +167,5 @@ class TimelineOptions:
     )
 
     def __post_init__(self) -> None:
-        if self.nac_timeline is not None and not self.nac_timeline.parent.is_dir():
-            raise InputError(f"--nac-timeline {self.nac_timeline}: no such directory; give a file in one that exists")
+        if self.nac_trace is not None and not self.nac_trace.parent.is_dir():
+            raise InputError(f"--nac-trace {self.nac_trace}: no such directory; give a file in one that exists")

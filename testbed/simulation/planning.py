@@ -3,56 +3,67 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields, replace
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 from testbed.errors import InputError
 from testbed.faults.failure_traces import FailureTrace
+from testbed.faults.fault import Fault
 from testbed.faults.grammar import no_faults
+from testbed.faults.reading import read_faults
 from testbed.interconnect.parameters import SimulationParameters
 from testbed.interconnect.plan import Experiment, SimulationPlan
 from testbed.interconnect.simulation_plan import own_routing
 from testbed.model.file_formats import TRAFFIC_FORMATS, find_format
-from testbed.model.json_values import read_json
+from testbed.model.json_values import is_file, read_json
+from testbed.model.naming.names import link_text
 from testbed.model.naming.networks import known_network
 from testbed.model.options import kinds
 from testbed.model.schemas import refuse_unknown
 from testbed.results.trace_files import read_trace
 from testbed.simulation.options import SimulationOptions
 from topologies import Network
+from topologies.network import label_of
 
 
 def build_simulation(requested: SimulationOptions) -> SimulationPlan:
     """The plan of one rate, or of every one of ``rates``. Raises InputError for what makes no simulation, a file
     that cannot be read and a rate beyond a link's."""
     network = known_network(requested.network)
-    rates = kinds.rates(requested.rates) if isinstance(requested.rates, str) else tuple(requested.rates or ())
+    loads = kinds.loads(requested.loads) if isinstance(requested.loads, str) else tuple(requested.loads or ())
     unseeded = {one.name: getattr(requested, one.name) for one in fields(SimulationParameters) if one.name != "seed"}
     parameters = SimulationParameters(**unseeded | {"routing": requested.routing or own_routing(network)})
-    for rate in rates or (requested.rate,):
-        _check_rate(rate, requested.rate_unit, parameters)
-    faults, trace = split_faults(requested)
-    experiments = [_experiment(replace(requested, rate=rate), network, parameters, faults, trace) for rate in rates]
-    first = experiments[0] if experiments else _experiment(requested, network, parameters, faults, trace)
-    seeds = tuple(range(requested.seed, requested.seed + requested.seeds))
+    for load in loads:
+        kinds.fraction.checked(load, "loads")
+    rates = [parameters.packets_per_s(load) for load in loads]
+    failing = split_faults(requested, network)
+    experiments = [_experiment(requested, rate, network, parameters, failing) for rate in rates]
+    first = (
+        experiments[0]
+        if experiments
+        else _experiment(requested, _rate(requested, parameters), network, parameters, failing)
+    )
+    seeds = tuple(range(requested.seed, requested.seed + requested.repetitions))
     return SimulationPlan(experiment=first, seeds=seeds, sweep=tuple(experiments))
 
 
-def _check_rate(rate: float, unit: str, parameters: SimulationParameters) -> None:
-    if unit == "fraction" and not 0 < rate <= 1:
-        raise InputError(
-            f"--rate {rate:g}: a fraction of a link; give more than 0, at most 1, or --rate-unit packets/s"
-        )
-    link = parameters.packets_per_s(1.0)
-    if unit == "packets/s" and not 0 < rate <= link * (1 + 1e-9):
-        raise InputError(f"--rate {rate:g} packets/s: more than 0, and at most a full link, {link:.6g} packets/s")
+def _rate(requested: SimulationOptions, parameters: SimulationParameters) -> float:
+    """Packets a second of every sender."""
+    rate, link = requested.packet_rate_pps, parameters.packets_per_s(1.0)
+    if rate is not None and rate > link * (1 + 1e-9):
+        raise InputError(f"--packet-rate {rate:g}: give at most a full link, {link:.6g} packets a second")
+    return parameters.packets_per_s(requested.load) if rate is None else rate
 
 
 def _experiment(
-    requested: SimulationOptions, network: Network, parameters: SimulationParameters, faults: str | None, trace: Any
+    requested: SimulationOptions,
+    rate: float,
+    network: Network,
+    parameters: SimulationParameters,
+    failing: tuple[str | None, FailureTrace | None],
 ) -> Experiment:
-    rate = parameters.packets_per_s(requested.rate) if requested.rate_unit == "fraction" else requested.rate
+    faults, trace = failing
     traffic, timed = _read_traffic(requested.traffic, network, parameters, failing=bool(faults or trace))
     duration, warm_up = requested.duration_s, requested.warm_up_s
     if traffic is not None and timed:  # all of it is measured unless options say otherwise
@@ -72,8 +83,8 @@ def _experiment(
         traffic=traffic,
         rate_per_s=rate,
         injection=requested.injection,
-        burst=requested.burst,
-        in_phase=requested.in_phase,
+        burst=requested.burst_length,
+        in_phase=requested.synchronised,
         faults=faults,
         trace=trace,
         trace_permanent=requested.trace_permanent,
@@ -83,10 +94,12 @@ def _experiment(
     )
 
 
-def split_faults(requested: SimulationOptions) -> tuple[str | None, FailureTrace | None]:
+def split_faults(requested: SimulationOptions, network: Network) -> tuple[str | None, FailureTrace | None]:
     """The failures in words, and the trace read from its file. InputError for a second trace, a file that cannot be
-    read and a broken row (by its number)."""
+    read, a broken row (by its number) and a fault of a file that is more than a cable that is down."""
     named = "" if requested.faults is None or no_faults(requested.faults) else requested.faults
+    if named and is_file(named):
+        return ",".join(map(_of_cable, read_faults(named, network))) or None, requested.trace
     words = [word for word in named.split(",") if word.strip()]
     files = [word.strip().removeprefix("trace:") for word in words if word.strip().startswith("trace:")]
     rest = ",".join(word for word in words if not word.strip().startswith("trace:")) or None
@@ -95,8 +108,18 @@ def split_faults(requested: SimulationOptions) -> tuple[str | None, FailureTrace
     if not files:
         return rest, requested.trace
     return rest, read_trace(
-        Path(files[0]), system=requested.trace_system, rule=requested.trace_rule, skip_bad_rows=requested.skip_bad_rows
+        Path(files[0]),
+        system=requested.trace_system,
+        rule=requested.trace_rule,
+        skip_bad_rows=requested.trace_skip_bad_rows,
     )
+
+
+def _of_cable(fault: Fault) -> str:
+    """A fault of a file in words. InputError for what the simulator, whose cables work or not, does not have."""
+    if fault.kind != "down" or fault.direction != "both":
+        raise InputError(f"--faults: {label_of(fault.link)} {fault.kind}: cables are down, both ways, or work here")
+    return f"{link_text(fault.link)}@{fault.start_s!r}-" + ("" if fault.permanent else repr(fault.stop_s))
 
 
 def _read_traffic(

@@ -38,7 +38,7 @@ def _carry(plan: SimulationPlan, how: How, report_progress: ReportProgress | Non
     another here."""
     from testbed.results.parallel_seeds import run_seeds
 
-    timeline = None if how.options is None else how.options.nac_timeline
+    timeline = None if how.options is None else how.options.nac_trace
     loads = plan.sweep or (plan.experiment,)
     if timeline is not None:
         loads = tuple(replace(one, timeline=TIMELINE_EVENTS) for one in loads)
@@ -160,7 +160,7 @@ SIMULATION = Workload(
     name="simulation",
     title="Routers with finite buffers",
     description=DESCRIPTION,
-    command="testbed simulate torus:8x8 --rates 0.1:0.5:0.1 --deadlock nac",
+    command="testbed simulate torus:8x8 --loads 0.1:0.5:0.1 --deadlock-avoidance nac",
     plan=SimulationPlan,
     options=SimulationOptions,
     run_options=TimelineOptions,

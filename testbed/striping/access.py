@@ -57,9 +57,9 @@ def access_blocks(
     if access not in ("strided", "random"):
         raise InputError(f"--access {access!r}: give one of {', '.join(ACCESSES)}")
     if block_bytes < 1:
-        raise InputError(f"--block-size {block_bytes}: give one byte or more")
+        raise InputError(f"--access-block-size {block_bytes}: give one byte or more")
     count = -(-file_bytes // block_bytes)
-    _check_count(count, "--block-size")
+    _check_count(count, "--access-block-size")
     offsets = np.arange(count, dtype=np.int64) * block_bytes
     sizes = np.minimum(block_bytes, file_bytes - offsets)
     if access == "random":

@@ -135,7 +135,7 @@ def _document(
         "operation": options.operation,
         "access": options.access,
         "optimise": options.optimise,
-        "without": list(options.without),
+        "without": list(options.disable),
         "schedule": plan.schedule,
         "switching": plan.switching,
         "link_rate_bps": plan.link_rate_bps,

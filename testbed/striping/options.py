@@ -27,8 +27,8 @@ _ONE_MACHINE = (Only(when=lambda a: a.machines is None, needs="a run on one mach
 @options
 class StripingOptions:
     """What a user asks for; sizes in bytes. ``file_bytes`` None: 200 kB for each pair of hosts, 4 MB at least. ``optimise`` false: one
-    message a fragment. ``without``: optimisations that are left out of a call's one message. ``schedule``: "none", "liquid" or a file
-    with time frames. ``repeat``: times that each operation is carried out."""
+    message a fragment. ``disable``: optimisations that are left out of a call's one message. ``schedule``: a file with time frames,
+    in place of ``scheduling``. ``repetitions``: times that each operation is carried out."""
 
     network: NetworkLike = option(
         kw_only=False,
@@ -36,119 +36,122 @@ class StripingOptions:
         metavar="NETWORK",
         help="a network with hosts (swiss-t1, crossbar:8, ...) or a file",
     )
-    compute_nodes: int = option(kw_only=False, kind=kinds.some, group=ENDS, metavar="N")
-    io_nodes: int = option(kw_only=False, kind=kinds.some, group=ENDS, metavar="N")
-    stripe_unit: int = option(
-        default=200, kind=kinds.bytes_up_to(MAX_FILE_BYTES), group=SENT, metavar="BYTES", help="default {default}"
+    compute_nodes: int = option(
+        kw_only=False, kind=kinds.some, group=ENDS, metavar="N", help="hosts that write or read"
     )
+    io_nodes: int = option(kw_only=False, kind=kinds.some, group=ENDS, metavar="N", help="hosts that hold the file")
+    stripe_unit: int = option(default=200, kind=kinds.bytes_up_to(MAX_FILE_BYTES), group=SENT, metavar="SIZE")
     file_bytes: int | None = option(
         default=None,
-        flag="--file-size",
         kind=kinds.bytes_up_to(MAX_FILE_BYTES),
         group=SENT,
         metavar="SIZE",
         help="default 200 kB for each pair of hosts, 4 MB at least",
     )
-    operation: Operation = option(default="write", choices=get_args(Operation), group=SENT, help="default {default}")
+    operation: Operation = option(default="write", choices=get_args(Operation), group=SENT)
     access: Access = option(default="contiguous", choices=get_args(Access), group=SENT)
-    block_bytes: int = option(
+    access_block_bytes: int = option(
         default=1000,
-        flag="--block-size",
         kind=kinds.size_bytes,
         group=SENT,
         metavar="SIZE",
-        help="of strided and random access (default {default})",
+        help="of strided and random access",
         only=(Only(when=lambda a: a.access in ("strided", "random"), needs="--access strided or random"),),
     )
     optimise: bool = option(
         default=True, group=ROUTED, help="gather the fragments of a call into one message an I/O node (default: yes)"
     )
-    without: Sequence[Optimisation] = option(
+    disable: Sequence[Optimisation] = option(
         default=(),
         many=True,
         choices=get_args(Optimisation),
         group=ROUTED,
         help="disable one optimisation (repeatable)",
     )
-    schedule: str | Path = option(
+    scheduling: str = option(
         default="none",
+        choices=("none", "liquid"),
         group=ROUTED,
-        metavar="none|liquid|FILE",
-        help="order of the transfers (default {default}); a file: what testbed schedule NETWORK --pattern PAIRS --output wrote",
+        metavar="METHOD",
+        help="order of the transfers: none, liquid",
+        only=(*_ONE_MACHINE, Only(when=lambda a: a.schedule is None, needs="a run without --schedule")),
+    )
+    schedule: str | Path | None = option(
+        default=None,
+        group=ROUTED,
+        metavar="FILE",
+        help="the pairs and time frames that testbed schedule NETWORK --pattern PAIRS --output wrote",
         only=_ONE_MACHINE,
     )
     switching: Switching | None = option(
         default=None,
         choices=("packet", "circuit"),
         group=ROUTED,
-        help="default: circuit with a --schedule, else packet",
+        help="default: circuit where transfers are scheduled, else packet",
         only=_ONE_MACHINE,
     )
-    repeat: int = option(
+    repetitions: int = option(
         default=1,
         kind=kinds.whole(1, 1000),
         group=SENT,
         metavar="N",
-        help="carry every operation out N times (default {default})",
+        help="carry every operation out N times",
     )
     link_rate_bps: float | None = option(
         default=None,
-        flag="--link-rate",
         kind=kinds.rate_bps,
         group=ENDS,
         metavar="RATE",
         help="of every link (default 20Mbps, or less where testbed doctor --calibrate found that this machine carries less)",
     )
-    routing: str | None = option(default=None, group=ROUTED, help="static routing method (default: the network's own)")
-    order: Order = option(
+    routing: str | None = option(
+        default=None, group=ROUTED, metavar="METHOD", help="static method (default: the network's own)"
+    )
+    host_selection: Order = option(
         default="first",
-        flag="--placement",
         choices=get_args(Order),
         group=ENDS,
-        help="which hosts take part (default {default})",
+        help="which hosts take part",
     )
     faults: FaultsLike = option(
         default=(),
-        former=("--fault",),
         many=True,
         group=FAULTS,
         metavar=f"none|{FAULT_WORDS}|FILE",
         help="cut links, as in s1->s2@0.2-3; may be repeated",
         switches_only=lambda words: not all(map(no_faults, words)),
     )
-    killed: Sequence[str | KilledProcess] = option(
+    kill: Sequence[str | KilledProcess] = option(
         default=(),
-        flag="--kill",
         many=True,
         group=FAULTS,
-        metavar="NODE@S",
-        help="end a listener S seconds after the start",
+        metavar="NODE@TIME",
+        help="end a listener TIME seconds after the start",
         only=_ONE_MACHINE,
         switches_only=True,
     )
-    time_limit_s: float = option(
+    solver_time_limit_s: float = option(
         default="10",
-        flag="--time-limit",
         kind=kinds.search_limit,
         group=ROUTED,
-        metavar="S",
-        help="of the search for a schedule (default {default})",
+        metavar="TIME",
+        help="of the search for a schedule",
         only=_ONE_MACHINE,
     )
-    seed: int = option(default=1, kind=kinds.seed, group=RUN, help="seed of everything random (default {default})")
+    seed: int = option(default=1, kind=kinds.seed, group=RUN, help="seed of everything random")
 
 
 @options
 class StripingRunOptions:
     """Of a run of the command."""
 
-    save_pattern: Path | None = option(
+    write_pattern: Path | None = option(
         default=None,
         group=ROUTED,
         metavar="FILE",
         help="write the pairs of hosts of this run for --pattern, and run nothing",
     )
-    root: Path | None = option(
+    subfile_dir: Path | None = option(
         default=None,
         group=SENT,
         metavar="DIR",

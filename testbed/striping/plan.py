@@ -50,7 +50,7 @@ class StripingPlan:
         """Every operation in order, each as often as asked."""
         operation = self.options.operation
         once: tuple[Literal["write", "read"], ...] = ("write", "read") if operation == "both" else (operation,)
-        return tuple(direction for direction in once for _ in range(self.options.repeat))
+        return tuple(direction for direction in once for _ in range(self.options.repetitions))
 
     @property
     def network(self) -> Network:

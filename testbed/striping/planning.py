@@ -28,11 +28,11 @@ def build_striping(requested: StripingOptions, *, now: Callable[[], float] | Non
     Raises InputError and TopologyError for what cannot be run.
     """
     network = known_network(requested.network)
-    carried = None if requested.schedule in ("none", "liquid") else read_schedule(str(requested.schedule), network)
-    schedule: Schedule = "file" if carried is not None else "liquid" if requested.schedule == "liquid" else "none"
+    carried = None if requested.schedule is None else read_schedule(str(requested.schedule), network)
+    schedule: Schedule = "file" if carried is not None else "liquid" if requested.scheduling == "liquid" else "none"
     switching = requested.switching or ("packet" if schedule == "none" else "circuit")
     faults = _faults(requested.faults, network)
-    killed = tuple(killed_process(one, network) for one in requested.killed)
+    killed = tuple(killed_process(one, network) for one in requested.kill)
     _check(requested, bool(faults or killed), schedule == "none" and switching == "packet")
     rate_bps = USUAL_RATE_BPS if requested.link_rate_bps is None else requested.link_rate_bps
     placement = place(
@@ -40,7 +40,7 @@ def build_striping(requested: StripingOptions, *, now: Callable[[], float] | Non
         requested.compute_nodes,
         requested.io_nodes,
         routing=requested.routing,
-        order=requested.order,
+        order=requested.host_selection,
         seed=requested.seed,
     )
     for one in killed:
@@ -50,7 +50,11 @@ def build_striping(requested: StripingOptions, *, now: Callable[[], float] | Non
     if requested.access == "matrix-columns":
         file_bytes = matrix_side(file_bytes) ** 2 * 8
     blocks = access_blocks(
-        requested.access, file_bytes, requested.compute_nodes, block_bytes=requested.block_bytes, seed=requested.seed
+        requested.access,
+        file_bytes,
+        requested.compute_nodes,
+        block_bytes=requested.access_block_bytes,
+        seed=requested.seed,
     )
     volumes: dict[Pair, int] = {}
     for source, own in zip(placement.compute, blocks, strict=True):
@@ -102,7 +106,7 @@ def _frames(
     if carried is not None:
         return schedule_frames(carried, plan.transfers)
     if plan.schedule == "liquid":
-        seed, time_limit_s = plan.options.seed, plan.options.time_limit_s
+        seed, time_limit_s = plan.options.seed, plan.options.solver_time_limit_s
         return time_frames(plan.network, plan.transfers, "liquid", seed=seed, time_limit_s=time_limit_s, now=now)
     if plan.switching == "packet":
         return ()
@@ -123,13 +127,13 @@ def _check(requested: StripingOptions, failing: bool, plain: bool) -> None:
     """What does not go together. ``plain``: packets without a schedule."""
     if not requested.optimise and not plain:
         raise InputError(
-            "--no-optimise sends a message a fragment, which has no place in a schedule; leave out --schedule and --switching"
+            "--no-optimise sends a message a fragment, which has no place in a schedule; leave out --scheduling, --schedule and --switching"
         )
-    if requested.without and not (requested.optimise and plain):
+    if requested.disable and not (requested.optimise and plain):
         raise InputError(
-            "--without is for one call an operation in packets; leave out --no-optimise, --schedule and --switching"
+            "--disable is for one call an operation in packets; leave out --no-optimise, --scheduling, --schedule and --switching"
         )
     if failing and not plain:
         raise InputError(
-            "--faults and --kill are for packet switching without a schedule; leave out --schedule and --switching, or the faults"
+            "--faults and --kill are for packet switching without a schedule; leave out --scheduling, --schedule and --switching, or the faults"
         )

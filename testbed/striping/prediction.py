@@ -38,7 +38,7 @@ class Prediction:
 def predict(plan: StripingPlan, mtu_bytes: int) -> Prediction | None:
     """The prediction; None where nothing crosses the network, or where messages are many (every fragment one of its own, or an
     optimisation left out), because then round trips and processors set the pace."""
-    if not plan.transfers or not plan.options.optimise or plan.options.without:
+    if not plan.transfers or not plan.options.optimise or plan.options.disable:
         return None
     seconds = _scheduled_s(plan, mtu_bytes) if plan.schedule == "liquid" else _virtual_s(plan, mtu_bytes)
     liquid = plan.liquid_links * plan.goodput_bps(mtu_bytes)

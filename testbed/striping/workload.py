@@ -40,22 +40,22 @@ def _fitted(requested: StripingOptions, plan: StripingPlan, fabric: str) -> tupl
     return at_link_rate(plan, rate_bps), words
 
 
-def _save_pattern(plan: StripingPlan, own: StripingRunOptions) -> str | None:
+def _write_pattern(plan: StripingPlan, own: StripingRunOptions) -> str | None:
     from topologies.files.formats import write_atomically
 
-    if own.save_pattern is None:
+    if own.write_pattern is None:
         return None
     pairs = [[t.source, t.sink] for t in plan.transfers]
-    write_atomically(own.save_pattern, json.dumps({"pairs": pairs}).encode())
-    return f"{own.save_pattern}: {len(pairs)} pairs"
+    write_atomically(own.write_pattern, json.dumps({"pairs": pairs}).encode())
+    return f"{own.write_pattern}: {len(pairs)} pairs"
 
 
 def _carry(plan: StripingPlan, how: How, report_progress: ReportProgress | None) -> StripingMeasurements:
     from testbed.striping.emulated.scratch_folders import scratch_folder
 
     carry = partial(run_striping, plan, fabric=how.fabric, report_progress=report_progress, machines=how.machines)
-    if how.options is not None and how.options.root is not None:
-        return carry(how.options.root)
+    if how.options is not None and how.options.subfile_dir is not None:
+        return carry(how.options.subfile_dir)
     with scratch_folder(how.results) as root:
         return carry(root)
 
@@ -96,7 +96,7 @@ def _claim(root: Path, plan: StripingPlan) -> None:
             (root / node).mkdir(parents=True, exist_ok=True)
             (root / node / "data").unlink(missing_ok=True)
     except OSError as error:
-        raise InputError(f"--root {root}: {error.strerror}; choose a directory that can be written") from None
+        raise InputError(f"--subfile-dir {root}: {error.strerror}; choose a directory that can be written") from None
 
 
 def _judge(plan: StripingPlan, run: StripingMeasurements) -> Judgement:
@@ -151,7 +151,7 @@ STRIPING = Workload(
     run_options=StripingRunOptions,
     build=_build,
     fitted=_fitted,
-    instead=_save_pattern,
+    instead=_write_pattern,
     carry=_carry,
     judge=_judge,
     spreads=True,

@@ -41,18 +41,20 @@ class WavelengthOptions:
     )
     method: str = option(
         default="liquid",
+        flag="--scheduling",
+        metavar="METHOD",
         group=ROUTED,
-        help="liquid, first-fit, random-fit, most-used or longest-first (default {default})",
+        help="liquid, first-fit, random-fit, most-used or longest-first",
     )
     time_limit_s: float = option(
         default="10",
-        flag="--time-limit",
+        flag="--solver-time-limit",
         kind=kinds.search_limit,
         group=ROUTED,
-        metavar="S",
-        help="of the search (default {default})",
+        metavar="TIME",
+        help="of the search",
     )
-    seed: int = option(default=1, kind=kinds.seed, group=RUN, help="seed of everything random (default {default})")
+    seed: int = option(default=1, kind=kinds.seed, group=RUN, help="seed of everything random")
 
 
 @options
@@ -60,12 +62,20 @@ class ProbeOptions:
     """What a run sends over the lightpaths of a round."""
 
     packets: int = option(
-        default=20, kind=kinds.some, group=SENT, help="over each path in a run (default {default})", only=(RUNNING,)
+        default=20,
+        flag="--packets-per-path",
+        metavar="N",
+        kind=kinds.some,
+        group=SENT,
+        help="over each path in a run",
+        only=(RUNNING,),
     )
     wrong: int = option(
         default=2,
+        flag="--wrong-wavelength-packets",
+        metavar="N",
         kind=kinds.few,
         group=SENT,
-        help="on wrong wavelengths, twice this number per path (default {default})",
+        help="on wrong wavelengths, twice this number per path",
         only=(RUNNING,),
     )

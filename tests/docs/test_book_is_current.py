@@ -27,7 +27,7 @@ def test_of_each_study_and_size_the_newest_run_is_kept_packed() -> None:
 
 def test_the_tables_are_those_of_the_stored_runs() -> None:
     stale = [page.name for page, text in tables_of_pages(CHAPTERS, PAGES).items() if text != page.read_text()]
-    assert not stale, "run: testbed replicate --book --pages docs/replication"
+    assert not stale, "run: testbed replicate --report-only --update-docs docs/replication"
 
 
 @pytest.mark.parametrize("entry", [entry for entry in ENTRIES if entry.run is not None], ids=lambda entry: entry.name)

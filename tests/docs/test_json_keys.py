@@ -16,9 +16,9 @@ RUNS = {
     "topology show": ["two-switch"],
     "route": ["swiss-t1", "--from", "s1", "--to", "s6"],
     "ror": ["swiss-t1", "--from", "s1", "--to", "s6"],
-    "demands": ["ring:4", "--method", "single"],
-    "schedule": ["two-switch", "--method", "round-robin"],
-    "wavelengths": ["ring:5", "--wavelengths", "2", "--method", "first-fit", "--fabric", "simulator"],
+    "demands": ["ring:4", "--routing", "single"],
+    "schedule": ["two-switch", "--scheduling", "round-robin"],
+    "wavelengths": ["ring:5", "--wavelengths", "2", "--scheduling", "first-fit", "--fabric", "simulator"],
 }
 
 

@@ -21,7 +21,7 @@ from testbed.cli import main
 from tests.recorded.invocations import JSON, TEXT, TWINS, write_files
 
 HERE = Path(__file__).parent
-MASKED = frozenset({"seconds", "results", "version", "testbed_version", "page", "directory"})
+MASKED = frozenset({"seconds", "solve_s", "results", "version", "testbed_version", "page", "directory"})
 """Keys whose values are this machine's or this run's, wherever they stand, but in virtual time (``VIRTUAL``)."""
 VIRTUAL = ("stream", "mobility", "download", "bulk", "sfio", "simulate")
 """Invocations whose ``seconds`` are simulated, and therefore exact."""

@@ -115,7 +115,7 @@ def test_schedule_simulated_demo_and_figures_left_out_of_the_core(environment: P
     assert "liquid" in command(environment, "schedule", "crossbar:4").stdout
     demo = command(environment, "demo", "--quick", "--fabric", "simulator")
     assert "verdict: passed" in demo.stdout
-    words = ["bulk", "crossbar:3", "--fabric", "simulator", "--message-size", "10kB", "--alone", "--json"]
+    words = ["bulk", "crossbar:3", "--fabric", "simulator", "--message-size", "10kB", "--no-comparison", "--json"]
     moved = command(environment, *words)
     picture = environment / json.loads(moved.stdout)["results"] / "figure-missing.svg"
     assert "matplotlib, which is not installed" in picture.read_text()
@@ -124,7 +124,7 @@ def test_schedule_simulated_demo_and_figures_left_out_of_the_core(environment: P
 @pytest.mark.parametrize(
     ("words", "extra"),
     [
-        (["schedule", "crossbar:3", "--method", "cp-sat"], "schedulers"),
+        (["schedule", "crossbar:3", "--scheduling", "cp-sat"], "schedulers"),
         (["download", "swiss-t1", "--from", "s1", "--to", "s6", "--fabric", "simulator"], "codes"),
         (["topology", "show", "topohub:gabriel/25/0"], "networks"),
         (["campaign", "quick"], "campaigns"),

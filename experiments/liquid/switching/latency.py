@@ -68,12 +68,12 @@ def _carried(point: Row, way: str, hops: Sequence[tuple[int, int]], fabric: Any)
 
     plan = bulk_plan(
         line(STOPS[-1] + 1),
-        method="identical",
+        scheduling="identical",
         message_bytes=MESSAGE_BYTES,
         link_rate_bps=LINK_BPS,
         pattern=tuple((f"h{a}", f"h{b}") for a, b in hops),
         seed=point["seed"],
-        injected=0,
+        inject_packets=0,
     )
     plan = replace(plan, frames=tuple((k,) for k in range(len(hops))))
     for _ in range(ATTEMPTS):

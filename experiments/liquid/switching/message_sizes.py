@@ -57,7 +57,7 @@ def _carried(point: Row, name: str, fabric: Any) -> Results:
     method, barrier, switching = RUNS[name]
     plan = bulk_plan(
         f"swiss-t1:allocation={point['allocation']}",
-        method=method,
+        scheduling=method,
         message_bytes=point["message_bytes"],
         barrier=barrier,
         switching=switching,  # type: ignore[arg-type]

@@ -34,8 +34,8 @@ def points(quick: bool, seed: int) -> Points:
 def measure(point: Row) -> Results:
     """One operation: each of two processes has every other block of the file, in random order."""
     nodes: Results = {"compute_nodes": PROCESSES, "io_nodes": IO_NODES, "link_rate_bps": LINK_RATE_BPS}
-    blocks: Results = {"stripe_unit": STRIPE_UNIT, "access": "random", "block_bytes": BLOCK_BYTES}
-    return accessed(f"crossbar:{IO_NODES + PROCESSES}", point, without=WITHOUT[point["way"]], **nodes, **blocks)
+    blocks: Results = {"stripe_unit": STRIPE_UNIT, "access": "random", "access_block_bytes": BLOCK_BYTES}
+    return accessed(f"crossbar:{IO_NODES + PROCESSES}", point, disable=WITHOUT[point["way"]], **nodes, **blocks)
 
 
 def judge(rows: Rows) -> Verdict:

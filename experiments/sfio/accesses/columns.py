@@ -30,7 +30,7 @@ def points(quick: bool, seed: int) -> Points:
 def measure(point: Row) -> Results:
     """One operation on all columns."""
     liquid = point["way"] == "liquid"
-    way = {"schedule": "liquid", "switching": "circuit"} if liquid else {"optimise": point["way"] != "fragments"}
+    way = {"scheduling": "liquid", "switching": "circuit"} if liquid else {"optimise": point["way"] != "fragments"}
     file = {"stripe_unit": STRIPE_UNIT, "file_bytes": point["side"] ** 2 * 8, "access": "matrix-columns"}
     return accessed(f"crossbar:{NODES}", point, nodes=NODES, link_rate_bps=LINK_RATE_BPS, **file, **way)
 

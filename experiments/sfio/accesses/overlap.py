@@ -41,8 +41,8 @@ def measure(point: Row) -> Results:
                 io_nodes=1,
                 stripe_unit=STRIPE_UNIT,
                 access="random",
-                block_bytes=BLOCK_BYTES,
-                without=() if point["pipelined"] else ("pipeline",),
+                access_block_bytes=BLOCK_BYTES,
+                disable=() if point["pipelined"] else ("pipeline",),
                 link_rate_bps=FAST_BPS if point["slow"] == "disk" else RATE_BPS,
             )
 

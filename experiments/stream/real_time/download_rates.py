@@ -39,8 +39,8 @@ def measure(point: Row) -> Results:
     """One download; the most loaded link of its route is down for the middle half of an undisturbed one."""
     method, constant_rate = DOWNLOADS[point["download"]]
     network = point["network"]
-    sender: Results = {"method": method, "constant_rate": constant_rate, "code": point["code"], "seed": point["seed"]}
-    plan = download_plan(network, *PAIRS[network], file_bytes=point["bytes"], last_rate_bps=LAST_BPS, **sender)
+    sender: Results = {"routing": method, "constant_rate": constant_rate, "code": point["code"], "seed": point["seed"]}
+    plan = download_plan(network, *PAIRS[network], file_bytes=point["bytes"], last_mile_rate_bps=LAST_BPS, **sender)
     if point["fabric"] == "simulator":
         run = simulate_download(plan)
     else:

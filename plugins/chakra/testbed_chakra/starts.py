@@ -144,7 +144,7 @@ def _arrivals(messages: Sequence[Json], model: NetworkModel, parameters: Simulat
     injections = read_messages({"messages": list(messages)}, model.network, parameters)
     run = simulate(model, injections, parameters)
     if (run.delivered < 0).any():
-        raise InputError("trace: messages never arrive; take a routing without deadlock, or --deadlock")
+        raise InputError("trace: messages never arrive; take a routing without deadlock, or --deadlock-avoidance")
     hosts = {host.id: n for n, host in enumerate(model.network.hosts)}
     # packets of a host stand in the order in which its messages start; those of one moment in the order of the trace
     packets: dict[int, deque[int]] = {}

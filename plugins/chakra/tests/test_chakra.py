@@ -162,7 +162,7 @@ def test_the_command_runs_a_trace(form: Any, suffix: str, tmp_path: Path, capsys
         "ring:4",
         "--model",
         "thesis",
-        "--buffer-bytes",
+        "--buffer-size",
         "8192",
         "--results",
         str(tmp_path / "results"),

@@ -8,6 +8,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from testbed.errors import CapabilityError, InvalidRunError
+from testbed.model.former_keys import ALIASES, with_aliases
 
 if TYPE_CHECKING:
     from testbed.commands.network.machine_load import LoadStep
@@ -43,7 +44,8 @@ def run(args: argparse.Namespace) -> int:
     carried = load_carried()
     if args.json:
         document = {"emulation": not missing, "capabilities": as_document(found)}
-        print(json.dumps(document | {"carried": None if carried is None else carried.to_json()}))
+        document |= {"carried": None if carried is None else carried.to_json()}
+        print(json.dumps(with_aliases(document, ALIASES["doctor"])))
     else:
         _show(found, missing)
         print(
@@ -103,7 +105,8 @@ def _calibrate(as_json: bool) -> int:
     )
     path = save_carried(load)
     if as_json:
-        print(json.dumps({"carried": load.to_json(), "file": str(path)}))
+        document = {"carried": load.to_json(), "file": str(path)}
+        print(json.dumps(with_aliases(document, ALIASES["doctor"])))
     else:
         print(f"this machine carries {load.link_bps / 1e6:.0f} Mbit/s over all links together; stored in {path}")
     return 0

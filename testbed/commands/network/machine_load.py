@@ -43,7 +43,7 @@ def _tried(rate_bps: float) -> LoadStep:
     from testbed.bulk.emulated.fabric import EmulatedBulkFabric
 
     plan = bulk_plan(
-        NETWORK, pattern=PAIRS, link_rate_bps=rate_bps, message_bytes=round(rate_bps * MESSAGE_S / 8), injected=0
+        NETWORK, pattern=PAIRS, link_rate_bps=rate_bps, message_bytes=round(rate_bps * MESSAGE_S / 8), inject_packets=0
     )
     link_bps = rate_bps * busy_links([len(t.path) for t in plan.transfers], len(plan.frames))
     why = ""

@@ -6,6 +6,8 @@ import argparse
 import json
 from typing import Any
 
+from testbed.model.former_keys import ALIASES, with_aliases
+
 
 def add_parser(subparsers: Any) -> None:
     """Adds the command to the parser."""
@@ -30,7 +32,8 @@ def run_list(args: argparse.Namespace) -> int:
 
     groups = registries()
     if args.json:
-        print(json.dumps({"groups": {group: _document(registry) for group, registry in groups.items()}}))
+        document = {"groups": {group: _document(registry) for group, registry in groups.items()}}
+        print(json.dumps(with_aliases(document, ALIASES["plugins"])))
         return 0
     for group, registry in groups.items():
         print(f"{group}\n    ours: {', '.join(registry.builtin_names())}")

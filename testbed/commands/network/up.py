@@ -44,14 +44,17 @@ def add_parser(subparsers: Any) -> None:
     add, ends, routed, running = (adder(parser, group) for group in (None, ENDS, ROUTED, RUN))
     add("network", metavar="NETWORK", help="catalogue name or file (testbed topology list)")
     routed(
-        "--route", metavar="METHOD", help="install a label split of this routing method from --from to --to and back"
+        "--routing",
+        dest="route",
+        metavar="METHOD",
+        help="install a label split of this routing method from --from to --to and back",
     )
     ends("--from", dest="source", metavar="NODE")
     ends("--to", dest="sink", metavar="NODE")
     running("--pcap", action="append", default=[], metavar="LINK[=FILE]", help="record what arrives over a link, a->b")
-    ends("--mtu", type=kinds.mtu_bytes, default=1500, help="of every interface, bytes (default 1500)")
+    ends("--mtu", type=kinds.mtu_bytes, default=1500, metavar="SIZE", help="of every interface")
     running("--name", help="by which testbed exec and attach reach it (default up-PROCESS)")
-    ends("--no-shape", action="store_true", help="do not hold links to their capacity and delay")
+    ends("--no-shaping", dest="no_shape", action="store_true", help="do not hold links to their capacity and delay")
     add_options(parser, MachineOptions, LiveOptions)
     parser.set_defaults(run=run)
 
@@ -79,9 +82,9 @@ def run(args: argparse.Namespace) -> int:
 def _end_points(args: argparse.Namespace, network: Network) -> list[str]:
     """Nodes that get a host of their own where they are switches: all of them in a network without hosts."""
     if args.route is None and (args.source or args.sink):
-        raise InputError("--from and --to belong to --route METHOD; give all three or none")
+        raise InputError("--from and --to belong to --routing METHOD; give all three or none")
     if args.route is not None and not (args.source and args.sink):
-        raise InputError(f"--route {args.route}: give its end points with --from and --to")
+        raise InputError(f"--routing {args.route}: give its end points with --from and --to")
     read_ends(args, network)
     named = [node for node in (args.source, args.sink) if node]
     return named + ([] if network.hosts else [n.id for n in network.switches if n.id not in named])
@@ -132,7 +135,7 @@ def _inside(args: argparse.Namespace, network: Network, ends: list[str], capture
 
 
 def _route_rules(args: argparse.Namespace, network: Network, wiring: Wiring) -> tuple[FlowRule, ...]:
-    """The rules of the label split there and of the paths back, or nothing without --route."""
+    """The rules of the label split there and of the paths back, or nothing without --routing."""
     if args.route is None:
         return ()
     from fec.protocol.wire import STREAM_UDP_PORT

@@ -37,7 +37,7 @@ def serve_distributed(
 ) -> int:
     """The network up, and a prompt as ``testbed attach`` gives it; exit code 0, 2 where a line from a pipe was no command.
 
-    ``rules``: of --route, for a wiring; ``captures``: files of links that are recorded. MachineDiedError where a machine dies meanwhile.
+    ``rules``: of --routing, for a wiring; ``captures``: files of links that are recorded. MachineDiedError where a machine dies meanwhile.
     """
     from testbed.emulation.attach.prompt import give_prompt
     from testbed.emulation.attach.server import control_server

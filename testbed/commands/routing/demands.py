@@ -10,6 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from testbed.commands.arguments import add_options, adder, read_options
+from testbed.model.former_keys import ALIASES, with_aliases
 from testbed.model.options import kinds
 from testbed.model.options.option import ENDS, ROUTED, RUN, SENT, Only
 from testbed.report.column_units import seconds_in_words
@@ -45,24 +46,30 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         "REPETITA, SNDlib",
     )
     ends(
-        "--between",
+        "--end-points",
+        dest="between",
         choices=("switches", "hosts"),
         default="switches",
         help="end points of uniform and gravity",
         only=Only(when=lambda a: a.matrix in ("uniform", "gravity"), needs="--matrix uniform or gravity"),
     )
     sent(
-        "--total",
+        "--total-rate",
+        dest="total",
         type=kinds.rate_bps,
         metavar="RATE",
         help="scale the matrix to this sum (default: as it is; 1Mbps a pair)",
     )
     routed(
-        "--method", action="append", metavar="METHOD", help="may be repeated (default: single, ecmp, capillary, ...)"
+        "--routing",
+        dest="method",
+        action="append",
+        metavar="METHOD",
+        help="may be repeated (default: single, ecmp, capillary, ...)",
     )
     add_options(parser, RatedCoding)
-    running("--seed", type=kinds.seed, default=1, help="of the routing trees (default 1)")
-    running("--links", action="store_true", help="list the load of every link too")
+    running("--seed", type=kinds.seed, default=1, help="random seed, of the routing trees")
+    running("--show-links", dest="links", action="store_true", help="list the load of every link too")
     running("--json", action="store_true", help="print one JSON object instead of the table")
     parser.set_defaults(run=run)
 
@@ -81,7 +88,7 @@ def run(args: argparse.Namespace) -> int:
     with spinner(_announced(len(matrix.pairs), len(methods), coding)):
         document = demands_document(matrix, methods, coding, args)
     if args.json:
-        print(json.dumps(document))
+        print(json.dumps(with_aliases(document, ALIASES["demands"])))
     else:
         _print_tables(document)
     return 0 if all(not one["violations"] for one in document["methods"]) else 1
@@ -92,11 +99,11 @@ def _announced(pairs: int, methods: int, coding: Coding) -> str:
     said = f"{pairs} pairs by {methods} methods, ROR for {coding.labels} labels"
     if coding.labels == "random":
         return said
-    return f"{said} (up to {seconds_in_words(LAYOUT_S * pairs * methods)}; --labels random: at once)"
+    return f"{said} (up to {seconds_in_words(LAYOUT_S * pairs * methods)}; --label-order random: at once)"
 
 
 def read_matrix(network: Network, args: argparse.Namespace) -> DemandMatrix:
-    """The matrix of --matrix, --between and --total."""
+    """The matrix of --matrix, --end-points and --total-rate."""
     from testbed.errors import InputError
     from testbed.routing.demands.matrix import given_matrix, gravity_matrix, uniform_matrix
     from testbed.routing.demands.matrix_files import read_matrix_file
@@ -105,7 +112,9 @@ def read_matrix(network: Network, args: argparse.Namespace) -> DemandMatrix:
     ends = [node.id for node in (network.hosts if args.between == "hosts" else network.switches)]
     if args.matrix in ("uniform", "gravity"):
         if len(ends) < 2:
-            raise InputError(f"network {network.name!r} has {len(ends)} {args.between}; choose other ends by --between")
+            raise InputError(
+                f"network {network.name!r} has {len(ends)} {args.between}; choose other ends by --end-points"
+            )
         matrix = (uniform_matrix if args.matrix == "uniform" else gravity_matrix)(network, ends)
     elif args.matrix == "own":
         family, _, key = args.network.partition(":")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from testbed.commands.arguments import add_options, adder, read_options
 from testbed.commands.parsing import read_ends
+from testbed.model.former_keys import ALIASES, with_aliases
 from testbed.model.options import kinds
 from testbed.model.options.option import CODE, ENDS, FAULTS, ROUTED, RUN, Only
 from testbed.routing.redundancy.coding import Coding, RatedCoding
@@ -33,32 +34,46 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     add("network", metavar="NETWORK", help="a catalogue name (swiss-t1, manet:nodes=115, ...) or a file")
     ends("--from", dest="source", required=True, metavar="NODE", help="where the flow starts")
     ends("--to", dest="sink", required=True, metavar="NODE", help="where it ends")
-    routed("--method", action="append", metavar="METHOD", help="how to split it (default capillary); may be repeated")
+    routed(
+        "--routing",
+        dest="method",
+        action="append",
+        metavar="METHOD",
+        help="how to split it (default capillary); may be repeated",
+    )
     routed(
         "--layers",
         type=kinds.count,
         metavar="K",
         help="capillary: only the first K layers",
-        only=Only(when=lambda a: "capillary" in (a.method or ["capillary"]), needs="--method capillary"),
+        only=Only(when=lambda a: "capillary" in (a.method or ["capillary"]), needs="--routing capillary"),
     )
     add_options(parser, RatedCoding)
     coded(
         "--code", choices=("any", "reed-solomon", "raptorq"), default="any", help="refuse blocks too long for the code"
     )
     failing(
-        "--failed",
+        "--down",
+        dest="failed",
         action="append",
         default=[],
         metavar="LINK",
         help="also the loss while LINK (a->b) and all others given are down",
     )
     failing(
-        "--failure-s",
+        "--failure-duration",
+        dest="failure_s",
         type=kinds.interval,
-        metavar="S",
-        help="with --between-s: weigh overlapping failures, each S seconds long",
+        metavar="TIME",
+        help="with --failure-interval: weigh overlapping failures that last TIME each",
     )
-    failing("--between-s", type=kinds.interval, metavar="S", help="mean seconds between two failures of one link")
+    failing(
+        "--failure-interval",
+        dest="between_s",
+        type=kinds.interval,
+        metavar="TIME",
+        help="mean time between two failures of one link",
+    )
     running("--json", action="store_true", help="print one JSON object instead of the table")
     parser.set_defaults(run=run)
 
@@ -71,7 +86,9 @@ def run(args: argparse.Namespace) -> int:
 
     coding = read_options(args, RatedCoding)
     if (args.failure_s is None) != (args.between_s is None):
-        raise InputError("give --failure-s and --between-s together: how long a failure lasts, how far apart they are")
+        raise InputError(
+            "give --failure-duration and --failure-interval together: how long a failure lasts, how far apart they are"
+        )
     methods = args.method or ["capillary"]
     names = {m: f"least-fec:{args.tolerance!r}" if m == "least-fec" else m for m in methods}
     if args.layers is not None:
@@ -86,7 +103,7 @@ def run(args: argparse.Namespace) -> int:
         documents.append(_document(route, method, coding, args))
     whole = documents[0] if len(documents) == 1 else {"methods": documents}
     if args.json:
-        print(json.dumps(whole))
+        print(json.dumps(with_aliases(whole, ALIASES["ror"])))
     for document in documents:
         if document["note"]:
             print(f"note: {document['method']}: {document['note']}", file=sys.stderr)
@@ -144,7 +161,7 @@ def _too_long(terms: RorBreakdown, args: argparse.Namespace) -> str | None:
         return None
     text = (
         f"blocks of up to N = {longest} packets: Reed-Solomon codes have at most {REED_SOLOMON_MOST}; "
-        "use RaptorQ (--code raptorq), or fewer source packets (--m)"
+        "use RaptorQ (--code raptorq), or fewer source packets (--source-packets)"
     )
     if args.code == "reed-solomon":
         raise InputError(text)
@@ -171,7 +188,7 @@ def _failure(route: SplitRoute, names: list[str], coding: Coding) -> dict[str, A
     by_label = {link.label: i for i, link in enumerate(route.network.links)}
     for name in names:
         if name not in by_label:
-            raise InputError(f"--failed {name}: network {route.network.name!r} has no such link; name it as a->b")
+            raise InputError(f"--down {name}: network {route.network.name!r} has no such link; name it as a->b")
     failed = [by_label[name] for name in names]
     loss = failure_loss(route, failed)
     on_switches = interval_loss(spray(route), failed)

@@ -27,7 +27,7 @@ MAX_DIGITS = 24
 """Longer fractions (solvers make them) are shown by their float alone."""
 
 
-CAPILLARY = Only(when=lambda a: a.method.partition(":")[0] == "capillary", needs="--method capillary")
+CAPILLARY = Only(when=lambda a: a.method.partition(":")[0] == "capillary", needs="--routing capillary")
 
 
 def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
@@ -37,10 +37,16 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     add("network", metavar="NETWORK", help="a catalogue name (swiss-t1, torus:8x8, ...) or a file")
     ends("--from", dest="source", metavar="NODE", help="where the flow starts")
     ends("--to", dest="sink", metavar="NODE", help="where it ends")
-    ends("--pair", nargs=2, action="append", default=[], metavar=("FROM", "TO"), help="as --also, in two words")
-    ends("--also", action="append", default=[], metavar="A:B", help="a further flow of one unit; may be repeated")
+    ends(
+        "--flow",
+        dest="also",
+        action="append",
+        default=[],
+        metavar="A:B",
+        help="a further flow of one unit; may be repeated",
+    )
     routed("--float", dest="floats", action="store_true", help="capillary loads in floats: many times faster")
-    routed("--method", default="capillary", help="how to split it (default: capillary)")
+    routed("--routing", dest="method", default="capillary", metavar="METHOD", help="how to split it")
     routed("--layers", type=kinds.count, metavar="K", help="keep to the first K capillary layers", only=CAPILLARY)
     routed("--certify", action="store_true", help="prove the full capillary route by the certificate")
     running("--json", action="store_true", help="print one JSON object instead of the table")
@@ -50,20 +56,19 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
 def run(args: argparse.Namespace) -> int:
     """Exit code 0; 1 where a certificate is requested and refused."""
     from testbed.errors import InputError
-    from testbed.model.naming.names import read_node, read_pair
+    from testbed.model.naming.names import read_pair
     from testbed.routing import routing_method
     from topologies import load_network
 
-    if (args.source is None) != (args.sink is None) or (args.source is None and not (args.pair or args.also)):
-        raise InputError("say where the flow starts and ends: --from NODE --to NODE, or --also A:B (repeatable)")
+    if (args.source is None) != (args.sink is None) or (args.source is None and not args.also):
+        raise InputError("say where the flow starts and ends: --from NODE --to NODE, or --flow A:B (repeatable)")
     if args.floats and (args.method != "capillary" or args.layers or args.certify):
         raise InputError("--float is for the full capillary route, without --layers and --certify: leave those out")
     routing_method(args.method, args.layers)  # a wrong method is reported before the network is read
     network = load_network(args.network)
     read_ends(args, network)
     pairs = [] if args.source is None else [(args.source, args.sink)]
-    pairs += [(read_node(source, network), read_node(sink, network)) for source, sink in args.pair]
-    pairs += [read_pair(word, network, "--also") for word in args.also]
+    pairs += [read_pair(word, network, "--flow") for word in args.also]
     if args.floats:
         documents = _float_documents(network, pairs)
         routes: list[SplitRoute] = []

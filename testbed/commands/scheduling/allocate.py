@@ -25,7 +25,14 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     add = parser.add_argument
     add("network", metavar="NETWORK", help="swiss-t1")
     add("--nodes", type=kinds.job_nodes, required=True, metavar="N", help="how many nodes the job needs, 1 to 32")
-    add("--count", type=kinds.count, default=5, metavar="K", help="how many allocations to list (default 5)")
+    add(
+        "--list",
+        dest="count",
+        type=kinds.count,
+        default=5,
+        metavar="N",
+        help="how many allocations to list (default 5)",
+    )
     add(
         "--occupied",
         default="0-0-0-0-0-0-0-0",
@@ -36,8 +43,8 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         "--link-rate",
         type=kinds.rate_bps,
         default=LINK_BPS,
-        metavar="BPS",
-        help="of one link, in bit/s (default 688e6)",
+        metavar="RATE",
+        help="of one link (default 688e6)",
     )
     add("--json", action="store_true", help="print one JSON object on stdout")
     parser.set_defaults(run=run)

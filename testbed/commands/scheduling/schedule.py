@@ -44,14 +44,14 @@ def add_parser(subparsers: Any) -> None:
     sent(
         "--pattern",
         default="all-to-all",
-        metavar="all-to-all|all-to-others|A:B,...|FILE",
-        help="of hosts (all-to-all: to themselves too), pairs of nodes, or a JSON file of pairs",
+        metavar="PATTERN",
+        help="all-to-all or all-to-others of hosts (all-to-all: to themselves too), pairs of nodes, or a JSON file of pairs",
         only=Only(
             when=lambda a: a.network is not None, needs="NETWORK, whose nodes it names (files have their transfers)"
         ),
     )
     sent("--traffic", type=Path, metavar="FILE", help='instead of a network: {"transfers": [[link, ...], ...]}')
-    routed("--check", type=Path, metavar="FILE", help='only check a file with "transfers" and "frames"')
+    routed("--verify", dest="check", type=Path, metavar="FILE", help='only check a file with "transfers" and "frames"')
     add_options(parser, SearchOptions)
     add_extras(parser)
     running(
@@ -70,7 +70,9 @@ def run(args: argparse.Namespace) -> int:
     extras: dict[str, Any] = {}
     traffic, schedule = _checked(args) if args.check else _scheduled(args, extras)
     if args.wormhole:
-        extras["wormhole"] = wormhole_document(traffic, schedule, args.remedy, args.seed)
+        extras["wormhole"] = wormhole_document(
+            traffic, schedule, "none" if args.remedy == "report" else args.remedy, args.seed
+        )
     if args.draw is not None:
         draw(args.draw, traffic, schedule, None if args.unequal else args.network)
     if args.output is not None:
@@ -129,7 +131,7 @@ def _checked(args: argparse.Namespace) -> tuple[Traffic, Schedule]:
 
     if args.network is not None or args.traffic is not None:
         raise InputError(
-            "--check FILE cannot be combined with a network or --traffic: the file has the transfers and the frames"
+            "--verify FILE cannot be combined with a network or --traffic: the file has the transfers and the frames"
         )
     document = read_json(args.check)
     traffic = parse_traffic(document, str(args.check))

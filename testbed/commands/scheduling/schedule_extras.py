@@ -24,33 +24,35 @@ MAX_DRAWN = 20_000
 
 
 def add_extras(parser: argparse.ArgumentParser) -> None:
-    """The options ``--unequal``, ``--wormhole``, ``--remedy`` and ``--draw``."""
+    """The options ``--message-sizes``, ``--wormhole``, ``--on-deadlock`` and ``--plot``."""
     sent, routed, running = (adder(parser, group) for group in (SENT, ROUTED, RUN))
     sent(
-        "--unequal",
+        "--message-sizes",
+        dest="unequal",
         type=Path,
         metavar="FILE",
         help='messages and links that differ: {"sizes_bytes": [...] or one number, "chunk_bytes": ..., '
         '"capacities_bps": {link: ...}} (a network has capacities of its own); chunks are scheduled, not messages',
-        only=Only(when=lambda a: a.check is None, needs="a search: a file to --check has its transfers already"),
+        only=Only(when=lambda a: a.check is None, needs="a search: a file to --verify has its transfers already"),
     )
     routed("--wormhole", action="store_true", help="carry the schedule over a wormhole network in virtual time")
     routed(
-        "--remedy",
-        choices=("none", "timeout", "virtual-channels"),
-        default="none",
-        help="against deadlocks of --wormhole (default none: they are reported)",
+        "--on-deadlock",
+        dest="remedy",
+        choices=("report", "timeout", "virtual-channels"),
+        default="report",
+        help="what is done about deadlocks of --wormhole",
         only=Only(when=lambda a: a.wormhole, needs="--wormhole"),
     )
-    running("--draw", type=Path, metavar="FILE", help="draw the time frames (.svg, .png or .pdf)")
+    running("--plot", dest="draw", type=Path, metavar="FILE", help="draw the time frames (.svg, .png or .pdf)")
 
 
 def check_extras(args: argparse.Namespace) -> None:
     """Refuse what can be refused before anything is computed."""
     if args.draw is not None and args.draw.suffix not in PICTURES:
-        raise InputError(f"--draw {args.draw}: give a name that ends in {', '.join(PICTURES)}")
+        raise InputError(f"--plot {args.draw}: give a name that ends in {', '.join(PICTURES)}")
     if args.draw is not None and not args.draw.absolute().parent.is_dir():
-        raise InputError(f"--draw {args.draw}: there is no directory {args.draw.parent}; make it")
+        raise InputError(f"--plot {args.draw}: there is no directory {args.draw.parent}; make it")
 
 
 def split_traffic(document: Any, where: str, traffic: Traffic, network: str | None) -> tuple[Traffic, Chunks]:
@@ -99,7 +101,7 @@ def _positive(found: Any, where: str) -> dict[Hashable, float]:
 
 
 def chunks_document(chunks: Chunks) -> dict[str, Any]:
-    """What ``--unequal`` adds to the JSON object; times in seconds, exact values rounded to floats."""
+    """What ``--message-sizes`` adds to the JSON object; times in seconds, exact values rounded to floats."""
     return {
         "chunk_bytes": chunks.chunk_bytes,
         "channel_bps": float(chunks.channel_bps),
@@ -151,7 +153,7 @@ def draw(path: Path, traffic: Traffic, schedule: Schedule, network: str | None) 
     from topologies import load_network
 
     if len(traffic) > MAX_DRAWN:
-        raise InputError(f"--draw: {len(traffic)} transfers exceed the limit of {MAX_DRAWN}; draw a smaller network")
+        raise InputError(f"--plot: {len(traffic)} transfers exceed the limit of {MAX_DRAWN}; draw a smaller network")
     transfers = [[traffic.links[link] for link in transfer] for transfer in traffic.paths()]
     title = f"{network or 'traffic'}: {len(traffic)} transfers in {schedule.length} time frames ({schedule.method})"
     found = None if network is None else load_network(network)
@@ -177,4 +179,4 @@ def _trouble(run: Mapping[str, Any]) -> str:
         return f", {run['retries']} given up and repeated" if run["retries"] else ""
     circle = ", ".join(f"{w['transfer']} waits for {w['waits_for']} of {w['held_by']}" for w in waits[:6])
     more = f" and {len(waits) - 6} more" if len(waits) > 6 else ""
-    return f", then a DEADLOCK of {len(waits)} transfers: {circle}{more} (try --remedy virtual-channels)"
+    return f", then a DEADLOCK of {len(waits)} transfers: {circle}{more} (try --on-deadlock virtual-channels)"

@@ -41,7 +41,17 @@ def run(args: argparse.Namespace) -> int:
         failed = [c.name for c in verdict.checks if not c.passed]
         said = {"passed": verdict.passed, "invalid": verdict.invalid, "failed": failed}
         sessions = [part.document for part in judged.parts]
-        print(json.dumps({"fabric": fabric, "sessions": sessions, "verdict": said, "results": str(directory)}))
+        print(
+            json.dumps(
+                {
+                    "fabric": fabric,
+                    "sessions": sessions,
+                    "streams": sessions,
+                    "verdict": said,
+                    "results": str(directory),
+                }
+            )
+        )
     else:
         show_closing(closing_words(judged), verdict, directory)
     return verdict.exit_code

@@ -52,19 +52,26 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     add("network", metavar="NETWORK", help="a network with hosts (swiss-t1, crossbar:8, ...) or a file")
     ends("--compute-nodes", type=kinds.some, required=True, metavar="N", help="processes of the program, one a host")
     ends("--io-nodes", type=kinds.some, required=True, metavar="M", help="hosts with a listener")
-    sent("--root", type=Path, metavar="DIR", help="directory for subfiles (default: a new directory of results)")
-    routed("--routing", help="static routing method (default: the network's own)")
+    sent(
+        "--subfile-dir",
+        dest="root",
+        type=Path,
+        metavar="DIR",
+        help="directory for subfiles (default: a new directory of results)",
+    )
+    routed("--routing", metavar="METHOD", help="static method (default: the network's own)")
     ends("--link-rate", type=kinds.rate_bps, metavar="RATE", help="of every link (default: the network's own)")
-    ends("--mtu", type=kinds.mtu_bytes, default=9000, help="of every interface, bytes (default 9000)")
-    ends("--no-shape", action="store_true", help="do not hold links to their capacity and delay")
+    ends("--mtu", type=kinds.mtu_bytes, default=9000, metavar="SIZE", help="of every interface")
+    ends("--no-shaping", dest="no_shape", action="store_true", help="do not hold links to their capacity and delay")
     running(
-        "--timeout",
+        "--listener-timeout",
+        dest="timeout",
         type=kinds.answering,
         default=2.0,
-        metavar="S",
-        help="until a silent listener is given up (default 2)",
+        metavar="TIME",
+        help="until a silent listener is given up",
     )
-    running("--time-limit", type=kinds.time_limit, metavar="S", help="end the program after this time in seconds")
+    running("--time-limit", type=kinds.time_limit, metavar="TIME", help="end the program after this time")
     running(
         "--mpi",
         action="store_true",
@@ -78,7 +85,7 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         type=Path,
         default=Path("results"),
         help="directory for results (default results)",
-        only=Only(when=lambda a: a.root is None, needs="a run without --root, which says where subfiles lie"),
+        only=Only(when=lambda a: a.root is None, needs="a run without --subfile-dir, which says where subfiles lie"),
     )
     parser.usage = f"{parser.prog} NETWORK --compute-nodes N --io-nodes M [OPTION ...] -- PROGRAM ..."
     parser.set_defaults(run=run, command_words=None)

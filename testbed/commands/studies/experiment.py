@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from testbed.errors import InputError
+from testbed.model.former_keys import ALIASES, with_aliases
 from testbed.model.studies.study import Study, Subject
 from topologies.errors import nearest
 from topologies.registry import Registry
@@ -107,7 +108,7 @@ def _list(args: argparse.Namespace) -> int:
     known = find_experiments()
     if args.json:
         listed = [{"name": n, "answers": e.answers, "does": e.does} for n, e in known.items()]
-        print(json.dumps({"experiments": listed}))
+        print(json.dumps(with_aliases({"experiments": listed}, ALIASES["experiment"])))
         return 0
     for name, experiment in known.items():
         print(f"{name}\n    does:    {experiment.does}\n    answers: {experiment.answers}")

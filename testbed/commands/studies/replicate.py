@@ -23,6 +23,7 @@ from testbed.emulation.sandbox.process_lifetime import die_with_parent
 from testbed.live.adapters.feed import live_feed
 from testbed.live.adapters.studies import PointsPage
 from testbed.live.events import InterimResults
+from testbed.model.former_keys import ALIASES, with_aliases
 from testbed.model.options import kinds
 from testbed.model.options.option import RUN, RUNNING, Only
 from testbed.model.progress import Progress
@@ -81,22 +82,30 @@ def add_parser(subparsers: Any) -> None:
     )
     add("--only", action="append", metavar="NAME", help="only this study (repeatable)")
     add(
-        "--hours",
+        "--max-hours",
+        dest="hours",
         type=kinds.hours,
-        metavar="H",
+        metavar="HOURS",
         help="stop after this number of hours; stored runs remain",
         only=RUNNING,
     )
     running("--seed", type=kinds.seed, default=1, help="seed of every study (default 1)")
     add_options(parser, DaskOptions, TlsOptions)
     running("--results", type=Path, help=f"directory for results (default: {STORED}, with --quick results/replication)")
-    add("--book", action="store_true", help="run nothing, only write the book of what is stored")
-    add("--pages", type=Path, metavar="DIR", help="write the tables into the pages chapter_N.md of DIR as well")
+    add("--report-only", dest="book", action="store_true", help="run nothing, only write the book of what is stored")
     add(
-        "--pack",
+        "--update-docs",
+        dest="pages",
+        type=Path,
+        metavar="DIR",
+        help="write the tables into the pages chapter_N.md of DIR as well",
+    )
+    add(
+        "--compress",
+        dest="pack",
         action="store_true",
-        help="with --book: keep each whole run as one archive, RUN.zip, but for the drawings that DIR's pages show",
-        only=Only(when=lambda a: a.book, needs="what is stored, with --book"),
+        help="with --report-only: keep each whole run as one archive, RUN.zip, but for the drawings that DIR's pages show",
+        only=Only(when=lambda a: a.book, needs="what is stored, with --report-only"),
     )
     add_options(parser, JsonOptions, LiveOptions)
     parser.set_defaults(run=_run)
@@ -130,7 +139,7 @@ def _chosen(args: argparse.Namespace) -> dict[str, Any]:
 
 def _shared_words(args: argparse.Namespace) -> list[str]:
     security_of(args)  # what is wrong with it is said before anything begins
-    return ["--scheduler", args.scheduler, *tls_words(args)] if args.scheduler else ["--workers", str(args.workers)]
+    return ["--dask", args.scheduler, *tls_words(args)] if args.scheduler else ["--workers", str(args.workers)]
 
 
 def _run_all(replication: Replication, deadline: float | None, quiet: bool) -> None:
@@ -215,7 +224,7 @@ def _run_one(replication: Replication, name: str, limit_s: float | None) -> str:
     if part is not None and hasattr(study, "points"):
         words += ["--resume", str(part.directory)]
     elif (before := _with_valid_points(replication.runs(name))) is not None:
-        words += ["--extend", str(before)]
+        words += ["--reuse-points", str(before)]
     began = time.monotonic()
     code, last = _child(words, limit_s)
     took = time.monotonic() - began
@@ -281,7 +290,8 @@ def _closing(replication: Replication, index: Path, args: argparse.Namespace) ->
     left = [name for name, state in states.items() if state in ("invalid", "unfinished", "not run")]
     failed = [name for name, state in states.items() if state in ("failed", "broken")]
     if args.json:
-        print(json.dumps(_document(replication, stored, states) | {"book": str(index)}))
+        document = _document(replication, stored, states) | {"book": str(index)}
+        print(json.dumps(with_aliases(document, ALIASES["replicate"])))
     else:
         for name, why in replication.broken.items():
             print(f"broken: {name}: {why}")

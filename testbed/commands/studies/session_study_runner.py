@@ -15,6 +15,7 @@ from testbed.emulation.machine.fabric import choose_fabric
 from testbed.emulation.sandbox.sandbox import enter_sandbox, in_sandbox
 from testbed.stream.judgement.closing import closing_words
 from testbed.stream.run_in_turn import SessionStudy, run_in_turn
+from topologies.text.json_types import JsonObject
 
 
 def run_session_study(study: SessionStudy, argv: Sequence[str] | None = None, program: str | None = None) -> int:
@@ -38,9 +39,10 @@ def _run(study: SessionStudy, args: argparse.Namespace, words: list[str]) -> int
     sessions = study.sessions(args.quick, args.seed)
     judged, directory = run_in_turn(sessions, fabric, args.results, study.name, manifest)
     if args.json:
-        documents = [part.document for part in judged.parts]
-        document = {"experiment": study.name, "fabric": fabric, "sessions": documents}
-        print(json.dumps({**document, "verdict": judged.verdict.to_json(), "results": str(directory)}))
+        streams = [part.document for part in judged.parts]
+        document: JsonObject = {"experiment": study.name, "study": study.name, "fabric": fabric}
+        document |= {"sessions": streams, "streams": streams, "verdict": judged.verdict.to_json()}
+        print(json.dumps({**document, "results": str(directory)}))
     else:
         show_closing(closing_words(judged), judged.verdict, directory)
     return judged.verdict.exit_code

@@ -56,9 +56,9 @@ def study_parser(study: Study, program: str | None = None) -> OneLineParser:
     add("--seed", type=kinds.seed, default=1, help="seed of everything random (default 1)")
     add("--resume", type=Path, metavar="DIR", help="go on with an unfinished run: results/NAME/RUN.unfinished")
     extends = "begin with the points of this finished run that are this run's too, and are valid"
-    add("--extend", type=Path, metavar="DIR", help=extends)
+    add("--reuse-points", dest="extend", type=Path, metavar="DIR", help=extends)
     until = "begin no point after this number of hours; continue later with --resume"
-    add("--hours", type=kinds.hours, metavar="H", help=until)
+    add("--max-hours", dest="hours", type=kinds.hours, metavar="HOURS", help=until)
     add_options(parser, ResultsOptions, JsonOptions, LiveOptions)
     if study.shared:
         add_options(parser, SharingOptions, TlsOptions)
@@ -143,7 +143,7 @@ def _take_over(study: Study, run: StudyRun, points: list[Row], directory: Path) 
 
 
 def _measure_missing(study: Study, run: StudyRun, points: list[Row], args: argparse.Namespace) -> list[Row]:
-    """The rows of all points in their order; of those measured within ``--hours``, where the time did not suffice."""
+    """The rows of all points in their order; of those measured within ``--max-hours``, where the time did not suffice."""
     until = float("inf") if args.hours is None else time.monotonic() + 3600 * args.hours
     known = _by_point(run.rows, points)
     missing = [point for point in points if _key(point) not in known]
@@ -170,6 +170,7 @@ def _show(study: Study, args: argparse.Namespace, rows: Sequence[Row], verdict: 
     if args.json:
         document = {
             "experiment": study.name,
+            "study": study.name,
             "points": list(rows),
             "verdict": verdict.to_json(),
             "results": str(directory),

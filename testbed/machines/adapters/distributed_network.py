@@ -312,7 +312,7 @@ def naming_dead_machine(
 def placement_of(machines: Machines, wiring: Wiring, requested: MachinesRequest) -> Placement:
     """As the user said, or by what each machine's processors can carry."""
     if requested.place is not None:
-        return parse_placement(requested.place, wiring.network, "--place", machines=len(machines))
+        return parse_placement(requested.place, wiring.network, "--machine-placement", machines=len(machines))
     return partition(wiring.network, [float(facts.processors) for facts in machines.facts]).placement
 
 
@@ -333,7 +333,7 @@ def over_machines(
     come up.
     """
     if requested.place is not None:
-        parse_placement(requested.place, wiring.network, "--place", machines=requested.count or None)
+        parse_placement(requested.place, wiring.network, "--machine-placement", machines=requested.count or None)
     reported("starting the machines")
     with machines_up(requested) as machines:
         reported("building the network")

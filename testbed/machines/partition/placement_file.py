@@ -1,4 +1,4 @@
-"""``--place FILE``: where nodes lie, decided by hand: ``{"machines": [["s1", "s2"], ["s3"]]}``; hosts left out lie with their switch."""
+"""``--machine-placement FILE``: where nodes lie, decided by hand: ``{"machines": [["s1", "s2"], ["s3"]]}``; hosts left out lie with their switch."""
 
 from __future__ import annotations
 

@@ -155,12 +155,13 @@ size_bytes = bytes_up_to(10**18)
 mtu_bytes = Kind("bytes", 576, 9216, whole=True, units=SIZES, hint="1500 or 9000")
 symbol_bytes = Kind("bytes", 4, 8900, whole=True, units=SIZES, hint="256")
 rate_bps = Kind("bits a second", 0, 1e15, above=True, units=RATES, hint="20Mbps")
-rate_pps = Kind("packets a second", 0, 1e6, above=True)
+rate_pps = Kind("packets a second", 0, 1e6, above=True, units=_THOUSANDS)
 background_mbps = Kind("Mbit/s", 0, 1000)
 
 duration = times(0, DAY_S, above=True)
 buffering = times(0, 3600, above=True)
 holding = times(0, 3600)
+moment = times(0, 1e9)
 simulated = times(0, 18, above=True)
 warm_up = times(0, 18)
 short = times(0, 1, above=True)
@@ -180,19 +181,19 @@ overhead = Kind("a number", 0, 1000, above=True)
 times_zero_load = Kind("a number", 0, 1e6, above=True)
 
 
-def rates(text: str) -> tuple[float, ...]:
-    """``A:B:STEP`` to the rates from A to B; 200 at most. Raises InputError for anything else."""
-    parts = [sending_rate._read(word) for word in text.split(":")]
-    if len(parts) != 3 or not all(sending_rate._allows(part) for part in parts) or parts[1] < parts[0]:
-        raise InputError(f"--rates {text[:_SHOWN]!r}: give A:B:STEP, as in 0.1:0.9:0.1")
+def loads(text: str) -> tuple[float, ...]:
+    """``A:B:STEP`` to the loads from A to B, fractions of a link; 200 at most. Raises InputError for anything else."""
+    parts = [fraction._read(word) for word in text.split(":")]
+    if len(parts) != 3 or not all(fraction._allows(part) for part in parts) or parts[1] < parts[0]:
+        raise InputError(f"--loads {text[:_SHOWN]!r}: give A:B:STEP, as in 0.1:0.9:0.1")
     first, last, step = parts
     count = math.floor((last - first) / step + 1e-9) + 1
     if count > 200:
-        raise InputError(f"--rates {text[:_SHOWN]!r}: {count:.3g} rates; give 200 at most")
+        raise InputError(f"--loads {text[:_SHOWN]!r}: {count:.3g} loads; give 200 at most")
     return tuple(round(first + k * step, 12) for k in range(count))
 
 
-sending_rate = Kind("a rate", 0, 1e9, above=True)
+sending_rate = Kind("packets a second", 0, 1e9, above=True, units=_THOUSANDS)
 
 
 def in_milliseconds(text: str) -> float:

@@ -3,7 +3,7 @@
     @options
     class DownloadOptions:
         network: NetworkLike = option(positional=True, metavar="NETWORK", help="catalogue name or file")
-        file_bytes: int = option(default="4MB", flag="--size", kind=kinds.size_bytes, help="of the file (default {default})")
+        file_bytes: int = option(default="4MB", kind=kinds.size_bytes, help="of the file")
 
 Values are checked where an options class is built, whoever builds it, by the same kinds and choices.
 """
@@ -11,6 +11,7 @@ Values are checked where an options class is built, whoever builds it, by the sa
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields, replace
 from functools import cache
@@ -50,7 +51,7 @@ RUNNING = Only(
     when=lambda a: (
         getattr(a, "fabric", None) != "none" and not getattr(a, "list", False) and not getattr(a, "book", False)
     ),
-    needs="a run (--list, --book and --fabric none make none)",
+    needs="a run (--list, --report-only and --fabric none make none)",
 )
 
 
@@ -58,9 +59,10 @@ RUNNING = Only(
 class Option:
     """What a field says of itself.
 
-    ``name``: as the library takes it, with a dot inside nested options ("nac.slack"). ``flag``: as the command does ("" and
-    ``positional``: by its place; None and not ``listed``: not at all). ``former``: spellings of old, still taken. ``shown``: the default as written in
-    its unit. ``reads``: what makes the command's text a value, where ``kind`` itself does not. ``choices``: the words that may be given, or a function that lists them. ``only``: when it has a meaning.
+    ``name``: as the library takes it, with a dot inside nested options ("nac.slack"). ``flag``: as the command does (by itself ``flag_of``
+    the name; "" and ``positional``: by its place; None and not ``listed``: not at all), or ``short``. ``shown``: the default as written in
+    its unit. ``reads``: what makes the command's text a value, where ``kind`` itself does not. ``choices``: the words that may be given, or
+    a function that lists them. ``only``: when it has a meaning.
     ``switches_only``: the simulated fabric cannot carry it out, or not the values for which it is true. ``many``: it may be
     given several times, and is a tuple. ``negated``: a bool that is False by itself can be said to be so (--no-...), as one
     that is True can.
@@ -71,7 +73,7 @@ class Option:
     flag: str | None = None
     positional: bool = False
     listed: bool = True
-    former: tuple[str, ...] = ()
+    short: tuple[str, ...] = ()
     default: Any = MISSING
     shown: str | None = None
     kind: Kind | None = None
@@ -94,7 +96,8 @@ class Option:
     @property
     def words(self) -> str:
         """The help, with the default in it."""
-        return self.help.replace("{default}", str(self.default if self.shown is None else self.shown))
+        default = "no" if self.negated and self.default is False else self.default if self.shown is None else self.shown
+        return with_default(self.help.replace("{default}", str(default)), default)
 
     def check(self, value: object) -> None:
         """Raise UsageError for a value of another type than the field's, InputError for one beyond its bounds or choices."""
@@ -150,8 +153,29 @@ def options(cls: type[T]) -> type[T]:
 def declared(one: dataclasses.Field[Any]) -> Option:
     """The option of a field, its name and flag filled in."""
     said: Option = one.metadata["option"]
-    flag = "" if said.positional else said.flag or "--" + one.name.replace("_", "-")
+    flag = "" if said.positional else said.flag or flag_of(one.name)
     return replace(said, name=one.name, flag=flag if said.listed else None, annotation=str(one.type))
+
+
+def flag_of(name: str) -> str:
+    """The flag of a field: its name without the unit, which is said with the value.
+
+    >>> [flag_of(name) for name in ("packet_bytes", "link_rate_bps", "warm_up_s", "block_symbols")]
+    ['--packet-size', '--link-rate', '--warm-up', '--block-symbols']
+    """
+    return "--" + re.sub("_(bps|pps|s)$", "", re.sub("_bytes$", "_size", name)).replace("_", "-")
+
+
+def with_default(said: str, default: object) -> str:
+    """The help of an option, and its default where there is one that it does not say itself.
+
+    >>> with_default("of the file", "4MB"), with_default("which (default all)", None), with_default("", 0.25)
+    ('of the file (default 4MB)', 'which (default all)', 'default 0.25')
+    """
+    if default is None or default is False or default in (MISSING, "", (), []) or "default" in said:
+        return said
+    text = "yes" if default is True else f"{default:g}" if isinstance(default, float) else str(default)
+    return f"{said} (default {text})" if said else f"default {text}"
 
 
 def options_of(kind: type) -> tuple[Option, ...]:

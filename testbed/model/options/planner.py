@@ -8,6 +8,7 @@ from dataclasses import fields
 from typing import Any, ParamSpec, TypeVar
 
 from testbed.errors import TestbedError, UsageError
+from testbed.model.options.former_keywords import present_keywords
 from testbed.model.options.option import build, options_of
 
 P = ParamSpec("P")
@@ -23,12 +24,13 @@ def planner(name: str, says: str, options: Callable[P, O], plan: Callable[[O], L
     kind: Any = options
 
     def made(*words: P.args, **named: P.kwargs) -> L:
+        given: Any = present_keywords(name, named)
         known = [one.name for one in fields(kind)]
-        for wrong in set(named) - set(known):
+        for wrong in set(given) - set(known):
             raise UsageError(f"{name}: there is no argument {wrong!r}; there are {', '.join(known)}")
         try:
-            given = inspect.signature(options).bind_partial(*words, **named).arguments
-            return plan(build(kind, given))
+            bound = inspect.signature(options).bind_partial(*words, **given).arguments
+            return plan(build(kind, bound))
         except TestbedError:
             raise
         except (TypeError, AttributeError) as error:

@@ -23,24 +23,29 @@ class Coding:
     """
 
     tolerance: float = option(
-        default=0.05, kind=kinds.share, group=CODE, metavar="T", help="static tolerance, 0 <= T < 1 (default {default})"
+        default=0.05,
+        flag="--static-tolerance",
+        kind=kinds.share,
+        group=CODE,
+        metavar="T",
+        help="static tolerance, 0 <= T < 1",
     )
     source_packets: int = option(
         default=20,
-        flag="--m",
+        short=("--m",),
         kind=kinds.large_block_packets,
         group=CODE,
         metavar="M",
-        help="source packets a block (default {default})",
+        help="source packets a block",
         only=(_SMALL,),
     )
     decoding_error_rate: float = option(
         default="1e-5",
-        flag="--der",
+        short=("--der",),
         kind=kinds.probability,
         group=CODE,
-        metavar="RATE",
-        help="decoding error rate (default {default})",
+        metavar="P",
+        help="decoding error rate",
         only=(_SMALL,),
     )
     large_blocks: bool = option(
@@ -50,12 +55,14 @@ class Coding:
         presets={True: {"labels": "random"}},
     )
     labels: Labels = option(
-        default="random", choices=("random", "stratified"), group=CODE, help="of the packets (default {default})"
+        default="random", flag="--label-order", choices=("random", "stratified"), group=CODE, help="of the packets"
     )
 
     def __post_init__(self) -> None:
         if self.large_blocks and self.labels == "stratified":
-            raise InputError("large blocks need M / (1 - p) packets whatever the labels; leave --labels stratified out")
+            raise InputError(
+                "large blocks need M / (1 - p) packets whatever the labels; leave --label-order stratified out"
+            )
 
 
 @options
@@ -64,6 +71,7 @@ class RatedCoding(Coding):
 
     labels: Labels = option(
         default="stratified",
+        flag="--label-order",
         choices=("stratified", "random"),
         group=CODE,
         help="block sizes for these packet labels (default {default}; testbed demands seeks an order of them for every pair and method, "

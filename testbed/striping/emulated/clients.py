@@ -271,7 +271,7 @@ def build_clients(
     plan: StripingPlan, content: Bytes, reach: Reach, *, turns: Callable[[Client], Turns] | None = None
 ) -> list[Client]:
     """One client a compute process of the plan; ``content``: of the file."""
-    settings = replace(Settings(), **dict.fromkeys(plan.options.without, False))  # type: ignore[arg-type]
+    settings = replace(Settings(), **dict.fromkeys(plan.options.disable, False))  # type: ignore[arg-type]
     return [
         Client(
             rank=rank,

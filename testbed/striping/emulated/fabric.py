@@ -94,7 +94,7 @@ def _network(
         return here(wiring, mtu=MTU_BYTES, controlled=False)
     impaired = any(fault.kind == "impaired" for fault in plan.faults)
     if plan.coordinated or plan.killed or impaired:
-        circuits = "--schedule and --switching circuit"
+        circuits = "--scheduling, --schedule and --switching circuit"
         what = "--kill" if plan.killed else "--faults with impairments" if impaired else circuits
         raise InputError(
             f"{what}: striped files over several machines know it not; leave it out, or run on one machine"

@@ -79,7 +79,7 @@ def make_directories(root: Path, placement: Placement) -> None:
                 link.unlink(missing_ok=True)
                 link.symlink_to(node)
     except OSError as error:
-        raise InputError(f"--root {root}: {error.strerror}; choose a directory that can be written") from None
+        raise InputError(f"--subfile-dir {root}: {error.strerror}; choose a directory that can be written") from None
 
 
 def _pass_on(listening: socket.socket, towards: tuple[str, int]) -> None:

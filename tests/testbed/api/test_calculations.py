@@ -163,9 +163,9 @@ def test_every_workload_runs_on_the_simulator_to_a_verdict(plan: Callable[[], An
 
 @pytest.mark.parametrize("rates", [{"rate": 0.1}, {"rates": (0.1, 0.2)}])
 def test_simulation_gives_the_commands_json(rates: dict[str, Any], tmp_path: Path) -> None:
-    plan = testbed.simulation_plan("mesh:3x3", duration_s=0.001, seeds=2, **rates)
-    loads = ["--rate", "0.1"] if "rate" in rates else ["--rates", "0.1:0.2:0.1"]
-    words = ["simulate", "mesh:3x3", *loads, "--duration", "0.001", "--seeds", "2", "--json"]
+    plan = testbed.simulation_plan("mesh:3x3", duration_s=0.001, repetitions=2, **rates)
+    loads = ["--load", "0.1"] if "rate" in rates else ["--loads", "0.1:0.2:0.1"]
+    words = ["simulate", "mesh:3x3", *loads, "--duration", "0.001", "--repetitions", "2", "--json"]
     done = in_process(*words, "--results", str(tmp_path))
     document = json.loads(done.stdout)
     del document["results"]  # where the command kept the run

@@ -206,7 +206,7 @@ def test_a_traffic_file_without_a_message_is_bad_input(document: dict[str, Any])
 
 
 def test_one_load_of_which_no_message_was_measured_is_enough_not_to_tell() -> None:
-    plan = testbed.simulation_plan("mesh:3x3", rate=0.1, duration_s=0.001)
+    plan = testbed.simulation_plan("mesh:3x3", load=0.1, duration_s=0.001)
     (row,) = measured(plan)
     assert judge_runs([row]).passed
     verdict = judge_runs([row, row | {"load": 0.2, "sent": 3, "received": 3, "measured": 0}])

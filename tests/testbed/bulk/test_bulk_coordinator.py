@@ -113,13 +113,13 @@ def test_circuits_that_stand_at_one_time_share_no_link(frames: Any, barrier: boo
 @settings(max_examples=15, deadline=None)
 @given(st.integers(0, 10**6))
 def test_rings_deadlock_are_told_and_still_deliver_everything(seed: int) -> None:
-    asked = bulk_plan("ring:6", method="random", message_bytes=SIZE, link_rate_bps=RATE, barrier=False, seed=seed)
+    asked = bulk_plan("ring:6", scheduling="random", message_bytes=SIZE, link_rate_bps=RATE, barrier=False, seed=seed)
     run = SimulatedBulkFabric().run(asked)
     assert run.failure is None and run.delivered == len(asked.transfers)
 
 
 def test_a_run_that_must_not_retreat_ends_at_a_deadlock_and_names_the_circle() -> None:
-    asked = bulk_plan("ring:6", method="round-robin", message_bytes=SIZE, link_rate_bps=RATE, barrier=False)
+    asked = bulk_plan("ring:6", scheduling="round-robin", message_bytes=SIZE, link_rate_bps=RATE, barrier=False)
     retreated = SimulatedBulkFabric().run(asked)
     failed = SimulatedBulkFabric(on_deadlock="fail").run(asked)
     if not retreated.deadlocks:

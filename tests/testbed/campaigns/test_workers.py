@@ -125,8 +125,8 @@ def test_tls_options_that_contradict_the_address_are_refused(certificate: dict[s
 @pytest.mark.parametrize(
     "command",
     [
-        ("campaign", "thousands", "--scheduler"),
-        ("replicate", "--scheduler"),
+        ("campaign", "thousands", "--dask"),
+        ("replicate", "--dask"),
         ("up", "ring:3", "--machines"),
         ("run", "ring:3", "--compute-nodes", "1", "--io-nodes", "1", "--machines"),
         ("stream", "ring:4", "--from", "s0", "--to", "s2", "--machines"),

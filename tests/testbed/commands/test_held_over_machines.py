@@ -44,7 +44,7 @@ time.sleep(60)
 def test_a_program_runs_where_its_hosts_lie_and_the_first_that_fails_ends_it(tmp_path: Path) -> None:
     program = tmp_path / "program.py"
     program.write_text(PROGRAM)
-    words = ["run", NETWORK, "--compute-nodes", "3", "--io-nodes", "4", "--machines", "2", "--root", "files"]
+    words = ["run", NETWORK, "--compute-nodes", "3", "--io-nodes", "4", "--machines", "2", "--subfile-dir", "files"]
     began_s = time.monotonic()
     done = subprocess.run(
         [*TESTBED, *words, "--", "python", str(program), "a b"],

@@ -11,6 +11,7 @@ import pytest
 
 from testbed.api.workloads import LISTED, load
 from testbed.cli import COMMANDS, build_parser, main
+from testbed.commands.help_pages import COMMANDS as BY_PURPOSE
 from testbed.commands.help_pages import EXAMPLES, HEADINGS, by_subject
 
 
@@ -36,9 +37,31 @@ def test_help_lists_every_option_once_under_its_subject(name: str) -> None:
     assert sorted(listed) == sorted(action.dest for action in parser._optionals._group_actions)
     page = parser.format_help()
     assert page.endswith(f"example: {EXAMPLES.get(name) or load(name).command}\n")
+    folded = [action for group in parser._action_groups if hasattr(group, "page") for action in group._group_actions]
     for action in parser._actions:
         for option in action.option_strings if action.help != argparse.SUPPRESS else ():
-            assert option in page
+            assert action in folded or option in page
+
+
+@pytest.mark.parametrize(("option", "named"), [("--help-nac", "--nac-slack"), ("--help-ft-drb", "--hop-limit")])
+def test_a_long_family_of_options_has_a_page_of_its_own(
+    option: str, named: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["simulate", option]) == 0
+    own = capsys.readouterr().out
+    assert main(["simulate", "--help"]) == 0
+    page = capsys.readouterr().out
+    assert named in own and named not in page and option in page
+
+
+def test_the_page_of_testbed_groups_its_commands_as_the_readme_does(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == 0
+    page = capsys.readouterr().out
+    assert main(["--help"]) == 0 and capsys.readouterr().out == page
+    readme = (Path(__file__).parents[3] / "README.md").read_text()
+    for heading, names in BY_PURPOSE.items():
+        assert f"| {heading} | {', '.join(f'`{name}`' for name in names)} |" in readme and f"\n{heading}:\n" in page
+    assert all(f"\n  {name} " in page for name in COMMANDS)
 
 
 def test_a_long_page_has_headings_and_a_usage_of_a_few_lines() -> None:
@@ -72,7 +95,7 @@ def test_completion_in_bash_completes(capsys: pytest.CaptureFixture[str]) -> Non
         ("route swiss-t1 s1 s6", "see testbed route --help"),
         ("run crossbar:4 --compute-nodes 1 --io-nodes 2 python prog.py --x", "... -- python prog.py --x"),
         ("stream swiss-t1 --from s1 --to s6 --also s2", "write A:B"),
-        ("route swiss-t1 --also s1-s6", "write A:B"),
+        ("route swiss-t1 --flow s1-s6", "write A:B"),
         ("schedule swiss-t1 --pattern t0:r5,t1", "write A:B"),
         ("bulk swiss-t1 --pattern t0:x9", "x9"),
         ("stream swiss-t1 --from s1 --to s6 --faults s1->s2@1", "missing end time"),

@@ -88,7 +88,13 @@ def refusal(words: list[str], capsys: pytest.CaptureFixture[str]) -> str | None:
 def test_every_numeric_option_refuses_what_is_no_number_of_use(capsys: pytest.CaptureFixture[str]) -> None:
     options = all_options()
     names = {" ".join((*path, action.option_strings[0])) for path, action in options}
-    assert {"stream --duration", "simulate --rate", "sfio --seed", "bulk --message-size", "replicate --hours"} <= names
+    assert {
+        "stream --duration",
+        "simulate --load",
+        "sfio --seed",
+        "bulk --message-size",
+        "replicate --max-hours",
+    } <= names
     build_parser(None)  # imports every command once, which is not what is timed
     wrong, calls = [], 0
     for path, action in options:
@@ -144,8 +150,8 @@ def _nothing(_: Any) -> Any:
 @pytest.mark.parametrize(
     "words",
     [
-        ("demands", "swiss-t1", "--method", "ksp:" + "9" * 23),
-        ("route", "swiss-t1", "--from", "s1", "--to", "s6", "--method", "least-fec:nan"),
+        ("demands", "swiss-t1", "--routing", "ksp:" + "9" * 23),
+        ("route", "swiss-t1", "--from", "s1", "--to", "s6", "--routing", "least-fec:nan"),
         ("topology", "show", "torus:99999x99999"),
         ("topology", "show", "swiss-t1:delay_s=nan"),
         ("sfio", "swiss-t1", "--compute-nodes", "4", "--io-nodes", "4", "--kill", "r2@nan"),

@@ -17,10 +17,10 @@ from tests.helpers.signals import heed_signals
 SWISS = ("swiss-t1", "--from", "s1", "--to", "s6")
 LONG = {
     "stream": ("stream", *SWISS, "--fabric", "simulator", "--faults", "none", "--duration", "20000"),
-    "simulate": ("simulate", "torus:8x8", "--seeds", "5000", "--rate", "0.5"),
+    "simulate": ("simulate", "torus:8x8", "--repetitions", "5000", "--load", "0.5"),
     "campaign": ("campaign", "thousands"),
     "experiment": ("experiment", "run", "ror_layers", "--workers", "2"),
-    "demands": ("demands", "topohub:sndlib/germany50", "--labels", "stratified"),
+    "demands": ("demands", "topohub:sndlib/germany50", "--label-order", "stratified"),
 }
 
 

@@ -27,7 +27,7 @@ SWISS = "swiss-t1:allocation=1-1-1-1-0-0-0-0"
 PLACE = {"machines": [["s0", "s1"], ["s2", "s3"]]}
 COMMANDS = {
     "stream": ("stream", "ring:4", "--from", "s0", "--to", "s2", "--rate-pps", "200", "--faults", "none", "--duration", "4"),
-    "bulk": ("bulk", SWISS, "--alone", "--message-size", "500kB", "--link-rate", "5Mbps"),
+    "bulk": ("bulk", SWISS, "--no-comparison", "--message-size", "500kB", "--link-rate", "5Mbps"),
     "sfio": ("sfio", SWISS, "--compute-nodes", "4", "--io-nodes", "4", "--file-size", "4MB", "--link-rate", "5Mbps"),
     "mobility": (
         "mobility", "manet:nodes=12,seed=3", "--from", "n0", "--to", "n11", "--frames", "2", "--frame-s", "2", "--repeats", "0"
@@ -41,7 +41,7 @@ def told(command: str, folder: Path) -> tuple[list[dict[str, Any]], int]:
     """What the page was told while the command ran, and its exit code."""
     (folder / "place.json").write_text(json.dumps(PLACE))
     words = [*COMMANDS[command], "--machines", "2", "--live", "--results", str(folder)]
-    words += ["--place", str(folder / "place.json")] if command == "stream" else []
+    words += ["--machine-placement", str(folder / "place.json")] if command == "stream" else []
     words += PROGRAM if command == "run" else ()
     run = subprocess.Popen(
         [sys.executable, "-m", "testbed.cli", *words],
@@ -78,7 +78,7 @@ def test_the_page_has_what_all_machines_tell(command: str, tmp_path: Path) -> No
 @pytest.mark.soak
 def test_the_page_of_a_network_that_is_held_up_has_the_loads_between_machines(tmp_path: Path) -> None:
     (tmp_path / "place.json").write_text(json.dumps(PLACE))
-    words = ["up", "ring:4", "--machines", "2", "--live", "--place", str(tmp_path / "place.json")]
+    words = ["up", "ring:4", "--machines", "2", "--live", "--machine-placement", str(tmp_path / "place.json")]
     held = subprocess.Popen(
         [sys.executable, "-m", "testbed.cli", *words],
         stdin=subprocess.PIPE,

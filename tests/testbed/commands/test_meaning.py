@@ -31,36 +31,36 @@ REFUSED = [
     (("stream", *SWISS, "--method", "ecmp", "--layers", "2"), "--layers"),
     (("stream", *SWISS, "--mtu", "1500"), "--mtu"),
     (("stream", *SWISS, "--pcap", "s1->s2=x.pcap"), "--pcap"),
-    (("route", *SWISS, "--method", "ecmp", "--layers", "2"), "--layers"),
+    (("route", *SWISS, "--routing", "ecmp", "--layers", "2"), "--layers"),
     (("ror", *SWISS, "--large-blocks", "--m", "20"), "--m"),
-    (("demands", "swiss-t1", "--matrix", "own", "--between", "hosts"), "--between"),
+    (("demands", "swiss-t1", "--matrix", "own", "--end-points", "hosts"), "--end-points"),
     (("mobility", "manet:nodes=9", "manet:nodes=9", "--from", "n0", "--to", "n1", "--frames", "3"), "--frames"),
     (("schedule", "--traffic", "FILE", "--pattern", "FILE"), "--pattern"),
-    (("schedule", "--check", "FILE", "--method", "exact"), "--method"),
-    (("bulk", "swiss-t1", "--alone", "--switching", "packet", "--inject", "3"), "--inject"),
-    (("bulk", "swiss-t1", "--store", "DIR"), "--store"),
-    (("sfio", *SFIO, "--block-size", "1000"), "--block-size"),
+    (("schedule", "--verify", "FILE", "--scheduling", "exact"), "--scheduling"),
+    (("bulk", "swiss-t1", "--no-comparison", "--switching", "packet", "--inject-packets", "3"), "--inject-packets"),
+    (("bulk", "swiss-t1", "--save-messages", "DIR"), "--save-messages"),
+    (("sfio", *SFIO, "--access-block-size", "1000"), "--access-block-size"),
     (("sfio", *SFIO, "--kill", "r2@1"), "--kill"),
     (
         ("run", "crossbar:4", "--compute-nodes", "2", "--io-nodes", "2", "--machines", "2", "--mpi", "--", "true"),
         "--mpi",
     ),
-    (("up", "ring:3", "--place", "x.json"), "--place"),
+    (("up", "ring:3", "--machine-placement", "x.json"), "--machine-placement"),
     (("sfio", *SFIO, "--machines", "2", "--kill", "r2@1"), "--kill"),
-    (("sfio", *SFIO, "--machines", "2", "--schedule", "liquid"), "--schedule"),
+    (("sfio", *SFIO, "--machines", "2", "--scheduling", "liquid"), "--scheduling"),
     (("sfio", *SFIO, "--machines", "2", "--switching", "circuit"), "--switching"),
-    (("sfio", *SFIO, "--place", "FILE"), "--place"),
-    (("campaign", "thousands", "--workers", "2", "--scheduler", "tcp://x:1"), "--workers"),
+    (("sfio", *SFIO, "--machine-placement", "FILE"), "--machine-placement"),
+    (("campaign", "thousands", "--workers", "2", "--dask", "tcp://x:1"), "--workers"),
     (("campaign", "--list", "--resume"), "--resume"),
     (("campaign", "thousands", "--tls-ca", "FILE"), "--tls-ca"),
     (("replicate", "--without-tls"), "--without-tls"),
     (("up", "ring:3", "--machines", "2", "--tls-key", "FILE"), "--tls-key"),
-    (("replicate", "--book", "--hours", "1"), "--hours"),
-    (("wavelengths", "optical-cloud", "--packets", "20"), "--packets"),
-    (("simulate", "torus:4x4", "--traffic", "FILE", "--rate", "0.1"), "--rate"),
-    (("simulate", "torus:4x4", "--burst", "1"), "--burst"),
-    (("simulate", "torus:4x4", "--in-phase"), "--in-phase"),
-    (("run", *SFIO, "--root", "DIR", "--results", "DIR", "--", "true"), "--results"),
+    (("replicate", "--report-only", "--max-hours", "1"), "--max-hours"),
+    (("wavelengths", "optical-cloud", "--packets-per-path", "20"), "--packets-per-path"),
+    (("simulate", "torus:4x4", "--traffic", "FILE", "--load", "0.1"), "--load"),
+    (("simulate", "torus:4x4", "--burst-length", "1"), "--burst-length"),
+    (("simulate", "torus:4x4", "--synchronised"), "--synchronised"),
+    (("run", *SFIO, "--subfile-dir", "DIR", "--results", "DIR", "--", "true"), "--results"),
 ]
 """Contradictions, and the option that each names; values are often the default, which is no excuse."""
 FABRIC = {"stream", "bulk", "sfio", "mobility"}
@@ -103,7 +103,7 @@ def test_a_fault_that_never_came_is_not_a_pass(tmp_path: Path, capsys: pytest.Ca
     file = tmp_path / "faults.json"
     file.write_text(json.dumps([{"link": "s1->s2", "start_s": 3000, "stop_s": 3001}]))
     run = ["--fabric", "simulator", "--faults", str(file), "--results", str(tmp_path / "results"), "--json"]
-    for words in (["bulk", "swiss-t1", "--message-size", "10kB"], ["download", *SWISS, "--size", "100kB"]):
+    for words in (["bulk", "swiss-t1", "--message-size", "10kB"], ["download", *SWISS, "--file-size", "100kB"]):
         assert main([*words, *run]) == 5
         verdict = json.loads(capsys.readouterr().out)["verdict"]
         assert not verdict["passed"] and any(name.startswith("every fault came") for name in verdict["failed"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -40,7 +41,7 @@ def _ring(folder: Path, *ids: str) -> str:
 def test_a_further_flow(
     ids: tuple[str, ...], text: str, ends: tuple[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["route", _ring(tmp_path, *ids), f"--also={text}", "--json"]) == 0
+    assert main(["route", _ring(tmp_path, *ids), f"--flow={text}", "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert (document["source"], document["sink"]) == ends
 
@@ -73,7 +74,7 @@ def test_recordings_patterns_and_traces(tmp_path: Path, monkeypatch: pytest.Monk
     assert parse_captures(["a=b->c d/e=x=1.pcap"], network, named=True) == {("a=b", "c d/e", 0): Path("x=1.pcap")}
     assert parse_captures(["a=b -> c d/e"], network, named=False) == {("a=b", "c d/e", 0): Path("a-b---c-d-e.pcap")}
     assert read_pattern("trace:x:y,z,a=b:c d/e", network) == (("trace:x", "y,z"), ("a=b", "c d/e"))
-    assert split_faults(SimulationOptions("ring:4", faults="y,z-a=b@1-2")) == ("y,z-a=b@1-2", None)
+    assert split_faults(SimulationOptions("ring:4", faults="y,z-a=b@1-2"), network) == ("y,z-a=b@1-2", None)
 
 
 def test_a_text_longer_than_a_file_name_is_read(tmp_path: Path) -> None:
@@ -86,9 +87,9 @@ def test_a_text_longer_than_a_file_name_is_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (("--also", "a:b:c"), 'can be read in two ways; write "a":"b:c" or "a:b":"c"'),
-        (("--also", "a:b:x"), "no two nodes of 'net' with a colon between; testbed topology show --nodes lists them"),
-        (("--also", "a"), "write A:B"),
+        (("--flow", "a:b:c"), 'can be read in two ways; write "a":"b:c" or "a:b":"c"'),
+        (("--flow", "a:b:x"), "no two nodes of 'net' with a colon between; testbed topology show --nodes lists them"),
+        (("--flow", "a"), "write A:B"),
     ],
 )
 def test_what_names_nothing_or_two_things(
@@ -111,7 +112,7 @@ def test_a_recording_that_can_be_of_two_links(tmp_path: Path) -> None:
 def test_no_faults(words: str) -> None:
     network = load_network("ring:4")
     assert read_faults(words, network) == ()
-    assert split_faults(SimulationOptions("ring:4", faults=words)) == (None, None)
+    assert split_faults(SimulationOptions("ring:4", faults=words), network) == (None, None)
     assert download_plan(network, "s0", "s2", faults=words, file_bytes=10_000).faults == ()
     assert bulk_plan("crossbar:3", faults=words).faults == ()
 
@@ -121,14 +122,14 @@ def test_no_faults(words: str) -> None:
 )
 @pytest.mark.parametrize(
     "command",
-    ["route NET --from {} --to {}", "route NET --pair {} {}", "ror NET --from {} --to {}"],
+    ["route NET --from {} --to {}", "route NET --flow {}:{}", "ror NET --from {} --to {}"],
 )
 def test_ends_with_spaces_or_in_quotes(
     command: str, source: str, sink: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     network = _ring(tmp_path, "São Paulo", "Zürich HB", "東京")
     ends = iter((source, sink))
-    words = [network if word == "NET" else next(ends) if word == "{}" else word for word in command.split()]
+    words = [network if word == "NET" else re.sub("{}", lambda _: next(ends), word) for word in command.split()]
     assert main([*words, "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert (document["source"], document["sink"]) == ("São Paulo", "東京")
@@ -139,7 +140,7 @@ def test_ends_of_a_run_in_quotes(command: str, tmp_path: Path, capsys: pytest.Ca
     network = _ring(tmp_path, "a b", "c", "d")
     more = {
         "stream": ["--faults", "none", "--duration", "3"],
-        "download": ["--faults", "none", "--size", "20kB"],
+        "download": ["--faults", "none", "--file-size", "20kB"],
         "mobility": [_ring(tmp_path, "a b", "c", "d"), "--frame-s", "3"],
     }
     run = ["--from", '"a b"', "--to", " d ", "--fabric", "simulator", "--results", str(tmp_path / "results"), "--json"]

@@ -23,7 +23,7 @@ STREAM = ("stream", "torus:3x3", "--from", "s0_0", "--to", "s2_1", "--faults", "
 SWISS = "swiss-t1:allocation=1-1-1-1-0-0-0-0"
 KILLED = {
     "mobility": ("mobility", "manet:nodes=12", "--from", "n0", "--to", "n11", "--frames", "3", "--frame-s", "20", "--json"),
-    "bulk": ("bulk", SWISS, "--alone", "--message-size", "1MB", "--link-rate", "5Mbps", "--json"),
+    "bulk": ("bulk", SWISS, "--no-comparison", "--message-size", "1MB", "--link-rate", "5Mbps", "--json"),
     "sfio": ("sfio", SWISS, "--compute-nodes", "4", "--io-nodes", "4", "--file-size", "20MB", "--link-rate", "5Mbps", "--json"),
     "run": ("run", SWISS, "--compute-nodes", "3", "--io-nodes", "4"),
 }  # fmt: skip
@@ -102,7 +102,7 @@ def test_a_machine_killed_in_mid_run_is_named_and_nothing_is_left(tmp_path: Path
     [
         ((*STREAM, "--machines", "99"), 2, "machines '99'"),
         ((*STREAM, "--machines", "2", "--fabric", "simulator"), 2, "--fabric simulator"),
-        ((*STREAM, "--place", "x.json"), 2, "--machines"),
+        ((*STREAM, "--machine-placement", "x.json"), 2, "--machines"),
         ((*STREAM, "--machines", "2", "--pcap", "s0_0->s0_1=x"), 2, "--machines"),
         ((*STREAM, "--encrypt"), 2, "--machines"),
     ],

@@ -24,11 +24,11 @@ LONG = (
     "demo --quick --fabric simulator",
     "campaign quick",
     "wavelengths optical-cloud:graph=ring:6,wavelengths=4 --fabric simulator",
-    "simulate torus:4x4 --rate 0.3",
+    "simulate torus:4x4 --load 0.3",
     "sfio crossbar:8 --compute-nodes 4 --io-nodes 4 --fabric simulator",
     "plugins check liquid",
     "experiment run fec_block_sizes --quick",
-    "replicate --quick --only fec_block_sizes --hours 1",
+    "replicate --quick --only fec_block_sizes --max-hours 1",
     "doctor",
 )
 SLEEPING = """

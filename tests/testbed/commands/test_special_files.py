@@ -17,23 +17,23 @@ READ = {
     "network": ["topology", "show", "FILE"],
     "faults": ["stream", "swiss-t1", "--from", "s1", "--to", "s6", "--faults", "FILE"],
     "pattern": ["bulk", "crossbar:2", "--pattern", "FILE"],
-    "place": ["up", "crossbar:2", "--machines", "2", "--place", "FILE"],
+    "place": ["up", "crossbar:2", "--machines", "2", "--machine-placement", "FILE"],
     "campaign": ["campaign", "FILE"],
     "traffic": ["schedule", "--traffic", "FILE"],
     "authority": [
         "campaign",
         "thousands",
-        "--scheduler",
+        "--dask",
         "tls://head:1",
         *(w for n in ("ca", "cert", "key") for w in (f"--tls-{n}", "FILE")),
     ],
 }
 WRITTEN = {
     "network": ["topology", "export", "ring:3", "FILE"],
-    "frames": ["schedule", "crossbar:2", "--draw", "FILE"],
+    "frames": ["schedule", "crossbar:2", "--plot", "FILE"],
     "schedule": ["schedule", "crossbar:2", "--output", "FILE"],
-    "book": ["replicate", "--book", "--results", "FILE"],
-    "pattern": ["sfio", "crossbar:2", "--compute-nodes", "1", "--io-nodes", "1", "--save-pattern", "FILE"],
+    "book": ["replicate", "--report-only", "--results", "FILE"],
+    "pattern": ["sfio", "crossbar:2", "--compute-nodes", "1", "--io-nodes", "1", "--write-pattern", "FILE"],
 }
 
 
@@ -58,7 +58,7 @@ def test_read(words: list[str], special: Path, capsys: pytest.CaptureFixture[str
 
 @pytest.mark.parametrize("words", WRITTEN.values(), ids=WRITTEN)
 def test_written(words: list[str], special: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    if "--draw" in words:
+    if "--plot" in words:
         special = special.rename(special.with_suffix(".svg"))
     assert refused(words, special, capsys)
 
@@ -67,7 +67,7 @@ def test_written(words: list[str], special: Path, capsys: pytest.CaptureFixture[
 @pytest.mark.unclocked
 @pytest.mark.parametrize(
     "words",
-    [["up", "crossbar:2", "--pcap", "t0->s1=FILE"], ["bulk", "crossbar:2", "--store", "FILE"]],
+    [["up", "crossbar:2", "--pcap", "t0->s1=FILE"], ["bulk", "crossbar:2", "--save-messages", "FILE"]],
     ids=["pcap", "store"],
 )
 def test_written_by_a_run_on_switches(words: list[str], tmp_path: Path) -> None:

@@ -169,12 +169,12 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_installed_routing_and_scheduler_are_methods_of_the_commands(installed: Path) -> None:
-    done = run(installed, "route", "swiss-t1", "--from", "s1", "--to", "s6", "--method", "widest", "--json")
+    done = run(installed, "route", "swiss-t1", "--from", "s1", "--to", "s6", "--routing", "widest", "--json")
     links = json.loads(done.stdout)["links"]
     assert links[0]["source"] == "s1" and {link["load"] for link in links} == {"1"}
-    done = run(installed, "schedule", "crossbar:4", "--method", "longest-first", "--json")
+    done = run(installed, "schedule", "crossbar:4", "--scheduling", "longest-first", "--json")
     assert json.loads(done.stdout)["length"] == 4
-    unknown = run(installed, "route", "ring:4", "--from", "s0", "--to", "s2", "--method", "widdest")
+    unknown = run(installed, "route", "ring:4", "--from", "s0", "--to", "s2", "--routing", "widdest")
     assert unknown.returncode == 2 and "widest" in unknown.stderr
 
 
@@ -222,11 +222,11 @@ def broken(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        ("route ring:4 --from s0 --to s2 --method missing", "No module named 'no_such_module'"),
-        ("route ring:4 --from s0 --to s2 --method number", "it is no function"),
-        ("route ring:4 --from s0 --to s2 --method leaving", "good bye"),
-        ("route ring:4 --from s0 --to s2 --method failing", "KeyError: 'key'"),
-        ("schedule crossbar:4 --method liar", "gave no schedule: transfers 0 and 1 both use link"),
+        ("route ring:4 --from s0 --to s2 --routing missing", "No module named 'no_such_module'"),
+        ("route ring:4 --from s0 --to s2 --routing number", "it is no function"),
+        ("route ring:4 --from s0 --to s2 --routing leaving", "good bye"),
+        ("route ring:4 --from s0 --to s2 --routing failing", "KeyError: 'key'"),
+        ("schedule crossbar:4 --scheduling liar", "gave no schedule: transfers 0 and 1 both use link"),
         ("topology show nowhere", "it is no topologies.catalog.CatalogueEntry"),
         ("experiment run ghost", "No module named 'no_such_module'"),
     ],
@@ -321,12 +321,12 @@ def test_suite_of_every_group_passes_what_works(every_kind: Path, name: str) -> 
 @pytest.mark.parametrize(
     "words",
     [
-        "route cycle:5 --from s0 --to s2 --method resort:2 --json",
+        "route cycle:5 --from s0 --to s2 --routing resort:2 --json",
         "topology show cycle:4 --json",
-        "simulate cycle:4 --routing again --rate 0.05 --duration 0.001 --json",
-        "bulk cycle:3 --routing again --fabric simulator --message-size 10kB --alone --json",
-        "download swiss-t1 --from s1 --to s6 --code rs-again --size 100kB --faults /dev/null --fabric simulator --json",
-        "demands cycle:4 --method resort:1 --json",
+        "simulate cycle:4 --routing again --load 0.05 --duration 0.001 --json",
+        "bulk cycle:3 --routing again --fabric simulator --message-size 10kB --no-comparison --json",
+        "download swiss-t1 --from s1 --to s6 --code rs-again --file-size 100kB --faults /dev/null --fabric simulator --json",
+        "demands cycle:4 --routing resort:1 --json",
     ],
 )
 def test_plugins_of_every_kind_work_in_the_commands(every_kind: Path, words: str) -> None:

@@ -27,7 +27,7 @@ def test_a_file_arrives_over_switches_while_a_link_is_down(valid_run: Callable[.
         "--fabric",
         "emulation",
     ]
-    words += ["--size", "2e6", "--json"]
+    words += ["--file-size", "2e6", "--json"]
     done = valid_run(lambda: subprocess.run(words, capture_output=True, text=True, timeout=100, check=False))
     assert done.returncode == 0, done.stderr + done.stdout
     document = json.loads(done.stdout)

@@ -12,7 +12,19 @@ from testbed.download.figures import BINS, arrival_rates
 
 
 def test_a_download_has_a_page_and_report_draws_it_anew(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["download", "swiss-t1", "--from", "s1", "--to", "s6", "--size", "600kB", "--fabric", "simulator", "--json"]
+    words = [
+        "download",
+        "swiss-t1",
+        "--from",
+        "s1",
+        "--to",
+        "s6",
+        "--file-size",
+        "600kB",
+        "--fabric",
+        "simulator",
+        "--json",
+    ]
     code = main([*words, "--faults", "s1->s2@0.2-0.4", "--results", str(tmp_path)])
     document = json.loads(capsys.readouterr().out)
     folder = Path(document["results"])

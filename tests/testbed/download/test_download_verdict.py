@@ -27,7 +27,7 @@ Run = tuple[DownloadPlan, DownloadMeasurements]
 @cache
 def downloaded(method: str = "capillary", *, constant_rate: bool = False, size: int = 4_000_000) -> Run:
     plan = download_plan(
-        "swiss-t1", "s1", "s6", file_bytes=size, last_rate_bps=8e6, method=method, constant_rate=constant_rate
+        "swiss-t1", "s1", "s6", file_bytes=size, last_mile_rate_bps=8e6, routing=method, constant_rate=constant_rate
     )
     return plan, simulate_download(plan)
 
@@ -66,7 +66,7 @@ def test_a_file_too_small_to_tell_the_rates_apart_does_not_pass() -> None:
 
 
 def test_without_failures_there_is_no_rival_and_the_duration_is_judged_all_the_same() -> None:
-    plan = download_plan("ring:4", "s0", "s2", file_bytes=1_000_000, last_rate_bps=8e6, faults=())
+    plan = download_plan("ring:4", "s0", "s2", file_bytes=1_000_000, last_mile_rate_bps=8e6, faults=())
     run = simulate_download(plan)
     assert outcomes(plan, run) == ["holds"] * 3
     assert run.seconds is not None
@@ -74,14 +74,14 @@ def test_without_failures_there_is_no_rival_and_the_duration_is_judged_all_the_s
 
 
 def test_a_way_that_is_never_there_again_is_refused() -> None:
-    with pytest.raises(InputError, match="let them end"):
+    with pytest.raises(InputError, match="end a fault earlier"):
         download_plan(
             "ring:4",
             "s0",
             "s2",
             file_bytes=400_000,
-            last_rate_bps=8e6,
-            method="single",
+            last_mile_rate_bps=8e6,
+            routing="single",
             faults=(Fault(link=("s0", "s1", 0)),),
         )
 
@@ -100,7 +100,7 @@ def test_a_fault_names_its_parallel_link() -> None:
     links = tuple(Link(source=a, target=b, key=k) for a, b in (("a->b", "c"), ("c", "a->b")) for k in (0, 1))
     network = Network(name="two cables", nodes=hosts, links=links)
     fault = Fault(link=("a->b", "c", 1), start_s=0.1, stop_s=0.2)
-    plan = download_plan(network, "a->b", "c", file_bytes=200_000, last_rate_bps=4e6, faults=(fault,))
+    plan = download_plan(network, "a->b", "c", file_bytes=200_000, last_mile_rate_bps=4e6, faults=(fault,))
     run = simulate_download(plan)
     document = judge_download(plan, run).document
     assert [one["link"] for one in document["faults"]] == ['"a->b"->c#1']
@@ -121,7 +121,12 @@ def test_delays_of_links_are_in_the_prediction(
     links = tuple(replace(k, delay_s=delay_of[frozenset(k.id[:2])]) for k in plain.links)
     switches = [node.id for node in plain.nodes if node.kind == "switch"]
     plan = download_plan(
-        replace(plain, links=links), switches[0], switches[-1], file_bytes=size, last_rate_bps=last_rate_bps, faults=()
+        replace(plain, links=links),
+        switches[0],
+        switches[-1],
+        file_bytes=size,
+        last_mile_rate_bps=last_rate_bps,
+        faults=(),
     )
     assert "fails" not in outcomes(
         plan, simulate_download(plan)
@@ -129,14 +134,14 @@ def test_delays_of_links_are_in_the_prediction(
 
 
 def test_packets_of_a_short_path_do_not_wait_for_those_of_a_long_one() -> None:
-    plan = download_plan("ring:3,delay_s=0.3", "s1", "s2", file_bytes=20_000, last_rate_bps=8e6, faults=())
+    plan = download_plan("ring:3,delay_s=0.3", "s1", "s2", file_bytes=20_000, last_mile_rate_bps=8e6, faults=())
     run = simulate_download(plan)
     assert run.arrivals_s[0] == pytest.approx(0.3, abs=0.01)
     assert run.counters["queue_drops"] == 0
 
 
 def test_a_failure_on_links_with_delays_is_answered_a_round_trip_later() -> None:
-    plan = download_plan("torus:3x3,delay_s=0.02", "s0_0", "s1_1", file_bytes=6_000_000, last_rate_bps=8e6)
+    plan = download_plan("torus:3x3,delay_s=0.02", "s0_0", "s1_1", file_bytes=6_000_000, last_mile_rate_bps=8e6)
     assert outcomes(plan, simulate_download(plan)) == ["holds"] * 4
 
 
@@ -146,4 +151,4 @@ def test_a_last_kilometre_that_the_links_cannot_fill_is_refused_with_the_numbers
 ) -> None:
     network = load_network("ring:4,capacity_bps=10000000")
     with nullcontext() if works else pytest.raises(InputError, match=r"Mbit/s on s0->s\d, which carries 10; lower"):
-        download_plan(network, "s0", "s2", file_bytes=100_000, last_rate_bps=last_rate_bps, faults=())
+        download_plan(network, "s0", "s2", file_bytes=100_000, last_mile_rate_bps=last_rate_bps, faults=())

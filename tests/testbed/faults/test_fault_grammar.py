@@ -162,7 +162,7 @@ def test_random_and_transient_cables_are_so_many_and_of_their_length() -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("s0_0", "give links as s0_0-s0_1"),
+        ("s0_0", "give links as s0_0->s0_1"),
         ("random:x", "give random:N with a whole number N"),
         ("transient:2@1-2", "without times"),
         ("intermittent:2@1-2", "without times"),
@@ -195,7 +195,7 @@ def test_poisson_takes_every_setting_and_names_a_wrong_one() -> None:
 
 
 def test_a_moment_is_a_node_and_seconds() -> None:
-    assert parse_node_time("r5@2.5", "--kill", T1) == ("r5", 2.5)
+    assert parse_node_time("r5@2.5", "--kill", T1) == parse_node_time("r5@2500ms", "--kill", T1) == ("r5", 2.5)
     for text in ("r5", "@1", "r5@x", "r5@-1", "r5@nan", "r5@inf"):
-        with pytest.raises(InputError, match=r"--kill .*give NODE@SECONDS"):
+        with pytest.raises(InputError, match=r"--kill .*give NODE@TIME"):
             parse_node_time(text, "--kill", T1)

@@ -14,7 +14,7 @@ from testbed.report.column_units import column
 from testbed.report.drawing.charts import draw_lines
 from testbed.simulation.figures import saturation_load, simulation_figures, whiskers_of
 
-STUCK = ["ring:8", "--rate", "0.9", "--buffer-bytes", "2048", "--model", "thesis", "--duration", "0.002"]
+STUCK = ["ring:8", "--load", "0.9", "--buffer-size", "2048", "--model", "thesis", "--duration", "0.002"]
 
 
 def simulated(capsys: pytest.CaptureFixture[str], folder: Path, *words: str) -> dict[str, Any]:
@@ -26,7 +26,9 @@ def simulated(capsys: pytest.CaptureFixture[str], folder: Path, *words: str) -> 
 def test_a_sweep_of_rates_is_a_run_with_a_page_that_report_redraws(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    found = simulated(capsys, tmp_path, "torus:4x4", "--rates", "0.1:0.5:0.2", "--seeds", "3", "--duration", "0.001")
+    found = simulated(
+        capsys, tmp_path, "torus:4x4", "--loads", "0.1:0.5:0.2", "--repetitions", "3", "--duration", "0.001"
+    )
     assert [one["load"] for one in found["loads"]] == pytest.approx([0.1, 0.3, 0.5])
     assert found["mean_latency_s"] is None and len(found["per_seed"]) == 9
     latencies = [one["mean_latency_s"] for one in found["loads"]]
@@ -65,7 +67,7 @@ def test_saturation_is_the_load_at_which_latency_has_tripled() -> None:
 def test_packets_over_time_are_those_that_are_sent_and_not_yet_there(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    (row,) = simulated(capsys, tmp_path, "ring:8", "--rate", "0.3", "--duration", "0.002")["per_seed"]
+    (row,) = simulated(capsys, tmp_path, "ring:8", "--load", "0.3", "--duration", "0.002")["per_seed"]
     over = row["over_time"]
     assert min(over["in_network"]) >= 0 and over["in_network"][-1] == over["waiting"][-1] == 0
     assert max(over["in_network"]) > 0 and row["circle"] == []
@@ -74,7 +76,7 @@ def test_packets_over_time_are_those_that_are_sent_and_not_yet_there(
 
 
 def test_moves_of_nac_are_counted_over_time(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    (row,) = simulated(capsys, tmp_path, *STUCK, "--deadlock", "nac")["per_seed"]
+    (row,) = simulated(capsys, tmp_path, *STUCK, "--deadlock-avoidance", "nac")["per_seed"]
     assert not row["deadlocked"]
     moved = row["nac"]["moved"] + row["nac"]["recovery_moved"]
     assert sum(row["over_time"]["nac_moves"]) == moved > 0
@@ -90,7 +92,7 @@ def test_a_whisker_never_reaches_below_nothing() -> None:
 
 def test_rates_that_are_none_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
     for word in ("nan:1:0.1", "0.1:0.9:0", "0.1:0.9:1e-9", "0.9:0.1:0.1", "0.1", "0.5:2:0.5"):
-        assert main(["simulate", "torus:4x4", f"--rates={word}"]) == 2
+        assert main(["simulate", "torus:4x4", f"--loads={word}"]) == 2
         assert capsys.readouterr().err.count("\n") == 1
 
 

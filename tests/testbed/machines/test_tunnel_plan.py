@@ -53,5 +53,5 @@ def test_what_is_no_number_of_machines_and_no_scheduler_is_refused(text: str) ->
 
 @pytest.mark.parametrize("text", ["[1]", "{", "3"])
 def test_a_place_file_that_is_none_is_refused(text: str) -> None:
-    with pytest.raises(InputError, match="--place x"):
-        parse_placement_text(text, "--place x")
+    with pytest.raises(InputError, match="--machine-placement x"):
+        parse_placement_text(text, "--machine-placement x")

@@ -168,7 +168,7 @@ def test_a_damaged_packed_file_is_told_in_a_line(
     file.write_bytes(spoil(file.read_bytes()))
     with pytest.raises(InputError, match="damaged, restore it"):
         load_study(place)
-    assert main(["replicate", "--book", "--results", str(tmp_path)]) == 2
+    assert main(["replicate", "--report-only", "--results", str(tmp_path)]) == 2
     assert len(capsys.readouterr().err.splitlines()) == 1
 
 

@@ -25,8 +25,8 @@ def counted(root: str, without: list[str]) -> dict[str, Any]:
         io_nodes=3,
         file_bytes=300_000,
         access="random",
-        block_bytes=1000,
-        without=tuple(without),  # type: ignore[arg-type]
+        access_block_bytes=1000,
+        disable=tuple(without),  # type: ignore[arg-type]
     )
     (found,) = judge_striping(plan, run_striping(plan, Path(root))).document["operations"]
     return {key: found[key] for key in ("messages", "requests", "disk_calls", "verified")}

@@ -136,7 +136,17 @@ def test_a_program_runs_as_mpi_ranks_by_the_command_with_its_group_and_listeners
         "with sfio_emu.StripedFile.open('p1/a;p2/b;', 5) as file:\n"
         "    file.pwrite(bytes([65 + sfio_emu.rank()]) * 10, 10 * sfio_emu.rank())\n"
     )
-    words = ["run", "crossbar:3", "--compute-nodes", "3", "--io-nodes", "2", "--mpi", "--root", str(tmp_path / "root")]
+    words = [
+        "run",
+        "crossbar:3",
+        "--compute-nodes",
+        "3",
+        "--io-nodes",
+        "2",
+        "--mpi",
+        "--subfile-dir",
+        str(tmp_path / "root"),
+    ]
     words += ["--", "python", str(program)]
     done = subprocess.run([sys.executable, "-m", "testbed.cli", *words], capture_output=True, text=True, timeout=100)
     assert done.returncode == 0, done.stderr

@@ -20,7 +20,7 @@ EXAMPLES = ROOT / "examples"
 
 def program(root: Path, *words: str, compute: int, io: int = 2) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "testbed.cli", "run", "crossbar:4"]
-    command += ["--compute-nodes", str(compute), "--io-nodes", str(io), "--root", str(root), "--", *words]
+    command += ["--compute-nodes", str(compute), "--io-nodes", str(io), "--subfile-dir", str(root), "--", *words]
     return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
 
 
@@ -36,7 +36,7 @@ def accessed(network: str, root: str, options: dict[str, Any]) -> dict[str, Any]
     for link, a, b, words in options.pop("impaired", []):
         faults += (Fault(link=tuple(link), kind="impaired", start_s=a, stop_s=b, impairments=words),)
     killed = tuple(KilledProcess(node=node, at_s=at_s) for node, at_s in options.pop("killed", []))
-    plan = striping_plan(network, faults=faults, killed=killed, **options)
+    plan = striping_plan(network, faults=faults, kill=killed, **options)
     return dict(judge_striping(plan, run_striping(plan, Path(root))).document)
 
 
@@ -113,7 +113,7 @@ def test_a_liquid_schedule_is_faster_than_circuits_asked_for_as_they_come(
     def run() -> str | None:
         speeds = []
         for schedule in ("liquid", "none"):
-            document = sandboxed(accessed, network, str(tmp_path), {"schedule": schedule, **common})
+            document = sandboxed(accessed, network, str(tmp_path), {"scheduling": schedule, **common})
             assert document["verified"] and not document["operations"][0]["errors"]
             speeds.append(document["throughput_bps"])
         return None if speeds[0] >= 1.3 * speeds[1] else f"liquid {speeds[0]:.0f} bit/s, as they come {speeds[1]:.0f}"

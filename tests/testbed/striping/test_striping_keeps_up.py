@@ -36,7 +36,7 @@ def judged(chosen: StripingPlan, *operations: dict[str, Any]) -> tuple[int, str 
     return verdict.exit_code, verdict.invalid
 
 
-LIQUID: dict[str, Any] = {"schedule": "liquid", "switching": "circuit"}
+LIQUID: dict[str, Any] = {"scheduling": "liquid", "switching": "circuit"}
 
 
 def test_the_same_slow_run_fails_on_a_machine_that_kept_up_and_is_invalid_on_one_that_did_not() -> None:

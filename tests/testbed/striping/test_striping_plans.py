@@ -97,14 +97,14 @@ def test_data_are_the_bytes_of_the_blocks_in_their_order() -> None:
 def test_liquid_throughput_is_the_file_over_its_busiest_link() -> None:
     assert plan(compute_nodes=1, io_nodes=3, file_bytes=6000).liquid_links == pytest.approx(1.0)
     assert plan(compute_nodes=2, io_nodes=2, file_bytes=8000).liquid_links == pytest.approx(2.0)
-    skewed = plan(compute_nodes=2, io_nodes=2, access="strided", block_bytes=200, file_bytes=8000)
+    skewed = plan(compute_nodes=2, io_nodes=2, access="strided", access_block_bytes=200, file_bytes=8000)
     assert set(skewed.volumes) == {("t0", "r0"), ("t1", "r1")}, "a block is a stripe unit: nothing crosses over"
     assert skewed.liquid_links == pytest.approx(2.0)
 
 
 def test_a_liquid_schedule_has_as_many_frames_as_the_bottleneck_has_transfers() -> None:
     network = "swiss-t1:allocation=2-2-2-2-0-0-0-0"
-    scheduled = plan(network, compute_nodes=8, io_nodes=8, file_bytes=640_000, schedule="liquid", switching="circuit")
+    scheduled = plan(network, compute_nodes=8, io_nodes=8, file_bytes=640_000, scheduling="liquid", switching="circuit")
     assert len(scheduled.transfers) == 64
     assert len(scheduled.frames) == scheduled.bulk_plan().bottleneck_load
     unscheduled = plan(network, compute_nodes=8, io_nodes=8, file_bytes=640_000, switching="circuit")
@@ -113,7 +113,7 @@ def test_a_liquid_schedule_has_as_many_frames_as_the_bottleneck_has_transfers() 
 
 def test_without_schedule_and_circuits_nobody_waits_for_a_turn() -> None:
     assert not plan().coordinated
-    assert plan(switching="circuit").coordinated and plan(schedule="liquid").coordinated
+    assert plan(switching="circuit").coordinated and plan(scheduling="liquid").coordinated
 
 
 @pytest.mark.parametrize(
@@ -125,12 +125,12 @@ def test_without_schedule_and_circuits_nobody_waits_for_a_turn() -> None:
         ({"compute_nodes": 5}, "--compute-nodes 5"),
         ({"io_nodes": 0}, "io_nodes 0"),
         ({"access": "zigzag"}, "zigzag"),
-        ({"access": "random", "block_bytes": 0}, "block_bytes 0"),
+        ({"access": "random", "access_block_bytes": 0}, "access_block_bytes 0"),
         ({"access": "matrix-columns", "file_bytes": 7}, "matrix"),
-        ({"optimise": False, "schedule": "liquid"}, "--no-optimise"),
-        ({"without": ("sorting",)}, "did you mean sort"),
-        ({"without": ("sort",), "optimise": False}, "--without is for one call"),
-        ({"without": ("sort",), "switching": "circuit"}, "--without is for one call"),
+        ({"optimise": False, "scheduling": "liquid"}, "--no-optimise"),
+        ({"disable": ("sorting",)}, "did you mean sort"),
+        ({"disable": ("sort",), "optimise": False}, "--disable is for one call"),
+        ({"disable": ("sort",), "switching": "circuit"}, "--disable is for one call"),
         ({"link_rate_bps": 0.0}, "link_rate_bps 0"),
     ],
 )

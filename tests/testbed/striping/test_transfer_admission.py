@@ -42,7 +42,7 @@ class FakeSwitchswitchboard:
 
 
 def plan(schedule: str) -> StripingPlan:
-    options: dict[str, Any] = {"schedule": schedule, "switching": "circuit", "file_bytes": 36_000}
+    options: dict[str, Any] = {"scheduling": schedule, "switching": "circuit", "file_bytes": 36_000}
     network = load_network("swiss-t1:allocation=2-2-0-0-2-0-0-0")
     return striping_plan(network, 6, 6, **options)
 

@@ -79,9 +79,9 @@ def test_switch_without_hosts_gets_hosts_of_its_own(tmp_path: Path) -> None:
     [
         (["up", "no-such-network"], "no-such-network"),
         (["up", "ring:3", "--mtu", "10"], "--mtu"),
-        (["up", "ring:3", "--from", "h0"], "--route"),
-        (["up", "ring:3", "--route", "capillary", "--from", "h0"], "--to"),
-        (["up", "ring:3", "--route", "capillary", "--from", "h0", "--to", "h77"], "h77"),
+        (["up", "ring:3", "--from", "h0"], "--routing"),
+        (["up", "ring:3", "--routing", "capillary", "--from", "h0"], "--to"),
+        (["up", "ring:3", "--routing", "capillary", "--from", "h0", "--to", "h77"], "h77"),
         (["up", "ring:3", "--pcap", "h0"], "h0"),
         (["up", "ring:3", "--pcap", "s0->s1=/no/such/directory/a.pcap"], "/no/such/directory"),
     ],

@@ -19,7 +19,7 @@ def asked(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, Any, st
 
 
 def test_all_usual_routings_are_rated_beside_the_proved_optimum(capsys: pytest.CaptureFixture[str]) -> None:
-    code, document, _ = asked(capsys, "topohub:sndlib/abilene", "--matrix", "own", "--labels", "random", "--json")
+    code, document, _ = asked(capsys, "topohub:sndlib/abilene", "--matrix", "own", "--label-order", "random", "--json")
     assert code == 0
     assert document["pairs"] == 132 and document["forced_pairs"] == 22
     assert document["optimum"]["proved"]
@@ -35,19 +35,19 @@ def test_a_routing_that_the_checker_refuses_ends_with_exit_code_1(
 ) -> None:
     wrong = checker.DemandCheck(utilisation=1, bound=0, unmet_bps=1, violations=("demand is lost",))
     monkeypatch.setattr(routed_demands, "check_demands", lambda *_, **__: wrong)
-    code, text, _ = asked(capsys, "swiss-t1", "--method", "single")
+    code, text, _ = asked(capsys, "swiss-t1", "--routing", "single")
     assert code == 1
     assert "WRONG single: demand is lost" in text and "NOT proved" in text
 
 
 def test_a_file_of_demands_is_routed_and_every_link_listed(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     (tmp_path / "two.csv").write_text("s1,s6,4e6\ns2,s6,1e6\n")
-    words = ("swiss-t1", "--matrix", str(tmp_path / "two.csv"), "--method", "single", "--links", "--json")
+    words = ("swiss-t1", "--matrix", str(tmp_path / "two.csv"), "--routing", "single", "--show-links", "--json")
     code, document, _ = asked(capsys, *words)
     assert code == 0
     (one,) = document["methods"]
     assert sum(link["load_bps"] for link in one["links"]) >= 5e6
-    assert asked(capsys, *words[:-1], "--total", "10Mbps")[0] == 0
+    assert asked(capsys, *words[:-1], "--total-rate", "10Mbps")[0] == 0
 
 
 @pytest.mark.parametrize(
@@ -55,9 +55,9 @@ def test_a_file_of_demands_is_routed_and_every_link_listed(capsys: pytest.Captur
     [
         (("swiss-t1", "--matrix", "own"), "comes without demands"),
         (("swiss-t1", "--matrix", "no-such-file"), "give uniform, gravity, own or a file"),
-        (("swiss-t1", "--method", "swift"), "least-ror:B"),
-        (("ring:4", "--between", "hosts", "--tolerance", "1"), "tolerance"),
-        (("topohub:sndlib/polska", "--between", "hosts"), "0 hosts"),
+        (("swiss-t1", "--routing", "swift"), "least-ror:B"),
+        (("ring:4", "--end-points", "hosts", "--static-tolerance", "1"), "tolerance"),
+        (("topohub:sndlib/polska", "--end-points", "hosts"), "0 hosts"),
     ],
 )
 def test_bad_input_is_one_line_and_exit_code_2(

@@ -25,7 +25,7 @@ def asked(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, Any, st
 
 def test_every_link_has_its_block_size_and_the_sum_is_the_ror(capsys: pytest.CaptureFixture[str]) -> None:
     code, document, _ = asked(
-        capsys, *SWISS, "--labels", "random", "--tolerance", "0.05", "--m", "20", "--der", "1e-5", "--json"
+        capsys, *SWISS, "--label-order", "random", "--static-tolerance", "0.05", "--m", "20", "--der", "1e-5", "--json"
     )
     assert code == 0
     assert document["fec_tolerance"] == 28 and document["labels"] == "random"
@@ -34,7 +34,7 @@ def test_every_link_has_its_block_size_and_the_sum_is_the_ror(capsys: pytest.Cap
     assert document["infinite_links"] == []
 
 
-@pytest.mark.parametrize("labels", [(), ("--labels", "random")])
+@pytest.mark.parametrize("labels", [(), ("--label-order", "random")])
 def test_ror_of_a_route_is_that_of_a_stream_over_it(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, labels: tuple[str, ...]
 ) -> None:
@@ -42,7 +42,7 @@ def test_ror_of_a_route_is_that_of_a_stream_over_it(
     words = [
         "stream",
         *SWISS[1:],
-        *labels,
+        *(word.replace("--label-order", "--labels") for word in labels),
         "--fabric",
         "simulator",
         "--links",
@@ -66,43 +66,43 @@ def test_labels_m_tolerance_and_der_stand_beside_every_ror(capsys: pytest.Captur
     assert code == 0 and words in " ".join(text.split())
     (page,) = tmp_path.glob("stream/*/page.html")
     assert words in page.read_text()
-    _, text, _ = asked(capsys, "demands", "ring:4", "--method", "single")
+    _, text, _ = asked(capsys, "demands", "ring:4", "--routing", "single")
     assert words in text
-    _, text, _ = asked(capsys, "demands", "ring:4", "--method", "single", "--labels", "random")
+    _, text, _ = asked(capsys, "demands", "ring:4", "--routing", "single", "--label-order", "random")
     assert words.replace("stratified", "random") in text
 
 
 def test_layers_of_a_route_are_rated_as_those_of_a_stream(capsys: pytest.CaptureFixture[str]) -> None:
     _, one, _ = asked(capsys, *SWISS, "--layers", "1", "--json")
-    _, named, _ = asked(capsys, *SWISS, "--method", "capillary:1", "--json")
+    _, named, _ = asked(capsys, *SWISS, "--routing", "capillary:1", "--json")
     _, full, _ = asked(capsys, *SWISS, "--json")
     assert one["ror"] == named["ror"] > full["ror"]
 
 
 def test_a_single_path_is_infinite_and_names_its_links(capsys: pytest.CaptureFixture[str]) -> None:
-    code, document, _ = asked(capsys, *SWISS, "--method", "single", "--json")
+    code, document, _ = asked(capsys, *SWISS, "--routing", "single", "--json")
     assert (code, document["ror"]) == (0, None)
     assert document["infinite_links"] == [f"{e['source']}->{e['target']}" for e in document["per_link"]]
-    _, said, _ = asked(capsys, *SWISS, "--method", "single")
+    _, said, _ = asked(capsys, *SWISS, "--routing", "single")
     assert "ROR infinite: s1->s6 carries the whole flow" in said
 
 
 def test_large_blocks_follow_equation_29(capsys: pytest.CaptureFixture[str]) -> None:
-    _, document, _ = asked(capsys, *SWISS, "--large-blocks", "--tolerance", "0.05", "--json")
+    _, document, _ = asked(capsys, *SWISS, "--large-blocks", "--static-tolerance", "0.05", "--json")
     assert document["ror"] == pytest.approx(sum(0.95 / (1 - e["load_float"]) - 1 for e in document["per_link"]))
     assert document["fec_tolerance"] == pytest.approx(20 / 0.95)
 
 
 def test_several_methods_come_in_one_object_in_the_order_asked(capsys: pytest.CaptureFixture[str]) -> None:
     _, document, _ = asked(
-        capsys, *SWISS, "--method", "least-fec", "--method", "capillary", "--method", "min-cost", "--json"
+        capsys, *SWISS, "--routing", "least-fec", "--routing", "capillary", "--routing", "min-cost", "--json"
     )
     assert [entry["method"] for entry in document["methods"]] == ["least-fec", "capillary", "min-cost"]
 
 
 def test_stratified_labels_need_no_more_than_random_ones(capsys: pytest.CaptureFixture[str]) -> None:
-    _, stratified, _ = asked(capsys, *SWISS, "--labels", "stratified", "--json")
-    _, random_labels, _ = asked(capsys, *SWISS, "--labels", "random", "--json")
+    _, stratified, _ = asked(capsys, *SWISS, "--label-order", "stratified", "--json")
+    _, random_labels, _ = asked(capsys, *SWISS, "--label-order", "random", "--json")
     for a, b in zip(stratified["per_link"], random_labels["per_link"], strict=True):
         assert a["block_size"] < b["block_size"]
 
@@ -119,7 +119,7 @@ def test_blocks_too_long_for_reed_solomon_are_told_or_refused(capsys: pytest.Cap
 
 
 def test_failed_links_and_overlaps_are_predicted(capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["--failed", "s1->s2", "--failed", "s5->s6", "--failure-s", "2", "--between-s", "3600", "--json"]
+    words = ["--down", "s1->s2", "--down", "s5->s6", "--failure-duration", "2", "--failure-interval", "3600", "--json"]
     _, document, _ = asked(capsys, *SWISS, *words)
     assert 0.25 <= document["failure"]["loss"] <= 0.5
     assert document["overlap"]["k1"] == pytest.approx(document["overlap"]["k1_of_two"], abs=1e-3)
@@ -129,17 +129,17 @@ def test_failed_links_and_overlaps_are_predicted(capsys: pytest.CaptureFixture[s
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (["--tolerance", "1"], "below 1"),
-        (["--tolerance", "-0.1"], "below 1"),
-        (["--tolerance", "nan"], "below 1"),
+        (["--static-tolerance", "1"], "below 1"),
+        (["--static-tolerance", "-0.1"], "below 1"),
+        (["--static-tolerance", "nan"], "below 1"),
         (["--m", "0"], "1 to 56403"),
         (["--der", "0"], "more than 0 and below 1"),
         (["--der", "1"], "more than 0 and below 1"),
-        (["--method", "fastest"], "is not known"),
-        (["--method", "least-fec:2"], "below 1"),
-        (["--failed", "s1->s99"], "no such link"),
-        (["--failure-s", "2"], "together"),
-        (["--large-blocks", "--labels", "stratified"], "stratified"),
+        (["--routing", "fastest"], "is not known"),
+        (["--routing", "least-fec:2"], "below 1"),
+        (["--down", "s1->s99"], "no such link"),
+        (["--failure-duration", "2"], "together"),
+        (["--large-blocks", "--label-order", "stratified"], "stratified"),
     ],
 )
 def test_bad_values_are_one_line_and_exit_code_2(

@@ -34,7 +34,7 @@ def route(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, dict[st
 
 
 def test_json_holds_exact_loads_and_layers(thesis: str, capsys: pytest.CaptureFixture[str]) -> None:
-    code, document = route(capsys, thesis, "--from", "s", "--to", "t", "--method", "capillary", "--certify")
+    code, document = route(capsys, thesis, "--from", "s", "--to", "t", "--routing", "capillary", "--certify")
     assert code == 0
     assert document["method"] == "capillary"
     assert [link["load"] for link in document["links"]] == [
@@ -54,7 +54,7 @@ def test_json_holds_exact_loads_and_layers(thesis: str, capsys: pytest.CaptureFi
 
 @pytest.mark.parametrize("method", ["single", "ecmp", "disjoint-2", "disjoint:2", "max-flow", "capillary:2"])
 def test_every_method_sends_the_whole_flow(thesis: str, method: str, capsys: pytest.CaptureFixture[str]) -> None:
-    code, document = route(capsys, thesis, "--from", "s", "--to", "t", "--method", method)
+    code, document = route(capsys, thesis, "--from", "s", "--to", "t", "--routing", method)
     assert code == 0
     assert document["method"] == method
     assert sum(Fraction(link["load"]) for link in document["links"] if link["source"] == "s") == 1
@@ -67,7 +67,7 @@ def test_layers_are_an_option_of_capillary(thesis: str, capsys: pytest.CaptureFi
 
 
 def test_missing_disjoint_paths_are_said(thesis: str, capsys: pytest.CaptureFixture[str]) -> None:
-    _, document = route(capsys, thesis, "--from", "s", "--to", "t", "--method", "disjoint:3")
+    _, document = route(capsys, thesis, "--from", "s", "--to", "t", "--routing", "disjoint:3")
     assert document["note"] == "only 2 link-disjoint paths exist"
 
 
@@ -84,10 +84,10 @@ def test_the_table_names_links_layers_and_certificate(thesis: str, capsys: pytes
         (["--from", "s", "--to", "x"], "no node 'x'"),
         (["--from", "s", "--to", "s"], "both 's'"),
         (["--from", "t", "--to", "s"], "no path leads from 't' to 's'"),
-        (["--from", "s", "--to", "t", "--method", "fastest"], "choose one of single"),
-        (["--from", "s", "--to", "t", "--method", "ecmp", "--layers", "2"], "for --method capillary"),
-        (["--from", "s", "--to", "t", "--method", "disjoint:0"], "at least 1"),
-        (["--from", "s", "--to", "t", "--method", "ecmp", "--certify"], "leave it out"),
+        (["--from", "s", "--to", "t", "--routing", "fastest"], "choose one of single"),
+        (["--from", "s", "--to", "t", "--routing", "ecmp", "--layers", "2"], "for --routing capillary"),
+        (["--from", "s", "--to", "t", "--routing", "disjoint:0"], "at least 1"),
+        (["--from", "s", "--to", "t", "--routing", "ecmp", "--certify"], "leave it out"),
     ],
 )
 def test_bad_input_is_one_line_and_exit_code_2(
@@ -109,7 +109,7 @@ def test_wrong_layers_are_one_line_and_exit_code_2(
 
 
 def test_many_pairs_come_in_one_object_exact_or_in_floats(capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["route", "swiss-t1", "--from", "s1", "--to", "s6", "--pair", "s2", "s7", "--json"]
+    words = ["route", "swiss-t1", "--from", "s1", "--to", "s6", "--flow", "s2:s7", "--json"]
     assert main(words) == 0
     exact = json.loads(capsys.readouterr().out)["routes"]
     assert main([*words, "--float"]) == 0

@@ -55,15 +55,15 @@ def test_no_faults_leave_both_switchings(words: str, tmp_path: Path) -> None:
 
 
 def test_identical_order_is_slow_as_its_virtual_run_says(tmp_path: Path) -> None:
-    done = simulated(tmp_path, NETWORK, "--method", "identical", "--json", "--alone")
+    done = simulated(tmp_path, NETWORK, "--scheduling", "identical", "--json", "--no-comparison")
     document = json.loads(done.stdout)
     assert document["ratio"] == pytest.approx(document["predicted_ratio"]) and document["ratio"] < 0.5
     assert document["beside"] == {}
 
 
 def test_a_ring_that_deadlocks_may_end_the_run_and_says_so(tmp_path: Path) -> None:
-    words = ("ring:6", "--method", "round-robin", "--no-barrier", "--alone", "--message-size", "10kB")
-    failed = simulated(tmp_path, *words, "--deadlock", "fail")
+    words = ("ring:6", "--scheduling", "round-robin", "--no-barrier", "--no-comparison", "--message-size", "10kB")
+    failed = simulated(tmp_path, *words, "--on-deadlock", "fail")
     assert failed.returncode == 1 and "deadlock" in failed.stdout
 
 
@@ -73,12 +73,12 @@ def test_a_ring_that_deadlocks_may_end_the_run_and_says_so(tmp_path: Path) -> No
         ((NETWORK, "--message-size", "much"), "--message-size"),
         ((NETWORK, "--message-size", "0"), "give bytes, 1 to"),
         ((NETWORK, "--link-rate", "-1"), "--link-rate"),
-        ((NETWORK, "--method", "best"), "'best'"),
-        ((NETWORK, "--kill", "r5"), "NODE@SECONDS"),
+        ((NETWORK, "--scheduling", "best"), "'best'"),
+        ((NETWORK, "--kill", "r5"), "NODE@TIME"),
         ((NETWORK, "--kill", "r5@1"), "r5"),
         ((NETWORK, "--pattern", "nowhere.json"), "nowhere.json"),
         ((NETWORK, "--faults", "nowhere.json"), "nowhere.json"),
-        ((NETWORK, "--inject", "-1"), "--inject"),
+        ((NETWORK, "--inject-packets", "-1"), "--inject-packets"),
         (("swiss-t1:allocation=5-0-0-0-0-0-0-0",), "allocation"),
         (("swiss-t1:allocation=0-0-0-0-0-0-0-0",), "host"),
     ],
@@ -115,7 +115,7 @@ def test_a_pattern_that_cannot_be_run_is_named(tmp_path: Path, pairs: Any, says:
 
 @pytest.mark.emulation
 def test_a_run_on_switches_prints_one_object(tmp_path: Path, valid_run: Callable[..., Any]) -> None:
-    words = (NETWORK, "--message-size", "200kB", "--link-rate", "10Mbps", "--json", "--method", "round-robin")
+    words = (NETWORK, "--message-size", "200kB", "--link-rate", "10Mbps", "--json", "--scheduling", "round-robin")
     done = valid_run(lambda: testbed(tmp_path, *words, timeout_s=120))
     document = json.loads(done.stdout)
     assert document["verified"] is True and document["fabric"] == "emulation"

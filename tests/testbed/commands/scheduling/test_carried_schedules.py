@@ -30,7 +30,9 @@ def test_bulk_carries_out_what_schedule_wrote(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, network: str, method: str
 ) -> None:
     file = str(tmp_path / "s.json")
-    schedule = asked(capsys, "schedule", network, "--pattern", "all-to-others", "--method", method, "--output", file)
+    schedule = asked(
+        capsys, "schedule", network, "--pattern", "all-to-others", "--scheduling", method, "--output", file
+    )
     found = bulk(capsys, tmp_path, network, "--schedule", file)
     assert (found["transfers"], found["frames"]) == (len(schedule["transfers"]), schedule["length"])
     assert found["method"] == "file" and found["rounds"] is None and found["verdict"]["passed"]
@@ -43,15 +45,15 @@ def test_bulk_carries_out_what_schedule_wrote(
 def test_a_method_has_as_many_time_frames_in_both_commands(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, network: str, method: str
 ) -> None:
-    scheduled = asked(capsys, "schedule", network, "--pattern", "all-to-others", "--method", method)
-    sent = bulk(capsys, tmp_path, network, "--method", method, "--alone")
+    scheduled = asked(capsys, "schedule", network, "--pattern", "all-to-others", "--scheduling", method)
+    sent = bulk(capsys, tmp_path, network, "--scheduling", method, "--no-comparison")
     assert (sent["transfers"], sent["frames"]) == (len(scheduled["transfers"]), scheduled["length"])
     assert sent["rounds"] <= sent["frames"]
 
 
 def test_striped_files_follow_a_schedule_of_their_pairs(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     pairs, file = str(tmp_path / "pairs.json"), str(tmp_path / "s.json")
-    assert main([*SFIO, "--save-pattern", pairs]) == 0
+    assert main([*SFIO, "--write-pattern", pairs]) == 0
     capsys.readouterr()
     asked(capsys, "schedule", "swiss-t1", "--pattern", pairs, "--output", file)
     found = asked(capsys, *SFIO, "--schedule", file, "--results", str(tmp_path))
@@ -75,7 +77,7 @@ def test_a_schedule_that_cannot_be_carried_out_is_refused(capsys: pytest.Capture
         (["bulk", "ring:4", "--schedule", str(tmp_path / "bent.json")], "transfer 0 goes over h0->s0, s0->s3"),
         (["bulk", "swiss-t1", "--schedule", str(other)], "h0"),
         (["bulk", "ring:4", "--schedule", str(tmp_path / "none.json")], "testbed schedule --output"),
-        (["bulk", "ring:4", "--schedule", str(other), "--method", "liquid"], "--method"),
+        (["bulk", "ring:4", "--schedule", str(other), "--scheduling", "liquid"], "--scheduling"),
         ([*SFIO, "--schedule", str(other)], "h0"),
     ):
         assert main([*words, "--results", str(tmp_path)]) == 2

@@ -23,18 +23,18 @@ def test_a_schedule_written_to_a_file_passes_its_own_check(tmp_path: Path, capsy
     file = tmp_path / "schedule.json"
     assert main(["schedule", "clos:4", "--output", str(file)]) == 0
     assert "16 frames" in capsys.readouterr().out
-    assert main(["schedule", "--check", str(file)]) == 0
+    assert main(["schedule", "--verify", str(file)]) == 0
     document = json.loads(file.read_text())
     lost = document["frames"][0].pop()
     file.write_text(json.dumps(document))
-    assert main(["schedule", "--check", str(file)]) == 2
+    assert main(["schedule", "--verify", str(file)]) == 2
     assert f"transfer {lost} is in no frame" in capsys.readouterr().err
 
 
 def test_pairs_of_a_pattern_file_are_scheduled(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "pairs.json"
     file.write_text(json.dumps([["h0_0", "h1_1"], ["h1_0", "h2_2"], ["h0_0", "h2_2"]]))
-    assert main(["schedule", "torus:3x3", "--pattern", str(file), "--method", "exact", "--json"]) == 0
+    assert main(["schedule", "torus:3x3", "--pattern", str(file), "--scheduling", "exact", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["length"] == 2
 
 
@@ -46,8 +46,8 @@ def test_pairs_of_a_pattern_file_are_scheduled(tmp_path: Path, capsys: pytest.Ca
         (["schedule", "swis-t1"], "swis-t1"),
         (["schedule", "swiss-t1:allocation=5-0-0-0-0-0-0-0"], "5"),
         (["schedule", "swiss-t1:allocation=1-1"], "8"),
-        (["schedule", "swiss-t1", "--time-limit", "0"], "give seconds, more than 0"),
-        (["schedule", "swiss-t1", "--method", "best"], "invalid choice"),
+        (["schedule", "swiss-t1", "--solver-time-limit", "0"], "give seconds, more than 0"),
+        (["schedule", "swiss-t1", "--scheduling", "best"], "invalid choice"),
         (["schedule", "swiss-t1", "--pattern", "missing.json"], "missing.json"),
         (["schedule", "--traffic", "missing.json"], "missing.json"),
     ],

@@ -35,13 +35,13 @@ def test_a_schedule_is_carried_with_and_without_barriers(capsys: pytest.CaptureF
 def test_a_deadlock_is_reported_and_remedied(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pairs = [[f"h{i}", f"h{(i + 2) % 5}"] for i in range(5)] + [[f"h{i}", f"h{(i + 1) % 5}"] for i in range(5)]
     file = written(tmp_path / "pairs.json", pairs)
-    words = ("ring:5", "--pattern", file, "--method", "identical", "--wormhole")
+    words = ("ring:5", "--pattern", file, "--scheduling", "identical", "--wormhole")
     stuck = answer(capsys, *words)["wormhole"]["without_barriers"]
     assert len(stuck["deadlock"]) == 5 and stuck["carried"] < 10
     links = {entry["waits_for"] for entry in stuck["deadlock"]}
     assert len(links) == 5 and all("->s" in link for link in links)
     for remedy in ("timeout", "virtual-channels"):
-        freed = answer(capsys, *words, "--remedy", remedy)["wormhole"]["without_barriers"]
+        freed = answer(capsys, *words, "--on-deadlock", remedy)["wormhole"]["without_barriers"]
         assert (freed["deadlock"], freed["carried"]) == ([], 10)
     assert main(["schedule", *words]) == 0
     assert "DEADLOCK of 5 transfers" in capsys.readouterr().out
@@ -52,7 +52,7 @@ def test_unequal_messages_become_chunks_with_a_bound_on_the_loss(
 ) -> None:
     traffic = written(tmp_path / "traffic.json", {"transfers": [["a", "trunk"], ["b", "trunk"]]})
     unequal = {"sizes_bytes": [1000, 250], "chunk_bytes": 100, "capacities_bps": {"a": 1e6, "b": 1e6, "trunk": 2e6}}
-    run = answer(capsys, "--traffic", traffic, "--unequal", written(tmp_path / "unequal.json", unequal))
+    run = answer(capsys, "--traffic", traffic, "--message-sizes", written(tmp_path / "unequal.json", unequal))
     assert run["liquid"] and run["length"] == 10 and len(run["transfers"]) == 13
     assert run["transfers"][0][1] == "trunk/0"
     chunks = run["chunks"]
@@ -62,17 +62,17 @@ def test_unequal_messages_become_chunks_with_a_bound_on_the_loss(
 
 
 def test_frames_are_drawn(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    answer(capsys, "ring:3", "--draw", str(tmp_path / "frames.svg"))
+    answer(capsys, "ring:3", "--plot", str(tmp_path / "frames.svg"))
     assert "<svg" in (tmp_path / "frames.svg").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(
     "words",
     [
-        ["ring:3", "--draw", "frames.txt"],
-        ["ring:3", "--draw", "/nowhere/frames.svg"],
-        ["ring:3", "--remedy", "timeout"],
-        ["ring:3", "--unequal", "/nowhere.json"],
+        ["ring:3", "--plot", "frames.txt"],
+        ["ring:3", "--plot", "/nowhere/frames.svg"],
+        ["ring:3", "--on-deadlock", "timeout"],
+        ["ring:3", "--message-sizes", "/nowhere.json"],
     ],
 )
 def test_bad_options_are_refused_in_one_line(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
@@ -96,5 +96,5 @@ def test_bad_options_are_refused_in_one_line(words: list[str], capsys: pytest.Ca
 def test_bad_unequal_files_are_refused_in_one_line(
     document: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["schedule", "ring:3", "--unequal", written(tmp_path / "u.json", document)]) == 2
+    assert main(["schedule", "ring:3", "--message-sizes", written(tmp_path / "u.json", document)]) == 2
     assert len(capsys.readouterr().err.strip().splitlines()) == 1

@@ -36,14 +36,16 @@ def asked(*words: str) -> dict[str, Any]:
 def test_bulk_transfers_go_in_the_time_frames_of_the_file(tmp_path: Path) -> None:
     file, small = str(tmp_path / "s.json"), "swiss-t1:allocation=1-1-1-1-0-0-0-0"
     written = asked("schedule", small, "--pattern", "all-to-others", "--output", file)
-    run = asked("bulk", small, "--schedule", file, "--message-size", "1MB", "--alone", "--results", str(tmp_path))
+    run = asked(
+        "bulk", small, "--schedule", file, "--message-size", "1MB", "--no-comparison", "--results", str(tmp_path)
+    )
     assert (run["fabric"], run["method"]) == ("emulation", "file")
     assert (run["transfers"], run["frames"]) == (len(written["transfers"]), written["length"])
     assert run["messages_verified"] == run["transfers"]
 
 
 def test_pairs_on_the_command_line_are_sent_and_no_others(tmp_path: Path) -> None:
-    words = ("--pattern", "t0:r5,t1:r6", "--message-size", "1MB", "--alone", "--results", str(tmp_path))
+    words = ("--pattern", "t0:r5,t1:r6", "--message-size", "1MB", "--no-comparison", "--results", str(tmp_path))
     run = asked("bulk", "swiss-t1", *words)
     assert (run["fabric"], run["transfers"], run["messages_verified"]) == ("emulation", 2, 2)
 
@@ -52,7 +54,7 @@ def test_a_striped_file_is_written_in_the_time_frames_of_the_file(tmp_path: Path
     sfio = ("sfio", "swiss-t1", "--compute-nodes", "2", "--io-nodes", "2", "--file-size", "2MB")
     pairs, file = str(tmp_path / "pairs.json"), str(tmp_path / "s.json")
     said = subprocess.run(
-        [sys.executable, "-m", "testbed.cli", *sfio, "--save-pattern", pairs], check=True, timeout=100
+        [sys.executable, "-m", "testbed.cli", *sfio, "--write-pattern", pairs], check=True, timeout=100
     )
     assert said.returncode == 0
     asked("schedule", "swiss-t1", "--pattern", pairs, "--output", file)

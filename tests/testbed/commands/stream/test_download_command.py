@@ -9,7 +9,19 @@ import pytest
 
 from testbed.cli import main
 
-COMMAND = ["download", "swiss-t1", "--from", "s1", "--to", "s6", "--fabric", "simulator", "--size", "2e6", "--json"]
+COMMAND = [
+    "download",
+    "swiss-t1",
+    "--from",
+    "s1",
+    "--to",
+    "s6",
+    "--fabric",
+    "simulator",
+    "--file-size",
+    "2e6",
+    "--json",
+]
 
 
 def downloaded(capsys: pytest.CaptureFixture[str], *more: str, code: int = 0) -> dict[str, object]:
@@ -23,7 +35,7 @@ def test_many_paths_keep_the_last_kilometre_full_while_a_link_is_down(
     code: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     many = downloaded(capsys, "--code", code)
-    one = downloaded(capsys, "--code", code, "--method", "single")
+    one = downloaded(capsys, "--code", code, "--routing", "single")
     assert many["verified"] and one["verified"]
     assert many["idle_s"] == 0 and one["idle_s"] > 0.8  # type: ignore[operator]
     assert many["seconds"]["measured"] < 0.8 * one["seconds"]["measured"]  # type: ignore[index]
@@ -51,9 +63,9 @@ def test_without_a_fault_little_more_is_sent_than_the_file(
 @pytest.mark.parametrize(
     ("more", "said"),
     [
-        (["--size", "0"], "give bytes, 1 to"),
-        (["--size", "1e12"], "give bytes, 1 to 268435456"),
-        (["--last-rate", "0"], "give bits a second, more than 0"),
+        (["--file-size", "0"], "give bytes, 1 to"),
+        (["--file-size", "1e12"], "give bytes, 1 to 268435456"),
+        (["--last-mile-rate", "0"], "give bits a second, more than 0"),
         (["--method", "nothing"], "'nothing'"),
         (["--to", "t0"], "is a host"),
         (["--to", "s99"], "s99"),

@@ -180,7 +180,7 @@ def test_links_that_carry_everything_are_named_and_not_failed(
 
 @pytest.mark.parametrize("labels", ["random", "stratified"])
 def test_probe_agrees_with_theory(capsys: pytest.CaptureFixture[str], tmp_path: Path, labels: str) -> None:
-    words = [*STREAM, "--labels", labels, "--m", "5", "--symbol-bytes", "16", "--rate-pps", "2000"]
+    words = [*STREAM, "--label-order", labels, "--m", "5", "--symbol-bytes", "16", "--rate-pps", "2000"]
     code, out, _ = run(capsys, [*words, "--probe-block-size", "--blocks", "3000", "--json"], tmp_path)
     document = json.loads(out)
     assert code == 0 and document["verdict"]["passed"]

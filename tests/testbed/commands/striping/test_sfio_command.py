@@ -12,7 +12,7 @@ from tests.helpers.commands import in_process
 
 def test_the_simulated_fabric_gives_one_document_with_verified_content(tmp_path: Path) -> None:
     words = "sfio swiss-t1 --compute-nodes 3 --io-nodes 2 --file-size 300kB --operation both --fabric simulator --json"
-    done = in_process(*words.split(), "--stripe-unit", "75", "--root", str(tmp_path / "kept"), cwd=tmp_path)
+    done = in_process(*words.split(), "--stripe-unit", "75", "--subfile-dir", str(tmp_path / "kept"), cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     assert found["bytes"] == 600_000 and found["verified"] is True and found["verdict"]["passed"] is True
@@ -26,7 +26,7 @@ def test_the_simulated_fabric_gives_one_document_with_verified_content(tmp_path:
 
 @pytest.mark.parametrize("words", ["none", "[]"])
 def test_no_faults_need_no_switches(words: str, tmp_path: Path) -> None:
-    command = "sfio crossbar:4 --compute-nodes 1 --io-nodes 2 --schedule liquid --fabric simulator --json --faults"
+    command = "sfio crossbar:4 --compute-nodes 1 --io-nodes 2 --scheduling liquid --fabric simulator --json --faults"
     done = in_process(*command.split(), words, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
 
@@ -41,7 +41,7 @@ def test_no_faults_need_no_switches(words: str, tmp_path: Path) -> None:
         ("sfio crossbar:4 --compute-nodes 1 --io-nodes 2 --faults s1->r1@2-1", "before stop"),
         ("sfio crossbar:4 --compute-nodes 1 --io-nodes 2 --kill t0@1", "'t0' is no I/O node"),
         (
-            "sfio crossbar:4 --compute-nodes 1 --io-nodes 2 --kill r1@1 --schedule liquid",
+            "sfio crossbar:4 --compute-nodes 1 --io-nodes 2 --kill r1@1 --scheduling liquid",
             "--faults and --kill are for packet",
         ),
         (
@@ -49,8 +49,8 @@ def test_no_faults_need_no_switches(words: str, tmp_path: Path) -> None:
             "--faults and --kill are for",
         ),
         (
-            "sfio crossbar:4 --compute-nodes 1 --io-nodes 2 --faults s1->r1@1-2 --schedule liquid --switching packet",
-            "--faults and --kill are for packet switching without a schedule; leave out --schedule and --switching",
+            "sfio crossbar:4 --compute-nodes 1 --io-nodes 2 --faults s1->r1@1-2 --scheduling liquid --switching packet",
+            "--faults and --kill are for packet switching without a schedule; leave out --scheduling, --schedule and --switching",
         ),
         (
             "sfio crossbar:4 --compute-nodes 1 --io-nodes 2 --kill r1@1 --fabric simulator",

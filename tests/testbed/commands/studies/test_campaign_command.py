@@ -119,7 +119,7 @@ def test_a_scheduler_and_workers_elsewhere_are_used_and_one_of_them_may_die(fold
         words = [
             *COMMAND,
             str(folder / "some.toml"),
-            "--scheduler",
+            "--dask",
             address,
             "--results",
             str(tmp_path / "out"),
@@ -140,7 +140,7 @@ def test_a_scheduler_that_is_not_there_ends_with_exit_code_3(
     folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("testbed.campaigns.adapters.dask_workers.CONNECT_S", 0.5)
-    words = ["campaign", str(folder / "some.toml"), "--scheduler", "tcp://127.0.0.1:1", "--results", str(tmp_path)]
+    words = ["campaign", str(folder / "some.toml"), "--dask", "tcp://127.0.0.1:1", "--results", str(tmp_path)]
     assert main(words) == 3
     assert "cannot be reached" in capsys.readouterr().err
     assert not list(tmp_path.rglob("*.unfinished"))

@@ -190,7 +190,7 @@ def test_what_is_left_is_estimated_from_stored_seconds(
 
 
 def test_a_time_budget_ends_the_run_and_keeps_what_is_stored(tmp_path: Path, theirs: dict[str, str]) -> None:
-    words = command("--only", "slow", "--hours", "0.0001", "--json")
+    words = command("--only", "slow", "--max-hours", "0.0001", "--json")
     done = subprocess.run(words, cwd=tmp_path, env=theirs, capture_output=True, text=True)
     assert done.returncode == 4 and document(done)["slow"]["state"] in ("unfinished", "not run")
 
@@ -199,9 +199,9 @@ def test_a_time_budget_ends_the_run_and_keeps_what_is_stored(tmp_path: Path, the
     ("words", "message"),
     [
         (["--only", "ror_layer"], "no experiment 'ror_layer'; did you mean ror_layers or"),
-        (["--hours", "nan"], "--hours: 'nan': give hours, more than 0 and at most 10000"),
+        (["--max-hours", "nan"], "--max-hours: 'nan': give hours, more than 0 and at most 10000"),
         (["--workers", "0"], "--workers: '0': give a whole number, 1 to 256"),
-        (["--book", "--pages", "nowhere"], "chapter_2.md: no such page"),
+        (["--report-only", "--update-docs", "nowhere"], "chapter_2.md: no such page"),
     ],
 )
 def test_bad_input_is_one_line(
@@ -216,10 +216,21 @@ def test_packing_without_the_book_is_refused_before_anything_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(replicate, "_child", lambda *_: pytest.fail("a study was started"))
-    assert main(["replicate", "--quick", "--results", str(tmp_path / "kept"), "--pack"]) == 2
-    assert "--book" in capsys.readouterr().err
+    assert main(["replicate", "--quick", "--results", str(tmp_path / "kept"), "--compress"]) == 2
+    assert "--report-only" in capsys.readouterr().err
     assert not (tmp_path / "kept").exists()
     assert (
-        main(["replicate", "--quick", "--results", str(tmp_path / "kept"), "--pack", "--book", "--only", "liquid_gain"])
+        main(
+            [
+                "replicate",
+                "--quick",
+                "--results",
+                str(tmp_path / "kept"),
+                "--compress",
+                "--report-only",
+                "--only",
+                "liquid_gain",
+            ]
+        )
         == 4
     )

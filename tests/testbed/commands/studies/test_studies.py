@@ -157,25 +157,25 @@ def test_a_run_extends_a_finished_one_and_measures_only_what_that_lacks(
     quick, whole = tmp_path / "quick", tmp_path / "whole"
     study().main(["--quick", "--results", str(quick)])
     measured.clear()
-    assert study().main(["--extend", str(only_run(quick)), "--results", str(whole)]) == 0
+    assert study().main(["--reuse-points", str(only_run(quick)), "--results", str(whole)]) == 0
     assert measured == [4, 5]
     assert [row["y"] for row in load_study(only_run(whole))[2]] == [0, 1, 4, 9, 16, 25]
     assert _seconds(whole) >= _seconds(quick) > 0, "what the points took that were taken over counts"
     capsys.readouterr()
-    assert study().main(["--seed", "2", "--extend", str(only_run(quick)), "--results", str(tmp_path / "no")]) == 2
+    assert study().main(["--seed", "2", "--reuse-points", str(only_run(quick)), "--results", str(tmp_path / "no")]) == 2
     assert "seed 1, not squares with seed 2" in capsys.readouterr().err
 
 
 def test_a_study_stops_after_its_hours_and_goes_on_later(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["--results", str(tmp_path)]
-    assert study().main([*words, "--hours", "1e-12"]) == 4
+    assert study().main([*words, "--max-hours", "1e-12"]) == 4
     assert measured == [0]
     draft = only_run(tmp_path)
     assert f"stopped: 1 of 6 points; go on with --resume {draft}" in capsys.readouterr().err
-    assert study().main([*words, "--resume", str(draft), "--hours", "1"]) == 0
+    assert study().main([*words, "--resume", str(draft), "--max-hours", "1"]) == 0
     assert measured == [0, 1, 2, 3, 4, 5]
     with pytest.raises(SystemExit, match="2"):
-        study().main([*words, "--hours", "0"])
+        study().main([*words, "--max-hours", "0"])
 
 
 def test_a_point_with_more_parameters_is_not_taken_for_one_with_fewer(tmp_path: Path) -> None:
@@ -183,7 +183,7 @@ def test_a_point_with_more_parameters_is_not_taken_for_one_with_fewer(tmp_path: 
     mixed.main(["--results", str(tmp_path)])
     run = only_run(tmp_path)
     measured.clear()
-    assert mixed.main(["--extend", str(run), "--results", str(tmp_path / "again")]) == 0
+    assert mixed.main(["--reuse-points", str(run), "--results", str(tmp_path / "again")]) == 0
     assert not measured
     _, _, rows, _ = load_study(only_run(tmp_path / "again"))
     assert rows == [{"x": 5, "y": 25}, {"x": 5, "slowly": True, "y": 25}]

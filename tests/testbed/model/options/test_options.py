@@ -27,9 +27,7 @@ class NacOptions:
 @options
 class SendOptions:
     network: str = option(kw_only=False, positional=True, metavar="NETWORK")
-    size_bytes: int = option(
-        default="4MB", flag="--size", former=("--bytes",), kind=kinds.size_bytes, help="sent (default {default})"
-    )
+    size_bytes: int = option(default="4MB", flag="--size", kind=kinds.size_bytes, help="sent")
     access: str = option(default="whole", choices=("whole", "strided"))
     block: int | None = option(
         default=None, kind=kinds.some, only=(Only(when=lambda a: a.access == "strided", needs="--access strided"),)
@@ -96,9 +94,8 @@ def test_values_are_checked_where_they_are_built(wrong: dict[str, Any], error: t
     [
         (["ring:4", "--size", "0"], "argument --size: '0': give bytes, 1 to"),
         (["ring:4", "--size", "1", "--size", "1"], "argument --size: --size stands there already; give it once"),
-        (["ring:4", "--bytes", "1", "--size", "1"], "argument --size: --bytes stands there already; give it once"),
         (["ring:4", "--acc", "whole"], "did you mean --access?"),
-        (["ring:4", "--inside", "1"], "'--inside 1' is not an option of this command"),
+        (["ring:4", "--inside", "1"], "unknown option --inside"),
     ],
 )
 def test_a_mistake_on_the_command_line_is_one_line(
@@ -108,11 +105,6 @@ def test_a_mistake_on_the_command_line_is_one_line(
         parsed(*words)
     said = capsys.readouterr().err
     assert says in said and said.count("\n") - said.count("is now") == 1
-
-
-def test_a_former_spelling_is_taken_and_named(capsys: pytest.CaptureFixture[str]) -> None:
-    assert read("ring:4", "--bytes", "7").size_bytes == 7
-    assert capsys.readouterr().err == "testbed: --bytes is now --size\n"
 
 
 def test_a_preset_fills_what_is_not_given() -> None:
@@ -131,11 +123,11 @@ def test_an_option_without_a_meaning_is_named_as_it_was_written() -> None:
     refuse_meaningless(parsed("ring:4", "--nac-slack", "3", "--quick"))
 
 
-def test_help_has_headings_defaults_and_no_former_spelling() -> None:
+def test_help_has_headings_and_defaults() -> None:
     parser = OneLineParser(prog="testbed send")
     add_options(parser, SendOptions)
     page = parser.format_help()
-    assert "faults:\n  --faults FAULTS" in page and "sent (default 4MB)" in page and "--bytes" not in page
+    assert "--faults FAULTS" in page and "sent (default 4MB)" in page
     assert "NAC:\n  --nac-slack" in page and page.count("--no-nac-") == 2
 
 

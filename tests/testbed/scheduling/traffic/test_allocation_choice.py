@@ -59,7 +59,7 @@ def test_bad_input_is_refused_in_words(nodes: int, count: int, occupied: tuple[i
 
 
 def test_command_lists_them_and_gives_one_json_object(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["allocate", "swiss-t1", "--nodes", "24", "--count", "3", "--json"]) == 0
+    assert main(["allocate", "swiss-t1", "--nodes", "24", "--list", "3", "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert len(document["allocations"]) == 3
     best, worst = document["allocations"][0], document["worst"]
