@@ -66,7 +66,7 @@ def test_without_a_fault_little_more_is_sent_than_the_file(
         (["--file-size", "0"], "give bytes, 1 to"),
         (["--file-size", "1e12"], "give bytes, 1 to 268435456"),
         (["--last-mile-rate", "0"], "give bits a second, more than 0"),
-        (["--method", "nothing"], "'nothing'"),
+        (["--routing", "nothing"], "'nothing'"),
         (["--to", "t0"], "is a host"),
         (["--to", "s99"], "s99"),
         (["--to", "s1"], "s1"),
