@@ -101,7 +101,7 @@ def judge(rows: Rows) -> Verdict:
             .at_least(0.98 * unavoidable(single), single["lost"])
             .against(0.0, "a code that outlasts the failure")
             .noting(
-                f"buffer of {PROFILES[profile]['playback']:g} s; {single['sent_per_source']:.2f} packets sent for each source packet"
+                f"buffer of {PROFILES[profile]['playback_s']:g} s; {single['sent_per_source']:.2f} packets sent for each source packet"
             )
         )
         static = own["RS(30,23), two paths", longest]
@@ -147,7 +147,7 @@ def figures(rows: Rows) -> Figures:
         axes.plot(at, marks, "k_", markersize=14, label="virtual time" if number == 0 else None)
     axes.set_xticks(
         range(len(cases)),
-        [f"{profile}: {failure_s:g} s\n(buffer {PROFILES[profile]['playback']:g} s)" for profile, failure_s in cases],
+        [f"{profile}: {failure_s:g} s\n(buffer {PROFILES[profile]['playback_s']:g} s)" for profile, failure_s in cases],
     )
     axes.legend()
     return {"profiles": figure}
