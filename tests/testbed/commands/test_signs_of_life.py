@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import io
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from testbed import cli
+from testbed.commands import heartbeat
 from tests.helpers.paths import ROOT
 from tests.helpers.terminal import run_on_terminal
 
@@ -31,6 +35,10 @@ LONG = (
     "replicate --quick --only fec_block_sizes --max-hours 1",
     "doctor",
 )
+SHORT_LIST = ("demo --quick --fabric simulator", "replicate --quick --only fec_block_sizes --hours 1")
+"""Those that `make test` runs: much in one process, and one process after the other. `make soak` runs all of them."""
+SILENT = ("up", "exec", "attach", "run")
+"""Commands that give the terminal to others."""
 SLEEPING = """
 import sys, time
 from testbed.commands.heartbeat import heartbeat
@@ -40,7 +48,36 @@ with heartbeat(sys.argv[1]):
 """
 
 
-@pytest.mark.parametrize("words", LONG)
+class Terminal(io.StringIO):
+    """What is written to it, as a terminal takes it."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("command", sorted(cli.COMMANDS))
+def test_a_command_that_works_for_long_says_so_unless_the_terminal_is_given_away(
+    command: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    terminal = Terminal()
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr(sys, "stderr", terminal)
+    monkeypatch.setattr(heartbeat, "PATIENCE_S", 0.01)
+
+    def work(chosen: str | None, words: list[str]) -> int:
+        until = time.monotonic() + (0.1 if command in SILENT else 10.0)
+        while "at work" not in terminal.getvalue() and time.monotonic() < until:
+            time.sleep(0.005)
+        return 0
+
+    monkeypatch.setattr(cli, "_run_chosen", work)
+    assert cli.main([command]) == 0
+    assert (f"testbed {command}: at work for " in terminal.getvalue()) == (command not in SILENT)
+
+
+@pytest.mark.parametrize(
+    "words", [pytest.param(one, marks=[] if one in SHORT_LIST else [pytest.mark.soak]) for one in LONG]
+)
 def test_no_command_is_silent_for_more_than_two_seconds(
     words: str, tmp_path: Path, timely: Callable[[Callable[[], str | None]], None]
 ) -> None:
