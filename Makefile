@@ -7,6 +7,8 @@ export TESTBED_VENV := $(abspath $(TESTBED_VENV))
 # an ordinary user's PATH lacks the folders where Open vSwitch, tc and nft live
 export PATH := $(PATH):/usr/local/sbin:/usr/sbin:/sbin
 PYTHON := $(TESTBED_VENV)/bin/python
+# a thousand processes of the tests import the same modules: what they are compiled to is kept, whatever the user's shell says
+unexport PYTHONDONTWRITEBYTECODE
 # one more than there are processors: many tests wait, for a listener, a network or a time limit
 WORKERS ?= $(shell echo $$(($$(nproc 2>/dev/null || echo 2) + 1)))
 
@@ -19,20 +21,24 @@ demo:  ## set up, then a coded stream over capillary routes with links failing (
 	@vagrant/provision.sh
 	@$(TESTBED_VENV)/bin/testbed demo $(ARGS)
 
-# Whatever depends on the clock of real switches runs alone, after the rest, and what of real switches does not, has run in parallel. A selection (ARGS='-k capillary')
-# may leave one of the two without tests (pytest's exit code 5), not both. What fails in parallel is tried once more by itself: a time
-# limit says little where more tests run than there are processors; both outcomes are printed. Programs that only some tests need are installed
-# where that is possible; where not, the set-up says so, and pytest lists the tests that are skipped for it.
+# Whatever depends on the clock of real switches runs after the rest, two at a time: most of it waits. A selection (ARGS='-k capillary')
+# may leave one of the two parts without tests (pytest's exit code 5), not both. What fails beside others is tried once more by itself: a
+# time limit says little where more runs than there are processors; both outcomes are printed. Programs that only some tests need are
+# installed where that is possible; where not, the set-up says so, and pytest lists the tests that are skipped for it.
+define TESTS
+	$(PYTHON) -m pytest -r fEs $(1) --dist loadfile --no-loadscope-reorder -m "$(2)" $(ARGS) || $(3)=$$?; \
+	if [ $$$(3) -eq 1 ]; then echo "What failed beside others runs once more, alone; this counts:"; \
+	    $(PYTHON) -m pytest -r fEs --last-failed -m "$(2)" $(ARGS) && $(3)=0; fi
+endef
+
 test:  ## set up, then all tests (ARGS='-k capillary' for some)
 	@vagrant/provision.sh --extras test,mpi,docs --programs chromium,shellcheck,tshark
-	@$(TESTBED_VENV)/bin/testbed doctor --compile > /dev/null || true  # as part of the set-up: otherwise every worker compiles
-	@parallel=0; serial=0; \
-	$(PYTHON) -m pytest -r fEs -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m "not emulation or unclocked" $(ARGS) || parallel=$$?; \
-	if [ $$parallel -eq 1 ]; then echo "What failed beside others runs once more, alone; this counts:"; \
-	    $(PYTHON) -m pytest -r fEs --last-failed -m "not emulation or unclocked" $(ARGS) && parallel=0; fi; \
-	$(PYTHON) -m pytest -r fEs -m "emulation and not unclocked" $(ARGS) || serial=$$?; \
-	if [ $$parallel -eq 5 ] && [ $$serial -eq 5 ]; then exit 5; fi; \
-	[[ $$parallel =~ ^[05]$$ && $$serial =~ ^[05]$$ ]]
+	@$(TESTBED_VENV)/bin/testbed doctor --compile > /dev/null || echo "compiling ahead has failed: every worker compiles what it needs"
+	@parallel=0; clocked=0; \
+	$(call TESTS,-n $(WORKERS),not emulation or unclocked,parallel); \
+	$(call TESTS,-n 2,emulation and not unclocked,clocked); \
+	if [ $$parallel -eq 5 ] && [ $$clocked -eq 5 ]; then exit 5; fi; \
+	[[ $$parallel =~ ^[05]$$ && $$clocked =~ ^[05]$$ ]]
 
 # Beside the environment, which keeps its own version; what the newer one compiles is kept apart, too.
 test-next-numba:  ## set up, then the tests of compiled code with the newest numba (docs/guide/compile.md)
@@ -67,11 +73,11 @@ mutants:  ## set up, then mutation tests: does a mistake in the code break a tes
 	@vagrant/provision.sh --extras test,mutants
 	@$(PYTHON) -m tests.mutants $(ARGS)
 
-soak:  ## set up, then 1 000 drawn simulator runs (SOAK_FIRST=700: from there on); poor networks between machines; striped files by a model, by histories, and by an hour of mutated messages (SOAK_S=60: a minute)
+soak:  ## set up, then 1 000 drawn simulator runs (SOAK_FIRST=700: from there on); ten times the drawn examples; poor networks between machines; striped files by a model, by histories, and by an hour of mutated messages (SOAK_S=60: a minute)
 	@vagrant/provision.sh --extras test,clusters
 	@export TESTBED_SOAK=1 SIMULATOR_FIRST=$(or $(SOAK_FIRST),0) SIMULATOR_CONFIGURATIONS=$(or $(SOAK_RUNS),1000) SIMULATOR_MESSAGES=4000 \
 	    SFIO_MODEL_STEPS=100000 SFIO_HISTORY_CALLS=20000 SFIO_SOAK_S=$(or $(SOAK_S),3600) SFIO_FUZZ_MESSAGES=250000; \
-	$(PYTHON) -m pytest -n $(WORKERS) --timeout 0 -m "scaled and not soak" && $(PYTHON) -m pytest -s --timeout 0 -m soak
+	$(PYTHON) -m pytest -n $(WORKERS) --timeout 0 -m "(scaled or hypothesis) and not soak" && $(PYTHON) -m pytest -s --timeout 0 -m soak
 
 setup:  ## only set up, and compile ahead what is compiled at first use
 	@vagrant/provision.sh

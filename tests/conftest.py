@@ -20,8 +20,12 @@ from typing import Any, TypeVar
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 
-# The machine's pace is no property of what is tested.
-settings.register_profile("any pace", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+SOAK = os.environ.get("TESTBED_SOAK") == "1"
+# The machine's pace is no property of what is tested. Tests that do not say how many examples they draw draw other 50 each time,
+# those that have failed once first; `make soak` draws ten times as many.
+settings.register_profile(
+    "any pace", deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=500 if SOAK else 50
+)
 settings.load_profile("any pace")
 # Of a mutant only whether a test fails counts, the same way each time (make mutants).
 settings.register_profile("mutants", database=None, derandomize=True, phases=[Phase.explicit, Phase.generate])
@@ -31,7 +35,7 @@ PAUSES_S = (0.5, 1.0, 2.0)
 """Before the second, third and fourth try of a run that was invalid: what disturbs a machine is often over soon."""
 INVALID = 4
 SERIAL = "emulation and not unclocked"
-"""What `make test` runs one after the other, after the rest."""
+"""What `make test` runs after the rest, two at a time."""
 _CONTENT = {("corrupted-packets", ""), ("verified", ""), ("content", "operation")}
 """Key, and kind of what it is about, of the checks that no slow machine can fail (a download's content it can: the file came too late)."""
 _BROKEN = re.compile(r"\b(failed|died|ended early)\b")
@@ -71,7 +75,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave what is marked ``soak`` to `make soak`, which sets TESTBED_SOAK, but for what is a short test at its usual size."""
-    if os.environ.get("TESTBED_SOAK") == "1":
+    if SOAK:
         return
     long = [item for item in items if item.get_closest_marker("soak") and not item.get_closest_marker("scaled")]
     config.hook.pytest_deselected(items=long)

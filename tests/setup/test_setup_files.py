@@ -311,8 +311,8 @@ def make(machine: Machine, project: Path, *words: str, **environ: str) -> int:
         (0, 5, True),
         (5, 0, True),
         (5, 5, False),
-        (0, 1, False),
-        (5, 1, False),
+        (0, 2, False),
+        (5, 2, False),
         (2, 2, False),
         (2, 0, False),
     ],
@@ -328,18 +328,23 @@ def test_make_test_runs_both_halves_and_passes_where_neither_fails(
     ]  # once, before the workers of the first half would each
     first, second = machine.calls("python")  # the second half runs though the first has failed
     assert "-n 3" in first and "-m not emulation or unclocked" in first and first.endswith("-k capillary")
-    assert "-n" not in second.split() and "-m emulation and not unclocked" in second and second.endswith("-k capillary")
+    assert "-n 2" in second and "-m emulation and not unclocked" in second and second.endswith("-k capillary")
 
 
 @pytest.mark.parametrize(("alone", "passed"), [(0, True), (1, False), (5, False)])
+@pytest.mark.parametrize(
+    ("half", "place", "marks"),
+    [("PARALLEL_EXIT", 1, "not emulation or unclocked"), ("SERIAL_EXIT", 2, "emulation and not unclocked")],
+)
 def test_make_test_runs_what_failed_beside_others_once_more_alone(
-    machine: Machine, project: Path, alone: int, passed: bool
+    machine: Machine, project: Path, half: str, place: int, marks: str, alone: int, passed: bool
 ) -> None:
-    code = make(machine, project, "test", "ARGS=-k capillary", PARALLEL_EXIT="1", ALONE_EXIT=str(alone))
+    code = make(machine, project, "test", "ARGS=-k capillary", ALONE_EXIT=str(alone), **{half: "1"})
     assert (code == 0) is passed
-    _, again, _ = machine.calls("python")  # the second half runs all the same
-    assert "--last-failed" in again and "-m not emulation or unclocked" in again and again.endswith("-k capillary")
-    assert "-n" not in again.split()
+    calls = machine.calls("python")
+    assert len(calls) == 3  # the second half runs all the same
+    again = calls[place].split()
+    assert "--last-failed" in again and "-n" not in again and calls[place].endswith(f"-m {marks} -k capillary")
 
 
 def test_emulation_is_marked_in_the_file_of_the_test_itself() -> None:
