@@ -14,8 +14,13 @@ import pytest
 pytestmark = pytest.mark.emulation
 
 
+def all_counted(root: str, without: list[list[str]]) -> list[dict[str, Any]]:
+    """Inside a sandbox: ``counted``, one after the other."""
+    return [counted(root, each) for each in without]
+
+
 def counted(root: str, without: list[str]) -> dict[str, Any]:
-    """Inside a sandbox: the counts of a write of random blocks."""
+    """The counts of a write of random blocks."""
     from testbed.striping.judgement import judge_striping
     from testbed.striping.workload import run_striping, striping_plan
 
@@ -32,33 +37,49 @@ def counted(root: str, without: list[str]) -> dict[str, Any]:
     return {key: found[key] for key in ("messages", "requests", "disk_calls", "verified")}
 
 
+@pytest.mark.unclocked
 def test_each_optimisation_saves_what_it_is_for(sandboxed: Callable[..., Any], tmp_path: Path) -> None:
-    whole = sandboxed(counted, str(tmp_path), [])
-    unsorted, apart = sandboxed(counted, str(tmp_path), ["sort"]), sandboxed(counted, str(tmp_path), ["merge"])
-    single = sandboxed(counted, str(tmp_path), ["combine"])
+    without = [[], ["sort"], ["merge"], ["combine"]]
+    whole, unsorted, apart, single = sandboxed(all_counted, str(tmp_path), without)
     assert all(found["verified"] for found in (whole, unsorted, apart, single))
     assert unsorted["disk_calls"] > whole["disk_calls"] and apart["requests"] > whole["requests"]
     assert single["messages"] == whole["requests"] > 10 * whole["messages"]
 
 
-def fragmented(shape: dict[str, Any]) -> dict[str, Any]:
-    """Inside a sandbox: two processes, pieces of 100 bytes."""
+SHAPES = {
+    f"{operation}, {names}": {"operation": operation, "in_memory": memory, "in_file": file, "at_once": at_once}
+    for operation in ("write", "read")
+    for names, memory, file, at_once in (
+        ("both", True, True, True),
+        ("in memory, one by one", True, False, False),
+        ("in the file", False, True, True),
+    )
+}
+
+
+def fragmented(shapes: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Inside a sandbox: two processes, pieces of 100 bytes, in each shape."""
     from testbed.striping.emulated.fragmented_access import FragmentedAccess, run_fragmented
 
-    access = FragmentedAccess(bytes_each=20_000, piece_bytes=100, stripe_unit=70, repeat=1, seed=3, **shape)
-    return run_fragmented("crossbar:2", 2, 20e6, access)
+    found = {}
+    for name, shape in shapes.items():
+        access = FragmentedAccess(bytes_each=20_000, piece_bytes=100, stripe_unit=70, repeat=1, seed=3, **shape)
+        found[name] = run_fragmented("crossbar:2", 2, 20e6, access)
+    return found
+
+
+@pytest.fixture(scope="module")
+def fragments(sandboxed: Callable[..., Any]) -> dict[str, dict[str, Any]]:
+    found: dict[str, dict[str, Any]] = sandboxed(fragmented, SHAPES, timeout_s=250.0)
+    return found
 
 
 @pytest.mark.unclocked
-@pytest.mark.parametrize("operation", ["write", "read"])
-@pytest.mark.parametrize(
-    ("in_memory", "in_file", "at_once"), [(True, True, True), (True, False, False), (False, True, True)]
-)
+@pytest.mark.parametrize("shape", SHAPES)
 def test_fragments_in_memory_and_in_the_file_arrive_where_they_belong(
-    sandboxed: Callable[..., Any], operation: str, in_memory: bool, in_file: bool, at_once: bool
+    fragments: dict[str, dict[str, Any]], shape: str
 ) -> None:
-    shape = {"operation": operation, "in_memory": in_memory, "in_file": in_file, "at_once": at_once}
-    found = sandboxed(fragmented, shape)
+    found = fragments[shape]
     assert found["verified"] and len(found["seconds"]) == 1 and found["seconds"][0] > 0
 
 

@@ -74,57 +74,64 @@ sys.stdout.write(f"rank {world.rank} has the matrix\\n")
 """
 
 
-def run_ranks(root: str, program: str, *arguments: str) -> dict[str, Any]:
-    """Inside a sandbox: a program of three ranks on a crossbar; its exit code, its lines, the bytes on each host's links."""
+FAILING = "from mpi4py import MPI\nMPI.COMM_WORLD.rank == 1 and MPI.COMM_WORLD.Abort(7)\nMPI.COMM_WORLD.Barrier()\n"
+PROGRAMS = {"exchange": (ALL_TO_ALL, ["500000"]), "matrix": (COLUMNS, []), "failing": (FAILING, [])}
+
+
+def run_ranks(folder: str, programs: dict[str, list[str]]) -> dict[str, dict[str, Any]]:
+    """Inside a sandbox: programs of three ranks on a crossbar, one after the other; the exit code of each, its lines, the bytes on
+    each host's links, the sizes of the subfiles."""
     from testbed.striping.emulated.mpi_launcher import MpiJob
     from testbed.striping.emulated.program_run import ProgramNetwork
     from testbed.striping.placement import place
     from topologies import load_network
 
-    with ProgramNetwork(place(load_network("crossbar:3"), 3, 2), Path(root), shape=False) as network:
-        before = network.net.link_counters()
-        with MpiJob(network.net, network.places(), [sys.executable, program, *arguments]) as job:
-            code, output = job.finish(100)
-        after = network.net.link_counters()
-        crossed = {f"{a}->{b}": after[a, b, n][1] - before[a, b, n][1] for a, b, n in after}
-        sizes = {name: (Path(root) / place).stat().st_size for name, place in (("p1", "p1/a"), ("p2", "p2/b")) if code == 0
-                 and (Path(root) / place).exists()}  # fmt: skip
-    return {"code": code, "lines": sorted(output.splitlines()), "crossed": crossed, "sizes": sizes}
+    root, told = Path(folder) / "root", {}
+    with ProgramNetwork(place(load_network("crossbar:3"), 3, 2), root, shape=False) as network:
+        for name, words in programs.items():
+            before = network.net.link_counters()
+            with MpiJob(network.net, network.places(), [sys.executable, *words]) as job:
+                code, output = job.finish(100)
+            after = network.net.link_counters()
+            crossed = {f"{a}->{b}": after[a, b, n][1] - before[a, b, n][1] for a, b, n in after}
+            sizes = {place: (root / place).stat().st_size for place in ("p1/a", "p2/b") if (root / place).exists()}
+            told[name] = {"code": code, "lines": sorted(output.splitlines()), "crossed": crossed, "sizes": sizes}
+    return told
+
+
+@pytest.fixture(scope="module")
+def told(sandboxed: Callable[..., Any], tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
+    folder = tmp_path_factory.mktemp("ranks")
+    for name, (text, _) in PROGRAMS.items():
+        (folder / f"{name}.py").write_text(text)
+    programs = {name: [str(folder / f"{name}.py"), *words] for name, (_, words) in PROGRAMS.items()}
+    found: dict[str, dict[str, Any]] = sandboxed(run_ranks, str(folder), programs, timeout_s=300.0)
+    return found
 
 
 @needs_mpi
-def test_an_exchange_of_mpi_ranks_crosses_the_links(sandboxed: Callable[..., Any], tmp_path: Path) -> None:
-    program = tmp_path / "program.py"
-    program.write_text(ALL_TO_ALL)
-    told = sandboxed(run_ranks, str(tmp_path / "root"), str(program), "500000")
-    assert (told["code"], told["lines"]) == (0, [f"rank {rank} of 3" for rank in range(3)])
+def test_an_exchange_of_mpi_ranks_crosses_the_links(told: dict[str, dict[str, Any]]) -> None:
+    exchange = told["exchange"]
+    assert (exchange["code"], exchange["lines"]) == (0, [f"rank {rank} of 3" for rank in range(3)])
     for rank in range(3):
-        assert told["crossed"][f"t{rank}->s1"] >= 2 * 500_000
-        assert told["crossed"][f"s1->t{rank}"] >= 2 * 500_000
-        assert told["crossed"][f"s1->r{rank}"] < 100_000
+        assert exchange["crossed"][f"t{rank}->s1"] >= 2 * 500_000
+        assert exchange["crossed"][f"s1->t{rank}"] >= 2 * 500_000
+        assert exchange["crossed"][f"s1->r{rank}"] < 100_000
 
 
 @needs_mpi
-def test_mpi_ranks_write_and_read_a_striped_matrix_by_their_own_datatypes(
-    sandboxed: Callable[..., Any], tmp_path: Path
-) -> None:
-    program = tmp_path / "program.py"
-    program.write_text(COLUMNS)
-    told = sandboxed(run_ranks, str(tmp_path / "root"), str(program))
-    assert (told["code"], told["lines"]) == (0, [f"rank {rank} has the matrix" for rank in range(3)])
-    assert told["sizes"] == {"p1": 240_000, "p2": 240_000}
+def test_mpi_ranks_write_and_read_a_striped_matrix_by_their_own_datatypes(told: dict[str, dict[str, Any]]) -> None:
+    matrix = told["matrix"]
+    assert (matrix["code"], matrix["lines"]) == (0, [f"rank {rank} has the matrix" for rank in range(3)])
+    assert matrix["sizes"] == {"p1/a": 240_000, "p2/b": 240_000}
     for node in ("r0", "r1"):
-        assert told["crossed"][f"s1->{node}"] >= 240_000  # written
-        assert told["crossed"][f"{node}->s1"] >= 3 * 240_000  # read by every rank
+        assert matrix["crossed"][f"s1->{node}"] >= 240_000  # written
+        assert matrix["crossed"][f"{node}->s1"] >= 3 * 240_000  # read by every rank
 
 
 @needs_mpi
-def test_a_failing_rank_is_the_exit_code(sandboxed: Callable[..., Any], tmp_path: Path) -> None:
-    program = tmp_path / "program.py"
-    program.write_text(
-        "from mpi4py import MPI\nMPI.COMM_WORLD.rank == 1 and MPI.COMM_WORLD.Abort(7)\nMPI.COMM_WORLD.Barrier()\n"
-    )
-    assert sandboxed(run_ranks, str(tmp_path / "root"), str(program))["code"] == 7
+def test_a_failing_rank_is_the_exit_code(told: dict[str, dict[str, Any]]) -> None:
+    assert told["failing"]["code"] == 7
 
 
 @needs_mpi
