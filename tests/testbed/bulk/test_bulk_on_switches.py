@@ -97,6 +97,7 @@ def test_connections_of_a_run_are_gone_with_it_and_say_no_goodbyes_in_the_next(s
     assert in_the_run >= 9 + 9 and after == 0
 
 
+@pytest.mark.unclocked
 def test_orders_that_congest_wait_for_circuits_and_still_arrive(sandboxed: Callable[..., Any]) -> None:
     (row,) = sandboxed(carried, ["circuit"], None, {"method": "identical", "barrier": False})
     assert row["failure"] is None and row["deliveries"] == [1] * 9

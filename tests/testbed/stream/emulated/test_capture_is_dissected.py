@@ -17,7 +17,7 @@ from scapy.utils import rdpcap
 from fec.adapters import scapy_layer
 from fec.protocol.wire import VERSION, PacketType, decode_header, decode_report, peek_type
 
-pytestmark = pytest.mark.emulation
+pytestmark = [pytest.mark.emulation, pytest.mark.unclocked]
 DISSECTOR = Path(scapy_layer.__file__).with_name("stream_dissector.lua")
 
 

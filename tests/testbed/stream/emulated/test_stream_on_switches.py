@@ -43,6 +43,7 @@ def test_stream_over_real_switches_passes(
     timely(run)
 
 
+@pytest.mark.unclocked
 def test_kill_9_in_the_middle_leaves_no_process_and_no_result_half_done(tmp_path: Path) -> None:
     mark = f"kill-test-{os.getpid()}"
     words = [*COMMAND, "--fabric", "emulation", "--results", str(tmp_path / mark)]
