@@ -10,7 +10,10 @@ from typing import Any
 
 import pytest
 
+from tests.helpers.commands import in_process
+
 pytestmark = [pytest.mark.emulation, pytest.mark.unclocked]
+SMALL = "swiss-t1:allocation=1-1-1-1-0-0-0-0"
 CODES = {0, 1, 4}
 """An invalid run (exit code 4) says that the machine was busy; what was carried out is looked at all the same."""
 PACE = ("throughput over", "dropped at switches")
@@ -34,10 +37,10 @@ def asked(*words: str) -> dict[str, Any]:
 
 
 def test_bulk_transfers_go_in_the_time_frames_of_the_file(tmp_path: Path) -> None:
-    file, small = str(tmp_path / "s.json"), "swiss-t1:allocation=1-1-1-1-0-0-0-0"
-    written = asked("schedule", small, "--pattern", "all-to-others", "--output", file)
+    file = str(tmp_path / "s.json")
+    written = json.loads(in_process("schedule", SMALL, "--pattern", "all-to-others", "--output", file, "--json").stdout)
     run = asked(
-        "bulk", small, "--schedule", file, "--message-size", "1MB", "--no-comparison", "--results", str(tmp_path)
+        "bulk", SMALL, "--schedule", file, "--message-size", "1MB", "--no-comparison", "--results", str(tmp_path)
     )
     assert (run["fabric"], run["method"]) == ("emulation", "file")
     assert (run["transfers"], run["frames"]) == (len(written["transfers"]), written["length"])
@@ -46,25 +49,22 @@ def test_bulk_transfers_go_in_the_time_frames_of_the_file(tmp_path: Path) -> Non
 
 def test_pairs_on_the_command_line_are_sent_and_no_others(tmp_path: Path) -> None:
     words = ("--pattern", "t0:r5,t1:r6", "--message-size", "1MB", "--no-comparison", "--results", str(tmp_path))
-    run = asked("bulk", "swiss-t1", *words)
+    run = asked("bulk", "crossbar:8", *words)
     assert (run["fabric"], run["transfers"], run["messages_verified"]) == ("emulation", 2, 2)
 
 
 def test_a_striped_file_is_written_in_the_time_frames_of_the_file(tmp_path: Path) -> None:
-    sfio = ("sfio", "swiss-t1", "--compute-nodes", "2", "--io-nodes", "2", "--file-size", "2MB")
+    sfio = ("sfio", SMALL, "--compute-nodes", "2", "--io-nodes", "2", "--file-size", "2MB")
     pairs, file = str(tmp_path / "pairs.json"), str(tmp_path / "s.json")
-    said = subprocess.run(
-        [sys.executable, "-m", "testbed.cli", *sfio, "--write-pattern", pairs], check=True, timeout=100
-    )
-    assert said.returncode == 0
-    asked("schedule", "swiss-t1", "--pattern", pairs, "--output", file)
+    assert in_process(*sfio, "--write-pattern", pairs).returncode == 0
+    assert in_process("schedule", SMALL, "--pattern", pairs, "--output", file).returncode == 0
     run = asked(*sfio, "--schedule", file, "--results", str(tmp_path))
     assert (run["fabric"], run["schedule"], run["switching"], run["verified"]) == ("emulation", "file", "circuit", True)
 
 
 def test_gethostname_of_a_host_is_the_hosts_name(tmp_path: Path) -> None:
     program = "import os, socket; print(os.environ['SFIO_RANK'], socket.gethostname(), os.uname().nodename)"
-    words = ["run", "swiss-t1", "--compute-nodes", "2", "--io-nodes", "1", "--results", str(tmp_path), "--"]
+    words = ["run", "crossbar:3", "--compute-nodes", "2", "--io-nodes", "1", "--results", str(tmp_path), "--"]
     done = subprocess.run(
         [sys.executable, "-m", "testbed.cli", *words, sys.executable, "-c", program],
         capture_output=True, text=True, timeout=100, check=False,
