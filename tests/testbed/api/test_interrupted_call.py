@@ -1,4 +1,4 @@
-"""Ctrl-C in a call of a session. It goes to the process that runs the tests, so this one runs beside no others."""
+"""Ctrl-C in a call of a session; it goes to the process that runs the tests."""
 
 from __future__ import annotations
 
