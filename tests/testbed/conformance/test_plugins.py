@@ -7,7 +7,8 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ from testbed.routing import route_by_name, single_path
 from testbed.routing.methods import ROUTINGS
 from testbed.scheduling.methods import schedule_by_name
 from tests.helpers.paths import ROOT
+from tests.helpers.warm_commands import WarmCommands, warm_commands
 from topologies.registry import PluginError, Registry
 from topologies.routing_tables import STATIC_ROUTINGS
 
@@ -149,14 +151,13 @@ def test_name_that_is_taken_is_refused() -> None:
 # what is installed
 
 
-def run(site: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{site}"}
-    command = [sys.executable, "-m", "testbed.cli", *words]
-    return subprocess.run(command, capture_output=True, text=True, env=environment, cwd=site, timeout=250, check=False)
+def commands_with(site: Path, tmp_path_factory: pytest.TempPathFactory) -> AbstractContextManager[WarmCommands]:
+    """``testbed``'s commands where what is in that folder is installed."""
+    return warm_commands(site, tmp_path_factory.mktemp("printed"), {"PYTHONPATH": f"{ROOT}{os.pathsep}{site}"})
 
 
 @pytest.fixture(scope="module")
-def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WarmCommands]:
     """The example package and those in ``plugins/``, installed into a directory of their own."""
     base = tmp_path_factory.mktemp("plugin")
     sources = [ROOT / "examples" / "plugin", *(file.parent for file in ROOT.glob("plugins/*/pyproject.toml"))]
@@ -165,28 +166,29 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     pip = [sys.executable, "-m", "pip", *words, *copies]
     done = subprocess.run(pip, capture_output=True, text=True, timeout=250, check=False)
     assert done.returncode == 0, done.stderr
-    return base / "site"
+    with commands_with(base / "site", tmp_path_factory) as commands:
+        yield commands
 
 
-def test_installed_routing_and_scheduler_are_methods_of_the_commands(installed: Path) -> None:
-    done = run(installed, "route", "swiss-t1", "--from", "s1", "--to", "s6", "--routing", "widest", "--json")
+def test_installed_routing_and_scheduler_are_methods_of_the_commands(installed: WarmCommands) -> None:
+    done = installed("route", "swiss-t1", "--from", "s1", "--to", "s6", "--routing", "widest", "--json")
     links = json.loads(done.stdout)["links"]
     assert links[0]["source"] == "s1" and {link["load"] for link in links} == {"1"}
-    done = run(installed, "schedule", "crossbar:4", "--scheduling", "longest-first", "--json")
+    done = installed("schedule", "crossbar:4", "--scheduling", "longest-first", "--json")
     assert json.loads(done.stdout)["length"] == 4
-    unknown = run(installed, "route", "ring:4", "--from", "s0", "--to", "s2", "--routing", "widdest")
+    unknown = installed("route", "ring:4", "--from", "s0", "--to", "s2", "--routing", "widdest")
     assert unknown.returncode == 2 and "widest" in unknown.stderr
 
 
-def test_suites_judge_the_installed_package(installed: Path) -> None:
+def test_suites_judge_the_installed_package(installed: WarmCommands) -> None:
     for name, group in (
         ("widest", "testbed.routings"), ("longest-first", "testbed.schedulers"),
         ("xml", "testbed.schedule_formats"), ("et.json", "testbed.traffic_formats"),
     ):  # fmt: skip
-        done = run(installed, "plugins", "check", name, "--json")
+        done = installed("plugins", "check", name, "--json")
         document = json.loads(done.stdout)
         assert done.returncode == 0 and document["group"] == group, done.stdout
-    listed = json.loads(run(installed, "plugins", "list", "--json").stdout)["groups"]
+    listed = json.loads(installed("plugins", "list", "--json").stdout)["groups"]
     assert listed["testbed.routings"]["plugins"] == [
         {"name": "widest", "package": "testbed-plugin-example 1.0", "broken": None}
     ]
@@ -197,10 +199,11 @@ def test_example_package_is_short() -> None:
         assert len(file.read_text().splitlines()) < 50, file
 
 
-@pytest.fixture
-def broken(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def broken(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WarmCommands]:
     """A package whose plug-ins do all that plug-ins must not do."""
-    description = tmp_path / "bad_plugins-0.1.dist-info"
+    site = tmp_path_factory.mktemp("broken")
+    description = site / "bad_plugins-0.1.dist-info"
     description.mkdir()
     (description / "METADATA").write_text("Metadata-Version: 2.1\nName: bad-plugins\nVersion: 0.1\n")
     (description / "entry_points.txt").write_text(
@@ -209,14 +212,15 @@ def broken(tmp_path: Path) -> Path:
         "[testbed.schedulers]\nliar = bad_plugins:liar\n[testbed.topologies]\nnowhere = bad_plugins:failing\n"
         "[testbed.experiments]\nghost = no_such_module:STUDY\n"
     )
-    (tmp_path / "bad_plugins.py").write_text(
+    (site / "bad_plugins.py").write_text(
         "import numpy\nfrom testbed.model.schedule import Schedule\nNUMBER = 5\n"
         "def failing(network, source, sink): return {}['key']\n"
         "def liar(traffic, **_):\n"
         "    return Schedule.of(numpy.zeros(len(traffic), dtype='int32'), 1, method='liar')\n"
     )
-    (tmp_path / "leaving.py").write_text("raise SystemExit('good bye')\n")
-    return tmp_path
+    (site / "leaving.py").write_text("raise SystemExit('good bye')\n")
+    with commands_with(site, tmp_path_factory) as commands:
+        yield commands
 
 
 @pytest.mark.parametrize(
@@ -231,20 +235,20 @@ def broken(tmp_path: Path) -> Path:
         ("experiment run ghost", "No module named 'no_such_module'"),
     ],
 )
-def test_broken_plugin_is_named_with_its_package_in_one_line(broken: Path, words: str, says: str) -> None:
-    done = run(broken, *words.split())
+def test_broken_plugin_is_named_with_its_package_in_one_line(broken: WarmCommands, words: str, says: str) -> None:
+    done = broken(*words.split())
     assert done.returncode == 2 and len(done.stderr.strip().splitlines()) == 1, done.stderr
     assert "bad-plugins 0.1" in done.stderr and says in done.stderr
 
 
-def test_broken_plugins_take_nothing_else_down(broken: Path) -> None:
-    done = run(broken, "route", "ring:4", "--from", "s0", "--to", "s2", "--json")
+def test_broken_plugins_take_nothing_else_down(broken: WarmCommands) -> None:
+    done = broken("route", "ring:4", "--from", "s0", "--to", "s2", "--json")
     assert done.returncode == 0 and json.loads(done.stdout)["method"] == "capillary"
-    assert run(broken, "topology", "list").returncode == 0
-    assert run(broken, "schedule", "crossbar:4", "--json").returncode == 0
-    listed = run(broken, "experiment", "list", "--json")
+    assert broken("topology", "list").returncode == 0
+    assert broken("schedule", "crossbar:4", "--json").returncode == 0
+    listed = broken("experiment", "list", "--json")
     assert listed.returncode == 0 and len(json.loads(listed.stdout)["experiments"]) > 20
-    done = run(broken, "plugins", "list")
+    done = broken("plugins", "list")
     assert done.returncode == 0 and "capillary (package bad-plugins 0.1); BROKEN: its name is taken" in done.stdout
 
 
@@ -294,7 +298,7 @@ SUM = Workload(name="sum", plan=Sum, judge=judge, simulate=lambda plan, _: sum(p
 
 
 @pytest.fixture(scope="module")
-def every_kind(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def every_kind_site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A package with a plug-in in every group that works."""
     site = tmp_path_factory.mktemp("every_kind")
     description = site / "every_kind-2.0.dist-info"
@@ -312,9 +316,15 @@ def every_kind(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return site
 
 
+@pytest.fixture(scope="module")
+def every_kind(every_kind_site: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[WarmCommands]:
+    with commands_with(every_kind_site, tmp_path_factory) as commands:
+        yield commands
+
+
 @pytest.mark.parametrize("name", ["resort:n", "rs-again", "again", "cycle", "sum"])
-def test_suite_of_every_group_passes_what_works(every_kind: Path, name: str) -> None:
-    done = run(every_kind, "plugins", "check", name)
+def test_suite_of_every_group_passes_what_works(every_kind: WarmCommands, name: str) -> None:
+    done = every_kind("plugins", "check", name)
     assert done.returncode == 0 and "verdict: passed" in done.stdout, done.stdout + done.stderr
 
 
@@ -329,15 +339,15 @@ def test_suite_of_every_group_passes_what_works(every_kind: Path, name: str) -> 
         "demands cycle:4 --routing resort:1 --json",
     ],
 )
-def test_plugins_of_every_kind_work_in_the_commands(every_kind: Path, words: str) -> None:
-    listed = [str(every_kind / "none.json") if word == "/dev/null" else word for word in words.split()]
-    (every_kind / "none.json").write_text("[]")
-    done = run(every_kind, *listed)
+def test_plugins_of_every_kind_work_in_the_commands(every_kind: WarmCommands, words: str, tmp_path: Path) -> None:
+    listed = [str(tmp_path / "none.json") if word == "/dev/null" else word for word in words.split()]
+    (tmp_path / "none.json").write_text("[]")
+    done = every_kind(*listed)
     assert done.returncode in (0, 1, 5) and json.loads(done.stdout), done.stderr
 
 
-def test_plan_of_another_packages_workload_is_run(every_kind: Path) -> None:
+def test_plan_of_another_packages_workload_is_run(every_kind_site: Path) -> None:
     script = "import testbed, every_kind; print(testbed.run(every_kind.Sum((1, 2, 3))).passed)"
-    environment = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{every_kind}"}
+    environment = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{every_kind_site}"}
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=environment, check=False)
     assert done.stdout == "True\n", done.stderr
