@@ -130,8 +130,8 @@ def _words(one: Option) -> dict[str, Any]:
         return words | {"action": argparse.BooleanOptionalAction if one.default or one.negated else "store_true"}
     if one.metavar is not None:
         words["metavar"] = one.metavar
-    if (reads := one.reads or one.kind) is not None:
-        words["type"] = reads
+    if one.kind is not None:
+        words["type"] = one.kind
     elif (simple := _TYPES.get(one.annotation.partition(" ")[0])) is not None:
         words["type"] = simple
     if one.choices:

@@ -30,13 +30,28 @@ class MetapathOptions:
     latency counts. Raises InputError for values out of range.
     """
 
-    notify: Notify = option(default="both", choices=("both", "controller", "header"), help="who reports a failed link")
-    link_up: LinkUp = option(default="probe", choices=("probe", "controller"), help="how a repair is detected")
+    notify: Notify = option(
+        flag="--failure-notifier",
+        default="both",
+        choices=("both", "controller", "header"),
+        help="who reports a failed link",
+    )
+    link_up: LinkUp = option(
+        flag="--repair-detection", default="probe", choices=("probe", "controller"), help="how a repair is detected"
+    )
     paths: int = option(
-        default=4, kind=kinds.metapath_paths, metavar="N", help="paths of a metapath at most (default {default})"
+        flag="--max-paths",
+        default=4,
+        kind=kinds.metapath_paths,
+        metavar="N",
+        help="paths of a metapath at most (default {default})",
     )
     first_paths: int = option(
-        default=1, kind=kinds.metapath_paths, metavar="N", help="paths with which a metapath starts (default {default})"
+        flag="--initial-paths",
+        default=1,
+        kind=kinds.metapath_paths,
+        metavar="N",
+        help="paths with which a metapath starts (default {default})",
     )
     notifications: int = option(
         default=5,
@@ -51,24 +66,25 @@ class MetapathOptions:
         help="one diverted packet in N tries the minimal path (default {default})",
     )
     silence_s: float = option(
-        default=0.06,
+        default="60ms",
         kind=kinds.silence,
-        flag="--silence-ms",
-        reads=kinds.in_milliseconds,
-        metavar="MS",
-        help="time after which a packet counts as missing (default 60 ms)",
+        flag="--loss-timeout",
+        metavar="TIME",
+        help="time after which a packet counts as missing (default {default})",
     )
     threshold: float = option(
         default="2",
         kind=kinds.times_zero_load,
-        flag="--thl",
+        flag="--latency-threshold",
+        short=("--thl",),
         metavar="X",
         help="target latency Thl, as a multiple of the latency without load (default {default})",
     )
     tolerance: float = option(
         default=0.4,
         kind=kinds.share,
-        flag="--tol",
+        flag="--latency-tolerance",
+        short=("--tol",),
         metavar="X",
         help="tolerance, a fraction of Thl (default {default})",
     )
@@ -76,7 +92,7 @@ class MetapathOptions:
         default=0.125, kind=kinds.fraction, listed=False, help="weight of a new latency in the estimate of its path"
     )
     always: bool = option(
-        default=False, flag="--metapaths-always", help="use metapaths also without failures, as DRB does"
+        default=False, flag="--always-metapaths", help="use metapaths also without failures, as DRB does"
     )
 
     def __post_init__(self) -> None:

@@ -16,7 +16,7 @@ from testbed.model.naming.names import read_node
 from testbed.model.naming.networks import NetworkLike, known_network
 from testbed.model.routes import SplitRoute
 from testbed.routing.label_split.spraying import disjoint_return_split, spray
-from testbed.stream.options import EachLink, Handover, MobilityOptions
+from testbed.stream.options import HANDOVERS, EachLink, Handover, MobilityOptions
 from testbed.stream.plan import LEAST_PLAYBACK_S, RouteChange, StreamPlan
 from testbed.stream.planning import (
     check_delays,
@@ -81,7 +81,7 @@ def build_mobility(requested: MobilityOptions) -> StreamPlan:
         layers=requested.layers or None,
         frame_s=requested.frame_s,
         warm_up_s=requested.warm_up_s,
-        handover=requested.handover,
+        handover=HANDOVERS[requested.handover],
     )
     stream = stream_parameters(_paced(requested))
     switched = [switches_only(frame) for frame in frames]

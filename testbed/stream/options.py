@@ -40,6 +40,15 @@ class EachLink:
     most: int | None = None
 
 
+HANDOVERS: Mapping[str, Handover] = {
+    "break-before-make": "after",
+    "make-before-break": "before",
+    "after": "after",
+    "before": "before",
+}
+"""As an option says it (3GPP's words first), and as a plan does."""
+
+
 def _coded(args: Any) -> bool:
     return getattr(args, "routing", None) not in UNCODED
 
@@ -49,7 +58,7 @@ def _each_link(args: Any) -> bool:
 
 
 def _capillary(args: Any) -> bool:
-    return str(getattr(args, "routing", None) or args.method).partition(":")[0] == "capillary"
+    return str(getattr(args, "routing", None) or getattr(args, "method", "capillary")).partition(":")[0] == "capillary"
 
 
 CODED = Only(when=_coded, needs="a coded stream (--routing ft-drb and recomputed send none)")
@@ -59,7 +68,7 @@ NOT_PROBING = Only(
 )
 PROBING = Only(when=lambda args: args.probe_block_size, needs="--probe-block-size")
 _EACH_LINK = Only(when=_each_link, needs="--faults each-link (the default)")
-_CAPILLARY = Only(when=_capillary, needs="--method capillary")
+_CAPILLARY = Only(when=_capillary, needs="--routing capillary")
 
 
 @options
@@ -75,11 +84,16 @@ class CodingOptions:
         help="voip, video: rate, M, symbol size, playback buffer",
     )
     rate_pps: float = option(
-        default="1000", kind=kinds.rate_pps, group=CODE, help="source packets a second (default {default})"
+        flag="--packet-rate",
+        metavar="PPS",
+        default="1000",
+        kind=kinds.rate_pps,
+        group=CODE,
+        help="source packets a second (default {default})",
     )
     source_packets: int = option(
         default=20,
-        flag="--m",
+        short=("--m",),
         metavar="M",
         kind=kinds.block_packets,
         group=CODE,
@@ -87,11 +101,17 @@ class CodingOptions:
         help="source packets a block (default {default})",
     )
     tolerance: float = option(
-        default=0.05, kind=kinds.share, group=CODE, only=(CODED,), help="loss tolerated at rest (default {default})"
+        flag="--static-tolerance",
+        metavar="T",
+        default=0.05,
+        kind=kinds.share,
+        group=CODE,
+        only=(CODED,),
+        help="loss tolerated at rest (default {default})",
     )
     decoding_error_rate: float = option(
         default=1e-5,
-        flag="--der",
+        short=("--der",),
         metavar="DER",
         kind=kinds.probability,
         group=CODE,
@@ -99,6 +119,7 @@ class CodingOptions:
         help="decoding error rate (default {default})",
     )
     labels: LabelOrder = option(
+        flag="--label-order",
         default="stratified",
         choices=("stratified", "random"),
         group=CODE,
@@ -110,14 +131,15 @@ class CodingOptions:
     )
     playback_s: float | None = option(
         default=None,
-        flag="--playback",
+        flag="--playback-buffer",
         kind=kinds.buffering,
         group=CODE,
-        metavar="S",
+        metavar="TIME",
         only=(CODED,),
         help="playback buffer (default 0.4 s, or 4 blocks' time where that is longer)",
     )
     most_overhead: float | None = option(
+        flag="--max-overhead",
         default=None,
         kind=kinds.overhead,
         group=CODE,
@@ -126,10 +148,10 @@ class CodingOptions:
     )
     hold_s: float = option(
         default="2",
-        flag="--hold",
+        flag="--hold-time",
         kind=kinds.holding,
         group=CODE,
-        metavar="S",
+        metavar="TIME",
         only=(CODED,),
         help="time without losses after which redundancy falls (default {default} s)",
     )
@@ -155,13 +177,8 @@ class StreamOptions(CodingOptions):
     method: str = option(
         default="capillary",
         group=ROUTED,
-        only=(
-            Only(
-                when=lambda args: args.routing is None or args.routing == args.method,
-                needs="a stream without --routing, which names the method too",
-            ),
-        ),
-        help="routing method (default {default}; see testbed route)",
+        listed=False,
+        help="routing method",
     )
     layers: int | None = option(
         default=None,
@@ -212,6 +229,7 @@ class StreamOptions(CodingOptions):
         help="each-link: break only the loaded direction",
     )
     precision: float = option(
+        flag="--loss-precision",
         default="1",
         kind=kinds.points,
         group=FAULTS,
@@ -220,6 +238,7 @@ class StreamOptions(CodingOptions):
         help="of measured loss, in points (default {default})",
     )
     links: int | None = option(
+        flag="--max-faults",
         default=None,
         kind=kinds.count,
         group=FAULTS,
@@ -236,9 +255,11 @@ class StreamOptions(CodingOptions):
 class StreamRunOptions:
     """Of a run of the command ``stream``."""
 
-    background_mbps: float = option(
-        default=0.0,
-        kind=kinds.background_mbps,
+    background_bps: float | None = option(
+        default=None,
+        flag="--background-rate",
+        metavar="RATE",
+        kind=kinds.rate_bps,
         group=ENDS,
         only=(
             CODED,
@@ -249,6 +270,7 @@ class StreamRunOptions:
         help="TCP traffic between the two ends at the same time (emulation; default none)",
     )
     queues: Literal["fifo", "priority"] = option(
+        flag="--queueing",
         default="fifo",
         choices=("fifo", "priority"),
         group=ENDS,
@@ -303,6 +325,7 @@ class MobilityOptions(CodingOptions):
         help="of a mobile network (default {default})",
     )
     frame_s: float = option(
+        flag="--frame-duration",
         default="5",
         kind=kinds.answering,
         group=ENDS,
@@ -310,14 +333,19 @@ class MobilityOptions(CodingOptions):
         help="how long each lasts (default {default})",
     )
     warm_up_s: float = option(default=0.8, listed=False, help="seconds before the first frame begins to count down")
-    handover: Handover = option(
-        default="after",
-        choices=("after", "before"),
+    handover: str = option(
+        default="break-before-make",
+        choices=tuple(HANDOVERS),
+        metavar="{break-before-make,make-before-break}",
         group=ENDS,
         help="the plan is replaced after links vanished without warning (default), or before they do",
     )
     method: str = option(
-        default="capillary", group=ROUTED, help="routing method (default {default}; see testbed route)"
+        default="capillary",
+        flag="--routing",
+        metavar="METHOD",
+        group=ROUTED,
+        help="routing method (default {default}; see testbed route)",
     )
     layers: int | None = option(
         default=3,
@@ -328,7 +356,12 @@ class MobilityOptions(CodingOptions):
         help="capillary: the first K layers (default {default}; 0: all)",
     )
     rate_pps: float = option(
-        default="50", kind=kinds.rate_pps, group=CODE, help="source packets a second (default {default})"
+        flag="--packet-rate",
+        metavar="PPS",
+        default="50",
+        kind=kinds.rate_pps,
+        group=CODE,
+        help="source packets a second (default {default})",
     )
     faults: FaultsLike | PoissonFaults = option(
         default="none",

@@ -62,7 +62,7 @@ def carry_streams(streams: StreamsPlan, how: How, report_progress: ReportProgres
     fabric = EmulatedStreamFabric(
         mtu=own.mtu,
         pcap=parse_captures(own.pcap, streams.network, named=True),
-        background_bps=own.background_mbps * 1e6,
+        background_bps=own.background_bps or 0.0,
         queues=own.queues,
         machines=how.machines,
     )

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from testbed.model.naming.networks import NetworkLike
 from testbed.model.options import kinds
 from testbed.model.options.option import ENDS, ROUTED, RUN, RUNNING, SENT, option, options
-from testbed.wavelengths.plan import SWITCHINGS, Switching
+from testbed.wavelengths.plan import Switching
 
 PatternLike = str | Sequence[tuple[str, str]]
 """Pairs of end points, or as text: "all-to-all", pairs ("A:B,C:D"), a file of them."""
+
+CONVERSIONS: Mapping[str, Switching] = {"none": "wsxc", "full": "wixc", "wsxc": "wsxc", "wixc": "wixc"}
+"""Whether switches change wavelengths, as an option says it or by the switches' names, and as a plan does."""
 
 
 @options
@@ -33,11 +36,13 @@ class WavelengthOptions:
     wavelengths: int | None = option(
         default=None, kind=kinds.some, group=ENDS, metavar="W", help="per fibre (default: the network's own)"
     )
-    switching: Switching | None = option(
+    switching: str | None = option(
         default=None,
-        choices=SWITCHINGS,
+        flag="--wavelength-conversion",
+        choices=tuple(CONVERSIONS),
+        metavar="{none,full}",
         group=ROUTED,
-        help="keep or change wavelengths (default: the network's own, else wsxc)",
+        help="keep wavelengths (wsxc switches) or change them (wixc) (default: the network's own, else none)",
     )
     method: str = option(
         default="liquid",

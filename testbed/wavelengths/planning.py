@@ -10,7 +10,7 @@ from testbed.model.naming.names import pair_text
 from testbed.model.naming.networks import known_network
 from testbed.scheduling.traffic.patterns import parse_pairs, read_pattern
 from testbed.wavelengths.assignment import METHODS, Effort, all_to_all, assign_wavelengths, lightpaths_between
-from testbed.wavelengths.options import PatternLike, WavelengthOptions
+from testbed.wavelengths.options import CONVERSIONS, PatternLike, WavelengthOptions
 from testbed.wavelengths.plan import Switching, WavelengthPlan
 from topologies.network import Network
 
@@ -30,7 +30,7 @@ def build_wavelengths(requested: WavelengthOptions, *, now: Callable[[], float])
     effort = Effort(seed=requested.seed, time_limit_s=requested.time_limit_s, now=now)
 
     def assigned(method: str) -> WavelengthPlan:
-        switching = requested.switching or own
+        switching = own if requested.switching is None else CONVERSIONS[requested.switching]
         return assign_wavelengths(
             network, paths, wavelengths=wavelengths, switching=switching, method=method, effort=effort
         )

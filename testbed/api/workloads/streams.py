@@ -32,6 +32,7 @@ class StreamCommandOptions(StreamOptions):
     """A stream, or several at once, or a run of another kind."""
 
     also: Sequence[str] = option(
+        flag="--flow",
         default=(),
         many=True,
         group=ENDS,
@@ -42,17 +43,18 @@ class StreamCommandOptions(StreamOptions):
     routing: str | None = option(
         default=None,
         group=ROUTED,
-        metavar="NAME",
-        help="ft-drb or recomputed (capillary, recomputed by the controller): a stream without a code (emulation); any "
-        "other name is that of a --method",
+        metavar="METHOD",
+        help="routing method (default capillary; see testbed route); ft-drb and recomputed (capillary, recomputed by the "
+        "controller): a stream without a code (emulation)",
     )
     probe_block_size: bool = option(
         default=False,
         group=CODE,
         only=(CODED,),
-        help="fix N, count decoding failures at N and N-1 over --blocks",
+        help="fix N, count decoding failures at N and N-1 over --probe-blocks",
     )
     blocks: int = option(
+        flag="--probe-blocks",
         default=10_000,
         kind=kinds.blocks,
         group=CODE,
@@ -83,7 +85,7 @@ def _build(requested: StreamCommandOptions) -> StreamsPlan | ProbePlan | Metapat
     from testbed.stream.planning import build_together
 
     network = known_network(requested.network)
-    pairs = [(requested.source, requested.sink), *(read_pair(word, network, "--also") for word in requested.also)]
+    pairs = [(requested.source, requested.sink), *(read_pair(word, network, "--flow") for word in requested.also)]
     plans = build_together([replace(requested, network=network, source=a, sink=b) for a, b in pairs])
     titles = tuple(f"{requested.network} {a} to {b}" for a, b in pairs)
     return StreamsPlan(plans=plans, titles=titles)

@@ -156,7 +156,6 @@ mtu_bytes = Kind("bytes", 576, 9216, whole=True, units=SIZES, hint="1500 or 9000
 symbol_bytes = Kind("bytes", 4, 8900, whole=True, units=SIZES, hint="256")
 rate_bps = Kind("bits a second", 0, 1e15, above=True, units=RATES, hint="20Mbps")
 rate_pps = Kind("packets a second", 0, 1e6, above=True, units=_THOUSANDS)
-background_mbps = Kind("Mbit/s", 0, 1000)
 
 duration = times(0, DAY_S, above=True)
 buffering = times(0, 3600, above=True)
@@ -169,7 +168,6 @@ answering = times(0.1, 3600)
 search_limit = times(0, DAY_S, above=True)
 time_limit = times(0, 1e9, above=True)
 interval = times(0, 1e12, above=True)
-milliseconds = Kind("milliseconds", 0, 60_000, above=True)
 silence = times(0, 60, above=True)
 hours = Kind("hours", 0, 10_000, above=True)
 
@@ -194,8 +192,3 @@ def loads(text: str) -> tuple[float, ...]:
 
 
 sending_rate = Kind("packets a second", 0, 1e9, above=True, units=_THOUSANDS)
-
-
-def in_milliseconds(text: str) -> float:
-    """Seconds, of a text that has milliseconds."""
-    return milliseconds(text) / 1e3

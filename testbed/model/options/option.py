@@ -61,7 +61,7 @@ class Option:
 
     ``name``: as the library takes it, with a dot inside nested options ("nac.slack"). ``flag``: as the command does (by itself ``flag_of``
     the name; "" and ``positional``: by its place; None and not ``listed``: not at all), or ``short``. ``shown``: the default as written in
-    its unit. ``reads``: what makes the command's text a value, where ``kind`` itself does not. ``choices``: the words that may be given, or
+    its unit. ``choices``: the words that may be given, or
     a function that lists them. ``only``: when it has a meaning.
     ``switches_only``: the simulated fabric cannot carry it out, or not the values for which it is true. ``many``: it may be
     given several times, and is a tuple. ``negated``: a bool that is False by itself can be said to be so (--no-...), as one
@@ -77,7 +77,6 @@ class Option:
     default: Any = MISSING
     shown: str | None = None
     kind: Kind | None = None
-    reads: Callable[[str], Any] | None = None
     choices: Sequence[str] | Callable[[], Sequence[str]] = ()
     group: str | None = None
     metavar: str | None = None

@@ -17,8 +17,6 @@ from testbed.errors import UsageError
 from testbed.model.former_keys import ALIASES
 from testbed.model.options.former_keywords import KEYWORDS, present_keywords
 
-NOT_YET = ("stream", "mobility", "wavelengths")
-"""Commands that have some of their options under the former spelling alone."""
 ROWS = [(command, former) for command, table in FORMER.items() for former in table]
 
 
@@ -41,8 +39,6 @@ def test_a_former_spelling_is_said_and_becomes_an_option_of_its_command(
     values: dict[str, str] = {"7": present} if isinstance(present, str) else dict(present)
     for value, now in values.items():
         name = now.split()[0]
-        if command in NOT_YET and (former in known or name not in known):
-            pytest.skip("not renamed yet")
         assert name in known and (former not in known or not isinstance(present, str))
         takes = known[name].nargs != 0
         given = [value] * (now.count("{}") or (1 if takes else 0))
