@@ -185,7 +185,7 @@ def _present(word: str, left: Iterator[str], table: Mapping[str, Present], known
         return [word]
     if isinstance(new, Mapping):
         given = value if equals else next(left, "")
-        if given not in new or new[given].partition(" ")[0] not in known:
+        if given not in new or (new[given] and new[given].split()[0] not in known):
             return [word] if equals else [word, *([given] if given else [])]
         return _said(f"{option} {given}", new[given].split())
     name = new.partition(" ")[0].replace("--", no or "--", 1)

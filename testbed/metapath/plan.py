@@ -69,7 +69,7 @@ class MetapathPlan:
         if self.rate_pps * (self.packet_bytes + 42) * 8 > 0.8 * capacity:
             raise InputError(
                 f"{self.rate_pps:g} packets/s of {self.packet_bytes} bytes fill more than 80 % of a link of "
-                f"{capacity / 1e6:g} Mbit/s; lower --rate-pps or --symbol-bytes"
+                f"{capacity / 1e6:g} Mbit/s; lower --packet-rate or --symbol-size"
             )
 
         if self.routing == "ft-drb" and self.faults:
@@ -99,7 +99,7 @@ class MetapathPlan:
             if fault.kind in by_source and lasts_s <= self.found_s(fault.kind) + SLACK_S:
                 raise InputError(
                     f"{name} lasts {lasts_s:g} s; {at} the source finds it after {self.found_s(fault.kind):.3g} s "
-                    f"({self.options.notifications} notifications): make the fault longer, the rate higher (--rate-pps), or ask for "
+                    f"({self.options.notifications} notifications): make the fault longer, the rate higher (--packet-rate), or ask for "
                     "fewer notifications (--notifications)"
                 )
             following = [other.start_s for other in self.faults if other.start_s >= fault.stop_s]
@@ -108,7 +108,7 @@ class MetapathPlan:
                 raise InputError(
                     f"{name} ends {left_s:g} s before the next one or the end; {at} the source finds it over after {self.return_s:.3g} s "
                     f"(one packet in {self.options.probe_every} probes): make the pause or the stream longer (--duration), the rate "
-                    "higher (--rate-pps), or probe more often (--probe-every)"
+                    "higher (--packet-rate), or probe more often (--probe-every)"
                 )
 
     def _check_overlap(self) -> None:

@@ -160,7 +160,7 @@ def check_duration(plan: StreamPlan) -> None:
         raise InputError(
             f"the stream lasts {plan.duration_s:g} s; the source ends a playback buffer ({buffer_s:g} s) before that, and one block of "
             f"{plan.stream.source_packets} packets takes {block_s:g} s: make the stream longer than {buffer_s + block_s:g} s "
-            "(duration_s, --duration), or the buffer shorter (playback_s, --playback)"
+            "(duration_s, --duration), or the buffer shorter (playback_s, --playback-buffer)"
         )
 
 
@@ -342,7 +342,7 @@ def check_delays(plan: StreamPlan) -> None:
         raise InputError(
             f"a block of {stream.source_packets} packets takes {stream.block_s:g} s at {stream.rate_pps:g} packets/s, and the longest "
             f"path {longest:g} s; the playback buffer is {stream.playback_s:g} s, so that no block is there in time: give a buffer of "
-            f"{stream.block_s + 3 * longest:g} s or more (playback_s, --playback), a higher rate or a smaller M"
+            f"{stream.block_s + 3 * longest:g} s or more (playback_s, --playback-buffer), a higher rate or a smaller M"
         )
     if longest > plan.stream.playback_s / 3:
         raise InputError(
@@ -359,7 +359,7 @@ def check_parity_comes(plan: StreamPlan) -> None:
         raise InputError(
             f"{label_of(hit.link)} fails under a playback buffer of {stream.playback_s:g} s; a block of {stream.source_packets} packets takes "
             f"{stream.block_s:g} s, and its parity as long again, so that the code could repair nothing in time: give a buffer of "
-            f"{least_s:g} s or more (playback_s, --playback), a higher rate or a smaller M"
+            f"{least_s:g} s or more (playback_s, --playback-buffer), a higher rate or a smaller M"
         )
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import testbed
 
-STREAM = "stream ring:4 --from s0 --to s2 --fabric simulator --rate-pps 500"
+STREAM = "stream ring:4 --from s0 --to s2 --fabric simulator --packet-rate 500"
 
 FILES: dict[str, Any] = {
     "faults.json": [
@@ -51,14 +51,14 @@ JSON: dict[str, str] = {
     "schedule-round-robin": "schedule crossbar:4 --pattern all-to-all --scheduling round-robin --json",
     "allocate": "allocate swiss-t1 --nodes 8 --json",
     "stream-each-link": f"{STREAM} --faults each-link --json",
-    "stream-blackhole": f"{STREAM} --faults each-link --fault-kind blackhole --links 2 --json",
+    "stream-blackhole": f"{STREAM} --faults each-link --fault-kind blackhole --max-faults 2 --json",
     "stream-loss": f"{STREAM} --faults 's0->s1@2-4 loss 0.2' --json",
     "stream-poisson": f"{STREAM} --faults poisson:rate=0.2,lasts=1 --duration 12 --json",
     "stream-file": f"{STREAM} --faults faults.json --json",
     "stream-none": f"{STREAM} --faults none --duration 3 --json",
-    "stream-two": f"{STREAM} --also s1:s3 --links 1 --json",
-    "stream-probe": f"{STREAM} --probe-block-size --blocks 200 --json",
-    "stream-ecmp": f"{STREAM} --method ecmp --labels random --links 2 --json",
+    "stream-two": f"{STREAM} --flow s1:s3 --max-faults 1 --json",
+    "stream-probe": f"{STREAM} --probe-block-size --probe-blocks 200 --json",
+    "stream-ecmp": f"{STREAM} --routing ecmp --label-order random --max-faults 2 --json",
     "mobility": "mobility manet:nodes=12,seed=2 --from n0 --to n5 --frames 3 --fabric simulator --json",
     "download": "download swiss-t1 --from s1 --to s6 --fabric simulator --json",
     "download-reed-solomon": "download ring:4 --from s0 --to s2 --code reed-solomon --fabric simulator --json",

@@ -203,7 +203,7 @@ TRIALS: dict[str, tuple[Callable[[Netlink], str], str]] = {
     ),
     "datapath": (_datapath, "see openvswitch, tun and kernel_datapath"),
     "shaping": (_shaping, "sudo modprobe sch_tbf"),
-    "htb": (_htb, "sudo modprobe sch_htb (tbf is used; htb is for --queues priority)"),
+    "htb": (_htb, "sudo modprobe sch_htb (tbf is used; htb is for --queueing priority)"),
     "netem": (_netem, "sudo modprobe sch_netem, or a kernel that has it; without it links have no delay"),
     "packet_loss": (_packet_loss, "sudo modprobe cls_bpf sch_ingress, or sch_netem"),
     "impairments": (

@@ -63,7 +63,7 @@ def overload_reason(strains: Sequence[MachineLoad], limits: MachineLoadLimits, s
 
 
 LOWER_LINK_RATE = "lower --link-rate, or leave the machine to this run"
-LOWER_PACKET_RATE = "lower --rate-pps, or leave the machine to this run"
+LOWER_PACKET_RATE = "lower --packet-rate, or leave the machine to this run"
 
 
 def overload_message(why: str, hint: str = LOWER_LINK_RATE) -> str:

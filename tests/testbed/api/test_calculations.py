@@ -133,7 +133,7 @@ def test_script_of_twenty_lines_gives_the_commands_json(tmp_path: Path) -> None:
         "s1",
         "--to",
         "s6",
-        "--links",
+        "--max-faults",
         "3",
         "--fabric",
         "simulator",

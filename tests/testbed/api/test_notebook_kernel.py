@@ -79,7 +79,7 @@ def marked(word: str) -> list[int]:
 def test_script_in_a_cell_prints_what_the_command_prints(kernel: tuple[Kernel, str], tmp_path: Path) -> None:
     made, _ = kernel
     printed = made.run((ROOT / "examples" / "one_stream.py").read_text())
-    words = ["stream", "swiss-t1", "--from", "s1", "--to", "s6", "--links", "3", "--fabric", "simulator", "--json"]
+    words = ["stream", "swiss-t1", "--from", "s1", "--to", "s6", "--max-faults", "3", "--fabric", "simulator", "--json"]
     command = [sys.executable, "-m", "testbed.cli", *words]
     done = subprocess.run(command, capture_output=True, text=True, timeout=200, check=True, cwd=tmp_path)
     expected: dict[str, Any] = json.loads(done.stdout)

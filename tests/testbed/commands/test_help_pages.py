@@ -94,7 +94,7 @@ def test_completion_in_bash_completes(capsys: pytest.CaptureFixture[str]) -> Non
         ("topology show swiss-t1 --jsn", "see testbed topology show --help"),
         ("route swiss-t1 s1 s6", "see testbed route --help"),
         ("run crossbar:4 --compute-nodes 1 --io-nodes 2 python prog.py --x", "... -- python prog.py --x"),
-        ("stream swiss-t1 --from s1 --to s6 --also s2", "write A:B"),
+        ("stream swiss-t1 --from s1 --to s6 --flow s2", "write A:B"),
         ("route swiss-t1 --flow s1-s6", "write A:B"),
         ("schedule swiss-t1 --pattern t0:r5,t1", "write A:B"),
         ("bulk swiss-t1 --pattern t0:x9", "x9"),

@@ -141,7 +141,7 @@ def test_ends_of_a_run_in_quotes(command: str, tmp_path: Path, capsys: pytest.Ca
     more = {
         "stream": ["--faults", "none", "--duration", "3"],
         "download": ["--faults", "none", "--file-size", "20kB"],
-        "mobility": [_ring(tmp_path, "a b", "c", "d"), "--frame-s", "3"],
+        "mobility": [_ring(tmp_path, "a b", "c", "d"), "--frame-duration", "3"],
     }
     run = ["--from", '"a b"', "--to", " d ", "--fabric", "simulator", "--results", str(tmp_path / "results"), "--json"]
     code = main([command, network, *more[command], *run])

@@ -140,7 +140,7 @@ def test_a_stored_run_and_its_pages(folder: Path) -> None:
         "simulator",
         "--duration",
         "6",
-        "--links",
+        "--max-faults",
         "2",
     ]
     code, found = on_a_terminal(words, folder)

@@ -21,7 +21,7 @@ LONG = (
     "ror swiss-t1 --from s1 --to s6",
     "demands torus:2x2",
     "schedule swiss-t1:allocation=4-4-4-4-0-0-0-0",
-    "stream swiss-t1 --from s1 --to s6 --links 2 --fabric simulator",
+    "stream swiss-t1 --from s1 --to s6 --max-faults 2 --fabric simulator",
     "mobility manet:nodes=40 --from n0 --to n5 --frames 3 --fabric simulator",
     "download swiss-t1 --from s1 --to s6 --fabric simulator",
     "bulk swiss-t1:allocation=2-2-2-2-0-0-0-0 --fabric simulator",
@@ -35,7 +35,7 @@ LONG = (
     "replicate --quick --only fec_block_sizes --max-hours 1",
     "doctor",
 )
-SHORT_LIST = ("demo --quick --fabric simulator", "replicate --quick --only fec_block_sizes --hours 1")
+SHORT_LIST = ("demo --quick --fabric simulator", "replicate --quick --only fec_block_sizes --max-hours 1")
 """Those that `make test` runs: much in one process, and one process after the other. `make soak` runs all of them."""
 SILENT = ("up", "exec", "attach", "run")
 """Commands that give the terminal to others."""
@@ -96,7 +96,7 @@ def test_no_command_on_real_switches_is_silent_for_more_than_two_seconds(
     tmp_path: Path, timely: Callable[[Callable[[], str | None]], None]
 ) -> None:
     def once() -> str | None:
-        words = "stream ring:4 --from s0 --to s2 --links 1 --fabric emulation"
+        words = "stream ring:4 --from s0 --to s2 --max-faults 1 --fabric emulation"
         command = [sys.executable, "-m", "testbed.cli", *words.split()]
         run = run_on_terminal(command, tmp_path, {"PYTHONPATH": str(ROOT)})
         assert run.exit_code in (0, 4), run.text[-2000:]  # 4: the machine could not keep up

@@ -30,7 +30,7 @@ STREAM = (
     "s0",
     "--to",
     "s2",
-    "--rate-pps",
+    "--packet-rate",
     "200",
     "--faults",
     "s0->s1@1-2",

@@ -91,7 +91,7 @@ def late(found: dict[str, Any], limit_s: float) -> str | None:
 def test_the_command_streams_over_a_recomputed_route_and_its_page_is_drawn_anew(
     tmp_path: Path, valid_run: Callable[..., Any]
 ) -> None:
-    ends = ["torus:4x4", "--from", "s0_0", "--to", "s2_0", "--links", "1"]
+    ends = ["torus:4x4", "--from", "s0_0", "--to", "s2_0", "--max-faults", "1"]
     words = [sys.executable, "-m", "testbed.cli", "stream", *ends, "--routing", "recomputed", "--json", "--results"]
     words.append(str(tmp_path))
     done = valid_run(lambda: subprocess.run(words, capture_output=True, text=True, timeout=120, check=False))

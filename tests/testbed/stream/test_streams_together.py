@@ -58,7 +58,7 @@ def test_each_stream_is_judged_by_what_the_common_faults_cost_it() -> None:
 
 
 def test_second_stream_is_in_the_document(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    words = ["stream", "swiss-t1", "--from", "s1", "--to", "s6", "--also", "s2:s5", "--links", "1", "--hold", "0.3"]
+    words = ["stream", "swiss-t1", "--from", "s1", "--to", "s6", "--flow", "s2:s5", "--max-faults", "1", "--hold-time", "0.3"]
     assert main([*words, "--fabric", "simulator", "--json", "--results", str(tmp_path)]) == 0
     document = json.loads(capsys.readouterr().out)
     assert (document["also"][0]["source"], document["also"][0]["sink"]) == ("s2", "s5")
@@ -68,10 +68,10 @@ def test_second_stream_is_in_the_document(capsys: pytest.CaptureFixture[str], tm
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (["--also", "s2"], "write A:B"),
-        (["--background-mbps", "1"], "needs the emulated fabric"),
-        (["--queues", "priority"], "--queues needs the emulated fabric"),
-        (["--background-mbps", "-1"], "0 to 1000"),
+        (["--flow", "s2"], "write A:B"),
+        (["--background-rate", "1Mbps"], "needs the emulated fabric"),
+        (["--queueing", "priority"], "--queueing needs the emulated fabric"),
+        (["--background-rate", "0"], "more than 0 and at most"),
         (["--faults", "poisson:rate=1"], "lasts= is missing"),
         (["--faults", "poisson:rat=1,lasts=1"], "is none of rate="),
         (["--faults", "poisson:rate=x,lasts=1"], "is no number"),
@@ -94,7 +94,7 @@ def test_options_that_cannot_be_used_are_named(
         (["manet:nodes=20,frame=3"], "leave frame= out"),
         (["manet:nodes=20", "--frames", "0"], "1 to 10000"),
         (["manet:nodes=20", "--faults", "each-link"], "give none or poisson"),
-        (["manet:nodes=20", "--frame-s", "0"], "give seconds, 0.1 to 3600"),
+        (["manet:nodes=20", "--frame-duration", "0"], "give seconds, 0.1 to 3600"),
     ],
 )
 def test_movement_that_cannot_be_played_is_refused(

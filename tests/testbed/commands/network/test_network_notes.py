@@ -33,7 +33,7 @@ def test_a_note_is_one_line(command: str, foreign: str, capsys: pytest.CaptureFi
 
 
 def test_a_command_that_reads_a_file_twice_tells_it_once(foreign: str, capsys: pytest.CaptureFixture[str]) -> None:
-    words = f"stream {foreign} --from a --to b --fabric simulator --faults none --duration 1 --rate-pps 200 --json"
+    words = f"stream {foreign} --from a --to b --fabric simulator --faults none --duration 1 --packet-rate 200 --json"
     main(words.split())
     assert capsys.readouterr().err.count("note:") == 1
 

@@ -42,10 +42,10 @@ def test_ror_of_a_route_is_that_of_a_stream_over_it(
     words = [
         "stream",
         *SWISS[1:],
-        *(word.replace("--label-order", "--labels") for word in labels),
+        *(word.replace("--label-order", "--label-order") for word in labels),
         "--fabric",
         "simulator",
-        "--links",
+        "--max-faults",
         "1",
         "--results",
         str(tmp_path),
@@ -61,7 +61,7 @@ def test_labels_m_tolerance_and_der_stand_beside_every_ror(capsys: pytest.Captur
     words = "stratified labels, M 20, tolerance 5 %, DER 1e-05"
     _, text, _ = asked(capsys, *SWISS)
     assert words in text
-    run = ["--fabric", "simulator", "--links", "1", "--results", str(tmp_path)]
+    run = ["--fabric", "simulator", "--max-faults", "1", "--results", str(tmp_path)]
     code, text, _ = asked(capsys, "stream", *SWISS[1:], *run)
     assert code == 0 and words in " ".join(text.split())
     (page,) = tmp_path.glob("stream/*/page.html")

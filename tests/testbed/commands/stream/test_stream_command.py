@@ -32,20 +32,20 @@ def replaced(old: str, new: str) -> list[str]:
         (replaced("swiss-t1", "swiss-t9"), "swiss-t"),
         (replaced("s6", "s66"), "s66"),
         (replaced("s6", "s1"), "s1"),
-        ([*STREAM, "--method", "capilary"], "capilary"),
-        ([*STREAM, "--tolerance", "1"], "tolerance"),
+        ([*STREAM, "--routing", "capilary"], "capilary"),
+        ([*STREAM, "--static-tolerance", "1"], "tolerance"),
         ([*STREAM, "--der", "0"], "--der"),
         ([*STREAM, "--m", "0"], "1 to 254"),
         ([*STREAM, "--m", "255"], "1 to 254"),
-        ([*STREAM, "--symbol-bytes", "2"], "4 to 8900"),
-        ([*STREAM, "--rate-pps", "nan"], "rate"),
-        ([*STREAM, "--rate-pps", "20000"], "lower the rate"),
-        ([*STREAM, "--precision", "0"], "precision"),
-        ([*STREAM, "--links", "0"], "--links"),
+        ([*STREAM, "--symbol-size", "2"], "4 to 8900"),
+        ([*STREAM, "--packet-rate", "nan"], "rate"),
+        ([*STREAM, "--packet-rate", "20000"], "lower the rate"),
+        ([*STREAM, "--loss-precision", "0"], "precision"),
+        ([*STREAM, "--max-faults", "0"], "--max-faults"),
         ([*STREAM, "--faults", "/nonexistent/faults.json"], "faults"),
-        ([*STREAM, "--probe-block-size", "--blocks", "3"], "--blocks: '3'"),
+        ([*STREAM, "--probe-block-size", "--probe-blocks", "3"], "--probe-blocks: '3'"),
         ([*STREAM, "--probe-block-size", "--probe-link", "s1->s99"], "s1->s99"),
-        ([*STREAM, "--labels", "sorted"], "sorted"),
+        ([*STREAM, "--label-order", "sorted"], "sorted"),
         ([*STREAM, "--nonsense"], "--nonsense"),
         ([*STREAM, "--routing", "capilary"], "capilary"),
         (["experiment", "run", "ror_validatoin"], "ror_validation"),
@@ -122,7 +122,7 @@ def test_a_ror_that_nothing_predicts_is_null(capsys: pytest.CaptureFixture[str],
 
 
 def test_json_has_the_keys_that_others_rely_on(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    document = streamed(capsys, tmp_path, "--links", "2")
+    document = streamed(capsys, tmp_path, "--max-faults", "2")
     assert document["fabric"] == "simulator" and document["verdict"]["passed"]
     assert {"predicted", "measured"} <= set(document["ror"])
     assert len(document["per_fault"]) == 2
@@ -144,7 +144,7 @@ def test_json_has_the_keys_that_others_rely_on(capsys: pytest.CaptureFixture[str
 
 
 def test_same_seed_gives_the_same_result(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    first, second = (streamed(capsys, tmp_path, "--links", "1", "--seed", "5") for _ in "ab")
+    first, second = (streamed(capsys, tmp_path, "--max-faults", "1", "--seed", "5") for _ in "ab")
     assert first["per_fault"] == second["per_fault"] and first["figures"] == second["figures"]
 
 
@@ -153,7 +153,7 @@ def test_faults_of_a_file_are_carried_out_and_judged(capsys: pytest.CaptureFixtu
     kinds = [{"kind": "blackhole", "direction": "forward"}, {"kind": "loss", "loss_fraction": 0.5}]
     entries = [{"link": "s1->s2", "start_s": 1 + 5 * k, "stop_s": 3.5 + 5 * k} | kind for k, kind in enumerate(kinds)]
     faults.write_text(json.dumps(entries))
-    document = streamed(capsys, tmp_path, "--faults", str(faults), "--labels", "random")
+    document = streamed(capsys, tmp_path, "--faults", str(faults), "--label-order", "random")
     hole, loss = document["per_fault"]
     assert hole["predicted_loss"] == pytest.approx(0.25, abs=1e-4)
     assert loss["predicted_loss"] == pytest.approx(0.125, abs=1e-4)
@@ -163,7 +163,7 @@ def test_faults_of_a_file_are_carried_out_and_judged(capsys: pytest.CaptureFixtu
 def test_single_path_loses_everything_and_has_an_infinite_ror(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    document = streamed(capsys, tmp_path, "--method", "single", "--links", "1")
+    document = streamed(capsys, tmp_path, "--routing", "single", "--max-faults", "1")
     assert document["ror"]["whole_route"] is None and document["infinite_links"]
     assert [f["measured_loss"] for f in document["per_fault"]] == [1.0]
 
@@ -172,7 +172,7 @@ def test_links_that_carry_everything_are_named_and_not_failed(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     words = [w.replace("s1", "t0").replace("s6", "r20") if w in ("s1", "s6") else w for w in STREAM]
-    code, out, _ = run(capsys, [*words, "--links", "1", "--json"], tmp_path)
+    code, out, _ = run(capsys, [*words, "--max-faults", "1", "--json"], tmp_path)
     document = json.loads(out)
     assert code == 0 and "t0->s1" in document["infinite_links"]
     assert all(f["predicted_loss"] < 1 for f in document["per_fault"])
@@ -180,8 +180,8 @@ def test_links_that_carry_everything_are_named_and_not_failed(
 
 @pytest.mark.parametrize("labels", ["random", "stratified"])
 def test_probe_agrees_with_theory(capsys: pytest.CaptureFixture[str], tmp_path: Path, labels: str) -> None:
-    words = [*STREAM, "--label-order", labels, "--m", "5", "--symbol-bytes", "16", "--rate-pps", "2000"]
-    code, out, _ = run(capsys, [*words, "--probe-block-size", "--blocks", "3000", "--json"], tmp_path)
+    words = [*STREAM, "--label-order", labels, "--m", "5", "--symbol-size", "16", "--packet-rate", "2000"]
+    code, out, _ = run(capsys, [*words, "--probe-block-size", "--probe-blocks", "3000", "--json"], tmp_path)
     document = json.loads(out)
     assert code == 0 and document["verdict"]["passed"]
     larger, smaller = document["steps"]
@@ -223,7 +223,7 @@ def test_a_routing_that_needs_switches_says_so_on_the_simulated_fabric(
     [
         (["--fault-kind", "loss"], "down or blackhole"),
         (["--faults", "poisson:rate=1,lasts=1"], "each-link, none or a file"),
-        (["--rate-pps", "20000"], "80 %"),
+        (["--packet-rate", "20000"], "80 %"),
     ],
 )
 def test_what_a_reactive_routing_cannot_do_is_said_before_anything_is_built(
@@ -236,7 +236,7 @@ def test_what_a_reactive_routing_cannot_do_is_said_before_anything_is_built(
 def test_a_profile_fills_what_is_not_given(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     import testbed
 
-    words = ["--profile", "voip", "--rate-pps", "1000", "--faults", "none", "--duration", "3"]
+    words = ["--profile", "voip", "--packet-rate", "1000", "--faults", "none", "--duration", "3"]
     document = streamed(capsys, tmp_path, *words)
     sent = document["figures"]["packets_sent"]
     assert document["ror"]["m"] == 20 and sent > 2000  # 1000 a second, though that is the default: it was given
@@ -247,7 +247,7 @@ def test_a_profile_fills_what_is_not_given(capsys: pytest.CaptureFixture[str], t
 def test_a_probe_is_not_spread_and_not_kept(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     code, out, err = run(capsys, [*STREAM, "--probe-block-size", "--machines", "2"], tmp_path / "results")
     assert code in (2, 3) and not out and err.count("\n") == 1
-    words = [*STREAM, "--m", "5", "--symbol-bytes", "16", "--rate-pps", "2000", "--probe-block-size", "--blocks", "100"]
+    words = [*STREAM, "--m", "5", "--symbol-size", "16", "--packet-rate", "2000", "--probe-block-size", "--probe-blocks", "100"]
     code, out, _ = run(capsys, words, tmp_path / "results")
     assert "s1->" in out and "verdict: " in out and "results:" not in out
     assert not list((tmp_path / "results").glob("*"))

@@ -35,7 +35,7 @@ STREAM = (
     "s0",
     "--to",
     "s2",
-    "--rate-pps",
+    "--packet-rate",
     "200",
     "--machines",
     "2",

@@ -26,9 +26,9 @@ STREAM = [
     "s2",
     "--fabric",
     "emulation",
-    "--rate-pps",
+    "--packet-rate",
     "200",
-    "--links",
+    "--max-faults",
     "1",
     "--json",
 ]
@@ -71,7 +71,7 @@ def test_an_ordinary_user_streams_over_switches_with_a_verdict(tmp_path: Path, v
 def test_an_ordinary_user_streams_over_two_machines(tmp_path: Path, valid_run: Callable[..., Any]) -> None:
     """Each machine is a namespace of each kind inside the user's own: nothing that stands between them asks for rights."""
     own_fault = ["--faults", "s0->s1@1-2", "--duration", "4", "--machines", "2"]
-    words = [sys.executable, "-m", "testbed.cli", *(w for w in STREAM if w not in ("--links", "1")), *own_fault]
+    words = [sys.executable, "-m", "testbed.cli", *(w for w in STREAM if w not in ("--max-faults", "1")), *own_fault]
     code = 'cd $HOME && exec "$@" --results $HOME/results'
     command = ordinary(["sh", "-c", code, "sh", *words])
     own = {**os.environ, "HOME": str(tmp_path)}

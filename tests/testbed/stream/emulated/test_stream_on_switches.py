@@ -19,7 +19,7 @@ COMMAND = [sys.executable, "-m", "testbed.cli", "stream", "swiss-t1", "--from", 
 
 
 def _stream(results: Path) -> subprocess.CompletedProcess[str]:
-    words = [*COMMAND, "--links", "2", "--hold", "0.5", "--fabric", "emulation", "--json", "--results", str(results)]
+    words = [*COMMAND, "--max-faults", "2", "--hold-time", "0.5", "--fabric", "emulation", "--json", "--results", str(results)]
     return subprocess.run(words, capture_output=True, text=True, timeout=120, check=False)
 
 
