@@ -1,9 +1,10 @@
-"""How long capillary routes of random geometric networks take: exact, certified, in floats, and by the thesis' own loop.
+"""How long capillary routes of random geometric networks take: exact, certified, in floats, and by the thesis' own
+loop.
 
-Medians over a few networks of each size, all in one run: ``python benchmarks/bench_capillary.py [--quick]``; the kernel is
-compiled (or read from its cache) first. The thesis' loop (layered maximum flow and bottleneck hunting on HiGHS) runs on the
-first network of the smaller sizes. The largest size, 10000 nodes and 100000 links, is one network: what one machine of several
-has to route when an emulated network is spread over them.
+Medians over a few networks of each size, all in one run: ``python benchmarks/bench_capillary.py [--quick]``; the kernel
+is compiled (or read from its cache) first. The thesis' loop (layered maximum flow and bottleneck hunting on HiGHS) runs
+on the first network of the smaller sizes. The largest size, 10000 nodes and 100000 links, is one network: what one
+machine of several has to route when an emulated network is spread over them.
 """
 
 from __future__ import annotations

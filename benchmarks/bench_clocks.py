@@ -1,8 +1,10 @@
-"""How well another machine's clock is known: the estimate against the truth that the kernel was told, and what it claims.
+"""How well another machine's clock is known: the estimate against the truth that the kernel was told, and what it
+claims.
 
     python benchmarks/bench_clocks.py [--seconds 5]
 
-A process in a time namespace thousands of seconds ahead answers over a socket; delays, losses, drift and load come on top.
+A process in a time namespace thousands of seconds ahead answers over a socket; delays, losses, drift and load come on
+top.
 """
 
 from __future__ import annotations

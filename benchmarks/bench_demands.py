@@ -1,8 +1,9 @@
-"""How long all pairs of a network take: capillary routes of every pair, and the multicommodity optimum against the plain formulation.
+"""How long all pairs of a network take: capillary routes of every pair, and the multicommodity optimum against the
+plain formulation.
 
-``python benchmarks/bench_demands.py [--quick]``: in one run, the float recursion over all pairs (half of them by mirror image) beside
-the same without the mirror, on a sample; and the optimum with one commodity a source beside HiGHS on one commodity a pair (the peer).
-Seconds are the processor's, so that what else the machine does counts little.
+``python benchmarks/bench_demands.py [--quick]``: in one run, the float recursion over all pairs (half of them by mirror
+image) beside the same without the mirror, on a sample; and the optimum with one commodity a source beside HiGHS on one
+commodity a pair (the peer). Seconds are the processor's, so that what else the machine does counts little.
 """
 
 from __future__ import annotations

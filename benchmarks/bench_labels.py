@@ -1,8 +1,8 @@
-"""How long the labels of a capillary route take, and how far their order is from the bound: the usual order, the best multiplier, the
-best of all orders.
+"""How long the labels of a capillary route take, and how far their order is from the bound: the usual order, the best
+multiplier, the best of all orders.
 
-One mobile network of each size, all layers, M = 20, tolerance 5 %: ``python benchmarks/bench_labels.py [--quick]``. Seconds of processor
-time; compiled code is made (or read from its cache) first.
+One mobile network of each size, all layers, M = 20, tolerance 5 %: ``python benchmarks/bench_labels.py [--quick]``.
+Seconds of processor time; compiled code is made (or read from its cache) first.
 """
 
 from __future__ import annotations

@@ -1,9 +1,11 @@
-"""Does ``--live`` disturb what is measured? The same run with and without it, turn by turn, a browser on the page of the live ones.
+"""Does ``--live`` disturb what is measured? The same run with and without it, turn by turn, a browser on the page of
+the live ones.
 
     python benchmarks/bench_live.py [--pairs 20] [--workload stream|bulk] [--output FILE]
 
-Counts invalid runs (exit code 4), and compares what a run says of itself: packets lost outside faults, the worst lag of the sender, the
-share of the processors, the deviation of the measured loss. Not part of ``make bench``: 40 runs take some six minutes.
+Counts invalid runs (exit code 4), and compares what a run says of itself: packets lost outside faults, the worst lag of
+the sender, the share of the processors, the deviation of the measured loss. Not part of ``make bench``: 40 runs take
+some six minutes.
 """
 
 from __future__ import annotations
@@ -74,7 +76,8 @@ def interval(rows: Sequence[dict[str, Any]]) -> str:
 
 
 def table(workload: str, rows: Sequence[dict[str, Any]]) -> str:
-    """With and without side by side: medians and ranges, and how likely such a difference is by chance (Mann-Whitney)."""
+    """With and without side by side: medians and ranges, and how likely such a difference is by chance
+    (Mann-Whitney)."""
     sides = [[row for row in rows if row["live"] is live] for live in (False, True)]
     lines = ["| | without | with `--live` | p |", "|---|---|---|---|"]
     lines.append(f"| invalid runs | {interval(sides[0])} | {interval(sides[1])} | |")

@@ -1,6 +1,7 @@
 """Packets a second through the stream's ends, one core: state machines alone, and with real sockets over a veth pair.
 
-The socket rows run in a network namespace of their own (as root, or with user namespaces); without one they are left out.
+The socket rows run in a network namespace of their own (as root, or with user namespaces); without one they are left
+out.
 """
 
 from __future__ import annotations
@@ -50,7 +51,8 @@ def batches(symbol_bytes: int, packets: int) -> Iterator[list[OutgoingPacket]]:
 
 
 Rates = tuple[float, float]
-"""Packets a second by the clock, and of this process's time on a processor (another load on the machine hardly shows)."""
+"""Packets a second by the clock, and of this process's time on a processor (another load on the machine hardly
+shows)."""
 
 
 def best(measure: Callable[[], Rates], repeats: int) -> Rates:

@@ -1,4 +1,5 @@
-"""How well and how fast a network is cut over machines: METIS next to the greedy cut that is used where METIS is missing.
+"""How well and how fast a network is cut over machines: METIS next to the greedy cut that is used where METIS is
+missing.
 
 python benchmarks/bench_partition.py
 """

@@ -1,7 +1,7 @@
 """Reed-Solomon speed of every engine beside zfec: source MB/s for 1000-byte packets, encoding and worst-case decoding.
 
-Best of repeated runs on one core. "bound" reuses buffers (tables and addresses kept); "bytes" is encode() and decode() on
-bytes objects with a new loss pattern each time, rows and copies included.
+Best of repeated runs on one core. "bound" reuses buffers (tables and addresses kept); "bytes" is encode() and decode()
+on bytes objects with a new loss pattern each time, rows and copies included.
 """
 
 from __future__ import annotations

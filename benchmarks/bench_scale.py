@@ -1,9 +1,12 @@
-"""How set-up time, processor time, memory and rules grow with switches, on one machine and on several: small sizes by default.
+"""How set-up time, processor time, memory and rules grow with switches, on one machine and on several: small sizes by
+default.
 
-    python benchmarks/bench_scale.py --sizes 115,250,500,1000,2000 --machines 1,2,4 --runs 3 [--before DIR] [--rows FILE]
+    python benchmarks/bench_scale.py --sizes 115,250,500,1000,2000 --machines 1,2,4 --runs 3 [--before DIR] [--rows
+    FILE]
 
-Mobile networks, a host a switch, one stream between the first host and the one farthest from it: its rules are installed, no packet is
-sent. Machines are namespaces of this one and share its processors. ``--before``: another checkout, run in turn with this one.
+Mobile networks, a host a switch, one stream between the first host and the one farthest from it: its rules are
+installed, no packet is sent. Machines are namespaces of this one and share its processors. ``--before``: another
+checkout, run in turn with this one.
 """
 
 from __future__ import annotations
@@ -155,7 +158,8 @@ def measure(size: int, machines: int, plan: Path) -> dict[str, Any]:
 
 
 def held_mb() -> dict[str, float]:
-    """Process namespace (machine) -> megabytes of its processes, shared pages divided among those that share them (PSS)."""
+    """Process namespace (machine) -> megabytes of its processes, shared pages divided among those that share them
+    (PSS)."""
     found: dict[str, float] = {}
     for entry in Path("/proc").glob("[0-9]*"):
         try:

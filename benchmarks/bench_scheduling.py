@@ -1,4 +1,5 @@
-"""Liquid schedules: our fast method beside DSATUR (networkx), HiGHS, CP-SAT and the exhausted search, in one run on one core.
+"""Liquid schedules: our fast method beside DSATUR (networkx), HiGHS, CP-SAT and the exhausted search, in one run on one
+core.
 
     python benchmarks/bench_scheduling.py [--patterns N] [--all-allocations]
 

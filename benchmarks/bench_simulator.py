@@ -1,6 +1,8 @@
-"""How many packet-hops a second the engine simulates; with ``--before DIR`` those of another checkout next to them, in one run.
+"""How many packet-hops a second the engine simulates; with ``--before DIR`` those of another checkout next to them, in
+one run.
 
-Uniform traffic on an 8x8 and a 32x32 torus: plain, with NAC, with FT-DRB and NAC, at the document's load and at 0.8 of a link.
+Uniform traffic on an 8x8 and a 32x32 torus: plain, with NAC, with FT-DRB and NAC, at the document's load and at 0.8 of
+a link.
 """
 
 from __future__ import annotations
@@ -67,7 +69,8 @@ def measured_in(directory: Path) -> dict[str, float]:
 
 
 def compare(before: Path) -> None:
-    """Prints a table: M hops a second before and now (medians), and the median of the ratios of runs that followed each other."""
+    """Prints a table: M hops a second before and now (medians), and the median of the ratios of runs that followed each
+    other."""
     pairs = [(measured_in(before), measured_in(Path.cwd())) for _ in range(ROUNDS)]
     print("{:38} {:>10} {:>10} {:>10} {:>16}".format("run", "M before", "M now", "x before", "least to most"))
     for name in pairs[0][0]:

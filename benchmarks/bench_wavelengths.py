@@ -1,6 +1,8 @@
-"""Wavelengths for all pairs, without conversion: ours against DSATUR (networkx) and CP-SAT on the same lightpaths, in the same run.
+"""Wavelengths for all pairs, without conversion: ours against DSATUR (networkx) and CP-SAT on the same lightpaths, in
+the same run.
 
-Median seconds of some repetitions; colours are (round, wavelength) pairs, the fewest possible being the bottleneck load.
+Median seconds of some repetitions; colours are (round, wavelength) pairs, the fewest possible being the bottleneck
+load.
 """
 
 from __future__ import annotations

@@ -2,9 +2,10 @@
 
     python benchmarks/sweep_scale.py [--network manet:seed=3,nodes=SIZE] [--sizes 115,500,1000,2000] [--rows FILE]
 
-Each network is built as ``testbed stream`` builds it (bridges with a controller), streamed over for some seconds between its first
-end point and the one farthest from it, then given what ``testbed up`` adds (a rule a switch and destination), and taken down. A row
-of ``--rows`` is one size; sizes that it has already are not measured again. Not part of ``make bench``: 2000 switches take minutes.
+Each network is built as ``testbed stream`` builds it (bridges with a controller), streamed over for some seconds
+between its first end point and the one farthest from it, then given what ``testbed up`` adds (a rule a switch and
+destination), and taken down. A row of ``--rows`` is one size; sizes that it has already are not measured again. Not
+part of ``make bench``: 2000 switches take minutes.
 """
 
 from __future__ import annotations

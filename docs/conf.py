@@ -1,4 +1,5 @@
-"""How ``make docs`` builds the site: the pages of this folder as they are (MyST), the library's pages from its docstrings (autodoc)."""
+"""How ``make docs`` builds the site: the pages of this folder as they are (MyST), the library's pages from its
+docstrings (autodoc)."""
 
 import re
 import sys
@@ -32,7 +33,8 @@ FOLDER_LINK = re.compile(r"\[([^\]]+)\]\((\.\./[^)#]+)\)")
 
 
 def name_folders(app, docname, source):  # type: ignore[no-untyped-def]
-    """A link to a folder of the repository, which a site cannot show, becomes the folder's name; one that leads nowhere stays, and warns."""
+    """A link to a folder of the repository, which a site cannot show, becomes the folder's name; one that leads nowhere
+    stays, and warns."""
     here = (Path(app.srcdir) / docname).parent
 
     def named(found: re.Match[str]) -> str:

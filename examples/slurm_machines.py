@@ -1,12 +1,14 @@
 """Machines for ``testbed --machines``: a Dask scheduler here and one worker in each of COUNT jobs of SLURM.
 
-    python examples/slurm_machines.py [--interface NAME] [--head-interface NAME] [--queue NAME] [--sbatch OPTION ...] COUNT
+    python examples/slurm_machines.py [--interface NAME] [--head-interface NAME] [--queue NAME] [--sbatch OPTION ...]
+    COUNT
 
-Prints the scheduler's address, which is what ``--machines`` takes, and the options that go with it when all jobs run, and ends them when
-its input ends or Ctrl-C is pressed. All speak TLS with certificates that are made for this one time and lie, until the end, in a
-directory below --shared that only this user may enter. Every node needs this package in the same version and Python at the same path as here. A node that two jobs share is two
-machines with one address, which cannot be: --sbatch=--exclusive, where nodes are shared.
-Needs dask-jobqueue (pip install '.[clusters]' in the project folder).
+Prints the scheduler's address, which is what ``--machines`` takes, and the options that go with it when all jobs run,
+and ends them when its input ends or Ctrl-C is pressed. All speak TLS with certificates that are made for this one time
+and lie, until the end, in a directory below --shared that only this user may enter. Every node needs this package in
+the same version and Python at the same path as here. A node that two jobs share is two machines with one address, which
+cannot be: --sbatch=--exclusive, where nodes are shared. Needs dask-jobqueue (pip install '.[clusters]' in the project
+folder).
 """
 
 from __future__ import annotations
@@ -59,7 +61,8 @@ def main() -> None:
         memory=args.memory,
         interface=args.interface,
         python=sys.executable,
-        # no nanny: nothing starts a dead machine again; its memory is that of a whole network, which Dask need not watch
+        # no nanny: nothing starts a dead machine again; its memory is that of a whole network, which Dask need not
+        # watch
         nanny=False,
         worker_extra_args=["--nthreads", "1", "--memory-limit", "0", "--no-dashboard"],
         job_script_prologue=[f"export PYTHONPATH={path}"] if path else [],

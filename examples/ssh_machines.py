@@ -1,14 +1,15 @@
-"""Machines for ``testbed --machines``: a Dask scheduler on the first host and one worker on each of the others, started by ssh.
+"""Machines for ``testbed --machines``: a Dask scheduler on the first host and one worker on each of the others, started
+by ssh.
 
     python examples/ssh_machines.py [--port 22] HEAD HOST [HOST ...]
 
-Prints the scheduler's address, which is what ``--machines`` takes, then the options that go with it, and ends everything when its input
-ends or Ctrl-C is pressed. Every host needs this package in the same version and Python at the same path as here, and has to let this user
-in by a key, without asking.
+Prints the scheduler's address, which is what ``--machines`` takes, then the options that go with it, and ends
+everything when its input ends or Ctrl-C is pressed. Every host needs this package in the same version and Python at the
+same path as here, and has to let this user in by a key, without asking.
 
-All of them speak TLS, with certificates that are made here for this one time and copied by ssh into a directory that only this user may
-enter; it has the same name everywhere, and goes at the end. A program on another host needs a copy of it.
-Needs asyncssh (pip install '.[clusters]' in the project folder).
+All of them speak TLS, with certificates that are made here for this one time and copied by ssh into a directory that
+only this user may enter; it has the same name everywhere, and goes at the end. A program on another host needs a copy
+of it. Needs asyncssh (pip install '.[clusters]' in the project folder).
 """
 
 from __future__ import annotations
@@ -102,7 +103,8 @@ def main() -> None:
         SSHCluster(
             [head, *machines],
             connect_options=login,
-            # one worker a machine, on the interface by which it was reached; no nanny: nothing starts a dead machine again
+            # one worker a machine, on the interface by which it was reached; no nanny: nothing starts a dead machine
+            # again
             worker_options={"nthreads": 1, "memory_limit": 0, "protocol": "tls"},
             worker_class="distributed.Worker",
             scheduler_options={"host": head, "port": 8786, "dashboard": False, "protocol": "tls"},

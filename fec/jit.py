@@ -1,4 +1,5 @@
-"""Code compiled by numba, made at first use and kept for the next time: the set-up that this package and the testbed share.
+"""Code compiled by numba, made at first use and kept for the next time: the set-up that this package and the testbed
+share.
 
 numba takes half a second to import, so modules with compiled code are imported when they are first needed.
 """
@@ -13,16 +14,16 @@ from pathlib import Path
 from typing import Any
 
 LOGGER = logging.getLogger(__name__)
-"""Says at level INFO when a function begins to be compiled (``compiling NAME``) and when it is (``compiled NAME``); what is
-read from the cache is not compiled. Nobody hears it who does not listen."""
+"""Says at level INFO when a function begins to be compiled (``compiling NAME``) and when it is (``compiled NAME``);
+what is read from the cache is not compiled. Nobody hears it who does not listen."""
 
 
 def compiled(function: Callable[..., Any], *signature: str, **options: Any) -> Any:
     """``numba.njit(*signature, **options)`` of the function, kept in a cache directory of the user's.
 
-    That is ``NUMBA_CACHE_DIR``, else ``parallel-communications-testbed/numba`` in ``XDG_CACHE_HOME``, else in ``~/.cache``: the
-    source tree may be read-only. Where no directory can be written, or it is another user's (who could put code of his there),
-    the code is compiled again in every process.
+    That is ``NUMBA_CACHE_DIR``, else ``parallel-communications-testbed/numba`` in ``XDG_CACHE_HOME``, else in
+    ``~/.cache``: the source tree may be read-only. Where no directory can be written, or it is another user's (who
+    could put code of his there), the code is compiled again in every process.
     """
     import numba
 
@@ -37,8 +38,8 @@ def compiled(function: Callable[..., Any], *signature: str, **options: Any) -> A
 
 @functools.cache
 def own_cache() -> str:
-    """The cache directory of the user's, made where there is none; others may write neither into it nor next to it. "" where it
-    is another user's, as under sudo that keeps HOME, or cannot be made."""
+    """The cache directory of the user's, made where there is none; others may write neither into it nor next to it. ""
+    where it is another user's, as under sudo that keeps HOME, or cannot be made."""
     place = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     try:
         place.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -1,5 +1,6 @@
-"""The striped-file emulator of Chapter 2: files striped over I/O nodes in units of a few bytes, and its interface.
-The functions of Gabrielyan 2007, appendix A, `StripedFile`, and the errors; how to set a session up: docs/workloads/striping.md."""
+"""The striped-file emulator of Chapter 2: files striped over I/O nodes in units of a few bytes, and its interface. The
+functions of Gabrielyan 2007, appendix A, `StripedFile`, and the errors; how to set a session up:
+docs/workloads/striping.md."""
 
 from sfio_emu.client.catalogue import mexists, mlist, mstat
 from sfio_emu.client.current_session import made_by, use

@@ -1,7 +1,7 @@
 """Who may speak: both sides of a connection prove that they have the key of the run, without saying it (HMAC-SHA256).
 
-Each proof covers the nonces of both sides, so that an old one is of no use. What follows on the connection is not signed: the
-key keeps strangers out, it does not hide or protect what passes.
+Each proof covers the nonces of both sides, so that an old one is of no use. What follows on the connection is not
+signed: the key keeps strangers out, it does not hide or protect what passes.
 """
 
 from __future__ import annotations

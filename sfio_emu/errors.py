@@ -52,7 +52,8 @@ class RemoteFailure(PeerError):
 
 
 def whole_number(value: SupportsIndex, what: str, least: int = 0, most: int = 2**62) -> int:
-    """A whole number of any type (numpy's too) as an int; raises `UsageError` for anything else and outside the bounds."""
+    """A whole number of any type (numpy's too) as an int; raises `UsageError` for anything else and outside the
+    bounds."""
     try:
         number = operator.index(value)
     except TypeError:

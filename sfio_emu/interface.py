@@ -32,7 +32,8 @@ def size() -> int:
 
 
 def mopen(name: str, stripe_unit_size: int, settings: Settings | None = None, *, mode: str = "rw") -> StripedFile:
-    """Open the striped file "host/path;host/path;": collective. Missing subfiles are created, unless `mode` says otherwise.
+    """Open the striped file "host/path;host/path;": collective. Missing subfiles are created, unless `mode` says
+    otherwise.
 
     `mode`: as of `StripedFile.open`. `settings`: of this file, where they are not to be those of the session.
     """
@@ -64,7 +65,8 @@ def mcreate(name: str) -> None:
 
 
 def mdelete(name: str) -> None:
-    """Delete the subfiles: collective. Nothing is deleted where an I/O node does not answer, or one of them is no plain file.
+    """Delete the subfiles: collective. Nothing is deleted where an I/O node does not answer, or one of them is no plain
+    file.
 
     Where some are missing the others are deleted, and the missing one is the error.
     """
@@ -143,7 +145,8 @@ def _blocks(count: int, offsets: Sequence[int], buffers: Sequence[Buffer], sizes
 
 
 def merror() -> dict[str, int]:
-    """Failed calls of the operating system on all I/O nodes, whichever process made them, by name; reading resets them."""
+    """Failed calls of the operating system on all I/O nodes, whichever process made them, by name; reading resets
+    them."""
     return {call: count for call, count in current_session().take_errors().items() if call in CALLS}
 
 

@@ -64,8 +64,8 @@ NO_LAYOUT = StoredLayout()
 
 
 class Welcome(NamedTuple):
-    """The answer to HELLO: bytes of the listener's largest message, whether it asks for a key, its nonce, the machine it
-    runs on (16 bytes) and its own proof that it has the key (zeros without one)."""
+    """The answer to HELLO: bytes of the listener's largest message, whether it asks for a key, its nonce, the machine
+    it runs on (16 bytes) and its own proof that it has the key (zeros without one)."""
 
     limit_bytes: int
     wants_key: bool
@@ -83,8 +83,8 @@ class Welcome(NamedTuple):
 
 
 class Opened(NamedTuple):
-    """The answer to OPEN: a handle, whether the subfile was made, its size, which file it is (device and inode), and the
-    layout stored with it."""
+    """The answer to OPEN: a handle, whether the subfile was made, its size, which file it is (device and inode), and
+    the layout stored with it."""
 
     handle: int
     created: bool
@@ -104,8 +104,8 @@ class Opened(NamedTuple):
 
 
 class Stat(NamedTuple):
-    """The answer to STAT: `mode` as the operating system has it, `size` in bytes, time of the last change in nanoseconds,
-    which file it is, and the layout stored with it."""
+    """The answer to STAT: `mode` as the operating system has it, `size` in bytes, time of the last change in
+    nanoseconds, which file it is, and the layout stored with it."""
 
     mode: int
     size: int
@@ -205,9 +205,9 @@ def _entries(body: memoryview) -> Iterator[Entry]:
 
 
 class Written(NamedTuple):
-    """The answer to WRITE: bytes, calls of the disk, whether one of the subfiles was truncated while they were written; and
-    of each subfile, in the order in which the runs first name them, its size before in bytes and the truncations that it had
-    been through (their numbers, exclusive or)."""
+    """The answer to WRITE: bytes, calls of the disk, whether one of the subfiles was truncated while they were written;
+    and of each subfile, in the order in which the runs first name them, its size before in bytes and the truncations
+    that it had been through (their numbers, exclusive or)."""
 
     written_bytes: int
     disk_calls: int

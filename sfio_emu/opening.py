@@ -1,4 +1,5 @@
-"""How a file is opened: the modes of Python's `open`, and those of MPI_File_open, as what they mean for the subfiles."""
+"""How a file is opened: the modes of Python's `open`, and those of MPI_File_open, as what they mean for the
+subfiles."""
 
 from __future__ import annotations
 
@@ -12,8 +13,8 @@ from sfio_emu.errors import UsageError
 class Opening:
     """What a file is opened for.
 
-    `create`: missing subfiles are made; `exclusive`: none may be there; `truncate`: it is made empty; `append`: writing goes
-    to its end.
+    `create`: missing subfiles are made; `exclusive`: none may be there; `truncate`: it is made empty; `append`: writing
+    goes to its end.
     """
 
     reads: bool = True
@@ -42,7 +43,8 @@ FILE_MODES: Mapping[str, Opening] = {
     "a": Opening(reads=False, create=True, append=True),
     "a+": Opening(create=True, append=True),
 }
-"""Those of Python, where "b" may be added; "rw" reads and writes and makes what is missing, which Python has no mode for."""
+"""Those of Python, where "b" may be added; "rw" reads and writes and makes what is missing, which Python has no mode
+for."""
 
 MPI_MODES: Mapping[str, Opening] = {
     "rw": Opening(create=True),
@@ -52,7 +54,8 @@ MPI_MODES: Mapping[str, Opening] = {
     "x": Opening(create=True, exclusive=True),
     "a": Opening(create=True, append=True),
 }
-"""MPI_MODE_RDWR | CREATE, RDONLY, RDWR, WRONLY | CREATE, RDWR | CREATE | EXCL, RDWR | CREATE | APPEND: MPI never cuts a file."""
+"""MPI_MODE_RDWR | CREATE, RDONLY, RDWR, WRONLY | CREATE, RDWR | CREATE | EXCL, RDWR | CREATE | APPEND: MPI never cuts a
+file."""
 
 
 def parse_mode(mode: object, modes: Mapping[str, Opening] = FILE_MODES) -> Opening:

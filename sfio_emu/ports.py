@@ -1,5 +1,5 @@
-"""What the library is given from outside: connections to listeners, the group of compute processes, the order of transfers.
-It knows neither sockets nor the fabric; `SoloGroup` and `FreeTurns` are the plain cases."""
+"""What the library is given from outside: connections to listeners, the group of compute processes, the order of
+transfers. It knows neither sockets nor the fabric; `SoloGroup` and `FreeTurns` are the plain cases."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ Direction = Literal["write", "read"]
 class Conversation(Protocol):
     """One side of a protocol without any I/O: it offers bytes to send and places to receive into.
 
-    `outgoing` gives the pieces to send next (empty: nothing now), `incoming` the places of the next bytes (empty:
-    none awaited); `sent` and `received` say how many bytes of them were moved. `finished` when all is answered.
-    `heartbeats`: how often the other side has said that it lives and waits for its disk. `brief`: all is sent before anything is
-    received, and what is received is one small answer.
+    `outgoing` gives the pieces to send next (empty: nothing now), `incoming` the places of the next bytes (empty: none
+    awaited); `sent` and `received` say how many bytes of them were moved. `finished` when all is answered.
+    `heartbeats`: how often the other side has said that it lives and waits for its disk. `brief`: all is sent before
+    anything is received, and what is received is one small answer.
     """
 
     heartbeats: int
@@ -35,7 +35,8 @@ class Conversation(Protocol):
 
 
 class Connection(Protocol):
-    """A byte stream to one listener; `nonce`: 16 random bytes of its own, `key`: what both sides must have (None: no key)."""
+    """A byte stream to one listener; `nonce`: 16 random bytes of its own, `key`: what both sides must have (None: no
+    key)."""
 
     host: str
     nonce: bytes
@@ -54,7 +55,8 @@ class Connections(Protocol):
         ...
 
     def connect(self, host: str) -> Connection:
-        """A connection to the listener of `host`; raises `ListenerLost` within the time limit, `UsageError` if unknown."""
+        """A connection to the listener of `host`; raises `ListenerLost` within the time limit, `UsageError` if
+        unknown."""
         ...
 
     def carry(self, conversations: Sequence[tuple[Connection, Conversation]]) -> Mapping[str, PeerError]:
@@ -75,7 +77,8 @@ class ProcessGroup(Protocol):
         ...
 
     def all_to_all(self, items: Sequence[bytes]) -> list[bytes]:
-        """What every process has for this one, that of rank i at place i, for `items[i]` to each; every process must call."""
+        """What every process has for this one, that of rank i at place i, for `items[i]` to each; every process must
+        call."""
         ...
 
     def fetch_add(self, counter: str, amount: int) -> int:

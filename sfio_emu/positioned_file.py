@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 
 class PositionedFile(io.RawIOBase):
-    """What `read`, `write` and `seek` make of `pread`, `pwrite` and `size`; one thread of a session at a time moves the position."""
+    """What `read`, `write` and `seek` make of `pread`, `pwrite` and `size`; one thread of a session at a time moves the
+    position."""
 
     session: Session
     _opening: Opening

@@ -54,7 +54,8 @@ class Extent(NamedTuple):
 class StripedFile(PositionedFile):
     """An open striped file. `counters` say what its calls have done, `layout` how it lies, `subfiles` where.
 
-    It is a raw file of Python: `io.BufferedReader`, `BufferedWriter` and `BufferedRandom` take it, and all that take a file.
+    It is a raw file of Python: `io.BufferedReader`, `BufferedWriter` and `BufferedRandom` take it, and all that take a
+    file.
     """
 
     def __init__(
@@ -99,9 +100,9 @@ class StripedFile(PositionedFile):
         """Open a striped file: collective, a synchronisation point.
 
         `mode`: those of `sfio_emu.opening.FILE_MODES`; by default it is read and written, and made where it is missing.
-        `settings`: of this file, where they are not to be the session's. Raises `UsageError` (name, stripe unit, mode; another
-        process means another file; the file was written, or is open, with another layout), `ListenerLost`, `RemoteFailure`
-        (ENOENT: missing, EEXIST: there already).
+        `settings`: of this file, where they are not to be the session's. Raises `UsageError` (name, stripe unit, mode;
+        another process means another file; the file was written, or is open, with another layout), `ListenerLost`,
+        `RemoteFailure` (ENOENT: missing, EEXIST: there already).
         """
         session = session or current_session()
         with session.agreed("open", [name, stripe_unit] if mode == "rw" else [name, stripe_unit, mode]):
@@ -161,7 +162,8 @@ class StripedFile(PositionedFile):
             store_layout(self.session, subfile, StoredLayout(self.layout.stripe_unit, number, len(self.subfiles)))
 
     def _give_up(self) -> None:
-        """Leave nothing of an opening that failed: what was made by it, and is empty, goes. The error on its way says more."""
+        """Leave nothing of an opening that failed: what was made by it, and is empty, goes. The error on its way says
+        more."""
         for subfile in self._made:
             with suppress(SfioError):
                 unmake_subfile(self.session, subfile, read_only=self._access.read_only)
@@ -272,7 +274,8 @@ class StripedFile(PositionedFile):
         return _total(self._read(memory, requests), requests)
 
     def ipwrite(self, data: Buffer, offset: int) -> Request:
-        """As `pwrite`, but only begun: `wait` of the request gives the number of bytes. `data` must not change before."""
+        """As `pwrite`, but only begun: `wait` of the request gives the number of bytes. `data` must not change
+        before."""
         memory = as_bytes(data)
         return self._begin("write", memory, make_requests([whole_number(offset, "offset")], [0], [len(memory)]))
 
@@ -340,7 +343,8 @@ class StripedFile(PositionedFile):
         return self.layout.logical_size(self._access.ask_sizes())
 
     def truncate(self, size: int | None = None) -> int:
-        """Make the file `size` bytes long (up to the position unless given), shorter or, with zeros, longer: collective."""
+        """Make the file `size` bytes long (up to the position unless given), shorter or, with zeros, longer:
+        collective."""
         return self.change_size(self._position if size is None else size)
 
     def change_size(self, size: int) -> int:
@@ -381,7 +385,8 @@ class StripedFile(PositionedFile):
         self._access.ask_each(message)
 
     def extent(self) -> Extent:
-        """How far the file can be read, and how far its furthest byte reaches: the same unless somebody died while writing."""
+        """How far the file can be read, and how far its furthest byte reaches: the same unless somebody died while
+        writing."""
         self._require_open()
         sizes = self._access.ask_sizes()
         readable = min(self.layout.logical_offset(number, size) for number, size in enumerate(sizes))

@@ -9,24 +9,26 @@ listener answers each, in order, with the same number. A message is
     data             of a WRITE, or of the answer to a READ: the bytes of its runs, one after the other
     trailer          a checksum of the data (`Checksum`), where the flag `CHECKED` is set and there are data
 
-A session begins with HELLO, whose answer says how large a message the listener takes and whether it asks for a key, which
-KEY then proves (`sfio_emu.authentication`). OPEN gives a handle that is valid on its connection only. WRITE and READ move the runs of
-any number of subfiles at once; a run of no bytes in a WRITE makes its subfile at least `offset` long, and the answer says
-how long each subfile was before: whoever writes past the end learns from it which other subfiles must grow. It also says
-which truncations the subfile has been through (`sfio_emu.client.size_check`): each has a number of its own. WRITE_STRIDED and
-READ_STRIDED do the same for runs of one size at one distance, as views have them by thousands: each is told once, with
-its distance and how many of it there are (`Strided`), instead of run by run. ERRORS gives and resets what Gabrielyan 2007, appendix A.3, calls error statistics.
+A session begins with HELLO, whose answer says how large a message the listener takes and whether it asks for a key,
+which KEY then proves (`sfio_emu.authentication`). OPEN gives a handle that is valid on its connection only. WRITE and
+READ move the runs of any number of subfiles at once; a run of no bytes in a WRITE makes its subfile at least `offset`
+long, and the answer says how long each subfile was before: whoever writes past the end learns from it which other
+subfiles must grow. It also says which truncations the subfile has been through (`sfio_emu.client.size_check`): each has
+a number of its own. WRITE_STRIDED and READ_STRIDED do the same for runs of one size at one distance, as views have them
+by thousands: each is told once, with its distance and how many of it there are (`Strided`), instead of run by run.
+ERRORS gives and resets what Gabrielyan 2007, appendix A.3, calls error statistics.
 
-There are three answers. DONE has what was requested. FAILED names a call of the operating system that failed; the session
-goes on. REFUSED says in words what was wrong with a message (`Malformed`): a wrong body or wrong data cost that message
-alone, but behind a wrong head, version or length nobody knows where the next message begins, so that the connection ends.
-HEARTBEAT is no answer: a listener sends it between answers while it waits for its disk.
+There are three answers. DONE has what was requested. FAILED names a call of the operating system that failed; the
+session goes on. REFUSED says in words what was wrong with a message (`Malformed`): a wrong body or wrong data cost that
+message alone, but behind a wrong head, version or length nobody knows where the next message begins, so that the
+connection ends. HEARTBEAT is no answer: a listener sends it between answers while it waits for its disk.
 
-Flow control. A client has at most `window` unanswered messages in transit (`Settings`). A listener reads nothing from a client
-while an answer to it waits to be sent, holds at most one message of each, and compares lengths with its limit before it
-allocates anything; TCP holds back the rest. One run may be longer than the limit, because no buffer holds it, where the flag
-`STREAMED` says so: the data of a WRITE come in blocks (`block_sizes`), each with its own trailer, and each is written when it
-is there; a READ is answered by several PARTs, then by DONE or FAILED, which says how much of them there really was.
+Flow control. A client has at most `window` unanswered messages in transit (`Settings`). A listener reads nothing from a
+client while an answer to it waits to be sent, holds at most one message of each, and compares lengths with its limit
+before it allocates anything; TCP holds back the rest. One run may be longer than the limit, because no buffer holds it,
+where the flag `STREAMED` says so: the data of a WRITE come in blocks (`block_sizes`), each with its own trailer, and
+each is written when it is there; a READ is answered by several PARTs, then by DONE or FAILED, which says how much of
+them there really was.
 
 docs/workloads/striping.md has the kinds and bodies as a table.
 """
@@ -238,7 +240,8 @@ def decode_runs(body: memoryview) -> list[tuple[int, int, int]]:
 
 
 class Strided(NamedTuple):
-    """`number` runs of `size` bytes of a subfile, the first at `offset`, each `distance` behind the beginning of the one before."""
+    """`number` runs of `size` bytes of a subfile, the first at `offset`, each `distance` behind the beginning of the
+    one before."""
 
     handle: int
     size: int
@@ -248,7 +251,8 @@ class Strided(NamedTuple):
 
 
 def max_strided_runs(limit: int) -> int:
-    """How many runs a strided message to a listener with messages of at most `limit` bytes may mean: as many as could be listed."""
+    """How many runs a strided message to a listener with messages of at most `limit` bytes may mean: as many as could
+    be listed."""
     return limit // RUN_BYTES
 
 
@@ -283,7 +287,8 @@ def encode_counts(counts: Sequence[int]) -> bytes:
 
 
 def decode_counts(body: memoryview, runs: int, *, as_array: bool = False) -> tuple[int, Any]:
-    """The calls of the disk and the bytes read of each of `runs` runs, a tuple or an array of int64; raises `Malformed`."""
+    """The calls of the disk and the bytes read of each of `runs` runs, a tuple or an array of int64; raises
+    `Malformed`."""
     if len(body) != READ_DONE.size + 4 * runs:
         raise Malformed(f"an answer of {len(body)} bytes to a read of {runs} runs", fatal=False)
     (disk_calls,) = READ_DONE.unpack(body[: READ_DONE.size])

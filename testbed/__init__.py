@@ -1,4 +1,5 @@
-"""A testbed for parallel communications, as a library: networks, routes, schedules, block sizes, runs, and networks held up.
+"""A testbed for parallel communications, as a library: networks, routes, schedules, block sizes, runs, and networks
+held up.
 
     import testbed
 
@@ -8,7 +9,8 @@
         session.fail("s1->s2")
         print(session.ping("t0", "r31"))
 
-Each name is imported when it is first requested (PEP 562): ``import testbed`` alone costs nothing. docs/guide/api.md tells all of it.
+Each name is imported when it is first requested (PEP 562): ``import testbed`` alone costs nothing. docs/guide/api.md
+tells all of it.
 """
 
 from importlib import import_module

@@ -1,4 +1,5 @@
-"""The ``testbed`` command: parses arguments, runs one of ``testbed.commands``, turns errors into one line and an exit code."""
+"""The ``testbed`` command: parses arguments, runs one of ``testbed.commands``, turns errors into one line and an exit
+code."""
 
 from __future__ import annotations
 

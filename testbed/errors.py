@@ -9,7 +9,8 @@ from testbed.renamed import former_names
 
 
 class TestbedError(Exception):
-    """Root of what a command reports in one line; never raised itself. No error has exit code 1, which says that a check failed."""
+    """Root of what a command reports in one line; never raised itself. No error has exit code 1, which says that a
+    check failed."""
 
     __test__ = False  # pytest: a name that starts with Test, not a test
     exit_code = 70
@@ -50,7 +51,8 @@ class InvalidRunError(TestbedError):
 
 
 class MachineDiedError(InvalidRunError):
-    """One of several machines died in the middle of a run: which, by its ``number``, and when on our monotonic clock. Exit code 4.
+    """One of several machines died in the middle of a run: which, by its ``number``, and when on our monotonic clock.
+    Exit code 4.
 
     ``measured``: what was known by then, for a document; whoever ran something adds it.
     """
@@ -65,7 +67,8 @@ _WIDER: dict[type, type] = {int: Integral, float: Real}
 
 
 def require_type(value: object, kind: type | tuple[type, ...], what: str, expected: str) -> None:
-    """Raise UsageError unless the value is of that kind; ``mend`` says what to give instead. numpy's numbers are numbers.
+    """Raise UsageError unless the value is of that kind; ``mend`` says what to give instead. numpy's numbers are
+    numbers.
 
     >>> require(["a"], str, "network", "a name")
     Traceback (most recent call last):

@@ -1,4 +1,5 @@
-"""Which extra of this package installs what an import did not find: the core is small, and what only some commands need is left out.
+"""Which extra of this package installs what an import did not find: the core is small, and what only some commands need
+is left out.
 
 The extra ``all`` installs every extra that a run can need.
 """
@@ -35,7 +36,8 @@ EXTRA_OF = {
     "aiohttp": "live",
     "prometheus_client": "live",
 }
-"""Module -> the extra that installs it (pyproject.toml); a module of several extras stands with the smallest of them."""
+"""Module -> the extra that installs it (pyproject.toml); a module of several extras stands with the smallest of
+them."""
 
 
 def pip_command(extra: str) -> str:

@@ -1,11 +1,13 @@
 """The steps of an algorithm compiled by numba into one entry: what all compiled code of the testbed is made by.
 
-Steps are plain functions that tests can run as they are. An entry, and the steps that it calls, directly or not (it finds them by
-their names in the code), are compiled together when the entry is first called, which takes seconds; the result is kept (see fec.jit) until one of them changes.
+Steps are plain functions that tests can run as they are. An entry, and the steps that it calls, directly or not (it
+finds them by their names in the code), are compiled together when the entry is first called, which takes seconds; the
+result is kept (see fec.jit) until one of them changes.
 
-A step that is handed a named tuple of arrays is handed seven words an array in every call, and its code would have to be put into
-its callers. ``by_reference(tables)`` in the entry hands tables on as one pointer. Where an array lies never changes, which the
-compiler is told, and indices into arrays of a reference are taken as they are: they must not be negative.
+A step that is handed a named tuple of arrays is handed seven words an array in every call, and its code would have to
+be put into its callers. ``by_reference(tables)`` in the entry hands tables on as one pointer. Where an array lies never
+changes, which the compiler is told, and indices into arrays of a reference are taken as they are: they must not be
+negative.
 """
 
 from __future__ import annotations
@@ -60,7 +62,8 @@ def compiled_entry(entry: Step, **options: Any) -> Step:
 
 
 def steps_of(entry: Callable[..., Any]) -> list[FunctionType]:
-    """The entry, and the functions that its code names, directly or not; without those of this module, which numba is taught."""
+    """The entry, and the functions that its code names, directly or not; without those of this module, which numba is
+    taught."""
     steps = [cast(FunctionType, entry)]
     for step in steps:
         called = (step.__globals__.get(name) for name in step.__code__.co_names)
@@ -71,7 +74,8 @@ def steps_of(entry: Callable[..., Any]) -> list[FunctionType]:
 
 
 def fingerprint(steps: Iterable[FunctionType]) -> str:
-    """Changes with the code of any step, with the numbers and the fields of named tuples that one refers to, and with this module.
+    """Changes with the code of any step, with the numbers and the fields of named tuples that one refers to, and with
+    this module.
 
     numba itself looks at the file of the entry alone, so the entry is kept under a name with this in it.
     """
@@ -87,7 +91,8 @@ def fingerprint(steps: Iterable[FunctionType]) -> str:
 
 
 def by_reference(tables: Table) -> Table:
-    """The same named tuple (or None). In compiled code a pointer to a copy in the frame of the caller, which must outlive it."""
+    """The same named tuple (or None). In compiled code a pointer to a copy in the frame of the caller, which must
+    outlive it."""
     return tables
 
 
@@ -106,7 +111,8 @@ def first_bit(word: int) -> int:
 
 @functools.cache
 def register_references() -> None:
-    """Teach numba ``by_reference``: its type, its fields (of which named tuples are references, too), and how to make one."""
+    """Teach numba ``by_reference``: its type, its fields (of which named tuples are references, too), and how to make
+    one."""
     from numba.core import cgutils, types
     from numba.core.datamodel import models
     from numba.core.typing.templates import AttributeTemplate
@@ -163,7 +169,8 @@ def register_references() -> None:
 
 
 def opaque(builder: IRBuilder, pointer: Value) -> Value:
-    """The same pointer; the compiler does not know what it points to, so what is read through it cannot be read before."""
+    """The same pointer; the compiler does not know what it points to, so what is read through it cannot be read
+    before."""
     from llvmlite import ir
 
     kind = ir.FunctionType(pointer.type, [pointer.type])
@@ -191,8 +198,8 @@ def read_parts(builder: IRBuilder, pointer: Value) -> Value:
 
 @functools.cache
 def register_rows() -> type[Type]:
-    """Teach numba the arrays that a reference names: a pointer to what numba knows of the array. Indices are not looked at: they
-    must not be negative. Returns the type's class.
+    """Teach numba the arrays that a reference names: a pointer to what numba knows of the array. Indices are not looked
+    at: they must not be negative. Returns the type's class.
     """
     import operator
 

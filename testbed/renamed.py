@@ -1,4 +1,5 @@
-"""Names that other packages import, under the names that they had before: for one version, each with a DeprecationWarning."""
+"""Names that other packages import, under the names that they had before: for one version, each with a
+DeprecationWarning."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""What all tests share: no emulation is a skip with its reason (in CI a failure); a run the product calls invalid is repeated.
+"""What all tests share: no emulation is a skip with its reason (in CI a failure); a run the product calls invalid is
+repeated.
 
-A run is invalid (exit code 4, InvalidRunError) where the machine could not keep up: it says nothing about the product, for or
-against. Only such a run is repeated, and every repetition is told at the end; what is wrong fails at once.
+A run is invalid (exit code 4, InvalidRunError) where the machine could not keep up: it says nothing about the product,
+for or against. Only such a run is repeated, and every repetition is told at the end; what is wrong fails at once.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 
 SOAK = os.environ.get("TESTBED_SOAK") == "1"
-# The machine's pace is no property of what is tested. Tests that do not say how many examples they draw draw other 50 each time,
-# those that have failed once first; `make soak` draws ten times as many.
+# The machine's pace is no property of what is tested. Tests that do not say how many examples they draw draw other 50
+# each time, those that have failed once first; `make soak` draws ten times as many.
 settings.register_profile(
     "any pace", deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=500 if SOAK else 50
 )
@@ -37,7 +38,8 @@ INVALID = 4
 SERIAL = "emulation and not unclocked"
 """What `make test` runs after the rest, two at a time."""
 _CONTENT = {("corrupted-packets", ""), ("verified", ""), ("content", "operation")}
-"""Key, and kind of what it is about, of the checks that no slow machine can fail (a download's content it can: the file came too late)."""
+"""Key, and kind of what it is about, of the checks that no slow machine can fail (a download's content it can: the file
+came too late)."""
 _BROKEN = re.compile(r"\b(failed|died|ended early)\b")
 """In a reason: an end of a stream broke, which no slow machine explains."""
 _REPEATED = pytest.StashKey[list[str]]()
@@ -74,7 +76,8 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave what is marked ``soak`` to `make soak`, which sets TESTBED_SOAK, but for what is a short test at its usual size."""
+    """Leave what is marked ``soak`` to `make soak`, which sets TESTBED_SOAK, but for what is a short test at its usual
+    size."""
     if SOAK:
         return
     long = [item for item in items if item.get_closest_marker("soak") and not item.get_closest_marker("scaled")]
@@ -105,7 +108,8 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
 
 
 def wrong_content(done: subprocess.CompletedProcess[str]) -> list[str]:
-    """Failed checks of a run's printed verdict that lateness cannot explain: an invalid run with one of them is a failure."""
+    """Failed checks of a run's printed verdict that lateness cannot explain: an invalid run with one of them is a
+    failure."""
     try:
         verdict = json.loads(done.stdout)["verdict"]
     except (ValueError, KeyError, TypeError):
@@ -131,7 +135,8 @@ def _why_invalid(done: Any) -> str | None:
 
 
 class ValidRun:
-    """``valid_run(run)``: what ``run()`` returns once it is valid; four tries, then the test fails with all the reasons."""
+    """``valid_run(run)``: what ``run()`` returns once it is valid; four tries, then the test fails with all the
+    reasons."""
 
     def __init__(self, repeated: list[str]) -> None:
         self._repeated = repeated
@@ -164,7 +169,8 @@ def valid_run(pytestconfig: pytest.Config) -> ValidRun:
 
 @pytest.fixture(scope="session")
 def timely(pytestconfig: pytest.Config) -> Callable[[Callable[[], str | None]], None]:
-    """``timely(run)``: a bound on time or speed that one run in four must keep, as a busy machine may break it at any moment.
+    """``timely(run)``: a bound on time or speed that one run in four must keep, as a busy machine may break it at any
+    moment.
 
     ``run`` asserts all that does not depend on the clock, each time, and returns None or in words which bound it broke.
     """
@@ -199,8 +205,9 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
 def sandboxed(valid_run: ValidRun) -> Callable[..., Any]:
     """``sandboxed(function, *arguments, timeout_s=120)``: call a function of a test module inside a sandbox of its own.
 
-    Arguments and result are JSON values. InvalidRunError inside repeats the call; any other exception fails the test with its
-    traceback. ``timeout_s`` is there against a hang: a slow machine may take several times as long as a fast one.
+    Arguments and result are JSON values. InvalidRunError inside repeats the call; any other exception fails the test
+    with its traceback. ``timeout_s`` is there against a hang: a slow machine may take several times as long as a fast
+    one.
     """
 
     def call(function: Callable[..., Any], *arguments: Any, timeout_s: float = 120.0) -> Any:

@@ -1,4 +1,5 @@
-"""What every network builder needs: a draft of nodes and links, and bounds that refuse absurd sizes before memory is spent.
+"""What every network builder needs: a draft of nodes and links, and bounds that refuse absurd sizes before memory is
+spent.
 
 The builders themselves (``torus.py``, ``swiss_t1.py``, ...) say which nodes and cables a network has.
 """
@@ -56,7 +57,8 @@ class Draft:
         self.link(other, one, key, **attributes)
 
     def network(self, name: str, **attributes: object) -> Network:
-        """The network: its attribute ``family`` is what its name has before the colon, ``routing`` is by default "shortest-path"."""
+        """The network: its attribute ``family`` is what its name has before the colon, ``routing`` is by default
+        "shortest-path"."""
         attributes = {"family": name.partition(":")[0], **attributes}
         attributes.setdefault("routing", "shortest-path")
         return Network(name=name, nodes=tuple(self.nodes), links=tuple(self.links), attributes=attributes)

@@ -1,4 +1,5 @@
-"""From a name to a network: ``swiss-t1``, ``torus:8x8``, ``manet:nodes=115,seed=3``, ``topohub:topozoo/Abilene``, a file.
+"""From a name to a network: ``swiss-t1``, ``torus:8x8``, ``manet:nodes=115,seed=3``, ``topohub:topozoo/Abilene``, a
+file.
 
 A name is ``family``, or ``family:`` and words parted by commas: values in the family's order, or ``parameter=value``.
 """
@@ -51,7 +52,8 @@ class Parameter:
 @dataclass(frozen=True, kw_only=True)
 class CatalogueEntry:
     """One family of networks: its name, how a full name looks, its parameters (the first ``positional`` ones may be
-    written without their names) and what it is in one line. ``build`` takes the parameters by name, and those of COMMON."""
+    written without their names) and what it is in one line. ``build`` takes the parameters by name, and those of
+    COMMON."""
 
     name: str
     pattern: str
@@ -240,7 +242,8 @@ _KINDS: Mapping[str, ValueKind] = {"int": "whole", "str": "text", "Shape": "shap
 
 
 def _family(pattern: str, build: Callable[..., Network], description: str, **parameters: str) -> CatalogueEntry:
-    """A family of ours: names, kinds and defaults of its ``parameters`` (which have descriptions here) are those of its builder."""
+    """A family of ours: names, kinds and defaults of its ``parameters`` (which have descriptions here) are those of its
+    builder."""
     name, _, words = pattern.partition(":")
     given = inspect.signature(build).parameters
     return CatalogueEntry(

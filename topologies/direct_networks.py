@@ -1,6 +1,7 @@
 """Networks of few hops between any two switches: Dragonfly (Kim, Dally, Scott, Abts 2008) and HyperX (Ahn et al. 2009).
 
-Switches are s<group>_<place> in a Dragonfly, and s<x>_<y>... in a HyperX; hosts are numbered h0, h1, ... switch by switch.
+Switches are s<group>_<place> in a Dragonfly, and s<x>_<y>... in a HyperX; hosts are numbered h0, h1, ... switch by
+switch.
 """
 
 from __future__ import annotations
@@ -15,11 +16,12 @@ from topologies.torus import Shape, checked_shape, grid_name
 
 
 def dragonfly(*, a: int = 4, h: int = 2, p: int = 2, **links: Unpack[LinkValues]) -> Network:
-    """The largest Dragonfly of these numbers: a h + 1 groups of ``a`` switches, each with ``p`` hosts and ``h`` cables to other groups.
+    """The largest Dragonfly of these numbers: a h + 1 groups of ``a`` switches, each with ``p`` hosts and ``h`` cables
+    to other groups.
 
-    Within a group every two switches share a cable, and every two groups share one: cable c of group g leads to group (g + c + 1),
-    from its switch c // h (the "palmtree" arrangement). Three links at most between two switches. Raises TopologyError for
-    numbers below 1 or a network too large.
+    Within a group every two switches share a cable, and every two groups share one: cable c of group g leads to group
+    (g + c + 1), from its switch c // h (the "palmtree" arrangement). Three links at most between two switches. Raises
+    TopologyError for numbers below 1 or a network too large.
 
     >>> net = dragonfly(a=4, h=2, p=2)
     >>> len(net.hosts), len(net.switches), len(net.links)
@@ -45,10 +47,11 @@ def dragonfly(*, a: int = 4, h: int = 2, p: int = 2, **links: Unpack[LinkValues]
 
 
 def hyperx(*, shape: Shape = (4, 4), p: int = 1, **links: Unpack[LinkValues]) -> Network:
-    """A HyperX: a grid of switches in which every two that differ in one coordinate share a cable; ``p`` hosts a switch.
+    """A HyperX: a grid of switches in which every two that differ in one coordinate share a cable; ``p`` hosts a
+    switch.
 
-    As many links between two switches as coordinates in which they differ. Raises TopologyError for fewer than one or more than
-    ten dimensions, one below 2, or a network too large.
+    As many links between two switches as coordinates in which they differ. Raises TopologyError for fewer than one or
+    more than ten dimensions, one below 2, or a network too large.
 
     >>> net = hyperx(shape=(4, 4), p=2)
     >>> len(net.hosts), len(net.switches), len(net.out_links("s0_0"))

@@ -15,7 +15,8 @@ class NoPathError(TopologyError):
 
 
 def nearest(wrong: str, known: Iterable[str], listing: str = "it has ", most: int = 6) -> str:
-    """What to give instead of a wrong name: the nearest names or, behind ``listing``, the first ``most`` that are known.
+    """What to give instead of a wrong name: the nearest names or, behind ``listing``, the first ``most`` that are
+    known.
 
     >>> nearest("ECMP", ["ecmp", "single"]), nearest("x", ["ecmp", "single"], "choose ", 1), nearest("x", [])
     ('did you mean ecmp?', 'choose ecmp and 1 more', 'it has none')

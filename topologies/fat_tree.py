@@ -1,6 +1,7 @@
 """Fat trees: the k-ary n-tree, and the three-level Clos network of k-port switches.
 
-Switches are s<level>_<index>, level 0 next to the hosts h0, h1, ...; their attributes ``level`` and ``index`` say so too.
+Switches are s<level>_<index>, level 0 next to the hosts h0, h1, ...; their attributes ``level`` and ``index`` say so
+too.
 """
 
 from __future__ import annotations

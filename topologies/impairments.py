@@ -1,18 +1,20 @@
-"""What a link does to packets next to its capacity and delay: bursts of loss, jitter, reordering, duplication, a rate that changes.
+"""What a link does to packets next to its capacity and delay: bursts of loss, jitter, reordering, duplication, a rate
+that changes.
 
 Written as words, in network files (``impairments`` of a link) and in faults (``testbed.faults.grammar``), several one after another::
 
     loss:F                       each packet is lost with probability F
     ge:p=P[,r=R][,1-h=L][,1-k=L] Gilbert-Elliott bursts, as netem's gemodel: each packet finds the chain good or bad, is lost with
-                                 probability 1-k (default 0) or 1-h (default 1), and moves the chain, to bad with P, to good with R (1 - P)
+                                 probability 1-k (default 0) or 1-h (default 1), and moves the chain, to bad with P, to
+                                 good with R (1 - P)
     delay:S[,jitter=J]           each packet waits S seconds, give or take J, evenly drawn: packets may overtake each other
     jitter:J                     short for delay:J,jitter=J: each packet waits 0 to 2 J
     reorder:F[,delay=S]          a share F of the packets goes at once, all others wait S (0.01 s): as netem's reorder
     duplicate:F                  each packet comes twice with probability F
     trace:FILE                   packets leave at the opportunities of a trace in Mahimahi's format
 
-Packets pass the words from left to right, and then the link's queue, capacity and delay. Sources: Gilbert 1960, Elliott 1963,
-Hemminger 2005 (netem), Netravali and others 2015 (Mahimahi).
+Packets pass the words from left to right, and then the link's queue, capacity and delay. Sources: Gilbert 1960, Elliott
+1963, Hemminger 2005 (netem), Netravali and others 2015 (Mahimahi).
 """
 
 from __future__ import annotations
@@ -61,9 +63,11 @@ class RandomLoss:
 
 @dataclass(frozen=True, kw_only=True)
 class GilbertElliott:
-    """A Markov chain of two states, moved once by each packet (Gilbert 1960, Elliott 1963); fields as netem's gemodel names them.
+    """A Markov chain of two states, moved once by each packet (Gilbert 1960, Elliott 1963); fields as netem's gemodel
+    names them.
 
-    ``p``: good to bad; ``r``: bad to good; ``bad_loss`` (1-h) and ``good_loss`` (1-k): probability of loss in each state.
+    ``p``: good to bad; ``r``: bad to good; ``bad_loss`` (1-h) and ``good_loss`` (1-k): probability of loss in each
+    state.
     """
 
     p: float
@@ -154,10 +158,12 @@ class Duplication(_Lossless):
 
 @dataclass(frozen=True, kw_only=True)
 class RateTrace(_Lossless):
-    """Packets leave at opportunities only, ``times_ms`` after the link began, of 1500 bytes each; after the last one all come again.
+    """Packets leave at opportunities only, ``times_ms`` after the link began, of 1500 bytes each; after the last one
+    all come again.
 
-    The format of Mahimahi's packet-delivery-opportunity traces: bytes are counted, a packet larger than what is left of an
-    opportunity goes on in the next one, and an opportunity that finds nobody waiting is lost. ``name`` is for the reader only.
+    The format of Mahimahi's packet-delivery-opportunity traces: bytes are counted, a packet larger than what is left of
+    an opportunity goes on in the next one, and an opportunity that finds nobody waiting is lost. ``name`` is for the
+    reader only.
     """
 
     times_ms: tuple[int, ...]
@@ -237,7 +243,8 @@ def to_text(impairments: Impairments) -> str:
 
 
 def mean_loss(impairments: Impairments) -> float:
-    """The share of packets that all of them together lose in the long run (what a trace's full queue drops is not in it)."""
+    """The share of packets that all of them together lose in the long run (what a trace's full queue drops is not in
+    it)."""
     return 1 - math.prod(1 - one.mean_loss for one in impairments)
 
 
@@ -342,7 +349,8 @@ def _trace_of_gaps(text: str) -> RateTrace:
 
 
 def parse_trace(text: str, name: str) -> RateTrace:
-    """A packet-delivery-opportunity trace in Mahimahi's format: on each line a whole number of ms, none less than the one before.
+    """A packet-delivery-opportunity trace in Mahimahi's format: on each line a whole number of ms, none less than the
+    one before.
 
     Raises TopologyError, which names the line and quotes nothing of it.
 

@@ -1,6 +1,7 @@
 """Mobile ad-hoc networks: nodes on a unit square that walk at random, a link where two are in range.
 
-Source: Gabrielyan 2007, section 4.4 (Figures 60 and 61: 300 frames of 115 nodes, 150 of 120); the thesis gives neither range nor step.
+Source: Gabrielyan 2007, section 4.4 (Figures 60 and 61: 300 frames of 115 nodes, 150 of 120); the thesis gives neither
+range nor step.
 """
 
 from __future__ import annotations
@@ -146,7 +147,8 @@ def fraction_in_range(radius: float) -> float:
 
 
 def range_for_degree(nodes: int, degree: float) -> float:
-    """The range in sides of the square at which ``nodes`` uniform points of the unit square have ``degree`` neighbours on average.
+    """The range in sides of the square at which ``nodes`` uniform points of the unit square have ``degree`` neighbours
+    on average.
 
     Bisection to the last bit. Where a range of 1 gives fewer, the default degree puts everyone in range; another one
     raises TopologyError.

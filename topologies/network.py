@@ -53,8 +53,8 @@ def quoted(node_id: str) -> str:
 def label_of(link: LinkId) -> str:
     """``a->b``, with ``#key`` for a parallel link: how reports and commands name the link.
 
-    No two links have one label: an id that has an arrow in it, ends as a key does, begins with a quote, or begins or ends
-    with a space is quoted.
+    No two links have one label: an id that has an arrow in it, ends as a key does, begins with a quote, or begins or
+    ends with a space is quoted.
 
     >>> label_of(("s1", "s2", 1)), label_of(("a->b", "c,d", 0)), label_of(("a", "b#1", 0))
     ('s1->s2#1', '"a->b"->c,d', 'a->"b#1"')
@@ -260,7 +260,8 @@ class Network:
         return tuple(n for n in self.nodes if n.kind == "switch")
 
     def to_networkx(self) -> nx.MultiDiGraph:
-        """A networkx view (a copy): node attribute ``kind``, link attributes ``capacity_bps``, ``delay_s``, ``index``."""
+        """A networkx view (a copy): node attribute ``kind``, link attributes ``capacity_bps``, ``delay_s``,
+        ``index``."""
         import networkx as nx  # loaded when first requested: a fifth of a second that most commands need not spend
 
         graph = nx.MultiDiGraph(name=self.name, **dict(self.attributes))

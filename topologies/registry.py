@@ -1,9 +1,9 @@
 """Registries of what other packages add: names of one kind of thing, ours and those of installed plug-ins.
 
-Ours are registered by the module that holds them. A plug-in is an entry point of its package, in the group of the same name
-(``[project.entry-points."testbed.routings"]``): it is looked for only when a name is requested that is none of ours, or all names are
-listed, and goes through the same ``register``. One that does not load, is of another kind or has a name that is taken is kept as
-broken, with its package and the reason; it takes nothing else down.
+Ours are registered by the module that holds them. A plug-in is an entry point of its package, in the group of the same
+name (``[project.entry-points."testbed.routings"]``): it is looked for only when a name is requested that is none of
+ours, or all names are listed, and goes through the same ``register``. One that does not load, is of another kind or has
+a name that is taken is kept as broken, with its package and the reason; it takes nothing else down.
 """
 
 from __future__ import annotations
@@ -39,8 +39,9 @@ class Plugin:
 class Registry(Generic[T]):
     """``kind``: what the things are, in words. ``check``: returns why a thing is none of them, or None.
 
-    ``ours``: errors that a plug-in may raise as our own things do; any other that one of its functions raises becomes PluginError.
-    A name may end in a colon and a word (``disjoint:k``): then whatever stands there is requested as ``disjoint:3``.
+    ``ours``: errors that a plug-in may raise as our own things do; any other that one of its functions raises becomes
+    PluginError. A name may end in a colon and a word (``disjoint:k``): then whatever stands there is requested as
+    ``disjoint:3``.
 
     >>> doubles = Registry("testbed.doubles", "function", lambda thing: None if callable(thing) else "it cannot be called")
     >>> doubles.register("twice", lambda x: 2 * x)

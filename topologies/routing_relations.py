@@ -1,8 +1,9 @@
-"""Adaptive routing as a relation: which channel may follow which, a channel being a link and one of its virtual channels.
+"""Adaptive routing as a relation: which channel may follow which, a channel being a link and one of its virtual
+channels.
 
-A packet may take any channel that brings it nearer to its destination under the relation; the router chooses. Where no circle of
-channels can follow one another nothing can deadlock (Dally and Seitz 1987). A relation made for what is left of a network leads
-round its failures, or raises NoPathError where the relation has no way left.
+A packet may take any channel that brings it nearer to its destination under the relation; the router chooses. Where no
+circle of channels can follow one another nothing can deadlock (Dally and Seitz 1987). A relation made for what is left
+of a network leads round its failures, or raises NoPathError where the relation has no way left.
 """
 
 from __future__ import annotations
@@ -22,12 +23,13 @@ Channel = tuple[int, int]
 
 @dataclass(frozen=True, kw_only=True)
 class RoutingRelation:
-    """A relation over a network's links between switches with ``lanes`` virtual channels each; hosts' links have none of their own.
+    """A relation over a network's links between switches with ``lanes`` virtual channels each; hosts' links have none
+    of their own.
 
-    ``may_start``: whether a packet may take the channel at its first switch. ``may_follow``: whether it may take the second
-    channel after the first. ``detour``: "valiant", over a switch drawn at random first; "ugal", over it or straight, whichever
-    has the smaller product of queue and hops at the source's switch; the way to that switch then has ``lanes`` of its own, and
-    the way from it as many again.
+    ``may_start``: whether a packet may take the channel at its first switch. ``may_follow``: whether it may take the
+    second channel after the first. ``detour``: "valiant", over a switch drawn at random first; "ugal", over it or
+    straight, whichever has the smaller product of queue and hops at the source's switch; the way to that switch then
+    has ``lanes`` of its own, and the way from it as many again.
     """
 
     method: str
@@ -93,7 +95,8 @@ class RoutingRelation:
         return len(ready) < len(left)
 
     def path(self, source: str, destination: str) -> tuple[LinkId, ...]:
-        """One of the shortest ways under the relation, straight; the first at every choice. NoPathError where it has none."""
+        """One of the shortest ways under the relation, straight; the first at every choice. NoPathError where it has
+        none."""
         head, start = self._to_switch(source, outwards=True)
         tail, goal = self._to_switch(destination, outwards=False)
         if start == goal:
@@ -122,7 +125,8 @@ class RoutingRelation:
 
 
 def minimal_adaptive(network: Network) -> RoutingRelation:
-    """Any shortest path, free choice at every switch, one channel a link: it deadlocks unless something keeps it from that."""
+    """Any shortest path, free choice at every switch, one channel a link: it deadlocks unless something keeps it from
+    that."""
     return RoutingRelation(
         method="minimal-adaptive",
         network=network,
@@ -135,8 +139,9 @@ def minimal_adaptive(network: Network) -> RoutingRelation:
 def up_down(network: Network) -> RoutingRelation:
     """Up*/down* (Schroeder et al. 1991): links up, then links down; never up again.
 
-    Up is nearer to the root, or as near and earlier in the network's order; on a fat tree it is the level above. The root is the
-    switch of most links. So it is free of deadlock on any network that is joined both ways, whatever has failed.
+    Up is nearer to the root, or as near and earlier in the network's order; on a fat tree it is the level above. The
+    root is the switch of most links. So it is free of deadlock on any network that is joined both ways, whatever has
+    failed.
     """
     rank = _levels(network)
 
@@ -173,11 +178,13 @@ def _levels(network: Network) -> dict[str, tuple[int, int]]:
 
 
 def odd_even(network: Network) -> RoutingRelation:
-    """The odd-even turn model (Chiu 2000) on meshes of two dimensions, and on tori with a virtual channel a wrap-around crossed.
+    """The odd-even turn model (Chiu 2000) on meshes of two dimensions, and on tori with a virtual channel a wrap-around
+    crossed.
 
-    Switches of an even first coordinate have no turn from + of the first dimension into the second, those of an odd one none from
-    the second into - of the first. A packet begins on channel 0 and goes on to the next one with every wrap-around link, after
-    which it may turn as it likes: no channel follows one of a higher number. TopologyError on other networks.
+    Switches of an even first coordinate have no turn from + of the first dimension into the second, those of an odd one
+    none from the second into - of the first. A packet begins on channel 0 and goes on to the next one with every
+    wrap-around link, after which it may turn as it likes: no channel follows one of a higher number. TopologyError on
+    other networks.
     """
     grid = _Grid(network)
     if len(grid.shape) != 2:
@@ -205,8 +212,8 @@ def odd_even(network: Network) -> RoutingRelation:
 
 
 def dateline(network: Network, *, method: str = "dateline", detour: Detour = "") -> RoutingRelation:
-    """Dimension order with two channels a link, the second from the wrap-around link of a ring on (Dally and Seitz 1987); either
-    way round where both are as long. TopologyError on networks that are no grid.
+    """Dimension order with two channels a link, the second from the wrap-around link of a ring on (Dally and Seitz
+    1987); either way round where both are as long. TopologyError on networks that are no grid.
     """
     grid = _Grid(network)
 
@@ -227,7 +234,8 @@ def dateline(network: Network, *, method: str = "dateline", detour: Detour = "")
 
 
 def distance_classes(network: Network, *, method: str = "distance-classes", detour: Detour = "") -> RoutingRelation:
-    """Any shortest path, with a channel of the next number at every hop (Guenther 1981): as many as the most hops between switches."""
+    """Any shortest path, with a channel of the next number at every hop (Guenther 1981): as many as the most hops
+    between switches."""
     lanes = _diameter(network)
     return RoutingRelation(
         method=method,

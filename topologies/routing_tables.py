@@ -66,7 +66,8 @@ def static_routing(network: Network, method: str | None = None) -> StaticRouting
 
 
 def shortest_path_routing(network: Network) -> StaticRouting:
-    """Fewest links; of equals, at every node the next node that comes first in the network's order, then the lowest key.
+    """Fewest links; of equals, at every node the next node that comes first in the network's order, then the lowest
+    key.
 
     Hosts forward nothing. The next node depends on node and destination alone, so the paths to a destination form a
     tree. O(nodes + links) for the first path to a destination, O(path) after it.
@@ -117,7 +118,8 @@ def _distances_to(network: Network, destination: str) -> dict[str, int]:
 
 
 def table_routing(network: Network, via: Mapping[str, Mapping[str, str]] | None = None) -> StaticRouting:
-    """By table (Gabrielyan 2007, Table 2): from switch i to switch j through ``via[i][j]``, or directly where there is no entry.
+    """By table (Gabrielyan 2007, Table 2): from switch i to switch j through ``via[i][j]``, or directly where there is
+    no entry.
 
     Without ``via``, the network's attribute ``routing_table``. Hosts use the switch that they are on. Raises
     TopologyError for a table that names an unknown switch.
@@ -179,7 +181,8 @@ def _coordinates(switch: str, dimensions: int) -> list[int]:
 
 
 def d_mod_k_routing(network: Network) -> StaticRouting:
-    """On fat trees: up to the nearest level that holds host d too, by the port that is digit l of d at level l; then down.
+    """On fat trees: up to the nearest level that holds host d too, by the port that is digit l of d at level l; then
+    down.
 
     So all paths to one host share one switch of each level. Digits are to the base k on ``fat-tree:k,n``, k/2 on
     ``clos:k``. Between switches, and up to one, the path is the shortest. Raises TopologyError for another network.
@@ -250,7 +253,8 @@ def _attribute(node: Any, name: str) -> int:
 
 
 def _over_switches(network: Network, between: Callable[[str, str], Sequence[str]]) -> Callable[[str, str], Path]:
-    """A search that takes each end's switch and the switches between the two; hosts are attached to one switch each way."""
+    """A search that takes each end's switch and the switches between the two; hosts are attached to one switch each
+    way."""
     joins = _lowest_keys(network)
 
     def find(source: str, destination: str) -> Path:
@@ -301,7 +305,8 @@ def _lowest_keys(network: Network) -> dict[tuple[str, str], LinkId]:
 
 
 def _of_pair_function(network: Network, method: str, build: Builder) -> StaticRouting:
-    """What a builder gives, as a StaticRouting: plug-ins may give a plain function of source and destination, or a relation."""
+    """What a builder gives, as a StaticRouting: plug-ins may give a plain function of source and destination, or a
+    relation."""
     found = build(network)
     if isinstance(found, StaticRouting):
         return found
@@ -311,7 +316,8 @@ def _of_pair_function(network: Network, method: str, build: Builder) -> StaticRo
 
 
 def find_relation(network: Network, method: str) -> RoutingRelation | None:
-    """The relation that this method is on the network; None where it has one path a pair. TopologyError where it does not fit."""
+    """The relation that this method is on the network; None where it has one path a pair. TopologyError where it does
+    not fit."""
     build = STATIC_ROUTINGS.find(method)
     found = None if build is None else build(network)
     return found if isinstance(found, RoutingRelation) else None
@@ -321,7 +327,8 @@ Builder = Callable[[Network], StaticRouting | RoutingRelation | Callable[[str, s
 STATIC_ROUTINGS: Registry[Builder] = Registry(
     "testbed.interconnect_routings", "static routing", function_check("a network")
 )
-"""Routing method -> its builder, which takes the network; raises TopologyError for a network that it has no data for."""
+"""Routing method -> its builder, which takes the network; raises TopologyError for a network that it has no data
+for."""
 STATIC_ROUTINGS.register("table", table_routing)
 STATIC_ROUTINGS.register("dimension-order", dimension_order_routing)
 STATIC_ROUTINGS.register("d-mod-k", d_mod_k_routing)

@@ -32,7 +32,8 @@ TABLE_2 = (
     (8, 0, 8, 0, 6, 0, 0, 0),
     (0, 5, 0, 3, 0, 1, 0, 0),
 )
-"""Gabrielyan 2007, Table 2: the switch between switches i and j (1-based); 0 where a link joins them directly, and for i = j."""
+"""Gabrielyan 2007, Table 2: the switch between switches i and j (1-based); 0 where a link joins them directly, and for
+i = j."""
 
 CORE_PAIRS = tuple((i, j) for i in range(SWITCHES) for j in range(SWITCHES) if i != j and not TABLE_2[i][j])
 """(i, j), 0-based: the 32 directed links between switches."""

@@ -1,6 +1,8 @@
-"""The papers' worked examples: two and three switches, a shared fibre, the crossbar, small networks of capillary layers and of the hunt.
+"""The papers' worked examples: two and three switches, a shared fibre, the crossbar, small networks of capillary layers
+and of the hunt.
 
-Source: Gabrielyan 2007, 3.2.2, Figure 27; section 3.3, Figure 28; 3.7.1, Figure 36; section 4.2, Figures 44 to 46 and 48 to 57.
+Source: Gabrielyan 2007, 3.2.2, Figure 27; section 3.3, Figure 28; 3.7.1, Figure 36; section 4.2, Figures 44 to 46 and
+48 to 57.
 """
 
 from __future__ import annotations
@@ -15,7 +17,8 @@ from topologies.swiss_t1 import processors
 
 
 def two_switch(**links: Unpack[LinkValues]) -> Network:
-    """Gabrielyan 2007, Figure 28: t1..t5 only send, r1..r5 only receive, and twelve one-way links join them over s_a and s_b.
+    """Gabrielyan 2007, Figure 28: t1..t5 only send, r1..r5 only receive, and twelve one-way links join them over s_a
+    and s_b.
 
     t1..t3 and r1..r3 are on s_a, the others on s_b, so that each link between the switches carries 6 of the 25
     transfers: the liquid throughput of 25/6 = 4.17 links that the text gives.
@@ -38,10 +41,11 @@ def two_switch(**links: Unpack[LinkValues]) -> Network:
 
 
 def three_switch(**links: Unpack[LinkValues]) -> Network:
-    """Gabrielyan 2007, Figure 36: three switches in a one-way ring, over which t1 to r1, t2 to r2 and t3 to r3 take two links each.
+    """Gabrielyan 2007, Figure 36: three switches in a one-way ring, over which t1 to r1, t2 to r2 and t3 to r3 take two
+    links each.
 
-    The three transfers of Figure 37 load l_ab, l_bc and l_ca twice, but any two of them share one of these links: each frame
-    holds a single transfer, and no schedule is liquid.
+    The three transfers of Figure 37 load l_ab, l_bc and l_ca twice, but any two of them share one of these links: each
+    frame holds a single transfer, and no schedule is liquid.
 
     >>> [link.label for link in three_switch().links][:3]
     ['s_a->s_b', 's_b->s_c', 's_c->s_a']
@@ -58,10 +62,11 @@ def three_switch(**links: Unpack[LinkValues]) -> Network:
 
 
 def shared_fibre(**links: Unpack[LinkValues]) -> Network:
-    """The case that Gabrielyan 2007, 3.2.2, makes of Figure 27: the lightpaths from A to B and from C to D meet on one fibre.
+    """The case that Gabrielyan 2007, 3.2.2, makes of Figure 27: the lightpaths from A to B and from C to D meet on one
+    fibre.
 
-    The figure's whole cloud cannot be distinguished from the text; this is what the text says of it: routers A and C behind one cross-connect,
-    B and D behind another, one fibre each way between these.
+    The figure's whole cloud cannot be distinguished from the text; this is what the text says of it: routers A and C
+    behind one cross-connect, B and D behind another, one fibre each way between these.
 
     >>> len(shared_fibre().switches), len(shared_fibre().links)
     (2, 10)
@@ -99,12 +104,13 @@ LAYERED = ("sa sb ac ad bc bd bt ct dt", "sa sb ac ad bc bt cd ct dt")
 
 
 def capillary_layers(*, graph: int = 1, **links: Unpack[LinkValues]) -> Network:
-    """The network of Gabrielyan 2007, Figures 44 to 46 and 48 to 53: nine one-way links from the sender s down to the receiver t.
+    """The network of Gabrielyan 2007, Figures 44 to 46 and 48 to 53: nine one-way links from the sender s down to the
+    receiver t.
 
-    The document's text has no ends of links, but numbers: nine links from top to bottom, of which layers 1, 2 and 3 fix two at 1/2,
-    three at 1/3 and two at 1/4. Four graphs without parallel links fit, 1 and 3 and these upside down (2 and 4); which of them
-    is drawn cannot be distinguished from the text. In 1 and 2 the last two links carry 1/12 each, in 3 and 4 they carry 1/6 and 1/12.
-    TopologyError for another ``graph``.
+    The document's text has no ends of links, but numbers: nine links from top to bottom, of which layers 1, 2 and 3 fix
+    two at 1/2, three at 1/3 and two at 1/4. Four graphs without parallel links fit, 1 and 3 and these upside down (2
+    and 4); which of them is drawn cannot be distinguished from the text. In 1 and 2 the last two links carry 1/12 each,
+    in 3 and 4 they carry 1/6 and 1/12. TopologyError for another ``graph``.
 
     >>> [link.label for link in capillary_layers(graph=1).links]
     ['s->a', 's->b', 'a->c', 'a->d', 'b->c', 'b->d', 'b->t', 'c->t', 'd->t']
@@ -122,10 +128,11 @@ def capillary_layers(*, graph: int = 1, **links: Unpack[LinkValues]) -> Network:
 def bottleneck_hunt(**links: Unpack[LinkValues]) -> Network:
     """A network of ours whose second layer has every number of Gabrielyan 2007, Figures 54 to 57.
 
-    The document's own graph cannot be distinguished from its text, which names five links a to e and the end of none. Here as there, three nodes
-    transmit and two receive once the links of layer 1 are taken out, the flow grows by F = 4/3, four links are full at first, and the
-    hunt takes them to three and to the two true bottlenecks. b is s1->t1, e is s2->t1; a, c and d are the parallel links s3->t2,
-    of which two must be full and any may be relieved. They have ``capacity_bps``; the links of s and t have 3/4 or 3/2 of it.
+    The document's own graph cannot be distinguished from its text, which names five links a to e and the end of none.
+    Here as there, three nodes transmit and two receive once the links of layer 1 are taken out, the flow grows by F =
+    4/3, four links are full at first, and the hunt takes them to three and to the two true bottlenecks. b is s1->t1, e
+    is s2->t1; a, c and d are the parallel links s3->t2, of which two must be full and any may be relieved. They have
+    ``capacity_bps``; the links of s and t have 3/4 or 3/2 of it.
 
     >>> [link.label for link in bottleneck_hunt().links][3:8]
     ['s1->t1', 's2->t1', 's3->t2', 's3->t2#1', 's3->t2#2']

@@ -1,7 +1,8 @@
 """Striped reads and writes over loopback next to a raw socket copy, one core for all, by stripe unit.
 
-``python benchmarks/striping/bench_sfio.py [--quick]``: one client, three listeners in one process, medians of rounds in which every
-way has its turn; MB/s. Raw: one TCP stream to a process that writes (reads) one file with pwrite (pread) in 256 KB pieces.
+``python benchmarks/striping/bench_sfio.py [--quick]``: one client, three listeners in one process, medians of rounds in
+which every way has its turn; MB/s. Raw: one TCP stream to a process that writes (reads) one file with pwrite (pread) in
+256 KB pieces.
 """
 
 from __future__ import annotations
@@ -45,7 +46,8 @@ def start_listeners(
 
 
 def serve_raw(listening: socket.socket, path: Path, total_bytes: int) -> None:
-    """The raw peer: "w" takes a stream to disk and answers a byte, "r" sends the file, "n" takes a stream to nowhere."""
+    """The raw peer: "w" takes a stream to disk and answers a byte, "r" sends the file, "n" takes a stream to
+    nowhere."""
     buffer = memoryview(bytearray(PIECE_BYTES))
     with listening.accept()[0] as stream, path.open("w+b", buffering=0) as file:
         while command := stream.recv(1):

@@ -1,9 +1,11 @@
-"""Four processes write and read one file in interleaved blocks: SFIO's views beside MPICH's ROMIO, the same pattern, the same run.
+"""Four processes write and read one file in interleaved blocks: SFIO's views beside MPICH's ROMIO, the same pattern,
+the same run.
 
-ROMIO: process r sees blocks r, r + 4, r + 8, ... of 75, 200 or 1005 bytes of one local file; collective buffering, data sieving,
-neither; MPICH comes with the extra `mpi`. SFIO: three listeners on loopback, the stripe unit is the block, collective calls;
-`by stripes` each process has a quarter of the file, which the striping scatters in blocks; `by views` each sees the blocks that
-ROMIO's does, so that both scatter. MB/s, write/read, median of the repetitions; contents are verified.
+ROMIO: process r sees blocks r, r + 4, r + 8, ... of 75, 200 or 1005 bytes of one local file; collective buffering, data
+sieving, neither; MPICH comes with the extra `mpi`. SFIO: three listeners on loopback, the stripe unit is the block,
+collective calls; `by stripes` each process has a quarter of the file, which the striping scatters in blocks; `by views`
+each sees the blocks that ROMIO's does, so that both scatter. MB/s, write/read, median of the repetitions; contents are
+verified.
 """
 
 from __future__ import annotations

@@ -2,8 +2,9 @@
 
     python benchmarks/striping/bench_sfio_overlap.py [--megabytes 8] [--rate 16]
 
-Both are slowed down by sleeping, each to the same rate: the way by a relay that passes bytes on at that rate, the disk inside
-the listener's calls. `overlapped` is the share of the shorter part that cost no time: 0 one after the other, 1 all at once.
+Both are slowed down by sleeping, each to the same rate: the way by a relay that passes bytes on at that rate, the disk
+inside the listener's calls. `overlapped` is the share of the shorter part that cost no time: 0 one after the other, 1
+all at once.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
 """What striped calls cost in processor time of both sides, which other programs on the machine change little.
 
-``python benchmarks/striping/bench_sfio_processor.py [--quick] [--part PART] [--folder DIR]``: one client and three listeners in one process, on one core, over loopback,
-medians of rounds in which every way has its turn in random order.
+``python benchmarks/striping/bench_sfio_processor.py [--quick] [--part PART] [--folder DIR]``: one client and three
+listeners in one process, on one core, over loopback, medians of rounds in which every way has its turn in random order.
 
 - calls of 1000 bytes over three nodes, microseconds each: within the file, and beyond its end;
-- a share of a file by stripes, and by a view whose blocks interleave with those of three other processes, nanoseconds a byte;
+- a share of a file by stripes, and by a view whose blocks interleave with those of three other processes, nanoseconds a
+  byte;
 - long writes and reads with checksums, and without;
 - a connection, and a call of 100 bytes, with the key of a run and without.
 
@@ -55,7 +56,8 @@ def processor_s(process: int) -> float:
 
 
 def measured(ways: Mapping[str, Way], server: int | Sequence[int], rounds: int) -> Found:
-    """Every way `rounds` times in random order, after once without being counted; `server`: the process, or processes, of listeners."""
+    """Every way `rounds` times in random order, after once without being counted; `server`: the process, or processes,
+    of listeners."""
     servers = [server] if isinstance(server, int) else server
     draw, found = random.Random(1), Found()
     for number in range(rounds + 1):

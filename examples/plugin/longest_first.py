@@ -1,4 +1,5 @@
-"""A scheduler for the testbed: transfers with most links first, each into the first time frame in which its links are free.
+"""A scheduler for the testbed: transfers with most links first, each into the first time frame in which its links are
+free.
 
 testbed schedule swiss-t1 --scheduling longest-first
 """

@@ -39,7 +39,8 @@ def points(quick: bool, seed: int) -> Points:
 
 
 def nested_example(depth: int) -> Network:
-    """The thesis' example (``capillary-layers``), its link b->c replaced by another copy, and so on: the least load is 12^-depth."""
+    """The thesis' example (``capillary-layers``), its link b->c replaced by another copy, and so on: the least load is
+    12^-depth."""
     links: list[Link] = []
     nodes = ["s", "t"]
     for source, sink, level in _copies(depth):
@@ -60,7 +61,8 @@ def _copies(depth: int) -> Iterator[tuple[str, str, int]]:
 
 
 def measure(point: Row) -> Results:
-    """How many of the exact route's links got a wrong load or none, each layer's load and greatest relative error, why it ended."""
+    """How many of the exact route's links got a wrong load or none, each layer's load and greatest relative error, why
+    it ended."""
     kind, number = point["network"].split()
     if kind == "mobile":
         network, source, sink = mobile_pair(115, int(number))
@@ -97,7 +99,8 @@ def measure(point: Row) -> Results:
 
 
 def judge(rows: Rows) -> Verdict:
-    """Full links are not bottlenecks; the other two rules are right while loads are large; only the stable form is where they are tiny."""
+    """Full links are not bottlenecks; the other two rules are right while loads are large; only the stable form is
+    where they are tiny."""
     mobile = {form: [r for r in where(rows, form=form) if r["network"].startswith("mobile")] for form in FORMS}
     tiny = {form: [r for r in where(rows, form=form) if r["least_load"] < TINY] for form in FORMS}
     misjudged = [float(not row["first_layer"]) for row in mobile["full"]]

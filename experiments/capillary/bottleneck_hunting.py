@@ -1,10 +1,11 @@
 """The thesis' own bottleneck hunting loop, layer by layer: how fast suspects fall away (Figure 58).
 
-The document's networks are 200 independent samples of 300 nodes with 2,555.7 links on average. So the number of links varies, as it
-does where a common range decides who is a neighbour: they are read as frames of a random walk (its section 4.1), 300 nodes of 8.519
-neighbours on average, each direction of a cable a link. It does not say which nodes are the ends. Two readings are run: a random pair, and
-the topmost node to the bottommost, as the document draws its small networks. Both ends have two separate paths between them. Of five more
-readings (``other_pairs``) only the bottlenecks are counted, which takes the exact recursion and no hunt; whether any of them fits is a note.
+The document's networks are 200 independent samples of 300 nodes with 2,555.7 links on average. So the number of links
+varies, as it does where a common range decides who is a neighbour: they are read as frames of a random walk (its
+section 4.1), 300 nodes of 8.519 neighbours on average, each direction of a cable a link. It does not say which nodes
+are the ends. Two readings are run: a random pair, and the topmost node to the bottommost, as the document draws its
+small networks. Both ends have two separate paths between them. Of five more readings (``other_pairs``) only the
+bottlenecks are counted, which takes the exact recursion and no hunt; whether any of them fits is a note.
 """
 
 from __future__ import annotations
@@ -92,8 +93,8 @@ def _reading_note(kind: str, rows: Rows) -> str:
 
 
 def judge(rows: Rows) -> Verdict:
-    """The loop ends at the true bottlenecks, as few as the document counts and after as many iterations; an interior-point method
-    has nothing to hunt."""
+    """The loop ends at the true bottlenecks, as few as the document counts and after as many iterations; an
+    interior-point method has nothing to hunt."""
     checks, notes = [], []
     for kind in VERTICES:
         own = [row for row in where(rows, kind=kind) if row["suspects"]]

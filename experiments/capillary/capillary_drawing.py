@@ -25,8 +25,8 @@ BOTTLENECKS = 55
 
 
 def points(quick: bool, seed: int) -> Points:
-    """One network of 180 nodes and 1374 links, drawn with ten layers and with fewer; mobile networks of that size, topmost node to
-    bottommost, whose bottlenecks are counted."""
+    """One network of 180 nodes and 1374 links, drawn with ten layers and with fewer; mobile networks of that size,
+    topmost node to bottommost, whose bottlenecks are counted."""
     drawn = [
         {"kind": "drawn", "nodes": NODES, "links": LINKS, "layers": layers, "seed": seed}
         for layers in ((LAYERS,) if quick else (1, 3, LAYERS))
@@ -35,7 +35,8 @@ def points(quick: bool, seed: int) -> Points:
 
 
 def measure(point: Row) -> Results:
-    """Places of the nodes and every loaded link: its ends, load and layer (0: the rest). Or bottlenecks of ten layers."""
+    """Places of the nodes and every loaded link: its ends, load and layer (0: the rest). Or bottlenecks of ten
+    layers."""
     if point["kind"] == "counted":
         return _counted(point["seed"])
     network = geometric_network(point["nodes"], point["links"], point["seed"])
@@ -64,8 +65,8 @@ def measure(point: Row) -> Results:
 
 
 def geometric_network(nodes: int, links: int, seed: int) -> Network:
-    """Points in the unit square, the ``links / 2`` nearest pairs joined in both directions; drawn again until the last node
-    can be reached from the first."""
+    """Points in the unit square, the ``links / 2`` nearest pairs joined in both directions; drawn again until the last
+    node can be reached from the first."""
     generator = random.Random(f"hunting/{seed}")
     while True:
         places = [(generator.random(), generator.random()) for _ in range(nodes)]
@@ -89,7 +90,8 @@ def _counted(seed: int) -> Results:
 
 
 def judge(rows: Rows) -> Verdict:
-    """The ten layers are those of the certified full route, which has many more; the document's 55 bottlenecks are nothing unusual."""
+    """The ten layers are those of the certified full route, which has many more; the document's 55 bottlenecks are
+    nothing unusual."""
     counted = where(rows, kind="counted")
     rows = where(rows, kind="drawn")
     ten = where(rows, layers=LAYERS)[0]

@@ -1,4 +1,5 @@
-"""How often random failures overlap, by formula and by simulated Poisson processes (Figure 67 and equations 35 to 44)."""
+"""How often random failures overlap, by formula and by simulated Poisson processes (Figure 67 and equations 35 to
+44)."""
 
 from __future__ import annotations
 
@@ -29,8 +30,8 @@ def points(quick: bool, seed: int) -> Points:
 
 
 def measure(point: Row) -> Results:
-    """Measured: consecutive failures that overlap; of the time with any link down, the share with exactly one; and the standard
-    deviation of either by chance."""
+    """Measured: consecutive failures that overlap; of the time with any link down, the share with exactly one; and the
+    standard deviation of either by chance."""
     generator = random.Random(f"overlaps/{point['seed']}/{point['failure_s']}")
     links = [(generator.expovariate(1 / BETWEEN_S), link) for link in range(LINKS)]
     begins: list[float] = []
@@ -54,8 +55,8 @@ def measure(point: Row) -> Results:
 
 
 def _share_of_one(begins: Sequence[float], failure_s: float) -> tuple[float, float]:
-    """Of the time with any link down, the share with exactly one, and its standard deviation: a ratio of sums over the spells without
-    a moment at which all links are up, which are independent of each other."""
+    """Of the time with any link down, the share with exactly one, and its standard deviation: a ratio of sums over the
+    spells without a moment at which all links are up, which are independent of each other."""
     changes = sorted([(at, 1) for at in begins] + [(at + failure_s, -1) for at in begins])
     spells: list[tuple[float, float]] = []
     down, before, alone, busy = 0, 0.0, 0.0, 0.0
@@ -73,7 +74,8 @@ def _share_of_one(begins: Sequence[float], failure_s: float) -> tuple[float, flo
 
 
 def judge(rows: Rows) -> Verdict:
-    """The formulas hold in simulation at every duration; the thesis' example value belongs to two seconds; equation 43's number of links."""
+    """The formulas hold in simulation at every duration; the thesis' example value belongs to two seconds; equation
+    43's number of links."""
     at = {s: overlap_probability(LINKS, s, BETWEEN_S) for s in (1, 2)}
     checks = (
         Claim(

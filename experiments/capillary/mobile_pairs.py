@@ -38,8 +38,9 @@ def outermost_pair(network: Network) -> tuple[str, str] | None:
 
 
 def other_pairs(network: Network) -> dict[str, tuple[str, str]]:
-    """Further readings of "source and sink" of a mobile network, by name: the first node and the last, the leftmost and the rightmost, the two
-    that are farthest apart, the one in the middle and the one farthest from it, and the two of most neighbours."""
+    """Further readings of "source and sink" of a mobile network, by name: the first node and the last, the leftmost and
+    the rightmost, the two that are farthest apart, the one in the middle and the one farthest from it, and the two of
+    most neighbours."""
     places = {node.id: node.position for node in network.switches if node.position is not None}
     nodes = list(places)
     across = sorted(nodes, key=lambda node: places[node][0])

@@ -1,12 +1,15 @@
-"""How ROR falls from layer to layer of capillary routing while nodes move, for short and for large blocks (Figures 60, 61).
+"""How ROR falls from layer to layer of capillary routing while nodes move, for short and for large blocks (Figures 60,
+61).
 
-As the document has it: one random walk a figure, 300 consecutive frames of 115 nodes in seven nearly equal sets, 150 of 120 nodes in
-four; fifteen tolerances. It does not say between which nodes. Two readings are run: a pair drawn at a set's first frame and held while
-the nodes move (as a communication would be), and a new pair in every frame. Each pair has two separate paths when it is drawn.
+As the document has it: one random walk a figure, 300 consecutive frames of 115 nodes in seven nearly equal sets, 150 of
+120 nodes in four; fifteen tolerances. It does not say between which nodes. Two readings are run: a pair drawn at a
+set's first frame and held while the nodes move (as a communication would be), and a new pair in every frame. Each pair
+has two separate paths when it is drawn.
 
-A held pair may come to are attached to a critical link, which every route loads fully. The layer that consists of such links alone (load 1) is not
-counted as a layer: after it the rest of the flow would take one path, and by the document (page 74) none of its routings passes everything
-through a link that is not critical. Equation 23 leaves the critical links themselves out.
+A held pair may come to are attached to a critical link, which every route loads fully. The layer that consists of such
+links alone (load 1) is not counted as a layer: after it the rest of the flow would take one path, and by the document
+(page 74) none of its routings passes everything through a link that is not critical. Equation 23 leaves the critical
+links themselves out.
 """
 
 from __future__ import annotations
@@ -59,8 +62,8 @@ def points(quick: bool, seed: int) -> Points:
 
 
 def measure(point: Row) -> Results:
-    """Mean ROR over the set's frames by layer (1 to 10, then all) and tolerance, for both equations; each frame's mean over the
-    tolerances; how many frames had no path (left out) and how many a critical link."""
+    """Mean ROR over the set's frames by layer (1 to 10, then all) and tolerance, for both equations; each frame's mean
+    over the tolerances; how many frames had no path (left out) and how many a critical link."""
     each: dict[str, list[list[list[float]]]] = {equation: [] for equation in EQUATIONS}
     without_path = critical = 0
     links = []
@@ -120,7 +123,8 @@ def mean_ror(rows: Rows, equation: str) -> list[list[float]]:
 
 
 def judge(rows: Rows) -> Verdict:
-    """The thesis' claims: ROR falls with the layers, in most cases, large blocks need half, tolerance makes the gain stronger."""
+    """The thesis' claims: ROR falls with the layers, in most cases, large blocks need half, tolerance makes the gain
+    stronger."""
     checks, notes = [], []
     for kind in KINDS:
         for nodes in SETS:
@@ -210,7 +214,8 @@ def _notes(name: str, rows: Rows) -> list[str]:
 
 
 def figures(rows: Rows) -> Figures:
-    """Figure 60 (115 nodes, short blocks) and Figure 61 (120 nodes, both): mean ROR by layer, a panel a set, one curve a tolerance."""
+    """Figure 60 (115 nodes, short blocks) and Figure 61 (120 nodes, both): mean ROR by layer, a panel a set, one curve
+    a tolerance."""
     found = {}
     for number, nodes, equations in ((60, 115, ("short",)), (61, 120, ("short", "large"))):
         for kind in KINDS:

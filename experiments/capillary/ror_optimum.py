@@ -1,13 +1,15 @@
-"""How far capillary routing and the others are from the route of least ROR: exact on small graphs, convex on mobile networks.
+"""How far capillary routing and the others are from the route of least ROR: exact on small graphs, convex on mobile
+networks.
 
-The claim to be tested speaks of "connected random graphs of at most 10 nodes, seeds 0 to 19" and leaves the generator open. Sparse
-graphs (``sparse_graph``: a random tree and some edges) were judged first, and one of 20 was above the bound (1.517 by eq. 23);
-``random_graph`` was chosen afterwards, as the plainest reading of the words: every connected graph on the nodes is equally likely
-(each pair joined with probability 1/2, drawn again until connected), both ways of an edge are links, and the end points are the
-first node and the last, a random pair since nodes are drawn alike. Both families are judged now. 6 to 10 nodes: on fewer there is
-hardly a choice between routes. M = 20 and DER = 1e-5 are the thesis'; the tolerance of 5 % is in its range of 3.6 to 7.8 %, and the ratio hardly
-depends on it. What 20 graphs show is a matter of luck in its last digits, so more of the same kind are reported
-next to them (20 for short blocks, 180 for large ones).
+The claim to be tested speaks of "connected random graphs of at most 10 nodes, seeds 0 to 19" and leaves the generator
+open. Sparse graphs (``sparse_graph``: a random tree and some edges) were judged first, and one of 20 was above the
+bound (1.517 by eq. 23); ``random_graph`` was chosen afterwards, as the plainest reading of the words: every connected
+graph on the nodes is equally likely (each pair joined with probability 1/2, drawn again until connected), both ways of
+an edge are links, and the end points are the first node and the last, a random pair since nodes are drawn alike. Both
+families are judged now. 6 to 10 nodes: on fewer there is hardly a choice between routes. M = 20 and DER = 1e-5 are the
+thesis'; the tolerance of 5 % is in its range of 3.6 to 7.8 %, and the ratio hardly depends on it. What 20 graphs show
+is a matter of luck in its last digits, so more of the same kind are reported next to them (20 for short blocks, 180 for
+large ones).
 """
 
 from __future__ import annotations
@@ -54,7 +56,8 @@ EQUATIONS = {"short": "blocks of M = 20 (eq. 23)", "large": "large blocks (eq. 2
 
 
 def points(quick: bool, seed: int) -> Points:
-    """20 small random graphs (seeds 0 to 19 whatever ``seed``), more of them, sparse ones, then mobile networks of 115 nodes."""
+    """20 small random graphs (seeds 0 to 19 whatever ``seed``), more of them, sparse ones, then mobile networks of 115
+    nodes."""
     ranges = {
         "small": range(6 if quick else 20),
         "more": range(20, 22 if quick else 200),
@@ -160,14 +163,15 @@ def ratios(rows: Rows, kind: str, equation: str, method: str) -> list[float]:
 
 
 def comparable(rows: Rows, kind: str, equation: str) -> int:
-    """Networks of which the best route has any ROR at all; where every link it loads is one that every route must, none has."""
+    """Networks of which the best route has any ROR at all; where every link it loads is one that every route must, none
+    has."""
     found = [row[equation] for row in where(rows, kind=kind) if equation in row]
     return sum(each["optimum"] > 1e-9 for each in found)
 
 
 def judge(rows: Rows) -> Verdict:
-    """On small graphs capillary routing should never be above one and a half times the optimum, which is to be proved; on mobile networks
-    it should be nearer to it than layer 1."""
+    """On small graphs capillary routing should never be above one and a half times the optimum, which is to be proved;
+    on mobile networks it should be nearer to it than layer 1."""
     checks, notes = [], []
     for kind, equation in PANELS:
         own = ratios(rows, kind, equation, "capillary")

@@ -1,4 +1,5 @@
-"""Where ROR rises with the layers of capillary routing: at small static tolerances, which the thesis does not look at."""
+"""Where ROR rises with the layers of capillary routing: at small static tolerances, which the thesis does not look
+at."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
-"""A handful of pairs at once on real switches: what each link carries against what the routing says, at rest and with a cable cut.
+"""A handful of pairs at once on real switches: what each link carries against what the routing says, at rest and with a
+cable cut.
 
-Link loads are read from the switches' own counters, not from the streams' logs. The rivals are the loads of other routings of the same
-pairs; a control installs ECMP where capillary routing is predicted, and must be found out. ROR is measured for each pair as in every
-stream: packets sent while the cable is down, over those at rest.
+Link loads are read from the switches' own counters, not from the streams' logs. The rivals are the loads of other
+routings of the same pairs; a control installs ECMP where capillary routing is predicted, and must be found out. ROR is
+measured for each pair as in every stream: packets sent while the cable is down, over those at rest.
 """
 
 from __future__ import annotations
@@ -31,8 +32,8 @@ TOLERANCE = 0.03
 
 
 def points(quick: bool, seed: int) -> Points:
-    """Capillary routing with a cable cut, three times, the control, the routings it is compared with at rest, and those that know all
-    demands, one of them with a cable cut (quick: one network, two runs)."""
+    """Capillary routing with a cable cut, three times, the control, the routings it is compared with at rest, and those
+    that know all demands, one of them with a cable cut (quick: one network, two runs)."""
     networks = list(PAIRS)[:1] if quick else list(PAIRS)
     runs = [("capillary", "capillary")] * (1 if quick else REPETITIONS) + [("capillary", "ecmp")]
     if not quick:
@@ -118,13 +119,15 @@ def _pair(session: StreamJudgement) -> Results:
 
 
 def deviation(loads: Row, against: Sequence[float] | None = None) -> float:
-    """Greatest difference of a link's measured load (or ``against``) from the predicted one, over the greatest predicted load."""
+    """Greatest difference of a link's measured load (or ``against``) from the predicted one, over the greatest
+    predicted load."""
     other = loads["measured"] if against is None else against
     return float(max(abs(a - b) for a, b in zip(loads["predicted"], other, strict=True)) / max(loads["predicted"]))
 
 
 def judge(rows: Rows) -> Verdict:
-    """Loads at rest and with the cable cut; the control found out; ROR of each pair. Repeated runs are judged by their mean."""
+    """Loads at rest and with the cable cut; the control found out; ROR of each pair. Repeated runs are judged by their
+    mean."""
     groups = grouped(rows, ("network", "predicted", "installed"))
     checks: list[Check] = []
     for (network, predicted, installed), own in groups.items():

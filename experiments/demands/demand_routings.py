@@ -1,7 +1,9 @@
-"""All pairs at once: what each routing loads and asks for in redundancy, next to the multicommodity optimum, on networks with real demands.
+"""All pairs at once: what each routing loads and asks for in redundancy, next to the multicommodity optimum, on
+networks with real demands.
 
-Capillary routing spreads every pair by itself. Does that keep the fullest link empty, or does it fill it? What would a routing cost that
-minds both, load and redundancy? The networks are SNDlib's with their own demands, with gravity and uniform matrices, and a mobile one.
+Capillary routing spreads every pair by itself. Does that keep the fullest link empty, or does it fill it? What would a
+routing cost that minds both, load and redundancy? The networks are SNDlib's with their own demands, with gravity and
+uniform matrices, and a mobile one.
 """
 
 from __future__ import annotations
@@ -33,7 +35,8 @@ CHANCE = 0.5
 
 
 def points(quick: bool, seed: int) -> Points:
-    """Eleven networks of SNDlib, three matrices each, and a mobile network, two (quick: two networks, their own demands)."""
+    """Eleven networks of SNDlib, three matrices each, and a mobile network, two (quick: two networks, their own
+    demands)."""
     networks = [f"topohub:sndlib/{name}" for name in (SMALL[:2] if quick else (*SMALL, *LARGE))]
     matrices = ("own",) if quick else ("own", "gravity", "uniform")
     return [*grid(network=networks, matrix=matrices, seed=seed), *grid(network=MOBILE, matrix=matrices[1:], seed=seed)]

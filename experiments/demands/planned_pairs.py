@@ -1,4 +1,5 @@
-"""The pairs that send at once in ``demand_loads``, and their plans under a routing: pair by pair, or one that knows all demands."""
+"""The pairs that send at once in ``demand_loads``, and their plans under a routing: pair by pair, or one that knows all
+demands."""
 
 from __future__ import annotations
 
@@ -24,7 +25,8 @@ PAIRS: Mapping[str, Sequence[tuple[str, str, float]]] = {
     ),
     "swiss-t1": (("s1", "s6", 300), ("s2", "s5", 200), ("s4", "s7", 250), ("s3", "s8", 150)),
 }
-"""Source, sink and source packets a second: as many pairs as there are nodes for, each node an end of one stream at most."""
+"""Source, sink and source packets a second: as many pairs as there are nodes for, each node an end of one stream at
+most."""
 JOINT = ("smore:4", "optimum", "least-ror:1.2")
 """Routings that know all demands of a network."""
 SYMBOL_BYTES = 1000

@@ -31,7 +31,8 @@ class Options:
 
 
 def points(quick: bool, seed: int, options: Options | None = None) -> Points:
-    """Both collectives at the thesis' 400 packets/s a node (quick: three counts); with ``--scatter`` the scatters alone."""
+    """Both collectives at the thesis' 400 packets/s a node (quick: three counts); with ``--scatter`` the scatters
+    alone."""
     options = options or Options()
     seeds = seeds_of(seed, quick, few=6)
     counts, few_counts = ((0, 10, 50), (0, 50)) if quick else (COUNTS, (0, 10, 100, 200))

@@ -1,4 +1,5 @@
-"""Figures that several interconnect studies draw: time series, surface maps, latency and performance as samples by label."""
+"""Figures that several interconnect studies draw: time series, surface maps, latency and performance as samples by
+label."""
 
 from __future__ import annotations
 
@@ -29,7 +30,8 @@ def draw_time_series(
 
 
 def draw_surfaces(title: str, maps: Mapping[str, Sequence[Sequence[float]]], *, columns: int = 2) -> Figure:
-    """Packets as surface maps side by side, one scale for all: ``maps[name][x][y]`` is the value of the node at (x, y)."""
+    """Packets as surface maps side by side, one scale for all: ``maps[name][x][y]`` is the value of the node at (x,
+    y)."""
     from matplotlib.figure import Figure as Drawn
 
     top = max((max(max(row) for row in values) for values in maps.values()), default=1) or 1

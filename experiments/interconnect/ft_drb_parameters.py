@@ -1,8 +1,8 @@
 """What do Thl, Tol and the design alternatives of section 3.6 change (Zarza 2011, Algorithm 3.3, Tables 3.1 and 3.2)?
 
-A 16x16 torus at 0.2 of a link a node, three links failing half-way: latency without and with failures, how often metapaths come and
-go, how soon sources react, how many messages escape, and how much arrives in time. What is judged in a tenth of its time and in
-twice it, too, what balancing costs in four and eight times.
+A 16x16 torus at 0.2 of a link a node, three links failing half-way: latency without and with failures, how often
+metapaths come and go, how soon sources react, how many messages escape, and how much arrives in time. What is judged in
+a tenth of its time and in twice it, too, what balancing costs in four and eight times.
 """
 
 from __future__ import annotations
@@ -45,14 +45,16 @@ JUDGED = (OFF, LETTER_2, DEFAULT, REUSED)
 SHARES = (0.1, 1.0, 2.0)
 """Of ``SECONDS``, for the variants that are judged; figures are those of the middle one."""
 LONG = (4.0, 8.0)
-"""Of ``SECONDS``, without failures and for the two whose latencies are compared: what balancing costs still falls in twice the time."""
+"""Of ``SECONDS``, without failures and for the two whose latencies are compared: what balancing costs still falls in
+twice the time."""
 SEEN = 0.1
 """Per cent of latency, or points of performance, that doubling the time may move in any case."""
 Table = Mapping[str, Mapping[int, Rows]]
 
 
 def points(quick: bool, seed: int) -> Points:
-    """Every variant with three failures half-way and without, the same seeds in all; those that are judged in three lengths."""
+    """Every variant with three failures half-way and without, the same seeds in all; those that are judged in three
+    lengths."""
     seeds = list(seeds_of(seed, quick))[: 2 if quick else 5]
     own = SECONDS / (64 if quick else 1)
 
@@ -69,8 +71,8 @@ def points(quick: bool, seed: int) -> Points:
 
 
 def judge(rows: Rows) -> Verdict:
-    """Hysteresis keeps metapaths from coming and going; balancing costs little without failures; reuse saves escapes; in twice the time
-    all is as it was."""
+    """Hysteresis keeps metapaths from coming and going; balancing costs little without failures; reuse saves escapes;
+    in twice the time all is as it was."""
     short, table, doubled = (_table(rows, share) for share in SHARES)
     four, eight = (_cost(_table(rows, share), DEFAULT) for share in LONG)
     back, rival = (_given_up(table[name][0]) for name in (DEFAULT, LETTER_2))

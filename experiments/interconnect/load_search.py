@@ -1,7 +1,9 @@
-"""Which load would give the document's figures: 80 % on the fat tree, and gains of 14, 8 and 12 points (Zarza 2011, 5.6.1, 5.6.4)?
+"""Which load would give the document's figures: 80 % on the fat tree, and gains of 14, 8 and 12 points (Zarza 2011,
+5.6.1, 5.6.4)?
 
-The stated 400 packets of 512 bytes a second load a link to 0.08 %. Here the load is raised until links queue, with as many messages
-a node at every load, so that sources come to know as much; with a fiftieth of them and twice as many, too.
+The stated 400 packets of 512 bytes a second load a link to 0.08 %. Here the load is raised until links queue, with as
+many messages a node at every load, so that sources come to know as much; with a fiftieth of them and twice as many,
+too.
 """
 
 from __future__ import annotations
@@ -40,7 +42,8 @@ Line = Mapping[float, float]
 
 
 def points(quick: bool, seed: int) -> Points:
-    """Every load with a tenth of the links failed half-way, from the start and for a while, and without, in three lengths."""
+    """Every load with a tenth of the links failed half-way, from the start and for a while, and without, in three
+    lengths."""
     found = []
     for network, loads in LOADS.items():
         if quick and network == "torus:16x16":
@@ -58,7 +61,8 @@ def points(quick: bool, seed: int) -> Points:
 
 
 def judge(rows: Rows) -> Verdict:
-    """The load at which each of the document's figures appears, against the load that it states, and when the time is doubled."""
+    """The load at which each of the document's figures appears, against the load that it states, and when the time is
+    doubled."""
     checks = safety_checks(rows)
     of_length = {share: where(rows, share=share) for share in SHARES}
     for field, words in (("latency_s", "of the whole run"), ("latency_later_s", "after the failure")):

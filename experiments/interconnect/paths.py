@@ -1,6 +1,7 @@
 """Does the number of alternative paths matter to FT-DRB (Zarza 2011, 5.6.6, Figure 5.39)?
 
-A 16x16 torus with ten links failed from the start, 1 to 5 paths, six patterns; and two of them at a load where queues exist.
+A 16x16 torus with ten links failed from the start, 1 to 5 paths, six patterns; and two of them at a load where queues
+exist.
 """
 
 from __future__ import annotations

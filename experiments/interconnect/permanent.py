@@ -1,6 +1,7 @@
 """How much latency do permanent link failures cost under FT-DRB (Zarza 2011, 5.6.1, Figures 5.25-5.28)?
 
-Two tori and a fat tree, six patterns, up to 10 % of the links; and, next to the thesis' 0.1 % load, one where queues exist.
+Two tori and a fat tree, six patterns, up to 10 % of the links; and, next to the thesis' 0.1 % load, one where queues
+exist.
 """
 
 from __future__ import annotations
@@ -43,7 +44,8 @@ def points(quick: bool, seed: int) -> Points:
 
 
 def judge(rows: Rows) -> Verdict:
-    """Sent = received; 80 % on the fat tree, above 95 % elsewhere; no abrupt fall; further paths opened by congestion."""
+    """Sent = received; 80 % on the fat tree, above 95 % elsewhere; no abrupt fall; further paths opened by
+    congestion."""
     thesis = [row for row in rows if row["rate"] != LOADED]
     worst = at_ten_percent(thesis)
     lowest = (
@@ -94,8 +96,8 @@ def figures(rows: Rows) -> Figures:
 
 
 def over_failures(rows: Rows, number: str, title: str) -> Results:
-    """Performance and latency of one network's runs over the number of failed links, a line a pattern; ``title`` with a place for which;
-    none without runs."""
+    """Performance and latency of one network's runs over the number of failed links, a line a pattern; ``title`` with a
+    place for which; none without runs."""
 
     def label(row: Row) -> tuple[str, int]:
         return row["pattern"], row["faults"]
@@ -117,7 +119,8 @@ def at_ten_percent(rows: Rows, field: str = "latency_s") -> dict[tuple[str, str]
 
 
 def above_95(found: Mapping[tuple[str, str], Sequence[float]], when: str, stated: str) -> list[Check]:
-    """Performance by network and pattern is above 95 % with a tenth of the links failed; ``when`` they fail, in words."""
+    """Performance by network and pattern is above 95 % with a tenth of the links failed; ``when`` they fail, in
+    words."""
     return [
         at_least(f"{network} {pattern}: performance at 10 % failed links{when} (%)", 95.0, values)
         .cites(stated)
@@ -127,7 +130,8 @@ def above_95(found: Mapping[tuple[str, str], Sequence[float]], when: str, stated
 
 
 def _gradual(rows: Rows) -> Check:
-    """The steepest step of the loss, patterns taken together, over an even fall from no failed link to a tenth of them."""
+    """The steepest step of the loss, patterns taken together, over an even fall from no failed link to a tenth of
+    them."""
     found = performances(rows, ("network", "faults"))
     steepest, place, abrupt = 0.0, "", float("inf")
     for network, most in TEN_PERCENT.items():

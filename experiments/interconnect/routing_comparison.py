@@ -1,8 +1,10 @@
-"""FT-DRB and NAC beside other routings and other ways to avoid deadlock: latency and throughput over load, with dead links.
+"""FT-DRB and NAC beside other routings and other ways to avoid deadlock: latency and throughput over load, with dead
+links.
 
-Dead links are dead from the start. Routings with tables of their own (up*/down*, odd-even, free choice of shortest paths) know them;
-dimension order with bubble flow control does not, and FT-DRB finds them, for which it gets as many messages a node at every load as the
-studies of failures have; what is judged in a fiftieth and twice as many, too. Besides, the turn model in the setting of Zarza 2011, 5.6.7.
+Dead links are dead from the start. Routings with tables of their own (up*/down*, odd-even, free choice of shortest
+paths) know them; dimension order with bubble flow control does not, and FT-DRB finds them, for which it gets as many
+messages a node at every load as the studies of failures have; what is judged in a fiftieth and twice as many, too.
+Besides, the turn model in the setting of Zarza 2011, 5.6.7.
 """
 
 from __future__ import annotations
@@ -29,7 +31,8 @@ LOADS = (0.05, 0.15, 0.25, 0.4)
 MESSAGES = 3200
 """A node, at every load: those of 8 s at the document's rate (``traffic.UNIFORM_S``)."""
 SHARES = (0.02, 1.0, 2.0)
-"""Of so many messages, for the two routings that are compared, at the least load; figures are those of the middle one."""
+"""Of so many messages, for the two routings that are compared, at the least load; figures are those of the middle
+one."""
 COMMON = (
     ("ft-drb", "nac"), ("up-down", "none"), ("minimal-adaptive", "nac"), ("minimal-adaptive", "disha"), ("valiant", "none"),
     ("ugal", "none"),
@@ -44,12 +47,14 @@ TURN_NETWORK, TURN_LOADS, TURN_DEAD = "torus:16x16", (0.05, 0.2, 0.24, 0.25, 0.2
 TURN_S, TURN_SHARES = 0.008, (0.1, 1.0, 2.0)
 """As in the study of FT-DRB near saturation; a tenth of it and twice it beside."""
 MORE_SEEDS = {0.05: 10, 0.24: 10, 0.27: 10}
-"""At 90 % of the saturation that earlier runs found: 0.3 of a link on the coarser grid of a first, 0.27 on that of a second."""
+"""At 90 % of the saturation that earlier runs found: 0.3 of a link on the coarser grid of a first, 0.27 on that of a
+second."""
 CLAIMED, STATED_TURN_MODEL = 95.0, 82.0
 
 
 def points(quick: bool, seed: int) -> Points:
-    """Part "rivals": network, rival, dead cables, load, seed. Part "turn": odd-even on a 16x16 torus, three dead cables and none.
+    """Part "rivals": network, rival, dead cables, load, seed. Part "turn": odd-even on a 16x16 torus, three dead cables
+    and none.
 
     ``share``: of the study's own time.
     """
@@ -114,8 +119,8 @@ def measure(point: Row) -> Results:
 
 
 def judge(rows: Rows) -> Verdict:
-    """Who copes delivers all, who does not loses; FT-DRB against up*/down*; detours cost; the turn model's 82 %; in twice the time
-    FT-DRB against up*/down* and the turn model are as they were."""
+    """Who copes delivers all, who does not loses; FT-DRB against up*/down*; detours cost; the turn model's 82 %; in
+    twice the time FT-DRB against up*/down* and the turn model are as they were."""
     everything = where(rows, part="rivals")
     own = where(everything, share=1.0)
     checks = [_delivery(everything)]
@@ -162,7 +167,8 @@ def _runs(rows: Rows, network: str, rival: tuple[str, str], dead: int, load: flo
 
 
 def _against_up_down(rows: Rows, network: str) -> list[Check]:
-    """FT-DRB's latency over that of up*/down* with a tenth of the links dead, at the least load; and in twice the time."""
+    """FT-DRB's latency over that of up*/down* with a tenth of the links dead, at the least load; and in twice the
+    time."""
     most, least = max(DEAD[network]), min(row["load"] for row in rows)
     short, own, doubled = (_ratios(where(rows, share=share), network, most, least) for share in SHARES)
     return [

@@ -1,4 +1,5 @@
-"""Runs the points of the interconnect studies in the simulator (thesis model of a hop) and reads off what is compared."""
+"""Runs the points of the interconnect studies in the simulator (thesis model of a hop) and reads off what is
+compared."""
 
 from __future__ import annotations
 
@@ -30,12 +31,13 @@ from testbed.model.studies.study import Results, Row
 DeadCables = frozenset[frozenset[str]]
 RING_NETWORK = "torus:8x8"
 WINDOW_S = 0.1
-"""Messages made so long before the burst, and so long after the slot of the burst, show the latency before and after."""
+"""Messages made so long before the burst, and so long after the slot of the burst, show the latency before and
+after."""
 
 
 def measure_run(point: Row) -> Results:
-    """One run of FT-DRB: ``latency_s`` by equations 5.1 and 5.2 (source queue included), what was sent and received, and
-    what NAC and FT-DRB did. ``latency_later_s``: of messages made in the second half of the run.
+    """One run of FT-DRB: ``latency_s`` by equations 5.1 and 5.2 (source queue included), what was sent and received,
+    and what NAC and FT-DRB did. ``latency_later_s``: of messages made in the second half of the run.
     """
     run = Run.of(point)
     faults, parameters, end = faults_of(run), parameters_of(run), run.seconds
@@ -66,8 +68,9 @@ def measure_run(point: Row) -> Results:
 
 
 def _phases(run: SimulationResult, failed_s: float, end_s: float) -> dict[str, float]:
-    """Of messages made after the first failure, and in the last quarter of the run (``_last``): the shares that routers gave an
-    escape path (phase 1) and that their source sent over other paths (phase 2, and what Algorithm 3.3 balances); the mean latency (us) of either, and of the rest.
+    """Of messages made after the first failure, and in the last quarter of the run (``_last``): the shares that routers
+    gave an escape path (phase 1) and that their source sent over other paths (phase 2, and what Algorithm 3.3
+    balances); the mean latency (us) of either, and of the rest.
 
     ``reaction_us``: how long after the first failure messages that escaped were made, on average.
     """

@@ -1,4 +1,5 @@
-"""Rows of interconnect studies put together: performance against the run without failures, means and their intervals."""
+"""Rows of interconnect studies put together: performance against the run without failures, means and their
+intervals."""
 
 from __future__ import annotations
 
@@ -66,7 +67,8 @@ def livelock_check(rows: Rows) -> Check:
 
 
 def at_least(name: str, claimed: float, values: Sequence[float], *, detail: str = "") -> Check:
-    """A check that the mean is not below what is claimed, with its interval; the detail tells the number of runs, too."""
+    """A check that the mean is not below what is claimed, with its interval; the detail tells the number of runs,
+    too."""
     return _of_mean(Claim(name).at_least(claimed, spread(values)[0]), values, detail)
 
 

@@ -1,6 +1,7 @@
 """What do three failed links cost near saturation (Zarza 2011, 5.6.7: about 95 % against 82 % of a turn-model routing)?
 
-First the saturation load of the 16x16 torus is measured; then FT-DRB runs at 90 % of it, with three failed links and without.
+First the saturation load of the 16x16 torus is measured; then FT-DRB runs at 90 % of it, with three failed links and
+without.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ CLAIMED, TURN_MODEL = 95.0, 82.0
 
 
 def points(quick: bool, seed: int) -> Points:
-    """The sweep without failures; the loads that may be 90 % of saturation with three failed links and without, at two lengths."""
+    """The sweep without failures; the loads that may be 90 % of saturation with three failed links and without, at two
+    lengths."""
     seeds = list(seeds_of(seed, quick))[: 2 if quick else 6]
     length, judged = LENGTH_S / (8 if quick else 1), JUDGED[:: 2 if quick else 1]
     sets = ((SWEEP, (0,), length), (judged, (0, 3), length), (judged, (0, 3), 2 * length))
@@ -43,7 +45,8 @@ def points(quick: bool, seed: int) -> Points:
 
 
 def judge(rows: Rows) -> Verdict:
-    """At the load nearest to 90 % of saturation: about 95 %, better than 82 %, and the same when the time is doubled."""
+    """At the load nearest to 90 % of saturation: about 95 %, better than 82 %, and the same when the time is
+    doubled."""
     saturation = saturation_fraction(rows)
     loads = {row["rate"] for row in rows if row["faults"]}
     chosen = min(loads, key=lambda rate: abs(rate / LINK_RATE - 0.9 * saturation))
@@ -102,7 +105,8 @@ def _performances(rows: Rows, field: str, seconds: float) -> dict[float, list[fl
 
 
 def saturation_fraction(rows: Rows) -> float:
-    """The load at which the latency without failures is three times that of the least load; between two loads on a line."""
+    """The load at which the latency without failures is three times that of the least load; between two loads on a
+    line."""
     latency = grouped(where(rows, faults=0), lambda row: row["rate"] / LINK_RATE, "latency_later_s")
     means = {fraction: spread(values)[0] for fraction, values in sorted(latency.items())}
     return crossing(means, 3 * next(iter(means.values())))

@@ -1,4 +1,5 @@
-"""Points of the interconnect studies, and the traffic and failures that each stands for (Zarza 2011, Tables 5.4-5.16)."""
+"""Points of the interconnect studies, and the traffic and failures that each stands for (Zarza 2011, Tables
+5.4-5.16)."""
 
 from __future__ import annotations
 
@@ -31,8 +32,8 @@ SYNTHETIC = ("uniform", "bit-reversal", "butterfly", "shuffle", "transpose", "co
 FULL_AND_QUICK_S = {
     "torus:8x8": (2.0, 0.4), "fat-tree:4,3": (2.0, 0.4), "torus:16x16": (1.5, 0.15), "torus:32x32": (0.8, 0.08),
 }  # fmt: skip
-"""Simulated time where every node has one destination (the document does not give it): `interconnect_lengths` shows that figures
-stand still when it is doubled. A full run has 50,000 messages or more at 400 packets/s a node.
+"""Simulated time where every node has one destination (the document does not give it): `interconnect_lengths` shows
+that figures stand still when it is doubled. A full run has 50,000 messages or more at 400 packets/s a node.
 
 Studies that give a time of their own have fewer: scatter (one sender) some 800, the lone burst on a ring some 8,000."""
 UNIFORM_S = {"torus:8x8": 8.0, "fat-tree:4,3": 8.0, "torus:16x16": 12.0}
@@ -54,16 +55,17 @@ POISSON_512 = f"{POISSON}; payloads of 512 bytes only."
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """What is simulated at a point: a network, its traffic, its failures. Without a field of its own what Zarza 2011, Tables 5.5
-    and 5.6, state: 512 B packets at 400 a second a node, 8 KB buffers, links of 2 Gbps."""
+    """What is simulated at a point: a network, its traffic, its failures. Without a field of its own what Zarza 2011,
+    Tables 5.5 and 5.6, state: 512 B packets at 400 a second a node, 8 KB buffers, links of 2 Gbps."""
 
     network: str
     pattern: str
     faults: int = 0
     """How many links fail."""
     fault_kind: str = "none"
-    """"start", "half", "random-start": for good from the start, half-way, a random moment; "transient": up to a tenth of the run;
-    "intermittent": ten times, a tenth of the run altogether; "shape:NAME:LEG"; "trace:MACHINE", "trace-permanent:MACHINE"."""
+    """"start", "half", "random-start": for good from the start, half-way, a random moment; "transient": up to a tenth
+    of the run; "intermittent": ten times, a tenth of the run altogether; "shape:NAME:LEG"; "trace:MACHINE",
+    "trace-permanent:MACHINE"."""
     seed: int
     rate: float = 400.0
     """Messages a second a node, each of ``bytes``."""
@@ -110,7 +112,8 @@ def seeds_of(seed: int, quick: bool, *, few: int = 2) -> range:
 def drb_point(
     network: str, pattern: str, seed: int, *, quick: bool, full_s: float | None = None, **changed: Any
 ) -> Results:
-    """The point of a ``Run``. ``full_s`` is the simulated time of a full run where the study has its own; any other field may be changed.
+    """The point of a ``Run``. ``full_s`` is the simulated time of a full run where the study has its own; any other
+    field may be changed.
 
     Raises TypeError for what is no field.
     """

@@ -26,8 +26,9 @@ FULL_S, QUICK_S = 0.4, 0.08
 OTHERS_SEEDS = 10
 """Of the five other patterns, which no claim is on."""
 LONG_S, LONG_SEEDS = {"pnnl-mpp2": 25.6}, 10
-"""Uniform traffic under a machine's failures that a full run follows for so long, of so many seeds, against runs without failures as long:
-so many links fail for good that sources are still diverting (phase 2) long after 0.4 s (`interconnect_lengths`)."""
+"""Uniform traffic under a machine's failures that a full run follows for so long, of so many seeds, against runs
+without failures as long: so many links fail for good that sources are still diverting (phase 2) long after 0.4 s
+(`interconnect_lengths`)."""
 THESIS_COUNTS = {"lanl-12": 52, "lanl-18": 62, "lanl-19": 58, "pnnl-mpp2": 89}
 PUBLIC = "those of the public tables"
 GENERATED = "generated, with the statistics of the tables"
@@ -49,7 +50,8 @@ class Options:
 
 
 def points(quick: bool, seed: int, options: Options | None = None) -> Points:
-    """Every machine with its outages as they were (where known) and all permanent; uniform, ``--all-patterns``: six, of fewer seeds."""
+    """Every machine with its outages as they were (where known) and all permanent; uniform, ``--all-patterns``: six, of
+    fewer seeds."""
     options = options or Options()
     seconds = QUICK_S if quick else FULL_S
     found = []

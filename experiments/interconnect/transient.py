@@ -25,9 +25,9 @@ OTHERWISE_S = {
     ("torus:16x16", "uniform", "transient"): 3.0, ("torus:16x16", "uniform", "intermittent"): 3.0,
     ("torus:16x16", "others", "intermittent"): 16.0, ("torus:8x8", "others", "intermittent"): 12.0,
 }  # fmt: skip
-"""By network, pattern and kind, where it is another time (`interconnect_lengths`): on the larger torus only lasting failures need all of
-uniform traffic's. Of the other patterns intermittent failures need more: they come ten times, and of each time sources lose what five
-notifications take. Each kind has runs without failures of its own length."""
+"""By network, pattern and kind, where it is another time (`interconnect_lengths`): on the larger torus only lasting
+failures need all of uniform traffic's. Of the other patterns intermittent failures need more: they come ten times, and
+of each time sources lose what five notifications take. Each kind has runs without failures of its own length."""
 Found = Mapping[tuple[str, str, str, int], list[float]]
 """Performance by network, pattern, kind of failure and number of failed links."""
 INTERMITTENT_SEEDS = {"torus:16x16": 10}
@@ -106,7 +106,8 @@ def judge(rows: Rows) -> Verdict:
 
 
 def figures(rows: Rows) -> Figures:
-    """5.32-5.34: performance over the number of transient failures; and what each kind of failure of 10 % costs, network by network."""
+    """5.32-5.34: performance over the number of transient failures; and what each kind of failure of 10 % costs,
+    network by network."""
     found, drawn = _measured(rows), {}
     names = {"transient": "transient", "intermittent": "intermittent", "start": "permanent"}
     for network, number in zip(TEN_PERCENT, ("5.32", "5.33", "5.34"), strict=True):
@@ -132,7 +133,8 @@ def _measured(rows: Rows) -> Found:
 
 
 def _gains(found: Found, network: str, passing: str = "transient") -> dict[str, list[float]]:
-    """Pattern -> points gained over permanent failures, a seed each (the same seed draws the same links), of the first seeds where fewer pass."""
+    """Pattern -> points gained over permanent failures, a seed each (the same seed draws the same links), of the first
+    seeds where fewer pass."""
     most = TEN_PERCENT[network]
     return {
         pattern: [t - p for t, p in zip(values, found[network, pattern, "start", most][: len(values)], strict=True)]

@@ -1,8 +1,9 @@
-"""Topology-unaware orders and liquid schedules on the emulated Swiss-T1, measured next to the liquid throughput (Figures 42, 43).
+"""Topology-unaware orders and liquid schedules on the emulated Swiss-T1, measured next to the liquid throughput
+(Figures 42, 43).
 
-Each pattern is an allocation of nodes that exchange messages all to all: the 362 with different nodes or bottleneck load. Points
-come repetition by repetition, and in each the patterns in an order of which every beginning is spread over all 362, so that a part
-of the study says something of the whole, and a later run adds to it.
+Each pattern is an allocation of nodes that exchange messages all to all: the 362 with different nodes or bottleneck
+load. Points come repetition by repetition, and in each the patterns in an order of which every beginning is spread over
+all 362, so that a part of the study says something of the whole, and a later run adds to it.
 """
 
 from __future__ import annotations
@@ -48,7 +49,8 @@ class Options:
 
 
 def spread(count: int) -> list[int]:
-    """0 to ``count`` - 1, the last first, then each in the widest gap that those before it leave (of equals the highest)."""
+    """0 to ``count`` - 1, the last first, then each in the widest gap that those before it leave (of equals the
+    highest)."""
     order, gaps = [count - 1], [(0, count - 1)]
     while gaps:
         low, high = max(gaps, key=lambda gap: (gap[1] - gap[0], gap[1]))

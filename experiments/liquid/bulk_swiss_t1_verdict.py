@@ -1,4 +1,5 @@
-"""What the measured orders on Swiss-T1 say: medians of the repetitions of each pattern, judged and drawn (Figures 42, 43, 66)."""
+"""What the measured orders on Swiss-T1 say: medians of the repetitions of each pattern, judged and drawn (Figures 42,
+43, 66)."""
 
 from __future__ import annotations
 
@@ -30,12 +31,14 @@ LOOKS = {
 NAMES = {method: words for method, (words, _, _) in LOOKS.items()}
 MIN_LIQUID, MAX_ROUND_ROBIN = 0.95, 0.65
 NEAR_PREDICTION = 0.1
-"""A batch of circuits takes 3 to 7 ms to set up, a message 80 ms: so much an order may lose against its own virtual time."""
+"""A batch of circuits takes 3 to 7 ms to set up, a message 80 ms: so much an order may lose against its own virtual
+time."""
 MAX_INVALID = 0.1
 
 
 def by_pattern(rows: Rows) -> Points:
-    """One row a pattern, in the order of Figure 41: medians over the valid repetitions of each order's ratio, prediction and throughput.
+    """One row a pattern, in the order of Figure 41: medians over the valid repetitions of each order's ratio,
+    prediction and throughput.
 
     Patterns of which some order has no valid repetition are left out.
     """
@@ -98,7 +101,8 @@ def _shares(patterns: Rows) -> list[str]:
 
 
 def _over(patterns: Rows, of: Callable[[Row], float]) -> tuple[float, float]:
-    """(median, half width of its 95 % interval: 1.57 interquartile ranges over the root of the number, McGill et al. 1978)."""
+    """(median, half width of its 95 % interval: 1.57 interquartile ranges over the root of the number, McGill et al.
+    1978)."""
     values = [of(row) for row in patterns]
     if len(values) < 4:
         return statistics.median(values), 0.0

@@ -1,4 +1,5 @@
-"""Figure 66: the throughput of liquid schedules beside topology-unaware orders, on a wormhole network in virtual time."""
+"""Figure 66: the throughput of liquid schedules beside topology-unaware orders, on a wormhole network in virtual
+time."""
 
 from __future__ import annotations
 
@@ -63,7 +64,8 @@ def measure(point: Row) -> Results:
 
 
 def judge(rows: Rows) -> Verdict:
-    """Liquid schedules reach the liquid throughput and gain over orders that know nothing of the network, as the thesis says."""
+    """Liquid schedules reach the liquid throughput and gain over orders that know nothing of the network, as the thesis
+    says."""
     shares = {name: statistics.median(row[name] / row["predicted"] for row in rows) for name in LOOKS}
     large = [row["liquid"] / row["round-robin"] for row in rows if row["nodes"] >= LARGE]
     checks = (

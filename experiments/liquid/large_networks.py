@@ -1,4 +1,5 @@
-"""How long schedules of all-to-all exchanges take to compute on networks of about a hundred nodes: thousands of transfers."""
+"""How long schedules of all-to-all exchanges take to compute on networks of about a hundred nodes: thousands of
+transfers."""
 
 from __future__ import annotations
 

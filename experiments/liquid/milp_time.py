@@ -1,4 +1,5 @@
-"""Figure 65: how long liquid schedules take to compute, by integer programming, the thesis' search and the fast method."""
+"""Figure 65: how long liquid schedules take to compute, by integer programming, the thesis' search and the fast
+method."""
 
 from __future__ import annotations
 
@@ -33,7 +34,8 @@ def points(quick: bool, seed: int) -> Points:
 
 
 def measure(point: Row) -> Results:
-    """Seconds of processor and length by each method, in the same process, compiled code warm; the least of three for the fast one.
+    """Seconds of processor and length by each method, in the same process, compiled code warm; the least of three for
+    the fast one.
 
     ``.._liquid``: whether a liquid schedule came within the limit; where not, the seconds are a lower bound.
     """
@@ -54,7 +56,8 @@ def measure(point: Row) -> Results:
 
 
 def judge(rows: Rows) -> Verdict:
-    """Shares of patterns done soon, and ratios of times pattern by pattern, each a lower bound where a method ran out of time."""
+    """Shares of patterns done soon, and ratios of times pattern by pattern, each a lower bound where a method ran out
+    of time."""
     liquid = sum_of(rows, "liquid_liquid")
     checks = [
         Claim("patterns with a liquid schedule by the fast method").count(len(rows), liquid),

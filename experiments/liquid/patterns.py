@@ -1,4 +1,5 @@
-"""The 362 traffic patterns of Swiss-T1: liquid throughput (Figures 40, 41), skeletons (33) and congestion graphs (63)."""
+"""The 362 traffic patterns of Swiss-T1: liquid throughput (Figures 40, 41), skeletons (33) and congestion graphs
+(63)."""
 
 from __future__ import annotations
 

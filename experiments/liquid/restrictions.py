@@ -1,7 +1,9 @@
-"""What equations 12 and 13 buy: the construction of a liquid schedule with each choice of candidates for the next frame.
+"""What equations 12 and 13 buy: the construction of a liquid schedule with each choice of candidates for the next
+frame.
 
-Equation 11 takes the teams of the whole traffic that are left; equation 12 the teams of the reduced traffic, whose bottlenecks are
-more; equation 13 only the full ones of these. The document says that each speeds the construction up, without a figure.
+Equation 11 takes the teams of the whole traffic that are left; equation 12 the teams of the reduced traffic, whose
+bottlenecks are more; equation 13 only the full ones of these. The document says that each speeds the construction up,
+without a figure.
 """
 
 from __future__ import annotations
@@ -88,7 +90,8 @@ def _solved(rows: Rows, choice: str) -> int:
 
 
 def _ratios(rows: Rows, before: str, after: str, key: str, *, both: bool = False) -> list[float]:
-    """Of the patterns that one of the two solved (``both``: each of them); one that ran out of time counts with its limit."""
+    """Of the patterns that one of the two solved (``both``: each of them); one that ran out of time counts with its
+    limit."""
     enough = all if both else any
     return [
         row[f"{before}_{key}"] / row[f"{after}_{key}"]

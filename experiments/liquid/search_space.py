@@ -1,7 +1,8 @@
 """Figure 34: how far blank and idle categories and the skeleton reduce the search for all full teams.
 
-The 23 patterns: the all-to-all exchanges of 3 to 8 nodes of Swiss-T1 with different liquid throughput. There are just 23, they
-are the largest whose full teams can all be listed (8 nodes have up to 33,600), and they give the thesis' reductions.
+The 23 patterns: the all-to-all exchanges of 3 to 8 nodes of Swiss-T1 with different liquid throughput. There are just
+23, they are the largest whose full teams can all be listed (8 nodes have up to 33,600), and they give the thesis'
+reductions.
 """
 
 from __future__ import annotations
@@ -38,7 +39,8 @@ def points(quick: bool, seed: int) -> Points:
 
 
 def measure(point: Row) -> Results:
-    """Categories traversed by each search until all full teams are known, and its processor time, the least of three."""
+    """Categories traversed by each search until all full teams are known, and its processor time, the least of
+    three."""
     paths = traffic_of(point["allocation"]).paths()
     found, times = {}, {}
     for name, search in SEARCHES.items():

@@ -48,7 +48,8 @@ def traffic_of(allocation: str) -> Traffic:
 
 
 def pattern_chart(rows: Rows, title: str, **named: Any) -> tuple[Figure, Axes]:
-    """(figure, axes) on which patterns stand side by side: ticks where the number of nodes changes; ``named`` as of ``chart``."""
+    """(figure, axes) on which patterns stand side by side: ticks where the number of nodes changes; ``named`` as of
+    ``chart``."""
     starts = [at for at, row in enumerate(rows) if at == 0 or row["nodes"] != rows[at - 1]["nodes"]]
     while len(starts) > 14:
         starts = starts[::2]
@@ -60,7 +61,8 @@ def pattern_chart(rows: Rows, title: str, **named: Any) -> tuple[Figure, Axes]:
 
 
 def draw_times(axes: Axes, rows: Rows, name: str, look: tuple[str, str, str]) -> None:
-    """Times (rows' ``name_s``, s) against pattern, in a look of colour, mark and label; hollow where ``name_liquid`` is False."""
+    """Times (rows' ``name_s``, s) against pattern, in a look of colour, mark and label; hollow where ``name_liquid`` is
+    False."""
     colour, mark, label = look
     for solved in (True, False):
         at = [k for k, row in enumerate(rows) if row[f"{name}_liquid"] is solved]

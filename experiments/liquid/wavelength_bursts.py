@@ -1,9 +1,11 @@
-"""Optical burst switching: buffers emptied by repeated liquid schedules against bursts assigned one by one, over the load.
+"""Optical burst switching: buffers emptied by repeated liquid schedules against bursts assigned one by one, over the
+load.
 
-The thesis proposes it as further work; the verdict says what of it holds, and its notes what does not. A second part, the
-horizon, runs ever longer from empty buffers on: what is not carried at the end is then either lost or still in a buffer. A
-strategy with less capacity than the load leaves a backlog in proportion to the time; one that is only slow leaves a backlog that
-stays (load below 1) or grows more slowly than time (load 1, where the bottleneck's queue is null recurrent).
+The thesis proposes it as further work; the verdict says what of it holds, and its notes what does not. A second part,
+the horizon, runs ever longer from empty buffers on: what is not carried at the end is then either lost or still in a
+buffer. A strategy with less capacity than the load leaves a backlog in proportion to the time; one that is only slow
+leaves a backlog that stays (load below 1) or grows more slowly than time (load 1, where the bottleneck's queue is null
+recurrent).
 """
 
 from __future__ import annotations
@@ -90,7 +92,8 @@ def measure(point: Row) -> Results:
 
 
 def judge(rows: Rows) -> Verdict:
-    """What of the proposal holds, without conversion; delays of its plain form, and what conversion changes, are notes."""
+    """What of the proposal holds, without conversion; delays of its plain form, and what conversion changes, are
+    notes."""
     horizons = [row for row in rows if "buffer_bursts" in row]
     rows = [row for row in rows if "buffer_bursts" not in row]
     retained = where(rows, switching="wsxc")
@@ -117,8 +120,8 @@ def judge(rows: Rows) -> Verdict:
 
 
 def _carried_check(rows: Rows, loads: Sequence[float], other: str, least: float) -> Check:
-    """What successive liquid schedules carry, as the thesis proposes them, over what first fit carries; half a percent is
-    the weight of what is still on its way at the end."""
+    """What successive liquid schedules carry, as the thesis proposes them, over what first fit carries; half a percent
+    is the weight of what is still on its way at the end."""
     ratios = [_of(rows, load, "liquid", "throughput") / _of(rows, load, other, "throughput") for load in loads]
     return (
         Claim(f"carried by {NAMES['liquid']}, over {NAMES[other]}: least at loads of {HIGH_LOAD:g} and more")
@@ -139,7 +142,8 @@ def _delay_check(rows: Rows, load: float) -> Check:
 
 
 def _horizon_checks(rows: Rows) -> list[Check]:
-    """Whether what liquid schedules did not carry is lost capacity, or bursts that wait; and what it is that they wait for."""
+    """Whether what liquid schedules did not carry is lost capacity, or bursts that wait; and what it is that they wait
+    for."""
     astray = sum(r["offered"] - r["carried"] - r["blocked"] - r["overflowed"] - r["backlog"] for r in rows)
     below, critical = (where(rows, load=load, strategy="liquid") for load in (0.95, 1.0))
     last = max(r["slots"] for r in rows)
@@ -160,7 +164,8 @@ def _mean(rows: Rows, slots: int) -> float:
 
 
 def growth(rows: Rows) -> tuple[float, float]:
-    """(exponent of the time with which the backlog at the end grows, half width of its 95 % interval over the seeds)."""
+    """(exponent of the time with which the backlog at the end grows, half width of its 95 % interval over the
+    seeds)."""
     slopes = []
     for seed in sorted({row["seed"] for row in rows}):
         own = sorted((row["slots"], max(row["backlog"], 1)) for row in where(rows, seed=seed))

@@ -1,4 +1,5 @@
-"""Rounds that a cloud of optical cross-connects needs for all pairs, computed, and run on real switches round by round."""
+"""Rounds that a cloud of optical cross-connects needs for all pairs, computed, and run on real switches round by
+round."""
 
 from __future__ import annotations
 
@@ -69,7 +70,8 @@ def measure(point: Row) -> Results:
 
 
 def judge(rows: Rows) -> Verdict:
-    """Every run as computed; liquid plans as short as the bottleneck allows; conversion makes no liquid plan shorter here."""
+    """Every run as computed; liquid plans as short as the bottleneck allows; conversion makes no liquid plan shorter
+    here."""
     checks = []
     first_fit = {row["wavelengths"]: float(row["rounds"]) for row in where(rows, method="first-fit", switching="wsxc")}
     for row in rows:

@@ -1,4 +1,5 @@
-"""The documents' worked examples, computed: two switches, a traffic without a liquid schedule, two lightpaths over one fibre.
+"""The documents' worked examples, computed: two switches, a traffic without a liquid schedule, two lightpaths over one
+fibre.
 
 Everything is an exact count: loads, frames, the edges of the congestion graph by the links that cause them (Figure 62).
 """
@@ -32,7 +33,8 @@ def points(quick: bool, seed: int) -> Points:
 
 
 def measure(point: Row) -> Results:
-    """Loads, schedules, and each edge of the congestion graph with the links that its two transfers share; rounds by wavelengths."""
+    """Loads, schedules, and each edge of the congestion graph with the links that its two transfers share; rounds by
+    wavelengths."""
     name = point["network"]
     network, pairs = load_network(name), PAIRS[name]
     traffic = all_to_all(network) if pairs is None else traffic_of(network, pairs)

@@ -1,8 +1,10 @@
-"""Codes without feedback next to the documents' adaptive one, in virtual time: residual loss, delay until decoded, redundancy.
+"""Codes without feedback next to the documents' adaptive one, in virtual time: residual loss, delay until decoded,
+redundancy.
 
-A stream of source packets goes over a capillary route under stratified labels; one link fails for a time. At one budget, seven repair
-packets on 23 source packets: RS(30,23), and random linear codes over sliding windows (RFC 8681). Beside them the documents' code: M = 20, a base
-of 22 packets, more once a report has told of the loss. All of it is coded and decoded as real bytes.
+A stream of source packets goes over a capillary route under stratified labels; one link fails for a time. At one
+budget, seven repair packets on 23 source packets: RS(30,23), and random linear codes over sliding windows (RFC 8681).
+Beside them the documents' code: M = 20, a base of 22 packets, more once a report has told of the loss. All of it is
+coded and decoded as real bytes.
 """
 
 from __future__ import annotations
@@ -39,7 +41,8 @@ Sent = Iterator[tuple[float, int, bytes | None, Mapping[int, bytes]]]
 
 
 def points(quick: bool, seed: int) -> Points:
-    """One a network and share of a failed link (the first link of each share), and the even channels (quick: one network)."""
+    """One a network and share of a failed link (the first link of each share), and the even channels (quick: one
+    network)."""
     found: Points = []
     for name in list(FLOWS)[: 1 if quick else None]:
         split = _split(name)
@@ -64,7 +67,8 @@ def _split(name: str) -> LabelSplit:
 
 
 def measure(point: Row) -> Results:
-    """By code: source packets that were never had, of all; mean and greatest delay of those that were lost and decoded; redundancy."""
+    """By code: source packets that were never had, of all; mean and greatest delay of those that were lost and decoded;
+    redundancy."""
     chance = random.Random(f"{point['network']} {point['link']} {point['seed']}")
     data = [chance.randbytes(BYTES) for _ in range(PACKETS)]
     lost = _lost(point)
@@ -117,7 +121,8 @@ def _measured(code: str, data: Sequence[bytes], lost: Lost, answer: Callable[[fl
 
 
 def _answer(point: Row) -> Callable[[float], int]:
-    """Packets of the block that begins at a time: the base, or what equation 25 asks for from a report after the loss began on."""
+    """Packets of the block that begins at a time: the base, or what equation 25 asks for from a report after the loss
+    began on."""
     from fec.redundancy.block_size import fec_block_size
 
     needed = max(BASE, min(255, fec_block_size(M, point["share"], DER)))
@@ -169,7 +174,8 @@ def _window(data: Sequence[bytes], window: int, lost: Lost) -> Sent:
 
 
 def judge(rows: Rows) -> Verdict:
-    """Right bytes; at one budget windows lose less and decode sooner than blocks; who answers a failure loses little."""
+    """Right bytes; at one budget windows lose less and decode sooner than blocks; who answers a failure loses
+    little."""
     light = [row for row in rows if row["share"] < BUDGET]
     heavy = [row for row in rows if row["share"] >= BUDGET and row["network"] != "channel"]
     delays = [(row["rlc:23"]["delay_s"], row["rs:30,23"]["delay_s"]) for row in rows]

@@ -1,4 +1,5 @@
-"""Linear programmes of routing once more, by another solver (GLOP of OR-tools) and in another form: a flow a pair, link by link."""
+"""Linear programmes of routing once more, by another solver (GLOP of OR-tools) and in another form: a flow a pair, link
+by link."""
 
 from __future__ import annotations
 
@@ -13,7 +14,8 @@ UNIT_BPS = 1e6
 
 
 def glop_optimum(network: Network, demands: Sequence[Demand]) -> float:
-    """Least greatest utilisation of all routings: a variable a pair and link. For some 20,000 of them. Hosts do not forward."""
+    """Least greatest utilisation of all routings: a variable a pair and link. For some 20,000 of them. Hosts do not
+    forward."""
     solver, greatest, rooms = _programme(network)
     hosts = {node.id for node in network.hosts}
     for source, sink, rate in demands:

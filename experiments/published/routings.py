@@ -1,7 +1,8 @@
-"""Routings of other authors next to the documents', all pairs at once and one flow: load, fair rates, redundancy and time.
+"""Routings of other authors next to the documents', all pairs at once and one flow: load, fair rates, redundancy and
+time.
 
-Multicommodity optimum, max-min fairness (of loads and of rates) and semi-oblivious routing (SMORE), through the doors for plug-ins; every
-routing is judged by the independent checker. Optimum and SMORE are solved once more by GLOP.
+Multicommodity optimum, max-min fairness (of loads and of rates) and semi-oblivious routing (SMORE), through the doors
+for plug-ins; every routing is judged by the independent checker. Optimum and SMORE are solved once more by GLOP.
 """
 
 from __future__ import annotations
@@ -75,7 +76,8 @@ def _matrix(point: Row) -> DemandMatrix:
 
 
 def _rated(routed: RoutedDemands, best: float, forced: csr_array) -> Results:
-    """MLU over the optimum's; rates, in units of what the optimum carries with no pair stopped; ROR (eq. 23); what the checker found."""
+    """MLU over the optimum's; rates, in units of what the optimum carries with no pair stopped; ROR (eq. 23); what the
+    checker found."""
     from testbed.routing.demands.redundancy import total_ror
     from testbed.routing.demands.throughput import fair_rates
     from testbed.routing.redundancy.coding import Coding
@@ -135,7 +137,8 @@ def _demands(matrix: DemandMatrix) -> list[tuple[str, str, float]]:
 
 
 def _one_flow(name: str) -> Results:
-    """Greatest load and ROR of one flow by each routing; how far the programme for fair loads is from the exact capillary route."""
+    """Greatest load and ROR of one flow by each routing; how far the programme for fair loads is from the exact
+    capillary route."""
     import numpy as np
 
     from testbed.routing.demands.matrix import given_matrix
@@ -168,7 +171,8 @@ def _one_flow(name: str) -> Results:
 
 
 def judge(rows: Rows) -> Verdict:
-    """Sound, proved, the same by another solver; who is near the optimum; the programmes' loads of one flow are capillary routing's."""
+    """Sound, proved, the same by another solver; who is near the optimum; the programmes' loads of one flow are
+    capillary routing's."""
     return Verdict.of((*_soundness(rows), *_quality(rows)), _notes(rows))
 
 

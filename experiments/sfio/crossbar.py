@@ -22,7 +22,8 @@ STRIPE_UNIT = 200
 MIN_FREE, MIN_SCHEDULED = 0.5, 0.8
 FALL_FROM = 12
 ALI05 = 291e6 / (18 * 100e6)
-"""291 Mbit/s with 18 processors, which section 2.10 quotes of another system: a processor's share of a Fast Ethernet link."""
+"""291 Mbit/s with 18 processors, which section 2.10 quotes of another system: a processor's share of a Fast Ethernet
+link."""
 MESSAGES = {
     "halves-free": ("plain messages, half send to half, nobody waits (Figure 16)", GREY, "v"),
     "halves": ("the same in turns over circuits", GREEN, "^"),
@@ -34,7 +35,8 @@ STRIPED = {
 
 
 def points(quick: bool, seed: int) -> Points:
-    """Plain messages between halves of the nodes, as Figure 16; a striped file that each node writes and keeps, as Figure 18."""
+    """Plain messages between halves of the nodes, as Figure 16; a striped file that each node writes and keeps, as
+    Figure 18."""
     message, pair = (QUICK_MESSAGE_BYTES, QUICK_PAIR_BYTES) if quick else (MESSAGE_BYTES, PAIR_BYTES)
     halves, nodes = (QUICK_HALVES, QUICK_NODES) if quick else (HALVES, NODES)
     striped = grid(nodes=nodes, series=STRIPED, pair_bytes=pair, seed=seed)
@@ -75,7 +77,8 @@ def links_of(row: Row) -> float:
 
 
 def judge(rows: Rows) -> Verdict:
-    """A crossbar has no bottleneck but its hosts' links: throughput grows with the nodes; and whether a striped file's falls."""
+    """A crossbar has no bottleneck but its hosts' links: throughput grows with the nodes; and whether a striped file's
+    falls."""
     free = {row["nodes"]: row["throughput_bps"] for row in where(rows, series="halves-free")}
     average = {row["nodes"]: row["mean_bps"] for row in where(rows, series="striped")}
     share = {

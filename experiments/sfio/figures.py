@@ -22,7 +22,8 @@ def plot_throughput(axes: Axes, rows: Rows, key: str, name: str, colour: str, **
 def lines_by_nodes(
     axes: Axes, rows: Rows, series: Mapping[str, tuple[str, str, str]], styles: Mapping[str, Row]
 ) -> None:
-    """Throughput over the number of nodes, a line a series: its (name, colour, marker), and its style where it has one."""
+    """Throughput over the number of nodes, a line a series: its (name, colour, marker), and its style where it has
+    one."""
     for key, (name, colour, marker) in series.items():
         plot_throughput(axes, where(rows, series=key), "nodes", name, colour, marker=marker, **styles.get(key, {}))
 

@@ -1,4 +1,5 @@
-"""Optimised against non-optimised writes of one compute node to three I/O nodes, by stripe unit (Gabrielyan 2007, figure 13)."""
+"""Optimised against non-optimised writes of one compute node to three I/O nodes, by stripe unit (Gabrielyan 2007,
+figure 13)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""IOR's patterns of access, striped by SFIO over loopback, next to one request a fragment and beside ROMIO on a local file."""
+"""IOR's patterns of access, striped by SFIO over loopback, next to one request a fragment and beside ROMIO on a local
+file."""
 
 from __future__ import annotations
 
@@ -108,7 +109,8 @@ def _by_romio(task: Row) -> Results:
 
 
 def judge(rows: Rows) -> Verdict:
-    """What aggregation gains in each pattern, and what blocks that do not adjoin cost. ROMIO is shown, and not judged."""
+    """What aggregation gains in each pattern, and what blocks that do not adjoin cost. ROMIO is shown, and not
+    judged."""
     found = {(row["block_bytes"], row["pattern"], row["way"]): row for row in rows}
     checks = []
     for (block, pattern, way), row in found.items():

@@ -1,6 +1,7 @@
 """One process of `sfio_ior_patterns`: writes its blocks of a file and reads them back, by SFIO or by MPI-I/O (ROMIO).
 
-Blocks are dealt to processes as IOR deals them. Rank 0 prints one JSON line: seconds, and seconds of processor time of all processes.
+Blocks are dealt to processes as IOR deals them. Rank 0 prints one JSON line: seconds, and seconds of processor time of
+all processes.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ Offsets = npt.NDArray[np.int64]
 def block_offsets(pattern: str, *, rank: int, processes: int, blocks: int, block_bytes: int) -> Offsets:
     """Where the blocks of a process lie in the file, in the order of its memory; `blocks` of each process.
 
-    Segmented: one behind the other. Strided: in turn with the other processes. Random: any blocks, in any order. File per process:
-    from the beginning of its own file.
+    Segmented: one behind the other. Strided: in turn with the other processes. Random: any blocks, in any order. File
+    per process: from the beginning of its own file.
     """
     each = np.arange(blocks, dtype=np.int64)
     if pattern == "segmented":
@@ -51,7 +52,8 @@ def processor_s(processes: Sequence[int]) -> float:
 
 def measured(act: Callable[[], object], barrier: Callable[[], object], gather: Callable[[float], Sequence[float]],
              servers: Sequence[int]) -> tuple[float, float]:  # fmt: skip
-    """Seconds from when all processes begin until all have ended, and processor time of all of them and of `servers`."""
+    """Seconds from when all processes begin until all have ended, and processor time of all of them and of
+    `servers`."""
     barrier()
     start_s, mine_s, theirs_s = time.perf_counter(), time.process_time(), processor_s(servers)
     act()

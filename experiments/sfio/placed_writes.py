@@ -1,4 +1,5 @@
-"""Random placements of ``sfio_placements`` written on switches, by a liquid schedule and as they come (Gabrielyan 2007, figure 21)."""
+"""Random placements of ``sfio_placements`` written on switches, by a liquid schedule and as they come (Gabrielyan 2007,
+figure 21)."""
 
 from __future__ import annotations
 

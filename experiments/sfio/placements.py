@@ -1,6 +1,6 @@
-"""Nodes of Swiss-T1 taken at random, as a job launcher would: what the network lets through of 53 placements of each size
-(Gabrielyan 2007, figure 21), and of half of the nodes sending to the other half (figure 19). Computed; ``sfio_placed_writes``
-writes some of them on switches."""
+"""Nodes of Swiss-T1 taken at random, as a job launcher would: what the network lets through of 53 placements of each
+size (Gabrielyan 2007, figure 21), and of half of the nodes sending to the other half (figure 19). Computed;
+``sfio_placed_writes`` writes some of them on switches."""
 
 from __future__ import annotations
 
@@ -26,9 +26,11 @@ STRIPE_UNIT, LINK_RATE_BPS, PAIR_BYTES = 200, 5e6, 40_000
 NODES_OF_SWITCHES = tuple(switch for switch in range(SWITCHES) for _ in range(NODES_PER_SWITCH))
 STEPS = ((8, 10), (16, 18), (24, 26))
 FREE_NODES, CROWDED_NODES, MAX_CROWDED = 12, 24, 0.8
-"""From half of the machine on the network is a major bottleneck: what a node gets at 24 nodes over what it gets at 12."""
+"""From half of the machine on the network is a major bottleneck: what a node gets at 24 nodes over what it gets at
+12."""
 DOCUMENT_LINKS = (150 / 86, 350 / 50)
-"""150 to 350 MB/s at 31 nodes (section 2.10) in links of Swiss-T1: of 86 MB/s (3.8.1) the least, of 50 MB/s (2.8.2) the most."""
+"""150 to 350 MB/s at 31 nodes (section 2.10) in links of Swiss-T1: of 86 MB/s (3.8.1) the least, of 50 MB/s (2.8.2) the
+most."""
 
 
 def random_allocation(nodes: int, placement: int, seed: int) -> str:
@@ -90,8 +92,8 @@ def measure(point: Row) -> Results:
 
 
 def filled_in_pairs(nodes: int) -> list[int]:
-    """The nodes (0 to 31) in use when switches are filled two by two: evenly over two switches up to 8 nodes, over four up to
-    16, over six, over eight.
+    """The nodes (0 to 31) in use when switches are filled two by two: evenly over two switches up to 8 nodes, over four
+    up to 16, over six, over eight.
 
     >>> filled_in_pairs(10)
     [0, 1, 2, 4, 5, 6, 8, 9, 12, 13]
@@ -108,7 +110,8 @@ def filled_halves(nodes: int) -> tuple[list[int], list[int]]:
 
 
 def half_throughputs(nodes: int, draws: int, seed: int) -> list[float]:
-    """Liquid throughput in links of ``nodes`` random nodes, of which the first half sends to all of the other half; sorted."""
+    """Liquid throughput in links of ``nodes`` random nodes, of which the first half sends to all of the other half;
+    sorted."""
     generator, found = random.Random(f"halves/{seed}/{nodes}"), []
     for _ in range(draws):
         taken = generator.sample(NODES_OF_SWITCHES, nodes)
@@ -129,7 +132,8 @@ def half_links(senders: Sequence[int], receivers: Sequence[int]) -> float:
 
 
 def judge(rows: Rows) -> Verdict:
-    """Throughput scales with the nodes, the network binds from half of the machine on, and it depends on the placement."""
+    """Throughput scales with the nodes, the network binds from half of the machine on, and it depends on the
+    placement."""
     liquid, waiting = spread(rows, "liquid_links"), spread(rows, "predicted_bps")
     a_node = {nodes: statistics.median(values) / nodes for nodes, values in liquid.items()}
     in_links = {n: [bps / LINK_RATE_BPS for bps in values] for n, values in waiting.items()}
@@ -192,7 +196,8 @@ def figures(rows: Rows) -> Figures:
 
 
 def placement_figure(rows: Rows, measured: Mapping[str, Rows], *, title: str) -> Figure:
-    """Every placement a point, medians as lines: liquid throughput, circuits as they come, and ``measured``: name -> rows."""
+    """Every placement a point, medians as lines: liquid throughput, circuits as they come, and ``measured``: name ->
+    rows."""
     x = "nodes, each of which computes and keeps a subfile"
     figure, axes = chart(title, size=(7.8, 5), xlabel=x, ylabel=TOGETHER)
     draw_spread(axes, spread(rows, "liquid_bps"), "liquid throughput", INK, 0.0)

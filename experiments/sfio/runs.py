@@ -1,4 +1,5 @@
-"""One run of a striped file for a study's point: on switches, in a directory that is removed, again where the machine lagged."""
+"""One run of a striped file for a study's point: on switches, in a directory that is removed, again where the machine
+lagged."""
 
 from __future__ import annotations
 
@@ -28,9 +29,9 @@ OF_OPERATIONS = ("messages", "fragments", "disk_calls", "queue_drops", "cpu_frac
 def accessed(
     network: str, point: Row, *, place: Path | None = None, nodes: int | None = None, **options: Any
 ) -> Results:
-    """Write, or read: the median throughput of the repetitions next to the prediction. ``place``: where the subfiles lie (by
-    default in the page cache of the working directory); ``nodes``: that compute, and as many that keep a subfile; ``options``: of
-    StripingOptions, beside those that the point names."""
+    """Write, or read: the median throughput of the repetitions next to the prediction. ``place``: where the subfiles
+    lie (by default in the page cache of the working directory); ``nodes``: that compute, and as many that keep a
+    subfile; ``options``: of StripingOptions, beside those that the point names."""
     from testbed.striping.emulated.scratch_folders import scratch_folder
     from testbed.striping.judgement import judge_striping
     from testbed.striping.options import StripingOptions
@@ -76,9 +77,9 @@ def accessed(
 
 
 def transferred(network: str, *, free: bool = False, pairs: Pairs = (), **options: Any) -> Results:
-    """Plain messages from all to all, or between ``pairs``: what the network itself carries. In the time frames of a liquid
-    schedule over circuits; or ``free``, each sender's one after another, with nobody waiting for others. ``options``: of
-    ``bulk_plan``."""
+    """Plain messages from all to all, or between ``pairs``: what the network itself carries. In the time frames of a
+    liquid schedule over circuits; or ``free``, each sender's one after another, with nobody waiting for others.
+    ``options``: of ``bulk_plan``."""
     from testbed.bulk.emulated.fabric import EmulatedBulkFabric
     from testbed.bulk.judgement import judge_bulk
     from testbed.bulk.workload import bulk_plan
@@ -121,7 +122,8 @@ def content_check(rows: Rows) -> Check:
 
 
 def judged(rows: Rows, checks: Sequence[Check], notes: Sequence[str] = ()) -> Verdict:
-    """The verdict of a study: invalid where the machine did not keep up with some of its points, however often they were tried."""
+    """The verdict of a study: invalid where the machine did not keep up with some of its points, however often they
+    were tried."""
     reasons = [row["invalid"] for row in rows if row.get("invalid")]
     invalid = f"{len(reasons)} of {len(rows)} points: {reasons[0]}" if reasons else None
     return Verdict(checks=(content_check(rows), *checks), notes=tuple(notes), invalid=invalid)

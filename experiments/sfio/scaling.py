@@ -1,4 +1,5 @@
-"""More I/O nodes for the same compute nodes, and more compute nodes on the same I/O nodes (Gabrielyan 2007, sections 2.3 and 2.8)."""
+"""More I/O nodes for the same compute nodes, and more compute nodes on the same I/O nodes (Gabrielyan 2007, sections
+2.3 and 2.8)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Collective writes and reads of a striped file on Swiss-T1, with a liquid schedule and without (Gabrielyan 2007, section 2.8)."""
+"""Collective writes and reads of a striped file on Swiss-T1, with a liquid schedule and without (Gabrielyan 2007,
+section 2.8)."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Swiss-T1 with switches filled two by two: half of the nodes send to the other half (Gabrielyan 2007, figure 19), and all write a
-striped file to all.
+"""Swiss-T1 with switches filled two by two: half of the nodes send to the other half (Gabrielyan 2007, figure 19), and
+all write a striped file to all.
 
-Throughput follows the topology: it stays where it is while nodes fill the switches in use, and rises when switches are added.
-Where nodes are taken at random it does not (sfio_placements).
+Throughput follows the topology: it stays where it is while nodes fill the switches in use, and rises when switches are
+added. Where nodes are taken at random it does not (sfio_placements).
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""A collective access in two phases beside SFIO's own way, direct or by a liquid schedule, on switches: what sending twice costs."""
+"""A collective access in two phases beside SFIO's own way, direct or by a liquid schedule, on switches: what sending
+twice costs."""
 
 from __future__ import annotations
 
@@ -32,7 +33,8 @@ def points(quick: bool, seed: int) -> Points:
 
 
 def measure(point: Row) -> Results:
-    """The columns of a matrix on a crossbar: throughput, and bytes over the compute nodes' links for a byte of the file."""
+    """The columns of a matrix on a crossbar: throughput, and bytes over the compute nodes' links for a byte of the
+    file."""
     from testbed.bulk.planning import at_rate
     from testbed.striping.emulated.collective_run import CollectiveAccess, run_collective
     from testbed.striping.placement import place

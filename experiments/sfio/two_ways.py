@@ -1,4 +1,5 @@
-"""Figures 13 and 14: one compute node writes a striped file in one call or piece by piece, in pieces of several sizes; one file whole."""
+"""Figures 13 and 14: one compute node writes a striped file in one call or piece by piece, in pieces of several sizes;
+one file whole."""
 
 from __future__ import annotations
 
@@ -25,7 +26,8 @@ class TwoWays:
     file_bytes: int
     quick_file_bytes: int
     least_bytes: Callable[[int, int], int]
-    """Of the file that is written piece by piece, each with a round trip: of the size of a piece, and of the other file's."""
+    """Of the file that is written piece by piece, each with a round trip: of the size of a piece, and of the other
+    file's."""
     whole_bytes: int
     whole_sizes: Sequence[int]
     """A file written once in pieces of each of these sizes."""
@@ -55,7 +57,8 @@ class TwoWays:
     def figure(
         self, rows: Rows, names: tuple[str, str], whole_name: str, share: float, *, title: str, xlabel: str
     ) -> tuple[Figure, Axes]:
-        """(figure, axes): throughput over the size, the two ways by ``names``, the whole file as stars; ``share`` of the link is claimed."""
+        """(figure, axes): throughput over the size, the two ways by ``names``, the whole file as stars; ``share`` of
+        the link is claimed."""
         figure, axes = chart(title, size=(7, 4.4), xlabel=xlabel, ylabel="throughput of the file, Mbit/s")
         whole = where(rows, file_bytes=self.whole_bytes)
         reduced = [row for row in rows if row not in whole]

@@ -1,6 +1,7 @@
 """How many packets a block really takes until it decodes, Reed-Solomon beside RaptorQ, against equations 25 and 29.
 
-The same route and failure for both: labels of Swiss-T1's capillary route from s1 to s6, random order, the most loaded link dead.
+The same route and failure for both: labels of Swiss-T1's capillary route from s1 to s6, random order, the most loaded
+link dead.
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
-"""FT-DRB on switches next to its alternatives: one path, a capillary route recomputed by the controller, a capillary route with FEC.
+"""FT-DRB on switches next to its alternatives: one path, a capillary route recomputed by the controller, a capillary
+route with FEC.
 
-On an emulated 4x4 torus a link of the path is cut (the carrier goes), swallows packets (the carrier stays), or is crowded by TCP.
+On an emulated 4x4 torus a link of the path is cut (the carrier goes), swallows packets (the carrier stays), or is
+crowded by TCP.
 """
 
 from __future__ import annotations

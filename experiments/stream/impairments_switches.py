@@ -1,4 +1,5 @@
-"""Impaired links on real switches: are bursts, copies, waits, overtaking and a trace's rate measured at the sink as they were requested?
+"""Impaired links on real switches: are bursts, copies, waits, overtaking and a trace's rate measured at the sink as
+they were requested?
 
 Nothing of this is in the four documents: it is what users of emulators (netem, Mahimahi) expect a link to do.
 """
@@ -23,7 +24,8 @@ CASES = (
 
 
 def sessions(quick: bool, seed: int) -> Titled:
-    """A session a case, its link impaired for 15 seconds (quick: for 6); the stream has a fixed N, so that it answers nothing."""
+    """A session a case, its link impaired for 15 seconds (quick: for 6); the stream has a fixed N, so that it answers
+    nothing."""
     network, until_s = load_network(NETWORK), 6.8 if quick else 15.8
     return [
         (

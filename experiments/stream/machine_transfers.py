@@ -1,4 +1,5 @@
-"""A bulk exchange and striped files on one, two and four machines with clocks of their own: what arrived, how fast, what the clocks claim."""
+"""A bulk exchange and striped files on one, two and four machines with clocks of their own: what arrived, how fast,
+what the clocks claim."""
 
 from __future__ import annotations
 
@@ -34,7 +35,8 @@ RATE_BPS = 10e6
 THROUGHPUT_TOLERANCE = 0.1
 """The check of a bulk exchange alone lets 5 % go on each side of the comparison."""
 REPEATS = {"striped file": 5}
-"""Runs whose medians are compared: transfers that are not scheduled lose packets to each other, by chance, on one machine too."""
+"""Runs whose medians are compared: transfers that are not scheduled lose packets to each other, by chance, on one
+machine too."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,7 +57,8 @@ def points(quick: bool, seed: int) -> Points:
 
 
 def measure(point: Row) -> Results:
-    """As many valid runs on switches as the case asks for: shares as medians, what failed or was lost in any of them."""
+    """As many valid runs on switches as the case asks for: shares as medians, what failed or was lost in any of
+    them."""
     requested = None
     if point["machines"] > 1:
         requested = MachinesRequest(count=point["machines"], place={"machines": PLACES[point["machines"]]})

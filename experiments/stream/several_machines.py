@@ -1,4 +1,5 @@
-"""The same streams on one, two and four machines with clocks of their own: losses, block sizes, packet fates, and what the clocks claim."""
+"""The same streams on one, two and four machines with clocks of their own: losses, block sizes, packet fates, and what
+the clocks claim."""
 
 from __future__ import annotations
 
@@ -92,7 +93,8 @@ def judge(rows: Rows) -> Verdict:
 
 
 def compared_with_one_machine(rows: Rows, against_one: Callable[[Row, Row], list[Check]]) -> Verdict:
-    """The verdict of runs on several machines, each held by ``against_one`` to its case's run on one machine, and its clocks to the truth."""
+    """The verdict of runs on several machines, each held by ``against_one`` to its case's run on one machine, and its
+    clocks to the truth."""
     invalid = next((f"{r['case']}, {r['machines']} machines: {r['invalid']}" for r in rows if r["invalid"]), None)
     alone = {row["case"]: row for row in where(rows, machines=1)}
     checks: list[Check] = []

@@ -81,7 +81,8 @@ class MessageVector:
         return [int(port) for port in self._names[:count].view(">u2")[:, 1].tolist()]
 
     def make_room(self) -> None:
-        """The kernel shortens the lengths of control data and addresses to what it wrote; set them back before each call."""
+        """The kernel shortens the lengths of control data and addresses to what it wrote; set them back before each
+        call."""
         if self._names is not None:
             self._messages["name_bytes"] = 4 * _NAME_WORDS
         if self._control is not None:

@@ -1,4 +1,5 @@
-"""RaptorQ (RFC 6330) through the raptorq package: one source block an encoder, as many repair symbols as are requested."""
+"""RaptorQ (RFC 6330) through the raptorq package: one source block an encoder, as many repair symbols as are
+requested."""
 
 from __future__ import annotations
 

@@ -26,9 +26,9 @@ _SO_TIMESTAMPNS = 35
 class FrameSender:
     """Sends datagrams from one host to another as frames, each with a label as its UDP source port.
 
-    ``sock``: AF_PACKET, SOCK_RAW, bound to the sending interface; ``most``: frames handed to the kernel in one call of ``send_batch``.
-    ``refused`` counts frames that the interface did not take: its queue was full, it dropped them (a fault on the host's
-    own cable), or it was down. They are lost like any other; a UDP socket would not even tell.
+    ``sock``: AF_PACKET, SOCK_RAW, bound to the sending interface; ``most``: frames handed to the kernel in one call of
+    ``send_batch``. ``refused`` counts frames that the interface did not take: its queue was full, it dropped them (a
+    fault on the host's own cable), or it was down. They are lost like any other; a UDP socket would not even tell.
     """
 
     def __init__(self, sock: socket.socket, template: FrameTemplate, *, most: int = 64) -> None:
@@ -81,10 +81,10 @@ class DatagramReceiver:
     """Takes what is in a datagram socket, many a system call, without waiting.
 
     ``largest``: bytes of the longest datagram expected (a longer one is cut off there, and fails its checks);
-    ``timestamps``: have the kernel stamp each datagram as it arrives (CLOCK_REALTIME), so that a receiver that was
-    kept waiting still knows when; ``peer``: an IPv4 address, what others send is counted in ``foreign`` and thrown away. (A socket
-    that is connected takes datagrams of one port only, and their source port is their label.) Without loss of order; no copy but
-    one into ``bytes``.
+    ``timestamps``: have the kernel stamp each datagram as it arrives (CLOCK_REALTIME), so that a receiver that was kept
+    waiting still knows when; ``peer``: an IPv4 address, what others send is counted in ``foreign`` and thrown away. (A
+    socket that is connected takes datagrams of one port only, and their source port is their label.) Without loss of
+    order; no copy but one into ``bytes``.
     """
 
     def __init__(

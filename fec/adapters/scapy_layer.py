@@ -1,4 +1,5 @@
-"""The stream's packets as Scapy layers: to design, dissect and print them, and to build the headers that the data path patches.
+"""The stream's packets as Scapy layers: to design, dissect and print them, and to build the headers that the data path
+patches.
 
 Same bytes as ``fec.protocol.wire``; importing this module binds both layers to the stream's UDP port.
 """
@@ -155,10 +156,11 @@ MAX_UDP_PAYLOAD = 65507
 
 @dataclass(frozen=True, kw_only=True)
 class FrameTemplate:
-    """The frames of a stream from one host to another: Ethernet, IPv4 and UDP, with the packet's label as UDP source port.
+    """The frames of a stream from one host to another: Ethernet, IPv4 and UDP, with the packet's label as UDP source
+    port.
 
-    The data path asks once a size for ``headers_for``, and writes each label (2 bytes, big endian) at ``label_offset``. The UDP
-    checksum is 0 (allowed in IPv4), so that a new label or payload needs no sum over the packet.
+    The data path asks once a size for ``headers_for``, and writes each label (2 bytes, big endian) at ``label_offset``.
+    The UDP checksum is 0 (allowed in IPv4), so that a new label or payload needs no sum over the packet.
 
     >>> template = FrameTemplate(src_mac="02:00:00:00:00:01", dst_mac="02:00:00:00:00:02", src_ip="10.0.0.1",
     ...                          dst_ip="10.0.0.2")
@@ -175,7 +177,8 @@ class FrameTemplate:
     header_bytes: ClassVar[int] = 14 + 20 + 8
 
     def headers_for(self, payload_bytes: int) -> bytes:
-        """The 42 bytes in front of a payload of that size; the label is 0. FecError for a payload that no datagram holds."""
+        """The 42 bytes in front of a payload of that size; the label is 0. FecError for a payload that no datagram
+        holds."""
         if not 0 <= payload_bytes <= MAX_UDP_PAYLOAD:
             raise FecError(f"payload of {payload_bytes} bytes: a UDP datagram holds 0..{MAX_UDP_PAYLOAD}")
         ip = IP(src=self.src_ip, dst=self.dst_ip, flags="DF", id=0, ttl=64, len=28 + payload_bytes)

@@ -12,7 +12,8 @@ BytesLike: TypeAlias = bytes | bytearray | memoryview
 
 
 class ErasureCode(Protocol):
-    """A systematic code of ``source_packets`` symbols a block; symbol ids below that are the source symbols themselves."""
+    """A systematic code of ``source_packets`` symbols a block; symbol ids below that are the source symbols
+    themselves."""
 
     @property
     def source_packets(self) -> int: ...

@@ -1,8 +1,10 @@
-"""Random linear codes over a sliding window (RFC 8681, GF(2^8)): repair symbols of the last source symbols, solved as they come.
+"""Random linear codes over a sliding window (RFC 8681, GF(2^8)): repair symbols of the last source symbols, solved as
+they come.
 
-A repair symbol is the sum over the encoding window of coefficient times source symbol. The coefficients follow from its repair key alone
-(TinyMT32, RFC 8682), so that a packet carries key, first symbol and length of the window. The decoder keeps the equations that still have
-unknown source symbols in them, in row echelon form, and gives every source symbol as soon as one equation has it alone.
+A repair symbol is the sum over the encoding window of coefficient times source symbol. The coefficients follow from its
+repair key alone (TinyMT32, RFC 8682), so that a packet carries key, first symbol and length of the window. The decoder
+keeps the equations that still have unknown source symbols in them, in row echelon form, and gives every source symbol
+as soon as one equation has it alone.
 """
 
 from __future__ import annotations
@@ -29,7 +31,8 @@ DENSEST = 15
 def coding_coefficients(repair_key: int, count: int, density: int = DENSEST) -> Symbol:
     """Of ``count`` source symbols, in their order, uint8 of shape (count,) (RFC 8681, section 3.6, m = 8).
 
-    ``density`` 0 to 15: 15 gives none that is zero, D about (D + 1)/16 that are not. FecError for another, or a key of more than 16 bits.
+    ``density`` 0 to 15: 15 gives none that is zero, D about (D + 1)/16 that are not. FecError for another, or a key of
+    more than 16 bits.
 
     >>> coding_coefficients(1, 4).tolist()  # the lowest bytes of TinyMT32's first numbers
     [37, 225, 177, 176]
@@ -146,7 +149,8 @@ class SlidingWindowDecoder:
         return found
 
     def _insert(self, row: dict[int, int], right: Symbol) -> dict[int, Symbol]:
-        """Reduce an equation by what is known and by the others, keep it, and reduce the others by it; what has one unknown is solved."""
+        """Reduce an equation by what is known and by the others, keep it, and reduce the others by it; what has one
+        unknown is solved."""
         for number in [n for n in row if n in self._known]:
             right = right ^ product(row.pop(number), self._known[number])
         for pivot in sorted(set(row) & set(self._rows)):
@@ -201,7 +205,8 @@ def _less(row: dict[int, int], factor: int, other: dict[int, int]) -> dict[int, 
 
 
 class RlcBlocks:
-    """``BlockCode`` of the same code with the whole block as window: symbol n of K and more has the repair key (n - K) mod 65536."""
+    """``BlockCode`` of the same code with the whole block as window: symbol n of K and more has the repair key (n - K)
+    mod 65536."""
 
     name = "rlc"
     most_symbols = 1000

@@ -18,7 +18,8 @@ class Engine(Protocol):
     name: str
 
     def prepare(self, known: tuple[int, ...], required: tuple[int, ...]) -> Any:
-        """Whatever the engine wants to keep for giving the ``wanted`` symbols from the ``known`` M (cached by the code)."""
+        """Whatever the engine wants to keep for giving the ``wanted`` symbols from the ``known`` M (cached by the
+        code)."""
         ...
 
     def bind(self, prepared: Any, source: Symbols, out: Symbols) -> Callable[[], None]:

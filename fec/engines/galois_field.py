@@ -45,9 +45,9 @@ _DISTANCES = LOGARITHMS[POWERS[:ORDER, None] ^ POWERS[None, :ORDER]]
 def interpolation_rows(known: Sequence[int], required: Sequence[int]) -> NDArray[np.uint8]:
     """Coefficients that give the block's ``wanted`` symbols from its ``known`` ones (M distinct ids, 0 <= id < 255).
 
-    The systematic code of RFC 5510 is the values at x_j = 2^j of the polynomial of degree below M that takes the
-    source symbols at x_0 .. x_{M-1}. Lagrange: row w, column r is the product over k != r of (x_w - x_k)/(x_r - x_k).
-    No matrix is inverted and no set of M symbols is singular. Returns uint8 of shape (len(wanted), M); O(M (M + wanted)).
+    The systematic code of RFC 5510 is the values at x_j = 2^j of the polynomial of degree below M that takes the source
+    symbols at x_0 .. x_{M-1}. Lagrange: row w, column r is the product over k != r of (x_w - x_k)/(x_r - x_k). No
+    matrix is inverted and no set of M symbols is singular. Returns uint8 of shape (len(wanted), M); O(M (M + wanted)).
 
     >>> interpolation_rows([0], [0, 7]).tolist()  # M = 1 repeats its packet
     [[1], [1]]

@@ -1,7 +1,9 @@
-"""What coded packets and loss reports have in common: version, type, flags, session, and the four bytes that hold one together.
+"""What coded packets and loss reports have in common: version, type, flags, session, and the four bytes that hold one
+together.
 
-Those four bytes are a CRC32 against damage, or with a key the first four of an HMAC-SHA256 (RFC 2104) against forgery, as RFC 3711
-truncates it for voice: a forged packet passes once in 2^32 tries. Either covers the whole packet with its own field taken as zero.
+Those four bytes are a CRC32 against damage, or with a key the first four of an HMAC-SHA256 (RFC 2104) against forgery,
+as RFC 3711 truncates it for voice: a forged packet passes once in 2^32 tries. Either covers the whole packet with its
+own field taken as zero.
 """
 
 from __future__ import annotations
@@ -70,8 +72,9 @@ def sealed_with(key: bytes | None) -> Seal:
 
 
 def check_seal(data: memoryview, header_bytes: int, keyed: bool, seal: Seal | None) -> None:
-    """Whether the last four bytes of a header are the seal of the whole packet. ``keyed``: the packet says that it has one of a key;
-    ``seal``: of this side's key. ``header_bytes`` 0: of a header without one. Raises WrongChecksum, WrongKey."""
+    """Whether the last four bytes of a header are the seal of the whole packet. ``keyed``: the packet says that it has
+    one of a key; ``seal``: of this side's key. ``header_bytes`` 0: of a header without one. Raises WrongChecksum,
+    WrongKey."""
     if seal is not None and not keyed:
         raise WrongKey("packet without a key where one is required")
     if not header_bytes or (keyed and seal is None):

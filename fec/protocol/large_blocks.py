@@ -1,6 +1,8 @@
-"""A file in large coded blocks, sent until it has arrived (Gabrielyan 2007, section 4.3.3 and eq. 29): sender and receiver as state machines.
+"""A file in large coded blocks, sent until it has arrived (Gabrielyan 2007, section 4.3.3 and eq. 29): sender and
+receiver as state machines.
 
-Sans-I/O: bytes and a time in seconds in, packets and a due time out. The code of a block is given (RaptorQ, Reed-Solomon).
+Sans-I/O: bytes and a time in seconds in, packets and a due time out. The code of a block is given (RaptorQ,
+Reed-Solomon).
 """
 
 from __future__ import annotations
@@ -28,8 +30,8 @@ from fec.errors import (
 from fec.protocol.wire import VERSION
 
 HEADER = struct.Struct(">BBHIHHHHII")
-"""version << 4 | type, flags, stream id, RFC 6330 payload id (block << 24 | symbol), symbols a block, blocks, symbol bytes,
-zero, time stamp in microseconds, CRC32: 24 bytes."""
+"""version << 4 | type, flags, stream id, RFC 6330 payload id (block << 24 | symbol), symbols a block, blocks, symbol
+bytes, zero, time stamp in microseconds, CRC32: 24 bytes."""
 ACKNOWLEDGEMENT = struct.Struct(">BBHII32sI")
 """version << 4 | type, flags, stream id, newest time stamp seen, packets received, bitmap of decoded blocks, CRC32."""
 LARGE_SYMBOL, LARGE_ACKNOWLEDGEMENT = 4, 5
@@ -61,7 +63,8 @@ class BlockDecoder(Protocol):
 
 
 class BlockCode(Protocol):
-    """``most_symbols``: source symbols in one block; ``excess``: symbols beyond K that decoding may ask for, rounded up."""
+    """``most_symbols``: source symbols in one block; ``excess``: symbols beyond K that decoding may ask for, rounded
+    up."""
 
     @property
     def name(self) -> str: ...
@@ -119,7 +122,8 @@ class LargeBlockSender:
     """Sends a file block after block, each until the receiver says that it is decoded.
 
     Of each block as many symbols as should suffice at the loss measured from the acknowledgements; what turns out to be
-    missing is sent when nothing new is left. The rate follows the loss, so that ``arrival_pps`` arrive (Gabrielyan 2007, section 4.3.3).
+    missing is sent when nothing new is left. The rate follows the loss, so that ``arrival_pps`` arrive (Gabrielyan
+    2007, section 4.3.3).
     """
 
     def __init__(
@@ -156,7 +160,8 @@ class LargeBlockSender:
         return math.inf if self.done else self._due_s
 
     def packets_due(self, now_s: float, limit: int = 64) -> list[LargePacket]:
-        """What falls due until now, at most ``limit``; a sender that was kept waiting does not burst for longer than 50 ms."""
+        """What falls due until now, at most ``limit``; a sender that was kept waiting does not burst for longer than 50
+        ms."""
         packets: list[LargePacket] = []
         self._due_s = max(self._due_s, now_s - 0.05)
         while self._due_s <= now_s and len(packets) < limit and not self.done:
@@ -203,8 +208,8 @@ class LargeBlockSender:
     def _measure(self, newest_us: int, received: int) -> None:
         """Loss between two acknowledgements at least a hundred sent packets apart, by the time stamps they echo.
 
-        A sender that answered the losses of its own congestion with more packets would keep the queue full: where more arrives than
-        was requested, half of the loss is believed.
+        A sender that answered the losses of its own congestion with more packets would keep the queue full: where more
+        arrives than was requested, half of the loss is believed.
         """
         while self._stamps and (newest_us - self._stamps[0][0]) & 0xFFFFFFFF < 1 << 31:
             self._covered = self._stamps.popleft()
@@ -220,7 +225,8 @@ class LargeBlockSender:
 
 
 class LargeBlockReceiver:
-    """Decodes blocks from whatever symbols arrive, and acknowledges them; ``file`` is the whole, checked against its SHA-256.
+    """Decodes blocks from whatever symbols arrive, and acknowledges them; ``file`` is the whole, checked against its
+    SHA-256.
 
     ``counters``: packets by what became of them: useful, after_decoding, and a word for each kind of damage.
     """
@@ -306,8 +312,8 @@ class LargeBlockReceiver:
 
 
 class LargeSymbol(NamedTuple):
-    """One coded symbol of a file: symbol ``symbol_id`` of block ``block``, which has ``symbols`` source symbols; the file has
-    ``blocks``. ``stamp_us``: the sender's time stamp, modulo 2^32."""
+    """One coded symbol of a file: symbol ``symbol_id`` of block ``block``, which has ``symbols`` source symbols; the
+    file has ``blocks``. ``stamp_us``: the sender's time stamp, modulo 2^32."""
 
     block: int
     symbol_id: int

@@ -56,15 +56,15 @@ class LossReport:
     """State of a stream at its receiver, sent in duplicate, so that it may be lost, repeated or overtaken.
 
     ``newest_us``: the newest time stamp seen (echo), ``newest_age_us`` how long before the report it came;
-    ``highest_block``: the highest block number seen; ``blocks``: (block number, bitmap) of at most 30 recent blocks, bit e
-    set where symbol e arrived. Totals since the receiver's start, modulo 2^32: ``received`` packets, ``decoded_blocks``,
-    ``undecodable_blocks``, and ``unused_parity``, parity that came and was not needed. ``number``: greater (modulo 2^32, as a
-    signed difference) than that of every report before it, also across a restart of the receiver.
+    ``highest_block``: the highest block number seen; ``blocks``: (block number, bitmap) of at most 30 recent blocks,
+    bit e set where symbol e arrived. Totals since the receiver's start, modulo 2^32: ``received`` packets,
+    ``decoded_blocks``, ``undecodable_blocks``, and ``unused_parity``, parity that came and was not needed. ``number``:
+    greater (modulo 2^32, as a signed difference) than that of every report before it, also across a restart of the
+    receiver.
 
-    ``paths``: (path, lost, came) of at most 40 numbered paths, totals since the receiver first saw the path: ``lost`` are
-    the numbers missing below the highest that came, at most 2^24 - 1; what a silent path loses is not among them.
-    ``session``: of the sender that is reported on.
-    FecError for a field out of range.
+    ``paths``: (path, lost, came) of at most 40 numbered paths, totals since the receiver first saw the path: ``lost``
+    are the numbers missing below the highest that came, at most 2^24 - 1; what a silent path loses is not among them.
+    ``session``: of the sender that is reported on. FecError for a field out of range.
     """
 
     stream_id: int

@@ -19,10 +19,11 @@ _WORD = STAMPS - 1
 
 
 class LossReporter:
-    """Due every ``interval_s`` or ``most_packets`` packets, and ``urgent_s`` after the last one once an alarm was given.
+    """Due every ``interval_s`` or ``most_packets`` packets, and ``urgent_s`` after the last one once an alarm was
+    given.
 
-    The receiver itself counts ``waiting``, the packets since the last report, and writes into ``recent``, the bitmap of symbols of
-    each of the latest blocks: that is done for every packet.
+    The receiver itself counts ``waiting``, the packets since the last report, and writes into ``recent``, the bitmap of
+    symbols of each of the latest blocks: that is done for every packet.
 
     >>> reporter = LossReporter(stream_id=1, interval_s=0.1, most_packets=100, urgent_s=0.02)
     >>> reporter.waiting, reporter.due(5.0)
@@ -52,7 +53,8 @@ class LossReporter:
         self.urgent, self._alert_until_s = True, now_s + _ALERT_S
 
     def note(self, number: int, bits: int, highest: int) -> None:
-        """Have a block's symbols in the next reports, if it is among the latest; ``highest``: the newest block but for this one."""
+        """Have a block's symbols in the next reports, if it is among the latest; ``highest``: the newest block but for
+        this one."""
         if number in self.recent:
             self.recent[number] |= bits
         elif number > max(-1, highest - MAX_BLOCKS):
@@ -71,7 +73,8 @@ class LossReporter:
     def report(
         self, now_s: float, *, newest_us: int, newest_at_s: float, highest: int, received: int, totals: Counter[str]
     ) -> bytes:
-        """The report as things are; ``newest_us``: the latest time stamp, that came at ``newest_at_s``. ``totals`` is counted up."""
+        """The report as things are; ``newest_us``: the latest time stamp, that came at ``newest_at_s``. ``totals`` is
+        counted up."""
         if self.urgent:
             totals["urgent_reports"] += 1
         totals["reports"] += 1
@@ -93,8 +96,8 @@ class LossReporter:
         return report.encode(self.seal)
 
     def _next_number(self, newest_us: int) -> int:
-        """The newest time stamp, or one more than the last number: the sender's clock goes on when a receiver starts again, and
-        so do the numbers of its reports."""
+        """The newest time stamp, or one more than the last number: the sender's clock goes on when a receiver starts
+        again, and so do the numbers of its reports."""
         number, last = newest_us & _WORD, self._last_number
         if last is not None and signed(number - last, STAMPS) <= 0:
             number = (last + 1) & _WORD

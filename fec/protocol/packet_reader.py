@@ -33,7 +33,8 @@ _unpack = HEADER.unpack_from
 
 
 class PacketReader:
-    """``read`` gives a packet's fields, or None and one more in ``rejected``; nothing is raised, whatever the bytes are.
+    """``read`` gives a packet's fields, or None and one more in ``rejected``; nothing is raised, whatever the bytes
+    are.
 
     ``key``: with which packets must be sealed (None: with none). FecError for a key that is too short.
     """

@@ -1,4 +1,5 @@
-"""Packets counted by path at both ends: numbers given where they leave, gaps found where they arrive, totals kept at the sender.
+"""Packets counted by path at both ends: numbers given where they leave, gaps found where they arrive, totals kept at
+the sender.
 
 A path is 1 to 255; 0 stands for packets whose path is not numbered. Numbers repeat after 65,536.
 """

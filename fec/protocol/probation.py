@@ -1,8 +1,9 @@
-"""Which packets a receiver believes: a schedule that no block may be far ahead of, and a probation for packets of another sequence.
+"""Which packets a receiver believes: a schedule that no block may be far ahead of, and a probation for packets of
+another sequence.
 
-After RFC 3550, appendix A.1 (MAX_DROPOUT, MAX_MISORDER, MIN_SEQUENTIAL): a packet that does not continue the sequence followed is not believed
-until several that agree in number and in time have come. Here the sequence followed wins as long as it goes on; it
-is left only when it has been silent for a while.
+After RFC 3550, appendix A.1 (MAX_DROPOUT, MAX_MISORDER, MIN_SEQUENTIAL): a packet that does not continue the sequence
+followed is not believed until several that agree in number and in time have come. Here the sequence followed wins as
+long as it goes on; it is left only when it has been silent for a while.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ NEAR_S = 2.5
 EARLY_BLOCKS = 30
 """How far ahead a block may be while the schedule is not known yet."""
 CLOCK_JUMP_S = 5.0
-"""A packet that seems to have been sent this much later than it arrived, or a playback time and this much earlier, is not of this
-stream's clock, until several agree."""
+"""A packet that seems to have been sent this much later than it arrived, or a playback time and this much earlier, is
+not of this stream's clock, until several agree."""
 QUICKER = 1 / 3
 """Of the playback time: by so much less than usual a single packet can shorten the way."""
 STEP = 1 / 16
@@ -34,8 +35,8 @@ _EARLY_PERIODS, _RATE_SLACK, _ODD = 2.5, 0.1, 3
 class Schedule:
     """When blocks are sent, by the time stamps of the packets with which half the source packets of each had come.
 
-    A sender sends nothing before its time, and the network does not change stamps: what is stamped too early for its block is
-    forged or of another sequence.
+    A sender sends nothing before its time, and the network does not change stamps: what is stamped too early for its
+    block is forged or of another sequence.
 
     >>> schedule = Schedule()
     >>> schedule.earliest_us(7)
@@ -58,8 +59,8 @@ class Schedule:
         return self._first is not None
 
     def half_arrived(self, block: int, stamp_us: int) -> None:
-        """Half the symbols of a block that it takes are there; the last of them was sent then. One that is out of time is not believed, but
-        the third of them in a row is."""
+        """Half the symbols of a block that it takes are there; the last of them was sent then. One that is out of time
+        is not believed, but the third of them in a row is."""
         if self._first is None:
             self._first = self._last = (block, stamp_us)
         elif block > self._last[0]:
@@ -77,9 +78,11 @@ class Schedule:
         return abs(stamp_us - usual_us) > usual_us - early_us
 
     def earliest_us(self, block: int) -> float:
-        """No packet of the block is stamped earlier: two and a half blocks' time of slack, and a tenth of the time from here to there.
+        """No packet of the block is stamped earlier: two and a half blocks' time of slack, and a tenth of the time from
+        here to there.
 
-        The time of a block is known to one block's time over all blocks so far: ahead counts the shortest that it can be.
+        The time of a block is known to one block's time over all blocks so far: ahead counts the shortest that it can
+        be.
         """
         if self.period_us is None or self._first is None:
             return -math.inf
@@ -89,7 +92,8 @@ class Schedule:
         return at_us + period_us * (ahead - abs(ahead) * _RATE_SLACK - _EARLY_PERIODS)
 
     def may_begin(self, block: int, highest: int, stamp_us: int) -> bool:
-        """Whether a block later than all before, of which ``highest`` is the last (-1: none), can have begun by then."""
+        """Whether a block later than all before, of which ``highest`` is the last (-1: none), can have begun by
+        then."""
         if self.period_us is None:
             return highest < 0 or block <= highest + EARLY_BLOCKS
         return stamp_us >= self.earliest_us(block)
@@ -115,8 +119,8 @@ class Probation:
     def agreed(
         self, packet: tuple[int, int, int], stamp_us: int, now_s: float, alive_s: float, silent_s: float
     ) -> bool:
-        """Whether this stray packet (session, block, symbol) is the one that turns the scale. ``alive_s``: when the sequence followed last went on;
-        it must have been silent for ``silent_s``."""
+        """Whether this stray packet (session, block, symbol) is the one that turns the scale. ``alive_s``: when the
+        sequence followed last went on; it must have been silent for ``silent_s``."""
         session, block, symbol = packet
         if alive_s >= self._began_s:
             self._votes = 0

@@ -1,4 +1,5 @@
-"""The receiving end of a coded stream as a state machine: datagrams and time in, delivered packets and loss reports out.
+"""The receiving end of a coded stream as a state machine: datagrams and time in, delivered packets and loss reports
+out.
 
 Source packets are handed on at once, recovered ones as soon as M symbols of their block are there. Memory is bounded.
 """
@@ -49,14 +50,15 @@ _new_tuple = tuple.__new__  # a named tuple's own constructor takes twice the ti
 class StreamReceiver:
     """Decodes one stream; ``receive`` and ``advance`` return what happened, in order.
 
-    Every datagram is counted once: accepted, duplicate, late (its block is over) or, by reason, in ``rejected``. A block's
-    deadline is the sender's time stamp of its first packet (of those that came, of it or of later blocks) plus
-    ``playback_s``, in this end's clock by the smallest difference between arrival and time stamp in the last half minute or so.
-    Block numbers in events count on beyond 2^24. Memory: at most 2 * 4096 open blocks of at most M symbols.
+    Every datagram is counted once: accepted, duplicate, late (its block is over) or, by reason, in ``rejected``. A
+    block's deadline is the sender's time stamp of its first packet (of those that came, of it or of later blocks) plus
+    ``playback_s``, in this end's clock by the smallest difference between arrival and time stamp in the last half
+    minute or so. Block numbers in events count on beyond 2^24. Memory: at most 2 * 4096 open blocks of at most M
+    symbols.
 
-    Not everybody who knows the format is believed (``fec.protocol.probation``): a block ahead of its time, a clock that jumps and
-    a session other than the one followed are refused until eight packets agree while the stream itself is silent. So a
-    sender that was started again is followed after the time of one and a half blocks, or eight packets.
+    Not everybody who knows the format is believed (``fec.protocol.probation``): a block ahead of its time, a clock that
+    jumps and a session other than the one followed are refused until eight packets agree while the stream itself is
+    silent. So a sender that was started again is followed after the time of one and a half blocks, or eight packets.
 
     >>> from fec.code.reed_solomon import ReedSolomonCode
     >>> from fec.protocol.wire import PacketHeader, protect
@@ -185,8 +187,9 @@ class StreamReceiver:
     def _placed(
         self, packet: Packet, data: bytes, now_s: float, events: list[Event]
     ) -> tuple[int, int, float, OpenBlock | None] | None:
-        """Where a packet belongs that is not of an open block, of another session or out of its time: block number, time stamp, time on
-        the way, open block (None: it is over). None for a packet that is refused, or that was received as the first of others."""
+        """Where a packet belongs that is not of an open block, of another session or out of its time: block number,
+        time stamp, time on the way, open block (None: it is over). None for a packet that is refused, or that was
+        received as the first of others."""
         if packet.session != self._session and not self._follows(packet, now_s, events):
             self.rejected["session"] += 1
             return None
@@ -273,8 +276,9 @@ class StreamReceiver:
             self._reporter.alarm(now_s)  # more than the code can repair is missing among what was sent before
 
     def _is_behind(self, packet: Packet, sent_us: int, late_s: float, now_s: float) -> bool:
-        """Whether the stream goes on behind the blocks that are open: packets of blocks that are over are sent now, since it was led
-        astray, or as long ago as a sender began whose blocks and clock start again. (Parity may always be late.)"""
+        """Whether the stream goes on behind the blocks that are open: packets of blocks that are over are sent now,
+        since it was led astray, or as long ago as a sender began whose blocks and clock start again. (Parity may always
+        be late.)"""
         astray = self._newest_us is not None and sent_us >= self._newest_us
         return packet.symbol < self._m and (astray or late_s > self._behind_s) and self._agreed(packet, now_s)
 
@@ -289,7 +293,8 @@ class StreamReceiver:
         return True
 
     def _agreed(self, packet: Packet, now_s: float) -> bool:
-        """Whether so many packets agree, and the sequence followed has been silent so long, that the stream must be where they are."""
+        """Whether so many packets agree, and the sequence followed has been silent so long, that the stream must be
+        where they are."""
         alive_s = self._alive_s if self._schedule.confirmed else -math.inf
         return self._probation.agreed(packet[:3], packet.stamp_us, now_s, alive_s, self._schedule.silent_s(self._m))
 
@@ -311,7 +316,8 @@ class StreamReceiver:
         events.append(StreamRestarted(self._highest + 1, now_s))
 
     def _set_clock(self, late_s: float, now_s: float) -> None:
-        """The clocks differ by so much more than before; blocks that are open keep their deadlines where they would get later ones."""
+        """The clocks differ by so much more than before; blocks that are open keep their deadlines where they would get
+        later ones."""
         for block in self._blocks.values():
             block.start_us -= max(0, int(late_s * 1e6))
         self._offset_s += late_s
@@ -327,7 +333,8 @@ class StreamReceiver:
             self._closing_s = block.start_us * _S_PER_US + self._offset_s + self.parameters.playback_s
 
     def _open_until(self, number: int, sent_us: int, now_s: float) -> list[Event]:
-        """A block later than all before: it and those skipped (all their packets lost, or late) await their deadlines."""
+        """A block later than all before: it and those skipped (all their packets lost, or late) await their
+        deadlines."""
         events: list[Event] = []
         first = self._highest + 1
         if number > self._highest + FARTHEST_AHEAD:

@@ -12,9 +12,9 @@ from fec.protocol.framing import MAX_SYMBOL_ID
 class ReceiverParameters:
     """FecError for values that cannot be used.
 
-    ``playback_s``: a block is over so long after its first packet was sent. A report is due every ``report_interval_s`` or
-    ``report_packets`` packets, and ``urgent_s`` after the last one when a block cannot be repaired by what was sent of it.
-    ``key``: of 16 bytes or more, the sender's; packets without its seal are refused, and reports bear it.
+    ``playback_s``: a block is over so long after its first packet was sent. A report is due every ``report_interval_s``
+    or ``report_packets`` packets, and ``urgent_s`` after the last one when a block cannot be repaired by what was sent
+    of it. ``key``: of 16 bytes or more, the sender's; packets without its seal are refused, and reports bear it.
     """
 
     source_packets: int

@@ -1,8 +1,8 @@
 """How much later than others a packet may come before its sender takes it for lost.
 
-Paths of different lengths want this for good, a machine that was busy for a moment does not: every allowance is waited out before each answer to a
-failure. So it doubles when a packet taken for lost comes after all, and is halved after a while in which none did. Where that turns
-out wrong soon, the next while is twice as long.
+Paths of different lengths want this for good, a machine that was busy for a moment does not: every allowance is waited
+out before each answer to a failure. So it doubles when a packet taken for lost comes after all, and is halved after a
+while in which none did. Where that turns out wrong soon, the next while is twice as long.
 
 No clock: the time is handed in.
 """

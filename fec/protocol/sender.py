@@ -1,4 +1,5 @@
-"""The sending end of a coded stream as a state machine: time and loss reports in, labelled packets and a next deadline out.
+"""The sending end of a coded stream as a state machine: time and loss reports in, labelled packets and a next deadline
+out.
 
 No clock, socket or thread: the caller asks what is due, sends it, and hands reports over.
 """
@@ -29,9 +30,11 @@ _MAX_UNJUDGED = 1 << 17
 _STAMPS = 1 << 32
 _HALF_STAMPS = _STAMPS // 2
 _NUMBERS_AHEAD = 10_000
-"""By which a report's number may be above the sender's clock in microseconds: reports that tell of no newer packet count on by one."""
+"""By which a report's number may be above the sender's clock in microseconds: reports that tell of no newer packet
+count on by one."""
 _BLOCKS_AHEAD = 4
-"""Beyond what was sent, at most so far a forged packet can lead a receiver; what the report tells of the others holds."""
+"""Beyond what was sent, at most so far a forged packet can lead a receiver; what the report tells of the others
+holds."""
 _AGREEING, _REPEAT_S = 3, 1.0
 """Reports numbered again, and the time without others, after which their numbers are followed."""
 _pack = HEADER.pack
@@ -42,10 +45,10 @@ _DATA, _PARITY = VERSION << 4 | PacketType.DATA, VERSION << 4 | PacketType.PARIT
 class SenderParameters:
     """How a stream is coded and paced. FecError for values that cannot be used.
 
-    ``rate_pps``: source packets a second; ``source_packets``: M; ``playback_s``: late parity is sent only for blocks younger
-    than this. ``late_pps``: late parity packets a second (None: eight times the rate, 1000 at least). ``session``: 0 to 255, another
-    one for each start of a sender, so that receivers tell it from the one before. ``key``: of 16 bytes or more, seals every
-    packet, and only reports that it seals are believed.
+    ``rate_pps``: source packets a second; ``source_packets``: M; ``playback_s``: late parity is sent only for blocks
+    younger than this. ``late_pps``: late parity packets a second (None: eight times the rate, 1000 at least).
+    ``session``: 0 to 255, another one for each start of a sender, so that receivers tell it from the one before.
+    ``key``: of 16 bytes or more, seals every packet, and only reports that it seals are believed.
     """
 
     source_packets: int
@@ -100,8 +103,8 @@ class StreamSender:
     """Paces source packets at ``rate_pps`` and each block's parity evenly over the next block's time.
 
     ``source(i)`` gives the payload of source packet i (at most ``symbol_bytes - 2`` bytes); ``control`` decides N.
-    Packet e of block b carries the label of index base(b) + e with base(b + 1) = base(b) + N(b), N as it was when the block
-    began: a block is a window of consecutive labels, also when late parity makes it longer.
+    Packet e of block b carries the label of index base(b) + e with base(b + 1) = base(b) + N(b), N as it was when the
+    block began: a block is a window of consecutive labels, also when late parity makes it longer.
 
     Times are seconds of stream time: source packet i is due at i / rate_pps. ``path_of_label`` (65,536 bytes, see
     ``PathNumbers``) has every header name its path and its number on it; without it both stay 0.
@@ -157,7 +160,8 @@ class StreamSender:
         self.newest_reported_sent_s = -math.inf
         """When the newest packet that a report has told of was sent."""
         self.on_judgement: Callable[[int, int, bool, float], None] | None = None
-        """Told of each packet (block, symbol) that is taken for lost (true), and of each of those that came after all (false), and when."""
+        """Told of each packet (block, symbol) that is taken for lost (true), and of each of those that came after all
+        (false), and when."""
 
     @property
     def path_reports(self) -> dict[int, tuple[int, int]]:
@@ -166,8 +170,8 @@ class StreamSender:
 
     @property
     def counters(self) -> dict[str, int]:
-        """Totals: source, parity, late_parity (of the parity), late_parity_blocks, reports, repeated_reports, bad_reports,
-        misjudged (packets taken for lost that came after all)."""
+        """Totals: source, parity, late_parity (of the parity), late_parity_blocks, reports, repeated_reports,
+        bad_reports, misjudged (packets taken for lost that came after all)."""
         return {
             "source": self._next_source,
             "parity": self._parity_sent,
@@ -256,8 +260,9 @@ class StreamSender:
             self._process_report(report, highest, now_s)
 
     def _is_newer(self, number: int, now_s: float) -> bool:
-        """By the signed difference of numbers, which are time stamps: after half their range without a report any is new. So is the third of older
-        numbers in rising order, where no newer one has come for a while: their receiver counts again."""
+        """By the signed difference of numbers, which are time stamps: after half their range without a report any is
+        new. So is the third of older numbers in rising order, where no newer one has come for a while: their receiver
+        counts again."""
         ahead = (number - self._last_report) % _STAMPS
         if 0 < ahead < _HALF_STAMPS or (now_s - self._last_report_s) * 1e6 > _HALF_STAMPS:
             return True
@@ -302,7 +307,8 @@ class StreamSender:
             kind, body = _PARITY, block.parity[symbol - m]
         block.sent += 1
         self._unjudged.append((now_s, block, symbol))
-        # fec.protocol.wire's PacketHeader.encode without the dataclass: the same bytes, as a test holds, at a third of the time.
+        # fec.protocol.wire's PacketHeader.encode without the dataclass: the same bytes, as a test holds, at a third of
+        # the time.
         ids, size = block.wire_number | symbol, block.size
         label = self._label_of(block.first_label + symbol)
         path, number = self._numbers.next(label) if self._numbers is not None else (0, 0)
@@ -314,7 +320,8 @@ class StreamSender:
         return tuple.__new__(OutgoingPacket, (due_s, label, data, block.number, symbol, size))
 
     def _process_report(self, report: LossReport, highest: int, now_s: float) -> None:
-        """Judge what was sent before the newest packet that arrived, adapt N, and help blocks that can still be saved."""
+        """Judge what was sent before the newest packet that arrived, adapt N, and help blocks that can still be
+        saved."""
         arrived = {_expand_block_number(number, highest): bitmap for number, bitmap in report.blocks}
         oldest = min(arrived, default=highest + 1)
         self._handle_spurious_losses(arrived, now_s)

@@ -18,7 +18,8 @@ class SourceDelivered(NamedTuple):
 
 
 class BlockComplete(NamedTuple):
-    """M symbols of a block are there, ``arrived`` packets of it in all; ``recovered`` source packets came from the code."""
+    """M symbols of a block are there, ``arrived`` packets of it in all; ``recovered`` source packets came from the
+    code."""
 
     block: int
     arrived: int

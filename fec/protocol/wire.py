@@ -1,4 +1,5 @@
-"""The bytes on the wire: packet header, protected symbol, loss report. Big endian, field order of RFC 6865's payload id.
+"""The bytes on the wire: packet header, protected symbol, loss report. Big endian, field order of RFC 6865's payload
+id.
 
 Decoding either gives a value or raises a MalformedPacket that names its reason; nothing in between.
 """
@@ -74,7 +75,8 @@ COMPACT_HEADER_BYTES = 16
 MAX_SYMBOL_BYTES = 65535
 
 HEADER = struct.Struct(">BBHIBBBBHHII")
-"""version << 4 | type, flags, stream id, SBN << 8 | ESI, session, k, N, path, path sequence, symbol length, time stamp, CRC32 or HMAC."""
+"""version << 4 | type, flags, stream id, SBN << 8 | ESI, session, k, N, path, path sequence, symbol length, time stamp,
+CRC32 or HMAC."""
 COMPACT_HEADER = struct.Struct(">BBHIBBBBHH")
 CRC_OFFSET = 20
 _LENGTH = struct.Struct(">H")
@@ -84,10 +86,11 @@ _LENGTH = struct.Struct(">H")
 class PacketHeader:
     """Header of one coded packet; the type follows from the symbol id (below ``source_packets``: data, else parity).
 
-    ``block_size`` is N as its sender saw it, advisory: it may grow within a block. ``timestamp_us``: the sender's stream
-    time in microseconds modulo 2^32; 0 in the compact form, which carries none. ``path``: 1 to 255, or 0 where the sender does
-    not number paths; ``path_sequence`` counts the packets of that path, modulo 2^16. ``session``: another one whenever a sender
-    is started again. ``keyed``: sealed with a key. FecError for a field outside its range.
+    ``block_size`` is N as its sender saw it, advisory: it may grow within a block. ``timestamp_us``: the sender's
+    stream time in microseconds modulo 2^32; 0 in the compact form, which carries none. ``path``: 1 to 255, or 0 where
+    the sender does not number paths; ``path_sequence`` counts the packets of that path, modulo 2^16. ``session``:
+    another one whenever a sender is started again. ``keyed``: sealed with a key. FecError for a field outside its
+    range.
     """
 
     stream_id: int
@@ -171,8 +174,8 @@ _FIELD_BITS = (
 def decode_header(data: bytes | bytearray | memoryview, seal: Seal | None = None) -> PacketHeader:
     """Header of a whole packet, checked against its symbol (length, CRC); raises a MalformedPacket naming the reason.
 
-    ``symbol_of`` gives the symbol. The compact form has no CRC: only its fields and length are checked. ``seal``: of the key with
-    which packets must be sealed; without it what is sealed with some key is read unchecked.
+    ``symbol_of`` gives the symbol. The compact form has no CRC: only its fields and length are checked. ``seal``: of
+    the key with which packets must be sealed; without it what is sealed with some key is read unchecked.
     """
     kind = peek_type(data)
     if kind is PacketType.REPORT:
@@ -217,7 +220,8 @@ def symbol_of(data: bytes | bytearray | memoryview, header: PacketHeader) -> byt
 
 
 def protect(payload: bytes | bytearray | memoryview, symbol_bytes: int | None = None) -> bytes:
-    """The symbol that carries a payload: its length in 2 bytes, the payload, zeros up to ``symbol_bytes`` (default none).
+    """The symbol that carries a payload: its length in 2 bytes, the payload, zeros up to ``symbol_bytes`` (default
+    none).
 
     FecError for a payload that does not fit. The length lies inside the protected symbol, so that a recovered packet
     knows its own.

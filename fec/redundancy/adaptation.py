@@ -23,11 +23,12 @@ CONVERGING = 1024
 _MIN_GAP = 0.02
 """Stratified shares nearer than this are not distinguished: the windows in between err by as much."""
 _SURE_OF_FIRST, _SURE_OF_OTHER = 7.0, 10.0
-"""Log likelihood ratios at which a change of a stratified share is believed: after no loss at all, and between two losses.
-Stratified labels vary less than chance does; over 25 random placements of 1 to 8 intervals each, shares from 0.06 to 0.7 and
-3,000 packets, the second gave no false alarm but with eight intervals (one in ten runs)."""
+"""Log likelihood ratios at which a change of a stratified share is believed: after no loss at all, and between two
+losses. Stratified labels vary less than chance does; over 25 random placements of 1 to 8 intervals each, shares from
+0.06 to 0.7 and 3,000 packets, the second gave no false alarm but with eight intervals (one in ten runs)."""
 _OUTAGE = 128
-"""So many packets lost one after another are an outage, which no block size answers: they do not count as a loss to code for."""
+"""So many packets lost one after another are an outage, which no block size answers: they do not count as a loss to
+code for."""
 _SURE = 12.0
 """Log likelihood ratio at which chance no longer explains a change of a random loss (e^-12, for some 10^3 places)."""
 
@@ -57,7 +58,8 @@ class LossEstimator:
     """Loss since the last change, from packets whose fate is known, in the order in which they were sent.
 
     A change is the place that splits the remembered packets best into two losses (largest likelihood ratio), where the
-    two differ by more than stratified labels (``deterministic``) or chance can explain. Cost: O(packets remembered) a call.
+    two differ by more than stratified labels (``deterministic``) or chance can explain. Cost: O(packets remembered) a
+    call.
 
     >>> estimator = LossEstimator(deterministic=True)
     >>> estimator.add([False] * 100, [0.01 * i for i in range(100)])
@@ -145,9 +147,11 @@ def _log_likelihood(lost: NDArray[np.int64], sent: NDArray[np.int64]) -> NDArray
 class BlockSizeController:
     """Holds N. ``policy`` maps a loss to a block size; N stays within [base, largest].
 
-    A loss that rose is answered at once. After a loss that fell, N stays at what it was then, at least, until ``hold_s`` after
-    the first packet of lower loss: what another rise calls for at first, from a few packets, is corrected meanwhile. Where the loss is only told more exactly, N follows the estimate (with its margin, against flapping) down
-    while it converges, later once it has called for less throughout ``hold_s``. N is kept while no report comes.
+    A loss that rose is answered at once. After a loss that fell, N stays at what it was then, at least, until
+    ``hold_s`` after the first packet of lower loss: what another rise calls for at first, from a few packets, is
+    corrected meanwhile. Where the loss is only told more exactly, N follows the estimate (with its margin, against
+    flapping) down while it converges, later once it has called for less throughout ``hold_s``. N is kept while no
+    report comes.
     """
 
     def __init__(self, parameters: AdaptationParameters, policy: Callable[[float], int]) -> None:
@@ -193,7 +197,8 @@ class BlockSizeController:
             self._hold_until_s = max(self._hold_until_s, changed_s + self._parameters.hold_s)
             self._in_use = self.block_size
         before = self.block_size
-        # A settled estimate has to move by its margin before N follows: without that every excursion would ratchet N up.
+        # A settled estimate has to move by its margin before N follows: without that every excursion would ratchet N
+        # up.
         slack = self._estimator.margin if self._estimator.packets > CONVERGING else 0.0
         required = self._bounded(max(0.0, self._estimator.loss - slack))
         if required >= before:

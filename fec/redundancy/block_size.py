@@ -1,17 +1,18 @@
 """How many packets a block needs: FEC_p of the thesis for random losses, and an exact bound for stratified labels.
 
-Theory of operation. A block of M source packets is sent as N packets and decodes from any M of them. There are two answers
-to the question how large N has to be when a fraction p of the packets is lost.
+Theory of operation. A block of M source packets is sent as N packets and decodes from any M of them. There are two
+answers to the question how large N has to be when a fraction p of the packets is lost.
 
-*Random losses.* Each packet is lost with probability p by itself, so that n of N are lost with the binomial probability of
-Gabrielyan 2007, eq. 24. A block fails when fewer than M arrive: delta, the sum over n > N - M (eq. 25). FEC_p is the
+*Random losses.* Each packet is lost with probability p by itself, so that n of N are lost with the binomial probability
+of Gabrielyan 2007, eq. 24. A block fails when fewer than M arrive: delta, the sum over n > N - M (eq. 25). FEC_p is the
 smallest N at which delta is at most the decoding error rate DER. Equations 26 and 27 (M = 1: p^N = DER) and equation 28
 (N/M tends to 1/(1 - p) as M grows) are its limits; the tests hold ``fec_block_size`` against both.
 
 *Stratified labels.* Where the sender chooses its labels in an order that covers the label space evenly
-(``fec.redundancy.labels``) and a broken link takes certain intervals of labels, nothing is random: which packets of a block
-are lost follows from the index of its first label. ``stratified_block_size`` is the smallest N of which M arrive in every
-window of N consecutive labels, so that no block ever fails. It is between ceil(M / (1 - p)) and FEC_p as a rule.
+(``fec.redundancy.labels``) and a broken link takes certain intervals of labels, nothing is random: which packets of a
+block are lost follows from the index of its first label. ``stratified_block_size`` is the smallest N of which M arrive
+in every window of N consecutive labels, so that no block ever fails. It is between ceil(M / (1 - p)) and FEC_p as a
+rule.
 
 The reverse question is answered here as well: after how many packets a loss is known to a given precision.
 """
@@ -78,9 +79,9 @@ def decoding_failure_probability(source_packets: int, block_size: int, loss: flo
 def stratified_block_size(intervals: Sequence[Interval], source_packets: int, rule: LabelRule = WEYL_MULTIPLIER) -> int:
     """Smallest N such that of *every* N consecutive stratified labels at least M lie outside the intervals.
 
-    ``intervals``: half-open label ranges, the ones that a failed link carried. Exact over all offsets of the order, so a
-    block of N packets always decodes while that link is down. FecError where the intervals cover every label.
-    Cost: one pass over the label space.
+    ``intervals``: half-open label ranges, the ones that a failed link carried. Exact over all offsets of the order, so
+    a block of N packets always decodes while that link is down. FecError where the intervals cover every label. Cost:
+    one pass over the label space.
 
     >>> stratified_block_size([(0, 32768)], 20)
     42
@@ -104,7 +105,8 @@ def _worst_window(intervals: tuple[Interval, ...], source_packets: int, rule: La
 def stratified_tolerance_block_size(
     tolerance: float | Fraction | str, source_packets: int, multiplier: int = WEYL_MULTIPLIER
 ) -> int:
-    """``stratified_block_size`` for one interval of share ``tolerance``, the worst over all its 65,536 positions, of an order by a multiplier.
+    """``stratified_block_size`` for one interval of share ``tolerance``, the worst over all its 65,536 positions, of an
+    order by a multiplier.
 
     Such labels are multiples of an odd number, so moving the interval only moves the offset of the window: one
     position (judged over all offsets) stands for all. FecError for a tolerance outside [0, 1).
@@ -120,7 +122,8 @@ def stratified_tolerance_block_size(
 
 
 def window_share_error(intervals: Sequence[Interval], window: int, rule: LabelRule = WEYL_MULTIPLIER) -> float:
-    """Largest difference between the intervals' share of ``window`` consecutive stratified labels and their exact share.
+    """Largest difference between the intervals' share of ``window`` consecutive stratified labels and their exact
+    share.
 
     Over all offsets of the order: a loss measured over that many packets of a cut link errs by no more.
 
@@ -135,7 +138,8 @@ def window_share_error(intervals: Sequence[Interval], window: int, rule: LabelRu
 
 
 def order_share(intervals: Sequence[Interval], rule: LabelRule = WEYL_MULTIPLIER) -> float:
-    """The part of an order's packets whose labels lie in the intervals: their share of the labels, where the order takes all of them.
+    """The part of an order's packets whose labels lie in the intervals: their share of the labels, where the order
+    takes all of them.
 
     >>> order_share([(0, 32768)])
     0.5
@@ -165,7 +169,8 @@ def stratified_window_for(intervals: Sequence[Interval], precision: float, rule:
 def binomial_window_for(loss: float | Fraction, precision: float, confidence: float = 0.99) -> int:
     """Packets after which an independent loss is known within ``precision`` (one side) at the given confidence.
 
-    The normal approximation, and where loss is near 0 or 1 what it takes for a deviation of ``precision`` to show at all.
+    The normal approximation, and where loss is near 0 or 1 what it takes for a deviation of ``precision`` to show at
+    all.
 
     >>> binomial_window_for(0.5, 0.01)
     16588
@@ -181,7 +186,8 @@ def binomial_window_for(loss: float | Fraction, precision: float, confidence: fl
 
 
 def binomial_interval(lost: int, sent: int, confidence: float = 0.99) -> tuple[float, float]:
-    """Clopper-Pearson interval of the loss probability after ``lost`` of ``sent`` packets: never covers less than asked.
+    """Clopper-Pearson interval of the loss probability after ``lost`` of ``sent`` packets: never covers less than
+    asked.
 
     >>> low, high = binomial_interval(0, 100, 0.95)
     >>> low, round(high, 4)
@@ -265,7 +271,8 @@ def _log_failure(m: int, n: int, lost: int, whole: int) -> float:
 
 
 def _failing_combinations(m: int, n: int, lost: int, whole: int) -> int:
-    """P(at most m - 1 of n arrive) times whole^n, an integer: sum over k arriving of C(n,k) (whole-lost)^k lost^(n-k)."""
+    """P(at most m - 1 of n arrive) times whole^n, an integer: sum over k arriving of C(n,k) (whole-lost)^k
+    lost^(n-k)."""
     retained = whole - lost
     if lost == 0:
         return 0

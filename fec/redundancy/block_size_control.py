@@ -1,4 +1,5 @@
-"""Who decides N, the block size: the port that a sender asks and hands the fates of its packets to, and the two simplest answers.
+"""Who decides N, the block size: the port that a sender asks and hands the fates of its packets to, and the two
+simplest answers.
 
 ``fec.redundancy.adaptation`` estimates a loss, ``fec.redundancy.diagnosis`` finds out which links failed.
 """
@@ -24,7 +25,8 @@ class PacketReport(NamedTuple):
 
 
 class BlockSizeControl(Protocol):
-    """Decides N. ``largest``: N is never above it; ``late_parity``: whether blocks that lack packets are helped with more."""
+    """Decides N. ``largest``: N is never above it; ``late_parity``: whether blocks that lack packets are helped with
+    more."""
 
     @property
     def largest(self) -> int: ...
@@ -52,8 +54,8 @@ class BlockSizeControl(Protocol):
 
 @dataclass(frozen=True)
 class PlannedBlockSize:
-    """N by the time at which a block begins and by nothing else, without late parity: fixed for good, or what a sender would
-    take that knew the future. Reports change nothing."""
+    """N by the time at which a block begins and by nothing else, without late parity: fixed for good, or what a sender
+    would take that knew the future. Reports change nothing."""
 
     size_at: Callable[[float], int]
     largest: int = MAX_BLOCK

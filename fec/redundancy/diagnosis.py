@@ -1,26 +1,31 @@
 """Which failure explains the fates of packets: the smallest set of suspects that all that was lost has in common.
 
-Theory of operation. A sender knows which labels cross which cable: for each *suspect* (a cable, one direction of it, a node with
-all its cables) the label intervals that are lost while it is broken. A report tells the fate of every label that was sent. A
-lost label accuses the suspects on its path, one that arrived clears them. What is left explains the losses; where several
-suspects break at once, the smallest set of them whose labels cover everything lost and nothing that arrived does.
+Theory of operation. A sender knows which labels cross which cable: for each *suspect* (a cable, one direction of it, a
+node with all its cables) the label intervals that are lost while it is broken. A report tells the fate of every label
+that was sent. A lost label accuses the suspects on its path, one that arrived clears them. What is left explains the
+losses; where several suspects break at once, the smallest set of them whose labels cover everything lost and nothing
+that arrived does.
 
-Evidence grows old: a label that arrived before a link failed clears nobody of that failure. Evidence therefore begins again with
-the first lost label that nothing known explains (``_open``), and is closed in one of three ways:
+Evidence grows old: a label that arrived before a link failed clears nobody of that failure. Evidence therefore begins
+again with the first lost label that nothing known explains (``_open``), and is closed in one of three ways:
 
-- All sets left lose the same labels: the diagnosis is *certain*. Suspects in series, which carry the same labels, cannot be distinguished
-  and need not be: the answer is the same, and all of them are named. Two small failures look like one large one until a label tells
-  them apart, so explanations by two cables have to be ruled out as well. Where a loss contradicts the one cable that was left, that may
-  be another failure on top of it, or two others from the beginning: both stay possible.
-- A label arrives that was lost before: the failure is over. Closed ones end likewise, each by itself. One of few labels may be over
-  without a label that tells: where another failure has begun since and none of its labels was lost, the whole is *uncertain*.
-- No set is left: what was lost is *unexplained*, as independent random loss, congestion and links that lose some of their packets are.
-  Where that happens ``_BAFFLING`` times within a while, labels explain nothing and an estimator has to speak.
+- All sets left lose the same labels: the diagnosis is *certain*. Suspects in series, which carry the same labels,
+  cannot be distinguished and need not be: the answer is the same, and all of them are named. Two small failures look
+  like one large one until a label tells them apart, so explanations by two cables have to be ruled out as well. Where a
+  loss contradicts the one cable that was left, that may be another failure on top of it, or two others from the
+  beginning: both stay possible.
+- A label arrives that was lost before: the failure is over. Closed ones end likewise, each by itself. One of few labels
+  may be over without a label that tells: where another failure has begun since and none of its labels was lost, the
+  whole is *uncertain*.
+- No set is left: what was lost is *unexplained*, as independent random loss, congestion and links that lose some of
+  their packets are. Where that happens ``_BAFFLING`` times within a while, labels explain nothing and an estimator has
+  to speak.
 
-Labels not seen since the failure began leave several sets possible. All are listed, and the block size is the largest that any of
-them asks for, so that nothing is lost by waiting for certainty.
+Labels not seen since the failure began leave several sets possible. All are listed, and the block size is the largest
+that any of them asks for, so that nothing is lost by waiting for certainty.
 
-Pure and without a clock. A packet costs a few operations on integers used as bit sets, one bit for each elementary interval of labels.
+Pure and without a clock. A packet costs a few operations on integers used as bit sets, one bit for each elementary
+interval of labels.
 """
 
 from __future__ import annotations
@@ -39,7 +44,8 @@ from fec.redundancy.suspects import SuspectTable
 _MAX_AT_ONCE = 3
 """Suspects in one explanation of what was lost since the last change; settled ones come on top."""
 _MIN_EVIDENCE = 2
-"""Losses since the evidence began before a diagnosis is acted upon: one packet may be lost by chance, and FEC_t answers it."""
+"""Losses since the evidence began before a diagnosis is acted upon: one packet may be lost by chance, and FEC_t answers
+it."""
 _WELL_EXPLAINED = 5
 """Losses after which an explanation stands: what contradicts it is then another failure, or the end of this one."""
 _LOSSES_WITHOUT_SPREAD = 25
@@ -63,9 +69,10 @@ class Hypothesis:
 class _Failure:
     """One cause of losses, from the first lost label that nothing known explains.
 
-    ``possible``: the smallest explanations left; ``rivals``: explanations by one cable more, which have to be ruled out as well before one
-    is certain (None: not looked for). ``closed``: it takes no more losses than its own.
-    ``seen``: of each lost elementary interval, when the first and the newest lost packet left. ``confirmed``: a label that it alone loses was lost since another failure began.
+    ``possible``: the smallest explanations left; ``rivals``: explanations by one cable more, which have to be ruled out
+    as well before one is certain (None: not looked for). ``closed``: it takes no more losses than its own. ``seen``: of
+    each lost elementary interval, when the first and the newest lost packet left. ``confirmed``: a label that it alone
+    loses was lost since another failure began.
     """
 
     began_s: float
@@ -80,7 +87,8 @@ class _Failure:
     seen: dict[int, tuple[float, float]] = field(default_factory=dict)
 
     def lose(self, bit: int, sent_s: float, *, only_cause: bool = True) -> None:
-        """One more loss that it explains; ``alone``: and nothing else does, so that it tells which explanation holds."""
+        """One more loss that it explains; ``alone``: and nothing else does, so that it tells which explanation
+        holds."""
         self.lost |= bit
         self.losses += 1
         self.newest_s = max(self.newest_s, sent_s)
@@ -94,7 +102,8 @@ class _Failure:
         self.seen[bit] = min(first_s, sent_s), max(newest_s, sent_s)
 
     def lasted_s(self, outside: int) -> float:
-        """Over how long packets were lost that the labels of ``outside`` do not explain; infinity where there were none."""
+        """Over how long packets were lost that the labels of ``outside`` do not explain; infinity where there were
+        none."""
         times = [self.seen[bit] for bit in self.seen if not bit & outside]
         return max(t for _, t in times) - min(t for t, _ in times) if times else math.inf
 
@@ -110,10 +119,10 @@ class _Failure:
 
 
 class Diagnoser:
-    """Fates in, explanations out. ``memory_s``: how long an unexplained loss is remembered; ``transit_s``: by how much packets may
-    differ in the time that they take to a broken link: what left that shortly before and after a change proves nothing. ``settle_s``:
-    over how long a failure's losses have to spread, or be very many, before one is certain: a switch that stalls delays packets of
-    several ways for a moment, which looks like a node that is down.
+    """Fates in, explanations out. ``memory_s``: how long an unexplained loss is remembered; ``transit_s``: by how much
+    packets may differ in the time that they take to a broken link: what left that shortly before and after a change
+    proves nothing. ``settle_s``: over how long a failure's losses have to spread, or be very many, before one is
+    certain: a switch that stalls delays packets of several ways for a moment, which looks like a node that is down.
 
     >>> from fec.redundancy.suspects import Suspect
     >>> table = SuspectTable([Suspect(name=n, intervals=(i,)) for n, i in (("a", (0, 9)), ("b", (5, 20)), ("c", (12, 20)))])
@@ -142,7 +151,8 @@ class Diagnoser:
 
     @property
     def certain(self) -> bool:
-        """Whether one set of lost labels is left (none lost included), and no more of it is believed than was seen of late."""
+        """Whether one set of lost labels is left (none lost included), and no more of it is believed than was seen of
+        late."""
         if self._current is not None or len(self._unions()) > 1:
             return False
         for failure in self._resolved:
@@ -158,14 +168,16 @@ class Diagnoser:
 
     @property
     def possible_losses(self) -> tuple[int, ...]:
-        """Bit sets of labels, one of which is lost now: one where certain; the widest ones where several are possible."""
+        """Bit sets of labels, one of which is lost now: one where certain; the widest ones where several are
+        possible."""
         masks = self._unions()
         if self._current is not None and self._current.losses >= _MIN_EVIDENCE:
             masks = {mask | one.mask for mask in masks for one in self._current.possible}
         return tuple(sorted(masks, key=lambda mask: (-self.table.labels_in(mask), mask))[:_MAX_SIZED])
 
     def names(self) -> tuple[str, ...]:
-        """Suspects of the present explanations, each once: those that explain the same losses, and those still possible."""
+        """Suspects of the present explanations, each once: those that explain the same losses, and those still
+        possible."""
         failures = [*self._resolved]
         if self._current is not None and self._current.losses >= _MIN_EVIDENCE:
             failures.append(self._current)
@@ -173,8 +185,8 @@ class Diagnoser:
         return tuple(self.table.candidates[i].name for i in found)
 
     def restart(self) -> None:
-        """Forget what is not certain yet: some of what was taken for lost came after all. A closed failure that was none ends with
-        the next label that arrives."""
+        """Forget what is not certain yet: some of what was taken for lost came after all. A closed failure that was
+        none ends with the next label that arrives."""
         self._current = None
         self._unexplained.clear()
 
@@ -266,8 +278,8 @@ class Diagnoser:
         self._current = None
 
     def _split_failure(self, failure: _Failure, both: Sequence[Hypothesis]) -> None:
-        """Close it with all that is still possible, ``both``: pairs that explain what it lost and the loss that it does not; a single
-        loss is too little for that."""
+        """Close it with all that is still possible, ``both``: pairs that explain what it lost and the loss that it does
+        not; a single loss is too little for that."""
         if failure.losses < _MIN_EVIDENCE:
             self._mark_unexplained()
         else:
@@ -276,7 +288,8 @@ class Diagnoser:
             self._current = None
 
     def _resolve_current(self) -> None:
-        """Close the evidence where all that is possible loses the same labels, labels that are lost anyway left aside."""
+        """Close the evidence where all that is possible loses the same labels, labels that are lost anyway left
+        aside."""
         known = self._current
         if known is None or known.losses < _MIN_EVIDENCE:
             return
@@ -294,8 +307,9 @@ class Diagnoser:
         self._current = None
 
     def _is_passing(self, known: _Failure) -> bool:
-        """Whether one cable explains all but what was lost within a moment: a switch that stalls next to a failure delays packets of other
-        ways, and the two look like a node that is down, or like several failures, until the late packets come or more are lost."""
+        """Whether one cable explains all but what was lost within a moment: a switch that stalls next to a failure
+        delays packets of other ways, and the two look like a node that is down, or like several failures, until the
+        late packets come or more are lost."""
         wide = all(
             len(one.candidates) > 1 or self.table.candidates[one.candidates[0]].cables > 1 for one in known.possible
         )
@@ -310,8 +324,8 @@ class Diagnoser:
         return mask
 
     def _unions(self) -> set[int]:
-        """What the closed failures may lose together: a choice of each one's explanations that covers all that was lost, or, where there
-        are very many such, the widest of each and what is sure to be among them."""
+        """What the closed failures may lose together: a choice of each one's explanations that covers all that was
+        lost, or, where there are very many such, the widest of each and what is sure to be among them."""
         choices = [list({one.mask for one in failure.possible}) for failure in self._resolved]
         if math.prod(map(len, choices)) > _MAX_COMBINATIONS:
             return {self._mask_of(self._resolved), *itertools.chain.from_iterable(choices)}
@@ -340,7 +354,8 @@ class Diagnoser:
         return [i for i, mask in enumerate(masks) if candidates[i].cables == 1 and mask & lost and not mask & arrived]
 
     def _explanations(self, lost: int, arrived: int) -> list[Hypothesis]:
-        """All sets of fewest suspects that lose ``lost`` and nothing of ``arrived``; single cables before wider suspects."""
+        """All sets of fewest suspects that lose ``lost`` and nothing of ``arrived``; single cables before wider
+        suspects."""
         masks, cables = self.table.masks, self._free_cables(lost, arrived)
         free = [i for i, mask in enumerate(masks) if not mask & arrived and mask & lost]
         for most, chosen in ((1, cables), (1, free), *((k, cables) for k in range(2, _MAX_AT_ONCE + 1))):

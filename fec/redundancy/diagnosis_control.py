@@ -1,4 +1,5 @@
-"""The block size of a sender that diagnoses: from what is broken where labels explain the losses, else from the estimator."""
+"""The block size of a sender that diagnoses: from what is broken where labels explain the losses, else from the
+estimator."""
 
 from __future__ import annotations
 
@@ -18,8 +19,9 @@ _FIRST_LOOK = 64
 
 @dataclass(frozen=True, kw_only=True)
 class DiagnosisEvent:
-    """What the sender believed from ``at_s`` on: ``names`` of what is broken (all that is possible where not ``certain``), the
-    fraction of labels lost, the block size, and who spoke: "diagnosis", or "estimate" where labels explain nothing."""
+    """What the sender believed from ``at_s`` on: ``names`` of what is broken (all that is possible where not
+    ``certain``), the fraction of labels lost, the block size, and who spoke: "diagnosis", or "estimate" where labels
+    explain nothing."""
 
     at_s: float
     names: tuple[str, ...]
@@ -31,10 +33,11 @@ class DiagnosisEvent:
 
 @dataclass(frozen=True, kw_only=True)
 class NewPaths:
-    """From ``from_s`` on labels may take other paths, from ``until_s`` on they take those of ``diagnoser`` (seconds of stream time).
+    """From ``from_s`` on labels may take other paths, from ``until_s`` on they take those of ``diagnoser`` (seconds of
+    stream time).
 
-    What was sent in between went by the old or the new paths: nobody is suspected or cleared by it, nor believed until so much was seen of
-    the new ones that a failure would show.
+    What was sent in between went by the old or the new paths: nobody is suspected or cleared by it, nor believed until
+    so much was seen of the new ones that a failure would show.
     """
 
     from_s: float
@@ -44,11 +47,12 @@ class NewPaths:
 
 @dataclass
 class DiagnosingControl:
-    """N from what is broken, at once and without a margin, up and down; from the estimator where nothing explains the losses.
+    """N from what is broken, at once and without a margin, up and down; from the estimator where nothing explains the
+    losses.
 
-    ``size_of`` maps lost label intervals to N, None where no N helps (N then stays as it is). ``late_parity`` and ``largest`` are
-    the estimator's. ``changes``: of the paths that labels take, in order; the estimator speaks until one is over. ``events``: what was
-    believed, in order, for whoever wants to judge it.
+    ``size_of`` maps lost label intervals to N, None where no N helps (N then stays as it is). ``late_parity`` and
+    ``largest`` are the estimator's. ``changes``: of the paths that labels take, in order; the estimator speaks until
+    one is over. ``events``: what was believed, in order, for whoever wants to judge it.
     """
 
     diagnoser: Diagnoser

@@ -1,11 +1,13 @@
-"""Which stratified order of labels suits the label intervals of a given route best, and how far it is from what no order can beat.
+"""Which stratified order of labels suits the label intervals of a given route best, and how far it is from what no
+order can beat.
 
-Theory of operation. A link of load r loses N r of N packets on average, so that N is at least M / (1 - r): no order of labels needs less
-than ceil(M / (1 - r)). The usual order, multiples of the golden ratio, spreads every single interval well. Links that carry several
-intervals, as most of a route with many paths do, may meet them in one window. How often depends on the distances between the
-intervals and on the multiplier alone; so the orders of ``CANDIDATES`` are tried on the route, orders made for it
-(``fec.redundancy.label_slots``) as well, and the best is taken: first by N at rest, which is paid all the time, then by the packets that
-the failures of all links ask for beyond that, each once. Whatever is tried, the result is never worse than a multiplier's.
+Theory of operation. A link of load r loses N r of N packets on average, so that N is at least M / (1 - r): no order of
+labels needs less than ceil(M / (1 - r)). The usual order, multiples of the golden ratio, spreads every single interval
+well. Links that carry several intervals, as most of a route with many paths do, may meet them in one window. How often
+depends on the distances between the intervals and on the multiplier alone; so the orders of ``CANDIDATES`` are tried on
+the route, orders made for it (``fec.redundancy.label_slots``) as well, and the best is taken: first by N at rest, which
+is paid all the time, then by the packets that the failures of all links ask for beyond that, each once. Whatever is
+tried, the result is never worse than a multiplier's.
 
 The orders are equally good for switches: only the sender numbers its labels otherwise. An order chosen for a route
 may be worse for sets of intervals that no link of it has, and so for several failures at once.
@@ -33,13 +35,15 @@ CANDIDATES = (
     19093, 18339, 25635, 19951, 19085, 18337, 25639, 10473, 19961, 19965, 10471, 13659, 27731, 25631, 27733, 18333, 12595, 31481, 14257, 13667, 14259,
 )
 # fmt: on
-"""Odd multipliers, the usual one first; the order of two that are as good. Of 3,229 odd numbers drawn at random these did best over ten routes of
-mobile networks (40 to 80 nodes; capillary layers 3, 5, 10 and all; M = 20, t = 0.05) together or for one of them. On thirteen other routes packets over
-the bound, summed over all links, are 278, 308 with the first nine alone; the best of all 3,229 is 20 % better than nine on routes it was sought for.
+"""Odd multipliers, the usual one first; the order of two that are as good. Of 3,229 odd numbers drawn at random these
+did best over ten routes of mobile networks (40 to 80 nodes; capillary layers 3, 5, 10 and all; M = 20, t = 0.05)
+together or for one of them. On thirteen other routes packets over the bound, summed over all links, are 278, 308 with
+the first nine alone; the best of all 3,229 is 20 % better than nine on routes it was sought for.
 
-Only such were admitted as spread longer runs evenly too, so that a loss is seen and measured soon: the first n labels leave no gap wider
-than 7/n of the label space, for n of 30 to 3840 (the usual one: 5.3/n; a number that is nearly 5/69 of the space leaves gaps of 1 %
-for thousands of packets), and whose N for the usual tolerance in one interval is the bound, 22. Worst windows for M = 20 and a share of 0.05, 0.1, ... 0.7:
+Only such were admitted as spread longer runs evenly too, so that a loss is seen and measured soon: the first n labels
+leave no gap wider than 7/n of the label space, for n of 30 to 3840 (the usual one: 5.3/n; a number that is nearly 5/69
+of the space leaves gaps of 1 % for thousands of packets), and whose N for the usual tolerance in one interval is the
+bound, 22. Worst windows for M = 20 and a share of 0.05, 0.1, ... 0.7:
 
     usual    22 24 25 26 28 31 33 34 39 42 47 53 60 71
     22743    22 23 25 26 28 29 33 36 40 43 46 52 58 72
@@ -51,12 +55,13 @@ Groups = tuple[tuple[tuple[Interval, ...], int], ...]
 
 @dataclass(frozen=True, kw_only=True)
 class LabelLayout:
-    """One order on one route. ``base``: N at rest, which answers every link of no more load than the tolerance and, of an order by a
-    multiplier, every interval of labels of so much.
+    """One order on one route. ``base``: N at rest, which answers every link of no more load than the tolerance and, of
+    an order by a multiplier, every interval of labels of so much.
 
-    ``bound``: ceil(M / (1 - t)), the least that N at rest can be. ``packets``: what the failures of all links ask for beyond that,
-    each once; ``over_bound``: how much of it is above ceil(M / (1 - r)) of the link, where r is the share that its labels have in the order;
-    ``links_over_bound``: on how many links. ``multiplier`` or ``slots``: the order's rule; the multiplier is 0 where slots are given.
+    ``bound``: ceil(M / (1 - t)), the least that N at rest can be. ``packets``: what the failures of all links ask for
+    beyond that, each once; ``over_bound``: how much of it is above ceil(M / (1 - r)) of the link, where r is the share
+    that its labels have in the order; ``links_over_bound``: on how many links. ``multiplier`` or ``slots``: the order's
+    rule; the multiplier is 0 where slots are given.
     """
 
     multiplier: int
@@ -74,7 +79,8 @@ class LabelLayout:
 
 
 def block_size_bound(share: float, source_packets: int) -> int:
-    """ceil(M / (1 - share)): no order of labels answers that loss with fewer packets. FecError for a share outside [0, 1).
+    """ceil(M / (1 - share)): no order of labels answers that loss with fewer packets. FecError for a share outside [0,
+    1).
 
     >>> block_size_bound(0.25, 20), block_size_bound(0.0, 20), block_size_bound(1 / 3, 20)
     (27, 20, 30)
@@ -86,8 +92,9 @@ def block_size_bound(share: float, source_packets: int) -> int:
 
 
 def rest_block_size(tolerance: float | Fraction, source_packets: int, rule: LabelRule) -> int:
-    """N that answers a loss of the tolerance: of an order by a multiplier, of one interval wherever it lies; an order of slots is made for
-    the links of a route and is asked about them (``LabelLayout.base``), beyond that ceil(M / (1 - t)).
+    """N that answers a loss of the tolerance: of an order by a multiplier, of one interval wherever it lies; an order
+    of slots is made for the links of a route and is asked about them (``LabelLayout.base``), beyond that ceil(M / (1 -
+    t)).
 
     >>> rest_block_size(0.05, 20, 40503), rest_block_size(0.05, 20, (1, 0))
     (22, 22)
@@ -103,9 +110,9 @@ def label_layout(groups: Groups, source_packets: int, tolerance: float, rule: La
 
 
 def best_layout(groups: Groups, source_packets: int, tolerance: float) -> LabelLayout:
-    """Of ``CANDIDATES`` and the orders that are made for the groups, the one with the smallest N at rest, then the fewest packets; the
-    earlier one where they are equal. In whatever order the groups are given; kept, as many pairs of a regular network have the same.
-    Cost: 0.1 to 0.3 s.
+    """Of ``CANDIDATES`` and the orders that are made for the groups, the one with the smallest N at rest, then the
+    fewest packets; the earlier one where they are equal. In whatever order the groups are given; kept, as many pairs of
+    a regular network have the same. Cost: 0.1 to 0.3 s.
 
     >>> quarters = tuple((((k * 16384, (k + 1) * 16384),), 1) for k in range(4))
     >>> layout = best_layout(quarters, 20, 0.05)

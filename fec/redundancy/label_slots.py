@@ -1,16 +1,18 @@
-"""Orders of labels made for one route: the label space in equal slots, sent in the order that spreads the route's links best.
+"""Orders of labels made for one route: the label space in equal slots, sent in the order that spreads the route's links
+best.
 
-Theory of operation. A multiplier (``fec.redundancy.labels.StratifiedLabels``) spreads every interval well and none perfectly. A link that
-carries 1/3 of the labels needs N = 30 for M = 20 only if every third packet goes over it without fail; one of load 1/12 needs no more
-than N at rest only if no 22 packets in a row have three of its own. Orders that do this for all links of a route at once are found by
-annealing: T slots of 1/T of the label space each follow each other in some order, over and over, each time with another label of the
-slot. Two slots change places, and the change is kept if fewer windows of any link hold more losses than the link's bound
-ceil(M / (1 - r)) allows, or if it costs no more than a threshold that falls to nearly nothing.
+Theory of operation. A multiplier (``fec.redundancy.labels.StratifiedLabels``) spreads every interval well and none
+perfectly. A link that carries 1/3 of the labels needs N = 30 for M = 20 only if every third packet goes over it without
+fail; one of load 1/12 needs no more than N at rest only if no 22 packets in a row have three of its own. Orders that do
+this for all links of a route at once are found by annealing: T slots of 1/T of the label space each follow each other
+in some order, over and over, each time with another label of the slot. Two slots change places, and the change is kept
+if fewer windows of any link hold more losses than the link's bound ceil(M / (1 - r)) allows, or if it costs no more
+than a threshold that falls to nearly nothing.
 
-First the slots are few (``_COARSE``): the loads of the first capillary layers are multiples of a small fraction, and fit whole slots. Then
-each is divided into ``_FINER`` and the search goes on, mostly among parts of one slot, which leaves the coarse pattern whole. A slot
-counts for every link that has a label in it, so that what fits here fits all the more when it is reckoned exactly
-(``fec.redundancy.label_layout``).
+First the slots are few (``_COARSE``): the loads of the first capillary layers are multiples of a small fraction, and
+fit whole slots. Then each is divided into ``_FINER`` and the search goes on, mostly among parts of one slot, which
+leaves the coarse pattern whole. A slot counts for every link that has a label in it, so that what fits here fits all
+the more when it is reckoned exactly (``fec.redundancy.label_layout``).
 
 Deterministic: a generator of its own, no clock, and no function but roots, which every machine rounds alike.
 """
@@ -37,8 +39,8 @@ _REFINED = 2
 _COARSE_MOVES, _FINE_MOVES = 30_000, 100_000
 _COARSE_WAY = (1.0, 1.0, 0.1)
 _FINE_PATHS = ((0.05, 0.6, 0.1), (0.15, 0.3, 0.05))
-"""Of a search: the share of moves between any two places, not parts of one slot only; thresholds at the beginning and at the end, in links
-times roots of windows. Which of the two is better differs from route to route; both are tried."""
+"""Of a search: the share of moves between any two places, not parts of one slot only; thresholds at the beginning and
+at the end, in links times roots of windows. Which of the two is better differs from route to route; both are tried."""
 _HEAVY = 0.9
 """Links of more load take no part in the search: their windows are too long."""
 
@@ -51,8 +53,9 @@ Way = tuple[float, float, float]
 
 
 class SlotSearch:
-    """Looks for orders for the links of one route. ``sets``: label intervals of its links; ``counts``: how many links carry just these;
-    ``least``: N at rest, which every link may use up. Cost: some tenths of a second for a hundred links."""
+    """Looks for orders for the links of one route. ``sets``: label intervals of its links; ``counts``: how many links
+    carry just these; ``least``: N at rest, which every link may use up. Cost: some tenths of a second for a hundred
+    links."""
 
     def __init__(
         self, sets: Sequence[Sequence[Interval]], counts: Sequence[int], source_packets: int, least: int
@@ -65,7 +68,8 @@ class SlotSearch:
         self._m, self._least = source_packets, least
 
     def orders(self, cost_of: Callable[[tuple[int, ...]], Any]) -> list[tuple[int, ...]]:
-        """Orders worth a trial, coarse ones and divided ones. ``cost_of``: of a whole order, exactly; the cheapest coarse ones are divided."""
+        """Orders worth a trial, coarse ones and divided ones. ``cost_of``: of a whole order, exactly; the cheapest
+        coarse ones are divided."""
         if not self._sets:
             return []
         coarse = [self._coarse(count) for count in _COARSE]
@@ -117,7 +121,8 @@ class SlotSearch:
         return best
 
     def _windows(self, inside: NDArray[np.bool_]) -> Slots:
-        """Shape (links,): the bound ceil(M / (1 - r)), r by labels or, where rounding to labels has made that more, by slots."""
+        """Shape (links,): the bound ceil(M / (1 - r)), r by labels or, where rounding to labels has made that more, by
+        slots."""
         share = np.minimum(self._labels / LABELS, inside.mean(axis=0))
         return np.asarray(np.maximum(self._least, np.ceil(self._m / (1 - share) - 1e-9)), dtype=np.int64)
 
@@ -132,7 +137,8 @@ class SlotSearch:
 
 
 def _excess(order: Numbers, inside: Numbers, windows: Numbers, most: Numbers, in_use: Numbers) -> Numbers:
-    """Per link, by how many losses all its windows together hold too many; ``held``: filled with each window's losses."""
+    """Per link, by how many losses all its windows together hold too many; ``held``: filled with each window's
+    losses."""
     places, links = len(order), inside.shape[1]
     excess = np.zeros(links, dtype=np.int64)
     for link in range(links):
@@ -203,8 +209,8 @@ def _search(
     exchange: tuple[Numbers, Numbers, Numbers],
     way: tuple[int, float, float, float],
 ) -> Numbers:
-    """The cheapest order met. ``exchange``: class of each place, places by class, where each class starts; ``way``: moves, share
-    of those between any two places, first and last threshold."""
+    """The cheapest order met. ``exchange``: class of each place, places by class, where each class starts; ``way``:
+    moves, share of those between any two places, first and last threshold."""
     classes, by_class, starts = exchange
     moves, anywhere, hot, cold = way
     places, links = len(order), inside.shape[1]

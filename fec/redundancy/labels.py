@@ -19,8 +19,8 @@ LABELS = 65536
 """Size of the label space: the UDP source port's 16 bits."""
 
 WEYL_MULTIPLIER = 40503
-"""65536 over the golden ratio, rounded to odd. Worst windows for M = 20 over 60 random placements a cell, one interval /
-eight intervals of total share p (smaller is better):
+"""65536 over the golden ratio, rounded to odd. Worst windows for M = 20 over 60 random placements a cell, one interval
+/ eight intervals of total share p (smaller is better):
 
     p                  0.05     0.1      0.2      0.25     1/3      0.5
     bit-reversed       23/26    24/29    28/33    28/34    32/42    41/52
@@ -34,8 +34,8 @@ LabelRule = int | tuple[int, ...]
 """What a stratified order is made by: an odd multiplier, or the order of equal slots of the label space."""
 
 _MARGIN = 2
-"""Labels that are left out at either end of a slot: loads are rounded to whole labels, and a link that fits its slots but for rounding
-must not count among those next to them."""
+"""Labels that are left out at either end of a slot: loads are rounded to whole labels, and a link that fits its slots
+but for rounding must not count among those next to them."""
 
 
 class LabelOrder(Protocol):
@@ -75,10 +75,11 @@ class StratifiedLabels:
 
 
 class SlottedLabels:
-    """The label space in T equal slots that follow each other in a given order, over and over, each time with another label of the slot.
+    """The label space in T equal slots that follow each other in a given order, over and over, each time with another
+    label of the slot.
 
-    The order repeats after T * floor(65536 / T) packets; by then a link's labels were taken as often as its share says, to within a few in
-    100,000. FecError unless ``slots`` has each of 0 .. T-1 once, 2 <= T <= 4096.
+    The order repeats after T * floor(65536 / T) packets; by then a link's labels were taken as often as its share says,
+    to within a few in 100,000. FecError unless ``slots`` has each of 0 .. T-1 once, 2 <= T <= 4096.
 
     >>> SlottedLabels((0, 2, 1, 3)).labels(0, 8).tolist()
     [2, 32770, 16386, 49154, 10127, 42895, 26511, 59279]
@@ -109,7 +110,8 @@ class SlottedLabels:
 
 
 def slot_edges(count: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The smallest and the greatest label that is ever sent of each of ``count`` slots, int64 of shape (count,) both."""
+    """The smallest and the greatest label that is ever sent of each of ``count`` slots, int64 of shape (count,)
+    both."""
     slots = np.arange(count, dtype=np.int64) * LABELS
     return slots // count + _MARGIN, (slots + LABELS) // count - _MARGIN
 

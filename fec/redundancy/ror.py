@@ -1,16 +1,17 @@
 """Redundancy overall requirement (ROR): what a route asks of its sender over all single link failures.
 
-Theory of operation. At rest the sender transmits P packets in some time; while link l is down it has to transmit P_l in the
-same time, so that as much arrives. ROR is the sum of P_l / P - 1 over the links (Gabrielyan 2007, eq. 20). If each link is
-down for D seconds of a long communication, D P ROR is the number of packets that the sender really adds (eq. 21 and 22): ROR
-rates a route by what its failures cost. With blocks of M source packets, P is FEC_t, the block size that tolerates a loss t at
-rest, and P_l is FEC_r(l), the one that answers the loss of the labels on link l, a share r(l) of all. That is equation 23:
+Theory of operation. At rest the sender transmits P packets in some time; while link l is down it has to transmit P_l in
+the same time, so that as much arrives. ROR is the sum of P_l / P - 1 over the links (Gabrielyan 2007, eq. 20). If each
+link is down for D seconds of a long communication, D P ROR is the number of packets that the sender really adds (eq. 21
+and 22): ROR rates a route by what its failures cost. With blocks of M source packets, P is FEC_t, the block size that
+tolerates a loss t at rest, and P_l is FEC_r(l), the one that answers the loss of the labels on link l, a share r(l) of
+all. That is equation 23:
 
     ROR = sum over links with t <= r(l) < 1 of FEC_r(l) / FEC_t - 1
 
-Links that carry everything are left out of equation 23 as it is printed; here they make ROR infinite, as the text says that
-their failure does. FEC_p is ``fec.redundancy.block_size.fec_block_size`` (eq. 24 and 25); for large blocks it is M / (1 - p),
-which gives equation 29. Only the loads of a route's links are needed.
+Links that carry everything are left out of equation 23 as it is printed; here they make ROR infinite, as the text says
+that their failure does. FEC_p is ``fec.redundancy.block_size.fec_block_size`` (eq. 24 and 25); for large blocks it is M
+/ (1 - p), which gives equation 29. Only the loads of a route's links are needed.
 """
 
 from __future__ import annotations
@@ -52,7 +53,8 @@ class RorBreakdown:
 
     @property
     def ror(self) -> float:
-        """Sum of the overheads; infinite where a load is 1 (Gabrielyan 2007, eq. 23, as printed would skip that link)."""
+        """Sum of the overheads; infinite where a load is 1 (Gabrielyan 2007, eq. 23, as printed would skip that
+        link)."""
         if self.infinite:
             return math.inf
         return float(sum((term.overhead or Fraction(0) for term in self.per_load), Fraction(0)))
@@ -68,8 +70,8 @@ def ror(
 ) -> float:
     """Redundancy overall requirement of a route (Gabrielyan 2007, eq. 23; with ``large_blocks`` eq. 29).
 
-    ``loads``: the fraction of the flow on each link, 0..1, in any order; ``tolerance``: the static tolerance t, 0 <= t < 1.
-    Links below t cost nothing; a link with load 1 makes it ``math.inf``. FecError for values outside their ranges.
+    ``loads``: the fraction of the flow on each link, 0..1, in any order; ``tolerance``: the static tolerance t, 0 <= t
+    < 1. Links below t cost nothing; a link with load 1 makes it ``math.inf``. FecError for values outside their ranges.
 
     >>> round(ror([0.5, 0.5], tolerance=0.05, source_packets=20, decoding_error_rate=1e-5), 4)
     3.4286
@@ -97,8 +99,8 @@ def ror_breakdown(
 ) -> RorBreakdown:
     """ROR with the block size (Gabrielyan 2007, eq. 25) and overhead of every load, in the order given.
 
-    The arguments are those of ``ror``; with ``large_blocks`` there are no block sizes (eq. 29). FecError for values outside
-    their ranges.
+    The arguments are those of ``ror``; with ``large_blocks`` there are no block sizes (eq. 29). FecError for values
+    outside their ranges.
     """
     fractions, t = _checked_loads(loads, tolerance)
     if large_blocks:

@@ -1,4 +1,5 @@
-"""What a stream's labels can tell apart: the cables and nodes that may break, as bit sets over elementary intervals of labels."""
+"""What a stream's labels can tell apart: the cables and nodes that may break, as bit sets over elementary intervals of
+labels."""
 
 from __future__ import annotations
 
@@ -16,8 +17,8 @@ from fec.redundancy.labels import LABELS
 
 @dataclass(frozen=True, kw_only=True)
 class Suspect:
-    """Something that may break, and the label intervals that are lost while it is broken. ``cables``: how many cables that takes
-    down; explanations by fewer are preferred."""
+    """Something that may break, and the label intervals that are lost while it is broken. ``cables``: how many cables
+    that takes down; explanations by fewer are preferred."""
 
     name: str
     intervals: tuple[Interval, ...]
@@ -25,7 +26,8 @@ class Suspect:
 
 
 class SuspectTable:
-    """Label -> suspects, as bit sets over the elementary intervals of labels (all that no suspect tells apart). FecError for none.
+    """Label -> suspects, as bit sets over the elementary intervals of labels (all that no suspect tells apart).
+    FecError for none.
 
     >>> table = SuspectTable([Suspect(name="a-b", intervals=((0, 100),)), Suspect(name="b-c", intervals=((50, 100),))])
     >>> table.bit_of(70) in (table.masks[0] & table.masks[1], 0), table.labels_in(table.masks[1])

@@ -1,8 +1,10 @@
-"""Worst-window block sizes of many sets of label intervals at once, compiled: what makes a search over orders of labels affordable.
+"""Worst-window block sizes of many sets of label intervals at once, compiled: what makes a search over orders of labels
+affordable.
 
-The same numbers as ``fec.redundancy.block_size.stratified_block_size``, a hundred times as fast for a route of a hundred links. Theory: k lost packets
-have to fit a block of N = M - 1 + k or be answered by N = M + k, so N is M plus the most losses between which fewer than M packets
-arrive. One walk over the packets of a period keeps, for every set, the losses of that window.
+The same numbers as ``fec.redundancy.block_size.stratified_block_size``, a hundred times as fast for a route of a
+hundred links. Theory: k lost packets have to fit a block of N = M - 1 + k or be answered by N = M + k, so N is M plus
+the most losses between which fewer than M packets arrive. One walk over the packets of a period keeps, for every set,
+the losses of that window.
 
 Imported when first used: numba takes half a second to load.
 """
@@ -28,7 +30,8 @@ _LIGHTEST_ROOM = 256
 
 
 class WorstWindows:
-    """N of every set of label intervals, by the rule of the order of labels. ``source_packets``: M. No set has every label.
+    """N of every set of label intervals, by the rule of the order of labels. ``source_packets``: M. No set has every
+    label.
 
     >>> WorstWindows([[(0, 32768)], [(0, 3277)]], 20).sizes(40503).tolist()
     [42, 22]
@@ -61,7 +64,8 @@ class WorstWindows:
         return sizes
 
     def shares(self, rule: LabelRule) -> NDArray[np.float64]:
-        """Shape (sets,): the part of a period's packets that each set loses. Heavy ones (above 0.9): their labels' share."""
+        """Shape (sets,): the part of a period's packets that each set loses. Heavy ones (above 0.9): their labels'
+        share."""
         counts = np.bincount(self._place_of[label_table(rule)], minlength=len(self._first) - 1)
         members = np.repeat(counts, np.diff(self._first))
         lost = np.bincount(self._members, weights=members, minlength=self._count) / counts.sum()
@@ -71,8 +75,8 @@ class WorstWindows:
 
 
 def _walk(places: Numbers, first: Numbers, members: Numbers, m: int, retained: Numbers) -> Numbers:
-    """For every set the most losses between which fewer than M packets arrive; ``places``: the elementary interval of each packet of a
-    period; ``kept``: a ring of losses for each."""
+    """For every set the most losses between which fewer than M packets arrive; ``places``: the elementary interval of
+    each packet of a period; ``kept``: a ring of losses for each."""
     count, room = retained.shape
     head = np.zeros(count, dtype=np.int64)
     tail = np.zeros(count, dtype=np.int64)

@@ -1,5 +1,6 @@
-"""The session of a program started by `testbed run`: rank, size, group and listeners from the environment.
-SFIO_RANK, SFIO_SIZE, SFIO_GROUP, SFIO_ADDRESS (its own, for all_to_all), SFIO_LISTENERS ("p1=10.0.0.1:7000,p2=..."), SFIO_TIMEOUT_S."""
+"""The session of a program started by `testbed run`: rank, size, group and listeners from the environment. SFIO_RANK,
+SFIO_SIZE, SFIO_GROUP, SFIO_ADDRESS (its own, for all_to_all), SFIO_LISTENERS ("p1=10.0.0.1:7000,p2=..."),
+SFIO_TIMEOUT_S."""
 
 from __future__ import annotations
 
@@ -27,7 +28,8 @@ def session_from_environment() -> Session:
 
 
 class _NoListeners:
-    """What stands for connections where the environment names no listener: ranks and groups can be used all the same."""
+    """What stands for connections where the environment names no listener: ranks and groups can be used all the
+    same."""
 
     hosts: Sequence[str] = ()
 

@@ -1,5 +1,5 @@
-"""Striped files as a file system of fsspec, `sfio://path`: pandas, zarr, h5py and all that takes fsspec's files read and write them.
-A file has one subfile of the same path on each host; folders are there as soon as a file is in them."""
+"""Striped files as a file system of fsspec, `sfio://path`: pandas, zarr, h5py and all that takes fsspec's files read
+and write them. A file has one subfile of the same path on each host; folders are there as soon as a file is in them."""
 
 from __future__ import annotations
 
@@ -28,10 +28,12 @@ _S_IFMT, _S_IFDIR = 0o170000, 0o040000
 
 
 class SfioFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has no types
-    """Striped files on `hosts` (all that the session knows, in the order of their names) in units of `stripe_unit` bytes.
+    """Striped files on `hosts` (all that the session knows, in the order of their names) in units of `stripe_unit`
+    bytes.
 
-    Files that are there keep the stripe unit they were written with. The session is the given one, one to `listeners` (as
-    SFIO_LISTENERS has them), or that of the process. Failures of an I/O node are raised as OSError, as fsspec wants.
+    Files that are there keep the stripe unit they were written with. The session is the given one, one to `listeners`
+    (as SFIO_LISTENERS has them), or that of the process. Failures of an I/O node are raised as OSError, as fsspec
+    wants.
     """
 
     protocol = "sfio"

@@ -48,9 +48,10 @@ TICK_S = 0.25
 class Listener:
     """Serves clients of the given listening sockets, each with its own directory.
 
-    `sockets`: (listening socket, directory) pairs. `own_user`: only processes of this user on this machine are served. A client that holds a buffer others wait for and sends nothing for MAX_SILENCE_S is
-    dropped. `sieve`: many small runs near one another are moved as one span. `key`: only who has it is served.
-    `subfiles` makes the disk of a directory. `limits`: how much of it clients may take.
+    `sockets`: (listening socket, directory) pairs. `own_user`: only processes of this user on this machine are served.
+    A client that holds a buffer others wait for and sends nothing for MAX_SILENCE_S is dropped. `sieve`: many small
+    runs near one another are moved as one span. `key`: only who has it is served. `subfiles` makes the disk of a
+    directory. `limits`: how much of it clients may take.
     """
 
     def __init__(
@@ -123,7 +124,8 @@ class Listener:
                 os.close(file)
 
     def _take_turns(self, ready: list[tuple[int, int]]) -> None:
-        """Serve who is ready: those first who have taken least time; who takes long lets others become ready meanwhile."""
+        """Serve who is ready: those first who have taken least time; who takes long lets others become ready
+        meanwhile."""
         clients, began_s = self._clients, time.monotonic()
         if len(ready) > 1:
             ready.sort(key=lambda item: clients[item[0]].used_s if item[0] in clients else 0.0)
@@ -140,7 +142,8 @@ class Listener:
                 self._answer_synced()
 
     def _tick(self) -> None:
-        """What is due now and then: refused clients that go on sending, messages that never end, heartbeats of syncs."""
+        """What is due now and then: refused clients that go on sending, messages that never end, heartbeats of
+        syncs."""
         now_s = self._last_tick_s = time.monotonic()
         for number in [number for number, until_s in self._draining.items() if until_s < now_s]:
             self._drop(number)
@@ -255,7 +258,8 @@ class Listener:
             self._poll.modify(number, events)
 
     def _serve_starving(self) -> None:
-        """Serve clients that wait for a buffer, the longest waiting first; drop silent ones that hold a buffer meanwhile."""
+        """Serve clients that wait for a buffer, the longest waiting first; drop silent ones that hold a buffer
+        meanwhile."""
         waiting, self._starving = self._starving, []
         for place, number in enumerate(waiting):
             if number not in self._clients:
@@ -271,7 +275,8 @@ class Listener:
                     self._lose(number, f"it holds a buffer that others wait for and was silent for {MAX_SILENCE_S:g} s")
 
     def _drain(self, number: int) -> None:
-        """Throw away what a refused client still sends: closed too early, the kernel would reset it before it has read why."""
+        """Throw away what a refused client still sends: closed too early, the kernel would reset it before it has read
+        why."""
         try:
             if not self._clients[number].stream.recv_into(self._pool.scratch):
                 self._drop(number)

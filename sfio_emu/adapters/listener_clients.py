@@ -34,10 +34,10 @@ STEPS = 4  # head, body, answer, and the beginning of what follows
 class Limits:
     """What all clients together may take of a listener, and one of its patience.
 
-    `memory_bytes` for the buffers of all messages, `message_bytes` for those of one. How many clients are served at once, how
-    many files are open for all of them, how long one may take until its first whole message, how slow a message may
-    arrive: after `grace_s` at `least_rate` bytes a second; and how long a client's host may be silent (it gives signs of life while it
-    waits, but not over a network that takes its way away for so long)."""
+    `memory_bytes` for the buffers of all messages, `message_bytes` for those of one. How many clients are served at
+    once, how many files are open for all of them, how long one may take until its first whole message, how slow a
+    message may arrive: after `grace_s` at `least_rate` bytes a second; and how long a client's host may be silent (it
+    gives signs of life while it waits, but not over a network that takes its way away for so long)."""
 
     memory_bytes: int = DEFAULT_MEMORY_BYTES
     message_bytes: int = DEFAULT_MESSAGE_BYTES
@@ -60,8 +60,8 @@ class Limits:
 
 
 class Client:
-    """A connected client. `used_s`: how long it was served of late; `greeted`: it has sent a whole message; `syncing`: it
-    waits for files to be on the medium."""
+    """A connected client. `used_s`: how long it was served of late; `greeted`: it has sent a whole message; `syncing`:
+    it waits for files to be on the medium."""
 
     def __init__(self, stream: socket.socket, connection: ServerConnection, peer: str) -> None:
         self.stream, self.connection, self.peer = stream, connection, peer
@@ -98,7 +98,8 @@ class Client:
     def move(self, pool: BufferPool, lock: Lock, *, gone: bool) -> int:
         """Receive, serve and answer what can be now; the events to wait for, 0 at the end or where a buffer is missing.
 
-        After one message the others have their turn. `gone`: nothing more will come. `lock` is held while bytes are sent.
+        After one message the others have their turn. `gone`: nothing more will come. `lock` is held while bytes are
+        sent.
         """
         connection = self.connection
         for _ in range(STEPS):
@@ -142,7 +143,8 @@ class Client:
             self._began_s, self.greeted = None, True
 
     def _must_wait(self, scarce: bool) -> bool:
-        """Where buffers are scarce, none is given to a message that is still to arrive: it waits in the kernel, whole."""
+        """Where buffers are scarce, none is given to a message that is still to arrive: it waits in the kernel,
+        whole."""
         due = self.connection.awaited_bytes if scarce else 0
         if due:
             self._set_lowat(due)

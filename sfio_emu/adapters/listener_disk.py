@@ -1,5 +1,5 @@
-"""Where a listener reads and writes its disk: files below its root; a path that leaves it, also over a symbolic link, is refused.
-Failed calls of the operating system are counted by name, as merror reports them."""
+"""Where a listener reads and writes its disk: files below its root; a path that leaves it, also over a symbolic link,
+is refused. Failed calls of the operating system are counted by name, as merror reports them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,8 @@ class Cuts:
 
 
 class OpenFiles:
-    """How many subfiles are open, over all roots of a listener, and how many may be; the truncations of those that are."""
+    """How many subfiles are open, over all roots of a listener, and how many may be; the truncations of those that
+    are."""
 
     def __init__(self, most: int) -> None:
         self.most = most
@@ -133,7 +134,8 @@ class RootedSubfiles:
                 os.close(file)
 
     def unmake(self, file: int) -> None:
-        """Delete again a file that an opening made, with the folders it made, as far as all are empty still: else nothing."""
+        """Delete again a file that an opening made, with the folders it made, as far as all are empty still: else
+        nothing."""
         folders = self._made.pop(file, None)
         if folders is None:
             return
@@ -278,8 +280,8 @@ class RootedSubfiles:
 
     @contextmanager
     def _parent(self, path: str, *, create: bool, made: list[str] | None = None) -> Iterator[tuple[int, str]]:
-        """The directory of the subfile and the last part of the path. Directories made on the way go again after a fault, and
-        are noted in `made`."""
+        """The directory of the subfile and the last part of the path. Directories made on the way go again after a
+        fault, and are noted in `made`."""
         way, _, name = path.rpartition("/")
         if name in ("", ".", ".."):
             raise PermissionError(errno.EACCES, "a path that leaves the root")
@@ -294,7 +296,8 @@ class RootedSubfiles:
 
     @contextmanager
     def _directory(self, path: str, made: list[str] | None = None) -> Iterator[int]:
-        """A directory ("" is the root), opened step by step from the root. With `made` missing ones are made and noted."""
+        """A directory ("" is the root), opened step by step from the root. With `made` missing ones are made and
+        noted."""
         pieces = path.split("/") if path else []
         if any(piece in ("", ".", "..") or "\0" in piece for piece in pieces):
             raise PermissionError(errno.EACCES, "a path that leaves the root")

@@ -1,4 +1,5 @@
-"""What a listener says of refused messages and lost clients, by the standard `logging`, so that no client can fill a disk with it."""
+"""What a listener says of refused messages and lost clients, by the standard `logging`, so that no client can fill a
+disk with it."""
 
 from __future__ import annotations
 
@@ -13,7 +14,8 @@ MAX_KINDS = 256
 
 
 class LimitedLog:
-    """At most LINES_AT_ONCE lines in PERIOD_S seconds of each kind and client address; how many were left out is said later."""
+    """At most LINES_AT_ONCE lines in PERIOD_S seconds of each kind and client address; how many were left out is said
+    later."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock

@@ -1,4 +1,5 @@
-"""What a listener does next to its one thread: it says that it lives while a call of the disk stands still, and syncs files.
+"""What a listener does next to its one thread: it says that it lives while a call of the disk stands still, and syncs
+files.
 
 The thread of the listener owns everything; the others only send heartbeats between answers, and call fsync.
 """
@@ -60,8 +61,8 @@ class HeartbeatThread:
 
 
 class SyncThread:
-    """Files brought to the medium by a thread, one after the other; who asks while one is under way shares the next with all
-    others that wait for the same file (group commit).
+    """Files brought to the medium by a thread, one after the other; who asks while one is under way shares the next
+    with all others that wait for the same file (group commit).
 
     `done(token, handle, failure)` is called in that thread for each that asked: the first that failed, or None.
     """

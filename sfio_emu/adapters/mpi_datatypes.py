@@ -1,5 +1,6 @@
-"""The layout of an opaque MPI datatype, found from outside (Gabrielyan 2007, section 2.9, figure 25): bytes of known contents go
-through MPI_Unpack (or MPI_Pack), and where they land is the layout. Needs mpi4py (the extra `mpi`); nothing here decodes MPI's own structures."""
+"""The layout of an opaque MPI datatype, found from outside (Gabrielyan 2007, section 2.9, figure 25): bytes of known
+contents go through MPI_Unpack (or MPI_Pack), and where they land is the layout. Needs mpi4py (the extra `mpi`); nothing
+here decodes MPI's own structures."""
 
 from __future__ import annotations
 
@@ -32,9 +33,9 @@ def _mpi() -> Any:
 def datatype_by_unpack(mpi_type: Any) -> Datatype:
     """Unpack black bytes over gray memory: the black ones are the layout (Gabrielyan 2007, section 2.9, figure 25).
 
-    Order cannot be seen this way: a layout comes out sorted by offset, so a cross-ordered or overlapping type is wrong or
-    refused here (`datatype_by_pack` finds both). One MPI_Unpack of the type's size. Raises UsageError for an overlapping
-    type, MpiMissing without mpi4py.
+    Order cannot be seen this way: a layout comes out sorted by offset, so a cross-ordered or overlapping type is wrong
+    or refused here (`datatype_by_pack` finds both). One MPI_Unpack of the type's size. Raises UsageError for an
+    overlapping type, MpiMissing without mpi4py.
     """
     size, true_lb, true_extent = _measures(mpi_type)
     if not size:
@@ -53,7 +54,8 @@ def datatype_by_unpack(mpi_type: Any) -> Datatype:
 def datatype_by_pack(mpi_type: Any) -> Datatype:
     """Pack memory whose every byte holds its own place: the packed stream is the list of places, in order.
 
-    Exact for any type, cross-ordered and overlapping ones included: a place of k digits to the base 256 takes k MPI_Packs.
+    Exact for any type, cross-ordered and overlapping ones included: a place of k digits to the base 256 takes k
+    MPI_Packs.
     """
     size, true_lb, true_extent = _measures(mpi_type)
     if not size:
@@ -71,8 +73,8 @@ def datatype_by_pack(mpi_type: Any) -> Datatype:
 def datatype_by_decoding(mpi_type: Any) -> Datatype:
     """Ask MPI how the type was built (MPI_Type_get_contents through mpi4py): an oracle for the two functions above.
 
-    Bounds are asked of MPI at every level: implementations differ in when they pad a struct and in what `resized` inside a
-    struct means. Raises UsageError for constructors unknown here (darray and the like).
+    Bounds are asked of MPI at every level: implementations differ in when they pad a struct and in what `resized`
+    inside a struct means. Raises UsageError for constructors unknown here (darray and the like).
     """
     base, combiner, arguments = mpi_type.decode()
     lb, extent = mpi_type.Get_extent()

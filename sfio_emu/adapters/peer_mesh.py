@@ -1,5 +1,6 @@
-"""Streams from every process of a group to every other, for what is too much to go over a coordinator: all_to_all.
-They are made when first needed; each process listens at an address of its own, so that bytes travel the network between them."""
+"""Streams from every process of a group to every other, for what is too much to go over a coordinator: all_to_all. They
+are made when first needed; each process listens at an address of its own, so that bytes travel the network between
+them."""
 
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ HELLO = struct.Struct("!I16s")  # who comes, and the key of whom it comes to
 
 
 class PeerMesh:
-    """The streams of this process (`rank`) to all others. `door` says to them where it listens, and what it wants to hear."""
+    """The streams of this process (`rank`) to all others. `door` says to them where it listens, and what it wants to
+    hear."""
 
     def __init__(self, address: str, rank: int) -> None:
         """Raises GroupError where nobody can listen at `address`."""
@@ -39,7 +41,8 @@ class PeerMesh:
         self.listener = json.dumps([address, self._listening.getsockname()[1], self._key.hex()]).encode()
 
     def connect(self, doors: Sequence[bytes]) -> None:
-        """Connect to all lower ranks and wait for all higher ones; `doors` are those of all ranks. Raises GroupError."""
+        """Connect to all lower ranks and wait for all higher ones; `doors` are those of all ranks. Raises
+        GroupError."""
         until_s = time.monotonic() + CONNECT_S
         for rank, listener in enumerate(doors[: self._rank]):
             address, port, key = json.loads(listener)
@@ -80,7 +83,8 @@ class PeerMesh:
         self._streams[rank] = stream
 
     def exchange(self, items: Sequence[bytes]) -> list[bytes]:
-        """What every rank has for this one, for `items[i]` to rank i. Raises GroupError naming whom a stream was lost to."""
+        """What every rank has for this one, for `items[i]` to rank i. Raises GroupError naming whom a stream was lost
+        to."""
         outgoing = {
             rank: [memoryview(LENGTH.pack(len(items[rank]))), memoryview(items[rank])] for rank in self._streams
         }

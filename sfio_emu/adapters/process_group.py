@@ -1,5 +1,6 @@
-"""The processes of one program as a group over Unix or TCP sockets: join, barrier, all_gather. One of them (rank 0), or the
-program that starts them (GroupServer), coordinates; a rank that dies is named to the others at once, a silent one within 2 s."""
+"""The processes of one program as a group over Unix or TCP sockets: join, barrier, all_gather. One of them (rank 0), or
+the program that starts them (GroupServer), coordinates; a rank that dies is named to the others at once, a silent one
+within 2 s."""
 
 from __future__ import annotations
 
@@ -43,10 +44,10 @@ _MAX_ROUND_BYTES = 1 << 32  # a complete round holds the items of every rank
 class SocketGroup:
     """This process as a member of a group: `rank`, `size` and the calls of the port sfio_emu.ports.ProcessGroup.
 
-    Everything goes over the coordinator but `all_to_all`, whose bytes go from process to process: `listen_address` is where
-    the others reach this one (by default where it reaches the coordinator from, or this machine).
-    Threads take turns, but must all make their collective calls in the order of the other processes. A child of fork has
-    no place in the group: its calls raise UsageError. After an error the group is over: every further call raises it again.
+    Everything goes over the coordinator but `all_to_all`, whose bytes go from process to process: `listen_address` is
+    where the others reach this one (by default where it reaches the coordinator from, or this machine). Threads take
+    turns, but must all make their collective calls in the order of the other processes. A child of fork has no place in
+    the group: its calls raise UsageError. After an error the group is over: every further call raises it again.
     """
 
     def __init__(
@@ -76,8 +77,9 @@ class SocketGroup:
     ) -> SocketGroup:
         """Join the group at `address` (`unix:/path` or `tcp:host:port`) and return when all `size` ranks have.
 
-        Rank 0 coordinates itself where nobody listens at the address yet. Raises UsageError for arguments that cannot be,
-        GroupError where not everybody has come within `timeout_s` (it names who is missing) or the group refuses this rank.
+        Rank 0 coordinates itself where nobody listens at the address yet. Raises UsageError for arguments that cannot
+        be, GroupError where not everybody has come within `timeout_s` (it names who is missing) or the group refuses
+        this rank.
         """
         check_membership(rank, size)
         if not timeout_s > 0:
@@ -105,14 +107,16 @@ class SocketGroup:
         self._exchange(Kind.BARRIER, b"")
 
     def all_gather(self, item: bytes) -> list[bytes]:
-        """The items given by every rank, that of rank i at place i. Raises GroupError; UsageError for an item above 256 MiB."""
+        """The items given by every rank, that of rank i at place i. Raises GroupError; UsageError for an item above 256
+        MiB."""
         item = bytes(item)
         if len(item) > MAX_ITEM_BYTES:
             raise UsageError(f"item of {len(item)} bytes: all_gather takes at most {MAX_ITEM_BYTES}")
         return self._exchange(Kind.GATHER, item)
 
     def all_to_all(self, items: Sequence[bytes]) -> list[bytes]:
-        """What every rank has for this one, for `items[i]` to each. Raises as all_gather, and GroupError where one is lost."""
+        """What every rank has for this one, for `items[i]` to each. Raises as all_gather, and GroupError where one is
+        lost."""
         if len(items) != self.size:
             raise UsageError(f"{len(items)} items for a group of {self.size}: give one for each rank")
         with self._turn:
@@ -138,7 +142,8 @@ class SocketGroup:
         return int(AMOUNT.unpack(answer.payload)[0])
 
     def close(self) -> None:
-        """Leave the group; ranks that still wait for this one in a collective call get an error. May be called twice."""
+        """Leave the group; ranks that still wait for this one in a collective call get an error. May be called
+        twice."""
         if self._closed:
             return
         self._closed = True

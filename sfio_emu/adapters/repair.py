@@ -1,5 +1,6 @@
-"""Says whether the subfiles of a striped file have the sizes of one file, and makes them so: after a full disk, or a client that
-died while it appended. `python -m sfio_emu.adapters.repair NAME [--cut | --fill]`, over the listeners of SFIO_LISTENERS."""
+"""Says whether the subfiles of a striped file have the sizes of one file, and makes them so: after a full disk, or a
+client that died while it appended. `python -m sfio_emu.adapters.repair NAME [--cut | --fill]`, over the listeners of
+SFIO_LISTENERS."""
 
 from __future__ import annotations
 
@@ -17,8 +18,8 @@ from sfio_emu.striped_file import StripedFile
 def repair(name: str, stripe_unit: int | None, way: str | None, session: Session) -> tuple[str, bool]:
     """What there is to say of the file, and whether it is whole now.
 
-    `way`: "cut" leaves what can be read without a gap, "fill" keeps every byte and puts zeros where some are missing; None
-    changes nothing. `stripe_unit`: where none is stored with the file. Raises `SfioError`.
+    `way`: "cut" leaves what can be read without a gap, "fill" keeps every byte and puts zeros where some are missing;
+    None changes nothing. `stripe_unit`: where none is stored with the file. Raises `SfioError`.
     """
     if stripe_unit is None:
         layout = mstat(name, session).layout

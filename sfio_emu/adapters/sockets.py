@@ -1,8 +1,8 @@
 """Connections to listeners over TCP, and the loop that moves the bytes of several conversations at once.
 
-Three kinds of silence are distinguished. A *way that is dead*: the kernel sends and nothing comes back, not even for a window
-that is closed; given up within the time limit. A *listener that stands still*: its host answers, the listener does not. A
-*disk that stands still*: the listener says so (HEARTBEAT). The last two are waited for 15 times as long.
+Three kinds of silence are distinguished. A *way that is dead*: the kernel sends and nothing comes back, not even for a
+window that is closed; given up within the time limit. A *listener that stands still*: its host answers, the listener
+does not. A *disk that stands still*: the listener says so (HEARTBEAT). The last two are waited for 15 times as long.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ class TcpConnections:
 
     `open_socket(host)` makes the unconnected socket (inside another network namespace, say). `timeout_s` bounds how
     long a connection may take and how long a host may be silent at the level of TCP, `stall_s` how long a listener
-    whose host is alive may move no byte (15 times `timeout_s` unless given). `key`: of the run, which the listeners must
-    have too (default: that of SFIO_KEY_FILE); without one only listeners that ask for none are spoken to.
+    whose host is alive may move no byte (15 times `timeout_s` unless given). `key`: of the run, which the listeners
+    must have too (default: that of SFIO_KEY_FILE); without one only listeners that ask for none are spoken to.
     """
 
     def __init__(
@@ -109,7 +109,8 @@ class TcpConnections:
     def _carry_brief(
         self, conversations: Sequence[tuple[Connection, Conversation]], broken: dict[str, PeerError]
     ) -> Sequence[tuple[Connection, Conversation]]:
-        """Send each of several small messages at once, then wait for each answer a little; those that are not finished."""
+        """Send each of several small messages at once, then wait for each answer a little; those that are not
+        finished."""
         started, left = [], []
         for connection, conversation in conversations:
             if self._try(connection, conversation, _send, broken):
@@ -293,8 +294,8 @@ def _describe(fault: OSError) -> str:
 
 
 class _Silence:
-    """How long a conversation has moved nothing but heartbeats, when the last of them came, and since when the kernel has
-    sent what is not acknowledged."""
+    """How long a conversation has moved nothing but heartbeats, when the last of them came, and since when the kernel
+    has sent what is not acknowledged."""
 
     __slots__ = ("beat_s", "beats", "dead_since_s", "since_s")
 
@@ -312,22 +313,23 @@ class _Silence:
 
 
 def _unanswered(stream: socket.socket) -> bool:
-    """Whether the kernel has sent data again, or asked twice for a closed window, and has heard nothing since. (A host that
-    lives may leave one such question unanswered: it answers no more than two a second.)"""
+    """Whether the kernel has sent data again, or asked twice for a closed window, and has heard nothing since. (A host
+    that lives may leave one such question unanswered: it answers no more than two a second.)"""
     info = stream.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, TCP_INFO.size)
     retransmits, probes, last_sent_ms, last_ack_ms = TCP_INFO.unpack(info)
     return bool(probes > 1 or (retransmits and last_sent_ms < last_ack_ms))
 
 
 def watch_listener(stream: socket.socket, timeout_s: float) -> None:
-    """Let the kernel give up an idle wait for a host that is silent for `timeout_s`. (Not what is sent: the kernel's own limit
-    for that, TCP_USER_TIMEOUT, would also end a connection to a listener that is alive and busy.)"""
+    """Let the kernel give up an idle wait for a host that is silent for `timeout_s`. (Not what is sent: the kernel's
+    own limit for that, TCP_USER_TIMEOUT, would also end a connection to a listener that is alive and busy.)"""
     _keep_alive(stream, timeout_s)
     stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 1)
 
 
 def watch_peer(stream: socket.socket, timeout_s: float) -> None:
-    """Let the kernel give up a silent peer within `timeout_s`: unacknowledged data, data not taken, and an idle wait."""
+    """Let the kernel give up a silent peer within `timeout_s`: unacknowledged data, data not taken, and an idle
+    wait."""
     _keep_alive(stream, timeout_s)
     stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(750 * timeout_s))
 

@@ -37,9 +37,9 @@ Messages = Callable[[str], Iterator[Message]]
 class Access:
     """The subfiles of an open file as seen by one process; `settings` are the session's unless the file has its own.
 
-    Whoever writes past the end of the file makes the subfiles it does not touch as long as they are in a file that reaches
-    so far: the sum of their sizes is always its size. `sizes`, what the subfiles were last seen to hold, only says what to
-    send at once; what the listeners answer says whether it was enough (`sfio_emu.client.size_check`).
+    Whoever writes past the end of the file makes the subfiles it does not touch as long as they are in a file that
+    reaches so far: the sum of their sizes is always its size. `sizes`, what the subfiles were last seen to hold, only
+    says what to send at once; what the listeners answer says whether it was enough (`sfio_emu.client.size_check`).
     """
 
     def __init__(
@@ -121,7 +121,8 @@ class Access:
         return Job(memory, prepare(requests, self.settings, writing=direction == "write"))
 
     def carry(self, direction: Direction, jobs: Sequence[Job]) -> None:
-        """Carry out reads, or writes, in their order, their messages one behind the other over the windows of all hosts.
+        """Carry out reads, or writes, in their order, their messages one behind the other over the windows of all
+        hosts.
 
         A job that could not be carried out has a `fault`: the first in the order of hosts when all hosts are served.
         """
@@ -253,8 +254,8 @@ class Access:
         return sizes
 
     def fit(self, end: int = 0) -> None:
-        """Make the subfiles those of one file again, of at least `end` bytes: none is shorter than in a file as long as the
-        longest of them says. What others change meanwhile is looked at again."""
+        """Make the subfiles those of one file again, of at least `end` bytes: none is shorter than in a file as long as
+        the longest of them says. What others change meanwhile is looked at again."""
         for _ in range(MAX_LOOKS):
             if end:
                 self.ask_each(partial(self._ensure, self.layout.subfile_sizes(end)))

@@ -42,7 +42,8 @@ class ListedFile:
 
 
 def mstat(name: str, session: Session | None = None) -> FileStat:
-    """What the striped file is. Raises `RemoteFailure` (ENOENT where a subfile is missing), `UsageError` for folders."""
+    """What the striped file is. Raises `RemoteFailure` (ENOENT where a subfile is missing), `UsageError` for
+    folders."""
     session = session or current_session()
     subfiles = parse_file_name(name)
     found = [stat_subfile(session, subfile) for subfile in subfiles]
@@ -60,7 +61,8 @@ def mstat(name: str, session: Session | None = None) -> FileStat:
 
 
 def stored_layout(subfiles: Sequence[SubfileName], found: Sequence[Stat]) -> Layout | None:
-    """The layout that all subfiles say, None where one says nothing; raises `UsageError` where they are not this file's."""
+    """The layout that all subfiles say, None where one says nothing; raises `UsageError` where they are not this
+    file's."""
     for number, (subfile, one) in enumerate(zip(subfiles, found, strict=True)):
         stored = one.layout
         if stored and (stored.index, stored.subfiles) != (number, len(subfiles)):
@@ -89,7 +91,8 @@ def mexists(name: str, session: Session | None = None) -> bool:
 
 
 def mlist(folders: str, session: Session | None = None) -> list[ListedFile]:
-    """The striped files with one subfile of the same name in each of the folders "host/path;host/path" ("host/." is the root).
+    """The striped files with one subfile of the same name in each of the folders "host/path;host/path" ("host/." is the
+    root).
 
     Raises `RemoteFailure` where a folder is missing.
     """
@@ -120,8 +123,8 @@ def parse_folders(folders: str) -> tuple[SubfileName, ...]:
 def rename_file(session: Session, name: str, new_name: str, *, replace: bool = False) -> None:
     """Give a striped file another name, on the same hosts in the same order.
 
-    `replace`: also where a file has that name. Where one subfile cannot be renamed those before it get their names back.
-    Raises `UsageError`, `RemoteFailure` (ENOENT, EEXIST), `ListenerLost`.
+    `replace`: also where a file has that name. Where one subfile cannot be renamed those before it get their names
+    back. Raises `UsageError`, `RemoteFailure` (ENOENT, EEXIST), `ListenerLost`.
     """
     olds, loss_reports = parse_file_name(name), parse_file_name(new_name)
     if [old.host for old in olds] != [new.host for new in loss_reports]:

@@ -221,7 +221,8 @@ class Exchange:
         self._next_places(header)
 
     def _next_places(self, header: Header) -> None:
-        """Offer places for the next data of the message: what is left of the slice, or the next one; then the checksum's."""
+        """Offer places for the next data of the message: what is left of the slice, or the next one; then the
+        checksum's."""
         while self._left and not self._room:
             assert self._data is not None
             slice_ = next(self._data, None)

@@ -1,16 +1,18 @@
-"""What the processes of one program exchange to act together, without sockets: frames, and the coordinator of their rounds.
+"""What the processes of one program exchange to act together, without sockets: frames, and the coordinator of their
+rounds.
 
 Theory of operation. Each process (rank) has one stream to a coordinator: rank 0, or the program that started them all.
 
 1. A rank sends HELLO with the size of the group and how long it waits for the others. When all have, each gets WELCOME.
-2. A collective call is a round. Each rank sends BARRIER or GATHER with the number of the round and its item; when the items of
-   all ranks are there each gets GATHERED with all items. Rounds are numbered, so that a rank that makes another call
-   than the others is noticed instead of misunderstood.
+2. A collective call is a round. Each rank sends BARRIER or GATHER with the number of the round and its item; when the
+   items of all ranks are there each gets GATHERED with all items. Rounds are numbered, so that a rank that makes
+   another call than the others is noticed instead of misunderstood.
 3. A rank that has finished sends LEAVE.
 
-Whatever prevents a round from being completed (a lost connection, a rank that has left, another call, a rank that did not
-join in time) ends the group: every rank gets FAILED with the reason and the rank to blame, and every later call raises it
-again. Nothing here reads a clock; the caller is given the deadline to join and calls `expire` when it has passed.
+Whatever prevents a round from being completed (a lost connection, a rank that has left, another call, a rank that did
+not join in time) ends the group: every rank gets FAILED with the reason and the rank to blame, and every later call
+raises it again. Nothing here reads a clock; the caller is given the deadline to join and calls `expire` when it has
+passed.
 """
 
 from __future__ import annotations
@@ -134,7 +136,8 @@ def check_membership(rank: int, size: int) -> None:
 
 
 class Coordinator:
-    """Decides what is sent to whom. Members are known by a `key` of the caller's (a connection's number), later by rank.
+    """Decides what is sent to whom. Members are known by a `key` of the caller's (a connection's number), later by
+    rank.
 
     Every method gives the frames to send as (key, Frame); nothing is sent here and no clock is read.
     """

@@ -1,5 +1,5 @@
-"""The runs that one message means, as its body tells them: listed, or strided, which takes as much for a thousand as for one.
-And what its answer says of them."""
+"""The runs that one message means, as its body tells them: listed, or strided, which takes as much for a thousand as
+for one. And what its answer says of them."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ MANY_RUNS = 64
 
 
 class Runs(Protocol):
-    """The runs of a message, told one by one or many at once: `sizes` of what is told, `total_bytes` of all; `reads` and `writes` are its
-    kinds."""
+    """The runs of a message, told one by one or many at once: `sizes` of what is told, `total_bytes` of all; `reads`
+    and `writes` are its kinds."""
 
     reads: Kind
     writes: Kind

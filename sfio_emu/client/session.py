@@ -41,8 +41,9 @@ def _in_turn(act: Callable[Concatenate[Session, P], Result]) -> Callable[Concate
 
 @dataclass(kw_only=True)
 class Link:
-    """A live connection to a host: the number of the next message, what a message may hold, the longest block of what is
-    streamed, the machine the listener says it runs on, the handles and users of open subfiles by path and whether for reading only."""
+    """A live connection to a host: the number of the next message, what a message may hold, the longest block of what
+    is streamed, the machine the listener says it runs on, the handles and users of open subfiles by path and whether
+    for reading only."""
 
     connection: Connection
     next_sequence: int = 1
@@ -89,7 +90,8 @@ class Session:
 
     @_in_turn
     def register(self, subfiles: tuple[SubfileName, ...], stripe_unit: int) -> None:
-        """Note that a file of these subfiles is open; raises `UsageError` where one is open with another stripe unit."""
+        """Note that a file of these subfiles is open; raises `UsageError` where one is open with another stripe
+        unit."""
         units = self._units.setdefault(subfiles, [])
         if units and units[0] != stripe_unit:
             raise UsageError(
@@ -172,7 +174,8 @@ class Session:
 
     @_in_turn
     def release(self, subfile: SubfileName, *, read_only: bool = False) -> None:
-        """Count one file less that uses the subfile, and close it after the last. A lost connection has closed it already."""
+        """Count one file less that uses the subfile, and close it after the last. A lost connection has closed it
+        already."""
         link, key = self._links.get(subfile.host), (subfile.path, read_only)
         if link is None or key not in link.handles:
             return
@@ -207,7 +210,8 @@ class Session:
         counters: TransferCounters,
         settings: Settings,
     ) -> list[PeerError]:
-        """Move the data of one call, host by host as the turns have it; what went wrong (the other hosts are served)."""
+        """Move the data of one call, host by host as the turns have it; what went wrong (the other hosts are
+        served)."""
         faults: list[PeerError] = []
         for hosts in self.turns.order(list(messages), direction):
             with ExitStack() as turn:
@@ -226,7 +230,8 @@ class Session:
         })  # fmt: skip
 
     def converse(self, conversations: Mapping[str, Exchange | SmallCall]) -> list[PeerError]:
-        """Carry out conversations with hosts that are connected, by whoever has the turn; what went wrong, in the order of hosts."""
+        """Carry out conversations with hosts that are connected, by whoever has the turn; what went wrong, in the order
+        of hosts."""
         links, complete = self._links, False
         broken: Mapping[str, PeerError] = {}
         try:
@@ -281,7 +286,8 @@ class Session:
         ]
 
     def agree(self, what: str, same: Sequence[object], fault: SfioError | None) -> None:
-        """Let all processes of the group learn how a collective step went: what each does, with which arguments, its fault.
+        """Let all processes of the group learn how a collective step went: what each does, with which arguments, its
+        fault.
 
         Every process must call. Raises in all of them where one has failed (its own fault there, `PeerError` in the
         others) or where `what` or `same` differ (`UsageError`).

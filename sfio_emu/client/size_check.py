@@ -1,15 +1,18 @@
-"""Is the sum of the subfiles still the size of the file? Judged by what the listeners said, never by what was once seen.
+"""Is the sum of the subfiles still the size of the file? Judged by what the listeners said, never by what was once
+seen.
 
-A write that reaches past the end must leave every subfile as long as it is in a file that reaches so far. Its answers say how
-long each subfile that it touched had been before; that tells how long the file was at least, and so how long the subfiles are
-that it did not touch. Where the answers fit no one file, somebody shortened it at the same time, and all must be looked at.
+A write that reaches past the end must leave every subfile as long as it is in a file that reaches so far. Its answers
+say how long each subfile that it touched had been before; that tells how long the file was at least, and so how long
+the subfiles are that it did not touch. Where the answers fit no one file, somebody shortened it at the same time, and
+all must be looked at.
 
-They may fit one and still be of two times: the first node had its part, somebody truncated the file to what it was, and only
-then the second node got its part. So each truncation has a number, which it brings to all subfiles, and a listener gives with
-each answer all that its subfile has been through (exclusive or). Where a truncation came behind one part and before another,
-these differ, and all is looked at again; else nobody needs to be asked. Whoever truncates looks at the sizes behind it, so that
-a write need not care for truncations that are still under way. Where a listener was started again, or a truncation reached
-only some nodes, they differ until all have closed the file: that costs a look, nothing else.
+They may fit one and still be of two times: the first node had its part, somebody truncated the file to what it was, and
+only then the second node got its part. So each truncation has a number, which it brings to all subfiles, and a listener
+gives with each answer all that its subfile has been through (exclusive or). Where a truncation came behind one part and
+before another, these differ, and all is looked at again; else nobody needs to be asked. Whoever truncates looks at the
+sizes behind it, so that a write need not care for truncations that are still under way. Where a listener was started
+again, or a truncation reached only some nodes, they differ until all have closed the file: that costs a look, nothing
+else.
 """
 
 from __future__ import annotations
@@ -25,8 +28,8 @@ NO_END = 2**63
 
 
 class WrittenSizes:
-    """What the answers to one write said: how long its subfiles were before, how far it reached in each, and whether it was
-    `torn`: a subfile was truncated between two of its parts there."""
+    """What the answers to one write said: how long its subfiles were before, how far it reached in each, and whether it
+    was `torn`: a subfile was truncated between two of its parts there."""
 
     def __init__(self) -> None:
         self.before: dict[int, int] = {}
@@ -73,7 +76,8 @@ def fit_one_file(layout: Layout, sizes: Mapping[int, int]) -> bool:
 
 
 def possibly_short_subfiles(layout: Layout, end: int, sizes: WrittenSizes) -> dict[int, int]:
-    """Subfiles that may be shorter than in a file of `end` bytes after a write that reached so far, and how long they are there."""
+    """Subfiles that may be shorter than in a file of `end` bytes after a write that reached so far, and how long they
+    are there."""
     before = sizes.before
     least = min_size(layout, before)
     fits = all(size >= layout.share(least, subfile) for subfile, size in before.items())

@@ -1,4 +1,5 @@
-"""Reads and writes of one small block of a file: one message to each I/O node that holds a part of it (`small_calls`)."""
+"""Reads and writes of one small block of a file: one message to each I/O node that holds a part of it
+(`small_calls`)."""
 
 from __future__ import annotations
 
@@ -118,7 +119,8 @@ def _note_written(
 
 
 def read_small(access: OpenSubfiles, memory: Bytes, offset: int, hosts: Mapping[str, HostParts]) -> int:
-    """Read a block from the hosts that hold its parts; where the first byte of the file lies that is missing (`NO_END`: none).
+    """Read a block from the hosts that hold its parts; where the first byte of the file lies that is missing (`NO_END`:
+    none).
 
     Raises the first fault in the order of hosts when all hosts are served.
     """

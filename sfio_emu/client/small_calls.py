@@ -1,7 +1,8 @@
 """A read or write so small that each of its I/O nodes gets one message, sent in one piece, and gives one answer.
 
-Three of four microseconds of the client went into what only long calls need: windows, stages, slices, lists of requests.
-Here a message is made at once and the answer taken from one piece of memory. What is sent and answered is the same.
+Three of four microseconds of the client went into what only long calls need: windows, stages, slices, lists of
+requests. Here a message is made at once and the answer taken from one piece of memory. What is sent and answered is the
+same.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ NOTHING = memoryview(b"")
 
 
 class BlockPart(NamedTuple):
-    """Bytes [low, high) of a subfile, those of a block; `place`: where they begin in memory, None where they are scattered over it."""
+    """Bytes [low, high) of a subfile, those of a block; `place`: where they begin in memory, None where they are
+    scattered over it."""
 
     subfile: int
     low: int
@@ -40,7 +42,8 @@ class BlockPart(NamedTuple):
 
 
 def block_parts(layout: Layout, offset: int, size: int) -> list[BlockPart]:
-    """The parts of `size` bytes at `offset` of the file that lie in the first bytes of memory, in the order of the subfiles."""
+    """The parts of `size` bytes at `offset` of the file that lie in the first bytes of memory, in the order of the
+    subfiles."""
     unit, count = layout.stripe_unit, layout.subfiles
     first, inside = divmod(offset, unit)
     if inside + size <= unit:  # the usual case: within one stripe unit
@@ -88,7 +91,8 @@ def write_message(sequence: int, runs: bytes, data: Sequence[bytes | memoryview]
 
 
 class SmallCall:
-    """One message to the listener of `host` and its answer, which needs no more than `room_bytes` where it is what was requested.
+    """One message to the listener of `host` and its answer, which needs no more than `room_bytes` where it is what was
+    requested.
 
     A `Conversation`. `finish(body, data)` is given the answer; an answer that says "failed" is kept in `failure`.
     """

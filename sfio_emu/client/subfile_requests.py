@@ -1,6 +1,8 @@
-"""What else a listener does for a session: say what a path is, list a folder, rename, sync, store a layout. One call, one answer.
+"""What else a listener does for a session: say what a path is, list a folder, rename, sync, store a layout. One call,
+one answer.
 
-There are no byte-range locks: a listener does one message after the other, and what must not be torn has to fit one message.
+There are no byte-range locks: a listener does one message after the other, and what must not be torn has to fit one
+message.
 """
 
 from __future__ import annotations
@@ -56,7 +58,8 @@ def unmake_subfile(session: Session, subfile: SubfileName, *, read_only: bool) -
 
 
 def sync_subfiles(session: Session, subfiles: Sequence[SubfileName]) -> None:
-    """Bring open subfiles to the medium, on all I/O nodes at once: what was written before, by whomever, survives a power cut."""
+    """Bring open subfiles to the medium, on all I/O nodes at once: what was written before, by whomever, survives a
+    power cut."""
     messages: dict[str, list[Message]] = {}
     for host in dict.fromkeys(subfile.host for subfile in subfiles):
         handles = {session.handle(subfile): subfile.path for subfile in subfiles if subfile.host == host}

@@ -1,5 +1,5 @@
-"""Several threads on one session, and processes made by fork: the one lock, and the worker of requests that are only begun.
-A lock is all that is needed: whoever has it finds connections, handles and stages as the last call left them."""
+"""Several threads on one session, and processes made by fork: the one lock, and the worker of requests that are only
+begun. A lock is all that is needed: whoever has it finds connections, handles and stages as the last call left them."""
 
 from __future__ import annotations
 

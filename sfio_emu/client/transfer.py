@@ -1,5 +1,6 @@
-"""The messages of one read or write to one I/O node: pieces packed to what a message may hold, gathered when sent, scattered
-when they arrive: `flushcache`, `mkbset`, `sfp_readb` and `sfp_writeb` of Gabrielyan 2007, section 2.7, figure 15."""
+"""The messages of one read or write to one I/O node: pieces packed to what a message may hold, gathered when sent,
+scattered when they arrive: `flushcache`, `mkbset`, `sfp_readb` and `sfp_writeb` of Gabrielyan 2007, section 2.7, figure
+15."""
 
 from __future__ import annotations
 
@@ -26,8 +27,8 @@ SLICE_BYTES = 1 << 20  # gathered, or summed, and sent while a cache holds them
 
 
 class Call(NamedTuple):
-    """One read or write: the caller's memory, the settings, what it counts, the stages of one large block, what a write has
-    learnt of the sizes."""
+    """One read or write: the caller's memory, the settings, what it counts, the stages of one large block, what a write
+    has learnt of the sizes."""
 
     memory: Bytes
     settings: Settings
@@ -39,8 +40,8 @@ class Call(NamedTuple):
 class Job:
     """A read or write on its way: its prepared requests and, of a read, where the first missing byte of the file lies.
 
-    `due`: the subfiles that a write must make longer. Carried out together with others it notes host by host how many of
-    its messages are unanswered, so that a fault is laid to those whose messages it cost.
+    `due`: the subfiles that a write must make longer. Carried out together with others it notes host by host how many
+    of its messages are unanswered, so that a fault is laid to those whose messages it cost.
     """
 
     def __init__(self, memory: Bytes, prepared: Prepared) -> None:
@@ -116,7 +117,8 @@ def pack(
 
 
 def packed_for(pieces: Iterable[Piece], limit_bytes: int, settings: Settings) -> Iterator[list[Piece]]:
-    """The pieces in messages; a long run goes alone, unless without a pipeline, where the disk would wait for all of it."""
+    """The pieces in messages; a long run goes alone, unless without a pipeline, where the disk would wait for all of
+    it."""
     longest_run = CONTIGUOUS_FACTOR * limit_bytes if settings.pipeline else 0
     return pack(pieces, limit_bytes, combine=settings.combine, longest_run=longest_run)
 
@@ -144,9 +146,9 @@ class HostTransfer(NamedTuple):
     """What the messages of one read or write to one I/O node share.
 
     `memory` is the caller's, `handles` those of the subfiles by number, `stage` the memory for gathered data. `merge`:
-    join runs where pieces meet; `checked`: the data carry a checksum, for which small vectors are too many. A message of
-    more than `limit_bytes` is streamed, a write in blocks of `block_bytes`. `path` names the subfile of a handle in an
-    error, `block` parts and joins one large block for all hosts together.
+    join runs where pieces meet; `checked`: the data carry a checksum, for which small vectors are too many. A message
+    of more than `limit_bytes` is streamed, a write in blocks of `block_bytes`. `path` names the subfile of a handle in
+    an error, `block` parts and joins one large block for all hosts together.
     """
 
     memory: Bytes
@@ -311,7 +313,8 @@ def slices(pieces: Sequence[Piece], size: int) -> Iterator[tuple[Sequence[Piece]
 def _scatter_present(
     pieces: Sequence[Piece], memory: Bytes, stream: Bytes, sizes: Sequence[int], counts: Sequence[int]
 ) -> None:
-    """Put what arrived of the runs (`counts` of their `sizes`) in its places; where they came short, memory stays as it was."""
+    """Put what arrived of the runs (`counts` of their `sizes`) in its places; where they came short, memory stays as it
+    was."""
     present: list[list[int]] = []  # stretches: where in the runs, where in the stream, bytes
     place = arrived = 0
     for size, count in zip(sizes, counts, strict=True):

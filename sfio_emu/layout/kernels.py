@@ -18,7 +18,8 @@ Bytes = npt.NDArray[np.uint8]
 
 
 def _compiled(function: Callable[..., Any]) -> Any:
-    """Compiled without the interpreter's lock, and kept; again in every process where no cache directory can be written."""
+    """Compiled without the interpreter's lock, and kept; again in every process where no cache directory can be
+    written."""
     try:
         return njit(cache=True, nogil=True)(function)
     except RuntimeError:  # numba's "no locator available"
@@ -60,7 +61,8 @@ MAX_INLINE_BYTES = 1024
 
 @_compiled
 def _copy_short(to, source, size):  # type: ignore[no-untyped-def]
-    """As `_copy`, for fragments so short that a call takes as long as their bytes: by vectors, the last of which may overlap."""
+    """As `_copy`, for fragments so short that a call takes as long as their bytes: by vectors, the last of which may
+    overlap."""
     if size < 16 or size > MAX_INLINE_BYTES:
         _copy(to, source, size)
     elif size < 32:
@@ -112,7 +114,8 @@ def _deal_parts(memory, unit, stripes, window, bounds, stages, gather):  # type:
 
 @_compiled
 def deal(memory, unit, start, end, bounds, stages, gather):  # type: ignore[no-untyped-def]
-    """Copy bytes [start, end) of all subfiles between memory and their stages, stripe by stripe in the order of the file.
+    """Copy bytes [start, end) of all subfiles between memory and their stages, stripe by stripe in the order of the
+    file.
 
     Addresses: `memory` of byte 0 of the file, stages[s] of byte `start` of subfile s (0: leave it out). Of subfile s
     only bytes [bounds[0, s], bounds[1, s]) are touched.

@@ -1,4 +1,5 @@
-"""The pieces of a call's requests on one subfile: stripes of few blocks, runs that are all alike, or lists of fragments."""
+"""The pieces of a call's requests on one subfile: stripes of few blocks, runs that are all alike, or lists of
+fragments."""
 
 from __future__ import annotations
 

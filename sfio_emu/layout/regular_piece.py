@@ -1,4 +1,5 @@
-"""Runs of a subfile that are all alike, as views of one block at one distance have them: known by their distance, listed nowhere."""
+"""Runs of a subfile that are all alike, as views of one block at one distance have them: known by their distance,
+listed nowhere."""
 
 from __future__ import annotations
 
@@ -17,7 +18,8 @@ MAX_PERIOD = 256
 
 
 class RegularPiece:
-    """`count` runs of `run_bytes`: where the first begins and how far apart they are (bytes), ``at`` in the subfile, ``source`` in memory."""
+    """`count` runs of `run_bytes`: where the first begins and how far apart they are (bytes), ``at`` in the subfile,
+    ``source`` in memory."""
 
     copy_method = "strided"
     alike = True
@@ -106,7 +108,8 @@ class RegularPiece:
 def regular_pieces(requests: Requests, layout: Layout, subfile: int) -> Sequence[Piece] | None:
     """The runs of regular requests on a subfile, where they are regular there, too; None where they may not be.
 
-    The blocks' places within a round of the stripes recur; of one recurrence no more than one block may lie on the subfile.
+    The blocks' places within a round of the stripes recur; of one recurrence no more than one block may lie on the
+    subfile.
     """
     if requests.regular is None:
         return None

@@ -1,6 +1,6 @@
 """The requests of one call: blocks of the file and of memory, sorted, freed of overlaps, merged where both go on.
-Striping keeps the order, so that what is sorted here is sorted in every subfile: `sortcache` and `bkmerge` of Gabrielyan
-2007, section 2.7, figure 15."""
+Striping keeps the order, so that what is sorted here is sorted in every subfile: `sortcache` and `bkmerge` of
+Gabrielyan 2007, section 2.7, figure 15."""
 
 from __future__ import annotations
 
@@ -53,7 +53,8 @@ class Requests:
 
     @cached_property
     def regular(self) -> tuple[int, int, int] | None:
-        """How far apart the blocks are in the file and in memory, and how long each is, where that is the same of all."""
+        """How far apart the blocks are in the file and in memory, and how long each is, where that is the same of
+        all."""
         if len(self) < 3:
             return None
         size = int(self.sizes[0])
@@ -74,8 +75,8 @@ class Requests:
 
 
 class StridedBlocks(NamedTuple):
-    """`number` blocks of `size` bytes, the first at `offset` of the file and `place` of memory, each `distance` behind the one before in
-    the file and `place_distance` in memory: MPI's vector. Bytes all."""
+    """`number` blocks of `size` bytes, the first at `offset` of the file and `place` of memory, each `distance` behind
+    the one before in the file and `place_distance` in memory: MPI's vector. Bytes all."""
 
     offset: int
     distance: int
@@ -92,7 +93,8 @@ class StridedBlocks(NamedTuple):
 
 
 class StridedRequests(Requests):
-    """Blocks that are all alike and do not overlap in the file or in memory: known by their distance, listed only where somebody asks."""
+    """Blocks that are all alike and do not overlap in the file or in memory: known by their distance, listed only where
+    somebody asks."""
 
     def __init__(self, blocks: StridedBlocks) -> None:
         object.__setattr__(self, "blocks", blocks)
@@ -142,7 +144,8 @@ class StridedRequests(Requests):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Prepared:
-    """What is transferred, and for reads what is copied in memory afterwards: (from, to, size) of blocks asked twice."""
+    """What is transferred, and for reads what is copied in memory afterwards: (from, to, size) of blocks asked
+    twice."""
 
     requests: Requests
     copies: tuple[tuple[int, int, int], ...] = ()

@@ -1,5 +1,5 @@
-"""The cyclic distribution of a logical file over subfiles: arithmetic, nothing else.
-Stripe unit i (bytes [i*u, (i+1)*u) of the file) is unit i // n of subfile i % n (Gabrielyan 2007, section 2.5, figure 11)."""
+"""The cyclic distribution of a logical file over subfiles: arithmetic, nothing else. Stripe unit i (bytes [i*u,
+(i+1)*u) of the file) is unit i // n of subfile i % n (Gabrielyan 2007, section 2.5, figure 11)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ MAX_OFFSET = 2**62
 
 @dataclass(frozen=True, kw_only=True)
 class Fragment:
-    """A piece of the file inside one stripe unit: `size` bytes at `offset` of the file and `local_offset` of `subfile`."""
+    """A piece of the file inside one stripe unit: `size` bytes at `offset` of the file and `local_offset` of
+    `subfile`."""
 
     subfile: int
     local_offset: int

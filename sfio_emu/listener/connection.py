@@ -16,8 +16,8 @@ from sfio_emu.wire import Kind, Malformed
 
 @dataclass(frozen=True, kw_only=True)
 class Identity:
-    """What a listener says of itself to a client: the machine it runs on, the key it asks for (None: no key), a nonce that
-    is used once."""
+    """What a listener says of itself to a client: the machine it runs on, the key it asks for (None: no key), a nonce
+    that is used once."""
 
     nonce: bytes = bytes(message_bodies.NONCE_BYTES)
     machine: bytes = bytes(16)
@@ -27,9 +27,10 @@ class Identity:
 class ServerConnection:
     """The protocol with one client, driven by whoever owns the socket.
 
-    `incoming` is where the next bytes go: empty while an answer is to be sent, while files are synced (`syncs`, to be taken
-    away and followed by `synced`), and (`starved`) while no buffer of the pool is free. After `closed` nothing more is to be read; what `outgoing` still has may be sent, and `refusal` says why.
-    `sieve`: many small runs near one another are moved as one span (`sieves`).
+    `incoming` is where the next bytes go: empty while an answer is to be sent, while files are synced (`syncs`, to be
+    taken away and followed by `synced`), and (`starved`) while no buffer of the pool is free. After `closed` nothing
+    more is to be read; what `outgoing` still has may be sent, and `refusal` says why. `sieve`: many small runs near one
+    another are moved as one span (`sieves`).
     """
 
     def __init__(
@@ -123,7 +124,8 @@ class ServerConnection:
 
     @property
     def between_answers(self) -> bool:
-        """Whether no byte of an answer is on its way: none waits to be sent, and no slice of a part is still to be read."""
+        """Whether no byte of an answer is on its way: none waits to be sent, and no slice of a part is still to be
+        read."""
         return not self._outgoing and not self._data_left and not self.closed
 
     def interject(self, rest: memoryview) -> None:

@@ -1,5 +1,6 @@
-"""Many small runs of a subfile that lie near one another, moved at once: the span is read, the runs are copied from or into it.
-Data sieving at the listener; being the only one that touches its files, it needs no lock to write a span back."""
+"""Many small runs of a subfile that lie near one another, moved at once: the span is read, the runs are copied from or
+into it. Data sieving at the listener; being the only one that touches its files, it needs no lock to write a span
+back."""
 
 from __future__ import annotations
 
@@ -20,7 +21,8 @@ Integers = npt.NDArray[np.int64]
 
 
 class Window:
-    """Runs of one subfile in the order of their offsets, apart from one another but near: bytes [low, high) of the subfile.
+    """Runs of one subfile in the order of their offsets, apart from one another but near: bytes [low, high) of the
+    subfile.
 
     `size`: of their data, which lie one after the other in the stream of the message.
     """
@@ -47,7 +49,8 @@ class Window:
         return np.clip(present_bytes - self._offsets, 0, self._sizes)
 
     def _pairs(self, span: memoryview, stream: memoryview) -> Iterator[tuple[memoryview, memoryview]]:
-        """Pairs of views of the same bytes, in the span and in the stream: views of shape (n,), or (rows, n) where the runs are regular."""
+        """Pairs of views of the same bytes, in the span and in the stream: views of shape (n,), or (rows, n) where the
+        runs are regular."""
         offsets, sizes = self._offsets, self._sizes
         steps, size = np.diff(offsets[1:-1]), int(sizes[1])
         if len(steps) and bool((steps == steps[0]).all()) and bool((sizes[1:-1] == size).all()):
@@ -65,7 +68,8 @@ class Window:
 
 
 class RegularWindow:
-    """As `Window`, of `rows` runs of `run_bytes`, each `step` bytes behind the one before: nothing is kept, or told, run by run."""
+    """As `Window`, of `rows` runs of `run_bytes`, each `step` bytes behind the one before: nothing is kept, or told,
+    run by run."""
 
     __slots__ = ("_item", "_rows", "_step", "high", "low", "size")
 
@@ -89,7 +93,8 @@ class RegularWindow:
         self._dense(stream)[...] = self._spread(span)
 
     def counts(self, present_bytes: int) -> Integers:
-        """How many bytes of all runs together there are where the subfile ends `present_bytes` behind `low`: shape (1,)."""
+        """How many bytes of all runs together there are where the subfile ends `present_bytes` behind `low`: shape
+        (1,)."""
         if present_bytes >= self.high - self.low:
             return np.array([self.size], dtype=np.int64)
         whole, inside = divmod(present_bytes, self._step)

@@ -29,7 +29,8 @@ class Rejections:
 
 
 class Operations:
-    """The requests of one client carried out on `subfiles`, among them the files it has open (by handle); `moves` are its long writes.
+    """The requests of one client carried out on `subfiles`, among them the files it has open (by handle); `moves` are
+    its long writes.
 
     A call of the operating system that fails makes an answer of kind FAILED; a request that makes no sense raises
     `Malformed`.

@@ -1,5 +1,5 @@
-"""What the listener's side of the protocol is given and gives back: the disk (a port, so that all of it runs on files in memory
-as well), the failure of one of its calls, and an answer that is still to be encoded."""
+"""What the listener's side of the protocol is given and gives back: the disk (a port, so that all of it runs on files
+in memory as well), the failure of one of its calls, and an answer that is still to be encoded."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from sfio_emu.wire import Kind
 
 
 class CallFailed(Exception):
-    """A call of the operating system failed (`done_bytes`: of its run, what was written before): which of `ALL_CALLS`, and its errno."""
+    """A call of the operating system failed (`done_bytes`: of its run, what was written before): which of `ALL_CALLS`,
+    and its errno."""
 
     def __init__(self, call: str, errno: int) -> None:
         super().__init__(f"{call}: errno {errno}")
@@ -23,7 +24,8 @@ class CallFailed(Exception):
 
 
 class FileSync(Protocol):
-    """A file that is to be brought to the medium, by any thread: `key` says which file it is; `close` it in any case."""
+    """A file that is to be brought to the medium, by any thread: `key` says which file it is; `close` it in any
+    case."""
 
     key: Hashable
 
@@ -58,10 +60,12 @@ class Subfiles(Protocol):
 
 
 class Answer(NamedTuple):
-    """An answer to be encoded: its body, and of a READ the `data_bytes` of its data, followed by their checksum if `checked`.
+    """An answer to be encoded: its body, and of a READ the `data_bytes` of its data, followed by their checksum if
+    `checked`.
 
-    `parts`: what a streamed READ is answered with instead, each made when the one before has been sent: answers without their data, and
-    the data of the last of them in slices. `syncs`: files (by handle) to be synced elsewhere before there is an answer.
+    `parts`: what a streamed READ is answered with instead, each made when the one before has been sent: answers without
+    their data, and the data of the last of them in slices. `syncs`: files (by handle) to be synced elsewhere before
+    there is an answer.
     """
 
     kind: Kind = Kind.DONE

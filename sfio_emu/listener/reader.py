@@ -1,5 +1,5 @@
-"""The bytes of one client cut into requests: heads checked, bodies and data put into a buffer of the pool, checksums compared.
-It says where the next bytes shall go and is told how many came; it opens no socket and touches no subfile."""
+"""The bytes of one client cut into requests: heads checked, bodies and data put into a buffer of the pool, checksums
+compared. It says where the next bytes shall go and is told how many came; it opens no socket and touches no subfile."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ class Chunk(NamedTuple):
 class Reader:
     """The reading side of one connection.
 
-    `place` is where the next bytes go (None: no buffer is free, `starved`), `received` says how many came and gives what
-    they completed. After the request has been carried out and answered, `release` gives the buffer back.
+    `place` is where the next bytes go (None: no buffer is free, `starved`), `received` says how many came and gives
+    what they completed. After the request has been carried out and answered, `release` gives the buffer back.
     """
 
     def __init__(self, pool: BufferPool) -> None:

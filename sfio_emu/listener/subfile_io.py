@@ -1,4 +1,5 @@
-"""Reads and writes of subfiles: lists of runs, strided runs, runs that are streamed; many small runs near one another by spans."""
+"""Reads and writes of subfiles: lists of runs, strided runs, runs that are streamed; many small runs near one another
+by spans."""
 
 from __future__ import annotations
 
@@ -21,7 +22,8 @@ MANY_RUNS = 256
 
 @dataclass(kw_only=True, slots=True)
 class _LongWriteProgress:
-    """A LongWrite under way: its file, what of it is done, its files, how they were before, and the call that failed."""
+    """A LongWrite under way: its file, what of it is done, its files, how they were before, and the call that
+    failed."""
 
     handle: int
     file: int
@@ -35,10 +37,11 @@ class _LongWriteProgress:
 
 
 class Moves:
-    """Reads and writes of one client on `subfiles`; `files` gives the files of handles, in the order in which they are first named.
+    """Reads and writes of one client on `subfiles`; `files` gives the files of handles, in the order in which they are
+    first named.
 
-    Where a call of the operating system fails the answer is of kind FAILED, or `CallFailed` is raised where nothing was done
-    yet; a request that makes no sense raises `Malformed`.
+    Where a call of the operating system fails the answer is of kind FAILED, or `CallFailed` is raised where nothing was
+    done yet; a request that makes no sense raises `Malformed`.
     """
 
     def __init__(
@@ -196,7 +199,8 @@ class Moves:
     def _parts(
         self, file: int, run: tuple[int, int, int], buffer: memoryview, *, checked: bool
     ) -> Iterator[Answer | memoryview]:
-        """The PARTs of a run, zeros behind the place where the file ends meanwhile or fails, and the answer that says so."""
+        """The PARTs of a run, zeros behind the place where the file ends meanwhile or fails, and the answer that says
+        so."""
         handle, size, offset = run
         calls, failure = 0, None
         present = None  # where the file turned out to end

@@ -1,5 +1,6 @@
-"""Two-phase collective accesses, as ROMIO makes them (Thakur, Gropp and Lusk 1999): what all processes want of a file is parted into
-regions, one for each process that gathers; data go to (or come from) those over the network, and they access the file in long runs."""
+"""Two-phase collective accesses, as ROMIO makes them (Thakur, Gropp and Lusk 1999): what all processes want of a file
+is parted into regions, one for each process that gathers; data go to (or come from) those over the network, and they
+access the file in long runs."""
 
 from __future__ import annotations
 
@@ -50,7 +51,8 @@ class TwoPhase:
     """Collective reads and writes of `file` through the processes of `group` that gather.
 
     `nodes`: how many gather, the first of them rank 0, the others spread evenly; `buffer_bytes`: what each holds of its
-    region at a time; `align_bytes`: regions begin at multiples of it, so that no two gather in one round of the stripes.
+    region at a time; `align_bytes`: regions begin at multiples of it, so that no two gather in one round of the
+    stripes.
     """
 
     def __init__(

@@ -1,5 +1,6 @@
-"""Derived datatypes as MPI builds them (contiguous, vector, indexed, struct, subarray, resized), flattened into runs of bytes.
-A datatype is a value: its runs in type order, its bounds and alignment; numpy does the flattening, never a loop over runs."""
+"""Derived datatypes as MPI builds them (contiguous, vector, indexed, struct, subarray, resized), flattened into runs of
+bytes. A datatype is a value: its runs in type order, its bounds and alignment; numpy does the flattening, never a loop
+over runs."""
 
 from __future__ import annotations
 
@@ -19,7 +20,8 @@ _MAX_RUNS = 1 << 28
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Runs:
-    """Runs of bytes in order: `offsets` and `lengths`, int64 arrays of the same shape (n,), read-only, no length zero."""
+    """Runs of bytes in order: `offsets` and `lengths`, int64 arrays of the same shape (n,), read-only, no length
+    zero."""
 
     offsets: Integers
     lengths: Integers
@@ -74,8 +76,9 @@ def joined_runs(offsets: Integers, lengths: Integers) -> Runs:
 class Datatype:
     """A layout of bytes: the runs one element covers, in type order, and how far apart successive elements are.
 
-    `lb` and `ub` bound an element (bytes; they may lie outside its runs after `resized`), `alignment` is that of its strictest
-    elementary type. MPI 4.0, sections 5.1 (type maps) and 5.1.7 (lower and upper bounds). Build one by the functions below.
+    `lb` and `ub` bound an element (bytes; they may lie outside its runs after `resized`), `alignment` is that of its
+    strictest elementary type. MPI 4.0, sections 5.1 (type maps) and 5.1.7 (lower and upper bounds). Build one by the
+    functions below.
     """
 
     runs: Runs
@@ -129,7 +132,8 @@ def require_datatype(value: object, what: str) -> None:
 
 
 def elementary(size_bytes: int, name: str = "", alignment: int | None = None) -> Datatype:
-    """An elementary type of `size_bytes` bytes, aligned to its size unless told otherwise. Raises UsageError below 1 byte."""
+    """An elementary type of `size_bytes` bytes, aligned to its size unless told otherwise. Raises UsageError below 1
+    byte."""
     size_bytes = whole_number(size_bytes, "size of an elementary type", 1)
     if alignment is not None:
         alignment = whole_number(alignment, "alignment of an elementary type", 1)
@@ -164,7 +168,8 @@ def hvector(count: int, block_length: int, stride_bytes: int, base: Datatype) ->
 
 
 def indexed(block_lengths: Sequence[int], displacements: Sequence[int], base: Datatype) -> Datatype:
-    """Blocks of `block_lengths[i]` elements at `displacements[i]` extents of `base`; lists or integer arrays of shape (n,)."""
+    """Blocks of `block_lengths[i]` elements at `displacements[i]` extents of `base`; lists or integer arrays of shape
+    (n,)."""
     lengths, places = _pair_of_arrays("indexed", block_lengths, displacements)
     _check_reach("indexed", places, base.extent_bytes)
     return _blocks("indexed", places * base.extent_bytes, lengths, base)
@@ -213,7 +218,8 @@ def struct(block_lengths: Sequence[int], displacements_bytes: Sequence[int], bas
 def subarray(
     sizes: Sequence[int], subsizes: Sequence[int], starts: Sequence[int], base: Datatype, order: Literal["C", "F"] = "C"
 ) -> Datatype:
-    """The box `starts[i] <= x_i < starts[i] + subsizes[i]` of an array of `sizes`; its extent is that of the whole array.
+    """The box `starts[i] <= x_i < starts[i] + subsizes[i]` of an array of `sizes`; its extent is that of the whole
+    array.
 
     Order C: the last index varies fastest; F: the first. Raises UsageError where the box does not lie inside the array.
     """

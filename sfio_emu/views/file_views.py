@@ -15,11 +15,12 @@ from sfio_emu.views.datatypes import BYTE, Datatype, Integers, Runs, contiguous,
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class View:
-    """What one process sees of a file: the bytes of `filetype`, repeated from byte `displacement` on, one stream of data.
+    """What one process sees of a file: the bytes of `filetype`, repeated from byte `displacement` on, one stream of
+    data.
 
-    Positions count `etype`s in that stream (MPI 4.0, section 14.3). Raises UsageError where the filetype's displacements are
-    negative or not monotonically non-decreasing (a cross-ordered datatype), where its repetitions interleave, where its size is
-    no multiple of the etype's, or where, being `writable`, it covers a byte twice.
+    Positions count `etype`s in that stream (MPI 4.0, section 14.3). Raises UsageError where the filetype's
+    displacements are negative or not monotonically non-decreasing (a cross-ordered datatype), where its repetitions
+    interleave, where its size is no multiple of the etype's, or where, being `writable`, it covers a byte twice.
 
     >>> from sfio_emu.views.datatypes import INT32, resized
     >>> view = View(displacement=100, etype=INT32, filetype=resized(INT32, 0, 12))
@@ -79,7 +80,8 @@ class View:
         return joined_runs(np.concatenate([part[0] for part in parts]), np.concatenate([part[1] for part in parts]))
 
     def strided(self, first_byte: int, count_bytes: int, place: int) -> StridedBlocks | None:
-        """The same bytes, which lie at `place` of memory one behind the other, as blocks that are all alike; None where they are not."""
+        """The same bytes, which lie at `place` of memory one behind the other, as blocks that are all alike; None where
+        they are not."""
         size = self.filetype.size_bytes
         if (
             len(self.filetype.runs) != 1
@@ -179,8 +181,8 @@ def pair_runs(memory: Runs, file: Runs) -> PairedRuns:
 
 
 class PairedAccess:
-    """One access: `wanted` bytes of a buffer (`octets`) at `places`, and of a view's stream from `first_byte` on; `there`: how many of
-    them the file can have."""
+    """One access: `wanted` bytes of a buffer (`octets`) at `places`, and of a view's stream from `first_byte` on;
+    `there`: how many of them the file can have."""
 
     def __init__(self, octets: memoryview, places: Runs, view: View, first_byte: int, there: int) -> None:
         self.octets, self.required, self.there = octets, places.size_bytes, there

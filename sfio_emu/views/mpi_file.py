@@ -1,5 +1,6 @@
-"""MPI-I/O on striped files: each process sees the file through its view and its memory through a layout, both datatypes;
-independent, collective and non-blocking calls, individual and shared pointers. Every access is one multi-block request below."""
+"""MPI-I/O on striped files: each process sees the file through its view and its memory through a layout, both
+datatypes; independent, collective and non-blocking calls, individual and shared pointers. Every access is one
+multi-block request below."""
 
 from __future__ import annotations
 
@@ -39,10 +40,11 @@ Result = TypeVar("Result")
 class MpiFile:
     """A file opened by every process of a group, each with a view of its own (MPI 4.0, chapter 14).
 
-    Calls named `_all`, and set_view, set_size, sync and close, are collective: every process makes them, in the same order,
-    and they end alike everywhere: with success, or with an error in each process. What `write_all` or `write_at_all` wrote
-    is seen by every read of any process that begins after it returned. Where processes write the same bytes in one
-    collective call (or in calls at the same time), each such byte is one of those written; which one is not said.
+    Calls named `_all`, and set_view, set_size, sync and close, are collective: every process makes them, in the same
+    order, and they end alike everywhere: with success, or with an error in each process. What `write_all` or
+    `write_at_all` wrote is seen by every read of any process that begins after it returned. Where processes write the
+    same bytes in one collective call (or in calls at the same time), each such byte is one of those written; which one
+    is not said.
     """
 
     def __init__(
@@ -74,7 +76,8 @@ class MpiFile:
     ) -> MpiFile:
         """Open a striped file (`"host/path;host/path;"`) in every process of the session's group. Collective.
 
-        `mode`: `sfio_emu.opening.MPI_MODES`; with "a" (MPI_MODE_APPEND) all pointers begin at the end. `hints`: as `sfio_emu.views.hints` has them, the same in every process. Raises as StripedFile.open does.
+        `mode`: `sfio_emu.opening.MPI_MODES`; with "a" (MPI_MODE_APPEND) all pointers begin at the end. `hints`: as
+        `sfio_emu.views.hints` has them, the same in every process. Raises as StripedFile.open does.
         """
         opening = parse_mode(mode, MPI_MODES)
         below = next(text for text, meant in FILE_MODES.items() if meant == replace(opening, reads=True, append=False))
@@ -208,7 +211,8 @@ class MpiFile:
         place = (buffer, memory, count, start_byte)
         return self._begin("write", self._ahead("write", place), place)
 
-    # Begun by all processes together (MPI 4.0, 14.4.5): a request waits for nobody, so that these do what the others do.
+    # Begun by all processes together (MPI 4.0, 14.4.5): a request waits for nobody, so that these do what the others
+    # do.
     iread_at_all, iwrite_at_all, iread_all, iwrite_all = iread_at, iwrite_at, iread, iwrite
 
     def iread_shared(
@@ -234,7 +238,8 @@ class MpiFile:
     def seek(self, offset: int, whence: Whence = "set") -> int:
         """Move the individual pointer by etypes from the beginning, from itself or from the end; returns it.
 
-        The end is the first whole etype of the view at or behind the end of the file. Raises UsageError before the beginning.
+        The end is the first whole etype of the view at or behind the end of the file. Raises UsageError before the
+        beginning.
         """
         self._position = self._sought(offset, whence, self._position)
         return self._position

@@ -1,5 +1,6 @@
-"""The pointer of a file that all processes of a group share (MPI 4.0, section 14.4.4): a counter of the group, in etypes.
-A new view does not reset the counter, which somebody else may be adding to, but notes what it was when all had come."""
+"""The pointer of a file that all processes of a group share (MPI 4.0, section 14.4.4): a counter of the group, in
+etypes. A new view does not reset the counter, which somebody else may be adding to, but notes what it was when all had
+come."""
 
 from __future__ import annotations
 

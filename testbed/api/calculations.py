@@ -1,7 +1,7 @@
 """Networks, routes, traffics, schedules and block sizes by one call each: values in, values out, nothing is run.
 
-Errors are the testbed's own: UsageError for a value of the wrong kind, InputError, FecError and TopologyError for one that cannot
-be used; each says in one line what to give instead.
+Errors are the testbed's own: UsageError for a value of the wrong kind, InputError, FecError and TopologyError for one
+that cannot be used; each says in one line what to give instead.
 """
 
 from __future__ import annotations
@@ -39,9 +39,11 @@ def network(name: NetworkLike) -> Network:
 def route(
     network: NetworkLike, source: str, sink: str, method: str = "capillary", *, layers: int | None = None
 ) -> SplitRoute:
-    """What fraction of one flow each directed link carries, exactly. ``layers``: of capillary routing, the first so many.
+    """What fraction of one flow each directed link carries, exactly. ``layers``: of capillary routing, the first so
+    many.
 
-    ``method``: as of ``testbed route --routing``; plug-ins add to them. Raises InputError, NoPathError and TopologyError.
+    ``method``: as of ``testbed route --routing``; plug-ins add to them. Raises InputError, NoPathError and
+    TopologyError.
 
     >>> found = route("ring:4", "s0", "s2")
     >>> {found.network.links[i].label: str(found.loads[i]) for i in found.loaded}
@@ -78,8 +80,9 @@ def schedule(
 ) -> Schedule:
     """Time frames in which no two transfers share a link; checked by the independent checker before it is returned.
 
-    ``transfers``: a traffic, or a network whose all-to-all is meant. ``method``: as of ``testbed schedule --scheduling``. Raises
-    InputError for an unknown method, UsageError for lists: make a traffic of them (``Traffic.from_transfers``).
+    ``transfers``: a traffic, or a network whose all-to-all is meant. ``method``: as of ``testbed schedule
+    --scheduling``. Raises InputError for an unknown method, UsageError for lists: make a traffic of them
+    (``Traffic.from_transfers``).
 
     >>> found = schedule("crossbar:4")
     >>> found.length, found.bottleneck_load, found.proved
@@ -106,9 +109,9 @@ def block_size(
 ) -> int:
     """Packets a block needs, so that M source packets are decoded while this share of the packets is lost.
 
-    Random labels: the smallest N that fails at most at the decoding error rate (Gabrielyan 2007, eq. 24 and 25). Stratified
-    labels: the smallest N that never fails, for any one interval of that share, or for the label intervals [start, stop) that
-    are given as ``loss``. Raises FecError for values outside their ranges.
+    Random labels: the smallest N that fails at most at the decoding error rate (Gabrielyan 2007, eq. 24 and 25).
+    Stratified labels: the smallest N that never fails, for any one interval of that share, or for the label intervals
+    [start, stop) that are given as ``loss``. Raises FecError for values outside their ranges.
 
     >>> block_size(20, 0.1), block_size(20, 0.1, labels="stratified"), block_size(20, [(0, 32768)], labels="stratified")
     (32, 24, 42)

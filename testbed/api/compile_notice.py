@@ -1,4 +1,5 @@
-"""Says on stderr that code is being compiled for this machine, what and how long: the first use of an algorithm takes seconds.
+"""Says on stderr that code is being compiled for this machine, what and how long: the first use of an algorithm takes
+seconds.
 
 ``testbed doctor --compile`` does all of it ahead.
 """
@@ -47,7 +48,8 @@ class CompileNotice(logging.Handler):
 
 
 def announce_compilation() -> None:
-    """From now on, in this process; a second call changes nothing. The logger is named and not imported: fec is large."""
+    """From now on, in this process; a second call changes nothing. The logger is named and not imported: fec is
+    large."""
     logger = logging.getLogger("fec.jit")
     if not any(isinstance(handler, CompileNotice) for handler in logger.handlers):
         logger.addHandler(CompileNotice())
@@ -56,7 +58,8 @@ def announce_compilation() -> None:
 
 
 def announce_to_people() -> None:
-    """The same where somebody looks: at a terminal, or in a notebook. Other programs that use the library are left in peace."""
+    """The same where somebody looks: at a terminal, or in a notebook. Other programs that use the library are left in
+    peace."""
     if sys.stderr is not None and (sys.stderr.isatty() or "ipykernel" in sys.modules):
         announce_compilation()
 

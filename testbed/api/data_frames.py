@@ -15,8 +15,8 @@ Row = Mapping[str, Any]
 
 
 def data_frame(result: Any) -> pandas.DataFrame:
-    """The table of a result: a route (a row a loaded link), a schedule (a row a transfer), a run (a row a fault, an operation, a
-    round), a session's counters (a row a link), a network (a row a link).
+    """The table of a result: a route (a row a loaded link), a schedule (a row a transfer), a run (a row a fault, an
+    operation, a round), a session's counters (a row a link), a network (a row a link).
 
     Raises CapabilityError where pandas is not installed, UsageError for what has no table.
 

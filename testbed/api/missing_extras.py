@@ -1,4 +1,5 @@
-"""What the public functions do where an extra is missing: the testbed's own error, with the command that installs it."""
+"""What the public functions do where an extra is missing: the testbed's own error, with the command that installs
+it."""
 
 from __future__ import annotations
 
@@ -13,7 +14,8 @@ R = TypeVar("R")
 
 
 def with_missing_extra_error(function: Callable[P, R]) -> Callable[P, R]:
-    """The same function; an import inside it that fails for want of an extra is a CapabilityError that names the extra."""
+    """The same function; an import inside it that fails for want of an extra is a CapabilityError that names the
+    extra."""
 
     @functools.wraps(function)
     def named(*words: P.args, **options: P.kwargs) -> R:

@@ -16,9 +16,9 @@ Fabric = Literal["emulation", "simulator"]
 def run(plan: Any, fabric: Fabric | None = None, *, progress: ReportProgress | None = None) -> RunResult[Any, Any]:
     """Carry out the plan, wait, judge: its measurements and the verdict on every prediction.
 
-    ``fabric``: "emulation" (real switches, in a sandbox process that ends with this one), "simulator", or None for the first
-    of the two that can. ``progress`` is called, in this thread, with where the run is. Raises CapabilityError where the fabric
-    cannot be had, InvalidRunError where the machine could not keep up, UsageError for what is no plan.
+    ``fabric``: "emulation" (real switches, in a sandbox process that ends with this one), "simulator", or None for the
+    first of the two that can. ``progress`` is called, in this thread, with where the run is. Raises CapabilityError
+    where the fabric cannot be had, InvalidRunError where the machine could not keep up, UsageError for what is no plan.
 
     >>> from testbed import stream_plan
     >>> plan = stream_plan("ring:4", "s0", "s2", faults=["s0->s1@2-3"], duration_s=4, rate_pps=200)

@@ -1,7 +1,8 @@
 """``testbed.session``: a network of real switches held up for an ordinary process: a script, a test, a notebook.
 
-The switches stand in a sandbox of their own. This process only asks: every call is a request over a connection of its own, so that
-threads may call at once, and Ctrl-C ends the call and leaves the network up. With this process everything ends, also by kill -9.
+The switches stand in a sandbox of their own. This process only asks: every call is a request over a connection of its
+own, so that threads may call at once, and Ctrl-C ends the call and leaves the network up. With this process everything
+ends, also by kill -9.
 """
 
 from __future__ import annotations
@@ -69,12 +70,13 @@ def session(
     shape: bool = True,
     progress: ReportProgress | None = None,
 ) -> Session:
-    """Build the network and hold it up until the with block ends; every pair of hosts can talk at once, over shortest paths.
+    """Build the network and hold it up until the with block ends; every pair of hosts can talk at once, over shortest
+    paths.
 
-    ``name``: by which ``testbed exec NAME HOST -- CMD`` and ``testbed attach NAME`` reach it. ``ends``: switches that get a host
-    of their own outside the model, over which routes between switches are streamed (None: all, where there are 64 at most).
-    ``mtu`` in bytes; ``shape`` false: links are not held to capacity and delay. Raises CapabilityError where this machine
-    cannot emulate, TopologyError and InputError for arguments that make no network.
+    ``name``: by which ``testbed exec NAME HOST -- CMD`` and ``testbed attach NAME`` reach it. ``ends``: switches that
+    get a host of their own outside the model, over which routes between switches are streamed (None: all, where there
+    are 64 at most). ``mtu`` in bytes; ``shape`` false: links are not held to capacity and delay. Raises CapabilityError
+    where this machine cannot emulate, TopologyError and InputError for arguments that make no network.
 
         with testbed.session("swiss-t1") as session:
             session.fail("s1->s2")
@@ -135,8 +137,8 @@ class Session:
         env: Mapping[str, str] | None = None,
         end_point: bool = False,
     ) -> subprocess.CompletedProcess[str]:
-        """Run a program in the host and wait: exit code, output, errors. A switch's name: where Open vSwitch's programs work;
-        with ``end_point`` the host outside the model that is attached to the switch.
+        """Run a program in the host and wait: exit code, output, errors. A switch's name: where Open vSwitch's programs
+        work; with ``end_point`` the host outside the model that is attached to the switch.
 
         Raises TimeLimitError after ``timeout_s`` seconds (the program is ended), InputError where it cannot be started.
         """
@@ -170,7 +172,8 @@ class Session:
         end_point: bool = False,
         **options: Any,
     ) -> subprocess.Popen[Any]:
-        """Start a program in the host. ``options`` are subprocess.Popen's; signals, pipes and exit code are the program's own."""
+        """Start a program in the host. ``options`` are subprocess.Popen's; signals, pipes and exit code are the
+        program's own."""
         from testbed.emulation.attach.client import start_program
 
         require_type(host, str, "host", "the id of a node")
@@ -200,8 +203,8 @@ class Session:
     def fail(self, link: str, kind: str = "down", *, loss: float | None = None, one_way: bool = False) -> float:
         """Break a link until it is restored; the monotonic time (``time.monotonic``) at which that was in force.
 
-        ``kind``: "down" (the carrier goes), "blackhole" (packets vanish) or "loss", with the fraction that is lost. A link that
-        is broken already is broken in the new way.
+        ``kind``: "down" (the carrier goes), "blackhole" (packets vanish) or "loss", with the fraction that is lost. A
+        link that is broken already is broken in the new way.
         """
         require_type(link, str, "link", 'a text such as "s1->s2"')
         manner = [
@@ -212,19 +215,22 @@ class Session:
         return float(self._process.ask({"do": "fail", "link": link, "manner": manner})["at_s"])
 
     def restore(self, link: str) -> float:
-        """Repair a link that ``fail`` broke; the monotonic time at which it was whole. InputError where none stands on it."""
+        """Repair a link that ``fail`` broke; the monotonic time at which it was whole. InputError where none stands on
+        it."""
         require_type(link, str, "link", 'a text such as "s1->s2"')
         return float(self._process.ask({"do": "restore", "link": link})["at_s"])
 
     def counters(self) -> Mapping[LinkId, LinkCount]:
-        """Link -> packets and bytes sent onto the cable, and packets dropped by a full queue; since the network is up."""
+        """Link -> packets and bytes sent onto the cable, and packets dropped by a full queue; since the network is
+        up."""
         from testbed.bulk.measurements import LinkCount
 
         rows = self._process.ask({"do": "counters"})["links"]
         return {(a, b, key): LinkCount(packets=p, bytes=n, queue_drops=d) for a, b, key, p, n, d in rows}
 
     def capture(self, link: str, path: str | Path) -> Recording:
-        """Record what arrives over a link (that direction) into a pcap file until ``stop``, or the end of its with block."""
+        """Record what arrives over a link (that direction) into a pcap file until ``stop``, or the end of its with
+        block."""
         from testbed.emulation.attach.client import Recording
 
         require_type(link, str, "link", 'a text such as "s1->s2"')
@@ -232,7 +238,8 @@ class Session:
         return Recording(self.name, link, Path(path))
 
     def install(self, route: SplitRoute) -> InstalledRoute:
-        """Put a route in force: the coded stream's labels take its paths, everything else of the pair the path of label 0.
+        """Put a route in force: the coded stream's labels take its paths, everything else of the pair the path of label
+        0.
 
         What was installed for the pair before is replaced without a gap; the way back is disjoint where it can be.
         """
@@ -249,7 +256,8 @@ class Session:
     def stream(
         self, source: str, sink: str, *, progress: ReportProgress | None = None, **options: object
     ) -> RunResult[Any, Any]:
-        """A coded stream over this network, judged. ``options``: as of ``testbed.stream_plan``. One measured run goes at a time."""
+        """A coded stream over this network, judged. ``options``: as of ``testbed.stream_plan``. One measured run goes
+        at a time."""
         from testbed.stream.workload import stream_plan
 
         plan: Callable[..., StreamPlan] = stream_plan
@@ -262,10 +270,11 @@ class Session:
         progress: ReportProgress | None = None,
         **options: object,
     ) -> RunResult[Any, Any]:
-        """A collective exchange over this network, judged. ``options``: as of ``testbed.bulk_plan``; links keep their capacity.
+        """A collective exchange over this network, judged. ``options``: as of ``testbed.bulk_plan``; links keep their
+        capacity.
 
-        InputError where links differ in capacity, or a fault of ``fail`` stands. An ``mtu`` of 9000 carries whole time frames
-        where switches are in user space.
+        InputError where links differ in capacity, or a fault of ``fail`` stands. An ``mtu`` of 9000 carries whole time
+        frames where switches are in user space.
         """
         from testbed.bulk.workload import bulk_plan
 

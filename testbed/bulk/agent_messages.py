@@ -1,9 +1,10 @@
 """What a bulk run and its end-point processes say to each other over a pipe: orders one way, reports the other.
 
-Each process reports ``Ready`` once, when its receivers listen or all of its connections stand. The sending process then takes
-``SendMessages`` and reports ``ConnectionBroke`` where a connection ends too early; a receiving process reports ``MessageDone``
-for every message that is complete. ``Count`` asks for ``Retransmitted`` or ``Delivered``, and a process that cannot go on
-reports ``AgentFailed``. What travels over the network is in ``testbed.bulk.messages``. No I/O here: bytes in, values out.
+Each process reports ``Ready`` once, when its receivers listen or all of its connections stand. The sending process then
+takes ``SendMessages`` and reports ``ConnectionBroke`` where a connection ends too early; a receiving process reports
+``MessageDone`` for every message that is complete. ``Count`` asks for ``Retransmitted`` or ``Delivered``, and a process
+that cannot go on reports ``AgentFailed``. What travels over the network is in ``testbed.bulk.messages``. No I/O here:
+bytes in, values out.
 """
 
 from __future__ import annotations
@@ -35,7 +36,8 @@ class Ready:
 
 @dataclass(frozen=True, kw_only=True)
 class MessageDone:
-    """All bytes of a message have come, at ``at_s`` on the monotonic clock; ``intact``: its checksum is the right one."""
+    """All bytes of a message have come, at ``at_s`` on the monotonic clock; ``intact``: its checksum is the right
+    one."""
 
     transfer: int
     attempt: int
@@ -53,8 +55,8 @@ class ConnectionBroke:
 
 @dataclass(frozen=True, kw_only=True)
 class Retransmitted:
-    """(transfer, bytes, packets, time-outs): what TCP has sent again since the connection was made, and how often it had waited for
-    nothing before; one entry a connection, under the first transfer that uses it."""
+    """(transfer, bytes, packets, time-outs): what TCP has sent again since the connection was made, and how often it
+    had waited for nothing before; one entry a connection, under the first transfer that uses it."""
 
     counts: tuple[tuple[int, int, int, int], ...]
 

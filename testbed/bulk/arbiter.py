@@ -1,4 +1,5 @@
-"""The circuit arbiter: transfers acquire the links of their paths one after another, and hold what they have while they wait.
+"""The circuit arbiter: transfers acquire the links of their paths one after another, and hold what they have while they
+wait.
 
 This is how a wormhole network shares its links: first come, first served on every link. No I/O, no clock; a cycle of
 transfers that wait for each other is found at the moment it closes.
@@ -19,7 +20,8 @@ Line = TypeVar("Line", bound=Hashable)
 
 @dataclass(frozen=True, kw_only=True)
 class Deadlock(Generic[Key, Line]):
-    """Transfers that wait for each other in a circle: ``waiting[i]`` wants ``links[i]``, which ``waiting[i + 1]`` holds."""
+    """Transfers that wait for each other in a circle: ``waiting[i]`` wants ``links[i]``, which ``waiting[i + 1]``
+    holds."""
 
     waiting: tuple[Key, ...]
     links: tuple[Line, ...]
@@ -27,7 +29,8 @@ class Deadlock(Generic[Key, Line]):
 
 @dataclass(frozen=True, kw_only=True)
 class ArbiterResult(Generic[Key, Line]):
-    """What a call led to: transfers that now hold all their links, in the order they got there, and circles that closed."""
+    """What a call led to: transfers that now hold all their links, in the order they got there, and circles that
+    closed."""
 
     granted: tuple[Key, ...] = ()
     deadlocks: tuple[Deadlock[Key, Line], ...] = ()
@@ -36,8 +39,8 @@ class ArbiterResult(Generic[Key, Line]):
 class CircuitArbiter(Generic[Key, Line]):
     """Who holds which link, and who waits for it; keys name transfers, any hashable names a link.
 
-    A link goes to those who requested it in the order in which they came to it. Every call takes time proportional to the
-    links that change hands, plus the length of the chain of waiting transfers where one begins to wait.
+    A link goes to those who requested it in the order in which they came to it. Every call takes time proportional to
+    the links that change hands, plus the length of the chain of waiting transfers where one begins to wait.
 
     >>> arbiter = CircuitArbiter()
     >>> arbiter.request("a", ["x", "y"]).granted, arbiter.request("b", ["z", "y"]).granted
@@ -121,7 +124,8 @@ class CircuitArbiter(Generic[Key, Line]):
         return ArbiterResult(granted=tuple(granted), deadlocks=tuple(deadlocks))
 
     def _circle(self, key: Key) -> Deadlock[Key, Line] | None:
-        """Follow who waits for whom. A transfer waits for one link, and that has one holder: the chain ends or closes."""
+        """Follow who waits for whom. A transfer waits for one link, and that has one holder: the chain ends or
+        closes."""
         waiting: list[Key] = []
         links: list[Line] = []
         at = key

@@ -1,8 +1,8 @@
 """What one path can carry on this machine, measured just before and just after a bulk run.
 
-First some messages go over one path alone: their goodput is what predictions are made of. Then some go over many disjoint
-paths at once: where these are slower than one alone, the machine and not the schedule sets the pace, and the run would say
-nothing. No I/O here: the messages are sent by the ``measure`` that the caller gives.
+First some messages go over one path alone: their goodput is what predictions are made of. Then some go over many
+disjoint paths at once: where these are slower than one alone, the machine and not the schedule sets the pace, and the
+run would say nothing. No I/O here: the messages are sent by the ``measure`` that the caller gives.
 """
 
 from __future__ import annotations
@@ -21,12 +21,15 @@ MESSAGES_ALONE, MESSAGES_TOGETHER = 3, 2
 MIN_S, MAX_MESSAGES = 0.6, 16
 """Small messages are more in number: a few milliseconds that one comes late are no measure of a machine."""
 MIN_TOGETHER = 0.965
-"""Disjoint paths at once that are slower than this fraction of one alone: the machine, not the schedule, sets the pace."""
+"""Disjoint paths at once that are slower than this fraction of one alone: the machine, not the schedule, sets the
+pace."""
 AT_ONCE_BYTES = 18_000
-"""What a link that has rested passes at once: two packets (its token bucket). Of few and short messages that is much."""
+"""What a link that has rested passes at once: two packets (its token bucket). Of few and short messages that is
+much."""
 LONGER_FRAMES = "give longer time frames: a larger --message-size, or a lower --link-rate"
 ATTEMPTS = 3
-"""Another program's burst of work is no reason to give up: so often disjoint paths are measured before they count as slow."""
+"""Another program's burst of work is no reason to give up: so often disjoint paths are measured before they count as
+slow."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,8 +55,8 @@ def _count(plan: BulkPlan, least: int) -> int:
 
 
 def concurrent_goodput(plan: BulkPlan) -> CalibrationJob:
-    """As many transfers as share no link in either direction of use, found greedily, but no more than the liquid throughput
-    lets a time frame hold on average; those over bottlenecks first."""
+    """As many transfers as share no link in either direction of use, found greedily, but no more than the liquid
+    throughput lets a time frame hold on average; those over bottlenecks first."""
     hard = set(plan.bottlenecks)
     order = sorted(range(len(plan.transfers)), key=lambda i: (-sum(x in hard for x in plan.transfers[i].path), i))
     used: set[LinkId] = set()
@@ -67,7 +70,8 @@ def concurrent_goodput(plan: BulkPlan) -> CalibrationJob:
 
 
 def calibration_pairs(plan: BulkPlan) -> Iterator[Pair]:
-    """The end points of all messages that calibrating before and after a run can take, in the order in which it takes them."""
+    """The end points of all messages that calibrating before and after a run can take, in the order in which it takes
+    them."""
     for job in (single_path_goodput(plan), *[concurrent_goodput(plan)] * (2 * ATTEMPTS + 1)):
         for index in job.transfers:
             yield from [(plan.transfers[index].source, plan.transfers[index].sink)] * job.count
@@ -92,7 +96,8 @@ def calibrate(plan: BulkPlan, measure: Measure) -> Goodput:
 
 
 def recalibrate(plan: BulkPlan, measure: Measure, first: Goodput) -> Goodput:
-    """Many paths at once after the run: a machine that lags now may have lagged in the run. The slower of both counts."""
+    """Many paths at once after the run: a machine that lags now may have lagged in the run. The slower of both
+    counts."""
     for _ in range(ATTEMPTS):
         if machine_lag(plan, _measured_together(plan, measure, first.single_path_bps)) is None:
             return first

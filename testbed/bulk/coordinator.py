@@ -1,8 +1,8 @@
 """The coordinator of a bulk run, as a state machine: events and the time come in, actions go out.
 
-It opens time frames, asks the arbiter for circuits, gathers what changes in the switches into batches, repeats what a cut
-link broke, and ends the run with a reason where it cannot go on. It knows no socket and no clock. How a run works as a whole
-is told in ``testbed.bulk``.
+It opens time frames, asks the arbiter for circuits, gathers what changes in the switches into batches, repeats what a
+cut link broke, and ends the run with a reason where it cannot go on. It knows no socket and no clock. How a run works
+as a whole is told in ``testbed.bulk``.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ MAX_ATTEMPTS = 5
 
 @dataclass(frozen=True, kw_only=True)
 class Circuit:
-    """The circuit of one transfer over ``path``. ``own_return``: its acknowledgements need rules of their own too, because
-    the standing return rules follow another path."""
+    """The circuit of one transfer over ``path``. ``own_return``: its acknowledgements need rules of their own too,
+    because the standing return rules follow another path."""
 
     transfer: int
     path: Path
@@ -59,8 +59,9 @@ OnDeadlock = Literal["retreat", "fail"]
 class BulkCoordinator:
     """Feed it ``begin`` and then what happens; take ``actions()`` after every call.
 
-    ``on_deadlock``: a transfer that closes a circle of waiting ones gives back what it holds and asks again ("retreat"), or
-    the run ends ("fail"); either way the circle is reported. ``stall_s``: the run ends when nothing arrives for so long.
+    ``on_deadlock``: a transfer that closes a circle of waiting ones gives back what it holds and asks again
+    ("retreat"), or the run ends ("fail"); either way the circle is reported. ``stall_s``: the run ends when nothing
+    arrives for so long.
     """
 
     def __init__(self, plan: BulkPlan, *, on_deadlock: OnDeadlock = "retreat", stall_s: float = 30.0) -> None:
@@ -152,7 +153,8 @@ class BulkCoordinator:
         self._send([c.transfer for c in ready], now_s)
 
     def message_done(self, transfer: int, attempt: int, intact: bool, now_s: float) -> None:
-        """A whole message has arrived, and its checksum agrees or not. One that is not awaited any more changes nothing."""
+        """A whole message has arrived, and its checksum agrees or not. One that is not awaited any more changes
+        nothing."""
         if transfer not in self._open or attempt != self._attempts[transfer] or self._over:
             return
         self._progress_s = now_s
@@ -178,8 +180,8 @@ class BulkCoordinator:
         self._fail(f"{', '.join(names)} died {now_s:.2f} s after the start{under_way}")
 
     def on_link_failed(self, links: Iterable[LinkId], now_s: float) -> None:
-        """These links are cut: circuits over them, or with acknowledgements over them, are torn down, and their transfers
-        repeated over their alternative path where the plan has one that is whole."""
+        """These links are cut: circuits over them, or with acknowledgements over them, are torn down, and their
+        transfers repeated over their alternative path where the plan has one that is whole."""
         self._dead_links |= set(links)
         moved = []
         for index, record in enumerate(self._records):

@@ -1,4 +1,5 @@
-"""Figures of bulk runs, drawn from their rows alone: time frames on a line, bottlenecks busy or idle, bytes against the schedule."""
+"""Figures of bulk runs, drawn from their rows alone: time frames on a line, bottlenecks busy or idle, bytes against the
+schedule."""
 
 from __future__ import annotations
 

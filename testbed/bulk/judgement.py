@@ -1,8 +1,8 @@
 """A bulk run's measurements next to its prediction: figures, and the verdict.
 
 Every run must come to its end with each message delivered once and verified. Where circuits ran without faults, their
-throughput is held against the prediction and the links' bytes against the schedule; a machine that did not keep up makes that
-verdict invalid.
+throughput is held against the prediction and the links' bytes against the schedule; a machine that did not keep up
+makes that verdict invalid.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ ORDER_TOLERANCE = 0.1
 """How far the ratio of any other order may lie from that of its virtual-time run."""
 COUNTER_TOLERANCE = 0.02
 MAX_STANDSTILL, USUAL_LATENESS_S, MAX_LATE_S = 0.4, 0.01, 0.0015
-"""Of the time that a run may lose against its prediction, what its machine may stand still at once (so long it may in shorter runs
-too, but never longer than all that time); and how late a thread may wake on average."""
+"""Of the time that a run may lose against its prediction, what its machine may stand still at once (so long it may in
+shorter runs too, but never longer than all that time); and how late a thread may wake on average."""
 TIMEOUT_S = 0.2
 """TCP waits so long at least before it sends again what nobody acknowledged (Linux: TCP_RTO_MIN)."""
 STRAY_SHARE, STRAY_PACKETS = 0.03, 2
@@ -41,10 +41,11 @@ SEGMENT_BYTES = 8948
 
 @dataclass(frozen=True, kw_only=True)
 class BulkAnalysis:
-    """Figures of one run next to its prediction. ``liquid_throughput_bps``: liquid throughput times calibrated goodput; ``ratio``:
-    measured throughput over it; ``predicted_ratio``: that of the same plan in virtual time. ``busy``: bottleneck -> fraction
-    of each time frame in which it carried data. ``counter_error``: largest relative difference between the bytes that a link
-    carried and the bytes that the schedule puts on it, those that TCP sent again there set aside."""
+    """Figures of one run next to its prediction. ``liquid_throughput_bps``: liquid throughput times calibrated goodput;
+    ``ratio``: measured throughput over it; ``predicted_ratio``: that of the same plan in virtual time. ``busy``:
+    bottleneck -> fraction of each time frame in which it carried data. ``counter_error``: largest relative difference
+    between the bytes that a link carried and the bytes that the schedule puts on it, those that TCP sent again there
+    set aside."""
 
     throughput_bps: float
     liquid_throughput_bps: float
@@ -109,8 +110,8 @@ def _row(plan: BulkPlan, run: BulkMeasurements, found: BulkAnalysis) -> JsonObje
 
 
 def _of_machines(plan: BulkPlan, run: BulkMeasurements, report: MachinesReport) -> JsonObject:
-    """``seconds`` is right to within ``seconds_uncertainty_s``; ``messages_undecided``: done so near to a fault's beginning or end
-    that the clocks cannot tell on which side."""
+    """``seconds`` is right to within ``seconds_uncertainty_s``; ``messages_undecided``: done so near to a fault's
+    beginning or end that the clocks cannot tell on which side."""
     moments = [moment_s for fault in plan.faults for moment_s in (fault.start_s, fault.stop_s)]
     done = [record.done_s for record in run.transfers if record.done_s is not None]
     return {
@@ -166,7 +167,8 @@ def retransmitted_bytes(plan: BulkPlan, run: BulkMeasurements) -> dict[LinkId, i
 
 
 def _counter_error(plan: BulkPlan, run: BulkMeasurements) -> tuple[float, LinkId | None]:
-    """(largest relative difference, its link) of the links that carry data; virtual time counts no headers, so it has none."""
+    """(largest relative difference, its link) of the links that carry data; virtual time counts no headers, so it has
+    none."""
     if run.fabric != "emulation" or run.lost_links or run.failure is not None:
         return 0.0, None
     expected = expected_bytes(plan, run.packet_payload_bytes)
@@ -180,7 +182,8 @@ def _counter_error(plan: BulkPlan, run: BulkMeasurements) -> tuple[float, LinkId
 
 
 def judge(plan: BulkPlan, run: BulkMeasurements, analysis: BulkAnalysis) -> Verdict:
-    """Completeness for every run; throughput against prediction where one is claimed; circuits against the switches' counters."""
+    """Completeness for every run; throughput against prediction where one is claimed; circuits against the switches'
+    counters."""
     count = len(plan.transfers)
     ended = Check(
         name="the run came to its end",
@@ -217,8 +220,8 @@ def judge(plan: BulkPlan, run: BulkMeasurements, analysis: BulkAnalysis) -> Verd
 
 
 def _strained(plan: BulkPlan, run: BulkMeasurements, analysis: BulkAnalysis, claim: Check) -> str | None:
-    """Why a run of which a throughput is claimed says nothing: decided by what the machine did, never by what came out, and held
-    against the time that the run was to take, never against the time that it took."""
+    """Why a run of which a throughput is claimed says nothing: decided by what the machine did, never by what came out,
+    and held against the time that the run was to take, never against the time that it took."""
     if run.strain is None:
         return None
     predicted_s = plan.total_bytes * 8 / (analysis.liquid_throughput_bps * (claim.predicted or 1.0))
@@ -233,8 +236,8 @@ def _strained(plan: BulkPlan, run: BulkMeasurements, analysis: BulkAnalysis, cla
 
 
 def _changes_too_long(run: BulkMeasurements, predicted_s: float, limit_s: float) -> str | None:
-    """Why time frames were too short for this machine's switches: changing circuits, which a schedule takes for nothing, took more of
-    the run than is left to tell a schedule from a worse one."""
+    """Why time frames were too short for this machine's switches: changing circuits, which a schedule takes for
+    nothing, took more of the run than is left to tell a schedule from a worse one."""
     if not run.rule_changes or run.changing_s <= limit_s:
         return None
     each_ms = 1e3 * run.changing_s / run.rule_changes
@@ -246,10 +249,11 @@ def _changes_too_long(run: BulkMeasurements, predicted_s: float, limit_s: float)
 
 
 def _repeats_too_long(plan: BulkPlan, run: BulkMeasurements, predicted_s: float, limit_s: float) -> str | None:
-    """Why messages were too short for what TCP had to repeat: with the changes of circuits that took more than all that is left to
-    tell a schedule from a worse one.
+    """Why messages were too short for what TCP had to repeat: with the changes of circuits that took more than all that
+    is left to tell a schedule from a worse one.
 
-    Only as many packets as switches may miss of messages whose circuit is new; what queues had no room for is the schedule's fault.
+    Only as many packets as switches may miss of messages whose circuit is new; what queues had no room for is the
+    schedule's fault.
     """
     packets = sum(repeats.packets for repeats in run.retransmitted.values())
     if packets > _most_stray(plan) * _own_packets(plan) or any(count.queue_drops for count in run.links.values()):
@@ -266,7 +270,8 @@ def _repeats_too_long(plan: BulkPlan, run: BulkMeasurements, predicted_s: float,
 
 
 def retransmission_time_s(plan: BulkPlan, run: BulkMeasurements) -> float:
-    """By how much TCP's repeating can have made the run longer: of each time frame, the transfer that repeated for longest."""
+    """By how much TCP's repeating can have made the run longer: of each time frame, the transfer that repeated for
+    longest."""
     longest = [0.0] * len(plan.frames)
     for number, repeats in run.retransmitted.items():
         octets = repeats.bytes + repeats.packets * HEADERS_BYTES

@@ -32,7 +32,8 @@ class TransferRecord:
 
 @dataclass(frozen=True, kw_only=True)
 class Goodput:
-    """Calibrated goodput: payload bits a second over one path alone, and over the slowest of many disjoint paths at once."""
+    """Calibrated goodput: payload bits a second over one path alone, and over the slowest of many disjoint paths at
+    once."""
 
     single_path_bps: float
     concurrent_bps: float
@@ -49,8 +50,8 @@ class LinkCount:
 
 
 class TcpRetransmissions(NamedTuple):
-    """What TCP sent again on one connection, as its sender's kernel counts it, and how often it had waited in vain (time-outs)
-    before it did: 0 where the kernel does not count them (before Linux 6.7)."""
+    """What TCP sent again on one connection, as its sender's kernel counts it, and how often it had waited in vain
+    (time-outs) before it did: 0 where the kernel does not count them (before Linux 6.7)."""
 
     bytes: int = 0
     packets: int = 0
@@ -59,11 +60,11 @@ class TcpRetransmissions(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class BulkMeasurements:
-    """All that a run measured. ``failure``: why the run did not come to its end, None where it did. ``dropped``: switch -> packets that arrived at it
-    and left it by no link, although no queue refused them; ``injected``: packets that were sent without a circuit.
-    ``retransmitted``: transfer -> what TCP sent again. ``changing_s``: spent in changing circuits,
-    all changes together. ``strain``: of the
-    machine in an emulated run. ``machines``: of a run over several; every ``done_s`` is then right to within its ``uncertainty_s``."""
+    """All that a run measured. ``failure``: why the run did not come to its end, None where it did. ``dropped``: switch
+    -> packets that arrived at it and left it by no link, although no queue refused them; ``injected``: packets that
+    were sent without a circuit. ``retransmitted``: transfer -> what TCP sent again. ``changing_s``: spent in changing
+    circuits, all changes together. ``strain``: of the machine in an emulated run. ``machines``: of a run over several;
+    every ``done_s`` is then right to within its ``uncertainty_s``."""
 
     fabric: str
     seconds: float

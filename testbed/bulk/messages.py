@@ -176,8 +176,8 @@ class Payloads:
 class MessageSet:
     """Every message that may be sent in a run: ``pairs[n]`` are the (sending, receiving) host of message ``n``.
 
-    ``send_buffer_bytes``: of each connection, so that no sender has more under way than the queues on its path can hold;
-    None leaves it to the kernel. ``store``: a directory that keeps the first ``stored`` messages, None for none.
+    ``send_buffer_bytes``: of each connection, so that no sender has more under way than the queues on its path can
+    hold; None leaves it to the kernel. ``store``: a directory that keeps the first ``stored`` messages, None for none.
     """
 
     pairs: tuple[Pair, ...]

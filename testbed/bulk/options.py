@@ -23,8 +23,8 @@ _UNSCHEDULED = Only(when=lambda a: a.schedule is None, needs="a run without --sc
 
 @options
 class BulkOptions:
-    """Who sends to whom, and how; see ``BulkPlan``. ``schedule``: a file with the pairs and their time frames, in place of ``pattern``
-    and ``scheduling``. ``no_comparison`` is of the command: a plan has one switching."""
+    """Who sends to whom, and how; see ``BulkPlan``. ``schedule``: a file with the pairs and their time frames, in place
+    of ``pattern`` and ``scheduling``. ``no_comparison`` is of the command: a plan has one switching."""
 
     network: NetworkLike = option(
         kw_only=False, positional=True, metavar="NETWORK", help="a network with hosts (swiss-t1, ...) or a file"

@@ -24,8 +24,8 @@ SWITCHINGS: tuple[Switching, ...] = ("circuit", "packet")
 
 @dataclass(frozen=True, kw_only=True)
 class BulkTransfer:
-    """One message from a sending to a receiving host. ``path``: its directed links in order; ``alternative``: the path that
-    takes over when a link of ``path`` is cut, None where there is none."""
+    """One message from a sending to a receiving host. ``path``: its directed links in order; ``alternative``: the path
+    that takes over when a link of ``path`` is cut, None where there is none."""
 
     source: str
     sink: str
@@ -49,10 +49,10 @@ class KilledProcess:
 class BulkPlan:
     """Transfers, and the time frames (tuples of indices into ``transfers``) in which they are to be sent.
 
-    ``barrier``: a time frame begins when every message of the one before has arrived; without it each sender goes through
-    its own messages in the order of the frames. ``circuit`` switching: a transfer holds every link of its path while it
-    sends; ``packet``: all may send at once. ``injected``: packets sent in mid-run for a transfer that has no circuit.
-    Frames must partition the transfers (InputError).
+    ``barrier``: a time frame begins when every message of the one before has arrived; without it each sender goes
+    through its own messages in the order of the frames. ``circuit`` switching: a transfer holds every link of its path
+    while it sends; ``packet``: all may send at once. ``injected``: packets sent in mid-run for a transfer that has no
+    circuit. Frames must partition the transfers (InputError).
     """
 
     network: Network

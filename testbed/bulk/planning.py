@@ -81,8 +81,8 @@ def killed_process(one: str | KilledProcess, network: Network) -> KilledProcess:
 
 
 def at_rate(network: Network, link_rate_bps: float) -> Network:
-    """The network with every link of that capacity: liquid scheduling assumes equal links. InputError for one whose links are always
-    impaired: no throughput of TCP over it is predicted."""
+    """The network with every link of that capacity: liquid scheduling assumes equal links. InputError for one whose
+    links are always impaired: no throughput of TCP over it is predicted."""
     impaired = next((link for link in network.links if link.impairments), None)
     if impaired is not None:
         raise InputError(
@@ -93,7 +93,8 @@ def at_rate(network: Network, link_rate_bps: float) -> Network:
 
 
 def all_to_all(network: Network) -> tuple[Pair, ...]:
-    """Every sending with every receiving host. Hosts with a role send or receive; others do both, and not to themselves.
+    """Every sending with every receiving host. Hosts with a role send or receive; others do both, and not to
+    themselves.
 
     InputError where the network has no host.
     """
@@ -166,8 +167,8 @@ def time_frames(
 
 
 def schedule_frames(carried: CarriedSchedule, transfers: Sequence[BulkTransfer]) -> tuple[tuple[int, ...], ...]:
-    """The schedule's time frames as indices of ``transfers``. InputError where one of the two has a pair that the other has not,
-    or sends it over other links."""
+    """The schedule's time frames as indices of ``transfers``. InputError where one of the two has a pair that the other
+    has not, or sends it over other links."""
     number_of = {(t.source, t.sink): i for i, t in enumerate(transfers)}
     missing = next(iter(number_of.keys() - set(carried.pairs)), None)
     more = next(iter(set(carried.pairs) - number_of.keys()), None)
@@ -181,7 +182,8 @@ def schedule_frames(carried: CarriedSchedule, transfers: Sequence[BulkTransfer])
 
 
 def conflict_free_frames(plan: BulkPlan) -> int:
-    """The time frames of a plan in which no two transfers share a link: rounds that congest are split, as ``testbed schedule`` does."""
+    """The time frames of a plan in which no two transfers share a link: rounds that congest are split, as ``testbed
+    schedule`` does."""
     if plan.method not in ROUNDS:
         return len(plan.frames)
     return schedule_by_name(traffic_of(plan.transfers), plan.method, seed=plan.seed).length

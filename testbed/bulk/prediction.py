@@ -1,4 +1,5 @@
-"""What theory says that a bulk run will measure: liquid throughput, the same plan in virtual time, and the bytes on every link."""
+"""What theory says that a bulk run will measure: liquid throughput, the same plan in virtual time, and the bytes on
+every link."""
 
 from __future__ import annotations
 
@@ -28,8 +29,8 @@ def predicted_ratio(plan: BulkPlan) -> float:
 
 
 def expected_bytes(plan: BulkPlan, packet_payload_bytes: int) -> dict[LinkId, float]:
-    """Link -> bytes that the schedule puts on it: messages with their headers, and on the way back at most one acknowledgement
-    for every two packets."""
+    """Link -> bytes that the schedule puts on it: messages with their headers, and on the way back at most one
+    acknowledgement for every two packets."""
     message = plan.message_bytes + OVERHEAD_BYTES
     packets = -(-message // packet_payload_bytes)
     forward, back = message + packets * HEADERS_BYTES, packets * HEADERS_BYTES / 2

@@ -1,7 +1,7 @@
 """Bulk transfers in virtual time: the same coordinator and arbiter over links that behave like pipes.
 
-Circuit switching: a transfer that holds its links sends at the slowest one's rate, as worms do. Packet switching: all share
-the links max-min fairly, which is what senders that adapt to congestion approach at best. Events cost nothing.
+Circuit switching: a transfer that holds its links sends at the slowest one's rate, as worms do. Packet switching: all
+share the links max-min fairly, which is what senders that adapt to congestion approach at best. Events cost nothing.
 """
 
 from __future__ import annotations
@@ -37,7 +37,8 @@ class SimulatedBulkFabric:
         self._setup_s, self._on_deadlock = setup_s, on_deadlock
 
     def run(self, plan: BulkPlan, report_progress: ReportProgress | None = None) -> BulkMeasurements:
-        """Run the plan to its end. InputError where it asks for what this fabric cannot do (a fault other than a cut)."""
+        """Run the plan to its end. InputError where it asks for what this fabric cannot do (a fault other than a
+        cut)."""
         if any(f.kind != "down" for f in plan.faults) or plan.killed:
             raise InputError("simulated bulk transfers support only links that are down; leave other faults out")
         run = _Run(
@@ -67,7 +68,8 @@ class _Run:
         self._bits: dict[LinkId, float] = {}
 
     def to_the_end(self) -> BulkMeasurements:
-        """Events in their order; at one moment a batch is confirmed before messages arrive, and these before links are cut."""
+        """Events in their order; at one moment a batch is confirmed before messages arrive, and these before links are
+        cut."""
         self._coordinator.start(0.0)
         self._execute_all()
         while not self._over:

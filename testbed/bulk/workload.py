@@ -1,4 +1,5 @@
-"""Messages from every sending to every receiving host, in time frames, by circuits and by packet switching side by side."""
+"""Messages from every sending to every receiving host, in time frames, by circuits and by packet switching side by
+side."""
 
 from __future__ import annotations
 

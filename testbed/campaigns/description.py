@@ -21,7 +21,8 @@ MAX_ROWS = 50_000_000
 
 @dataclass(frozen=True, kw_only=True)
 class Claim:
-    """The mean ROR of ``method`` over that of ``against`` is at most ``at_most``, over the rows where both are finite."""
+    """The mean ROR of ``method`` over that of ``against`` is at most ``at_most``, over the rows where both are
+    finite."""
 
     method: str
     against: str
@@ -31,8 +32,8 @@ class Claim:
 
 @dataclass(frozen=True, kw_only=True)
 class Campaign:
-    """All values multiplied out. ``networks`` may hold ``{seed}`` and ``{frame}``; ``pairs`` are end points, or numbers of
-    pairs drawn at random by the seed; ``minimum_paths``: pairs with fewer edge-disjoint paths are not drawn.
+    """All values multiplied out. ``networks`` may hold ``{seed}`` and ``{frame}``; ``pairs`` are end points, or numbers
+    of pairs drawn at random by the seed; ``minimum_paths``: pairs with fewer edge-disjoint paths are not drawn.
     """
 
     name: str
@@ -55,7 +56,8 @@ class Campaign:
 
 @dataclass(frozen=True, kw_only=True)
 class Unit:
-    """One network and one pair of end points: what a worker computes in one go. ``pair`` None: the ``draw``-th random one."""
+    """One network and one pair of end points: what a worker computes in one go. ``pair`` None: the ``draw``-th random
+    one."""
 
     index: int
     network: str

@@ -1,4 +1,5 @@
-"""Figures of a campaign: mean redundancy requirement against the tolerance, a line a method, drawn from the summary alone."""
+"""Figures of a campaign: mean redundancy requirement against the tolerance, a line a method, drawn from the summary
+alone."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ MARKS = "osD^vP*Xh<>d"
 
 
 def campaign_figures(summary: Sequence[Row]) -> dict[str, Figure]:
-    """Name -> matplotlib figure, one for each M, DER and equation; methods that are never finite are named in the legend."""
+    """Name -> matplotlib figure, one for each M, DER and equation; methods that are never finite are named in the
+    legend."""
     import matplotlib.pyplot as plt
 
     groups: dict[tuple[Any, ...], list[Row]] = {}

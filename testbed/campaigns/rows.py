@@ -1,4 +1,5 @@
-"""One unit of a campaign to its rows: route once a method, then ROR for every tolerance, block and equation (Gabrielyan 2007, eq. 20 to 29)."""
+"""One unit of a campaign to its rows: route once a method, then ROR for every tolerance, block and equation (Gabrielyan
+2007, eq. 20 to 29)."""
 
 from __future__ import annotations
 
@@ -41,8 +42,9 @@ COLUMNS = {
     "largest_load": float,
     "state": str,
 }
-"""Name and kind of each column. ``ror`` is None where infinite; ``ror_of_others`` leaves out links that carry everything, as
-eq. 23 is printed; ``state`` is "ok", "no path" (then all figures are None) or "no pair" (none could be drawn)."""
+"""Name and kind of each column. ``ror`` is None where infinite; ``ror_of_others`` leaves out links that carry
+everything, as eq. 23 is printed; ``state`` is "ok", "no path" (then all figures are None) or "no pair" (none could be
+drawn)."""
 
 
 def unit_rows(campaign: Campaign, unit: Unit) -> list[Row]:

@@ -18,7 +18,8 @@ _GROUP = ("method", "tolerance", "m", "der", "large_blocks")
 def summarise(rows: Iterable[Row]) -> list[JsonObject]:
     """One row a method, tolerance, m, der and equation: counts and the mean ROR over the rows where it is finite.
 
-    ``mean_ror_of_others`` is over all routed rows, links that carry everything left out (Gabrielyan 2007, eq. 23 as printed).
+    ``mean_ror_of_others`` is over all routed rows, links that carry everything left out (Gabrielyan 2007, eq. 23 as
+    printed).
     """
     groups: dict[tuple[object, ...], list[Row]] = {}
     for row in rows:
@@ -100,7 +101,8 @@ def _check(claim: Claim, rows: Sequence[Row]) -> Check:
 
 
 def _half_width(pairs: Sequence[Sequence[float]], ratio: float) -> float:
-    """Half the 95 % interval of a ratio of sums over units that are independent (Cochran 1977, section 2.11), by Student's t."""
+    """Half the 95 % interval of a ratio of sums over units that are independent (Cochran 1977, section 2.11), by
+    Student's t."""
     count = len(pairs)
     below = math.fsum(other for _, other in pairs)
     spread = math.fsum((own - ratio * other) ** 2 for own, other in pairs) * count / (count - 1)

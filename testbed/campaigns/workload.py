@@ -1,4 +1,5 @@
-"""Campaigns as a workload: every unit in this process, one after another; ``testbed campaign`` shares them among processes."""
+"""Campaigns as a workload: every unit in this process, one after another; ``testbed campaign`` shares them among
+processes."""
 
 from __future__ import annotations
 

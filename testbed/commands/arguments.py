@@ -1,5 +1,5 @@
-"""Options classes on a command line: their fields become arguments of a parser, and its values one of them again; and those that commands
-share."""
+"""Options classes on a command line: their fields become arguments of a parser, and its values one of them again; and
+those that commands share."""
 
 from __future__ import annotations
 
@@ -45,7 +45,8 @@ class LiveOptions:
 
 
 def add_options(parser: argparse.ArgumentParser, *kinds: type) -> None:
-    """The options of these classes. One that is given twice is refused, unless it is ``many``; so is one without a meaning (``Only``)."""
+    """The options of these classes. One that is given twice is refused, unless it is ``many``; so is one without a
+    meaning (``Only``)."""
     for kind in kinds:
         for one in options_of(kind):
             if one.flag is not None:
@@ -55,7 +56,8 @@ def add_options(parser: argparse.ArgumentParser, *kinds: type) -> None:
 
 
 def adder(parser: argparse.ArgumentParser, group: str | None = None) -> Callable[..., argparse.Action]:
-    """``add_argument`` for options that a command alone has, under the heading ``group``; ``only`` says when one has a meaning."""
+    """``add_argument`` for options that a command alone has, under the heading ``group``; ``only`` says when one has a
+    meaning."""
 
     def add(*words: str, only: Only | None = None, **said: Any) -> argparse.Action:
         action = parser.add_argument(*words, **said)
@@ -91,7 +93,8 @@ def _add(parser: argparse.ArgumentParser, one: Option) -> None:
 
 
 def _place(parser: argparse.ArgumentParser, heading: str | None) -> argparse._ActionsContainer:
-    """Where an option of that heading goes: the parser itself, which sorts those that all commands share, or a group of its own."""
+    """Where an option of that heading goes: the parser itself, which sorts those that all commands share, or a group of
+    its own."""
     if heading is None or heading in GROUPS:
         return parser
     made = (group for group in parser._action_groups if group.title == heading)

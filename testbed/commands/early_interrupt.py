@@ -1,7 +1,8 @@
 """Ctrl-C before the command has begun: one line and exit code 130, whatever is being imported.
 
-Importing this module does it, where the program is the command ``testbed`` and nobody else has a say in Ctrl-C yet: it has to come before
-all other imports. Python's own start-up, some 20 ms before it on a quiet machine, is not ours to change.
+Importing this module does it, where the program is the command ``testbed`` and nobody else has a say in Ctrl-C yet: it
+has to come before all other imports. Python's own start-up, some 20 ms before it on a quiet machine, is not ours to
+change.
 """
 
 import os

@@ -1,6 +1,8 @@
-"""Standard streams that the caller closed (``>&-``) are opened on /dev/null, before any file or socket is given their numbers.
+"""Standard streams that the caller closed (``>&-``) are opened on /dev/null, before any file or socket is given their
+numbers.
 
-Importing this module does it: it has to come before all other imports. What is printed then goes nowhere, here and in children.
+Importing this module does it: it has to come before all other imports. What is printed then goes nowhere, here and in
+children.
 """
 
 import contextlib

@@ -1,4 +1,5 @@
-"""Options under the spellings that they had in 0.2: taken until 0.4, each with one line on stderr that says the present one."""
+"""Options under the spellings that they had in 0.2: taken until 0.4, each with one line on stderr that says the present
+one."""
 
 from __future__ import annotations
 
@@ -207,7 +208,8 @@ def _said(former: str, present: list[str]) -> list[str]:
 
 
 def _by_rate_unit(words: Sequence[str]) -> Mapping[str, Present]:
-    """What --rate and --rate-unit of ``simulate`` stand for: a fraction of a link and packets a second are two options now."""
+    """What --rate and --rate-unit of ``simulate`` stand for: a fraction of a link and packets a second are two options
+    now."""
     said = {word.partition("=")[0] for word in words}
     if "--rate-unit" not in said:
         return {}

@@ -1,7 +1,8 @@
-"""On a terminal no command is silent for long: where nothing was written for a while, a line says that it works, and since when.
+"""On a terminal no command is silent for long: where nothing was written for a while, a line says that it works, and
+since when.
 
-The line is on stderr, and is gone before anything else is written. In a pipe, and while a command hands the terminal to another
-program, there is none.
+The line is on stderr, and is gone before anything else is written. In a pipe, and while a command hands the terminal to
+another program, there is none.
 """
 
 from __future__ import annotations
@@ -73,7 +74,8 @@ class Heartbeat:
             self._erase()
 
     def forked(self) -> None:
-        """In a child of fork, which has no other thread: nothing to erase, and no lock that a thread of the parent holds."""
+        """In a child of fork, which has no other thread: nothing to erase, and no lock that a thread of the parent
+        holds."""
         self._lock, self._stands = threading.RLock(), False
         self._over.set()
 

@@ -94,7 +94,8 @@ def _by_purpose(
 
 
 def _short_usage(parser: argparse.ArgumentParser) -> str | None:
-    """What must be given, and ``[OPTION ...]``; None where there are so few options that argparse's own line is short."""
+    """What must be given, and ``[OPTION ...]``; None where there are so few options that argparse's own line is
+    short."""
     if len([action for action in parser._actions if action.option_strings]) < FEW:
         return None
     words = [parser.prog]

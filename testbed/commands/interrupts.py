@@ -1,6 +1,7 @@
 """Ctrl-C while a command runs: heard once, at whatever moment, and nothing else is said about it.
 
-Python drops an exception that comes up in a finalizer or in a library's callback (the collector's, LLVM's); such a Ctrl-C comes again.
+Python drops an exception that comes up in a finalizer or in a library's callback (the collector's, LLVM's); such a
+Ctrl-C comes again.
 """
 
 from __future__ import annotations
@@ -32,9 +33,9 @@ def install_interrupt_handler() -> None:
 
 
 def exit_interrupted(code: int) -> NoReturn:
-    """End with the code, after Ctrl-C or an error that nobody foresaw: its one line was the last word. Python itself would kill the process by
-    SIGINT where that once came while code in a text ran (an import of named tuples), although it was handled, and libraries
-    complain of what they cannot put in order at such an end."""
+    """End with the code, after Ctrl-C or an error that nobody foresaw: its one line was the last word. Python itself
+    would kill the process by SIGINT where that once came while code in a text ran (an import of named tuples), although
+    it was handled, and libraries complain of what they cannot put in order at such an end."""
     sys.unraisablehook = lambda _: None
     with contextlib.suppress(OSError, ValueError):
         sys.stdout.flush()
@@ -45,7 +46,8 @@ def exit_interrupted(code: int) -> NoReturn:
 
 
 def _interrupt_once(_number: int, _frame: object) -> None:
-    """Ctrl-C ends the command; one soon after it must not cut short the clean-up that the first one began. A later one counts."""
+    """Ctrl-C ends the command; one soon after it must not cut short the clean-up that the first one began. A later one
+    counts."""
     now = time.monotonic()
     if now - _INTERRUPTED_AT[-1] > CLEAN_UP_S:
         _INTERRUPTED_AT.append(now)
@@ -54,7 +56,8 @@ def _interrupt_once(_number: int, _frame: object) -> None:
 
 
 def _dropped(what: sys.UnraisableHookArgs) -> None:
-    """An exception that Python has dropped: after a Ctrl-C its consequence, and not worth a word; was it Ctrl-C itself, again."""
+    """An exception that Python has dropped: after a Ctrl-C its consequence, and not worth a word; was it Ctrl-C itself,
+    again."""
     if len(_INTERRUPTED_AT) == 1:
         sys.__unraisablehook__(what)
     elif what.exc_type is KeyboardInterrupt:

@@ -18,7 +18,8 @@ OUTCOMES = {
 
 
 def start_live(args: argparse.Namespace) -> None:
-    """Serve the page, and print its address, where requested. To be called before the sandbox is entered, when bad input has been refused.
+    """Serve the page, and print its address, where requested. To be called before the sandbox is entered, when bad
+    input has been refused.
 
     Raises CapabilityError where the extra ``live`` is not installed.
     """

@@ -1,4 +1,5 @@
-"""What every command keeps to: errors are one line on stderr and an exit code, and values are written one way everywhere.
+"""What every command keeps to: errors are one line on stderr and an exit code, and values are written one way
+everywhere.
 
 An error is never a traceback or half a page of usage. Numbers are those of ``testbed.model.options.kinds``.
 """
@@ -31,7 +32,8 @@ _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
 
 
 class OneLineParser(argparse.ArgumentParser):
-    """An argument parser whose errors are one line on stderr and exit code 2; numbers of any option are finite and bounded."""
+    """An argument parser whose errors are one line on stderr and exit code 2; numbers of any option are finite and
+    bounded."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **{"allow_abbrev": False, **options})
@@ -59,7 +61,8 @@ class OneLineParser(argparse.ArgumentParser):
         return self._words
 
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """As argparse does, but a word that nobody takes is the chosen command's mistake, which names its own help page."""
+        """As argparse does, but a word that nobody takes is the chosen command's mistake, which names its own help
+        page."""
         found, others = self.parse_known_args(args, namespace)
         if others:
             self._chosen(found).refuse(others)
@@ -128,7 +131,8 @@ class OneLineParser(argparse.ArgumentParser):
 
 
 class _Noted(argparse.Action):
-    """Any action, which also notes in ``given`` of the namespace that it was on the command line, and how it was written."""
+    """Any action, which also notes in ``given`` of the namespace that it was on the command line, and how it was
+    written."""
 
     def __call__(self, parser: Any, namespace: Any, values: Any, option_string: str | None = None) -> None:
         given = dict(getattr(namespace, "given", {}))
@@ -148,7 +152,8 @@ def _note_when_given(action: argparse.Action) -> None:
 
 
 def reported(action: Callable[[], int]) -> int:
-    """Run the action; an error that it raises becomes one line on stderr and its exit code (``unforeseen`` where it was not meant to)."""
+    """Run the action; an error that it raises becomes one line on stderr and its exit code (``unforeseen`` where it was
+    not meant to)."""
     from testbed.errors import TestbedError
     from testbed.extras import missing_extra
 
@@ -179,7 +184,8 @@ def reported(action: Callable[[], int]) -> int:
 
 
 def _of_networks(error: BaseException) -> bool:
-    """Whether it is an error of a network or of a plug-in that was given; the networks are loaded where something went wrong."""
+    """Whether it is an error of a network or of a plug-in that was given; the networks are loaded where something went
+    wrong."""
     from topologies.errors import TopologyError
     from topologies.registry import PluginError
 
@@ -206,7 +212,8 @@ def _complain(message: str, code: int) -> int:
 
 
 def read_ends(args: argparse.Namespace, network: Network) -> None:
-    """Make ``--from`` and ``--to`` of ``args``, where they are given, nodes of the network; InputError where one is none."""
+    """Make ``--from`` and ``--to`` of ``args``, where they are given, nodes of the network; InputError where one is
+    none."""
     from testbed.model.naming.names import read_node
 
     for end in ("source", "sink"):

@@ -1,4 +1,5 @@
-"""What all commands that run something share: their options, what is kept of a run on disk, and what is shown of its verdict."""
+"""What all commands that run something share: their options, what is kept of a run on disk, and what is shown of its
+verdict."""
 
 from __future__ import annotations
 
@@ -74,7 +75,8 @@ def show_verdict(verdict: Verdict, directory: Path | None) -> None:
 
 
 def show_closing(closing: Iterable[object], verdict: Verdict, directory: Path | None) -> None:
-    """Lines and what ``rich`` prints, for a reader at a terminal or in a log; then the verdict, and where the run lies."""
+    """Lines and what ``rich`` prints, for a reader at a terminal or in a log; then the verdict, and where the run
+    lies."""
     from testbed.report.terminal import Terminal
 
     console = Terminal()

@@ -57,7 +57,8 @@ class MachineOptions(TlsOptions):
 
 
 def machines_request(args: argparse.Namespace, fabric: str) -> MachinesRequest | None:
-    """None without --machines. InputError for what does not go together, CapabilityError for what the kernel is missing."""
+    """None without --machines. InputError for what does not go together, CapabilityError for what the kernel is
+    missing."""
     from testbed.machines.machines_request import parse_machines, parse_placement_text
 
     if args.machines is None:
@@ -81,7 +82,8 @@ def machines_request(args: argparse.Namespace, fabric: str) -> MachinesRequest |
 
 
 def _require_encryption(requested: MachinesRequest) -> None:
-    """CapabilityError where this machine is missing it, and the machines are on it; others say so themselves, by name."""
+    """CapabilityError where this machine is missing it, and the machines are on it; others say so themselves, by
+    name."""
     from testbed.emulation.machine.encryption import encryption_obstacle
 
     if requested.scheduler is None and (lack := encryption_obstacle()) is not None:
@@ -89,7 +91,8 @@ def _require_encryption(requested: MachinesRequest) -> None:
 
 
 def enter_unless_elsewhere(requested: MachinesRequest | None, *, name: str | None = None) -> None:
-    """Into a sandbox, where the network is (all or part of it) on this machine. ``name``: of the network's door, None for none."""
+    """Into a sandbox, where the network is (all or part of it) on this machine. ``name``: of the network's door, None
+    for none."""
     from testbed.emulation.sandbox.control_socket import VARIABLE, listen
     from testbed.emulation.sandbox.sandbox import enter_sandbox, in_sandbox
 
@@ -103,7 +106,8 @@ def enter_unless_elsewhere(requested: MachinesRequest | None, *, name: str | Non
 
 @contextmanager
 def said_when_lost(*, as_json: bool) -> Iterator[None]:
-    """A run over several machines that says nothing still says why, and what was measured until a machine died; then exit code 4."""
+    """A run over several machines that says nothing still says why, and what was measured until a machine died; then
+    exit code 4."""
     try:
         yield
     except InvalidRunError as error:

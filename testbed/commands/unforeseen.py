@@ -1,6 +1,8 @@
-"""An exception that nobody foresaw: one line that says so, the traceback in a file, and an exit code that no verdict has.
+"""An exception that nobody foresaw: one line that says so, the traceback in a file, and an exit code that no verdict
+has.
 
-Too little memory is distinguished, in whatever form it comes up: that is the machine's lack, not a fault of the testbed.
+Too little memory is distinguished, in whatever form it comes up: that is the machine's lack, not a fault of the
+testbed.
 """
 
 from __future__ import annotations
@@ -45,12 +47,14 @@ def describe(error: BaseException) -> tuple[str, int]:
 
 
 def install_thread_handler() -> None:
-    """An exception that ends a thread of the command is reported in the same way, and counts (``exit_code_with_threads``)."""
+    """An exception that ends a thread of the command is reported in the same way, and counts
+    (``exit_code_with_threads``)."""
     threading.excepthook = _ended_thread
 
 
 def exit_code_with_threads(code: int) -> int:
-    """The exit code of a command that ended with ``code``: a verdict is none where a thread ended by what nobody foresaw."""
+    """The exit code of a command that ended with ``code``: a verdict is none where a thread ended by what nobody
+    foresaw."""
     return UNFORESEEN if _IN_THREADS and code in (0, 1, 4, 5) else code
 
 

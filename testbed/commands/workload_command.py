@@ -1,4 +1,5 @@
-"""One command for every workload: its arguments are the options that the workload declares, its run and its results the same for all."""
+"""One command for every workload: its arguments are the options that the workload declares, its run and its results the
+same for all."""
 
 from __future__ import annotations
 
@@ -87,7 +88,8 @@ def _declared(workload: Work) -> list[type]:
 
 
 def run(name: str, workload: Work, args: argparse.Namespace) -> int:
-    """Plan, choose the fabric, run, judge, keep; the verdict's exit code. Bad input is refused before anything is built."""
+    """Plan, choose the fabric, run, judge, keep; the verdict's exit code. Bad input is refused before anything is
+    built."""
     assert workload.options is not None and workload.build is not None
     requested: Any = read_options(args, workload.options)
     plan = workload.build(requested)

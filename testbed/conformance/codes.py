@@ -1,4 +1,5 @@
-"""Judges a code for large blocks by its decoder: any enough symbols give the block back, fewer never give a wrong one."""
+"""Judges a code for large blocks by its decoder: any enough symbols give the block back, fewer never give a wrong
+one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Judges a routing of demand matrices: the independent checker, the multicommodity optimum's proof, repeatability, errors."""
+"""Judges a routing of demand matrices: the independent checker, the multicommodity optimum's proof, repeatability,
+errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Judges formats of other programs' files: what is written twice is the same, what is read can be carried, what is wrong is refused."""
+"""Judges formats of other programs' files: what is written twice is the same, what is read can be carried, what is
+wrong is refused."""
 
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ from topologies.text.json_types import Json
 
 
 def schedule_format_checks(write: ScheduleFormat) -> list[Check]:
-    """An exchange of all with all is written; transfers without ends are written or refused, never an error of another kind."""
+    """An exchange of all with all is written; transfers without ends are written or refused, never an error of another
+    kind."""
     traffic = all_to_all(load_network("crossbar:4"))
     schedule = schedule_by_name(traffic, "liquid")
     lone = Traffic.from_transfers([["a", "b"]])

@@ -1,4 +1,5 @@
-"""Judges a routing of one flow: exact conservation recomputed here, the certified optimum as a bound, repeatability, errors."""
+"""Judges a routing of one flow: exact conservation recomputed here, the certified optimum as a bound, repeatability,
+errors."""
 
 from __future__ import annotations
 
@@ -93,7 +94,8 @@ def _differs(route: Callable[[], SplitRoute]) -> str | None:
 
 
 def _too_good(route: SplitRoute) -> str | None:
-    """No route loads its fullest link less than capillary routing's first layer, which its certificate proves to be the least."""
+    """No route loads its fullest link less than capillary routing's first layer, which its certificate proves to be the
+    least."""
     least = max(capillary_route(route.network, route.source, route.sink).utilisations)
     greatest = max(route.utilisations)
     return (

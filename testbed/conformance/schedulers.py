@@ -1,4 +1,5 @@
-"""Judges a scheduler: the independent checker, the bottleneck's bound, what it claims to have proved, repeatability, its time limit."""
+"""Judges a scheduler: the independent checker, the bottleneck's bound, what it claims to have proved, repeatability,
+its time limit."""
 
 from __future__ import annotations
 

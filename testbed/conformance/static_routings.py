@@ -1,4 +1,5 @@
-"""Judges a routing of the interconnect: paths of links, the same from every node on (or a relation), channel dependencies, delivery."""
+"""Judges a routing of the interconnect: paths of links, the same from every node on (or a relation), channel
+dependencies, delivery."""
 
 from __future__ import annotations
 
@@ -25,7 +26,8 @@ Paths = Mapping[tuple[str, str], tuple[LinkId, ...]]
 
 
 def static_routing_checks(name: str, build: Builder) -> list[Check]:
-    """One check a property and network; a network that the routing refuses by TopologyError is passed over, one must be left."""
+    """One check a property and network; a network that the routing refuses by TopologyError is passed over, one must be
+    left."""
     found, routed = [], 0
     for known in NETWORKS:
         network = load_network(known)

@@ -20,8 +20,9 @@ MAX_LAG_S = 0.2
 def judge_download(plan: DownloadPlan, run: DownloadMeasurements) -> Judgement:
     """Content intact; duration and packets sent as predicted of a sender that raises its rate by what is lost.
 
-    The duration's rival is the nearest of: a sender that never raises its rate, a single path over the links that fail, and (where
-    no way is left meanwhile) a download that no failure disturbs. The packets' rival always sends at its highest rate.
+    The duration's rival is the nearest of: a sender that never raises its rate, a single path over the links that fail,
+    and (where no way is left meanwhile) a download that no failure disturbs. The packets' rival always sends at its
+    highest rate.
     """
     prediction = predict_download(plan)
     verdict = _verdict(plan, prediction, run)

@@ -9,8 +9,8 @@ from topologies.text.json_types import Json
 
 @dataclass(frozen=True, kw_only=True)
 class DownloadMeasurements:
-    """``seconds``: from the first packet until the last block was decoded (None: never); ``arrivals_s``: per packet, for
-    the figure; ``sender_lag_s``: how late the sender was at worst."""
+    """``seconds``: from the first packet until the last block was decoded (None: never); ``arrivals_s``: per packet,
+    for the figure; ``sender_lag_s``: how late the sender was at worst."""
 
     fabric: str
     seconds: float | None

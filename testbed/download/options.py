@@ -12,7 +12,8 @@ MAX_BYTES = 1 << 28
 
 @options
 class DownloadOptions:
-    """What is downloaded, and how; see ``DownloadPlan``. ``faults`` None: the most loaded link is down for the middle half."""
+    """What is downloaded, and how; see ``DownloadPlan``. ``faults`` None: the most loaded link is down for the middle
+    half."""
 
     network: NetworkLike = option(kw_only=False, positional=True, metavar="NETWORK", help="catalogue name or file")
     source: str = option(kw_only=False, flag="--from", group=ENDS, metavar="NODE", help="where the file is")

@@ -30,8 +30,9 @@ RETURN_LABELS = (LABELS // 4, LABELS * 3 // 4)
 
 @dataclass(frozen=True, kw_only=True)
 class DownloadPlan:
-    """``network`` with the host ``sink`` behind ``last_link``; ``limit_s``: when a fabric gives up. ``constant_rate``: the sender never
-    sends faster than what shall arrive, whatever is lost: the rival of the sender that is predicted."""
+    """``network`` with the host ``sink`` behind ``last_link``; ``limit_s``: when a fabric gives up. ``constant_rate``:
+    the sender never sends faster than what shall arrive, whatever is lost: the rival of the sender that is
+    predicted."""
 
     network: Network
     method: str

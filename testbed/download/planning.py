@@ -52,7 +52,8 @@ def build_download(requested: DownloadOptions) -> DownloadPlan:
 
 
 def _plan(requested: DownloadOptions, network: Network, source: str, sink: str) -> DownloadPlan:
-    """The plan without faults, paced to fill the last mile, and where packets are lost up to what the slowest link carries."""
+    """The plan without faults, paced to fill the last mile, and where packets are lost up to what the slowest link
+    carries."""
     whole, last = with_last_kilometre(network, sink, requested.last_mile_rate_bps)
     slowest_bps = min((link.capacity_bps for link in network.links), default=requested.last_mile_rate_bps)
     arrival_pps = FILL * requested.last_mile_rate_bps / (8 * (FRAME_OVERHEAD_BYTES + requested.symbol_bytes))
@@ -78,7 +79,8 @@ def _plan(requested: DownloadOptions, network: Network, source: str, sink: str) 
 
 
 def _check_rate(plan: DownloadPlan) -> None:
-    """InputError where the rate that keeps the last mile full is more than a link before it carries: it would never be full."""
+    """InputError where the rate that keeps the last mile full is more than a link before it carries: it would never be
+    full."""
     for index in plan.forward.loaded:
         link = plan.network.links[index]
         need = FILL * plan.last_rate_bps * float(plan.forward.load(index))
@@ -90,7 +92,8 @@ def _check_rate(plan: DownloadPlan) -> None:
 
 
 def _check_impairments(network: Network, faults: Sequence[Fault]) -> None:
-    """A download's time is predicted from the share that is lost: InputError for a rate that changes, and for links that are always impaired."""
+    """A download's time is predicted from the share that is lost: InputError for a rate that changes, and for links
+    that are always impaired."""
     for fault in faults:
         if any(isinstance(one, RateTrace) for one in fault.impaired_by):
             raise InputError(

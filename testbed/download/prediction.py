@@ -1,6 +1,7 @@
 """What theory says of a download: when the file is there, how many packets that takes, and what its rivals would take.
 
-Source: Gabrielyan 2007, section 4.3.3 (a sender with an adaptive transmission rate feeds the last mile at its maximal bandwidth).
+Source: Gabrielyan 2007, section 4.3.3 (a sender with an adaptive transmission rate feeds the last mile at its maximal
+bandwidth).
 """
 
 from __future__ import annotations
@@ -25,8 +26,8 @@ class Prediction:
 
 @dataclass(frozen=True, kw_only=True)
 class Delays:
-    """Propagation in seconds: ``forward_s``: the mean over labels; ``spread_s``: of the longest path beyond the shortest;
-    ``back_s``: of the earlier copy of an acknowledgement."""
+    """Propagation in seconds: ``forward_s``: the mean over labels; ``spread_s``: of the longest path beyond the
+    shortest; ``back_s``: of the earlier copy of an acknowledgement."""
 
     forward_s: float
     spread_s: float
@@ -42,7 +43,8 @@ class Alternatives:
     """What other downloads of the same file under the same failures take.
 
     ``constant_rate_s``: a sender that never raises its rate; ``single_path_s``: one path, over the links that fail;
-    ``undisturbed_s``: no failure at all; ``always_highest_sent``: packets of a sender that always sends at its highest rate.
+    ``undisturbed_s``: no failure at all; ``always_highest_sent``: packets of a sender that always sends at its highest
+    rate.
     """
 
     constant_rate_s: float
@@ -53,8 +55,9 @@ class Alternatives:
 
 @dataclass(frozen=True, kw_only=True)
 class DownloadPrediction:
-    """All that a run is held against, computed once from its plan. ``needed``: symbols that must arrive; ``rival_s``: the nearest
-    rival of the duration, and in words what it is (None: no failure takes any packet); tolerances in seconds and in packets."""
+    """All that a run is held against, computed once from its plan. ``needed``: symbols that must arrive; ``rival_s``:
+    the nearest rival of the duration, and in words what it is (None: no failure takes any packet); tolerances in
+    seconds and in packets."""
 
     expected: Prediction
     others: Alternatives
@@ -82,7 +85,8 @@ def predict_download(plan: DownloadPlan) -> DownloadPrediction:
 
 
 def symbols_needed(plan: DownloadPlan) -> int:
-    """Symbols that must arrive: the file's and its preamble's; a block of RaptorQ may ask for two more, which is not counted."""
+    """Symbols that must arrive: the file's and its preamble's; a block of RaptorQ may ask for two more, which is not
+    counted."""
     return -(-(plan.file_bytes + PREAMBLE_BYTES) // plan.parameters.symbol_bytes)
 
 
@@ -140,7 +144,8 @@ def alternatives(plan: DownloadPlan) -> Alternatives:
 
 
 def _raised(plan: DownloadPlan, lost: float) -> float:
-    """Packets a second so that the rate requested arrives, as far as the sender may; where next to nothing arrives, as before."""
+    """Packets a second so that the rate requested arrives, as far as the sender may; where next to nothing arrives, as
+    before."""
     p = plan.parameters
     return p.arrival_pps if lost > MAX_LOSS else min(p.most_pps, p.arrival_pps / (1 - lost))
 
@@ -176,9 +181,10 @@ def _walk(plan: DownloadPlan, loss: Callable[[float], float], pace: Callable[[fl
 def tolerances(plan: DownloadPlan) -> tuple[float, float]:
     """Of the duration in seconds and of the packets sent, from how the sender works.
 
-    It hears of a failure after up to two measurements and an acknowledgement, in which what is lost does not come; of the repair
-    as late, in which too many packets are sent; and of the last block's decoding two acknowledgements late at most. What it hears of
-    is a round trip old; the last symbol needed may come by the shortest path or by the longest.
+    It hears of a failure after up to two measurements and an acknowledgement, in which what is lost does not come; of
+    the repair as late, in which too many packets are sent; and of the last block's decoding two acknowledgements late
+    at most. What it hears of is a round trip old; the last symbol needed may come by the shortest path or by the
+    longest.
     """
     p, propagation = plan.parameters, delays(plan)
     notice_s = 2 * MEASURED_OVER / p.arrival_pps + p.ack_interval_s + propagation.round_s

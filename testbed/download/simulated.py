@@ -15,7 +15,8 @@ QUEUE_PACKETS = 100
 
 
 def simulate_download(plan: DownloadPlan) -> DownloadMeasurements:
-    """Run the plan until the file is there and acknowledged, or its limit; the same plan gives the same measurements."""
+    """Run the plan until the file is there and acknowledged, or its limit; the same plan gives the same
+    measurements."""
     return _Run(plan).finish()
 
 
@@ -69,7 +70,8 @@ class _Run:
                 self._carry(self.plan.backward.path_of(label).links, acknowledgement, now, to="source")
 
     def _carry(self, links: Sequence[int], data: bytes, now: float, *, to: str) -> None:
-        """Over the links, to where it is dealt with when it comes: packets of short and long paths queue in the order in which they arrive."""
+        """Over the links, to where it is dealt with when it comes: packets of short and long paths queue in the order
+        in which they arrive."""
         times = [now]
         for index in links:
             times = [later for at in times for later in self._over(index, at, len(data))]

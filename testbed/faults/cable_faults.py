@@ -1,7 +1,7 @@
 """Failures of whole cables between switches: permanent or transient, drawn at random, or of a machine's trace.
 
-A cable is both links between two switches (with their parallels), and it fails in both directions; the cables of hosts never do.
-The interconnect simulator takes its failures from here.
+A cable is both links between two switches (with their parallels), and it fails in both directions; the cables of hosts
+never do. The interconnect simulator takes its failures from here.
 """
 
 from __future__ import annotations
@@ -42,7 +42,8 @@ def switch_cables(network: Network) -> tuple[Cable, ...]:
 def check_faults(network: Network, faults: Iterable[Fault]) -> tuple[Fault, ...]:
     """The faults by start, each on a cable of the network, overlapping faults of one cable joined into one.
 
-    Raises InputError for a fault on a link that does not exist or belongs to a host, and for one that is not of the whole cable.
+    Raises InputError for a fault on a link that does not exist or belongs to a host, and for one that is not of the
+    whole cable.
     """
     cables, order = set(switch_cables(network)), network.node_index
     by_cable: dict[Cable, list[Fault]] = {}
@@ -74,8 +75,8 @@ def random_faults(
     start_s: tuple[float, float] = (0.0, 0.0),
     duration_s: tuple[float, float] | None = None,
 ) -> tuple[Fault, ...]:
-    """So many different cables, drawn evenly; each starts evenly within ``start_s`` and lasts evenly within ``duration_s``
-    (None: permanent). A set that would cut the switches apart if all were down at once is drawn again.
+    """So many different cables, drawn evenly; each starts evenly within ``start_s`` and lasts evenly within
+    ``duration_s`` (None: permanent). A set that would cut the switches apart if all were down at once is drawn again.
 
     Raises InputError where there are not so many cables, or no draw in 1000 leaves the network whole.
     """
@@ -93,8 +94,8 @@ def random_faults(
 def intermittent_faults(
     network: Network, count: int, *, seed: int | Sequence[int], duration_s: float
 ) -> tuple[Fault, ...]:
-    """So many different cables that fail again and again: once in each of ten equal parts of the run, at a drawn moment of it,
-    and for a tenth of the part. Drawn like ``random_faults``: the same seed draws the same cables.
+    """So many different cables that fail again and again: once in each of ten equal parts of the run, at a drawn moment
+    of it, and for a tenth of the part. Drawn like ``random_faults``: the same seed draws the same cables.
 
     Raises InputError as ``random_faults``.
     """
@@ -120,10 +121,10 @@ def faults_from_trace(
 ) -> tuple[Fault, ...]:
     """A trace's failures on links of the network, its whole span scaled to ``simulated_s``.
 
-    A component keeps its cable throughout: the components share out the cables in a drawn order, round and round if they
-    are more. An outage shorter than a microsecond when scaled lasts that long; one without a repair, or all with
-    ``permanent``, lasts permanently. Where permanent faults would cut the network apart, the later ones move to the next
-    cable that leaves it whole (so every failure of the trace happens).
+    A component keeps its cable throughout: the components share out the cables in a drawn order, round and round if
+    they are more. An outage shorter than a microsecond when scaled lasts that long; one without a repair, or all with
+    ``permanent``, lasts permanently. Where permanent faults would cut the network apart, the later ones move to the
+    next cable that leaves it whole (so every failure of the trace happens).
     """
     if trace.span_s <= 0:
         raise InputError(f"trace of {trace.system}: all its rows are of one moment; it cannot be scaled")

@@ -26,8 +26,8 @@ _PNNL_COLUMNS = ("Date", "Hardware Identifier", "What Failed")
 
 @dataclass(frozen=True, kw_only=True)
 class NetworkFailure:
-    """One failure: the component's name, when it began and ended in seconds of the Unix epoch (``end_s`` None: no repair
-    is recorded, or none came before the trace ends), and the row that says so (1: the header).
+    """One failure: the component's name, when it began and ended in seconds of the Unix epoch (``end_s`` None: no
+    repair is recorded, or none came before the trace ends), and the row that says so (1: the header).
     """
 
     component: str
@@ -38,8 +38,8 @@ class NetworkFailure:
 
 @dataclass(frozen=True, kw_only=True)
 class FailureTrace:
-    """The network failures of one machine, by start. ``start_s``, ``end_s``: first and last moment that the machine's rows
-    speak of (all rows, not only the network's). ``rule``: which rows counted. ``bad_rows``: row numbers skipped.
+    """The network failures of one machine, by start. ``start_s``, ``end_s``: first and last moment that the machine's
+    rows speak of (all rows, not only the network's). ``rule``: which rows counted. ``bad_rows``: row numbers skipped.
     """
 
     system: str
@@ -140,8 +140,8 @@ def parse_fta_events(lines: Iterable[str], system: str, *, skip_bad_rows: bool =
 def parse_pnnl_table(lines: Iterable[str], *, skip_bad_rows: bool = False) -> FailureTrace:
     """PNNL's table of MPP2 (comma separated): rows whose failed part is of the Quadrics network (ELAN..., QSW...).
 
-    It has no repair times: every ``end_s`` is None. Rows from ``PNNL_UNTIL`` on are left out. A date without a time of day
-    stands for midnight. Raises InputError as ``parse_lanl_table``.
+    It has no repair times: every ``end_s`` is None. Rows from ``PNNL_UNTIL`` on are left out. A date without a time of
+    day stands for midnight. Raises InputError as ``parse_lanl_table``.
     """
     rule = f"What Failed begins with ELAN or QSW, before {PNNL_UNTIL:%Y-%m-%d}"
     collected = _Collector(system="MPP2", rule=rule, skip_bad_rows=skip_bad_rows, kind="PNNL table")

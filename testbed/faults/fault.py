@@ -1,9 +1,9 @@
 """What a fault is: one link of a network fails, or is impaired, for a while or permanently.
 
-Every workload plans, carries out and judges this one value. What fails in a richer way expands to several of it: a node that is
-down, a flapping link, failures in Poisson streams (``schedules.py``), shapes of neighbouring cables and the failures of a
-machine's trace (``shapes.py``, ``cable_faults.py``). ``grammar.py`` says how faults are written. Faults may overlap, on one link
-too: a link is broken as long as any of its faults is in force.
+Every workload plans, carries out and judges this one value. What fails in a richer way expands to several of it: a node
+that is down, a flapping link, failures in Poisson streams (``schedules.py``), shapes of neighbouring cables and the
+failures of a machine's trace (``shapes.py``, ``cable_faults.py``). ``grammar.py`` says how faults are written. Faults
+may overlap, on one link too: a link is broken as long as any of its faults is in force.
 """
 
 from __future__ import annotations
@@ -32,10 +32,11 @@ Direction = Literal["both", "forward"]
 class Fault:
     """One failure of one link, in force from ``start_s`` until ``stop_s``, seconds after the run's start.
 
-    ``stop_s`` is infinite for a permanent fault. ``kind`` down: the carrier goes; blackhole: packets vanish, the carrier stays;
-    loss: each packet is lost with probability ``loss_fraction``; impaired: what ``impairments`` says happens to packets
-    (``topologies.impairments``), and ``loss_fraction`` is their mean loss. ``direction`` both: the whole cable fails, whichever of its two
-    links is named; forward: only the named one. Raises InputError for anything else.
+    ``stop_s`` is infinite for a permanent fault. ``kind`` down: the carrier goes; blackhole: packets vanish, the
+    carrier stays; loss: each packet is lost with probability ``loss_fraction``; impaired: what ``impairments`` says
+    happens to packets (``topologies.impairments``), and ``loss_fraction`` is their mean loss. ``direction`` both: the
+    whole cable fails, whichever of its two links is named; forward: only the named one. Raises InputError for anything
+    else.
     """
 
     link: LinkId

@@ -20,9 +20,10 @@ class FaultTimes:
 
 @dataclass(frozen=True, kw_only=True)
 class ChangeTimes:
-    """When a route change of the plan really happened. ``began_s``: the first link was touched; ``links_s``: all links that
-    vanish had gone; between ``switch_start_s`` and ``switch_stop_s`` new packets passed from the old split to the new one;
-    ``done_s``: nothing of the old one was left. ``recomputed_s``: time to route and split again, of the change's time."""
+    """When a route change of the plan really happened. ``began_s``: the first link was touched; ``links_s``: all links
+    that vanish had gone; between ``switch_start_s`` and ``switch_stop_s`` new packets passed from the old split to the
+    new one; ``done_s``: nothing of the old one was left. ``recomputed_s``: time to route and split again, of the
+    change's time."""
 
     began_s: float
     links_s: float

@@ -13,10 +13,12 @@ As text, for the prompt of ``testbed up`` and the options of commands::
     impairment = "loss:" F | "ge:p=" P ",r=" R | "delay:" S ",jitter=" J | "jitter:" J | "reorder:" F | "duplicate:" F | "trace:" FILE
     setting = ("rate=" | "lasts=" | "start=" | "lengths=" | "kind=" | "loss=") value
 
-``random:N`` are N cables drawn by the seed, ``transient:N`` as many that each fail once for a short while, ``intermittent:N`` as many that
-fail ten times, for a tenth of the run altogether. No command has a use for everything: lists and patterns are the simulator's, ``poisson:`` is for streams, one link with its times for striped files,
-one link with its manner for the prompt; what impairments are and which values they take says ``topologies.impairments``. A file says it as JSON: see ``parse_fault_document``. Whatever the form, what comes out
-is a tuple of ``Fault`` (or, for ``poisson:``, the law from which they are drawn).
+``random:N`` are N cables drawn by the seed, ``transient:N`` as many that each fail once for a short while,
+``intermittent:N`` as many that fail ten times, for a tenth of the run altogether. No command has a use for everything:
+lists and patterns are the simulator's, ``poisson:`` is for streams, one link with its times for striped files, one link
+with its manner for the prompt; what impairments are and which values they take says ``topologies.impairments``. A file
+says it as JSON: see ``parse_fault_document``. Whatever the form, what comes out is a tuple of ``Fault`` (or, for
+``poisson:``, the law from which they are drawn).
 """
 
 from __future__ import annotations
@@ -130,7 +132,8 @@ def standing_fault(link: LinkId, manner: Sequence[str]) -> Fault:
 
 
 def parse_fault_list(text: str, network: Network) -> tuple[Fault, ...]:
-    """``LINK@START-STOP [MANNER]`` one after another, with commas between, by start; each begins and ends within the run.
+    """``LINK@START-STOP [MANNER]`` one after another, with commas between, by start; each begins and ends within the
+    run.
 
     Raises InputError that names the word.
 
@@ -216,11 +219,12 @@ def parse_node_time(text: str, where: str, network: Network) -> tuple[str, float
 def parse_fault_document(
     document: object, network: Network, where: str, folder: Path | None = None
 ) -> tuple[Fault, ...]:
-    """Faults from a JSON document, by start: a list, or {"faults": list}, of {"link": "a->b", "kind", "start_s", "stop_s", ...},
-    {"node": "a", "start_s", "stop_s"} (all its cables) and {"flapping": "a->b", "period_s", "down_s", "start_s", "stop_s"}.
+    """Faults from a JSON document, by start: a list, or {"faults": list}, of {"link": "a->b", "kind", "start_s",
+    "stop_s", ...}, {"node": "a", "start_s", "stop_s"} (all its cables) and {"flapping": "a->b", "period_s", "down_s",
+    "start_s", "stop_s"}.
 
-    They may overlap. A link may have "impairments" instead of a kind; the traces that those name are looked for in ``folder``.
-    Raises InputError that names the entry and the key that is wrong.
+    They may overlap. A link may have "impairments" instead of a kind; the traces that those name are looked for in
+    ``folder``. Raises InputError that names the entry and the key that is wrong.
     """
     refuse_unknown(document, "faults", where)
     entries = document.get("faults") if isinstance(document, dict) else document
@@ -248,7 +252,8 @@ def _faults_at(text: str, at: int, stops: Sequence[int], network: Network) -> Fo
 
 
 def _stops(text: str, end: int, stops: Sequence[int]) -> Iterator[int]:
-    """Where what is said about a link may end: at commas between the values of an impairment, and at the first other comma."""
+    """Where what is said about a link may end: at commas between the values of an impairment, and at the first other
+    comma."""
     for stop in stops:
         if stop >= end:
             yield stop

@@ -1,7 +1,8 @@
-"""What impairments do to packet after packet of one link: a chain of small machines, handed times and seeds, never a clock.
+"""What impairments do to packet after packet of one link: a chain of small machines, handed times and seeds, never a
+clock.
 
-The simulated fabric asks it in virtual time, the relay of the emulated one in real time: the same packets in the same order meet
-the same fate on both, but for what depends on their times.
+The simulated fabric asks it in virtual time, the relay of the emulated one in real time: the same packets in the same
+order meet the same fate on both, but for what depends on their times.
 """
 
 from __future__ import annotations
@@ -26,10 +27,12 @@ from topologies.impairments import (
 from topologies.network import LinkId
 
 Stage = Callable[[float, int], list[float]]
-"""(when a packet comes, s; its bytes) -> when each copy of it leaves: none where it is lost, two where it is duplicated."""
+"""(when a packet comes, s; its bytes) -> when each copy of it leaves: none where it is lost, two where it is
+duplicated."""
 MIN_QUEUE_PACKETS = 20
 QUEUE_S = 0.05
-"""What waits for a trace at most: so much of the link's capacity, or 20 packets, as before any link (docs/guide/networks.md)."""
+"""What waits for a trace at most: so much of the link's capacity, or 20 packets, as before any link
+(docs/guide/networks.md)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,7 +45,8 @@ class ImpairmentCounts:
 
 
 class ImpairedLink:
-    """The impairments of one directed link, in force from time 0 of its own. ``seed``: of the run; each link draws a stream of its own.
+    """The impairments of one directed link, in force from time 0 of its own. ``seed``: of the run; each link draws a
+    stream of its own.
 
     ``queue_bytes``: what may wait for a trace's opportunities. ``offer`` must be called in the order of times.
 
@@ -96,7 +100,8 @@ def _stage(one: Impairment, chance: random.Random, most_bytes: int) -> Stage:
 
 
 class _Chain:
-    """Gilbert and Elliott's: it begins in its stationary state; each packet is lost by the state that it finds, then moves it."""
+    """Gilbert and Elliott's: it begins in its stationary state; each packet is lost by the state that it finds, then
+    moves it."""
 
     def __init__(self, one: GilbertElliott, chance: random.Random) -> None:
         self._one, self._chance = one, chance
@@ -111,7 +116,8 @@ class _Chain:
 
 
 class _Opportunities:
-    """A first-in first-out queue before the opportunities of a trace, which begins with the first packet; what does not fit is lost."""
+    """A first-in first-out queue before the opportunities of a trace, which begins with the first packet; what does not
+    fit is lost."""
 
     def __init__(self, trace: RateTrace, most_bytes: int) -> None:
         self._times = [ms / 1000 for ms in trace.times_ms]

@@ -27,8 +27,8 @@ def injection_times(faults: Sequence[Fault], killed: Sequence[ProcessKill] = ())
 def injection_check(moments: Sequence[tuple[str, float]], over_s: float, run: str = "the run") -> tuple[Check, ...]:
     """One check where faults were requested, none where not: that the run went on until the last of them had begun.
 
-    ``moments``: what breaks, and when it begins, in seconds after the start; ``over_s``: when the run was over. A run that was over
-    sooner cannot tell: it has not failed, and not passed either.
+    ``moments``: what breaks, and when it begins, in seconds after the start; ``over_s``: when the run was over. A run
+    that was over sooner cannot tell: it has not failed, and not passed either.
     """
     if not moments:
         return ()

@@ -18,8 +18,8 @@ FaultsLike = str | Path | Sequence[str | Fault]
 
 
 def read_faults(requested: FaultsLike, network: Network, *, hint: str = "give a JSON file") -> tuple[Fault, ...]:
-    """The faults of the network. InputError where a file cannot be read (it ends with ``mend``) or where what is said is no fault,
-    UsageError for a value of another type."""
+    """The faults of the network. InputError where a file cannot be read (it ends with ``mend``) or where what is said
+    is no fault, UsageError for a value of another type."""
     if not isinstance(requested, (str, Path)):
         require_type(requested, (list, tuple), "faults", 'a list of faults such as "s1->s2@0.5-1 down"')
         for one in requested:

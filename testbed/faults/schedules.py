@@ -21,8 +21,9 @@ Lengths = Literal["fixed", "exponential"]
 
 @dataclass(frozen=True, kw_only=True)
 class PoissonFaults:
-    """Every cable fails independently, ``rate_per_s`` times a second on average, each time for ``lasts_s`` seconds (the mean,
-    where ``lengths`` is exponential). The first failure comes at ``start_s`` or later; ``most`` bounds their number.
+    """Every cable fails independently, ``rate_per_s`` times a second on average, each time for ``lasts_s`` seconds (the
+    mean, where ``lengths`` is exponential). The first failure comes at ``start_s`` or later; ``most`` bounds their
+    number.
 
     Raises InputError for a rate or length that is not above 0, and for a manner in which links do not fail.
     """
@@ -49,15 +50,16 @@ class PoissonFaults:
 
     @property
     def unavailability(self) -> float:
-        """Share of time in which a cable has a fault in force: 1 - exp(-rate x length), as in a queue with infinitely many servers."""
+        """Share of time in which a cable has a fault in force: 1 - exp(-rate x length), as in a queue with infinitely
+        many servers."""
         return -math.expm1(-self.rate_per_s * self.lasts_s)
 
 
 def poisson_faults(links: Iterable[LinkId], faults: PoissonFaults, *, until_s: float, seed: int) -> tuple[Fault, ...]:
     """The faults of these cables (either direction names one), all ended by ``until_s``, by start.
 
-    Each cable draws from a stream of chance of its own, so that its faults do not depend on which other cables there are.
-    Raises InputError where there would be more than ``faults.most``.
+    Each cable draws from a stream of chance of its own, so that its faults do not depend on which other cables there
+    are. Raises InputError where there would be more than ``faults.most``.
 
     >>> spec = PoissonFaults(rate_per_s=0.5, lasts_s=1.0)
     >>> some = poisson_faults([("a", "b", 0)], spec, until_s=60.0, seed=1)
@@ -103,7 +105,8 @@ def flapping_faults(
 
 
 def node_faults(network: Network, node: str, *, start_s: float, stop_s: float) -> tuple[Fault, ...]:
-    """A node that is down: all of its cables fail at once. Raises InputError for a node that is not there or has no cables."""
+    """A node that is down: all of its cables fail at once. Raises InputError for a node that is not there or has no
+    cables."""
     if not isinstance(node, str) or node not in network.node_index:
         raise InputError(f"fault on node {node!r}: {network.name!r} has no such node")
     touching = [link.id for link in network.links if node in (link.source, link.target)]

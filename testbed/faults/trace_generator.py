@@ -1,7 +1,7 @@
 """Synthetic failure traces with the statistics of real ones, for where the data themselves are not at hand.
 
-The statistics of the four machines of Zarza 2011 (Table 5.2) are kept here. A trace of them has Weibull gaps between failures and
-lognormal outages; the number of failures, of different components, and the span are met exactly.
+The statistics of the four machines of Zarza 2011 (Table 5.2) are kept here. A trace of them has Weibull gaps between
+failures and lognormal outages; the number of failures, of different components, and the span are met exactly.
 """
 
 from __future__ import annotations
@@ -62,7 +62,8 @@ KNOWN_STATISTICS: Mapping[str, TraceStatistics] = {
         outage_median_s=None, outage_log_deviation=None,
     ),
 }  # fmt: skip
-"""Measured from the public tables by the rules of failure_traces.py (LANL: interconnect-hardware); a test measures them again."""
+"""Measured from the public tables by the rules of failure_traces.py (LANL: interconnect-hardware); a test measures them
+again."""
 
 
 def generate_trace(statistics: TraceStatistics, *, seed: int | Sequence[int], name: str = "synthetic") -> FailureTrace:

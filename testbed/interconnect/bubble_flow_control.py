@@ -1,7 +1,7 @@
 """Bubble flow control (Carrion et al. 1997): the rings of a grid, and where a packet would enter one.
 
-A packet that enters a ring, from a host or out of another ring, must leave one more slot free behind it. So the slots of a ring
-are never all taken, and what is in it can always move on.
+A packet that enters a ring, from a host or out of another ring, must leave one more slot free behind it. So the slots
+of a ring are never all taken, and what is in it can always move on.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The cycle of links of a deadlock: packets on each of which wait for the next.
 
-At the end of a run the head of every buffer waits for one link (``BlockedPackets.waits``), whatever routing chose it and whatever avoids
-deadlocks. In a deadlock some of these waits close a cycle; it is what a drawing shows of it.
+At the end of a run the head of every buffer waits for one link (``BlockedPackets.waits``), whatever routing chose it
+and whatever avoids deadlocks. In a deadlock some of these waits close a cycle; it is what a drawing shows of it.
 """
 
 from __future__ import annotations

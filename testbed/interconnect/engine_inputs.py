@@ -1,7 +1,8 @@
 """What both engines are handed, and all that they share: the run in whole ticks, from parameters, messages and faults.
 
-The engines (``compiled/`` and that of ``tests/oracles/interconnect/``) are held against each other by tests, so they import nothing of one another: they
-meet in the network's tables (``network_model.py``, ``static_paths.py``) and in the values of this module.
+The engines (``compiled/`` and that of ``tests/oracles/interconnect/``) are held against each other by tests, so they
+import nothing of one another: they meet in the network's tables (``network_model.py``, ``static_paths.py``) and in the
+values of this module.
 """
 
 from __future__ import annotations
@@ -58,9 +59,11 @@ class EngineOptions(NamedTuple):
     credit_delay: int
     """Until the credit of a freed slot is back."""
     turnaround: int
-    """From the tail of a packet to the next head out of a router's same queue, or into the same lane behind a router."""
+    """From the tail of a packet to the next head out of a router's same queue, or into the same lane behind a
+    router."""
     lanes_in_turn: bool
-    """Of several lanes with room a packet takes the one after that which the last out of its queue took, else the first."""
+    """Of several lanes with room a packet takes the one after that which the last out of its queue took, else the
+    first."""
     keep_class: bool
     """A packet keeps its half of the lanes while it is in a ring, else until it has crossed the dateline."""
     end: int
@@ -118,8 +121,8 @@ class Messages(NamedTuple):
     ticks: IntArray
     """From its head to its tail."""
     variant: IntArray
-    """Which of the routing tables it follows: which way round where both are as long; under a relation: which part of its way
-    it is on (``relation_tables``)."""
+    """Which of the routing tables it follows: which way round where both are as long; under a relation: which part of
+    its way it is on (``relation_tables``)."""
     first: IntArray
     """The router that its detour leads over; NONE: no detour."""
 

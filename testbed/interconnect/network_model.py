@@ -1,14 +1,14 @@
 """A network as the engines see it: channels that carry packets, buffers that hold them, tables that say where to go.
 
-Everything is arrays of whole numbers, made once for a network and its parameters; both engines read the same ones. L is the
-number of links, R of routers, H of hosts, W of lanes (virtual channels, then one for FT-DRB's ACKs).
+Everything is arrays of whole numbers, made once for a network and its parameters; both engines read the same ones. L is
+the number of links, R of routers, H of hosts, W of lanes (virtual channels, then one for FT-DRB's ACKs).
 
-A **channel** carries one packet at a time to a buffer. Channel l < L is link l; where routers have output buffers, channel L + l
-is the crossbar's way into the output buffer of link l. A **queue** holds packets one behind another. Queue c * W + w is the buffer
-that channel c fills on lane w: the input buffer after link c, or (c >= L) the output buffer of a link. A link that ends at a
-host ends in a sink, where nothing stays. Then come two queues a host (messages, ACKs), one of notices a router, and NAC's
-deadlock avoidance buffer of each link's input. A **reader** is what takes packets out of an input: one at a time from all its
-lanes together.
+A **channel** carries one packet at a time to a buffer. Channel l < L is link l; where routers have output buffers,
+channel L + l is the crossbar's way into the output buffer of link l. A **queue** holds packets one behind another.
+Queue c * W + w is the buffer that channel c fills on lane w: the input buffer after link c, or (c >= L) the output
+buffer of a link. A link that ends at a host ends in a sink, where nothing stays. Then come two queues a host (messages,
+ACKs), one of notices a router, and NAC's deadlock avoidance buffer of each link's input. A **reader** is what takes
+packets out of an input: one at a time from all its lanes together.
 """
 
 from __future__ import annotations
@@ -131,7 +131,8 @@ class HostTable:
 
 @dataclass(frozen=True, kw_only=True)
 class RouterTable:
-    """Lists by router: those of router r are ``inputs[input_first[r]]`` until ``inputs[input_first[r + 1] - 1]``, hosts likewise."""
+    """Lists by router: those of router r are ``inputs[input_first[r]]`` until ``inputs[input_first[r + 1] - 1]``, hosts
+    likewise."""
 
     input_first: Numbers
     inputs: Numbers
@@ -171,7 +172,8 @@ class NetworkModel:
 def build_model(
     network: Network, parameters: SimulationParameters, dead: Collection[Cable] = frozenset()
 ) -> NetworkModel:
-    """Numbers and tables for a network. O(routers^2) memory. ``dead``: cables that an adaptive routing is to do without.
+    """Numbers and tables for a network. O(routers^2) memory. ``dead``: cables that an adaptive routing is to do
+    without.
 
     Raises InputError where the routing does not fit the network (no dimension order), virtual channels have no dateline
     on it, a host is attached to several switches, or it is too large for the engines' keys.

@@ -32,7 +32,8 @@ class Experiment:
     faults: str | None = None
     """Failures in the grammar of testbed/faults/grammar.py."""
     trace: FailureTrace | None = None
-    """Failures of a machine besides, its span scaled to ``duration_s``; ``trace_permanent``: none of them is repaired."""
+    """Failures of a machine besides, its span scaled to ``duration_s``; ``trace_permanent``: none of them is
+    repaired."""
     trace_permanent: bool = False
     timeline: int = 0
     """Rows carry so many of NAC's events."""

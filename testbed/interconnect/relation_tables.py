@@ -1,7 +1,8 @@
-"""An adaptive routing relation as tables: from every channel the channels that lead nearer to a router, and how far it is.
+"""An adaptive routing relation as tables: from every channel the channels that lead nearer to a router, and how far it
+is.
 
-A **row** is what a packet has come over: a channel (a link between routers and one of its lanes), or, behind the channels, the
-router at which it starts or where a detour ends.
+A **row** is what a packet has come over: a channel (a link between routers and one of its lanes), or, behind the
+channels, the router at which it starts or where a detour ends.
 """
 
 from __future__ import annotations
@@ -28,14 +29,15 @@ ANY_LANE = 15
 LANE_BITS = 4
 FAR = 16_000
 FINAL, FIRST, RECOVERY, UNDECIDED = range(4)
-"""Where a packet is on its way (its ``variant``): bound for its destination; for the router of its detour; on the lane of
-recovery; a packet of UGAL that has not left its source's router."""
+"""Where a packet is on its way (its ``variant``): bound for its destination; for the router of its detour; on the lane
+of recovery; a packet of UGAL that has not left its source's router."""
 DETOURS = ("", "valiant", "ugal")
 NO_DETOUR, VALIANT, UGAL = range(3)
 
 
 class RelationTables(NamedTuple):
-    """For R routers and L links. ``lanes``: of one part of the way; a detour has as many for the way to its router, which are the first."""
+    """For R routers and L links. ``lanes``: of one part of the way; a detour has as many for the way to its router,
+    which are the first."""
 
     lanes: int
     all_lanes: int
@@ -54,7 +56,8 @@ class RelationTables(NamedTuple):
 def relation_of(
     network: Network, parameters: SimulationParameters, dead: Collection[Cable] = ()
 ) -> RoutingRelation | None:
-    """The relation that packets are to follow over what is left without the dead cables; None: they have one path a pair.
+    """The relation that packets are to follow over what is left without the dead cables; None: they have one path a
+    pair.
 
     InputError where it does not fit the network, the virtual channels or the way in which deadlocks are to be avoided.
     """
@@ -90,8 +93,8 @@ def no_relation() -> RelationTables:
 def build_relation_tables(network: Network, relation: RoutingRelation, *, spread_lanes: bool) -> RelationTables:
     """Tables over the links of ``network``, of which the relation's network may have lost some.
 
-    ``spread_lanes``: links have more lanes than the relation's one, and all will do. InputError where hosts are left that the
-    relation joins no more.
+    ``spread_lanes``: links have more lanes than the relation's one, and all will do. InputError where hosts are left
+    that the relation joins no more.
     """
     routers = {switch.id: i for i, switch in enumerate(network.switches)}
     links = [network.link_index[relation.network.links[i].id] for i, _ in relation.channels]

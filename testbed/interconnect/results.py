@@ -14,15 +14,17 @@ from testbed.arrays import BoolArray, FloatArray, IntArray
 from testbed.interconnect.parameters import TICKS_PER_S
 
 NAC_EVENTS = ("identified", "moved", "recovery-moved", "reserved", "normal", "blocked")
-"""Events of NAC's timeline, by number: a cycle identified, a move by the router that identified it, one by a recovery signal, a
-slot reserved, a recovery signal that met normal work, an input newly blocked."""
+"""Events of NAC's timeline, by number: a cycle identified, a move by the router that identified it, one by a recovery
+signal, a slot reserved, a recovery signal that met normal work, an input newly blocked."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class BlockedPackets:
-    """Packets in buffers of the network and at sources when the run stopped; since when (ticks; -1) the first of them waits.
+    """Packets in buffers of the network and at sources when the run stopped; since when (ticks; -1) the first of them
+    waits.
 
-    ``waits``: pairs of links; the head of a buffer behind the first (or on the way into it) waits for the second. Sorted.
+    ``waits``: pairs of links; the head of a buffer behind the first (or on the way into it) waits for the second.
+    Sorted.
     """
 
     packets: int
@@ -46,7 +48,8 @@ class EngineResult:
     made: int
     """Messages that had been made at the end: those with numbers below."""
     held: IntArray
-    """Numbers of the messages that lay in queues and buffers, or were on links, at the end, each as often as it was found."""
+    """Numbers of the messages that lay in queues and buffers, or were on links, at the end, each as often as it was
+    found."""
     stopped: str
     stopped_tick: int
     packet_hops: int
@@ -99,7 +102,8 @@ class SimulationResult(EngineResult):
 
     @property
     def conserved(self) -> bool:
-        """Every message is in exactly one place: delivered (once), found in a queue, buffer or link, or not yet made."""
+        """Every message is in exactly one place: delivered (once), found in a queue, buffer or link, or not yet
+        made."""
         places = np.bincount(self.held, minlength=self.sent) + (self.delivered >= 0)
         places[self.made :] += 1
         return self.deliveries == self.received and bool((places == 1).all())
@@ -116,7 +120,8 @@ class SimulationResult(EngineResult):
 
 @dataclass(frozen=True, kw_only=True)
 class Summary:
-    """Means over the messages made within the window. ``throughput``: delivered over offered within it (accepted load)."""
+    """Means over the messages made within the window. ``throughput``: delivered over offered within it (accepted
+    load)."""
 
     mean_latency_s: float | None
     network_latency_s: float | None

@@ -1,7 +1,8 @@
 """Where packets go: the routing as tables by router and target, and the dateline that breaks the cycles of rings.
 
-The dateline keeps a torus with virtual channels free of deadlock: a packet that has still to cross that of its ring (the cable
-between its last and first switch) is of class 1, every other of class 0; each class has half of the virtual channels.
+The dateline keeps a torus with virtual channels free of deadlock: a packet that has still to cross that of its ring
+(the cable between its last and first switch) is of class 1, every other of class 0; each class has half of the virtual
+channels.
 """
 
 from __future__ import annotations
@@ -34,8 +35,8 @@ MAX_PATHS = 256
 
 @dataclass(frozen=True, kw_only=True)
 class RouteTable:
-    """Where packets go. Each packet draws one of the variants v: of both ways round a ring where they are as long, or of the
-    ways up a fat tree."""
+    """Where packets go. Each packet draws one of the variants v: of both ways round a ring where they are as long, or
+    of the ways up a fat tree."""
 
     next_link: IntArray
     """(v, router, target): the link that leaves the router; NONE at the target's own router."""
@@ -57,7 +58,8 @@ def searched_paths(network: Network, routing: str) -> Paths:
 
 
 def check_routing(network: Network, parameters: SimulationParameters) -> None:
-    """Raise InputError where the network has no such routing, or no dateline for the virtual channels that are requested."""
+    """Raise InputError where the network has no such routing, or no dateline for the virtual channels that are
+    requested."""
     method = {"dor": "dimension-order", "ft-drb": None, "nca": "d-mod-k"}.get(parameters.routing, parameters.routing)
     try:
         if method is not None:
@@ -104,8 +106,9 @@ def build_routes(network: Network, parameters: SimulationParameters, paths: Path
 
 
 def both_ring_directions(network: Network, plus: IntArray, paths: Paths) -> IntArray:
-    """V x R x R: dimension order, where bit k of the variant's number says which way is taken round a ring of the k-th even side, if
-    both are as long; a packet draws each by itself. In large networks several sides share a bit (``MOST_ENTRIES``).
+    """V x R x R: dimension order, where bit k of the variant's number says which way is taken round a ring of the k-th
+    even side, if both are as long; a packet draws each by itself. In large networks several sides share a bit
+    (``MOST_ENTRIES``).
     """
     minus = grid_table(network, paths.link_source, paths.link_target, ties_to_plus=False)
     shape = [int(size) for size in network.attributes["shape"]]
@@ -139,7 +142,8 @@ def up_paths(paths: Paths) -> IntArray:
 
 
 def dateline_classes(network: Network, tables: IntArray, paths: Paths) -> IntArray:
-    """V x R x T: 1 where the way from router r to target t has still to cross the dateline of the ring that it is in."""
+    """V x R x T: 1 where the way from router r to target t has still to cross the dateline of the ring that it is
+    in."""
     shape = [int(size) for size in network.attributes["shape"]]
     place = np.array(np.unravel_index(np.arange(paths.routers), shape))
     variants, routers, targets = tables.shape

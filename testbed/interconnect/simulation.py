@@ -30,9 +30,9 @@ def simulate(
 ) -> SimulationResult:
     """Run until every message is delivered, nothing moves any more, or ``drain_s`` after the last message.
 
-    ``engine``: another one than the compiled (None), which a test holds against it. ``recording``: how much of the history is
-    kept (None: ``Recording()``). A ``NetworkModel`` made before spares its making. Raises InputError for messages of unknown
-    hosts, too late or too long, and what ``build_model`` refuses.
+    ``engine``: another one than the compiled (None), which a test holds against it. ``recording``: how much of the
+    history is kept (None: ``Recording()``). A ``NetworkModel`` made before spares its making. Raises InputError for
+    messages of unknown hosts, too late or too long, and what ``build_model`` refuses.
     """
     model = network if isinstance(network, NetworkModel) else build_model(network, parameters, dead_from_start(faults))
     _check_messages(model, injections, parameters)

@@ -79,8 +79,8 @@ def run_seed(experiment: Experiment, seed: int) -> JsonObject:
 
 
 def over_time(run: SimulationResult) -> dict[str, list[float]]:
-    """``time_s``: SAMPLES moments of the run; ``in_network``: packets that have left their source and are not there yet, ``waiting``:
-    those that have not left it; ``nac_moves``: packets that NAC moved since the moment before."""
+    """``time_s``: SAMPLES moments of the run; ``in_network``: packets that have left their source and are not there
+    yet, ``waiting``: those that have not left it; ``nac_moves``: packets that NAC moved since the moment before."""
     ends = np.linspace(0, max(run.stopped_tick, int(run.delivered.max(initial=1))), SAMPLES + 1)[1:]
     moved = [NAC_EVENTS.index("moved"), NAC_EVENTS.index("recovery-moved")]
     moves = run.nac_timeline[np.isin(run.nac_timeline[:, 1], moved), 0] if len(run.nac_timeline) else np.zeros(0)

@@ -1,8 +1,8 @@
 """The network's static routing as tables: the minimal segments that every routing of the simulator is made of.
 
-Dimension order on tori, meshes and rings, d-mod-k on fat trees, else what the network names. ``Paths`` also knows which links
-are one cable (they fail together) and which routers are near each other: the supernodes from which FT-DRB takes its
-intermediate routers (Zarza 2011, section 3.2).
+Dimension order on tori, meshes and rings, d-mod-k on fat trees, else what the network names. ``Paths`` also knows which
+links are one cable (they fail together) and which routers are near each other: the supernodes from which FT-DRB takes
+its intermediate routers (Zarza 2011, section 3.2).
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ LARGE = 1 << 17
 
 
 class CompactRoutes(NamedTuple):
-    """The table by variant v, router r and target t, or D > 0 dimensions, of which the first that is not done decides."""
+    """The table by variant v, router r and target t, or D > 0 dimensions, of which the first that is not done
+    decides."""
 
     dimensions: int
     """D; 0: the table is to be read."""
@@ -44,7 +45,8 @@ class CompactRoutes(NamedTuple):
 
 
 class Paths(NamedTuple):
-    """Static routing over R routers and H hosts. Links are numbered as ``network.links``; target t < R is router t, R + h host h.
+    """Static routing over R routers and H hosts. Links are numbered as ``network.links``; target t < R is router t, R +
+    h host h.
 
     Links of a router, and routers near it, are slices of one list: those of router r from ``..._first[r]`` until
     ``..._first[r + 1]``.
@@ -272,7 +274,8 @@ def compact_routes(
 ) -> CompactRoutes:
     """The tables (v, r, t), by coordinates where they are large and that gives the same: a grid in dimension order.
 
-    ``at``: the router of each target (itself, or a host's); ``shape``: of the grid that the routers are, None: they are none.
+    ``at``: the router of each target (itself, or a host's); ``shape``: of the grid that the routers are, None: they are
+    none.
     """
     none = np.zeros((1, 1), dtype=np.int16)
     lengths = none if length is None else length

@@ -1,7 +1,8 @@
 """What a run tells its live page, as values and as bytes: a scene, samples of it, and the end. No socket, no clock.
 
-A scene is what is drawn: a network, the loads that theory says, the faults that are planned. Samples follow, until the next scene or the end.
-One message is one event, a JSON object deflated: a message too many can be dropped, since sums and not differences are told.
+A scene is what is drawn: a network, the loads that theory says, the faults that are planned. Samples follow, until the
+next scene or the end. One message is one event, a JSON object deflated: a message too many can be dropped, since sums
+and not differences are told.
 """
 
 from __future__ import annotations
@@ -26,8 +27,9 @@ LoadUnit = Literal["stream", "capacity"]
 
 @dataclass(frozen=True, kw_only=True)
 class RunView:
-    """What is drawn. ``network``: node-link document (empty: there is none to draw); ``links``: those that are planned to carry, with their planned loads;
-    ``source``, ``sink``: of a stream, else empty; ``source_packets``: M of its code; ``stores``: I/O nodes whose bytes are shown."""
+    """What is drawn. ``network``: node-link document (empty: there is none to draw); ``links``: those that are planned
+    to carry, with their planned loads; ``source``, ``sink``: of a stream, else empty; ``source_packets``: M of its
+    code; ``stores``: I/O nodes whose bytes are shown."""
 
     title: str
     network: Json
@@ -45,7 +47,8 @@ class RunView:
 
 @dataclass(frozen=True, kw_only=True)
 class Sample:
-    """One look at the run. ``clock_s``: when, on the machine's monotonic clock; ``done``: share of the run, None where only counters were read."""
+    """One look at the run. ``clock_s``: when, on the machine's monotonic clock; ``done``: share of the run, None where
+    only counters were read."""
 
     clock_s: float
     reading: CounterReading = field(default_factory=CounterReading)
@@ -55,8 +58,8 @@ class Sample:
 
 @dataclass(frozen=True, kw_only=True)
 class InterimResults:
-    """What the points of a study say so far. ``outcomes``: ("holds", "fails", "cannot-tell" or a run's state, what it is of) one by one;
-    ``figures``: name -> SVG document."""
+    """What the points of a study say so far. ``outcomes``: ("holds", "fails", "cannot-tell" or a run's state, what it
+    is of) one by one; ``figures``: name -> SVG document."""
 
     outcomes: tuple[tuple[str, str], ...] = ()
     figures: Mapping[str, str] = field(default_factory=dict)

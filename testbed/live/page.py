@@ -24,7 +24,8 @@ def _resource(name: str) -> str:
 
 
 def policy() -> str:
-    """The page's Content-Security-Policy: its own script and nobody else's, events from where it came from, nothing else."""
+    """The page's Content-Security-Policy: its own script and nobody else's, events from where it came from, nothing
+    else."""
     return f"{page.policy(_resource('live.js'))}; connect-src 'self'; frame-ancestors 'none'"
 
 

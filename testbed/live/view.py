@@ -1,6 +1,8 @@
-"""What a live page shows after each event: loads from differences of counters, curves in bins, words. Values only: no clock, no socket.
+"""What a live page shows after each event: loads from differences of counters, curves in bins, words. Values only: no
+clock, no socket.
 
-A ``Message`` is what one server-sent event carries: its name and its JSON. Who comes late gets ``replay``: the scene and its last state.
+A ``Message`` is what one server-sent event carries: its name and its JSON. Who comes late gets ``replay``: the scene
+and its last state.
 """
 
 from __future__ import annotations
@@ -233,8 +235,9 @@ class LiveState:
         return max(MIN_BIN_S, (self.view.duration_s if self.view else 0.0) / BINS)
 
     def _bin(self, sent: int, received: int, block_size: float | None) -> None:
-        """Count what was lost up to the sample before this one. Of packets sent and not received some are under way; as many at
-        least were not lost as came by the next sample, so that the smaller count of both is nearer to the truth."""
+        """Count what was lost up to the sample before this one. Of packets sent and not received some are under way; as
+        many at least were not lost as came by the next sample, so that the smaller count of both is nearer to the
+        truth."""
         self._waiting.append((self.at_s, sent, sent - received))
         place = int(max(0.0, self.at_s) / self._bin_s)
         self._bins.setdefault(place, _Bin()).block_size = block_size or None

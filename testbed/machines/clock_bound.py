@@ -1,4 +1,5 @@
-"""What is known of another machine's clock at one moment: a value, made by an estimator and used by whoever turns times."""
+"""What is known of another machine's clock at one moment: a value, made by an estimator and used by whoever turns
+times."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What the network between machines lost of the packets of crossing cables, by the counters at both their ends; pure."""
+"""What the network between machines lost of the packets of crossing cables, by the counters at both their ends;
+pure."""
 
 from __future__ import annotations
 
@@ -12,12 +13,14 @@ LOST_ON_THE_WAY = 1e-3
 """Share of a crossing cable's packets that the underlay may lose: a tenth of what a verdict tells from none."""
 MIN_LOST_ON_THE_WAY = 3
 UNDER_WAY_S = 0.002
-"""Of a packet, from being counted at one end to being counted at the other: two bridges of this machine, when it is busy."""
+"""Of a packet, from being counted at one end to being counted at the other: two bridges of this machine, when it is
+busy."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Counts:
-    """``sent``: link -> (packets, bytes, drops) of the links that are sent onto here; ``arrived``: link -> packets that came over it."""
+    """``sent``: link -> (packets, bytes, drops) of the links that are sent onto here; ``arrived``: link -> packets that
+    came over it."""
 
     sent: Mapping[LinkId, tuple[int, int, int]]
     arrived: Mapping[LinkId, int]
@@ -59,8 +62,9 @@ class LostOnTheWay:
 def lost_on_the_way(
     counts: Counts, crossing: Sequence[LinkId], gaps_s: Sequence[float], most_pps: float
 ) -> LostOnTheWay:
-    """Sent onto each crossing link less what came over it. What a loss or a blackhole takes, it takes before the packet counts as sent;
-    a cable that is cut loses what is under way, at ``most_pps`` packets a second, until both its ends are down: ``gaps_s``, each time."""
+    """Sent onto each crossing link less what came over it. What a loss or a blackhole takes, it takes before the packet
+    counts as sent; a cable that is cut loses what is under way, at ``most_pps`` packets a second, until both its ends
+    are down: ``gaps_s``, each time."""
     sent = sum(counts.sent[link][0] for link in crossing)
     lost = {link: max(0, counts.sent[link][0] - counts.arrived[link]) for link in crossing}
     worst = max(lost, key=lambda link: lost[link], default=None)

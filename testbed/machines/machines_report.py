@@ -1,4 +1,5 @@
-"""What a run over several machines says of its machines, whatever ran: clocks, what crossed and what was lost on the way; pure."""
+"""What a run over several machines says of its machines, whatever ran: clocks, what crossed and what was lost on the
+way; pure."""
 
 from __future__ import annotations
 
@@ -14,9 +15,9 @@ MAX_SHARE_OF_RUN = 0.01
 
 @dataclass(frozen=True, kw_only=True)
 class MachinesReport:
-    """``sent``: packets onto crossing links; ``lost`` of them on the way. ``cut_gaps_s``: between both ends of a cable that was cut or
-    repaired, each time.
-    ``encrypted_by``: what speaks WireGuard on each machine, empty where crossing cables are not encrypted."""
+    """``sent``: packets onto crossing links; ``lost`` of them on the way. ``cut_gaps_s``: between both ends of a cable
+    that was cut or repaired, each time. ``encrypted_by``: what speaks WireGuard on each machine, empty where crossing
+    cables are not encrypted."""
 
     clocks: tuple[ClockReport, ...]
     crossing_links: int

@@ -18,8 +18,8 @@ UNDERLAY_MTU = 9000
 
 @dataclass(frozen=True, kw_only=True)
 class TlsFiles:
-    """How to speak to a scheduler elsewhere: files of its authority, of our certificate and its key (None: those that Dask's
-    configuration names), or ``without_tls``: plain TCP, whoever may reach it."""
+    """How to speak to a scheduler elsewhere: files of its authority, of our certificate and its key (None: those that
+    Dask's configuration names), or ``without_tls``: plain TCP, whoever may reach it."""
 
     ca: str | None = None
     cert: str | None = None
@@ -36,8 +36,10 @@ class TlsFiles:
 class MachinesRequest:
     """``scheduler``: the address of a Dask scheduler whose workers are the machines, None: ``count`` machines here.
 
-    ``underlay``: the machines' interface towards each other. ``start_s``: how long they may take to come up. ``place``: a document of
-    ``parse_placement``, None: the network is cut by what the machines say they can carry. ``clock_offsets_s``: of machines here. ``encrypt``: what crosses goes through WireGuard. ``tls``: for the scheduler's link.
+    ``underlay``: the machines' interface towards each other. ``start_s``: how long they may take to come up. ``place``:
+    a document of ``parse_placement``, None: the network is cut by what the machines say they can carry.
+    ``clock_offsets_s``: of machines here. ``encrypt``: what crosses goes through WireGuard. ``tls``: for the
+    scheduler's link.
     """
 
     count: int

@@ -11,7 +11,8 @@ from testbed.model.wiring import Wiring
 
 @dataclass(frozen=True, kw_only=True)
 class Placement:
-    """``machine_of``: the machine of every node, 0 to ``machines`` - 1. InputError where one is out of range, or a machine empty."""
+    """``machine_of``: the machine of every node, 0 to ``machines`` - 1. InputError where one is out of range, or a
+    machine empty."""
 
     machines: int
     machine_of: Mapping[str, int]

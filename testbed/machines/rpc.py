@@ -1,7 +1,7 @@
 """What a coordinator asks of a machine and what it answers, as values and bytes; no input or output.
 
-A request names a function that both sides can import; it is called with the machine's state and the arguments. Lanes are the
-threads of a machine: requests of one lane are answered in order, those of two at the same time.
+A request names a function that both sides can import; it is called with the machine's state and the arguments. Lanes
+are the threads of a machine: requests of one lane are answered in order, those of two at the same time.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Which tunnels each machine makes, so that every cable that crosses is made twice and agrees; a pure function of who stands where."""
+"""Which tunnels each machine makes, so that every cable that crosses is made twice and agrees; a pure function of who
+stands where."""
 
 from __future__ import annotations
 
@@ -26,7 +27,8 @@ def tunnel_port(run: int) -> int:
 
 @dataclass(frozen=True, kw_only=True)
 class Carrier:
-    """What one machine's tunnels go through: an interface, its IPv4 address and MTU in bytes, and the tunnels' UDP port there.
+    """What one machine's tunnels go through: an interface, its IPv4 address and MTU in bytes, and the tunnels' UDP port
+    there.
 
     ``framed``: packets on it have Ethernet headers. It is the underlay itself, or WireGuard's interface over it.
     """
@@ -71,7 +73,8 @@ def plan_parts(
 
 
 def require_room(mtu: int, machine: str, underlay_mtu: int, encryption_bytes: int = 0) -> None:
-    """CapabilityError, with the figures, where a packet of the inner MTU does not fit into the underlay's with a tunnel's headers.
+    """CapabilityError, with the figures, where a packet of the inner MTU does not fit into the underlay's with a
+    tunnel's headers.
 
     ``encryption_bytes``: what encryption puts around those.
     """

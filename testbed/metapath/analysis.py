@@ -1,4 +1,5 @@
-"""From the logs of a plain stream to what each fault did to it: packets lost, who noticed when, latency before, during, after."""
+"""From the logs of a plain stream to what each fault did to it: packets lost, who noticed when, latency before, during,
+after."""
 
 from __future__ import annotations
 
@@ -25,12 +26,14 @@ Latency = tuple[float, float] | None
 
 @dataclass(frozen=True, kw_only=True)
 class FaultOutcome:
-    """What one fault did. Times in seconds after the fault was in force (``returned_s``: after it was repaired); None: never.
+    """What one fault did. Times in seconds after the fault was in force (``returned_s``: after it was repaired); None:
+    never.
 
-    ``lost``: messages of which nothing arrived, of ``sent`` during the fault; ``lost_s``: the time that they are worth at the
-    stream's rate. ``lost_later``: those sent after the source or the controller had reconfigured. ``escaped``: packets
-    that left their path at the dead link, the first sent at ``first_escape_s``. ``noticed_s``: when each cause was
-    first learned of. ``reconfigured_s``: from then on packets kept off the link. ``probes``: packets that tried it meanwhile.
+    ``lost``: messages of which nothing arrived, of ``sent`` during the fault; ``lost_s``: the time that they are worth
+    at the stream's rate. ``lost_later``: those sent after the source or the controller had reconfigured. ``escaped``:
+    packets that left their path at the dead link, the first sent at ``first_escape_s``. ``noticed_s``: when each cause
+    was first learned of. ``reconfigured_s``: from then on packets kept off the link. ``probes``: packets that tried it
+    meanwhile.
     """
 
     link: str
@@ -195,7 +198,8 @@ def _outcome(
 def _off_the_cable_at(
     run: MetapathRun, plan: MetapathPlan, known: LabelledPaths | None, times: FaultTimes, overlapped: bool
 ) -> float | None:
-    """When packets began to keep off the fault's cable; where faults overlap, its beginning if the paths in use did already."""
+    """When packets began to keep off the fault's cable; where faults overlap, its beginning if the paths in use did
+    already."""
     cable = cable_number(plan.network, times.fault.link)
 
     def keep_off(paths: Sequence[int]) -> bool:
@@ -259,9 +263,9 @@ def latency_of(latency_ms: FloatArray) -> Latency:
 def fault_timeline(
     deliveries: MessageDeliveries, start_s: float, end_s: float
 ) -> dict[str, list[float] | list[int] | list[float | None]]:
-    """Bins of 20 ms from 0.3 s before a fault that began at ``start_s``. ``t_s``: begin of each after the fault; ``sent``,
-    ``lost``, ``escaped``, ``diverted`` (not on the first path): messages; ``latency_ms``: the median, ``slow_ms`` the 95th
-    percentile of what arrived (None: nothing)."""
+    """Bins of 20 ms from 0.3 s before a fault that began at ``start_s``. ``t_s``: begin of each after the fault;
+    ``sent``, ``lost``, ``escaped``, ``diverted`` (not on the first path): messages; ``latency_ms``: the median,
+    ``slow_ms`` the 95th percentile of what arrived (None: nothing)."""
     count = int((end_s - start_s + BEFORE_S) / BIN_S + 1e-9)
     number = np.floor((deliveries.sent_s - start_s + BEFORE_S) / BIN_S + 1e-9).astype(int)
     inside = (number >= 0) & (number < count)
@@ -285,7 +289,8 @@ def fault_timeline(
 
 @dataclass(frozen=True, kw_only=True)
 class PathShare:
-    """How many of the packets went by one path, their mean latency, and the share that Zarza 2011, eq. 3.8, gives such latencies."""
+    """How many of the packets went by one path, their mean latency, and the share that Zarza 2011, eq. 3.8, gives such
+    latencies."""
 
     path: int
     share: float

@@ -17,7 +17,8 @@ class CableChanged:
 
 
 class CableStates:
-    """All cables between switches, up at first. A switch may repeat itself, and says "up" once more before it says "down"."""
+    """All cables between switches, up at first. A switch may repeat itself, and says "up" once more before it says
+    "down"."""
 
     def __init__(self, wiring: Wiring) -> None:
         dpids = {s.name: s.dpid for s in wiring.switches}
@@ -31,7 +32,8 @@ class CableStates:
                     self._links[dpids[device], port] = links
 
     def on_port(self, dpid: int, port: int, up: bool) -> CableChanged | None:
-        """What changes by a switch's report of a port; None where nothing does, or the port is no cable's between switches."""
+        """What changes by a switch's report of a port; None where nothing does, or the port is no cable's between
+        switches."""
         links = self._links.get((dpid, port))
         if links is None:
             return None

@@ -1,4 +1,5 @@
-"""A coded stream seen as its messages: when each source packet could be played, arrived or decoded; to hold it beside plain ones."""
+"""A coded stream seen as its messages: when each source packet could be played, arrived or decoded; to hold it beside
+plain ones."""
 
 from __future__ import annotations
 
@@ -10,8 +11,8 @@ from testbed.stream.plan import StreamPlan
 
 
 def coded_deliveries(plan: StreamPlan, run: StreamMeasurements) -> MessageDeliveries:
-    """Shape (source packets,): ``arrived_s`` is when it or, sooner, its block's decoding came; nan where neither did within
-    the playback buffer. O((n + m) log m)."""
+    """Shape (source packets,): ``arrived_s`` is when it or, sooner, its block's decoding came; nan where neither did
+    within the playback buffer. O((n + m) log m)."""
     source = run.sent.symbol < plan.stream.source_packets
     sent_s, key = run.sent.time_s[source], run.sent.block[source] * 256 + run.sent.symbol[source]
     got = run.received.block * 256 + run.received.symbol

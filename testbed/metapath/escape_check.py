@@ -25,8 +25,9 @@ def check_escapes(plan: MetapathPlan) -> None:
 
 
 def stranded_paths(wiring: Wiring, rules: EscapeRules, down: Iterable[LinkId]) -> tuple[int, ...]:
-    """The known paths whose packets do not arrive while these links' cables are down: handed round until their hops are spent,
-    or at a switch without a way on. Packets that are under way while a cable's state changes are not looked at."""
+    """The known paths whose packets do not arrive while these links' cables are down: handed round until their hops are
+    spent, or at a switch without a way on. Packets that are under way while a cable's state changes are not looked
+    at."""
     walker = RuleWalker(wiring, rules.rules, groups=rules.groups, down=down)
     known = rules.known
     packet = {**walker.stream_packet(known.source, known.sink, STREAM_UDP_PORT), "ip_dscp": 0}
@@ -36,7 +37,8 @@ def stranded_paths(wiring: Wiring, rules: EscapeRules, down: Iterable[LinkId]) -
 
 
 def check_overlaps(wiring: Wiring, directions: Sequence[EscapeRules], faults: Sequence[Fault]) -> None:
-    """InputError where faults are in force at once that the escapes do not lead round; one by itself is the verdict's matter.
+    """InputError where faults are in force at once that the escapes do not lead round; one by itself is the verdict's
+    matter.
 
     ``directions``: rules of the stream, and of the reports on their way back.
     """

@@ -1,7 +1,8 @@
-"""FT-DRB's routers as OpenFlow rules: known paths by label, and escapes prepared in fast-failover groups (Zarza 2011, section 3.2).
+"""FT-DRB's routers as OpenFlow rules: known paths by label, and escapes prepared in fast-failover groups (Zarza 2011,
+section 3.2).
 
-A packet's header state is in two fields. The label: a path's interval, or the escape bit and the link that was dead. The
-six bits of DSCP: the second intermediate router that it is bound for, 0 once it is bound for its destination.
+A packet's header state is in two fields. The label: a path's interval, or the escape bit and the link that was dead.
+The six bits of DSCP: the second intermediate router that it is bound for, 0 once it is bound for its destination.
 """
 
 from __future__ import annotations
@@ -72,19 +73,21 @@ class _Detour:
 
 
 class Detours:
-    """Ways round dead links for a pair's packets: each begins with a link and turns round on no cable; listed once for each link."""
+    """Ways round dead links for a pair's packets: each begins with a link and turns round on no cable; listed once for
+    each link."""
 
     def __init__(self, known: LabelledPaths) -> None:
         self._known = known
         self._listed: dict[LinkId, tuple[tuple[_Detour, ...], tuple[_Detour, ...]]] = {}
 
     def escapes(self, arrived: LinkId | None, dead: LinkId, earlier: LinkId | None = None) -> tuple[Escape, ...]:
-        """The ways out of a switch whose link ``dead`` is down, in the order in which they are tried, for packets that came by ``arrived``.
+        """The ways out of a switch whose link ``dead`` is down, in the order in which they are tried, for packets that
+        came by ``arrived``.
 
-        One for each other neighbour; each avoids the dead links of this switch that its turn supposes, and turns round on no
-        cable. The shortest first; back where it came from last. The second intermediate is a neighbour of the first; any
-        switch where none of those leads on. ``earlier``: the link that the packet escaped from before. It is avoided too
-        wherever a way without it is found, so that two dead links do not hand a packet to each other.
+        One for each other neighbour; each avoids the dead links of this switch that its turn supposes, and turns round
+        on no cable. The shortest first; back where it came from last. The second intermediate is a neighbour of the
+        first; any switch where none of those leads on. ``earlier``: the link that the packet escaped from before. It is
+        avoided too wherever a way without it is found, so that two dead links do not hand a packet to each other.
         """
         network, found = self._known.network, list[Escape]()
         cables = {cable_number(network, dead)}
@@ -100,7 +103,8 @@ class Detours:
             cables.add(cable_number(network, best.link))
 
     def _options(self, arrived: LinkId | None, at: str, cables: set[int]) -> list[Escape]:
-        """The shortest way by each link that leads out of the switch to another, where there is one that keeps off the cables."""
+        """The shortest way by each link that leads out of the switch to another, where there is one that keeps off the
+        cables."""
         network, found = self._known.network, []
         over = None if arrived is None else cable_number(network, arrived)
         for link in (network.links[i].id for i in network.out_links(at)):
@@ -138,8 +142,8 @@ class Detours:
 
 @dataclass
 class _Builder:
-    """Rules and groups in the making; states (switch, link it came by, code, link that it escaped from) that packets can be
-    in are followed once."""
+    """Rules and groups in the making; states (switch, link it came by, code, link that it escaped from) that packets
+    can be in are followed once."""
 
     wiring: Wiring
     known: LabelledPaths
@@ -283,12 +287,12 @@ def escape_rules(
 ) -> EscapeRules:
     """Rules and groups that carry a pair's stream over its known paths and round every dead link.
 
-    ``dead``: the cables (``cable_number``) that can die at all; rules that no subset of them lets a packet come to are left
-    out, so that whatever dies of them, packets go as over all rules. None: any cable.
+    ``dead``: the cables (``cable_number``) that can die at all; rules that no subset of them lets a packet come to are
+    left out, so that whatever dies of them, packets go as over all rules. None: any cable.
 
-    Groups are numbered from ``first_group`` at each switch. An escape overwrites what an earlier one wrote. Whatever is not
-    of the stream takes the minimal path. O(states) rules: switches * neighbours * second intermediates at most. Raises
-    InputError where six bits cannot name the intermediates.
+    Groups are numbered from ``first_group`` at each switch. An escape overwrites what an earlier one wrote. Whatever is
+    not of the stream takes the minimal path. O(states) rules: switches * neighbours * second intermediates at most.
+    Raises InputError where six bits cannot name the intermediates.
     """
     source, sink = wiring.host_at(known.source), wiring.host_at(known.sink)
     stream = stream_match(source, sink, STREAM_UDP_PORT)

@@ -1,4 +1,5 @@
-"""Figures of plain streams under failures, drawn from the rows alone: what was lost and how long packets took, around each fault."""
+"""Figures of plain streams under failures, drawn from the rows alone: what was lost and how long packets took, around
+each fault."""
 
 from __future__ import annotations
 
@@ -32,7 +33,8 @@ def metapath_figures(rows: Sequence[Json]) -> dict[str, Figure]:
 
 
 def fault_figure(rows: Sequence[Json], names: Sequence[str], title: str | None = None) -> Any:
-    """Packets lost (sum since the fault) and, below, the 95th percentile of latency in each 20 ms; left the first 0.3 s, right all of it."""
+    """Packets lost (sum since the fault) and, below, the 95th percentile of latency in each 20 ms; left the first 0.3
+    s, right all of it."""
     import matplotlib.pyplot as plt
 
     figure, axes = plt.subplots(2, 2, sharex="col", sharey="row", figsize=(9.5, 5.6), width_ratios=(1, 1.6))

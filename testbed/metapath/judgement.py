@@ -33,8 +33,8 @@ MAX_UNPLANNED = 1e-4
 
 
 def judge_metapaths(plan: MetapathPlan, run: MetapathRun) -> Judgement:
-    """Every fault's checks; invalid, never passed, where the machine could not keep up or lost packets by itself. A row a
-    fault, and of those that are stored its timeline too."""
+    """Every fault's checks; invalid, never passed, where the machine could not keep up or lost packets by itself. A row
+    a fault, and of those that are stored its timeline too."""
     analysis = analyse_metapaths(plan, run)
     verdict = Verdict(
         checks=tuple(_checks(plan, run, analysis)), invalid=_invalid(plan, run, analysis), notes=run.health.notes
@@ -72,7 +72,8 @@ def ft_drb_checks(
 ) -> list[Check]:
     """Lost until the escape or until silence is found, nothing lost after it, and the return to the minimal path.
 
-    ``times``: of the fault whose outcome it is; ``episode``: the faults that it overlaps, if any; the last of them on the minimal path to end is the one to return after.
+    ``times``: of the fault whose outcome it is; ``episode``: the faults that it overlaps, if any; the last of them on
+    the minimal path to end is the one to return after.
     """
     overlapped, on_path = len(episode) > 1, _on_minimal_path(plan, times.fault.link)
     if not on_path and not overlapped:

@@ -1,6 +1,8 @@
-"""The paths of one pair that FT-DRB may use on switches, each with a label interval of its own, and the way from label to path.
+"""The paths of one pair that FT-DRB may use on switches, each with a label interval of its own, and the way from label
+to path.
 
-A multistep path goes by one or two intermediate routers, each segment by the network's static routing (Zarza 2011, equation 3.1).
+A multistep path goes by one or two intermediate routers, each segment by the network's static routing (Zarza 2011,
+equation 3.1).
 """
 
 from __future__ import annotations
@@ -15,7 +17,8 @@ from topologies.network import LinkId, Network, reverse_of
 from topologies.routing_tables import StaticRouting, static_routing
 
 ESCAPED = LABELS // 2
-"""The escape bit: labels from here on belong to packets that have left their path; the other bits name the dead link."""
+"""The escape bit: labels from here on belong to packets that have left their path; the other bits name the dead
+link."""
 PATH_LABELS = 1024
 MAX_PATHS = ESCAPED // PATH_LABELS
 
@@ -95,10 +98,12 @@ def cable_number(network: Network, link: LinkId) -> int:
 
 
 def labelled_paths(network: Network, source: str, sink: str, *, most: int = MAX_PATHS) -> LabelledPaths:
-    """The minimal path and up to ``most`` - 1 others, by intermediates near the ends (one hop, then two), shortest first.
+    """The minimal path and up to ``most`` - 1 others, by intermediates near the ends (one hop, then two), shortest
+    first.
 
-    The shortest path that shares no cable with the minimal one is kept whatever its length. No path comes to a switch twice.
-    Raises InputError where the ends are the same or have no switches, NoPathError where the static routing finds no way.
+    The shortest path that shares no cable with the minimal one is kept whatever its length. No path comes to a switch
+    twice. Raises InputError where the ends are the same or have no switches, NoPathError where the static routing finds
+    no way.
     """
     if not 1 <= most <= MAX_PATHS:
         raise InputError(f"ft-drb: {most} paths; give 1 to {MAX_PATHS}")

@@ -28,8 +28,8 @@ SLACK_S = 0.05
 @dataclass(frozen=True, kw_only=True)
 class MetapathPlan:
     """``packet_bytes``: payload of each packet. ``background_bps``: TCP next to the stream on its minimal path, from
-    half a second after its start (0: none).
-    ``report_s``: from one report of the sink to the next. ``seed``: of the draws among paths. InputError for values out of range."""
+    half a second after its start (0: none). ``report_s``: from one report of the sink to the next. ``seed``: of the
+    draws among paths. InputError for values out of range."""
 
     network: Network
     source: str
@@ -76,8 +76,8 @@ class MetapathPlan:
             self._check_timing()
 
     def found_s(self, kind: str) -> float:
-        """From a failure to its discovery by the source alone: so many packets tell of it, if they go missing each after so long, and a
-        report shows it."""
+        """From a failure to its discovery by the source alone: so many packets tell of it, if they go missing each
+        after so long, and a report shows it."""
         missing_s = self.options.silence_s if kind == "blackhole" else 0.0
         return missing_s + self.options.notifications / self.rate_pps + REPORT_S
 
@@ -87,8 +87,9 @@ class MetapathPlan:
         return self.options.probe_every / self.rate_pps + 2 * REPORT_S
 
     def _check_timing(self) -> None:
-        """InputError for a failure of the minimal path that is over before the source can find it, or that the source cannot find to be
-        over before the next one, or the end: whatever the network did, such a run would be held to have failed."""
+        """InputError for a failure of the minimal path that is over before the source can find it, or that the source
+        cannot find to be over before the next one, or the end: whatever the network did, such a run would be held to
+        have failed."""
         minimal = {frozenset(link) for link in static_routing(self.network)(self.source, self.sink)}
         at = f"at {self.rate_pps:g} packets/s"
         by_source = {"blackhole"} | ({"down"} if self.options.notify == "header" else set())
@@ -112,7 +113,8 @@ class MetapathPlan:
                 )
 
     def _check_overlap(self) -> None:
-        """Only cuts of different cables, which FT-DRB's routers answer, can be distinguished while both are in force."""
+        """Only cuts of different cables, which FT-DRB's routers answer, can be distinguished while both are in
+        force."""
         cables = {frozenset(f.link[:2]) | {f.link[2]} for f in self.faults}
         if self.routing != "ft-drb" or any(f.kind != "down" for f in self.faults) or len(cables) < len(self.faults):
             raise InputError(
@@ -142,7 +144,8 @@ class ReceivedDatagrams:
 
 @dataclass(frozen=True, kw_only=True)
 class Rerouting:
-    """A port's change reached the controller at ``notified_s``, the new split was there at ``routed_s``, switches applied it at ``done_s``."""
+    """A port's change reached the controller at ``notified_s``, the new split was there at ``routed_s``, switches
+    applied it at ``done_s``."""
 
     notified_s: float
     routed_s: float

@@ -19,8 +19,8 @@ WARM_UP_S, LASTS_S, EVERY_S = 1.0, 1.0, 2.5
 
 
 def build_metapath(requested: MetapathPlanOptions) -> MetapathPlan:
-    """The plan. Raises InputError or TopologyError where an option cannot be used, or where faults overlap that FT-DRB's
-    escapes do not lead round."""
+    """The plan. Raises InputError or TopologyError where an option cannot be used, or where faults overlap that
+    FT-DRB's escapes do not lead round."""
     network = known_network(requested.network)
     for node in (requested.source, requested.sink):
         network.node(node)

@@ -1,30 +1,29 @@
 """The source of FT-DRB on switches, without a socket or a clock: which path each packet takes, and what ACKs teach it.
 
 Theory of operation
--------------------
-FT-DRB (Fault-Tolerant Distributed Routing Balancing; Zarza 2011, chapter 3) sends a pair's packets over one minimal path while
-nothing fails, and over several paths, a *metapath*, while something does. Here switches do the forwarding and hosts the
-thinking, in five steps, each in a module of its own:
+------------------- FT-DRB (Fault-Tolerant Distributed Routing Balancing; Zarza 2011, chapter 3) sends a pair's packets
+over one minimal path while nothing fails, and over several paths, a *metapath*, while something does. Here switches do
+the forwarding and hosts the thinking, in five steps, each in a module of its own:
 
-1. *Known paths* (``labelled_paths``). A multistep path goes by one or two intermediate routers, each segment by the network's
-   static routing (Zarza 2011, equations 3.1 and 3.2). Every path of the pair has an interval of labels (UDP source ports) of
-   its own, so that the source chooses a path by choosing a label.
+1. *Known paths* (``labelled_paths``). A multistep path goes by one or two intermediate routers, each segment by the
+   network's static routing (Zarza 2011, equations 3.1 and 3.2). Every path of the pair has an interval of labels (UDP
+   source ports) of its own, so that the source chooses a path by choosing a label.
 2. *Escapes* (``escape_rules``). Where a packet meets a dead link, its switch sends it round at once by a way that was
    installed beforehand as a fast-failover group (Zarza 2011, section 3.2); nobody is asked. An escaped packet carries
-   the number of the dead link in its label and the router that it is bound for in its DSCP bits. ``escape_walks`` finds out
-   in advance whether the escapes lead round several dead links at once.
-3. *Notification*. A source learns of a dead link in three ways: the sink's report says that a packet escaped from it (the
-   header's flag), the controller passes a switch's port status on (``on_port``), or packets stay unacknowledged although later
-   reports came (silence: a fault that no switch sees). ``wire`` has the bytes of packets and reports.
-4. *Permanent or transient* (Zarza 2011, section 3.4). So many notifications in a row mark the cable as permanent, and the source keeps off it; one
-   packet that comes through unescaped clears the mark. One packet in ``probe_every`` still goes by the minimal path, to find
-   out that it works again.
-5. *Metapath size and shares*. A metapath gets one path more where its latency (that of its paths in parallel, equation 3.5)
-   rises above threshold + tolerance, and one less where it falls below threshold - tolerance (algorithm 3.3); each packet
-   draws its path with a probability proportional to 1 / latency (equations 3.6 to 3.8, algorithm 3.4).
+   the number of the dead link in its label and the router that it is bound for in its DSCP bits. ``escape_walks`` finds
+   out in advance whether the escapes lead round several dead links at once.
+3. *Notification*. A source learns of a dead link in three ways: the sink's report says that a packet escaped from it
+   (the header's flag), the controller passes a switch's port status on (``on_port``), or packets stay unacknowledged
+   although later reports came (silence: a fault that no switch sees). ``wire`` has the bytes of packets and reports.
+4. *Permanent or transient* (Zarza 2011, section 3.4). So many notifications in a row mark the cable as permanent, and
+   the source keeps off it; one packet that comes through unescaped clears the mark. One packet in ``probe_every`` still
+   goes by the minimal path, to find out that it works again.
+5. *Metapath size and shares*. A metapath gets one path more where its latency (that of its paths in parallel, equation
+   3.5) rises above threshold + tolerance, and one less where it falls below threshold - tolerance (algorithm 3.3); each
+   packet draws its path with a probability proportional to 1 / latency (equations 3.6 to 3.8, algorithm 3.4).
 
-This module is steps 3 to 5. It is driven from outside: ``choose`` and ``sent`` for each packet, ``on_report`` and ``on_port``
-for what comes in, each with the caller's clock; ``events`` records what was learned and done.
+This module is steps 3 to 5. It is driven from outside: ``choose`` and ``sent`` for each packet, ``on_report`` and
+``on_port`` for what comes in, each with the caller's clock; ``events`` records what was learned and done.
 """
 
 from __future__ import annotations
@@ -67,7 +66,8 @@ class SourceEvent:
 
 @dataclass
 class _Cable:
-    """An entry of the source's list: notifications in a row, when the last came, what marked it ("" while transient)."""
+    """An entry of the source's list: notifications in a row, when the last came, what marked it ("" while
+    transient)."""
 
     notified: int = 0
     notified_s: float = float("-inf")
@@ -144,8 +144,8 @@ class MetapathSource:
     def choose(self) -> tuple[int, ...]:
         """The path of the next packet; a second one where a copy of it is to probe the minimal path.
 
-        A probe of a path whose cable a switch reported is the packet itself: the switch would let it escape. Where packets
-        vanished silently, a copy goes.
+        A probe of a path whose cable a switch reported is the packet itself: the switch would let it escape. Where
+        packets vanished silently, a copy goes.
         """
         if not self.diverted and not self._options.always:
             return (0,)
@@ -203,7 +203,8 @@ class MetapathSource:
             self._notify(cable, "header", sent_s, now_s)
 
     def on_port(self, cable: int, up: bool, now_s: float) -> None:
-        """A switch notified the controller, and the controller this source, that a cable lost its carrier or got it back."""
+        """A switch notified the controller, and the controller this source, that a cable lost its carrier or got it
+        back."""
         if cable not in self._cables:
             return
         if up:
@@ -213,7 +214,8 @@ class MetapathSource:
             self._notify(cable, "controller", now_s, now_s, count=self._options.notifications)
 
     def _count_missing(self, path: int, now_s: float) -> None:
-        """Count what is missing on a path; enough in a row marks every cable that no other path has proved alive since."""
+        """Count what is missing on a path; enough in a row marks every cable that no other path has proved alive
+        since."""
         state, until = self._paths[path], self._newest_report_s - self._options.silence_s
         while state.under_way and state.under_way[0][0] < until:
             sent_s, number = state.under_way.popleft()

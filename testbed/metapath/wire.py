@@ -1,4 +1,5 @@
-"""The bytes of FT-DRB's packets and of the reports that acknowledge them. Big endian; what is not ours decodes to None."""
+"""The bytes of FT-DRB's packets and of the reports that acknowledge them. Big endian; what is not ours decodes to
+None."""
 
 from __future__ import annotations
 

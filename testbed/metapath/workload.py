@@ -1,4 +1,5 @@
-"""A plain stream, without a code, whose routing answers failures: FT-DRB, one path, or a route that is computed again."""
+"""A plain stream, without a code, whose routing answers failures: FT-DRB, one path, or a route that is computed
+again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The code that a ROR belongs to, in words: labels, M, tolerance and DER stand next to every ROR, for it says nothing without them."""
+"""The code that a ROR belongs to, in words: labels, M, tolerance and DER stand next to every ROR, for it says nothing
+without them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Formats of other programs' files, which plug-in packages read and write: a file's ending is the format's name (``et.json``)."""
+"""Formats of other programs' files, which plug-in packages read and write: a file's ending is the format's name
+(``et.json``)."""
 
 from __future__ import annotations
 
@@ -21,8 +22,9 @@ PACKAGES = {"xml": "msccl", "et": "chakra", "et.json": "chakra"}
 
 @dataclass(frozen=True, kw_only=True)
 class TrafficFormat:
-    """``read(file, network, parameters)``: the messages of a simulation (``testbed schema messages``) and, under keys of its own, what
-    ``--json`` adds. ``example(directory)`` writes a small file for a network of two hosts or more and returns its name."""
+    """``read(file, network, parameters)``: the messages of a simulation (``testbed schema messages``) and, under keys
+    of its own, what ``--json`` adds. ``example(directory)`` writes a small file for a network of two hosts or more and
+    returns its name."""
 
     read: Callable[[str, Network, Any], Mapping[str, Any]]
     example: Callable[[Path], str]
@@ -42,7 +44,8 @@ TRAFFIC_FORMATS: Registry[TrafficFormat] = Registry(
 
 
 def find_format(formats: Registry[F], file: str) -> F | None:
-    """By the longest ending that has a format; None where none has. CapabilityError where a package of ours is not installed."""
+    """By the longest ending that has a format; None where none has. CapabilityError where a package of ours is not
+    installed."""
     parts = Path(file).name.split(".")
     for ending in (".".join(parts[start:]) for start in range(1, len(parts))):
         if ending != "json" and (found := formats.find(ending)) is not None:

@@ -1,4 +1,5 @@
-"""Keys of JSON under the names that they had in 0.2: until 0.4 a document has each beside the present one, with the same value.
+"""Keys of JSON under the names that they had in 0.2: until 0.4 a document has each beside the present one, with the
+same value.
 
 Only what is printed or handed to a caller has both; files that are kept have the keys with which they were written.
 """
@@ -70,7 +71,8 @@ ALIASES: Mapping[str, Mapping[str, str]] = {
     "doctor": {"carried": "capacity"},
     "plugins": {"ours": "builtin", "broken": "error"},
 }
-"""Workload or command -> former key -> present one, wherever in its documents but in verdicts and plans, whose keys stay."""
+"""Workload or command -> former key -> present one, wherever in its documents but in verdicts and plans, whose keys
+stay."""
 _OTHERS = ("verdict", "plan")
 
 

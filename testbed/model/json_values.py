@@ -1,9 +1,10 @@
-"""JSON to values and back: files and text are read here, and so are the dataclasses that runs, verdicts and plans are stored as.
+"""JSON to values and back: files and text are read here, and so are the dataclasses that runs, verdicts and plans are
+stored as.
 
-One place says what is wrong with a file of JSON and where: ``read_json`` and ``parse_json`` where there is no JSON in it, and
-``from_json`` where a key is missing or of the wrong kind. What a dataclass looks like in JSON follows from its annotations alone:
-an object with a key for each field, fractions as text, tuples as lists. A whole number stays whole and numbers that are not
-finite are refused, so that what is read and written again has the same bytes.
+One place says what is wrong with a file of JSON and where: ``read_json`` and ``parse_json`` where there is no JSON in
+it, and ``from_json`` where a key is missing or of the wrong kind. What a dataclass looks like in JSON follows from its
+annotations alone: an object with a key for each field, fractions as text, tuples as lists. A whole number stays whole
+and numbers that are not finite are refused, so that what is read and written again has the same bytes.
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ T = TypeVar("T")
 
 
 def read_json(path: str | Path, where: str = "", *, hint: str = "name a JSON file") -> Any:
-    """The value of a JSON file. InputError, which begins with ``where`` (the path, if empty) and ends with ``mend``, for a file
-    that cannot be read or is no JSON.
+    """The value of a JSON file. InputError, which begins with ``where`` (the path, if empty) and ends with ``mend``,
+    for a file that cannot be read or is no JSON.
     """
     with _located(where or str(path)):
         text = text_file.read_text(Path(path), hint)
@@ -65,7 +66,8 @@ def _located(where: str, hint: str = "") -> Iterator[None]:
 
 
 def json_ready(value: object, *, without: type | tuple[type, ...] = ()) -> Any:
-    """The value as JSON takes it: fractions as text, tuples as lists, dataclasses as objects, numbers that are not finite as None.
+    """The value as JSON takes it: fractions as text, tuples as lists, dataclasses as objects, numbers that are not
+    finite as None.
 
     Fields of dataclasses whose value is of the type ``without`` are left out; ``from_json`` is given them back.
     """
@@ -88,10 +90,11 @@ def json_ready(value: object, *, without: type | tuple[type, ...] = ()) -> Any:
 
 
 def from_json(kind: type[T], document: object, where: str, given: Mapping[type, Any] | None = None) -> T:
-    """The dataclass that ``json_ready`` wrote. A field with a default may be absent; keys that it does not know are left out.
+    """The dataclass that ``json_ready`` wrote. A field with a default may be absent; keys that it does not know are
+    left out.
 
-    ``given``: values of the types that the document does not hold. Raises InputError, which begins with ``where`` and the key,
-    for a value that is missing or of the wrong kind.
+    ``given``: values of the types that the document does not hold. Raises InputError, which begins with ``where`` and
+    the key, for a value that is missing or of the wrong kind.
 
     >>> from dataclasses import dataclass
     >>> @dataclass
@@ -105,7 +108,8 @@ def from_json(kind: type[T], document: object, where: str, given: Mapping[type, 
 
 
 def _read(kind: Any, value: object, where: str, given: Mapping[type, Any]) -> Any:
-    """The value as the annotation ``kind`` says: X | None, X | Y | None, tuple, Literal, a dataclass, or one of the plain kinds."""
+    """The value as the annotation ``kind`` says: X | None, X | Y | None, tuple, Literal, a dataclass, or one of the
+    plain kinds."""
     origin, inside = get_origin(kind), get_args(kind)
     if NoneType in inside:
         if value is None:
@@ -163,8 +167,9 @@ def _hints(kind: Any) -> Mapping[str, Any]:
 
 
 def bounded_fraction(value: str | float) -> Fraction:
-    """The exact value of "1/3", "0.25" or a number. ValueError for other text, and for text of so many digits, or so great an exponent,
-    that the fraction alone would take the machine's memory and time; ZeroDivisionError as Fraction."""
+    """The exact value of "1/3", "0.25" or a number. ValueError for other text, and for text of so many digits, or so
+    great an exponent, that the fraction alone would take the machine's memory and time; ZeroDivisionError as
+    Fraction."""
     if isinstance(value, str) and not _FRACTION.fullmatch(value):
         raise ValueError(f"{value[:40]!r} is no fraction")
     return Fraction(value)

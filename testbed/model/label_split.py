@@ -1,7 +1,7 @@
 """A label split: which of the 65,536 packet labels each link carries.
 
-Made from a split route by ``testbed.routing.label_split.spraying``; the one table that switches' rules, the simulated fabric and
-predictions of single and double failures are all read from.
+Made from a split route by ``testbed.routing.label_split.spraying``; the one table that switches' rules, the simulated
+fabric and predictions of single and double failures are all read from.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Where a run is: what a fabric reports to whoever shows progress, whatever the workload.
 
-A bar needs seconds and a few words. A live page also takes a ``CounterReading``: what the run knows anyway comes with the report, and what
-counters of the machine say is read by whoever looks, when it looks, in a process of its own if it likes.
+A bar needs seconds and a few words. A live page also takes a ``CounterReading``: what the run knows anyway comes with
+the report, and what counters of the machine say is read by whoever looks, when it looks, in a process of its own if it
+likes.
 """
 
 from __future__ import annotations
@@ -16,9 +17,10 @@ from topologies.network import LinkId
 class CounterReading:
     """What is known of a run at one moment; sums since its start, None or empty where it has no such thing.
 
-    ``at_s``: seconds on the run's own clock (that of its faults). ``link_bytes``: bytes put onto each link. ``down``: links without a
-    carrier. ``faults``: those in force, in words. ``sent``, ``received``: packets of the stream; ``block_size``: N of the last one.
-    ``frame`` of ``frames``: the time frame that is open, counted from 1. ``figures``: further numbers by what they are called.
+    ``at_s``: seconds on the run's own clock (that of its faults). ``link_bytes``: bytes put onto each link. ``down``:
+    links without a carrier. ``faults``: those in force, in words. ``sent``, ``received``: packets of the stream;
+    ``block_size``: N of the last one. ``frame`` of ``frames``: the time frame that is open, counted from 1.
+    ``figures``: further numbers by what they are called.
     """
 
     at_s: float | None = None
@@ -41,8 +43,8 @@ ReadCounters = Callable[[], CounterReading]
 class Progress:
     """Where a run is: ``done_s`` of ``total_s`` seconds, and what happens now in a few words.
 
-    ``reading``: what the reporter knows without looking; ``look``: how to read the rest (the same function in every report of a run);
-    ``ask``: likewise, where only this process can, because it has to ask other machines.
+    ``reading``: what the reporter knows without looking; ``look``: how to read the rest (the same function in every
+    report of a run); ``ask``: likewise, where only this process can, because it has to ask other machines.
     """
 
     done_s: float

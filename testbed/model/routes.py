@@ -86,7 +86,8 @@ class SplitRoute:
         )
 
     def in_flow_order(self, links: Iterable[int]) -> list[tuple[str, list[int]]]:
-        """Source, sink and the nodes that the ``links`` touch, each with those that leave it, after all that send to it.
+        """Source, sink and the nodes that the ``links`` touch, each with those that leave it, after all that send to
+        it.
 
         Raises InputError where the links, which are to be loaded ones, make a directed cycle (no routing method's do).
         """

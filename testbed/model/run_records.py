@@ -1,4 +1,5 @@
-"""The records of a finished run: what ``measurements.jsonl`` and ``manifest.json`` hold, as frozen values with their JSON.
+"""The records of a finished run: what ``measurements.jsonl`` and ``manifest.json`` hold, as frozen values with their
+JSON.
 
 Sessions write them, the result store keeps them, pages and tables are drawn from them and from nothing else.
 """
@@ -23,7 +24,8 @@ FORMAT = 1
 
 @dataclass(frozen=True, kw_only=True)
 class LinkLoad:
-    """One loaded link of a session's route. ``layer`` is 1-based, 0 where none; ``intervals`` are half-open label ranges."""
+    """One loaded link of a session's route. ``layer`` is 1-based, 0 where none; ``intervals`` are half-open label
+    ranges."""
 
     source: str
     target: str
@@ -57,7 +59,8 @@ class SessionRecord:
 
 @dataclass(frozen=True, kw_only=True)
 class FaultOutcome:
-    """What a run says of one fault, prediction beside measurement: fractions, seconds since the session's start, counts."""
+    """What a run says of one fault, prediction beside measurement: fractions, seconds since the session's start,
+    counts."""
 
     link: str
     kind: str
@@ -71,7 +74,8 @@ class FaultOutcome:
     predicted_block_size: float | None = None
     """None where nothing gets by, or where no block size that the sender may choose helps."""
     bound_block_size: float | None = None
-    """What no order of labels can be below: ceil(M / (1 - loss)) or the base (loss: as often as the order takes the labels)."""
+    """What no order of labels can be below: ceil(M / (1 - loss)) or the base (loss: as often as the order takes the
+    labels)."""
     measured_block_size: float | None = None
     """Where N settled: the median over the blocks of the steady part."""
     mean_block_size: float | None = None
@@ -79,7 +83,8 @@ class FaultOutcome:
     """Block sizes that the sender may settle at, given how well a loss can be distinguished from a measurement."""
     reacted: bool = True
     reaction_s: float | None = None
-    """From the failure to the first packet sent under the larger N; None: no larger N was called for, or none came (then not ``reacted``)."""
+    """From the failure to the first packet sent under the larger N; None: no larger N was called for, or none came
+    (then not ``reacted``)."""
     transient_blocks: int = 0
     """Blocks started before the reaction."""
     transient_blocks_lost: int = 0
@@ -96,9 +101,9 @@ class FaultOutcome:
 
 @dataclass(frozen=True, kw_only=True)
 class FaultRecord(FaultOutcome):
-    """A fault as a run keeps it. ``skipped``: why a link did not fail, or None. ``diagnosis``: whom the sender suspected (cables,
-    right, certain, certain_after_packets, certain_after_s), where it diagnoses. ``passed``: what all checks of this fault say
-    together; None: none is about it, or one cannot tell."""
+    """A fault as a run keeps it. ``skipped``: why a link did not fail, or None. ``diagnosis``: whom the sender
+    suspected (cables, right, certain, certain_after_packets, certain_after_s), where it diagnoses. ``passed``: what all
+    checks of this fault say together; None: none is about it, or one cannot tell."""
 
     session: int
     skipped: str | None = None
@@ -165,7 +170,8 @@ RECORD_NAMES: Mapping[type[Record], str] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Manifest:
-    """What was run, with what and on what. The store fills in ``name``, ``run``, ``started`` (ISO, UTC) and ``seconds``.
+    """What was run, with what and on what. The store fills in ``name``, ``run``, ``started`` (ISO, UTC) and
+    ``seconds``.
 
     ``study``: of a study its ``title``, what it ``does``, the claim that it ``answers`` and its ``deviations``.
     """
@@ -210,7 +216,8 @@ class LoadedRun:
 def session_record(
     route: SplitRoute, *, session: int, fabric: str, intervals: Mapping[int, Sequence[tuple[int, int]]], **more: Any
 ) -> SessionRecord:
-    """The record of a session over the route; ``intervals``: link index -> label intervals; ``more``: further fields."""
+    """The record of a session over the route; ``intervals``: link index -> label intervals; ``more``: further
+    fields."""
     network = route.network
     layers = route.link_layers or (0,) * len(network.links)
     links = tuple(
@@ -257,8 +264,8 @@ def network_document(network: Network) -> JsonObject:
 def combined_verdict(run: Sequence[SessionRun]) -> Verdict:
     """One verdict of all sessions: each check under its session's title; invalid where any session is.
 
-    Of several sessions, what a check is about begins with its own ("session:1/fault:3"). A session that has no summary did not end, so
-    that the whole is invalid.
+    Of several sessions, what a check is about begins with its own ("session:1/fault:3"). A session that has no summary
+    did not end, so that the whole is invalid.
     """
     checks: list[Check] = []
     reasons: list[str] = []

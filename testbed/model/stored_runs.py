@@ -17,7 +17,8 @@ SIZES = ("quick", "own options", "full")
 
 @dataclass(frozen=True, kw_only=True)
 class StoredRun:
-    """``points``: points or sessions that are stored; ``verdict`` None: it did not end; ``drawings``: the SVG files next to it."""
+    """``points``: points or sessions that are stored; ``verdict`` None: it did not end; ``drawings``: the SVG files
+    next to it."""
 
     directory: PurePath
     manifest: Manifest
@@ -45,7 +46,8 @@ class StoredRun:
 
 
 def representative_run(runs: Iterable[StoredRun]) -> StoredRun | None:
-    """The run that speaks for its study: the largest size, whole before part, valid before invalid, the newest; None of none."""
+    """The run that speaks for its study: the largest size, whole before part, valid before invalid, the newest; None of
+    none."""
 
     def rank(run: StoredRun) -> tuple[bool, int, bool, str]:
         return (

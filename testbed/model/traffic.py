@@ -1,4 +1,5 @@
-"""Traffic: transfers, each a set of directed links, and what follows from them alone: loads, bottlenecks, liquid throughput.
+"""Traffic: transfers, each a set of directed links, and what follows from them alone: loads, bottlenecks, liquid
+throughput.
 
 Kept as two integer arrays, so that a million transfers fit. Source: Gabrielyan 2007, section 3.4 (eq. 1 to 3).
 """
@@ -22,13 +23,13 @@ OffsetArray = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Traffic:
-    """``links``: names, each used by some transfer. Transfer i uses ``indices[offsets[i]:offsets[i + 1]]``, in their order.
+    """``links``: names, each used by some transfer. Transfer i uses ``indices[offsets[i]:offsets[i + 1]]``, in their
+    order.
 
     ``ends``: (source, destination) of each transfer where known, else empty. ``symmetries``: permutations of the links
-    (arrays of shape (links,)), the translations of a grid of ``symmetry_shape`` in order of their coordinates, each of which
-    moves every link; empty where there are none.
-    ``first_node`` and ``last_node``: per transfer a number of the node that its first link leads to and its last link
-    leaves from (equal numbers, equal nodes); empty where unknown.
+    (arrays of shape (links,)), the translations of a grid of ``symmetry_shape`` in order of their coordinates, each of
+    which moves every link; empty where there are none. ``first_node`` and ``last_node``: per transfer a number of the
+    node that its first link leads to and its last link leaves from (equal numbers, equal nodes); empty where unknown.
     """
 
     links: tuple[str, ...]
@@ -83,7 +84,8 @@ class Traffic:
     def from_paths(
         cls, pairs: Sequence[tuple[str, str]], route: Callable[[str, str], Sequence[Any]], label: Callable[[Any], str]
     ) -> Traffic:
-        """One transfer a pair over its static path; ``route`` gives link ids (source, target, key), ``label`` their names.
+        """One transfer a pair over its static path; ``route`` gives link ids (source, target, key), ``label`` their
+        names.
 
         InputError for a pair whose path has no link (a node to itself on one processor).
         """
@@ -145,7 +147,8 @@ class Traffic:
 
     @property
     def liquid_throughput(self) -> float:
-        """Transfers over duration: how many links' worth of throughput the network can carry (Gabrielyan 2007, eq. 3)."""
+        """Transfers over duration: how many links' worth of throughput the network can carry (Gabrielyan 2007, eq.
+        3)."""
         return len(self) / self.bottleneck_load
 
     def congestion_graph(self) -> list[tuple[int, int]]:

@@ -18,9 +18,9 @@ Relation = Literal["states", "equals", "at-least", "at-most"]
 class Evidence(TypedDict, total=False):
     """What a check may say next to its comparison.
 
-    ``rival``: the value that would be measured if the claim were false; ``rival_is``: what that is, in words ("no gain"), or, alone,
-    why there is none. ``uncertainty``: half width of the measurement's 95 % interval. ``stated``: what the document says, with its page.
-    ``key`` and ``about`` as of ``Check``.
+    ``rival``: the value that would be measured if the claim were false; ``rival_is``: what that is, in words ("no
+    gain"), or, alone, why there is none. ``uncertainty``: half width of the measurement's 95 % interval. ``stated``:
+    what the document says, with its page. ``key`` and ``about`` as of ``Check``.
     """
 
     rival: float | None
@@ -34,12 +34,13 @@ class Evidence(TypedDict, total=False):
 
 @dataclass(frozen=True, kw_only=True)
 class Check:
-    """One comparison. ``passed`` is that ``measured`` stands in ``relation`` to ``predicted``, or what ``name`` states where it is no
-    comparison of the two, and that the rival would not.
+    """One comparison. ``passed`` is that ``measured`` stands in ``relation`` to ``predicted``, or what ``name`` states
+    where it is no comparison of the two, and that the rival would not.
 
-    ``unsure``: the run cannot tell, since tolerance or uncertainty takes the rival in, or since nothing was there to be compared;
-    such a check is never passed. ``key``: which check it is, whatever its name says, the same in every run ("loss"); ``about``: which part
-    of the run it speaks of ("fault:3": ``plan.faults[3]``, "link:s1->s2", "operation:0"), or empty. Both together are unique in a verdict.
+    ``unsure``: the run cannot tell, since tolerance or uncertainty takes the rival in, or since nothing was there to be
+    compared; such a check is never passed. ``key``: which check it is, whatever its name says, the same in every run
+    ("loss"); ``about``: which part of the run it speaks of ("fault:3": ``plan.faults[3]``, "link:s1->s2",
+    "operation:0"), or empty. Both together are unique in a verdict.
     """
 
     name: str
@@ -102,8 +103,8 @@ class Check:
         return replace(self, document=stated)
 
     def against(self, rival: float | None, rival_is: str = "") -> Check:
-        """This check, distinguished from ``rival``: the value that would be measured if the claim were false. ``rival_is``: what that is, in words
-        ("no gain"), or, where the value is None, why there is none."""
+        """This check, distinguished from ``rival``: the value that would be measured if the claim were false.
+        ``rival_is``: what that is, in words ("no gain"), or, where the value is None, why there is none."""
         return replace(self, rival=rival, rival_note=rival_is)._decide()
 
     def plus_minus(self, half_width: float | None) -> Check:
@@ -117,8 +118,8 @@ class Check:
         return replace(self, detail=detail)
 
     def _decide(self) -> Check:
-        """With its outcome. The rival makes the run unable to tell where it would pass as well, or where the measurement's interval holds
-        both."""
+        """With its outcome. The rival makes the run unable to tell where it would pass as well, or where the
+        measurement's interval holds both."""
         measured, rival = self.measured, self.rival
         assert measured is not None
         low, high = self.interval or (measured, measured)
@@ -137,7 +138,8 @@ class Check:
         return bool(high >= bound if self.relation == "at-least" else low <= bound)
 
     def of(self, events: float, why: str = "nothing was there to be compared") -> Check:
-        """This check, where it compares so many events (packets, blocks, seconds); of none it cannot tell, and says ``why``."""
+        """This check, where it compares so many events (packets, blocks, seconds); of none it cannot tell, and says
+        ``why``."""
         if events > 0:
             return self
         return replace(self, passed=False, unsure=True, detail="; ".join(filter(None, (self.detail, why))))
@@ -150,7 +152,8 @@ class Check:
 
 @dataclass(frozen=True)
 class Claim:
-    """What is claimed, in words; ``key`` and ``about`` as of ``Check``. It becomes a check with the measurement, and the check says more:
+    """What is claimed, in words; ``key`` and ``about`` as of ``Check``. It becomes a check with the measurement, and
+    the check says more:
 
     >>> gain = Claim("median gain over round robin").at_least(1.5, 1.8).cites("1.5 to 2, section 3.9").against(1.0, "no gain")
     >>> gain.outcome, gain.plus_minus(0.9).outcome
@@ -213,8 +216,8 @@ class Verdict:
 
     @property
     def outcome(self) -> CheckOutcome:
-        """That of all checks together, whether or not the run is valid: fails where one fails, else cannot tell where one cannot or there
-        is none, else holds."""
+        """That of all checks together, whether or not the run is valid: fails where one fails, else cannot tell where
+        one cannot or there is none, else holds."""
         outcomes = {check.outcome for check in self.checks}
         return "fails" if "fails" in outcomes else "holds" if outcomes == {"holds"} else "cannot-tell"
 
@@ -224,7 +227,8 @@ class Verdict:
         return False if "fails" in outcomes else True if outcomes == {"holds"} else None
 
     def keyed(self) -> Verdict:
-        """The same, where each check that has no key is given the words of its name for one, numbered where two share them.
+        """The same, where each check that has no key is given the words of its name for one, numbered where two share
+        them.
 
         >>> Verdict(checks=(Check.equal("ROR, 2 layers", 1, 1), Check.equal("ROR: 2 layers", 2, 2))).keyed().checks[1].key
         'ror-2-layers-2'

@@ -1,4 +1,5 @@
-"""Wiring: how a network is laid out on bridges, ports, veth cables and addresses; a pure function of network and end points.
+"""Wiring: how a network is laid out on bridges, ports, veth cables and addresses; a pure function of network and end
+points.
 
 Rules, controller and emulated fabric all read ports and addresses here, so that none of them has to ask another.
 """
@@ -19,7 +20,8 @@ class WiredHost:
     """One host: ``node`` is its network node, or the switch whose end point it stands for (then ``outside`` is true:
     its cable is no link of the model: not shaped, never failed, not counted).
 
-    ``name``: the node's id, or of an outside host one that no node has. ``device``: what its interfaces are called after.
+    ``name``: the node's id, or of an outside host one that no node has. ``device``: what its interfaces are called
+    after.
     """
 
     name: str
@@ -32,7 +34,8 @@ class WiredHost:
 
 @dataclass(frozen=True, kw_only=True)
 class WiredSwitch:
-    """One bridge; ``dpid`` is its OpenFlow datapath id, 1 and up. ``name``: the node's id; ``device``: the bridge's own name."""
+    """One bridge; ``dpid`` is its OpenFlow datapath id, 1 and up. ``name``: the node's id; ``device``: the bridge's own
+    name."""
 
     name: str
     device: str
@@ -42,9 +45,9 @@ class WiredSwitch:
 
 @dataclass(frozen=True, kw_only=True)
 class Cable:
-    """One veth pair between two devices. ``a`` and ``b`` are names (WiredHost.name or WiredSwitch.name), the ports their
-    port numbers (switches: OpenFlow port, 1 and up; hosts: index of the interface, 0 and up). ``forward`` is the link
-    a -> b, ``backward`` the link b -> a; either may be None where the model has no link that way."""
+    """One veth pair between two devices. ``a`` and ``b`` are names (WiredHost.name or WiredSwitch.name), the ports
+    their port numbers (switches: OpenFlow port, 1 and up; hosts: index of the interface, 0 and up). ``forward`` is the
+    link a -> b, ``backward`` the link b -> a; either may be None where the model has no link that way."""
 
     a: str
     b: str
@@ -158,8 +161,8 @@ def wire(network: Network, end_points: Sequence[str] = ()) -> Wiring:
 
 
 def wiring_document(wiring: Wiring, *, cables: bool = False) -> JsonObject:
-    """What of a wiring others than its process need to know, as JSON has it: ``network``, ``hosts``, ``switches`` and, where asked,
-    ``cables`` (``link``: one that the cable carries, None outside the model) and the ids of ``links``."""
+    """What of a wiring others than its process need to know, as JSON has it: ``network``, ``hosts``, ``switches`` and,
+    where asked, ``cables`` (``link``: one that the cable carries, None outside the model) and the ids of ``links``."""
     document: JsonObject = {
         "network": wiring.network.name,
         "hosts": [asdict(host) for host in wiring.hosts],

@@ -1,4 +1,5 @@
-"""The part of a wiring that one of several machines holds: its devices, and the tunnels that its crossing cables go through."""
+"""The part of a wiring that one of several machines holds: its devices, and the tunnels that its crossing cables go
+through."""
 
 from __future__ import annotations
 
@@ -11,7 +12,8 @@ VXLAN_BYTES = 50
 
 @dataclass(frozen=True, kw_only=True)
 class Tunnel:
-    """One crossing cable as this machine sees it: ``vni`` its VXLAN network identifier, ``remote`` the other machine's IPv4 address."""
+    """One crossing cable as this machine sees it: ``vni`` its VXLAN network identifier, ``remote`` the other machine's
+    IPv4 address."""
 
     vni: int
     remote: str
@@ -19,10 +21,11 @@ class Tunnel:
 
 @dataclass(frozen=True, kw_only=True)
 class WiringPart:
-    """``devices``: the bridges and hosts here, by the wiring's names. ``tunnels``: by index into the wiring's cables, those with one end here.
+    """``devices``: the bridges and hosts here, by the wiring's names. ``tunnels``: by index into the wiring's cables,
+    those with one end here.
 
-    ``underlay``: this machine's interface towards the others, ``local`` its IPv4 address, ``port`` the tunnels' UDP port on all machines.
-    ``framed``: whether packets on the interface have an Ethernet header (WireGuard's have none).
+    ``underlay``: this machine's interface towards the others, ``local`` its IPv4 address, ``port`` the tunnels' UDP
+    port on all machines. ``framed``: whether packets on the interface have an Ethernet header (WireGuard's have none).
     """
 
     devices: frozenset[str]

@@ -1,7 +1,7 @@
 """What a workload is: a value that says how its plan is made, carried out on either fabric, judged, shown and stored.
 
-A plan is a value of a class of the workload's own; that class says which workload it is. Ours are listed in ``testbed.api.workloads``;
-those of other packages come in by the entry-point group ``testbed.workloads``.
+A plan is a value of a class of the workload's own; that class says which workload it is. Ours are listed in
+``testbed.api.workloads``; those of other packages come in by the entry-point group ``testbed.workloads``.
 """
 
 from __future__ import annotations
@@ -28,9 +28,10 @@ Carry = Callable[[P, ReportProgress | None], M]
 
 @dataclass(frozen=True, kw_only=True)
 class Judgement:
-    """What a run's measurements say. ``document``: the JSON object of the workload's command; ``rows``: the figures that a table has,
-    one row an item (a fault, an operation, a round); ``stored``: the rows that are kept of a run of the command, from which its
-    figures are drawn. ``prediction``: what the measurements were held against, computed once from the plan."""
+    """What a run's measurements say. ``document``: the JSON object of the workload's command; ``rows``: the figures
+    that a table has, one row an item (a fault, an operation, a round); ``stored``: the rows that are kept of a run of
+    the command, from which its figures are drawn. ``prediction``: what the measurements were held against, computed
+    once from the plan."""
 
     verdict: Verdict
     document: Json
@@ -41,9 +42,9 @@ class Judgement:
 
 @dataclass(frozen=True, kw_only=True)
 class How:
-    """What belongs to a run and not to its plan. ``fabric``: "emulation" or "simulator"; ``options``: a value of the workload's
-    ``run_options`` (None: of the library, the defaults); ``machines``: the request of ``--machines``, or None for this one;
-    ``results``: the folder in which the command keeps runs, or None."""
+    """What belongs to a run and not to its plan. ``fabric``: "emulation" or "simulator"; ``options``: a value of the
+    workload's ``run_options`` (None: of the library, the defaults); ``machines``: the request of ``--machines``, or
+    None for this one; ``results``: the folder in which the command keeps runs, or None."""
 
     fabric: str
     options: Any = None
@@ -53,13 +54,14 @@ class How:
 
 @dataclass(frozen=True, kw_only=True)
 class Workload(Generic[P, M]):
-    """How a workload is run. A plug-in needs ``name``, ``plan``, ``judge`` and one of ``simulate`` and ``emulate``; what follows makes
-    a command of it. All functions get values and return values; none prints, or knows a command line.
+    """How a workload is run. A plug-in needs ``name``, ``plan``, ``judge`` and one of ``simulate`` and ``emulate``;
+    what follows makes a command of it. All functions get values and return values; none prints, or knows a command
+    line.
 
-    ``simulate`` and ``emulate`` carry out a plan in virtual time and on switches (None: not there); ``emulate`` is called inside the
-    sandbox only. ``carry`` does so instead of both where a run takes more than its plan (``How``). All give the same kind of
-    measurements, which ``judge`` holds against the plan's predictions. ``example`` makes a small plan that passes on the simulator:
-    what the suite for workloads runs.
+    ``simulate`` and ``emulate`` carry out a plan in virtual time and on switches (None: not there); ``emulate`` is
+    called inside the sandbox only. ``carry`` does so instead of both where a run takes more than its plan (``How``).
+    All give the same kind of measurements, which ``judge`` holds against the plan's predictions. ``example`` makes a
+    small plan that passes on the simulator: what the suite for workloads runs.
     """
 
     name: str
@@ -86,21 +88,25 @@ class Workload(Generic[P, M]):
     run_options: type | None = None
     """What belongs to a run of the command alone."""
     build: Callable[[Any], object] | None = None
-    """From the options to the plan, of this workload or of one of ``others``. Refuses bad input before anything is built."""
+    """From the options to the plan, of this workload or of one of ``others``. Refuses bad input before anything is
+    built."""
     others: tuple[Workload[Any, Any], ...] = ()
     """Those that its options may choose instead: how their plans are run, judged and kept."""
     answer: Callable[[P], Json] | None = None
-    """From a plan that says something by itself to its document: the command shows it, and runs the plan only with ``--fabric``."""
+    """From a plan that says something by itself to its document: the command shows it, and runs the plan only with
+    ``--fabric``."""
     instead: Callable[[P, Any], str | None] | None = None
     """From plan and ``run_options`` what the command says that it did with the plan instead of a run; None: it runs."""
     fitted: Callable[[Any, P, str], tuple[P, str]] | None = None
-    """From options, plan and fabric to the plan that this machine can carry, and the note that says so in the verdict."""
+    """From options, plan and fabric to the plan that this machine can carry, and the note that says so in the
+    verdict."""
     variants: Callable[[Any, P], Sequence[P]] | None = None
     """The plans that are run after the first, to be compared with it."""
     together: Callable[[Sequence[Judgement]], Judgement] | None = None
     """One judgement of the first plan and its variants."""
     opened: Callable[[How], AbstractContextManager[Carry[P, M]]] | None = None
-    """What carries out the plans of the command, one after another, on one network that stays up between them (default: each by itself)."""
+    """What carries out the plans of the command, one after another, on one network that stays up between them (default:
+    each by itself)."""
     spreads: bool = False
     """Whether it runs over several machines (``--machines``)."""
     view: Callable[[P], tuple[str, Callable[[], Any]]] | None = None
@@ -112,8 +118,8 @@ class Workload(Generic[P, M]):
     closing: Callable[[Any], Iterable[object]] | None = None
     """What a terminal is shown of the judgement instead, without the checks: lines, and what ``rich`` prints."""
     kept: Callable[[Path, str, Manifest], AbstractContextManager[Callable[[Any], Path | None]]] | None = None
-    """Makes place for a run before it begins (in that folder, under that name), and gives what keeps its judgement there: where it
-    lies, or None for a run that is not kept. Default: its rows and figures are."""
+    """Makes place for a run before it begins (in that folder, under that name), and gives what keeps its judgement
+    there: where it lies, or None for a run that is not kept. Default: its rows and figures are."""
 
     @property
     def on_switches(self) -> bool:
@@ -144,7 +150,8 @@ class Workload(Generic[P, M]):
 
 @dataclass(frozen=True, kw_only=True)
 class RunResult(Generic[P, M]):
-    """A run that has ended: its plan, what was measured on which fabric, and the verdict. ``document``: what ``--json`` prints."""
+    """A run that has ended: its plan, what was measured on which fabric, and the verdict. ``document``: what ``--json``
+    prints."""
 
     workload: str
     fabric: str

@@ -1,4 +1,5 @@
-"""Fast-failover groups as values: a switch sends a packet through the first bucket whose port is alive, without asking its controller.
+"""Fast-failover groups as values: a switch sends a packet through the first bucket whose port is alive, without asking
+its controller.
 
 ``flow_table`` evaluates them, the controller sends them. No I/O.
 """
@@ -24,7 +25,8 @@ class Bucket:
 
 @dataclass(frozen=True, kw_only=True, order=True)
 class FailoverGroup:
-    """One group of one switch, ``number`` 1 and up; buckets in the order in which they are tried. InputError without a bucket."""
+    """One group of one switch, ``number`` 1 and up; buckets in the order in which they are tried. InputError without a
+    bucket."""
 
     dpid: int
     number: int

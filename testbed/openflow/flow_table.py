@@ -1,4 +1,5 @@
-"""A flow table that evaluates rules as a switch would, and walks packets through a wiring: rules tested without a switch."""
+"""A flow table that evaluates rules as a switch would, and walks packets through a wiring: rules tested without a
+switch."""
 
 from __future__ import annotations
 
@@ -20,8 +21,8 @@ _MAX_HOPS = 256
 class Walk:
     """Where one packet went: the links it crossed and the host it reached, or None with the switch that dropped it.
 
-    ``dropped_by``: the rule that dropped it, None where no rule matched. ``packet``: its header in the end, ``in_port`` of the
-    last switch included.
+    ``dropped_by``: the rule that dropped it, None where no rule matched. ``packet``: its header in the end, ``in_port``
+    of the last switch included.
     """
 
     links: tuple[LinkId, ...]

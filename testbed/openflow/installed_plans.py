@@ -1,7 +1,8 @@
 """What the controller does, decided without a socket: which messages make a plan, and which take it away.
 
-A plan is a set of rules that come and go together, known by a number that every one of its rules carries as a cookie. Plans
-never overlap: one path of a pair is changed for another by a plan of the next version (``versioned_rules``), not by editing one.
+A plan is a set of rules that come and go together, known by a number that every one of its rules carries as a cookie.
+Plans never overlap: one path of a pair is changed for another by a plan of the next version (``versioned_rules``), not
+by editing one.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ class SwitchBatch:
 
 
 class InstalledPlans:
-    """Which plan's rules lie on which switches, and the steps that change it. Steps of one change may run in any order."""
+    """Which plan's rules lie on which switches, and the steps that change it. Steps of one change may run in any
+    order."""
 
     def __init__(self) -> None:
         self._plans: dict[int, tuple[int, ...]] = {}

@@ -71,7 +71,8 @@ def message(kind: int, xid: int, body: bytes = b"") -> bytes:
 
 
 def hello(xid: int) -> bytes:
-    """What opens a connection: hello, and the request to be notified of ports that go down or come back, and of nothing else."""
+    """What opens a connection: hello, and the request to be notified of ports that go down or come back, and of nothing
+    else."""
     ports = 0b111  # added, deleted, modified
     masks = struct.pack("!6I", 0, 0, ports, ports, 0, 0)
     return message(HELLO, xid) + message(SET_ASYNC, xid, masks)
@@ -83,7 +84,8 @@ def barrier(xid: int) -> bytes:
 
 
 def change_rule(rule: FlowRule, action: Literal["add", "remove"], *, xid: int, cookie: int) -> bytes:
-    """Add the rule, or remove the one of exactly that match and priority. ValueError for a rule that does more than send."""
+    """Add the rule, or remove the one of exactly that match and priority. ValueError for a rule that does more than
+    send."""
     if rule.set_fields or rule.group or rule.dec_ttl:
         raise ValueError(f"{rule} sets fields, counts hops or asks a group; this writer knows outputs only")
     command = _ADD if action == "add" else _DELETE_STRICT

@@ -1,10 +1,11 @@
 """From label splits to OpenFlow 1.3 rules, switch by switch: label prefixes of a pair's stream, one path for the rest.
 
-A label split gives every path of a pair an interval of the 65536 labels, and a packet's label is its UDP source port: a sender
-that counts labels through sends on each path the share that the route asks of it, and no switch needs to draw lots. At a switch
-the labels that leave by one port are a union of intervals; each interval is written as the fewest prefixes (value, mask) that cover
-it, at most 30 of them, one rule a prefix. Everything else of the pair (ARP, TCP, ICMP) follows the path of label 0 at a lower
-priority; between the two lies a rule that drops labels which strayed to a switch where they have no way.
+A label split gives every path of a pair an interval of the 65536 labels, and a packet's label is its UDP source port: a
+sender that counts labels through sends on each path the share that the route asks of it, and no switch needs to draw
+lots. At a switch the labels that leave by one port are a union of intervals; each interval is written as the fewest
+prefixes (value, mask) that cover it, at most 30 of them, one rule a prefix. Everything else of the pair (ARP, TCP,
+ICMP) follows the path of label 0 at a lower priority; between the two lies a rule that drops labels which strayed to a
+switch where they have no way.
 
 A rule is a plain value; ``flow_table`` evaluates it, the controller sends it. No I/O.
 """
@@ -35,9 +36,9 @@ Match = tuple[tuple[str, int | str | tuple[int, int]], ...]
 class FlowRule:
     """One rule of one switch (``dpid``): packets that match leave through ``out_port``, or nowhere where it is DROP.
 
-    Higher priorities first. ``set_fields``: (field, value) that a packet is given before it leaves, in OpenFlow's names.
-    ``group``: number of the failover group that decides instead of ``out_port`` (0: none). ``dec_ttl``: the packet's time to
-    live goes down by one first; at none it is dropped.
+    Higher priorities first. ``set_fields``: (field, value) that a packet is given before it leaves, in OpenFlow's
+    names. ``group``: number of the failover group that decides instead of ``out_port`` (0: none). ``dec_ttl``: the
+    packet's time to live goes down by one first; at none it is dropped.
     """
 
     dpid: int
@@ -77,9 +78,9 @@ def stream_rules(wiring: Wiring, split: LabelSplit, *, udp_port: int) -> tuple[F
     """Rules that carry the pair's labelled stream (UDP to ``udp_port``) over the split, and everything else of the pair
     (ARP, TCP, ICMP, other UDP) over the path of label 0.
 
-    A label that the split sends another way is dropped at a switch that it strays to: nothing of the stream matches it, and
-    where the path of the pair's other packets goes on, a rule between the two drops it. Rules of different pairs never
-    overlap. Raises InputError where an end point has no host or a path leads through one.
+    A label that the split sends another way is dropped at a switch that it strays to: nothing of the stream matches it,
+    and where the path of the pair's other packets goes on, a rule between the two drops it. Rules of different pairs
+    never overlap. Raises InputError where an end point has no host or a path leads through one.
     """
     source, sink = _host(wiring, split.source), _host(wiring, split.sink)
     stream = stream_match(source, sink, udp_port)

@@ -1,11 +1,13 @@
-"""Rules of one version of a split: the first switch marks each packet with the version, all others apply that version's rules.
+"""Rules of one version of a split: the first switch marks each packet with the version, all others apply that version's
+rules.
 
-Theory of operation (per-packet consistency: Reitblatt et al., SIGCOMM 2012). A change from one split to another has two phases.
-First the new version's *inner* rules are installed; they match a mark that no packet carries yet, so that nothing changes. When every
-switch has confirmed, the *entry* rules of the first switches are installed above the old ones, and from then on each packet that
-comes in is marked with the new version. A packet so follows the old split or the new one and never a mixture, however switches and
-messages overtake each other, and a change takes two rounds of messages whatever the network's depth. The old version's rules go
-when the last packets that carry its mark have arrived.
+Theory of operation (per-packet consistency: Reitblatt et al., SIGCOMM 2012). A change from one split to another has two
+phases. First the new version's *inner* rules are installed; they match a mark that no packet carries yet, so that
+nothing changes. When every switch has confirmed, the *entry* rules of the first switches are installed above the old
+ones, and from then on each packet that comes in is marked with the new version. A packet so follows the old split or
+the new one and never a mixture, however switches and messages overtake each other, and a change takes two rounds of
+messages whatever the network's depth. The old version's rules go when the last packets that carry its mark have
+arrived.
 """
 
 from __future__ import annotations
@@ -25,14 +27,16 @@ _MAX_CHANGES = 60_000
 
 @dataclass(frozen=True, kw_only=True)
 class VersionedRules:
-    """``inner``: install first, they touch no packet yet. ``entry``: of the first switches; from then on the version is in force."""
+    """``inner``: install first, they touch no packet yet. ``entry``: of the first switches; from then on the version is
+    in force."""
 
     inner: tuple[FlowRule, ...]
     entry: tuple[FlowRule, ...]
 
 
 def versioned_rules(wiring: Wiring, split: LabelSplit, *, number: int, udp_port: int) -> VersionedRules:
-    """The pair's labelled stream over the split as version ``number`` (0, 1, ...; the mark is number modulo 63, plus 1).
+    """The pair's labelled stream over the split as version ``number`` (0, 1, ...; the mark is number modulo 63, plus
+    1).
 
     Entry rules of a higher number win over those of a lower one. A version's rules must have gone before its mark comes
     again. The pair's other packets find no rule. Raises InputError where the split cannot be written as rules.

@@ -1,6 +1,7 @@
 """The book of results: for each chapter what was claimed, measured and decided, rendered from stored runs alone.
 
-Self-contained HTML pages with their figures; ``book_tables`` has the same as Markdown for the pages of the documentation.
+Self-contained HTML pages with their figures; ``book_tables`` has the same as Markdown for the pages of the
+documentation.
 """
 
 from __future__ import annotations
@@ -102,12 +103,14 @@ def facts_of(run: StoredRun) -> list[str]:
 
 
 def command_of(run: StoredRun) -> str:
-    """The command that gives the run, without where this one was kept, where it went on or began, and when it was stopped."""
+    """The command that gives the run, without where this one was kept, where it went on or began, and when it was
+    stopped."""
     return re.sub(r" --(results|resume|extend|hours) \S+| --json", "", run.manifest.command)
 
 
 def tally(runs: Iterable[StoredRun]) -> dict[str, int]:
-    """Of the checks of whole runs: how many there are, how they came out, and how many name a rival or say why there is none."""
+    """Of the checks of whole runs: how many there are, how they came out, and how many name a rival or say why there is
+    none."""
     checks = [check for run in runs if run.verdict is not None for check in run.verdict.checks]
     return {
         "checks": len(checks),

@@ -58,7 +58,8 @@ def with_counts(page: str, entries: Sequence[Entry]) -> str:
 
 
 def errata_of(page: str) -> tuple[tuple[str, ...], ...]:
-    """The rows of the table below the page's heading "Errata", the names of its columns first; none where there is no such table."""
+    """The rows of the table below the page's heading "Errata", the names of its columns first; none where there is no
+    such table."""
     _, heading, below = page.partition("\n## Errata\n")
     lines = [line for line in below.split("\n## ")[0].splitlines() if line.startswith("|")] if heading else []
     rows = [tuple(cell.strip() for cell in line.replace("\\|", "\0").strip("|").split("|")) for line in lines]

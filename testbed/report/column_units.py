@@ -1,4 +1,5 @@
-"""Columns and values of a table of points in words: the unit that a name ends in becomes the column's, digits are as many as say something.
+"""Columns and values of a table of points in words: the unit that a name ends in becomes the column's, digits are as
+many as say something.
 
 message_bytes 1000000 -> "message (MB)" 1      throughput_bps 49887400.1 -> "throughput (Mbit/s)" 49.9
 """
@@ -77,7 +78,8 @@ def aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
 
 
 def is_series(value: object) -> bool:
-    """Whether a value is a series or a structure, of which a table can say nothing: it is drawn, and whole in the file of points."""
+    """Whether a value is a series or a structure, of which a table can say nothing: it is drawn, and whole in the file
+    of points."""
     return isinstance(value, dict) or (
         isinstance(value, (list, tuple))
         and (len(value) > MAX_SHOWN or any(isinstance(one, (dict, list, tuple)) for one in value))

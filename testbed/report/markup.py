@@ -17,7 +17,8 @@ class Markup(str):
 
 
 def escape(value: object) -> Markup:
-    """Text made safe in element content and in attributes, and printable; markup is given back as it is, None as nothing."""
+    """Text made safe in element content and in attributes, and printable; markup is given back as it is, None as
+    nothing."""
     if isinstance(value, Markup):
         return value
     if value is None:
@@ -55,7 +56,8 @@ def tag(name: str, /, *children: object, **attributes: object) -> Markup:
 
 
 def svg(name: str, size: tuple[int, int], words: str, *children: object) -> Markup:
-    """A drawing of that class and that width and height in pixels; ``words`` say what it shows to who does not see it."""
+    """A drawing of that class and that width and height in pixels; ``words`` say what it shows to who does not see
+    it."""
     width, height = size
     return tag(
         "svg",

@@ -45,7 +45,8 @@ def page_footer(words: str) -> Markup:
 
 
 def page_header(manifest: Manifest, title: str, state: RunState, counted: Sequence[str], *words: object) -> Markup:
-    """Of a run: when it was, what was ``counted`` and how long it took; its title and how it came out; ``words``; its command."""
+    """Of a run: when it was, what was ``counted`` and how long it took; its title and how it came out; ``words``; its
+    command."""
     facts = [when(manifest.started), f"seed {manifest.seed}", *counted]
     if manifest.seconds is not None:
         facts.append(f"took {seconds_in_words(manifest.seconds)}")
@@ -59,13 +60,15 @@ def page_header(manifest: Manifest, title: str, state: RunState, counted: Sequen
 
 
 def policy(script: str) -> str:
-    """A page's Content-Security-Policy: this one script, by its hash, and nobody else's; pictures inside the page; nothing from outside."""
+    """A page's Content-Security-Policy: this one script, by its hash, and nobody else's; pictures inside the page;
+    nothing from outside."""
     own = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     return f"default-src 'none'; script-src 'sha256-{own}'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
 
 
 def page_head(title: str, *, style: str = "", forbids: bool = True) -> Markup:
-    """The head of every page; it forbids the page to ask for anything outside itself, unless its server does. ``style``: more rules."""
+    """The head of every page; it forbids the page to ask for anything outside itself, unless its server does.
+    ``style``: more rules."""
     content = policy(_resource("page.js")) if forbids else None
     return tag(
         "head",

@@ -1,4 +1,5 @@
-"""Progress on a terminal's stderr: of a run that reports where it is, of points that are counted, of work that shows nothing.
+"""Progress on a terminal's stderr: of a run that reports where it is, of points that are counted, of work that shows
+nothing.
 
 In a pipe all three stay silent. rich is imported only where something is drawn: a command in a pipe never waits for it.
 """
@@ -31,7 +32,8 @@ def progress_bar(title: str) -> Iterator[ReportProgress | None]:
 
 @contextlib.contextmanager
 def points_bar(title: str) -> Iterator[Callable[[int, int], None]]:
-    """A bar over points that are measured one by one: call what it gives with how many are done, and how many there are."""
+    """A bar over points that are measured one by one: call what it gives with how many are done, and how many there
+    are."""
     with _bar(title, "{task.completed:.0f}/{task.total:.0f}") as update:
         yield (
             (lambda done, total: None) if update is None else (lambda done, total: update(completed=done, total=total))

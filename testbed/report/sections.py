@@ -89,8 +89,8 @@ def table(
     *,
     name: str | None = None,
 ) -> Markup:
-    """A scrolling table. ``columns``: the heading of each and the class of its cells; ``rows``: whole ones, or what their cells hold
-    (an element ``td``: the cell itself)."""
+    """A scrolling table. ``columns``: the heading of each and the class of its cells; ``rows``: whole ones, or what
+    their cells hold (an element ``td``: the cell itself)."""
     kinds = [(words, kind or None) for words, kind in columns]
     head = [tag("th", tag("span", words), class_=kind, scope="col") for words, kind in kinds]
     body = [

@@ -1,4 +1,5 @@
-"""A drawing of a page as a document of its own: the page's colours and rules inside it, letters as text, and its caption."""
+"""A drawing of a page as a document of its own: the page's colours and rules inside it, letters as text, and its
+caption."""
 
 from __future__ import annotations
 
@@ -17,7 +18,8 @@ FONT = "Helvetica, Arial, sans-serif"
 
 
 def standalone_svg(drawing: str, caption: str) -> str:
-    """An ``<svg>`` element of a page as a whole document that looks the same by itself: no style sheet, no variable is needed."""
+    """An ``<svg>`` element of a page as a whole document that looks the same by itself: no style sheet, no variable is
+    needed."""
     element = drawing[drawing.index("<svg") :]
     opening, rest = element.split(">", 1)
     about = f"<title>{escape(caption)}</title><style>{drawing_rules()}</style><rect width='100%' height='100%' fill='#fff'/>"
@@ -34,8 +36,8 @@ def _lowered(found: re.Match[str]) -> str:
 
 
 def drawing_rules() -> str:
-    """The rules of the page's style sheet that drawings need, in its light colours; what takes its colour from a class above it
-    (``currentColor``) is written out, class by class."""
+    """The rules of the page's style sheet that drawings need, in its light colours; what takes its colour from a class
+    above it (``currentColor``) is written out, class by class."""
     text = files("testbed.report").joinpath("page.css").read_text(encoding="utf-8")
     for name, value in LIGHT.items():
         text = text.replace(f"var(--{name})", value)

@@ -1,4 +1,5 @@
-"""The command's stdout and stderr: nothing of others' text steers the terminal, and what the encoding is missing is escaped."""
+"""The command's stdout and stderr: nothing of others' text steers the terminal, and what the encoding is missing is
+escaped."""
 
 from __future__ import annotations
 
@@ -13,7 +14,8 @@ from topologies.text.json_types import JsonObject
 
 
 class PrintableStream(io.TextIOWrapper):
-    """A text stream that writes out control characters, but for line breaks and tabs, of everything that is not ``Styled``."""
+    """A text stream that writes out control characters, but for line breaks and tabs, of everything that is not
+    ``Styled``."""
 
     as_it_is = False
 

@@ -1,4 +1,5 @@
-"""What a stream or demo closes with on the terminal: one table a network, prediction beside measurement, then the verdict."""
+"""What a stream or demo closes with on the terminal: one table a network, prediction beside measurement, then the
+verdict."""
 
 from __future__ import annotations
 
@@ -110,7 +111,8 @@ def closing_table(run: LoadedRun | SessionRun, *, width: int | None = None) -> R
 
 
 def fitting_columns(faults: Sequence[FaultRecord], width: int) -> tuple[list[_Column], int]:
-    """The columns that fit next to the mark, and the room of the link's name (cut short where even that is too little)."""
+    """The columns that fit next to the mark, and the room of the link's name (cut short where even that is too
+    little)."""
     width -= max((len(fault_mark(f)) for f in faults), default=1)
 
     def room(column: _Column) -> int:

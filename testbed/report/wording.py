@@ -26,7 +26,8 @@ MARKS: dict[RunState, str] = {"passed": "✓", "failed": "✗", "cannot-tell": "
 
 
 def fault_mark(fault: FaultRecord) -> str:
-    """What the checks about the fault say: a tick, in words where nothing got by and nothing was to; a cross; a dash where none judges it."""
+    """What the checks about the fault say: a tick, in words where nothing got by and nothing was to; a cross; a dash
+    where none judges it."""
     if fault.holds is None:
         return NOTHING
     if not fault.holds:
@@ -83,7 +84,8 @@ def check_words(check: Check) -> str:
 
 
 def check_context(check: Check) -> str:
-    """What stands next to a check's figures in a table: uncertainty, the document's words, what the rival is, detail."""
+    """What stands next to a check's figures in a table: uncertainty, the document's words, what the rival is,
+    detail."""
     between = "" if check.interval is None else f"measured within {check.interval[0]:.4g} and {check.interval[1]:.4g}"
     stated = "" if check.document is None else f"the document says {check.document}"
     rival = f"rival: {check.rival_note}" if check.rival_note and check.rival is not None else check.rival_note
@@ -120,8 +122,8 @@ def stream_sentence(part: SessionRun) -> str:
 
 
 def ror_is_predicted(part: SessionRun) -> bool:
-    """Whether a fault has a block size by theory, or the run is judged packet by packet under random failures; impairments (bursts,
-    late packets) have none, and a ROR of the run would be the sum of nothing."""
+    """Whether a fault has a block size by theory, or the run is judged packet by packet under random failures;
+    impairments (bursts, late packets) have none, and a ROR of the run would be the sum of nothing."""
     summary = part.summary
     if summary is None:
         return False
@@ -175,13 +177,15 @@ def listed(words: Sequence[str], most: int) -> str:
 
 
 def over_bound(fault: FaultRecord) -> str:
-    """Where the layout of labels asks for more packets than the load alone: the bound and how many more, "23+1"; else nothing."""
+    """Where the layout of labels asks for more packets than the load alone: the bound and how many more, "23+1"; else
+    nothing."""
     needed, bound = fault.predicted_block_size, fault.bound_block_size
     return "" if needed is None or bound is None or needed <= bound else f"{plain(bound)}+{plain(needed - bound)}"
 
 
 def suspected_cables(fault: FaultRecord) -> str:
-    """The cables that the sender took for broken, with a question mark where it was unsure, an exclamation mark where wrong."""
+    """The cables that the sender took for broken, with a question mark where it was unsure, an exclamation mark where
+    wrong."""
     if fault.diagnosis is None:
         return NOTHING
     cables = list(fault.diagnosis["cables"])

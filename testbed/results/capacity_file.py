@@ -1,4 +1,5 @@
-"""Where ``testbed doctor --calibrate`` keeps what the machine carries: one file a user, in the cache directory of the system.
+"""Where ``testbed doctor --calibrate`` keeps what the machine carries: one file a user, in the cache directory of the
+system.
 
 And the rate of links that follows from it, where a command is given none.
 """
@@ -42,7 +43,8 @@ def load_carried() -> MachineCapacity | None:
 def chosen_rate(
     requested_bps: float | None, paths: Sequence[Sequence[object]], frames: int, fabric: str
 ) -> tuple[float, str]:
-    """(bits a second, the sentence that says where they come from) for transfers over these paths in so many time frames."""
+    """(bits a second, the sentence that says where they come from) for transfers over these paths in so many time
+    frames."""
     if requested_bps is not None:
         return requested_bps, f"links of {requested_bps / 1e6:g} Mbit/s, as asked"
     if fabric != "emulation":

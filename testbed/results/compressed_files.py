@@ -1,7 +1,7 @@
 """Runs that lie packed: the files of a whole run ``NAME/RUN/`` in one archive next to it, ``NAME/RUN.zip``.
 
-Runs are written plain. ``pack_run`` packs one that is whole; whoever reads asks for the plain name in the run's folder and gets
-the content of either. Runs of version 0.2 were packed by file (``points.jsonl.gz``); they are read as well.
+Runs are written plain. ``pack_run`` packs one that is whole; whoever reads asks for the plain name in the run's folder
+and gets the content of either. Runs of version 0.2 were packed by file (``points.jsonl.gz``); they are read as well.
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ def is_there(path: Path) -> bool:
 
 
 def read_bytes(path: Path) -> bytes:
-    """What the run's file of that plain name holds. Raises as ``read_plain``, and InputError where what holds it is damaged."""
+    """What the run's file of that plain name holds. Raises as ``read_plain``, and InputError where what holds it is
+    damaged."""
     if run_folder.is_there(path):
         return read_plain(path)
     if path.name not in _archived(path.parent):
@@ -55,7 +56,8 @@ def read_packed(path: Path) -> str:
 
 
 def read_lines(path: Path) -> list[str]:
-    """``read_packed`` by lines, without their ends; the last is what follows the last end. InputError for a line beyond MOST_OF_A_LINE."""
+    """``read_packed`` by lines, without their ends; the last is what follows the last end. InputError for a line beyond
+    MOST_OF_A_LINE."""
     lines = read_packed(path).split("\n")
     for number, line in enumerate(lines, start=1):
         if len(line) > MOST_OF_A_LINE:
@@ -106,9 +108,11 @@ def named_run(path: Path) -> Path:
 
 
 def pack_run(place: Path, leave: Container[str] = ()) -> int:
-    """Pack the files of a whole run but its page and the plain names in ``leave``; returns the bytes saved, 0 where it stays as it is.
+    """Pack the files of a whole run but its page and the plain names in ``leave``; returns the bytes saved, 0 where it
+    stays as it is.
 
-    The same text gives the same bytes. A file is removed when the archive is on the disk, the folder when nothing is left in it.
+    The same text gives the same bytes. A file is removed when the archive is on the disk, the folder when nothing is
+    left in it.
     """
     every = (MANIFEST, VERDICT, POINTS, MEASUREMENTS, *drawings_of(place))
     names = [name for name in every if name not in leave and is_there(place / name)]
@@ -146,7 +150,8 @@ def _archived(place: Path) -> list[str]:
 
 @contextlib.contextmanager
 def _opened(path: Path) -> Iterator[zipfile.ZipFile]:
-    """The archive, to be read. InputError where it is none, is damaged, or is larger than one that ``pack_run`` writes."""
+    """The archive, to be read. InputError where it is none, is damaged, or is larger than one that ``pack_run``
+    writes."""
     with open_plain(path) as file:
         if file.seek(0, io.SEEK_END) > MOST_OF_AN_ARCHIVE:
             raise InputError(

@@ -34,7 +34,8 @@ def run_seeds(experiment: Experiment, seeds: Sequence[int], *, processes: int | 
 
 
 def _shared(experiment: Experiment, seeds: Sequence[int], processes: int) -> list[JsonObject]:
-    """The rows of the seeds, each taken by whoever is idle: this process, or one of the others, whose start takes a second each."""
+    """The rows of the seeds, each taken by whoever is idle: this process, or one of the others, whose start takes a
+    second each."""
     waiting = deque(enumerate(seeds))
     ended: SimpleQueue[tuple[int, JsonObject | BaseException]] = SimpleQueue()
     rows: dict[int, JsonObject] = {}

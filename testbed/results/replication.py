@@ -23,7 +23,8 @@ HINT = "the stored run is damaged; remove its folder and run the study again"
 
 
 def stored_runs(root: Path, name: str | None = None) -> list[StoredRun]:
-    """Every run ``root/NAME/RUN``, or those of one study, by names and times. Raises InputError, naming the file, for a damaged one."""
+    """Every run ``root/NAME/RUN``, or those of one study, by names and times. Raises InputError, naming the file, for a
+    damaged one."""
     folders = [root / name] if name is not None else sorted(path for path in root.glob("*") if path.is_dir())
     return [_stored(place) for folder in folders for place in runs_in(folder)]
 

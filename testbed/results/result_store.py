@@ -3,13 +3,14 @@
 Layout of a run's directory (format 1):
 
 - ``manifest.json``: ``format`` and the fields of ``testbed.model.run_records.Manifest``;
-- ``measurements.jsonl``: one JSON object a line; ``record`` names its kind (session, fault, timeline, summary), the other
-  keys are the fields of that record's class in ``testbed.model.run_records`` (summary: ``ror: {predicted, measured}``);
+- ``measurements.jsonl``: one JSON object a line; ``record`` names its kind (session, fault, timeline, summary), the
+  other keys are the fields of that record's class in ``testbed.model.run_records`` (summary: ``ror: {predicted,
+  measured}``);
 - ``verdict.json``: ``passed``, ``invalid``, ``failed``, ``checks``, ``notes``;
 - ``page.html``: the report, drawn from the other three.
 
-A run is written to ``<run>.unfinished`` next to its place and renamed when it is whole. What is left under that name was
-interrupted, or is still being written (then its writer holds a lock on ``measurements.jsonl``).
+A run is written to ``<run>.unfinished`` next to its place and renamed when it is whole. What is left under that name
+was interrupted, or is still being written (then its writer holds a lock on ``measurements.jsonl``).
 """
 
 from __future__ import annotations
@@ -75,7 +76,8 @@ class ResultStore:
         return OpenRun(place, described, started=self._now(), now=self._now)
 
     def claim(self, name: str, manifest: Manifest) -> tuple[Path, Manifest]:
-        """Make the working directory of a new run (``<place>.unfinished``); returns its final place and full manifest."""
+        """Make the working directory of a new run (``<place>.unfinished``); returns its final place and full
+        manifest."""
         if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", name) or name.endswith(UNFINISHED):
             raise InputError(f"result name {name!r}: use letters, digits, dots, dashes and underscores")
         started = self._now()

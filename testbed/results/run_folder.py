@@ -1,8 +1,9 @@
-"""Files of a run's folder, which may come from somebody else: read and written without following anything below the folder.
+"""Files of a run's folder, which may come from somebody else: read and written without following anything below the
+folder.
 
-The folder is what the user named, and may be a link. Below it a symbolic link, a pipe or a device is refused where it would be read,
-and replaced where it would be written: every step is an openat with O_NOFOLLOW, and a file is written as a draft and renamed over its
-name, so that a link that is put there in between is replaced as well.
+The folder is what the user named, and may be a link. Below it a symbolic link, a pipe or a device is refused where it
+would be read, and replaced where it would be written: every step is an openat with O_NOFOLLOW, and a file is written as
+a draft and renamed over its name, so that a link that is put there in between is replaced as well.
 """
 
 from __future__ import annotations
@@ -41,7 +42,8 @@ def make_directory(directory: Path, option: str) -> None:
 
 
 def is_there(path: Path) -> bool:
-    """Whether the folder has something of that name but a directory; only reading it says whether it is a plain file."""
+    """Whether the folder has something of that name but a directory; only reading it says whether it is a plain
+    file."""
     try:
         return not stat.S_ISDIR(path.lstat().st_mode)
     except (OSError, ValueError):
@@ -49,8 +51,8 @@ def is_there(path: Path) -> bool:
 
 
 def read_plain(path: Path) -> bytes:
-    """What the file in the folder ``path.parent`` holds. FileNotFoundError where there is none; InputError for what is no plain file,
-    cannot be read, or is longer than MOST_BYTES."""
+    """What the file in the folder ``path.parent`` holds. FileNotFoundError where there is none; InputError for what is
+    no plain file, cannot be read, or is longer than MOST_BYTES."""
     with open_plain(path) as file:
         return bounded(file, path)
 
@@ -77,8 +79,8 @@ def open_plain(path: Path) -> BinaryIO:
 
 
 def open_to_append(path: Path) -> IO[str]:
-    """The text file in the folder, made where there is none, to be read and appended to. InputError as ``read_plain``, and where the
-    same file has another name too (a hard link), which appending would change."""
+    """The text file in the folder, made where there is none, to be read and appended to. InputError as ``read_plain``,
+    and where the same file has another name too (a hard link), which appending would change."""
     with _opened(path.parent) as folder:
         handle = _open_file(folder, path, os.O_RDWR | os.O_APPEND | os.O_CREAT)
     if os.fstat(handle).st_nlink != 1:
@@ -88,7 +90,8 @@ def open_to_append(path: Path) -> IO[str]:
 
 
 def write_below(place: Path, name: str, content: bytes) -> None:
-    """Write ``place/name``, whole or not at all. The place and folders in the name ("figures/loss.svg") are made where missing.
+    """Write ``place/name``, whole or not at all. The place and folders in the name ("figures/loss.svg") are made where
+    missing.
 
     InputError where it cannot be written, or a folder in the name is a link.
     """

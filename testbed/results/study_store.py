@@ -1,7 +1,8 @@
 """Studies on disk: points as they are measured, so that a study killed in the middle goes on where it was.
 
-``results/<name>/<run>/``: ``manifest.json``, ``points.jsonl`` (or packed, see ``packed_files``; one JSON object a point, parameters and results together),
-``verdict.json``, ``figure-*.svg``, ``page.html``; ``<run>.unfinished`` until it is whole, as the runs of the result store.
+``results/<name>/<run>/``: ``manifest.json``, ``points.jsonl`` (or packed, see ``packed_files``; one JSON object a
+point, parameters and results together), ``verdict.json``, ``figure-*.svg``, ``page.html``; ``<run>.unfinished`` until
+it is whole, as the runs of the result store.
 """
 
 from __future__ import annotations
@@ -43,8 +44,8 @@ def is_study(directory: Path) -> bool:
 
 
 class StudyRun:
-    """One study being measured. ``rows`` are the points that are there already; leave it by ``finish``. ``draft`` is where
-    it is written until then.
+    """One study being measured. ``rows`` are the points that are there already; leave it by ``finish``. ``draft`` is
+    where it is written until then.
 
     Raises InputError where the directory cannot be written, or where a run to resume is none, is finished, is being
     written by another process, or belongs to another study.

@@ -1,4 +1,5 @@
-"""Cycles of full buffers: read off what routers hold, whatever put it there (no code in common with NAC's own search)."""
+"""Cycles of full buffers: read off what routers hold, whatever put it there (no code in common with NAC's own
+search)."""
 
 from __future__ import annotations
 
@@ -11,8 +12,8 @@ from testbed.routers.router import Snapshot
 def find_cycle(plan: RouterPlan, snapshots: Sequence[Snapshot]) -> tuple[tuple[int, int], ...]:
     """Inputs (router, port) of which each is full and waits for the next one, round a cycle; () where there is none.
 
-    An input waits for the next where its head asks for an output that is full, without a credit, and the input behind the
-    cable is full. Every input waits for one other at most, so that following them finds any cycle there is.
+    An input waits for the next where its head asks for an output that is full, without a credit, and the input behind
+    the cable is full. Every input waits for one other at most, so that following them finds any cycle there is.
     """
     after = {}
     for snapshot in snapshots:

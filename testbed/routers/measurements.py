@@ -15,7 +15,8 @@ from testbed.routers.router import Router, Snapshot
 
 @dataclass(frozen=True, kw_only=True)
 class Arrivals:
-    """One row a message that arrived: source, destination, number, hops; ``latency_s`` from its making (queue included)."""
+    """One row a message that arrived: source, destination, number, hops; ``latency_s`` from its making (queue
+    included)."""
 
     rows: NDArray[np.int64]
     latency_s: NDArray[np.float64]
@@ -24,8 +25,9 @@ class Arrivals:
 
 @dataclass(frozen=True, kw_only=True)
 class RouterRun:
-    """``snapshots``: the routers at the end. ``stuck_for_s``: how long no packet had moved when the run was ended with packets
-    in buffers (0: it ended by itself). ``first_blocked_s``, ``first_identified_s``: of any router, None where there was none.
+    """``snapshots``: the routers at the end. ``stuck_for_s``: how long no packet had moved when the run was ended with
+    packets in buffers (0: it ended by itself). ``first_blocked_s``, ``first_identified_s``: of any router, None where
+    there was none.
     """
 
     made: int

@@ -1,6 +1,7 @@
 """NAC at a software router (Zarza 2011, section 4.2): detection, throttle, identification of cycles, gradual recovery.
 
-The decisions are those listed in docs/workloads/interconnect.md; here between processes whose frames take the time they take.
+The decisions are those listed in docs/workloads/interconnect.md; here between processes whose frames take the time they
+take.
 """
 
 from __future__ import annotations
@@ -54,7 +55,8 @@ class NacRouter(Router):
             self._receive_recovery(port, message)
 
     def _detect(self) -> None:
-        """Which inputs meet conditions 4.1 to 4.3 now; those that newly do, or still do after the retry time, ask round."""
+        """Which inputs meet conditions 4.1 to 4.3 now; those that newly do, or still do after the retry time, ask
+        round."""
         for port in range(self.ports):
             if not self.is_blocked(port):
                 if self.blocked.pop(port, None) is not None:
@@ -96,7 +98,8 @@ class NacRouter(Router):
         self.withheld -= aside
 
     def _receive_identification(self, port: int, packet: Identification) -> None:
-        """It came back through the output it was sent for: a cycle. Else every blocked input that asks for it passes it on."""
+        """It came back through the output it was sent for: a cycle. Else every blocked input that asks for it passes it
+        on."""
         origin_router, origin = packet.origin
         if origin_router == self.number and packet.out == port:
             if self.is_blocked(origin) and self.requested_output(origin) == port:
@@ -109,7 +112,8 @@ class NacRouter(Router):
                 self._send(other, Identification(origin=packet.origin, out=packet.out, path=(*packet.path, here)))
 
     def _receive_recovery(self, out: int, signal: Recovery) -> None:
-        """The credit of a slot that a move has freed: conditions 4.4 to 4.7, then a move, a reservation, or normal work."""
+        """The credit of a slot that a move has freed: conditions 4.4 to 4.7, then a move, a reservation, or normal
+        work."""
         self.credits[out] += 1
         number, port = signal.path[signal.place % len(signal.path)]
         assert number == self.number

@@ -1,4 +1,5 @@
-"""The value that says which software routers there are, how they are cabled, and which messages their hosts send where."""
+"""The value that says which software routers there are, how they are cabled, and which messages their hosts send
+where."""
 
 from __future__ import annotations
 
@@ -14,7 +15,8 @@ from testbed.errors import InputError
 from testbed.routers.wire import DataPacket
 
 Avoidance = Literal["none", "nac", "bubble"]
-"""How deadlock is avoided: not at all; by NAC; by bubble flow control (a ring's last free slot is not for newcomers)."""
+"""How deadlock is avoided: not at all; by NAC; by bubble flow control (a ring's last free slot is not for
+newcomers)."""
 MAX_ROUTERS = 64
 MAX_PAYLOAD_BYTES = 4000
 
@@ -39,9 +41,10 @@ class Flow:
 class RouterPlan:
     """``routers`` are numbered from 0, each with one host of its own; ``cables`` join two of them, full duplex.
 
-    ``slots``: packets that each input buffer and each output buffer holds; ``packet_s``: how long a packet occupies a link;
-    ``retry_s``: NAC's retry timer; ``stuck_s``: no packet having moved for so long, with packets in buffers, is a deadlock;
-    ``limit_s``: how long the run may take. Raises InputError for what cannot be: a path over no cable, two paths of one pair.
+    ``slots``: packets that each input buffer and each output buffer holds; ``packet_s``: how long a packet occupies a
+    link; ``retry_s``: NAC's retry timer; ``stuck_s``: no packet having moved for so long, with packets in buffers, is a
+    deadlock; ``limit_s``: how long the run may take. Raises InputError for what cannot be: a path over no cable, two
+    paths of one pair.
     """
 
     routers: int
@@ -99,7 +102,8 @@ class RouterPlan:
         return found
 
     def messages_of(self, router: int) -> list[tuple[float, DataPacket]]:
-        """What the router's host makes, and when (seconds after the start), in order. The payload tells its message apart."""
+        """What the router's host makes, and when (seconds after the start), in order. The payload tells its message
+        apart."""
         found = []
         for flow in self.flows:
             if flow.source == router:
@@ -126,8 +130,8 @@ def ring_plan(
 ) -> RouterPlan:  # fmt: skip
     """A ring whose every host sends so many messages to the host so many hops to its right (tornado traffic).
 
-    ``load``: messages made a packet time and host, at random (Poisson). From 1 / hops on a link of the ring is asked for more
-    than it can carry.
+    ``load``: messages made a packet time and host, at random (Poisson). From 1 / hops on a link of the ring is asked
+    for more than it can carry.
     """
     if not 1 <= hops < routers:
         raise InputError(f"{hops} hops on a ring of {routers}; give 1 to {routers - 1}")

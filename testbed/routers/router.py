@@ -1,14 +1,15 @@
-"""One software router: finite queues, credits, a crossbar, and NAC next to them. Frames come in, frames go out; no socket, no clock.
+"""One software router: finite queues, credits, a crossbar, and NAC next to them. Frames come in, frames go out; no
+socket, no clock.
 
 Theory of operation
--------------------
-A router has an input buffer and an output buffer of so many packets at every port, an avoidance buffer of one packet next to each
-input buffer (NAC), and an input buffer for its own host, filled from a queue without end. It sends a packet over a cable only with a
-credit, which stands for a free slot of the input buffer at the other end, and gets the credit back when the packet leaves that
-buffer. So nothing is ever dropped: where there is no room, packets wait, and where they wait in a cycle, permanently.
+------------------- A router has an input buffer and an output buffer of so many packets at every port, an avoidance
+buffer of one packet next to each input buffer (NAC), and an input buffer for its own host, filled from a queue without
+end. It sends a packet over a cable only with a credit, which stands for a free slot of the input buffer at the other
+end, and gets the credit back when the packet leaves that buffer. So nothing is ever dropped: where there is no room,
+packets wait, and where they wait in a cycle, permanently.
 
-``receive`` takes a frame, ``offer`` a message of the host, ``advance`` does all that can be done by now; ``outgoing`` are the
-frames to send, ``arrived`` what came for the host. Time is the caller's, in seconds.
+``receive`` takes a frame, ``offer`` a message of the host, ``advance`` does all that can be done by now; ``outgoing``
+are the frames to send, ``arrived`` what came for the host. Time is the caller's, in seconds.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ NEVER = float("inf")
 
 @dataclass(frozen=True, kw_only=True)
 class Snapshot:
-    """What a router holds at a moment. ``wants``: the port that the head of each input asks for (None: none, or the host);
-    ``moves``: packets moved so far, within the router or out of it."""
+    """What a router holds at a moment. ``wants``: the port that the head of each input asks for (None: none, or the
+    host); ``moves``: packets moved so far, within the router or out of it."""
 
     router: int
     inputs: tuple[int, ...]
@@ -69,7 +70,8 @@ class Router:
         self.made += 1
 
     def receive(self, port: int, frame: bytes, now_s: float) -> None:
-        """A frame that came in at the port. Raises WireError for one that cannot be, a packet without a slot included."""
+        """A frame that came in at the port. Raises WireError for one that cannot be, a packet without a slot
+        included."""
         self.now_s = now_s
         message = decode(frame)
         if message is None:
@@ -92,7 +94,8 @@ class Router:
             pass
 
     def next_time_s(self) -> float:
-        """When ``advance`` is due although nothing has come: a link that is idle again, a retry timer. NEVER: not by itself."""
+        """When ``advance`` is due although nothing has come: a link that is idle again, a retry timer. NEVER: not by
+        itself."""
         waiting = [
             self.busy_until[port]
             for port, queue in enumerate(self.outputs)
@@ -111,7 +114,8 @@ class Router:
         return None if packet is None else self._output_for(packet)
 
     def free_slots_behind(self, port: int) -> int:
-        """Free slots of the output buffer and, by its credits, of the input buffer behind the cable: cap(c) - size(c)."""
+        """Free slots of the output buffer and, by its credits, of the input buffer behind the cable: cap(c) -
+        size(c)."""
         return self.slots - len(self.outputs[port]) + self.credits[port]
 
     def snapshot(self) -> Snapshot:

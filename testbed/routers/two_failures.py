@@ -1,6 +1,8 @@
-"""The deadlock of two link failures (Zarza 2011, section 4.1, Figures 4.1 and 4.2), built: places, paths, and what depends on what.
+"""The deadlock of two link failures (Zarza 2011, section 4.1, Figures 4.1 and 4.2), built: places, paths, and what
+depends on what.
 
-Part of a torus or mesh, 5 routers wide and 3 high; two pairs, each with its link dead in the middle row, and the detours:
+Part of a torus or mesh, 5 routers wide and 3 high; two pairs, each with its link dead in the middle row, and the
+detours:
 
     o     o-----o-----D1    o        S1: right, its link is dead: down, right, right, up, and up again to D1
           |           |              S2: left, its link is dead: up, left, left, down, and down again to D2
@@ -45,8 +47,8 @@ def two_failures_plan(
 ) -> RouterPlan:  # fmt: skip
     """Both pairs, with the first, the second, both (default) or neither of the links dead.
 
-    Each pair has a second source, the router before its dead link: with one source alone the routers' fair arbitration keeps
-    the cycle's channels just below full. ``messages``: of each of the four sources.
+    Each pair has a second source, the router before its dead link: with one source alone the routers' fair arbitration
+    keeps the cycle's channels just below full. ``messages``: of each of the four sources.
     """
     first, second = PATHS[tuple(dead)]
     cables = [cable for number, cable in ((1, DEAD_1), (2, DEAD_2)) if number in dead]
@@ -58,7 +60,8 @@ def two_failures_plan(
 def dependency_cycles(paths: Iterable[Sequence[int]]) -> list[list[tuple[int, int]]]:
     """Cycles of channels (from router, to router) in which packets on these paths may wait for each other.
 
-    A packet in a channel waits for the next channel of its path; without a cycle no deadlock can come (Dally and Seitz 1987).
+    A packet in a channel waits for the next channel of its path; without a cycle no deadlock can come (Dally and Seitz
+    1987).
 
     >>> dependency_cycles([(0, 1, 2), (1, 2, 0), (2, 0, 1)])
     [[(0, 1), (1, 2), (2, 0)]]

@@ -1,6 +1,8 @@
-"""What two software routers say to each other over a cable: data, credits, and NAC's two control packets, as Ethernet frames.
+"""What two software routers say to each other over a cable: data, credits, and NAC's two control packets, as Ethernet
+frames.
 
-Every frame has this layout after the Ethernet header of 14 bytes (type 0x88B5, IEEE's for local experiments), big endian:
+Every frame has this layout after the Ethernet header of 14 bytes (type 0x88B5, IEEE's for local experiments), big
+endian:
 
     kind (1 byte) | body
 

@@ -1,4 +1,5 @@
-"""Routing methods by name, as commands, plans and experiments give them: single, ecmp, disjoint:k, min-cost, capillary:K.
+"""Routing methods by name, as commands, plans and experiments give them: single, ecmp, disjoint:k, min-cost,
+capillary:K.
 
 The linear programmes (thesis-loop, least-fec:T, smore:K) load scipy when they are first requested.
 """

@@ -15,15 +15,15 @@ RoutingMethod = Callable[[Network, str, str], SplitRoute]
 ROUTINGS: Registry[Callable[..., Any]] = Registry(
     "testbed.routings", "routing", function_check("network, source and sink"), (TestbedError, TopologyError)
 )
-"""Routings of one flow: functions of network, source and sink; those named with a colon (``disjoint:k``) are functions of the text
-after it that give one."""
+"""Routings of one flow: functions of network, source and sink; those named with a colon (``disjoint:k``) are functions
+of the text after it that give one."""
 
 
 def routing_method(method: str, layers: int | None = None) -> RoutingMethod:
     """The routing of that name; ``layers`` is another way to say the K of ``capillary:K``.
 
-    Raises InputError for an unknown name, for a number that is none or below 1, and for layers of other methods; PluginError for
-    a plug-in that cannot be used.
+    Raises InputError for an unknown name, for a number that is none or below 1, and for layers of other methods;
+    PluginError for a plug-in that cannot be used.
     """
     require_type(method, str, "method", "the name of a routing method")
     _, colon, text = method.partition(":")

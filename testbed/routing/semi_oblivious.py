@@ -1,4 +1,5 @@
-"""Semi-oblivious routing of one flow (Kumar et al. 2018): a few paths of Raecke's trees, rates by linear programme, as exact fractions."""
+"""Semi-oblivious routing of one flow (Kumar et al. 2018): a few paths of Raecke's trees, rates by linear programme, as
+exact fractions."""
 
 from __future__ import annotations
 
@@ -25,10 +26,12 @@ SEED = 1
 
 
 def smore_route(network: Network, source: str, sink: str, paths: int) -> SplitRoute:
-    """The flow over at most so many paths, those of the greatest weight over the trees, with the fullest link as empty as they allow.
+    """The flow over at most so many paths, those of the greatest weight over the trees, with the fullest link as empty
+    as they allow.
 
-    A host on a single cable goes by its switch, so that ends which only send or only receive can be routed. Where the ends cannot reach each
-    other both ways there are no trees: the paths are then the shortest ones. Raises InputError and NoPathError.
+    A host on a single cable goes by its switch, so that ends which only send or only receive can be routed. Where the
+    ends cannot reach each other both ways there are no trees: the paths are then the shortest ones. Raises InputError
+    and NoPathError.
     """
     problem = flow_problem(network, source, sink)
     single = single_path(network, source, sink)  # raises where no path leads
@@ -57,7 +60,8 @@ def _paths(network: Network, source: str, sink: str, most: int) -> PathSet:
 
 
 def _switch_of(network: Network, node: str, *, outward: bool) -> tuple[str, tuple[int, ...]]:
-    """(switch, link) of a host on a single cable, going out or coming in; the node itself and no link for all others."""
+    """(switch, link) of a host on a single cable, going out or coming in; the node itself and no link for all
+    others."""
     links = tuple(network.out_links(node) if outward else network.in_links(node))
     if network.node(node).kind != "host" or len(links) != 1:
         return node, ()

@@ -13,12 +13,13 @@ from topologies.network import Network
 
 
 def two_paths(network: Network, source: str, sink: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Two paths (link indices) that share the fewest cables, of those the fewest nodes, of those the fewest links in sum.
+    """Two paths (link indices) that share the fewest cables, of those the fewest nodes, of those the fewest links in
+    sum.
 
     The shorter one first; the same twice where there is only one. A cable is a link and the one against it (both fail
-    together); hosts other than the ends pass nothing on. Two augmentations of a least-cost flow in which the first use of a
-    cable or node is cheap and the second dear (Suurballe's problem with reuse); no optimum uses a cable both ways, since
-    exchanging the paths' ends there would save it. O(nodes * links) each in practice. Raises NoPathError.
+    together); hosts other than the ends pass nothing on. Two augmentations of a least-cost flow in which the first use
+    of a cable or node is cheap and the second dear (Suurballe's problem with reuse); no optimum uses a cable both ways,
+    since exchanging the paths' ends there would save it. O(nodes * links) each in practice. Raises NoPathError.
 
     >>> from topologies.network import Link, Node
     >>> ends = [("a", "b"), ("b", "d"), ("a", "c"), ("c", "d"), ("b", "c")]
@@ -75,7 +76,8 @@ def _build_arcs(network: Network, source: str, sink: str) -> _Arcs:
 
 
 def _augment(arcs: _Arcs, start: str, goal: str) -> bool:
-    """One more unit along a cheapest way through what is free and back along what is used (queue-based Bellman-Ford)."""
+    """One more unit along a cheapest way through what is free and back along what is used (queue-based
+    Bellman-Ford)."""
     cost, arrived = {start: 0}, dict[str, tuple[_Arc, bool]]()
     queue, queued = deque([start]), {start}
     while queue:

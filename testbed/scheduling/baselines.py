@@ -19,7 +19,8 @@ Frames = tuple[tuple[int, ...], ...]
 
 
 def sending_rounds(paths: Sequence[Sequence[int]], order: Order, *, seed: int = 1) -> Frames:
-    """Round k: what every sender sends k-th. ``paths[i]``: the links of transfer i, the sender's first, the receiver's last.
+    """Round k: what every sender sends k-th. ``paths[i]``: the links of transfer i, the sender's first, the receiver's
+    last.
 
     round-robin: senders and receivers are numbered as the transfers first name them; with n of them, sender s begins
     with receiver s and goes on to s + 1, ..., modulo n (n rounds for an all-to-all exchange). identical: every sender
@@ -87,8 +88,8 @@ def _first_fit(paths: Sequence[Sequence[int]], order: Sequence[int], *, keep_ord
 def dsatur_frames(paths: Sequence[Sequence[int]]) -> Frames:
     """The congestion graph coloured by DSATUR (Gabrielyan 2007, Table 3): each colour is a time frame.
 
-    The next transfer is one next to the most colours; of equals, the one with most uncoloured neighbours; then the first.
-    It gets the lowest colour that no neighbour has. O((transfers + edges) log transfers).
+    The next transfer is one next to the most colours; of equals, the one with most uncoloured neighbours; then the
+    first. It gets the lowest colour that no neighbour has. O((transfers + edges) log transfers).
     """
     neighbours = [transfers_of(met & ~(1 << i)) for i, met in enumerate(Conflicts.of(paths).conflicting)]
     degrees = [len(near) for near in neighbours]

@@ -44,7 +44,8 @@ def check_schedule(traffic: Traffic, schedule: Schedule) -> None:
 
 
 def check_frames(traffic: Traffic, frames: Sequence[Sequence[int]]) -> None:
-    """Check frames as they stand in a file (transfer numbers, frame by frame): whole, none twice, no link twice in a frame.
+    """Check frames as they stand in a file (transfer numbers, frame by frame): whole, none twice, no link twice in a
+    frame.
 
     Raises InputError naming the first transfer that is missing or there twice, or the two that collide.
     """

@@ -1,10 +1,12 @@
-"""What an order of transfers takes where switches store blocked messages, or links are parted into virtual ones: the hardware
-remedies for a wormhole network's contention (Gabrielyan 2007, 3.1.2 and 3.2.1), next to which liquid schedules stand.
+"""What an order of transfers takes where switches store blocked messages, or links are parted into virtual ones: the
+hardware remedies for a wormhole network's contention (Gabrielyan 2007, 3.1.2 and 3.2.1), next to which liquid schedules
+stand.
 
 Virtual time, messages of one time frame, as in ``wormhole``. Two models:
 
-- *queues*: a link carries one message at a time, first come, first served, and a switch has room for every message that waits. A
-  message may go on over its next link as soon as its head is there (cut-through) or when all of it is (store and forward).
+- *queues*: a link carries one message at a time, first come, first served, and a switch has room for every message that
+  waits. A message may go on over its next link as soon as its head is there (cut-through) or when all of it is (store
+  and forward).
 - *virtual links*: a wormhole network in which so many messages hold each link at once and share its rate evenly.
 """
 
@@ -21,11 +23,11 @@ from testbed.scheduling.wormhole import WormholeRun, shared_wormhole
 def run_queues(
     paths: Sequence[Sequence[int]], frames: Sequence[Sequence[int]], *, stored_fraction: float
 ) -> tuple[float, ...]:
-    """When each transfer has arrived. ``stored_fraction``: of a message, how much must be in a switch before it goes on: 0 cut-through,
-    1 store and forward of whole messages, 1 / n in n packets (which then keep together).
+    """When each transfer has arrived. ``stored_fraction``: of a message, how much must be in a switch before it goes
+    on: 0 cut-through, 1 store and forward of whole messages, 1 / n in n packets (which then keep together).
 
-    All transfers of all ``frames`` wait at their first link from the beginning, in that order. O(hops log hops). Raises InputError
-    for frames that do not hold every transfer once, or a fraction outside 0 to 1.
+    All transfers of all ``frames`` wait at their first link from the beginning, in that order. O(hops log hops). Raises
+    InputError for frames that do not hold every transfer once, or a fraction outside 0 to 1.
 
     >>> run_queues([[0, 1, 2]], [[0]], stored_fraction=1.0), run_queues([[0, 1, 2]], [[0]], stored_fraction=0.0)
     ((3.0,), (1.0,))
@@ -65,8 +67,9 @@ def run_queues(
 
 
 def run_virtual_links(paths: Sequence[Sequence[int]], frames: Sequence[Sequence[int]], *, number: int) -> WormholeRun:
-    """``run_wormhole`` without barriers, each link parted into ``number`` virtual ones: so many messages hold it at once, whichever
-    part is free, and share its rate evenly. With 1 it is ``run_wormhole``. InputError for less, or frames that miss a transfer.
+    """``run_wormhole`` without barriers, each link parted into ``number`` virtual ones: so many messages hold it at
+    once, whichever part is free, and share its rate evenly. With 1 it is ``run_wormhole``. InputError for less, or
+    frames that miss a transfer.
     """
     order = [i for frame in frames for i in frame]
     if sorted(order) != list(range(len(paths))):

@@ -1,6 +1,7 @@
 """The thesis' exact search and its baselines as scheduling methods: a traffic in, a schedule out, all of one signature.
 
-``random_order``, ``identical_order``, ``round_robin`` and ``dsatur`` need no time limit and prove no more than their length shows.
+``random_order``, ``identical_order``, ``round_robin`` and ``dsatur`` need no time limit and prove no more than their
+length shows.
 """
 
 from __future__ import annotations
@@ -15,13 +16,14 @@ from testbed.scheduling.exact.milp import solve_milp
 
 Clock = Callable[[], float]
 CATEGORIES_A_SECOND = 40_000
-"""What the exact search goes through at least; its allowance where no clock is given, so that the time limit roughly holds."""
+"""What the exact search goes through at least; its allowance where no clock is given, so that the time limit roughly
+holds."""
 
 
 def exact(traffic: Traffic, *, seed: int = 1, time_limit_s: float = 60.0, now: Clock | None = None) -> Schedule:
-    """A shortest schedule by the thesis' search (Gabrielyan 2007, section 3.7), or DSATUR's where time runs out: then ``proved`` says how far
-    the search came. "no-liquid-schedule" only after the whole tree was searched. Without ``now`` the limit is one on
-    categories.
+    """A shortest schedule by the thesis' search (Gabrielyan 2007, section 3.7), or DSATUR's where time runs out: then
+    ``proved`` says how far the search came. "no-liquid-schedule" only after the whole tree was searched. Without
+    ``now`` the limit is one on categories.
     """
     paths = traffic.paths()
     result = search_exactly(
@@ -35,14 +37,16 @@ def exact(traffic: Traffic, *, seed: int = 1, time_limit_s: float = 60.0, now: C
 
 
 def milp(traffic: Traffic, *, seed: int = 1, time_limit_s: float = 60.0, now: Clock | None = None) -> Schedule:
-    """A shortest schedule by HiGHS (Gabrielyan 2007, eq. 30 to 33), or DSATUR's where time runs out. HiGHS takes no ``seed``."""
+    """A shortest schedule by HiGHS (Gabrielyan 2007, eq. 30 to 33), or DSATUR's where time runs out. HiGHS takes no
+    ``seed``."""
     paths = traffic.paths()
     result = solve_milp(paths, time_limit_s=time_limit_s, now=now)
     return _bounded(traffic, paths, result.frames, result.lower_bound, "milp", "")
 
 
 def round_robin(traffic: Traffic, *, seed: int = 1, time_limit_s: float = 60.0, now: Clock | None = None) -> Schedule:
-    """Every sender goes round the receivers from its own place on; rounds that congest are split (Gabrielyan 2007, section 3.3)."""
+    """Every sender goes round the receivers from its own place on; rounds that congest are split (Gabrielyan 2007,
+    section 3.3)."""
     paths = traffic.paths()
     return _plain(traffic, split_rounds(paths, sending_rounds(paths, "round-robin")), "round-robin")
 

@@ -1,4 +1,5 @@
-"""What an order of transfers takes on a wormhole network: links acquired hop by hop, kept while waiting, granted in turn.
+"""What an order of transfers takes on a wormhole network: links acquired hop by hop, kept while waiting, granted in
+turn.
 
 Virtual time. Deadlocks are found and reported as the cycle of transfers that wait for one another.
 """
@@ -32,9 +33,10 @@ class Wait:
 
 @dataclass(frozen=True, kw_only=True)
 class WormholeRun:
-    """``duration``: time frames (one transfer alone takes 1) until all is carried, or until the deadlock. ``finished``: when each
-    transfer was carried, None where it never was. ``deadlock``: a cycle, each waiting for the next one's link; empty where none.
-    ``retries``: transfers that gave up waiting and began again. ``channels``: virtual channels a link, 1 without."""
+    """``duration``: time frames (one transfer alone takes 1) until all is carried, or until the deadlock. ``finished``:
+    when each transfer was carried, None where it never was. ``deadlock``: a cycle, each waiting for the next one's
+    link; empty where none. ``retries``: transfers that gave up waiting and began again. ``channels``: virtual channels
+    a link, 1 without."""
 
     duration: float
     finished: tuple[float | None, ...]
@@ -53,15 +55,16 @@ def run_wormhole(
 ) -> WormholeRun:
     """Carry the transfers; ``paths[i]``: the links of transfer i in the order in which it crosses them.
 
-    All transfers of all ``frames`` ask for their first link at once, in that order, so that a sender sends them in turn; with
-    ``barrier`` those of a frame ask when the whole frame before is through. A transfer asks for its next link as soon as it
-    has the one before, waits in the link's queue (first come, first served) and keeps what it has; with all its links it
-    sends for 1 time frame, then frees them all. Asking takes no time, but all who ask at one time
+    All transfers of all ``frames`` ask for their first link at once, in that order, so that a sender sends them in
+    turn; with ``barrier`` those of a frame ask when the whole frame before is through. A transfer asks for its next
+    link as soon as it has the one before, waits in the link's queue (first come, first served) and keeps what it has;
+    with all its links it sends for 1 time frame, then frees them all. Asking takes no time, but all who ask at one time
     take one link each before any takes its next.
 
-    ``remedy``: "timeout": a transfer that has waited TIMEOUT time frames while it kept links frees them, and begins again
-    after a random pause that doubles; "virtual-channels": as many channels a link as make waiting in a circle impossible
-    (see ``virtual_channels``); transfers that send over the same link share its rate evenly. O(hops log hops) without it.
+    ``remedy``: "timeout": a transfer that has waited TIMEOUT time frames while it kept links frees them, and begins
+    again after a random pause that doubles; "virtual-channels": as many channels a link as make waiting in a circle
+    impossible (see ``virtual_channels``); transfers that send over the same link share its rate evenly. O(hops log
+    hops) without it.
     """
     order = [i for frame in frames for i in frame]
     if sorted(order) != list(range(len(paths))):
@@ -76,7 +79,8 @@ def run_wormhole(
 
 
 class _Wormhole:
-    """The state of one run. Events: (time, step within that time, place in the order, kind, transfer, version), in that order."""
+    """The state of one run. Events: (time, step within that time, place in the order, kind, transfer, version), in that
+    order."""
 
     def __init__(
         self,
@@ -220,7 +224,8 @@ class _Wormhole:
 
 
 class _PartedWormhole(_Wormhole):
-    """Links of several channels, of which a transfer takes whichever is free: (link, -1) in its path until it holds one."""
+    """Links of several channels, of which a transfer takes whichever is free: (link, -1) in its path until it holds
+    one."""
 
     def __init__(self, paths: Sequence[Sequence[int]], number: int) -> None:
         super().__init__([[(link, -1) for link in path] for path in paths], None, random.Random(0))
@@ -255,7 +260,8 @@ class _PartedWormhole(_Wormhole):
                 self._take(link, queue.popleft())
 
     def _circle(self, wave: Sequence[int]) -> tuple[Wait, ...]:
-        """Transfers that wait, each for a link and one of those that hold it: no single circle, since any of them may let go."""
+        """Transfers that wait, each for a link and one of those that hold it: no single circle, since any of them may
+        let go."""
         waiting = (i for i in wave if self.finished[i] is None and self.occupied[i] < len(self.channels[i]))
         found = []
         for i in waiting:
@@ -266,15 +272,16 @@ class _PartedWormhole(_Wormhole):
 
 
 def shared_wormhole(paths: Sequence[Sequence[int]], order: Sequence[int], number: int) -> WormholeRun:
-    """All transfers at once in that order, over links of ``number`` channels each; see ``switching.run_virtual_links``."""
+    """All transfers at once in that order, over links of ``number`` channels each; see
+    ``switching.run_virtual_links``."""
     run = _PartedWormhole(paths, number).run([tuple(order)])
     return replace(run, channels=number)
 
 
 def virtual_channels(paths: Sequence[Sequence[int]]) -> tuple[tuple[Channel, ...], ...]:
     """The channels of each path: (link, 0) first, and one number higher whenever the path goes against one order of all
-    links. (number, place in the order) only ever rises, so no circle of waiting is possible. The order follows the paths
-    but for what closes a circle: a ring needs 2 channels, a path without circles 1.
+    links. (number, place in the order) only ever rises, so no circle of waiting is possible. The order follows the
+    paths but for what closes a circle: a ring needs 2 channels, a path without circles 1.
     """
     place = {link: at for at, link in enumerate(_links_in_order(paths))}
     found = []

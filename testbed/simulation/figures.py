@@ -1,5 +1,5 @@
-"""Figures of ``testbed simulate``, drawn from its rows alone: latency and throughput over load, what is in buffers over time, NAC's
-moves, and a deadlock as the cycle that it is.
+"""Figures of ``testbed simulate``, drawn from its rows alone: latency and throughput over load, what is in buffers over
+time, NAC's moves, and a deadlock as the cycle that it is.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ Row = Mapping[str, Any]
 ENOUGH_SEEDS = 3
 """So many values have an interval that is worth drawing."""
 SATURATED = 3.0
-"""Mean latency over that of the lowest load, from which on a load counts as saturated (in a longer run it would be higher still)."""
+"""Mean latency over that of the lowest load, from which on a load counts as saturated (in a longer run it would be
+higher still)."""
 _COLOUR, _OTHER = "#3b6ea5", "#c98b2b"
 
 
@@ -41,8 +42,8 @@ def simulation_figures(rows: Sequence[Row]) -> dict[str, Figure]:
 
 
 def whiskers_of(values: Sequence[float]) -> tuple[float, float, float]:
-    """Mean, and how far its whiskers reach below and above it: of three or more values the 95 % interval of the mean, not below 0
-    for what cannot be negative; of two, where that interval says nothing, the two themselves.
+    """Mean, and how far its whiskers reach below and above it: of three or more values the 95 % interval of the mean,
+    not below 0 for what cannot be negative; of two, where that interval says nothing, the two themselves.
 
     >>> [round(x, 2) for x in whiskers_of([1.0, 1.0, 10.0])]
     [4.0, 4.0, 12.91]
@@ -91,7 +92,8 @@ def _over_load(rows: Sequence[Row], name: str, factor: float, words: str) -> Any
 
 
 def saturation_load(rows: Sequence[Row]) -> float | None:
-    """The least load at which mean latency is above three times that of the lowest load; None where no load is that high."""
+    """The least load at which mean latency is above three times that of the lowest load; None where no load is that
+    high."""
     latency: dict[float, list[float]] = {}
     for row in rows:
         if row["mean_latency_s"] is not None and not row["deadlocked"]:

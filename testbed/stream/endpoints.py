@@ -25,9 +25,11 @@ from testbed.stream.prediction.failure_candidates import DIAGNOSES, candidate_ta
 from testbed.stream.prediction.loss_by_path import REPORTS, is_numbered, path_of_label
 
 SETTLE_S = 0.03
-"""Over which a failure's losses spread before the sender is certain of it; a switch that stalls delays packets for less."""
+"""Over which a failure's losses spread before the sender is certain of it; a switch that stalls delays packets for
+less."""
 CHANGE_ALLOWED_S = 1.0
-"""From the moment at which nodes move to the last packet under the old split, at most: a verdict allows a change no more (``campaign_verdict``)."""
+"""From the moment at which nodes move to the last packet under the old split, at most: a verdict allows a change no
+more (``campaign_verdict``)."""
 
 
 def label_sequence(plan: StreamPlan) -> LabelOrder:
@@ -37,8 +39,9 @@ def label_sequence(plan: StreamPlan) -> LabelOrder:
 def build_sender(
     plan: StreamPlan, foreseen: Callable[[float], int] | None = None, *, key: bytes | None = None
 ) -> StreamSender:
-    """A sender whose content, labels and policy follow from the plan alone; ``foreseen``: N by the time a block begins. ``key``: seals packets
-    and reports, and gives the sender a session of its own; without one (in the simulator) both are left out."""
+    """A sender whose content, labels and policy follow from the plan alone; ``foreseen``: N by the time a block begins.
+    ``key``: seals packets and reports, and gives the sender a session of its own; without one (in the simulator) both
+    are left out."""
     stream = plan.stream
     parameters = SenderParameters(
         source_packets=stream.source_packets,
@@ -57,8 +60,9 @@ def build_sender(
 
 
 def block_size_control(plan: StreamPlan) -> BlockSizeControl:
-    """What decides N during the plan's stream: nothing where it is fixed, else what is broken by the diagnosis of the losses that
-    are reported, or the estimate of their share where labels explain nothing or are passed to other paths as nodes move."""
+    """What decides N during the plan's stream: nothing where it is fixed, else what is broken by the diagnosis of the
+    losses that are reported, or the estimate of their share where labels explain nothing or are passed to other paths
+    as nodes move."""
     stream, policy = plan.stream, block_size_policy(plan)
     if stream.block_size is not None:
         return fixed_block_size(stream.block_size)
@@ -122,7 +126,8 @@ class ContentCheck:
 
 
 def sender_counters(sender: StreamSender) -> dict[str, Any]:
-    """What the sending end counted, JSON-ready, each name with ``sent_`` in front; ``path_reports`` is what reports told."""
+    """What the sending end counted, JSON-ready, each name with ``sent_`` in front; ``path_reports`` is what reports
+    told."""
     counters: dict[str, Any] = {f"sent_{name}": n for name, n in sender.counters.items()}
     if isinstance(sender.control, DiagnosingControl):
         counters[DIAGNOSES] = [asdict(event) for event in sender.control.events]

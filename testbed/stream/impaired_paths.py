@@ -1,4 +1,5 @@
-"""Ways over impaired links in virtual time: packets come to each link in the order of their times, whatever path they take."""
+"""Ways over impaired links in virtual time: packets come to each link in the order of their times, whatever path they
+take."""
 
 from __future__ import annotations
 
@@ -14,7 +15,8 @@ FRAME_HEADERS_BYTES = 14 + 20 + 8
 
 
 class PacketInTransit(NamedTuple):
-    """A packet of so many bytes that has come to the link at ``place`` of its path; after the last one it has arrived."""
+    """A packet of so many bytes that has come to the link at ``place`` of its path; after the last one it has
+    arrived."""
 
     links: tuple[int, ...]
     place: int
@@ -32,7 +34,8 @@ class _InForce(NamedTuple):
 
 
 class ImpairedPaths:
-    """The impaired links of a plan. ``lost(link, at_s)``: whether a fault takes a packet that comes to the link then."""
+    """The impaired links of a plan. ``lost(link, at_s)``: whether a fault takes a packet that comes to the link
+    then."""
 
     def __init__(self, plan: StreamPlan, lost: Callable[[int, float], bool]) -> None:
         links = plan.network.links
@@ -49,8 +52,8 @@ class ImpairedPaths:
     def next_hop_times(
         self, journey: PacketInTransit, at_s: float, now: float
     ) -> Iterator[tuple[float, PacketInTransit]]:
-        """Where the packet is next, and when: at the first impaired link that it comes to later than now, or at its end; nowhere where it is
-        lost, several times where it is duplicated."""
+        """Where the packet is next, and when: at the first impaired link that it comes to later than now, or at its
+        end; nowhere where it is lost, several times where it is duplicated."""
         if journey.arrived:
             yield at_s, journey
             return

@@ -1,4 +1,5 @@
-"""What a fabric measured while it ran a stream: packet logs of both ends, fault times, block outcomes, health of the run.
+"""What a fabric measured while it ran a stream: packet logs of both ends, fault times, block outcomes, health of the
+run.
 
 All times are seconds since the stream's start on one clock. Arrays are numpy, one entry a packet, in log order.
 """
@@ -16,7 +17,8 @@ import numpy.typing as npt
 from testbed.faults.fault_times import ChangeTimes, FaultTimes
 
 RELAYED = "impaired_links"
-"""Name of the counter that holds, link by link, what a relay did with an impaired link's packets and how late it was."""
+"""Name of the counter that holds, link by link, what a relay did with an impaired link's packets and how late it
+was."""
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
@@ -44,8 +46,8 @@ class ReceivedPackets:
 
 @dataclass(frozen=True, kw_only=True)
 class BlockOutcomes:
-    """Shape (n,), one a block: when it was started (first packet sent), when it had all its source packets (nan: never),
-    how many symbols arrived, how many source packets were late or lost for the listener."""
+    """Shape (n,), one a block: when it was started (first packet sent), when it had all its source packets (nan:
+    never), how many symbols arrived, how many source packets were late or lost for the listener."""
 
     block: IntArray
     started_s: FloatArray
@@ -56,9 +58,10 @@ class BlockOutcomes:
 
 @dataclass(frozen=True, kw_only=True)
 class LossReportLog:
-    """What loss reports told the sender, and when. Shape (reports,): ``told_s``, when it had each, and ``newest_s``, when the newest packet
-    that it knew of by then was sent. Shape (taken,): ``block`` and ``symbol`` of each packet that it took for lost, from ``lost_s`` until
-    ``came_s``, when a report told that it had come after all (inf: none ever did)."""
+    """What loss reports told the sender, and when. Shape (reports,): ``told_s``, when it had each, and ``newest_s``,
+    when the newest packet that it knew of by then was sent. Shape (taken,): ``block`` and ``symbol`` of each packet
+    that it took for lost, from ``lost_s`` until ``came_s``, when a report told that it had come after all (inf: none
+    ever did)."""
 
     told_s: FloatArray
     newest_s: FloatArray
@@ -80,7 +83,8 @@ NO_LOSS_REPORTS = LossReportLog(
 
 @dataclass(frozen=True, kw_only=True)
 class RunHealth:
-    """Whether the machine kept up: worst lag of the sender behind its schedule, packets lost in no fault, CPU share (0..1)."""
+    """Whether the machine kept up: worst lag of the sender behind its schedule, packets lost in no fault, CPU share
+    (0..1)."""
 
     sender_lag_s: float
     unplanned_drops: int
@@ -90,8 +94,8 @@ class RunHealth:
 
 @dataclass(frozen=True, kw_only=True)
 class StreamClocks:
-    """How far the times of a run can be off where its parts have clocks of their own, seconds: of packets sent, of packets received, and
-    of faults and route changes. All 0 where one clock told everything."""
+    """How far the times of a run can be off where its parts have clocks of their own, seconds: of packets sent, of
+    packets received, and of faults and route changes. All 0 where one clock told everything."""
 
     sender_s: float = 0.0
     receiver_s: float = 0.0

@@ -1,6 +1,7 @@
 """From the frames of a walk to a plan: all links of all frames in one network, and a route change at every frame.
 
-Pure: the controller's part, routing and splitting again, is ``splits_of``; a fabric that recomputes calls the same function.
+Pure: the controller's part, routing and splitting again, is ``splits_of``; a fabric that recomputes calls the same
+function.
 """
 
 from __future__ import annotations
@@ -31,11 +32,13 @@ from topologies.errors import TopologyError
 from topologies.network import Link, LinkId, Network
 
 LAYERS = 3
-"""Capillary layers of a moving route: a few hundred rules a change, where the full route of 115 nodes takes five thousand."""
+"""Capillary layers of a moving route: a few hundred rules a change, where the full route of 115 nodes takes five
+thousand."""
 USUAL_RATE_PPS = 1000.0
 """At this rate the playback buffer is the stream's usual one; it is told in blocks, and grows as the rate falls."""
 LATE_PER_SOURCE = 3
-"""Late parity goes out so many times as fast as the source: a hundred switches in user space carry a few hundred packets a second."""
+"""Late parity goes out so many times as fast as the source: a hundred switches in user space carry a few hundred
+packets a second."""
 SEARCH = 300
 """Changes tried for fewer intervals (``spray``'s budget): a frame must be answered in tens of milliseconds."""
 
@@ -69,8 +72,8 @@ def splits_of(
 def build_mobility(requested: MobilityOptions) -> StreamPlan:
     """The plan of a stream during which nodes move through the frames (networks of the same nodes).
 
-    Hosts are left out: the two ends get their own. Random faults come on the cables that some frame's route loads. Raises
-    InputError naming the frame where the sink is out of reach, or what else cannot be streamed.
+    Hosts are left out: the two ends get their own. Random faults come on the cables that some frame's route loads.
+    Raises InputError naming the frame where the sink is out of reach, or what else cannot be streamed.
     """
     frames = [known_network(frame) for frame in frame_names(requested.frames, requested.count)]
     if not frames:
@@ -200,14 +203,16 @@ def _in_order(network: Network, links: frozenset[LinkId]) -> tuple[LinkId, ...]:
 
 
 def recomputed(plan: StreamPlan, change: int) -> tuple[LabelSplit, LabelSplit]:
-    """What a controller notified of change number ``change`` (from 0) routes and splits again: the plan's own splits."""
+    """What a controller notified of change number ``change`` (from 0) routes and splits again: the plan's own
+    splits."""
     movement = Movement(method=plan.method, layers=plan.layers)
     _, there, back = splits_of(frame_network(plan, change), plan.source, plan.sink, movement)
     return on_network(there, plan.network), on_network(back, plan.network)
 
 
 def frame_network(plan: StreamPlan, change: int) -> Network:
-    """The links that are there after change number ``change`` (from 0; -1: at the start), as the controller sees them."""
+    """The links that are there after change number ``change`` (from 0; -1: at the start), as the controller sees
+    them."""
     gone = set(plan.absent)
     for one in plan.changes[: change + 1]:
         gone = (gone - set(one.appeared)) | set(one.vanished)

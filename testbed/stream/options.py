@@ -1,4 +1,5 @@
-"""What is streamed, and how, for the command and the library: the options of coding, of a stream, and of one whose nodes move."""
+"""What is streamed, and how, for the command and the library: the options of coding, of a stream, and of one whose
+nodes move."""
 
 from __future__ import annotations
 
@@ -19,9 +20,9 @@ PROFILES: Mapping[str, Mapping[str, Any]] = {
     "voip": {"rate_pps": 50.0, "source_packets": 20, "symbol_bytes": 162, "playback_s": 0.8},
     "video": {"rate_pps": 250.0, "source_packets": 40, "symbol_bytes": 1002, "playback_s": 2.0},
 }
-"""Parameters of what people stream. voip: a packet of 160 bytes (G.711) every 20 ms, blocks of 0.4 s. video: 2 Mbit/s, blocks of 0.16 s,
-two seconds of buffer. Source: Gabrielyan 2007, section 4.3 (VOIP packets of 20 ms allow 20 to 25 a block; packetized TV can wait for
-large ones)."""
+"""Parameters of what people stream. voip: a packet of 160 bytes (G.711) every 20 ms, blocks of 0.4 s. video: 2 Mbit/s,
+blocks of 0.16 s, two seconds of buffer. Source: Gabrielyan 2007, section 4.3 (VOIP packets of 20 ms allow 20 to 25 a
+block; packetized TV can wait for large ones)."""
 UNCODED = ("ft-drb", "recomputed")
 """Methods of ``--routing`` whose streams have no code (``testbed.metapath``)."""
 
@@ -166,8 +167,8 @@ class CodingOptions:
 
 @options
 class StreamOptions(CodingOptions):
-    """One coded stream. ``faults``: also "each-link" (as the options that follow say, or an ``EachLink``), "none", or a law of
-    random ones (``poisson:...``)."""
+    """One coded stream. ``faults``: also "each-link" (as the options that follow say, or an ``EachLink``), "none", or a
+    law of random ones (``poisson:...``)."""
 
     network: NetworkLike = option(
         kw_only=False, positional=True, metavar="NETWORK", help="catalogue name or file (testbed topology list)"
@@ -303,8 +304,9 @@ class StreamRunOptions:
 
 @options
 class MobilityOptions(CodingOptions):
-    """A coded stream while nodes move. ``frames``: a mobile network, which walks on for ``count`` frames, or one network a frame.
-    ``faults``: also a law of random ones. ``playback_s`` None: 0.4 s, more as the rate falls; ``late_pps`` None: three times the rate."""
+    """A coded stream while nodes move. ``frames``: a mobile network, which walks on for ``count`` frames, or one
+    network a frame. ``faults``: also a law of random ones. ``playback_s`` None: 0.4 s, more as the rate falls;
+    ``late_pps`` None: three times the rate."""
 
     frames: NetworkLike | Sequence[NetworkLike] = option(
         kw_only=False,

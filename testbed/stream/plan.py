@@ -28,14 +28,15 @@ class StreamParameters:
     """How the stream is coded, paced and reported.
 
     ``rate_pps``: source packets a second (the wire carries rate * N / M). ``symbol_bytes``: bytes of one coded symbol.
-    ``playback_s``: a source packet is late when it is not there this long after it was sent (None: 0.4 s, or the time of four blocks
-    where that is longer). ``hold_s``: how long a
-    lower loss must last before redundancy is lowered. ``block_size``: N fixed for the whole run (no adaptation), or None.
-    ``most_overhead``: N - M is never more than so many times M, whatever the losses (None: what the plan's links can call for):
-    a sender that answered the losses of its own congestion with more packets would never stop. ``late_pps``: late parity
-    packets a second (None: eight times the rate, 1000 at least), fewer where the switches are slow. ``diagnosis``: the sender finds
-    out what failed from the labels that are lost; without it, it only estimates the share that is. ``label_multiplier``: of the stratified order of labels, or ``label_slots``: the order of equal slots of
-    the label space that makes it (``fec.redundancy.labels.SlottedLabels``).
+    ``playback_s``: a source packet is late when it is not there this long after it was sent (None: 0.4 s, or the time
+    of four blocks where that is longer). ``hold_s``: how long a lower loss must last before redundancy is lowered.
+    ``block_size``: N fixed for the whole run (no adaptation), or None. ``most_overhead``: N - M is never more than so
+    many times M, whatever the losses (None: what the plan's links can call for): a sender that answered the losses of
+    its own congestion with more packets would never stop. ``late_pps``: late parity packets a second (None: eight times
+    the rate, 1000 at least), fewer where the switches are slow. ``diagnosis``: the sender finds out what failed from
+    the labels that are lost; without it, it only estimates the share that is. ``label_multiplier``: of the stratified
+    order of labels, or ``label_slots``: the order of equal slots of the label space that makes it
+    (``fec.redundancy.labels.SlottedLabels``).
     """
 
     rate_pps: float = 1000.0
@@ -100,8 +101,8 @@ class StreamParameters:
 
 @dataclass(frozen=True, kw_only=True)
 class RouteChange:
-    """Nodes have moved, ``at_s`` after the stream's start: links that appeared and vanished (both directions of each cable
-    are listed) and the label splits that follow from the links that are there now."""
+    """Nodes have moved, ``at_s`` after the stream's start: links that appeared and vanished (both directions of each
+    cable are listed) and the label splits that follow from the links that are there now."""
 
     at_s: float
     appeared: tuple[LinkId, ...] = ()
@@ -114,10 +115,11 @@ class RouteChange:
 class StreamPlan:
     """Everything a fabric needs to run one stream, and everything a verdict needs to judge it.
 
-    Where nodes move, ``network`` has every link that is there at any time, ``absent`` are those that are not at the start,
-    and ``changes`` follow in time. ``handover`` after: links vanish without warning, then the plan is replaced; before:
-    the new plan is in force before the vanishing links stop to carry. ``layers``: of ``method``, by which it is routed again.
-    ``route``: what ``forward`` (at first) is a rounding of; it goes into no file, and a plan read from one has none.
+    Where nodes move, ``network`` has every link that is there at any time, ``absent`` are those that are not at the
+    start, and ``changes`` follow in time. ``handover`` after: links vanish without warning, then the plan is replaced;
+    before: the new plan is in force before the vanishing links stop to carry. ``layers``: of ``method``, by which it is
+    routed again. ``route``: what ``forward`` (at first) is a rounding of; it goes into no file, and a plan read from
+    one has none.
     """
 
     network: Network
@@ -175,7 +177,8 @@ class StreamPlan:
 
 @dataclass(frozen=True, kw_only=True)
 class StreamsPlan:
-    """Streams that run at once on one network, under the first one's faults; ``titles`` name them for the reader, one each."""
+    """Streams that run at once on one network, under the first one's faults; ``titles`` name them for the reader, one
+    each."""
 
     plans: tuple[StreamPlan, ...]
     titles: tuple[str, ...]

@@ -1,4 +1,5 @@
-"""Plans to JSON documents and back, so that a plan can be stored next to its results and handed from process to process.
+"""Plans to JSON documents and back, so that a plan can be stored next to its results and handed from process to
+process.
 
 The network is written once, as a node-link document; the label splits in the plan name its links by their numbers.
 """

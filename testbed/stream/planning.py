@@ -37,7 +37,8 @@ QUIET_END_S = 0.5
 DEFAULT_CAMPAIGN_S = 30.0
 """A stream under random faults lasts so long where nothing else is asked."""
 REACTION_S = 0.45
-"""Allowed from a failure to redundancy that answers it: a report interval, the way back, a block; measured: see docs."""
+"""Allowed from a failure to redundancy that answers it: a report interval, the way back, a block; measured: see
+docs."""
 NO_FILE = "give each-link, none, poisson:rate=R,lasts=S or a JSON file"
 HEADERS_BYTES = 14 + 20 + 8 + 24
 """Ethernet, IPv4, UDP and stream header around each symbol."""
@@ -154,7 +155,8 @@ def build_plan(
 
 
 def check_duration(plan: StreamPlan) -> None:
-    """Raise InputError for a stream that sends no whole block: its source ends a playback buffer before the stream does."""
+    """Raise InputError for a stream that sends no whole block: its source ends a playback buffer before the stream
+    does."""
     buffer_s, block_s = plan.stream.playback_s, plan.stream.block_s
     if plan.duration_s < buffer_s + block_s:
         raise InputError(
@@ -175,13 +177,15 @@ def check_faults_in_duration(plan: StreamPlan) -> None:
 
 
 def ordered_for_route(split: LabelSplit, stream: StreamParameters) -> StreamParameters:
-    """The parameters with the order of labels that asks for the fewest packets over the failures of the route's links, one at a time."""
+    """The parameters with the order of labels that asks for the fewest packets over the failures of the route's links,
+    one at a time."""
     layout = best_layout(interval_groups(split), stream.source_packets, stream.tolerance)
     return replace(stream, label_slots=layout.slots, label_multiplier=layout.multiplier or WEYL_MULTIPLIER)
 
 
 def protectable_links(plan: StreamPlan) -> tuple[int, ...]:
-    """Loaded links whose failure a code can repair: those that do not carry every label (Gabrielyan 2007, eq. 23, skips the others)."""
+    """Loaded links whose failure a code can repair: those that do not carry every label (Gabrielyan 2007, eq. 23, skips
+    the others)."""
     return tuple(i for i in plan.forward.loaded if plan.forward.load(i) < 1)
 
 
@@ -209,8 +213,8 @@ def steady_packets(plan: StreamPlan, link: int, each: EachLink) -> int:
 def schedule_each_link(plan: StreamPlan, each: EachLink) -> tuple[Fault, ...]:
     """Faults one after another: reaction, steady window, then recovery before the next (``_before_next_s``).
 
-    The most loaded link first: where a link of very few labels is not seen to work again before the next one fails, the sender has to allow
-    for both, which asks for no packet if the next one loses no more.
+    The most loaded link first: where a link of very few labels is not seen to work again before the next one fails, the
+    sender has to allow for both, which asks for no packet if the next one loses no more.
     """
     if not 0 < each.precision < 0.5:
         raise InputError(f"precision {each.precision} is outside (0, 0.5); 0.01 is one point of loss")
@@ -243,8 +247,9 @@ def schedule_each_link(plan: StreamPlan, each: EachLink) -> tuple[Fault, ...]:
 def _before_next_s(plan: StreamPlan, link: int, wire_pps: float, lasts_s: float) -> float:
     """Time from a link's repair to the next failure: recovery, and until a label of the link has been sent again.
 
-    A sender cannot know that a failure is over before a label arrives that was lost to it, and would take the next failure for one on top
-    of it. A link of so few labels that hardly one was lost meanwhile is waited for no longer than four times its failure.
+    A sender cannot know that a failure is over before a label arrives that was lost to it, and would take the next
+    failure for one on top of it. A link of so few labels that hardly one was lost meanwhile is waited for no longer
+    than four times its failure.
     """
     recovered_s = recovery_s(plan.stream)
     if plan.stream.block_size is not None:
@@ -253,7 +258,8 @@ def _before_next_s(plan: StreamPlan, link: int, wire_pps: float, lasts_s: float)
 
 
 def _longest_absence(plan: StreamPlan, link: int) -> float:
-    """Packets from one label of the link to the next: the most in stratified order, all but 5 % of the gaps in random order."""
+    """Packets from one label of the link to the next: the most in stratified order, all but 5 % of the gaps in random
+    order."""
     if plan.stream.labels == "random":
         return -math.log(0.05) / float(plan.forward.load(link))
     table = label_table(plan.stream.label_rule)
@@ -294,8 +300,8 @@ def check_rates(plan: StreamPlan) -> None:
 
 
 def check_concurrent(plans: Sequence[StreamPlan]) -> None:
-    """Raise InputError where plans cannot run at once: one network, the same faults and length, end points all different,
-    no route changes of more than one, and no link filled past 90 % by all of them together."""
+    """Raise InputError where plans cannot run at once: one network, the same faults and length, end points all
+    different, no route changes of more than one, and no link filled past 90 % by all of them together."""
     first = plans[0]
     if len(plans) == 1:
         return
@@ -334,9 +340,9 @@ def _largest_wire_bps(plan: StreamPlan) -> float:
 
 
 def check_delays(plan: StreamPlan) -> None:
-    """Raise InputError where a block is not there before its playback buffer is over, even if nothing is lost, or where the way there takes
-    more than a third of the buffer: late parity, requested after the way there and back, would come too late, and the deadlines of both
-    ends could not be distinguished."""
+    """Raise InputError where a block is not there before its playback buffer is over, even if nothing is lost, or where
+    the way there takes more than a third of the buffer: late parity, requested after the way there and back, would come
+    too late, and the deadlines of both ends could not be distinguished."""
     longest, stream = longest_path_delay_s(plan), plan.stream
     if stream.playback_s < stream.block_s + longest:
         raise InputError(
@@ -352,7 +358,8 @@ def check_delays(plan: StreamPlan) -> None:
 
 
 def check_parity_comes(plan: StreamPlan) -> None:
-    """Raise InputError where a fault takes a share of the packets and a block's parity, sent next to the next block, comes too late."""
+    """Raise InputError where a fault takes a share of the packets and a block's parity, sent next to the next block,
+    comes too late."""
     stream, least_s = plan.stream, 2 * plan.stream.block_s + longest_path_delay_s(plan)
     hit = next((fault for fault in plan.faults if 0 < predicted_loss(plan, fault) < 1), None)
     if hit is not None and stream.block_size is None and stream.playback_s < least_s - 1e-9:

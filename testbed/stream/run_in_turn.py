@@ -27,7 +27,8 @@ Titled = Sequence[tuple[str, StreamPlan]]
 
 @dataclass(frozen=True, kw_only=True)
 class SessionStudy(Subject):
-    """A study of streams: each is judged as ``testbed stream`` judges it, all together are its verdict. ``sessions(quick, seed)`` gives them."""
+    """A study of streams: each is judged as ``testbed stream`` judges it, all together are its verdict.
+    ``sessions(quick, seed)`` gives them."""
 
     sessions: Callable[[bool, int], Titled]
 

@@ -1,7 +1,8 @@
-"""The simulated fabric: runs a streaming plan in virtual time over the plan's own label intervals, without any privilege.
+"""The simulated fabric: runs a streaming plan in virtual time over the plan's own label intervals, without any
+privilege.
 
-The same sender and receiver as on the switches; links have their delays, impairments and faults, and capacity is not a bottleneck
-(plans that would fill a link are refused when they are built) but for that of a rate trace.
+The same sender and receiver as on the switches; links have their delays, impairments and faults, and capacity is not a
+bottleneck (plans that would fill a link are refused when they are built) but for that of a rate trace.
 """
 
 from __future__ import annotations
@@ -30,16 +31,18 @@ from testbed.stream.prediction.active_faults import RETURN_LABELS, faulty_links
 from testbed.stream.prediction.impaired_links import is_impaired
 
 CHANGE_S = 0.3
-"""From the moment at which nodes have moved to the first packet under the new split: what a controller takes on this scale."""
+"""From the moment at which nodes have moved to the first packet under the new split: what a controller takes on this
+scale."""
 
 
 _Event = tuple[float, int, OutgoingPacket | None, bytes, PacketInTransit | None]
-"""When it arrives, its number (so that no two are alike), the packet of the stream (None: a loss report on its way back), its bytes, and
-its journey where it has only come to an impaired link."""
+"""When it arrives, its number (so that no two are alike), the packet of the stream (None: a loss report on its way
+back), its bytes, and its journey where it has only come to an impaired link."""
 
 
 class SimulatedStreamFabric:
-    """``run`` gives the same measurements for the same plan, always. ``sender``: what stands at the source, by the plan."""
+    """``run`` gives the same measurements for the same plan, always. ``sender``: what stands at the source, by the
+    plan."""
 
     name = "simulator"
 
@@ -201,8 +204,8 @@ class _SplitPaths:
 
 
 class _Path:
-    """Links in order, each with its delay and its breaks; ``met``: for each time in which no break begins or ends, those that a packet
-    sent then may run into, and how long after its departure."""
+    """Links in order, each with its delay and its breaks; ``met``: for each time in which no break begins or ends,
+    those that a packet sent then may run into, and how long after its departure."""
 
     def __init__(self, links: tuple[int, ...], met: Sequence[tuple[float, Sequence[_Break]]]) -> None:
         self.links = links
@@ -214,7 +217,8 @@ class _Path:
         self.met: dict[int, list[tuple[float, _Break]]] = {}
 
     def possible_breaks(self, since_s: float, until_s: float) -> list[tuple[float, _Break]]:
-        """The breaks that are in force at some time between a departure from ``since_s`` to ``until_s`` and its arrival."""
+        """The breaks that are in force at some time between a departure from ``since_s`` to ``until_s`` and its
+        arrival."""
         return [(at, one) for at, one in self.breaks if one.start_s <= until_s + at and one.stop_s >= since_s + at]
 
 
@@ -236,7 +240,8 @@ def _takes(breaks: Mapping[int, Sequence[_Break]], chance: random.Random, link: 
 
 
 def change_times(plan: StreamPlan) -> tuple[ChangeTimes, ...]:
-    """When the simulated controller makes each change: CHANGE_S after the nodes have moved (or half a frame, if that is less)."""
+    """When the simulated controller makes each change: CHANGE_S after the nodes have moved (or half a frame, if that is
+    less)."""
     moments = [change.at_s for change in plan.changes]
     found = []
     for at, after in pairwise([*moments, plan.duration_s]):

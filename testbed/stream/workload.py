@@ -1,4 +1,5 @@
-"""Coded packets over a split route while links fail, or while nodes move: one stream as a plan, several at once as a command runs them."""
+"""Coded packets over a split route while links fail, or while nodes move: one stream as a plan, several at once as a
+command runs them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What each compute process accesses of a striped file: blocks that are disjoint and together cover it, and their shares of subfiles."""
+"""What each compute process accesses of a striped file: blocks that are disjoint and together cover it, and their
+shares of subfiles."""
 
 from __future__ import annotations
 
@@ -20,7 +21,8 @@ MAX_BLOCKS = 2_000_000
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Blocks:
-    """What one process accesses, in its own order: block ``i`` is ``sizes[i]`` bytes from ``offsets[i]`` (int64, shape (n,))."""
+    """What one process accesses, in its own order: block ``i`` is ``sizes[i]`` bytes from ``offsets[i]`` (int64, shape
+    (n,))."""
 
     offsets: Integers
     sizes: Integers
@@ -38,9 +40,9 @@ def access_blocks(
 ) -> tuple[Blocks, ...]:
     """The blocks of every process.
 
-    contiguous: one region each, in order. strided: blocks dealt out in turn, as records of a table. random: the same blocks in
-    an order and to processes drawn by the seed, as many to each. matrix-columns: the file is a square matrix of 8-byte
-    elements by rows, and each process has a band of its columns.
+    contiguous: one region each, in order. strided: blocks dealt out in turn, as records of a table. random: the same
+    blocks in an order and to processes drawn by the seed, as many to each. matrix-columns: the file is a square matrix
+    of 8-byte elements by rows, and each process has a band of its columns.
 
     Raises InputError for an unknown access, no byte, and more blocks than MAX_BLOCKS.
 

@@ -1,4 +1,5 @@
-"""Figures of one striped-file run, drawn from its document alone: throughput of every operation next to what was predicted."""
+"""Figures of one striped-file run, drawn from its document alone: throughput of every operation next to what was
+predicted."""
 
 from __future__ import annotations
 

@@ -30,7 +30,8 @@ def judge_striping(plan: StripingPlan, run: StripingMeasurements) -> Judgement:
 
 
 def judge(plan: StripingPlan, run: StripingMeasurements, prediction: Prediction | None) -> Verdict:
-    """Every operation whole and verified; throughput next to its prediction; errors in time where faults were requested.
+    """Every operation whole and verified; throughput next to its prediction; errors in time where faults were
+    requested.
 
     Where no throughput is predicted none is judged, and a machine that did not keep up takes nothing away.
     """
@@ -161,8 +162,9 @@ def _document(
 
 
 def _of_machines(run: StripingMeasurements, report: MachinesReport) -> JsonObject:
-    """An operation's ``seconds`` lie between the stamps of two machines and are right to within ``seconds_uncertainty_s``;
-    ``errors_undecided``: calls that failed so near to the beginning of a fault that the clocks cannot tell whether before it."""
+    """An operation's ``seconds`` lie between the stamps of two machines and are right to within
+    ``seconds_uncertainty_s``; ``errors_undecided``: calls that failed so near to the beginning of a fault that the
+    clocks cannot tell whether before it."""
     failed = [error.since_fault_s for record in run.operations for error in record.errors]
     return {
         **report.to_json(),

@@ -1,4 +1,5 @@
-"""What a striped-file run measured: one record an operation, what went wrong in it, and what the machine did meanwhile."""
+"""What a striped-file run measured: one record an operation, what went wrong in it, and what the machine did
+meanwhile."""
 
 from __future__ import annotations
 
@@ -17,7 +18,8 @@ TIMEOUT_S = 2.0
 
 @dataclass(frozen=True, kw_only=True)
 class ClientError:
-    """A compute process whose call failed ``after_s`` seconds after it began, ``since_fault_s`` after the first fault."""
+    """A compute process whose call failed ``after_s`` seconds after it began, ``since_fault_s`` after the first
+    fault."""
 
     rank: int
     node: str
@@ -30,10 +32,10 @@ class ClientError:
 class OperationRecord:
     """One operation of all compute processes together.
 
-    ``verified``: subfiles hold what they must (write), every process read what was written (read). ``seconds``: until the
-    last process was done. ``faulty``: faults were in force; what they broke is in ``errors``. ``frame_times_s``: of a
-    scheduled one. ``strain``: of the machine meanwhile, None where nothing was timed on it;
-    ``late_s``: by which its late threads lengthened a coordinated operation.
+    ``verified``: subfiles hold what they must (write), every process read what was written (read). ``seconds``: until
+    the last process was done. ``faulty``: faults were in force; what they broke is in ``errors``. ``frame_times_s``: of
+    a scheduled one. ``strain``: of the machine meanwhile, None where nothing was timed on it; ``late_s``: by which its
+    late threads lengthened a coordinated operation.
     """
 
     direction: Direction

@@ -26,9 +26,10 @@ _ONE_MACHINE = (Only(when=lambda a: a.machines is None, needs="a run on one mach
 
 @options
 class StripingOptions:
-    """What a user asks for; sizes in bytes. ``file_bytes`` None: 200 kB for each pair of hosts, 4 MB at least. ``optimise`` false: one
-    message a fragment. ``disable``: optimisations that are left out of a call's one message. ``schedule``: a file with time frames,
-    in place of ``scheduling``. ``repetitions``: times that each operation is carried out."""
+    """What a user asks for; sizes in bytes. ``file_bytes`` None: 200 kB for each pair of hosts, 4 MB at least.
+    ``optimise`` false: one message a fragment. ``disable``: optimisations that are left out of a call's one message.
+    ``schedule``: a file with time frames, in place of ``scheduling``. ``repetitions``: times that each operation is
+    carried out."""
 
     network: NetworkLike = option(
         kw_only=False,

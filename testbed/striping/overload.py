@@ -1,5 +1,5 @@
-"""Whether the machine kept up with a striped-file run: judged by its processors and by how late its threads were, never by the
-throughput that came out."""
+"""Whether the machine kept up with a striped-file run: judged by its processors and by how late its threads were, never
+by the throughput that came out."""
 
 from __future__ import annotations
 
@@ -34,7 +34,8 @@ def delay_by_late_threads_s(plan: StripingPlan, late_s: Mapping[int, float]) -> 
 
 
 def invalid_reason(plan: StripingPlan, run: StripingMeasurements) -> str | None:
-    """Why a run says nothing about the network, None where the machine kept up; medians over its operations without faults."""
+    """Why a run says nothing about the network, None where the machine kept up; medians over its operations without
+    faults."""
     timed = [record for record in run.operations if record.strain is not None and not record.faulty]
     if not timed:
         return None

@@ -21,7 +21,8 @@ from topologies.routing_tables import static_routing
 class Placement:
     """Compute process ``k`` runs at the node ``compute[k]``, the listener ``j`` at ``io[j]``.
 
-    ``paths``: of every pair (compute node, I/O node), the directed links from the compute to the I/O node; none where both are the same host.
+    ``paths``: of every pair (compute node, I/O node), the directed links from the compute to the I/O node; none where
+    both are the same host.
     """
 
     network: Network
@@ -64,9 +65,10 @@ def place(
     order: Order = "first",
     seed: int = 1,
 ) -> Placement:
-    """Take that many hosts for each part. "first": compute nodes from the beginning of the list of hosts; I/O nodes the first
-    receivers, or, where hosts have no roles, from its end. "random": any, by the seed, as a job launcher would; where hosts
-    are processors of nodes, pairs of a compute and an I/O process are assigned to nodes (Gabrielyan 2007, figures 17 and 21).
+    """Take that many hosts for each part. "first": compute nodes from the beginning of the list of hosts; I/O nodes the
+    first receivers, or, where hosts have no roles, from its end. "random": any, by the seed, as a job launcher would;
+    where hosts are processors of nodes, pairs of a compute and an I/O process are assigned to nodes (Gabrielyan 2007,
+    figures 17 and 21).
 
     Raises InputError for fewer than one node or more than there are, and for a path that has no way back.
     """

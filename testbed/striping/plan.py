@@ -1,4 +1,5 @@
-"""A run of striped-file accesses as a value: what was asked, who computes and keeps subfiles, the blocks, the transfers they make.
+"""A run of striped-file accesses as a value: what was asked, who computes and keeps subfiles, the blocks, the transfers
+they make.
 
 ``testbed.striping.planning`` builds plans; both ways to run them (on switches, over loopback) take one.
 """
@@ -26,10 +27,11 @@ FRAMING_BYTES = 14
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class StripingPlan:
-    """``blocks[k]``: what compute process ``k`` accesses; ``volumes``: pair -> bytes between them, pairs with none left out.
+    """``blocks[k]``: what compute process ``k`` accesses; ``volumes``: pair -> bytes between them, pairs with none left
+    out.
 
-    ``transfers`` are those between different hosts, in the time frames ``frames`` (none where all may go at any time). ``options``: as
-    they were requested; what the fields below say is read from them.
+    ``transfers`` are those between different hosts, in the time frames ``frames`` (none where all may go at any time).
+    ``options``: as they were requested; what the fields below say is read from them.
     """
 
     options: StripingOptions

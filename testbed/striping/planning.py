@@ -1,4 +1,5 @@
-"""From options to a plan of striped-file accesses: placement, blocks, what they put on the network, and in which order."""
+"""From options to a plan of striped-file accesses: placement, blocks, what they put on the network, and in which
+order."""
 
 from __future__ import annotations
 
@@ -87,7 +88,8 @@ def at_link_rate(plan: StripingPlan, link_rate_bps: float) -> StripingPlan:
 
 
 def _transfers(placement: Placement, volumes: Mapping[Pair, int], routing: str | None) -> tuple[BulkTransfer, ...]:
-    """In rounds: first every process with its own place in the circle of I/O nodes, then with the next one, and so on."""
+    """In rounds: first every process with its own place in the circle of I/O nodes, then with the next one, and so
+    on."""
     circle = len(placement.io)
     pairs = [
         (source, placement.io[(k + step) % circle])
@@ -100,7 +102,8 @@ def _transfers(placement: Placement, volumes: Mapping[Pair, int], routing: str |
 def _frames(
     plan: StripingPlan, carried: CarriedSchedule | None, now: Callable[[], float] | None
 ) -> tuple[tuple[int, ...], ...]:
-    """A liquid schedule; or, where circuits are requested as they come, rounds in which every process serves one I/O node."""
+    """A liquid schedule; or, where circuits are requested as they come, rounds in which every process serves one I/O
+    node."""
     if not plan.transfers:
         return ()
     if carried is not None:

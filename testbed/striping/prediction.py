@@ -1,4 +1,5 @@
-"""What theory says that a striped-file access will measure: liquid throughput of its volumes, and its own order in virtual time."""
+"""What theory says that a striped-file access will measure: liquid throughput of its volumes, and its own order in
+virtual time."""
 
 from __future__ import annotations
 
@@ -24,8 +25,8 @@ ABOVE_LIQUID = 1.02
 class Prediction:
     """What one operation will measure; reading is predicted as writing, the links' directions swapped.
 
-    ``liquid_throughput_bps``: no order can be faster. ``throughput_bps``: of this order, switching included. Measured over
-    predicted throughput must lie from ``least_ratio`` to ``most_ratio``.
+    ``liquid_throughput_bps``: no order can be faster. ``throughput_bps``: of this order, switching included. Measured
+    over predicted throughput must lie from ``least_ratio`` to ``most_ratio``.
     """
 
     seconds: float
@@ -36,8 +37,8 @@ class Prediction:
 
 
 def predict(plan: StripingPlan, mtu_bytes: int) -> Prediction | None:
-    """The prediction; None where nothing crosses the network, or where messages are many (every fragment one of its own, or an
-    optimisation left out), because then round trips and processors set the pace."""
+    """The prediction; None where nothing crosses the network, or where messages are many (every fragment one of its
+    own, or an optimisation left out), because then round trips and processors set the pace."""
     if not plan.transfers or not plan.options.optimise or plan.options.disable:
         return None
     seconds = _scheduled_s(plan, mtu_bytes) if plan.schedule == "liquid" else _virtual_s(plan, mtu_bytes)

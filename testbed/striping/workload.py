@@ -68,8 +68,8 @@ def run_striping(
     report_progress: ReportProgress | None = None,
     machines: MachinesRequest | None = None,
 ) -> StripingMeasurements:
-    """Run it; ``root`` gets the subfiles, a directory for each I/O node; over several ``machines`` each keeps those of its own I/O
-    nodes, until the run is over. Emulation must be called inside the sandbox.
+    """Run it; ``root`` gets the subfiles, a directory for each I/O node; over several ``machines`` each keeps those of
+    its own I/O nodes, until the run is over. Emulation must be called inside the sandbox.
 
     Raises InputError where ``root`` cannot be written, CapabilityError where the network cannot be built.
     """

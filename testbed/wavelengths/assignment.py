@@ -1,4 +1,5 @@
-"""Wavelength assignment as liquid scheduling: lightpaths into rounds of W wavelengths, for WSXC and WIXC cross-connects.
+"""Wavelength assignment as liquid scheduling: lightpaths into rounds of W wavelengths, for WSXC and WIXC
+cross-connects.
 
 Greedy per-lightpath assignments next to it: first fit, random fit, most used, longest first (Gabrielyan 2007, 3.2.2).
 """
@@ -24,7 +25,8 @@ _STEPS = 20_000
 
 @dataclass(frozen=True, kw_only=True)
 class Effort:
-    """``time_limit_s`` bounds the search by the clock ``now`` (seconds; None: no bound) and CP-SAT by its own; ``seed`` of what is random."""
+    """``time_limit_s`` bounds the search by the clock ``now`` (seconds; None: no bound) and CP-SAT by its own; ``seed``
+    of what is random."""
 
     seed: int = 1
     time_limit_s: float = 10.0
@@ -60,8 +62,8 @@ def all_to_all(network: Network) -> tuple[tuple[str, str], ...]:
 def lightpaths_between(network: Network, pairs: Iterable[tuple[str, str]]) -> tuple[Lightpath, ...]:
     """A lightpath a pair (a pair may come again) over the fibres of the network's static route.
 
-    Links at either end that are no fibres (a host's cable to its edge router) are left out. Raises TopologyError for unknown
-    nodes and pairs without a path, InputError for pairs without a fibre and for none at all.
+    Links at either end that are no fibres (a host's cable to its edge router) are left out. Raises TopologyError for
+    unknown nodes and pairs without a path, InputError for pairs without a fibre and for none at all.
     """
     routing, light = static_routing(network), fibres(network)
     paths = []
@@ -86,10 +88,10 @@ def assign_wavelengths(
 ) -> WavelengthPlan:
     """Light every path once, in few rounds; the plan is checked before it is returned.
 
-    WSXC: a path takes one wavelength on all its fibres, so that a round is ``wavelengths`` frames of a schedule. WIXC: a path
-    may change it at every switch, so that a round bears ``wavelengths`` paths a fibre; conversions are then made as few as
-    a greedy colouring finds. No plan has fewer rounds than the bottleneck load over ``wavelengths``, rounded up: ``bound``,
-    raised where CP-SAT proves more. Raises InputError for values out of range or an unknown method.
+    WSXC: a path takes one wavelength on all its fibres, so that a round is ``wavelengths`` frames of a schedule. WIXC:
+    a path may change it at every switch, so that a round bears ``wavelengths`` paths a fibre; conversions are then made
+    as few as a greedy colouring finds. No plan has fewer rounds than the bottleneck load over ``wavelengths``, rounded
+    up: ``bound``, raised where CP-SAT proves more. Raises InputError for values out of range or an unknown method.
     """
     _check(lightpaths, wavelengths, switching, method)
     effort = effort or Effort()
@@ -112,8 +114,8 @@ def plan_of_frames(
 ) -> WavelengthPlan:
     """The WSXC plan of any schedule of the lightpaths: its frames (indices of lightpaths), W a round, in their order.
 
-    ``optimal`` is true where the rounds are as few as the bottleneck load allows, as of every liquid schedule. Raises InputError
-    where the frames are no partition, or two lightpaths of a frame share a fibre.
+    ``optimal`` is true where the rounds are as few as the bottleneck load allows, as of every liquid schedule. Raises
+    InputError where the frames are no partition, or two lightpaths of a frame share a fibre.
     """
     _check(lightpaths, wavelengths, "wsxc", "liquid")
     rounds: dict[int, list[LitPath]] = {}
@@ -190,8 +192,8 @@ def _bottleneck_load(paths: Sequence[Sequence[int]]) -> int:
 def _liquid(paths: Sequence[Sequence[int]], wavelengths: int, switching: Switching, effort: Effort) -> _Found:
     """As few rounds as ejection, then CP-SAT, finds; ``bound`` rises past numbers of rounds that CP-SAT refutes.
 
-    First a liquid schedule (as many frames as the bottleneck bears paths), then as many frames as the rounds have. A WIXC
-    network takes the WSXC plan where that has as few rounds: it needs no conversion.
+    First a liquid schedule (as many frames as the bottleneck bears paths), then as many frames as the rounds have. A
+    WIXC network takes the WSXC plan where that has as few rounds: it needs no conversion.
     """
     heaviest, left_s = _bottleneck_load(paths), effort.start()
     rounds = bound = -(-heaviest // wavelengths)
@@ -214,7 +216,8 @@ def _liquid(paths: Sequence[Sequence[int]], wavelengths: int, switching: Switchi
 def _dealt(
     paths: Sequence[Sequence[int]], placed: Sequence[int], capacity: int, wavelengths: int, bound: int
 ) -> _Found:
-    """Bins of capacity 1 are frames, dealt into rounds of W; bins of capacity W are rounds, whose fibres are then coloured."""
+    """Bins of capacity 1 are frames, dealt into rounds of W; bins of capacity W are rounds, whose fibres are then
+    coloured."""
     if capacity == 1:
         frames = {b: k for k, b in enumerate(dict.fromkeys(sorted(placed)))}
         colours = [
@@ -232,8 +235,9 @@ def _dealt(
 def colour_round(paths: Sequence[Sequence[int]], wavelengths: int) -> list[tuple[int, ...]]:
     """Wavelengths of each path's links, no link twice the same, with few changes along a path. O(paths * length * W).
 
-    Paths that a packing into W frames can take keep one; else the longest paths first take the wavelength that is free on
-    all their links, or the one free on most of the next links, changing where it ends. Every link is in at most W paths.
+    Paths that a packing into W frames can take keep one; else the longest paths first take the wavelength that is free
+    on all their links, or the one free on most of the next links, changing where it ends. Every link is in at most W
+    paths.
     """
     frames = pack(paths, wavelengths, 1, steps=2_000)
     if frames is not None:
@@ -248,7 +252,8 @@ def colour_round(paths: Sequence[Sequence[int]], wavelengths: int) -> list[tuple
 
 
 def _fewest_changes(choices: Sequence[set[int]]) -> tuple[int, ...]:
-    """One of each set, changing as seldom as can be: as far as one reaches, then again; the lowest of those that reach so far."""
+    """One of each set, changing as seldom as can be: as far as one reaches, then again; the lowest of those that reach
+    so far."""
     taken: list[int] = []
     while len(taken) < len(choices):
         reach = choices[len(taken)]

@@ -1,4 +1,5 @@
-"""Which wavelengths of which fibres are reserved in the slots to come, as bits: first fit over slots and wavelengths."""
+"""Which wavelengths of which fibres are reserved in the slots to come, as bits: first fit over slots and
+wavelengths."""
 
 from __future__ import annotations
 
@@ -8,13 +9,15 @@ from collections.abc import Sequence
 class Reservations:
     """Bit k stands for the slot k after the present one; ``advance`` moves on by one slot.
 
-    ``converting``: a path takes any wavelength on each fibre, so that only the number in use counts; else one on all of them.
+    ``converting``: a path takes any wavelength on each fibre, so that only the number in use counts; else one on all of
+    them.
     """
 
     def __init__(self, paths: Sequence[Sequence[int]], wavelengths: int, *, converting: bool) -> None:
         self._paths = [tuple(path) for path in paths]
         links = 1 + max(link for path in self._paths for link in path)
-        # Converting: layer w holds the slots in which more than w wavelengths are in use; else those of wavelength w itself.
+        # Converting: layer w holds the slots in which more than w wavelengths are in use; else those of wavelength w
+        # itself.
         self._layers = [[0] * links for _ in range(wavelengths)]
         self._converting = converting
 

@@ -1,4 +1,5 @@
-"""Ways to empty the buffers of an optical burst switching cloud: liquid schedules, or one burst after another by first fit.
+"""Ways to empty the buffers of an optical burst switching cloud: liquid schedules, or one burst after another by first
+fit.
 
 A strategy is handed the arrivals and asked, slot by slot, what leaves; it holds no buffers and counts nothing.
 """
@@ -35,8 +36,8 @@ def fewest_rounds(
 ) -> list[list[list[int]]]:
     """Rounds of frames of indices into ``paths``, as few rounds as packing finds from the bound (load over W) upwards.
 
-    A round has W frames of paths that share no link; with conversion one, in which every link has at most W paths. The fullest
-    frames come first: any frame may be exchanged for one of another round.
+    A round has W frames of paths that share no link; with conversion one, in which every link has at most W paths. The
+    fullest frames come first: any frame may be exchanged for one of another round.
     """
     load = Counter(link for path in paths for link in path)
     count, width = -(-max(load.values()) // wavelengths), 1 if converting else wavelengths
@@ -50,7 +51,8 @@ def fewest_rounds(
 
 
 class LiquidCycles:
-    """Cycles as the thesis has them: the bursts known when a cycle begins are sent in a liquid schedule, then the next begins.
+    """Cycles as the thesis has them: the bursts known when a cycle begins are sent in a liquid schedule, then the next
+    begins.
 
     The fullest frames go first; bursts of a pair in the order of their arrival. ``cycles``: rounds of each schedule.
     """
@@ -86,10 +88,11 @@ class LiquidCycles:
 
 
 class RollingLiquid:
-    """A liquid schedule of everything known is computed again in every slot; only its fullest frames are sent, and topped up.
+    """A liquid schedule of everything known is computed again in every slot; only its fullest frames are sent, and
+    topped up.
 
-    No burst waits for the end of a schedule that was made before it came. Topping up: of the bursts in later frames, those that
-    still fit go too, oldest first. ``cycles``: rounds of each schedule.
+    No burst waits for the end of a schedule that was made before it came. Topping up: of the bursts in later frames,
+    those that still fit go too, oldest first. ``cycles``: rounds of each schedule.
     """
 
     def __init__(
@@ -132,10 +135,11 @@ def _topped_up(frames: Sequence[Sequence[int]], paths: Paths, *, capacity: int) 
 
 
 class Greedy:
-    """Every burst by itself, when it comes: first fit over slots, then wavelengths, all reservations made so far being known.
+    """Every burst by itself, when it comes: first fit over slots, then wavelengths, all reservations made so far being
+    known.
 
-    ``drops``: only the first slot that can be had is tried, and the burst is lost where no wavelength is free in it (JET without
-    buffers); else it waits for the first slot that has one, gaps between reservations included.
+    ``drops``: only the first slot that can be had is tried, and the burst is lost where no wavelength is free in it
+    (JET without buffers); else it waits for the first slot that has one, gaps between reservations included.
     """
 
     def __init__(

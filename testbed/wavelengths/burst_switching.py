@@ -1,6 +1,8 @@
-"""Optical burst switching in virtual time: edge routers fill buffers with bursts, repeated liquid schedules or greedy ones empty them.
+"""Optical burst switching in virtual time: edge routers fill buffers with bursts, repeated liquid schedules or greedy
+ones empty them.
 
-Source: Gabrielyan 2007, 3.2.2 ("the filled buffers of the edge nodes are repeatedly emptied by applying liquid scheduling").
+Source: Gabrielyan 2007, 3.2.2 ("the filled buffers of the edge nodes are repeatedly emptied by applying liquid
+scheduling").
 """
 
 from __future__ import annotations
@@ -20,13 +22,14 @@ from topologies.network import Network
 
 Strategy = Literal["liquid", "liquid-rolling", "greedy-defer", "greedy-drop"]
 STRATEGIES: tuple[Strategy, ...] = ("liquid", "liquid-rolling", "greedy-defer", "greedy-drop")
-"""Liquid schedules, each carried out to its end or begun again in every slot; each burst by itself, first fit: to the earliest
-slot with a free wavelength, or to the next slot or lost."""
+"""Liquid schedules, each carried out to its end or begun again in every slot; each burst by itself, first fit: to the
+earliest slot with a free wavelength, or to the next slot or lost."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class BurstCloud:
-    """Pairs of edge routers: ``paths`` the fibres (numbers) of each pair's lightpath, ``sources`` the router that sends."""
+    """Pairs of edge routers: ``paths`` the fibres (numbers) of each pair's lightpath, ``sources`` the router that
+    sends."""
 
     paths: tuple[tuple[int, ...], ...]
     sources: tuple[int, ...]
@@ -55,9 +58,10 @@ def optical_cloud_of(network: Network, *, wavelengths: int, switching: Switching
 class BurstTraffic:
     """Bursts of one slot each arrive at random (Poisson), equally many for every pair.
 
-    ``load``: offered load of the most loaded fibre, 1 being all of its wavelengths in all slots. A burst that arrives in slot a
-    can leave in slot a + 1 + ``signalling_slots`` at the earliest, whatever the strategy. ``buffer_bursts``: an edge router holds
-    so many waiting bursts; more are lost. What happens in the first ``warm_up_slots`` is not counted.
+    ``load``: offered load of the most loaded fibre, 1 being all of its wavelengths in all slots. A burst that arrives
+    in slot a can leave in slot a + 1 + ``signalling_slots`` at the earliest, whatever the strategy. ``buffer_bursts``:
+    an edge router holds so many waiting bursts; more are lost. What happens in the first ``warm_up_slots`` is not
+    counted.
     """
 
     load: float
@@ -80,10 +84,10 @@ class BurstTraffic:
 class BurstResult:
     """What a strategy made of the traffic, after the warm-up. Delays in slots, from arrival to the last bit sent.
 
-    ``offered`` = arrivals; ``carried`` = sent (of earlier arrivals too); ``blocked`` found no wavelength, ``overflowed`` no
-    buffer. ``waiting``: bursts in all buffers, mean over slots; ``fullest``: most in one router. ``utilisation``: share of
-    the most used fibre's wavelengths and slots. ``cycle_slots``: mean length
-    of a liquid schedule, else None.
+    ``offered`` = arrivals; ``carried`` = sent (of earlier arrivals too); ``blocked`` found no wavelength,
+    ``overflowed`` no buffer. ``waiting``: bursts in all buffers, mean over slots; ``fullest``: most in one router.
+    ``utilisation``: share of the most used fibre's wavelengths and slots. ``cycle_slots``: mean length of a liquid
+    schedule, else None.
     """
 
     offered: int

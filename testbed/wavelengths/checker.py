@@ -1,4 +1,5 @@
-"""Checks a wavelength plan from its values alone: every lightpath once, no wavelength of a fibre twice a round, continuity.
+"""Checks a wavelength plan from its values alone: every lightpath once, no wavelength of a fibre twice a round,
+continuity.
 
 It knows no algorithm and imports none.
 """
@@ -11,7 +12,8 @@ from topologies.network import LinkId
 
 
 def check_wavelength_plan(plan: WavelengthPlan) -> None:
-    """Return where the plan holds; InputError that names the lightpath, or the two, where it does not. O(total path length)."""
+    """Return where the plan holds; InputError that names the lightpath, or the two, where it does not. O(total path
+    length)."""
     seen: dict[int, int] = {}
     for number, lit_paths in enumerate(plan.rounds):
         if not lit_paths:

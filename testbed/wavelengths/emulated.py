@@ -1,4 +1,5 @@
-"""A wavelength plan on real switches: a round's rules go in, tagged packets of every lightpath and wrong ones are sent, counters read.
+"""A wavelength plan on real switches: a round's rules go in, tagged packets of every lightpath and wrong ones are sent,
+counters read.
 
 What to send and what to make of it is decided in ``probes`` and ``judgement``.
 """
@@ -41,7 +42,8 @@ _MAGIC = b"WDM1"
 _FRAME_BYTES = 96
 _BURST, _PAUSE_S = 48, 0.003
 _LAG_S = 0.25
-"""How long the next packets wait for earlier ones, so that no switch that gets no processor for a while has to drop them."""
+"""How long the next packets wait for earlier ones, so that no switch that gets no processor for a while has to drop
+them."""
 _ARRIVE_S, _COUNT_S, _SETTLE_S = 2.0, 15.0, 30.0
 _ETH_P_ALL, _ETH_VLAN = 3, 0x8100
 _SOL_PACKET, _PACKET_AUXDATA, _PACKET_STATISTICS = 263, 8, 6
@@ -82,7 +84,8 @@ def lit_network(plan: WavelengthPlan) -> Iterator[tuple[EmulatedNetwork, Control
 
 
 def light_round(controller: ControllerLink, wiring: Wiring, plan: WavelengthPlan, number: int) -> float:
-    """Replace the round before by this one, while nothing is under way; seconds until every switch forwards by it alone."""
+    """Replace the round before by this one, while nothing is under way; seconds until every switch forwards by it
+    alone."""
     began = time.monotonic()
     if number:
         controller.remove(number + 1)
@@ -94,8 +97,9 @@ def light_round(controller: ControllerLink, wiring: Wiring, plan: WavelengthPlan
 def settle() -> None:
     """Return when the switches have forgotten what they remembered of packets under earlier rules.
 
-    A switch answers a barrier when its tables are changed; its daemon revises what it remembers in the half second after, and
-    until then counts packets that it has not counted yet for the new rules, though the old ones sent them on.
+    A switch answers a barrier when its tables are changed; its daemon revises what it remembers in the half second
+    after, and until then counts packets that it has not counted yet for the new rules, though the old ones sent them
+    on.
     """
     for _ in range(2):  # the pass that ends first may have begun before the change
         order_daemons("revalidator/wait", limit_s=_SETTLE_S, what="take over the rules")
@@ -171,7 +175,8 @@ class Clients:
                 raise InvalidRunError(f"host {key.data} could not keep up: its socket dropped {lost} packets")
 
     def exchange(self, number: int, probes: Sequence[Probe]) -> list[Arrival]:
-        """Send all probes, the wrong ones among the right ones, and collect what arrives until all that should have come have."""
+        """Send all probes, the wrong ones among the right ones, and collect what arrives until all that should have
+        come have."""
         queue = [
             (self._sender(probe), self._frame(number, index, probe), probe.host is not None)
             for turn in range(max((p.packets for p in probes), default=0))
@@ -201,7 +206,8 @@ class Clients:
         return self._collect(number, 0.0)
 
     def _sender(self, probe: Probe) -> socket.socket:
-        """A socket at the client of the lightpath's source, or at the near end of a fibre: what it sends leaves there."""
+        """A socket at the client of the lightpath's source, or at the near end of a fibre: what it sends leaves
+        there."""
         if probe.fibre is None or self._plan.network.node(probe.fibre[0]).kind == "host":
             source = self._plan.lightpaths[probe.lightpath].source if probe.fibre is None else probe.fibre[0]
             name = self._wiring.host_at(client_of(self._plan.network, source)).name

@@ -1,4 +1,5 @@
-"""Greedy per-lightpath wavelength assignment, the practice that liquid scheduling is held against: one path after another.
+"""Greedy per-lightpath wavelength assignment, the practice that liquid scheduling is held against: one path after
+another.
 
 Each takes the first round in which it fits; the rule says which wavelength of those that are free there.
 """
@@ -10,7 +11,8 @@ from collections import Counter
 from collections.abc import Sequence
 
 GREEDY = ("first-fit", "random-fit", "most-used", "longest-first")
-"""The lowest free wavelength; any free one; the one that most fibres of the round use already; lowest, longest paths first."""
+"""The lowest free wavelength; any free one; the one that most fibres of the round use already; lowest, longest paths
+first."""
 
 Colour = tuple[int, tuple[int, ...]]
 """Round, and wavelength of each link of the path."""
@@ -19,9 +21,11 @@ Colour = tuple[int, tuple[int, ...]]
 def greedy_rounds(
     paths: Sequence[Sequence[int]], wavelengths: int, converting: bool, rule: str, *, seed: int = 1
 ) -> list[Colour]:
-    """Round and wavelengths of every path. Paths come in an order drawn from the seed (longest first: by length, then so).
+    """Round and wavelengths of every path. Paths come in an order drawn from the seed (longest first: by length, then
+    so).
 
-    ``converting``: each link takes a wavelength of its own; else one is free on all of them. O(paths * rounds * W * length).
+    ``converting``: each link takes a wavelength of its own; else one is free on all of them. O(paths * rounds * W *
+    length).
     """
     chance = random.Random(seed)
     order = list(range(len(paths)))

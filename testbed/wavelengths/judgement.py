@@ -17,7 +17,8 @@ def judge_wavelengths(plan: WavelengthPlan, rounds: Sequence[RoundMeasurements])
 
 
 def judge_rounds(plan: WavelengthPlan, rounds: Sequence[RoundMeasurements]) -> Verdict:
-    """Rounds as computed, every packet of a lit path arrived where and as it should, every other dropped where it should."""
+    """Rounds as computed, every packet of a lit path arrived where and as it should, every other dropped where it
+    should."""
     sent, delivered = sum(r.sent for r in rounds), sum(r.delivered for r in rounds)
     complete = sum(r.lightpaths for r in rounds) - sum(len(r.incomplete) for r in rounds)
     injected, dropped = (sum(sum(getattr(r, n).values()) for r in rounds) for n in ("injected", "dropped"))

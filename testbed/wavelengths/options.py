@@ -18,7 +18,8 @@ CONVERSIONS: Mapping[str, Switching] = {"none": "wsxc", "full": "wixc", "wsxc": 
 
 @options
 class WavelengthOptions:
-    """Lightpaths, fibres, and how they are assigned; see ``WavelengthPlan``. ``seed``: of everything random, the packets' too."""
+    """Lightpaths, fibres, and how they are assigned; see ``WavelengthPlan``. ``seed``: of everything random, the
+    packets' too."""
 
     network: NetworkLike = option(
         kw_only=False,

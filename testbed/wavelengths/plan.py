@@ -1,6 +1,8 @@
-"""Wavelength plans: which lightpath is lit in which round on which wavelength of each of its fibres; and what a run of one gave.
+"""Wavelength plans: which lightpath is lit in which round on which wavelength of each of its fibres; and what a run of
+one gave.
 
-A frame of a liquid schedule times a wavelength is a colour; a round is as many colours as a fibre has wavelengths (Gabrielyan 2007, 3.2.2).
+A frame of a liquid schedule times a wavelength is a colour; a round is as many colours as a fibre has wavelengths
+(Gabrielyan 2007, 3.2.2).
 """
 
 from __future__ import annotations
@@ -15,7 +17,8 @@ from topologies.network import LinkId, Network, label_of
 from topologies.text.json_types import JsonObject
 
 Switching = Literal["wsxc", "wixc"]
-"""Wavelength-selective cross-connects keep a lightpath's wavelength; wavelength-interchanging ones may change it at every switch."""
+"""Wavelength-selective cross-connects keep a lightpath's wavelength; wavelength-interchanging ones may change it at
+every switch."""
 
 SWITCHINGS: tuple[Switching, ...] = ("wsxc", "wixc")
 MAX_WAVELENGTHS = 10_000
@@ -57,11 +60,13 @@ class LitPath:
 
 @dataclass(frozen=True, kw_only=True)
 class WavelengthPlan:
-    """Every lightpath in exactly one round, each wavelength of each fibre once a round (``check_wavelength_plan`` says so).
+    """Every lightpath in exactly one round, each wavelength of each fibre once a round (``check_wavelength_plan`` says
+    so).
 
-    ``bound``: rounds that no plan can do without. ``optimal``: True where no plan has fewer rounds, None where that is unknown.
-    ``frames``: colours used in all, where the plan was made of frames (WSXC), else None. ``pattern``: which pairs, in words; ``seed``:
-    of the packets of a run; ``baselines``: greedy method -> rounds that it needs; ``seconds``: that finding all of them took.
+    ``bound``: rounds that no plan can do without. ``optimal``: True where no plan has fewer rounds, None where that is
+    unknown. ``frames``: colours used in all, where the plan was made of frames (WSXC), else None. ``pattern``: which
+    pairs, in words; ``seed``: of the packets of a run; ``baselines``: greedy method -> rounds that it needs;
+    ``seconds``: that finding all of them took.
     """
 
     network: Network
@@ -119,10 +124,11 @@ class WavelengthPlan:
 
 @dataclass(frozen=True, kw_only=True)
 class RoundMeasurements:
-    """What one round gave, in packets. ``strays``: arrived at a wrong host, on a wrong wavelength or though injected as wrong.
+    """What one round gave, in packets. ``strays``: arrived at a wrong host, on a wrong wavelength or though injected as
+    wrong.
 
-    ``injected`` and ``dropped``: switch node -> packets that were put on a dark wavelength of a fibre into it, and packets
-    that its drop rules counted.
+    ``injected`` and ``dropped``: switch node -> packets that were put on a dark wavelength of a fibre into it, and
+    packets that its drop rules counted.
     """
 
     lightpaths: int

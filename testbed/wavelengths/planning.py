@@ -16,7 +16,8 @@ from topologies.network import Network
 
 
 def build_wavelengths(requested: WavelengthOptions, *, now: Callable[[], float]) -> WavelengthPlan:
-    """The plan, with the rounds that every other method needs; wavelengths a fibre and switching are the network's own unless given.
+    """The plan, with the rounds that every other method needs; wavelengths a fibre and switching are the network's own
+    unless given.
 
     ``now``: the clock that bounds the search. Raises InputError or TopologyError for values that cannot be used.
     """

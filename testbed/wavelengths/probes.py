@@ -1,4 +1,5 @@
-"""Probes of a wavelength plan: which packets are sent in each round, right ones and wrong ones, and what became of them.
+"""Probes of a wavelength plan: which packets are sent in each round, right ones and wrong ones, and what became of
+them.
 
 Real switches (``emulated``) and virtual time (``simulated``) send the same probes and count in the same way.
 """
@@ -21,10 +22,11 @@ ETH_EXPERIMENTAL = 0x88B5
 
 @dataclass(frozen=True, kw_only=True)
 class Probe:
-    """Packets of one kind. ``fibre`` None: sent by the client of the lightpath's source; else put straight onto that fibre.
+    """Packets of one kind. ``fibre`` None: sent by the client of the lightpath's source; else put straight onto that
+    fibre.
 
-    ``wavelength``: the one they carry. Right ones arrive at ``host`` (the client node) on ``arrives_on``; wrong ones (``host``
-    None) are to be dropped by the switch ``dropped_at``.
+    ``wavelength``: the one they carry. Right ones arrive at ``host`` (the client node) on ``arrives_on``; wrong ones
+    (``host`` None) are to be dropped by the switch ``dropped_at``.
     """
 
     lightpath: int
@@ -54,9 +56,9 @@ def wire_plan(plan: WavelengthPlan) -> Wiring:
 def round_probes(plan: WavelengthPlan, number: int, *, packets: int, wrong: int, seed: int = 1) -> tuple[Probe, ...]:
     """The packets of one round: ``packets`` over every lit path, and ``wrong`` times two that must not get through.
 
-    Of these two one comes from the path's source, its laser mistuned to a wavelength that is dark on the first fibre, and one
-    on a dark wavelength straight onto a fibre of the path drawn by the seed. Where all are lit, on the first that is outside
-    the band. Fibres into hosts are left out: no switch looks at what comes from them.
+    Of these two one comes from the path's source, its laser mistuned to a wavelength that is dark on the first fibre,
+    and one on a dark wavelength straight onto a fibre of the path drawn by the seed. Where all are lit, on the first
+    that is outside the band. Fibres into hosts are left out: no switch looks at what comes from them.
     """
     chance, lit_on = random.Random(seed * 1_000_003 + number), plan.lit_wavelengths(number)
     found = []

@@ -1,4 +1,5 @@
-"""A round of a wavelength plan as flow rules: a wavelength is a VLAN id, a cross-connect knows nothing but (port, wavelength).
+"""A round of a wavelength plan as flow rules: a wavelength is a VLAN id, a cross-connect knows nothing but (port,
+wavelength).
 
 Light that no rule of the round expects is dropped, and counted a fibre, by rules that stay for the whole run.
 """
@@ -50,7 +51,8 @@ def in_port(wiring: Wiring, link: LinkId) -> int:
 
 
 def dark_rules(wiring: Wiring, fibres: frozenset[LinkId]) -> tuple[FlowRule, ...]:
-    """One rule a fibre, at the switch that it leads to: any tagged packet that no rule above expects is dropped and counted."""
+    """One rule a fibre, at the switch that it leads to: any tagged packet that no rule above expects is dropped and
+    counted."""
     rules = []
     for link in wiring.network.links:
         if link.id in fibres and wiring.network.node(link.target).kind == "switch":
@@ -63,10 +65,10 @@ def dark_rules(wiring: Wiring, fibres: frozenset[LinkId]) -> tuple[FlowRule, ...
 def round_rules(wiring: Wiring, plan: WavelengthPlan, number: int) -> tuple[FlowRule, ...]:
     """The rules that light every path of one round.
 
-    Cross-connects match the port and the wavelength alone, and set the next fibre's wavelength where it differs (WIXC). An edge
-    router sends what its client addresses to the far host into the first fibre: below the lit wavelength also on any other, as a
-    mistuned laser would, so that it is the cross-connect that refuses it. Raises InputError where the plan has more
-    wavelengths than VLANs.
+    Cross-connects match the port and the wavelength alone, and set the next fibre's wavelength where it differs (WIXC).
+    An edge router sends what its client addresses to the far host into the first fibre: below the lit wavelength also
+    on any other, as a mistuned laser would, so that it is the cross-connect that refuses it. Raises InputError where
+    the plan has more wavelengths than VLANs.
     """
     if plan.wavelengths > MAX_FABRIC_WAVELENGTHS:
         raise InputError(

@@ -1,4 +1,5 @@
-"""A wavelength plan in virtual time: every probe is walked through the flow rules of its round, as exact switches would."""
+"""A wavelength plan in virtual time: every probe is walked through the flow rules of its round, as exact switches
+would."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Lightpaths in rounds as a workload: the plan is an answer by itself; a run lights its rounds and sends packets over them."""
+"""Lightpaths in rounds as a workload: the plan is an answer by itself; a run lights its rounds and sends packets over
+them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The drawing of the house is the house: floors as import-linter keeps them, every room in it, none that is not there."""
+"""The drawing of the house is the house: floors as import-linter keeps them, every room in it, none that is not
+there."""
 
 from __future__ import annotations
 

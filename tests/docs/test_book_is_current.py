@@ -1,4 +1,5 @@
-"""The tables in the pages of docs/replication are those that the committed runs give, and every check in them has a rival or a word why not."""
+"""The tables in the pages of docs/replication are those that the committed runs give, and every check in them has a
+rival or a word why not."""
 
 from __future__ import annotations
 

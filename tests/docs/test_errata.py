@@ -1,4 +1,5 @@
-"""The proofs of errata in docs/replication that can be computed: what is printed fails, and what the page says instead holds."""
+"""The proofs of errata in docs/replication that can be computed: what is printed fails, and what the page says instead
+holds."""
 
 from __future__ import annotations
 
@@ -24,7 +25,8 @@ def test_swiss_t1_has_321_throughputs_and_362_pairs_of_nodes_and_throughput() ->
 
 
 def test_2002_counts_the_empty_allocation_and_no_twenty_measurements_each() -> None:
-    """Gabrielyan and Hersch 2002: 363 sub-topologies, of which one is empty; 4344 measurements said to be 20 of each."""
+    """Gabrielyan and Hersch 2002: 363 sub-topologies, of which one is empty; 4344 measurements said to be 20 of
+    each."""
     allocations = np.indices((5,) * 8, dtype=np.int8).reshape(8, -1).T
     nodes, loads = allocations.sum(axis=1, dtype=np.int64), bottleneck_loads(allocations)
     found = set(zip(nodes.tolist(), loads.tolist(), strict=True))

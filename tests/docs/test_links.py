@@ -1,4 +1,5 @@
-"""What the pages name must exist: links, files, Python names, commands with their options, studies; and pages that code names."""
+"""What the pages name must exist: links, files, Python names, commands with their options, studies; and pages that code
+names."""
 
 from __future__ import annotations
 

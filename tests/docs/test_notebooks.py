@@ -1,4 +1,5 @@
-"""The notebooks run from their first cell to their last in a kernel, and their exercises do not accept any answer, by nbmake."""
+"""The notebooks run from their first cell to their last in a kernel, and their exercises do not accept any answer, by
+nbmake."""
 
 from __future__ import annotations
 

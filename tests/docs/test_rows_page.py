@@ -1,4 +1,5 @@
-"""The counts on the page of rows are those of its tables, studies that it names exist, and a full row has a full run."""
+"""The counts on the page of rows are those of its tables, studies that it names exist, and a full row has a full
+run."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""The tutorial word by word: every file that it gives is written, every command is run in its order, and what is certain of its output
-is there."""
+"""The tutorial word by word: every file that it gives is written, every command is run in its order, and what is
+certain of its output is there."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Sliding-window RLC: the generator's published numbers, real bytes through losses, what the decoder must and must not give."""
+"""Sliding-window RLC: the generator's published numbers, real bytes through losses, what the decoder must and must not
+give."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""A trial of the estimate against the truth: a process in a time namespace of its own, whose offset from ours the kernel was told.
+"""A trial of the estimate against the truth: a process in a time namespace of its own, whose offset from ours the
+kernel was told.
 
 What links between machines do, a relay does here: each way has its delay, and some datagrams are lost.
 """
@@ -35,9 +36,9 @@ _BUSY = "while True: pass"
 
 @dataclass(frozen=True, kw_only=True)
 class TrialConditions:
-    """``offset_s``: whole seconds by which the other clock is ahead. ``drift``: what it gains, seconds a second (made by the trial: a
-    namespace cannot). ``there_s`` and ``back_s``: delay of each way; ``loss``: fraction of datagrams lost each way; ``busy``:
-    processes that want a processor all the time."""
+    """``offset_s``: whole seconds by which the other clock is ahead. ``drift``: what it gains, seconds a second (made
+    by the trial: a namespace cannot). ``there_s`` and ``back_s``: delay of each way; ``loss``: fraction of datagrams
+    lost each way; ``busy``: processes that want a processor all the time."""
 
     name: str
     offset_s: int = 5000
@@ -50,8 +51,8 @@ class TrialConditions:
 
 @dataclass(frozen=True, kw_only=True)
 class TrialResult:
-    """Seconds, over ``stamps`` moments of the run: how far the guess was from the truth at worst, what was claimed at least and at
-    worst, and at how many moments the truth lay outside the bounds (0, or the estimator is wrong)."""
+    """Seconds, over ``stamps`` moments of the run: how far the guess was from the truth at worst, what was claimed at
+    least and at worst, and at how many moments the truth lay outside the bounds (0, or the estimator is wrong)."""
 
     conditions: TrialConditions
     report: ClockReport
@@ -90,7 +91,8 @@ def run_trial(conditions: TrialConditions, *, duration_s: float, seed: int = 1) 
 def _judged(conditions: TrialConditions, clock: RemoteClock, asked: int, their_start_ns: int) -> TrialResult:
     first, last = clock.exchanges[0].received_ns, clock.exchanges[-1].answered_ns
     stamps_ns = np.linspace(first, last, _STAMPS).astype(np.int64)
-    # Whole nanoseconds first: what the namespace added is exact, and what the trial's drift added is counted from its start.
+    # Whole nanoseconds first: what the namespace added is exact, and what the trial's drift added is counted from its
+    # start.
     truth_ns = (stamps_ns - their_start_ns) / (1 + conditions.drift) + (their_start_ns - conditions.offset_s * 10**9)
     found = clock.ours(stamps_ns / 1e9)
     truth_s = truth_ns / 1e9
@@ -132,7 +134,8 @@ def _hello(other: subprocess.Popen[str]) -> tuple[int, int]:
 
 
 class _Relay:
-    """Passes datagrams on between the asker and one address, each after its way's delay, but for those that it loses."""
+    """Passes datagrams on between the asker and one address, each after its way's delay, but for those that it
+    loses."""
 
     def __init__(self, towards: tuple[str, int], conditions: TrialConditions, seed: int) -> None:
         self._front = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)

@@ -1,4 +1,5 @@
-"""Commands as calls: where the process itself is not what is tested, its start (a second of processor time) is saved."""
+"""Commands as calls: where the process itself is not what is tested, its start (a second of processor time) is
+saved."""
 
 from __future__ import annotations
 

@@ -45,7 +45,8 @@ def build_receiver(**changes: object) -> StreamReceiver:
 
 @dataclass
 class DelayLoop:
-    """``run_until`` moves both ends to a time; ``sent``, ``events`` and ``reported_s`` (reports' arrivals) record what happened."""
+    """``run_until`` moves both ends to a time; ``sent``, ``events`` and ``reported_s`` (reports' arrivals) record what
+    happened."""
 
     sender: StreamSender
     receiver: StreamReceiver

@@ -23,8 +23,9 @@ Write = tuple[int, bytes] | int
 
 
 class Disk:
-    """What the disk shall do: move at most `most_bytes` a call; fail where `faults` says so, (call, offset) to errno or None;
-    stand still while `gate` is shut (`entered` tells that a call has come). `held`: what a power cut may take away."""
+    """What the disk shall do: move at most `most_bytes` a call; fail where `faults` says so, (call, offset) to errno or
+    None; stand still while `gate` is shut (`entered` tells that a call has come). `held`: what a power cut may take
+    away."""
 
     def __init__(self) -> None:
         self.most_bytes = 2**62
@@ -54,7 +55,8 @@ class Disk:
             self.medium[path], self.held[path] = content, []
 
     def after_power_cut(self, draw: random.Random, root: Path) -> None:
-        """Put into a new root what is on the medium: all that was synced, and of the rest any sectors that were written."""
+        """Put into a new root what is on the medium: all that was synced, and of the rest any sectors that were
+        written."""
         for path, writes in self.held.items():
             content = bytearray(self.medium.get(path, b""))
             for write in writes:

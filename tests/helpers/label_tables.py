@@ -1,4 +1,5 @@
-"""All 65,536 labels at once through flow tables and a wiring: the oracle of label rules, where a walk follows one packet."""
+"""All 65,536 labels at once through flow tables and a wiring: the oracle of label rules, where a walk follows one
+packet."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Whether what concurrent clients saw of one register could have happened one operation after the other (Herlihy and Wing 1990).
-The search of Wing and Gong (1993), with the states it has seen remembered (Lowe 2017)."""
+"""Whether what concurrent clients saw of one register could have happened one operation after the other (Herlihy and
+Wing 1990). The search of Wing and Gong (1993), with the states it has seen remembered (Lowe 2017)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Sets of links as the fast method's steps take them, small ones drawn at random, and what every schedule must keep to."""
+"""Sets of links as the fast method's steps take them, small ones drawn at random, and what every schedule must keep
+to."""
 
 from __future__ import annotations
 

@@ -166,7 +166,8 @@ def proxy(target: tuple[str, int], change: Callable[[bytes, int], bytes]) -> Ite
 
 
 def small_disk(place: Path) -> tuple[str, ...]:
-    """Words before a command that give it a file system of 256 kB at that folder; skips the test where that is refused."""
+    """Words before a command that give it a file system of 256 kB at that folder; skips the test where that is
+    refused."""
     words = ("unshare", "--mount", "sh", "-c", 'mount -t tmpfs -o size=256k none "$0" && exec "$@"', str(place))
     if subprocess.run([*words, "true"], check=False, capture_output=True).returncode:
         pytest.skip("a small file system cannot be mounted here")

@@ -1,4 +1,5 @@
-"""Well-formed messages to a listener, some hostile, and mutations of them; subfiles that stay small whatever is asked."""
+"""Well-formed messages to a listener, some hostile, and mutations of them; subfiles that stay small whatever is
+asked."""
 
 from __future__ import annotations
 

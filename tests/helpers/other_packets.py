@@ -1,4 +1,5 @@
-"""A fabric that loses other packets than the labels say: what would be measured if a failure did not take the labels of its links."""
+"""A fabric that loses other packets than the labels say: what would be measured if a failure did not take the labels of
+its links."""
 
 from __future__ import annotations
 
@@ -14,8 +15,8 @@ from testbed.stream.simulated import SimulatedStreamFabric
 
 
 class OtherPackets(SimulatedStreamFabric):
-    """As many packets are lost, at the same times but for one, and of them a share loses the packet that was sent ``by`` later instead:
-    what is lost does not follow from the labels."""
+    """As many packets are lost, at the same times but for one, and of them a share loses the packet that was sent
+    ``by`` later instead: what is lost does not follow from the labels."""
 
     def __init__(self, by: int, share: float) -> None:
         super().__init__()

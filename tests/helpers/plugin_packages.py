@@ -1,4 +1,5 @@
-"""The packages in ``plugins/`` as installed ones: pip leaves a package and its description, and both are put where Python looks."""
+"""The packages in ``plugins/`` as installed ones: pip leaves a package and its description, and both are put where
+Python looks."""
 
 from __future__ import annotations
 
@@ -27,7 +28,8 @@ def describe(project_file: Path, directory: Path) -> None:
 
 
 def find_packages_of_the_tree(directory: Path) -> None:
-    """This process finds them from now on, in the tree before those that are installed; descriptions go into the directory."""
+    """This process finds them from now on, in the tree before those that are installed; descriptions go into the
+    directory."""
     for project_file in sorted(PLUGINS.glob("*/pyproject.toml")):
         describe(project_file, directory)
         sys.path.insert(0, str(project_file.parent))

@@ -1,4 +1,5 @@
-"""Makes the network between machines here worse while it runs: loss in the kernel, delay in a program on the way (no kernel needs netem).
+"""Makes the network between machines here worse while it runs: loss in the kernel, delay in a program on the way (no
+kernel needs netem).
 
 poor_underlay.py SECONDS INTERFACE INTERFACE        the program on the way: passes frames on, each so much later
 """
@@ -27,7 +28,8 @@ def lose_towards(number: int, fraction: float) -> None:
 
 
 def delay(number: int, seconds: float) -> subprocess.Popen[bytes]:
-    """From now on everything to and from machine ``number`` takes so much longer; nothing is lost as it begins. The program on the way."""
+    """From now on everything to and from machine ``number`` takes so much longer; nothing is lost as it begins. The
+    program on the way."""
     ip_batch(
         [
             f"link add {_DETOUR} mtu 9000 type veth peer name {_DETOUR}-b mtu 9000",

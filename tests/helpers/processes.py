@@ -38,9 +38,11 @@ def namespaces(pids: dict[int, str]) -> set[str]:
 
 
 def kept_namespaces(pids: dict[int, str], own: int) -> dict[str, int]:
-    """Namespace -> an open file of it, of those of the processes that ``own`` is not in, for ``left_of``, which closes the files.
+    """Namespace -> an open file of it, of those of the processes that ``own`` is not in, for ``left_of``, which closes
+    the files.
 
-    While it is open no other namespace gets its number; otherwise a test beside this one would be taken for what is left.
+    While it is open no other namespace gets its number; otherwise a test beside this one would be taken for what is
+    left.
     """
     found: dict[str, int] = {}
     others = namespaces({own: ""})
@@ -69,7 +71,8 @@ def machine_worker(there: dict[int, str], machine: str) -> int:
 
 
 def left_of(there: dict[int, str], made: dict[str, int], own: int) -> tuple[list[int], set[str]]:
-    """Processes of ``there`` that still are, but for our ``own``, and namespaces of ``made`` that some process still has."""
+    """Processes of ``there`` that still are, but for our ``own``, and namespaces of ``made`` that some process still
+    has."""
     everybody = {int(p.name): "" for p in Path("/proc").iterdir() if p.name.isdecimal()}
     left = made.keys() & namespaces(everybody)
     for file in made.values():

@@ -1,4 +1,5 @@
-"""Made-up runs for tests of the result store, the page and the tables: the shape of real records, no measurement at all."""
+"""Made-up runs for tests of the result store, the page and the tables: the shape of real records, no measurement at
+all."""
 
 from __future__ import annotations
 
@@ -87,7 +88,8 @@ def sample_session(
     invalid: str | None = None,
     seed: int = 1,
 ) -> SessionRun:
-    """One session whose route follows edge-disjoint paths, whose measurements are its predictions and a little noise."""
+    """One session whose route follows edge-disjoint paths, whose measurements are its predictions and a little
+    noise."""
     rng = random.Random(seed)
     links = _split(document, source, sink)
     session = SessionRecord(

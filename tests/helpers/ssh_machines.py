@@ -1,4 +1,5 @@
-"""Machines with a real sshd each, on this one: network, mount, process and time namespaces, and a bridge on a third one."""
+"""Machines with a real sshd each, on this one: network, mount, process and time namespaces, and a bridge on a third
+one."""
 
 from __future__ import annotations
 
@@ -36,7 +37,8 @@ def sshd() -> str | None:
 
 @dataclass(frozen=True)
 class SshMachines:
-    """``inits``: the first process of every machine's process namespace, by number; ``HEAD`` holds the bridge and no sandbox."""
+    """``inits``: the first process of every machine's process namespace, by number; ``HEAD`` holds the bridge and no
+    sandbox."""
 
     folder: Path
     inits: dict[int, int]
@@ -46,12 +48,14 @@ class SshMachines:
         return ["nsenter", "-t", str(self.inits[machine]), "-n", *words]
 
     def processes(self, machine: int) -> dict[int, str]:
-        """Process id on this machine -> its words, of all processes of that machine, its sandboxes' too, that have not ended."""
+        """Process id on this machine -> its words, of all processes of that machine, its sandboxes' too, that have not
+        ended."""
         return {pid: words for pid, words in descendants(self.inits[machine]).items() if words}
 
     @contextmanager
     def cluster(self) -> Iterator[list[str]]:
-        """What follows --machines for a scheduler on the head with a worker on each machine, by ``examples/ssh_machines.py``."""
+        """What follows --machines for a scheduler on the head with a worker on each machine, by
+        ``examples/ssh_machines.py``."""
         hosts = [ADDRESS.format(number) for number in (HEAD, *(n for n in self.inits if n != HEAD))]
         key = ["--key", str(self.folder / "id"), "--any-host-key"]
         words = self.command(HEAD, sys.executable, str(ROOT / "examples" / "ssh_machines.py"), *key, *hosts)

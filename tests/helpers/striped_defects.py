@@ -1,7 +1,9 @@
-"""Looks for the defects of striped files in any version, from outside: `PYTHONPATH=VERSION python tests/helpers/striped_defects.py [NUMBER ...]`.
+"""Looks for the defects of striped files in any version, from outside: `PYTHONPATH=VERSION python
+tests/helpers/striped_defects.py [NUMBER ...]`.
 
-One line a defect: its number, "seen" or "not seen", and what happened. The numbers are those of docs/workloads/striping_trials.md. The disk
-fails or stands still by a listener whose calls of the operating system are changed before it starts; all else is what users call.
+One line a defect: its number, "seen" or "not seen", and what happened. The numbers are those of
+docs/workloads/striping_trials.md. The disk fails or stands still by a listener whose calls of the operating system are
+changed before it starts; all else is what users call.
 """
 
 from __future__ import annotations
@@ -148,7 +150,8 @@ def small_socket(host: str) -> socket.socket:
 
 
 def half_messages_and_long_paths() -> tuple[bool, str]:
-    """9: another client's write of 100 kB beside 40 clients that send a message byte by byte, and behind a path of a megabyte."""
+    """9: another client's write of 100 kB beside 40 clients that send a message byte by byte, and behind a path of a
+    megabyte."""
     listener = Listener("p1")
     try:
         file = StripedFile.open("p1/a", 75, session=listener.session(timeout_s=10.0))

@@ -1,4 +1,5 @@
-"""I/O nodes in threads of this process, which can be restarted at their addresses, and whose disks can be told to be full."""
+"""I/O nodes in threads of this process, which can be restarted at their addresses, and whose disks can be told to be
+full."""
 
 from __future__ import annotations
 
@@ -12,7 +13,8 @@ from sfio_emu.listener.ports import CallFailed
 
 
 class Nodes:
-    """Listeners of `hosts`, one thread each, their files below `root`; `full[host]`: bytes its disk still takes (None: any)."""
+    """Listeners of `hosts`, one thread each, their files below `root`; `full[host]`: bytes its disk still takes (None:
+    any)."""
 
     def __init__(self, root: Path, hosts: tuple[str, ...]) -> None:
         self.root, self.hosts = root, hosts

@@ -34,6 +34,7 @@ def failed(verdict: Verdict) -> str:
 
 
 def spoilt(rows: Rows, at: int | None, change: Change) -> Rows:
-    """The rows, with the fields that ``change`` gives for a row in the place of its own: in row ``at``, or in all (None)."""
+    """The rows, with the fields that ``change`` gives for a row in the place of its own: in row ``at``, or in all
+    (None)."""
     places = range(len(rows)) if at is None else [at % len(rows)]
     return [row | change(row) if k in places else row for k, row in enumerate(rows)]

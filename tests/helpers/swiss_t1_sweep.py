@@ -1,6 +1,8 @@
-"""All allocations of Swiss-T1 at one go: each one's all-to-all traffic is built, scheduled by classes and checked, compiled.
+"""All allocations of Swiss-T1 at one go: each one's all-to-all traffic is built, scheduled by classes and checked,
+compiled.
 
-390,624 allocations are too many for a Python object each; the check counts uses of every (frame, link) anew from the traffic.
+390,624 allocations are too many for a Python object each; the check counts uses of every (frame, link) anew from the
+traffic.
 """
 
 from __future__ import annotations
@@ -23,7 +25,8 @@ _STEPS, _ATTEMPTS = 3_000, 12
 
 @dataclass(frozen=True, kw_only=True)
 class Sweep:
-    """``outcome``: per allocation 1 (liquid, checked), 0 (not found) or -1 (the check failed); ``duration``: bottleneck load."""
+    """``outcome``: per allocation 1 (liquid, checked), 0 (not found) or -1 (the check failed); ``duration``: bottleneck
+    load."""
 
     allocations: npt.NDArray[np.int64]
     outcome: npt.NDArray[np.int64]
@@ -31,7 +34,8 @@ class Sweep:
 
 
 def sweep(first: int, last: int, via: npt.NDArray[np.int64]) -> Sweep:
-    """Allocations number first .. last - 1 (base 5, switch 1 the highest digit; number 0 is empty and left out by the caller).
+    """Allocations number first .. last - 1 (base 5, switch 1 the highest digit; number 0 is empty and left out by the
+    caller).
 
     ``via``: shape (8, 8), the switch between two others, -1 where the link is direct.
     """

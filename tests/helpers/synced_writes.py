@@ -17,7 +17,8 @@ Written = tuple[npt.NDArray[np.uint8], npt.NDArray[np.bool_]]
 
 
 def written_and_synced(addresses: Addresses, draw: random.Random) -> Written:
-    """What the file holds in the end, and which of its bytes must survive: those not written again since the last sync."""
+    """What the file holds in the end, and which of its bytes must survive: those not written again since the last
+    sync."""
     session = session_of(addresses)
     file = StripedFile.open(NAME, STRIPE_UNIT, session=session)
     model, sure = bytearray(draw.randbytes(SIZE_BYTES)), np.zeros(SIZE_BYTES, dtype=bool)

@@ -14,7 +14,8 @@ from pathlib import Path
 
 @dataclass(frozen=True, kw_only=True)
 class TerminalRun:
-    """``silences_s``: times between two outputs, from the start to the last, as seen by the terminal; ``text``: all that it showed.
+    """``silences_s``: times between two outputs, from the start to the last, as seen by the terminal; ``text``: all
+    that it showed.
 
     What Python takes to end after the last word is not among them: the command has said all by then.
     """

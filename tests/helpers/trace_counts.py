@@ -1,6 +1,7 @@
 """Which root causes of a failure table, counted together, would give the numbers of failures that a document states.
 
-A document that counts failures without its rule can be checked so: either some choice of causes gives its numbers, or none does.
+A document that counts failures without its rule can be checked so: either some choice of causes gives its numbers, or
+none does.
 """
 
 from __future__ import annotations
@@ -33,8 +34,8 @@ def count_causes(lines: Iterable[str], systems: Sequence[str], *, words: Sequenc
 def choose_causes(counts: Mapping[Cause, Sequence[int]], wanted: Sequence[int]) -> list[Cause] | None:
     """A choice of causes whose rows are exactly as many as ``wanted`` on every system; None where there is none.
 
-    Exact: every reachable sum that exceeds ``wanted`` on no system is kept, at most the product of ``wanted`` plus one of
-    them. A cause counts on all systems or on none, as a rule that is applied to all of them would have it.
+    Exact: every reachable sum that exceeds ``wanted`` on no system is kept, at most the product of ``wanted`` plus one
+    of them. A cause counts on all systems or on none, as a rule that is applied to all of them would have it.
     """
     start = tuple(0 for _ in wanted)
     reached: dict[tuple[int, ...], list[Cause]] = {start: []}

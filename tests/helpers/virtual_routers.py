@@ -1,4 +1,5 @@
-"""The software routers and the same frames in virtual time: every frame takes a time drawn by chance, in order on each cable."""
+"""The software routers and the same frames in virtual time: every frame takes a time drawn by chance, in order on each
+cable."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
 """``make mutants``: put small mistakes into the code, one at a time, and see whether the tests find them.
 
-cosmic-ray knows the mistakes (operators replaced, numbers changed by one, loops left out ...) and makes them in a copy of the
-project below build/mutants, one mutant a run of pytest, which stops at its first failure. There are ten thousands of mutants,
-so a seeded sample is drawn for each package: places in the code in random order, one mistake a place until every place has had
-one. What has been tried is kept: a run that was stopped goes on where it was, a larger ``--most`` continues a smaller one, new
-tests are held against the survivors again, and changed code begins anew.
+cosmic-ray knows the mistakes (operators replaced, numbers changed by one, loops left out ...) and makes them in a copy
+of the project below build/mutants, one mutant a run of pytest, which stops at its first failure. There are ten
+thousands of mutants, so a seeded sample is drawn for each package: places in the code in random order, one mistake a
+place until every place has had one. What has been tried is kept: a run that was stopped goes on where it was, a larger
+``--most`` continues a smaller one, new tests are held against the survivors again, and changed code begins anew.
 
     make mutants ARGS='--package fec --most 60'
 """
@@ -142,7 +142,8 @@ def fingerprint(paths: Iterable[Path]) -> str:
 
 @contextmanager
 def inside(tree: Path, package: Package) -> Iterator[None]:
-    """In the copy, where cosmic-ray's paths are relative to, with numba switched off where the package is interpreted."""
+    """In the copy, where cosmic-ray's paths are relative to, with numba switched off where the package is
+    interpreted."""
     home = Path.cwd()
     wanted = {
         "PYTHONPATH": str(tree),

@@ -10,9 +10,10 @@ from pathlib import Path
 class Package:
     """A folder of the project to mutate.
 
-    ``left_out``: files and folders of it that stay as they are, with the reason. ``tests``: where the tests lie; those that
-    mirror the mutated module's folder run first. ``deselect``: words of tests (pytest's -k) that are too slow to run once a
-    mutant. ``interpret``: run numba's functions as plain Python, so that a mutant of a kernel is not compiled anew.
+    ``left_out``: files and folders of it that stay as they are, with the reason. ``tests``: where the tests lie; those
+    that mirror the mutated module's folder run first. ``deselect``: words of tests (pytest's -k) that are too slow to
+    run once a mutant. ``interpret``: run numba's functions as plain Python, so that a mutant of a kernel is not
+    compiled anew.
     """
 
     name: str

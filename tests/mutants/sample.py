@@ -1,4 +1,5 @@
-"""Which mutants are tried first: a seeded order over places in the code, and the places where a mutant changes nothing."""
+"""Which mutants are tried first: a seeded order over places in the code, and the places where a mutant changes
+nothing."""
 
 from __future__ import annotations
 
@@ -13,8 +14,8 @@ Position = tuple[int, int]
 
 
 def sample_order(items: Iterable[Any], tree: Path, seed: int) -> Iterator[Any]:
-    """All mutants (cosmic-ray's work items) in the order of the sample: one of every place, places shuffled, then a second
-    of every place that has one, and so on. ``tree``: where the modules lie that the items name."""
+    """All mutants (cosmic-ray's work items) in the order of the sample: one of every place, places shuffled, then a
+    second of every place that has one, and so on. ``tree``: where the modules lie that the items name."""
     generator = random.Random(f"mutants/{seed}")
     by_place: dict[tuple[str, Position, Position], list[Any]] = {}
     idle: dict[Path, list[tuple[Position, Position]]] = {}
@@ -41,8 +42,8 @@ def place_of(mutation: Any) -> tuple[str, Position, Position]:
 
 
 def idle_ranges(source: str) -> list[tuple[Position, Position]]:
-    """(start, end) of what changes nothing that runs: annotations (they stay text), imports for the type checker, and what a
-    dataclass forbids its users (frozen, kw_only)."""
+    """(start, end) of what changes nothing that runs: annotations (they stay text), imports for the type checker, and
+    what a dataclass forbids its users (frozen, kw_only)."""
     found: list[ast.expr | ast.stmt | None] = []
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.AnnAssign | ast.arg):

@@ -1,4 +1,5 @@
-"""Outcomes of commands and of their ways through the library are frozen: they change only where a commit says which and why."""
+"""Outcomes of commands and of their ways through the library are frozen: they change only where a commit says which and
+why."""
 
 from __future__ import annotations
 

@@ -129,8 +129,8 @@ NAMES = "h1 hostname\nh2 hostname\nlink s1 s2 down\nh1 ping -c 1 -W 1 h2\nlink s
 
 @dataclass(frozen=True)
 class Row:
-    """``command``: words of testbed, or ``python FILE``; FILE is the input's path. ``says``: what is in the output, in this
-    order, white space apart. ``typed``: lines at the prompt. ``notes``: lines on stderr that are no complaint."""
+    """``command``: words of testbed, or ``python FILE``; FILE is the input's path. ``says``: what is in the output, in
+    this order, white space apart. ``typed``: lines at the prompt. ``notes``: lines on stderr that are no complaint."""
 
     file: str
     command: str

@@ -1,4 +1,5 @@
-"""The set-up as a product: provision.sh against stand-ins for apt-get and python, the pinned versions, make, the Vagrantfile.
+"""The set-up as a product: provision.sh against stand-ins for apt-get and python, the pinned versions, make, the
+Vagrantfile.
 
 Nothing is installed and no network is used: the stand-ins only write down how they were called.
 """
@@ -433,7 +434,8 @@ def test_virtual_machine_is_provisioned_by_the_same_script_outside_the_synced_fo
 
 
 def test_the_devcontainer_names_what_there_is() -> None:
-    """Keys that editors know, a base image without a registry's host, a set-up and extras that exist. (No container is started.)"""
+    """Keys that editors know, a base image without a registry's host, a set-up and extras that exist. (No container is
+    started.)"""
     document = json.loads((ROOT / ".devcontainer" / "devcontainer.json").read_text())
     assert set(document) == {"name", "image", "runArgs", "postCreateCommand", "customizations"}
     assert "/" not in document["image"] and all(word.startswith("--") for word in document["runArgs"])

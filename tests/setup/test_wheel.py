@@ -1,4 +1,5 @@
-"""The package as others install it: a wheel in an environment of its own, with the light core only and without the checkout."""
+"""The package as others install it: a wheel in an environment of its own, with the light core only and without the
+checkout."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Concurrent reads and writes of single stripe units, whatever their length: each takes effect at one moment, for all clients.
-SFIO_HISTORY_CALLS=20000 runs more of them (`make soak`)."""
+"""Concurrent reads and writes of single stripe units, whatever their length: each takes effect at one moment, for all
+clients. SFIO_HISTORY_CALLS=20000 runs more of them (`make soak`)."""
 
 from __future__ import annotations
 
@@ -105,7 +105,8 @@ def _overlaps(history: Sequence[Operation]) -> int:
 
 
 def _with_a_stale_read(history: Sequence[Operation]) -> list[Operation]:
-    """The same, but one of its reads gave what had been overwritten before it began: what a client that caches would see."""
+    """The same, but one of its reads gave what had been overwritten before it began: what a client that caches would
+    see."""
     last = max(call.begin for call in history)
     writes = sorted((call for call in history if call.writes), key=lambda call: call.end)
     stale = Operation(begin=last + 1, end=last + 2, writes=False, value=writes[0].value)

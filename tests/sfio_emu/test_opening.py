@@ -65,7 +65,8 @@ def test_exclusive_opening_succeeds_once_and_leaves_nothing_of_a_refusal(opened:
 
 
 def test_a_refused_opening_deletes_what_it_made(opened: Open, tmp_path: Path) -> None:
-    """Also the folders on another host than the one that refused, but none that somebody else has put something into."""
+    """Also the folders on another host than the one that refused, but none that somebody else has put something
+    into."""
     (tmp_path / "p2" / "deep").write_text("a file, where a folder is wanted")
     with failure(errno.ENOTDIR, "p2"):
         opened()

@@ -1,4 +1,5 @@
-"""Arguments that make no sense end in one line that says which and how to mend it; numbers of numpy are as good as Python's."""
+"""Arguments that make no sense end in one line that says which and how to mend it; numbers of numpy are as good as
+Python's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Files: what other programs write is read, what is wrong is named with file, entry and mend, writing is all or nothing."""
+"""Files: what other programs write is read, what is wrong is named with file, entry and mend, writing is all or
+nothing."""
 
 from __future__ import annotations
 

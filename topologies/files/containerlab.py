@@ -1,4 +1,5 @@
-"""Networks of containerlab's topology files (YAML): nodes of kind ``linux`` are hosts, all others switches; links have both directions.
+"""Networks of containerlab's topology files (YAML): nodes of kind ``linux`` are hosts, all others switches; links have
+both directions.
 
 What is kept: nodes, kinds (also by group or default), links; whatever else nodes and links have stays as attributes.
 """

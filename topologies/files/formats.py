@@ -66,8 +66,8 @@ def write_atomically(path: str | Path, content: bytes) -> None:
 
 
 def _refuse_planted_link(path: Path) -> None:
-    """TopologyError for a link that another user put into a folder like /tmp (as protected_symlinks of proc_sys_fs(5), which not
-    every machine sets)."""
+    """TopologyError for a link that another user put into a folder like /tmp (as protected_symlinks of proc_sys_fs(5),
+    which not every machine sets)."""
     if path.is_symlink():
         link, folder = path.lstat(), path.parent.stat()
         anybody_s = folder.st_mode & (stat.S_ISVTX | stat.S_IWOTH) == stat.S_ISVTX | stat.S_IWOTH
@@ -99,8 +99,8 @@ def shortened(name: object) -> str:
 def read_topohub(key: str) -> Network:
     """The network of a topohub key such as ``topozoo/Abilene``: nodes are switches, ids its node numbers.
 
-    Node names and fibre lengths (``dist``, km) become attributes; the forecast loads are left out, and so are the demands
-    (``read_topohub_demands``). Raises TopologyError, naming the nearest keys, where there is none.
+    Node names and fibre lengths (``dist``, km) become attributes; the forecast loads are left out, and so are the
+    demands (``read_topohub_demands``). Raises TopologyError, naming the nearest keys, where there is none.
     """
     document = _topohub_document(key)
     document["graph"] = {"name": f"topohub:{key}", "family": "topohub", "routing": "shortest-path"}
@@ -114,8 +114,8 @@ def read_topohub(key: str) -> Network:
 
 
 def read_topohub_demands(key: str) -> dict[tuple[str, str], float]:
-    """(source, sink) -> demand of a topohub key, in the unit of its collection (SNDlib states none that fits all); empty where it has
-    none. Raises TopologyError as ``read_topohub``."""
+    """(source, sink) -> demand of a topohub key, in the unit of its collection (SNDlib states none that fits all);
+    empty where it has none. Raises TopologyError as ``read_topohub``."""
     demands = _topohub_document(key)["graph"].get("demands") or {}
     return {
         (str(a), str(b)): float(rate) for a, row in demands.items() for b, rate in row.items() if a != b and rate > 0

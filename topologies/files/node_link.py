@@ -254,7 +254,8 @@ def _parse_node(i: int, entry: object) -> Node:
 
 
 def _position(place: str, fields: JsonObject) -> tuple[float, float] | None:
-    """Takes the position out of the fields; only our own ``position`` is checked, foreign ones are left where they do not fit."""
+    """Takes the position out of the fields; only our own ``position`` is checked, foreign ones are left where they do
+    not fit."""
     for keys in _POSITION_KEYS:
         if not all(k in fields for k in keys):
             continue

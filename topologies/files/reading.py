@@ -1,4 +1,5 @@
-"""Networks from files of many formats, distinguished by what is in them and, where that does not say, by how they end."""
+"""Networks from files of many formats, distinguished by what is in them and, where that does not say, by how they
+end."""
 
 from __future__ import annotations
 

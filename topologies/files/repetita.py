@@ -1,7 +1,8 @@
-"""Networks of REPETITA's ``.graph`` files: numbered switches with coordinates, directed links with a weight, kbit/s and microseconds.
+"""Networks of REPETITA's ``.graph`` files: numbered switches with coordinates, directed links with a weight, kbit/s and
+microseconds.
 
-Source: S. Gay, P. Schaus, S. Vissicchio, "REPETITA: Repeatable experiments for performance evaluation of traffic-engineering
-algorithms", arXiv 1710.08665, 2017.
+Source: S. Gay, P. Schaus, S. Vissicchio, "REPETITA: Repeatable experiments for performance evaluation of
+traffic-engineering algorithms", arXiv 1710.08665, 2017.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """JSON Schemas of the files that people write, and the refusal of every key that a file's schema does not know.
 
-A schema is published as it is (``testbed schema``); parsers check values, and this module, by the same schema, keys. Of JSON Schema
-it reads ``properties``, ``additionalProperties``, ``items``, ``anyOf``, ``$ref`` and ``$defs``.
+A schema is published as it is (``testbed schema``); parsers check values, and this module, by the same schema, keys. Of
+JSON Schema it reads ``properties``, ``additionalProperties``, ``items``, ``anyOf``, ``$ref`` and ``$defs``.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ def network_schema() -> JsonObject:
 
 
 def refuse_unknown_keys(document: object, schema: Json, where: str = "") -> None:
-    """Raise TopologyError for the first key that the schema does not know: its place, the key, and the nearest one known."""
+    """Raise TopologyError for the first key that the schema does not know: its place, the key, and the nearest one
+    known."""
     for place, key, known in unknown_keys(document, schema, schema, where):
         start = f"{place}: " if place else ""
         raise TopologyError(f"{start}unknown key {str(key)[:60]!r}; {_advice(str(key), known)}")

@@ -14,8 +14,8 @@ _NO_ENCODINGS = {"idna", "raw-unicode-escape", "unicode-escape"}
 
 
 def parse_xml(content: bytes, text: str | None) -> ElementTree.Element:
-    """The root element. ``text``: the content where it is known to be UTF-8, UTF-16 or UTF-32, whose declaration is then
-    not heeded.
+    """The root element. ``text``: the content where it is known to be UTF-8, UTF-16 or UTF-32, whose declaration is
+    then not heeded.
 
     A file that was saved again as UTF-8 often keeps its old declaration. Entities that grow without bound and entities
     of other files are refused (expat's limits). Raises TopologyError with line and column.

@@ -1,4 +1,5 @@
-"""A file of text or bytes, read whole but bounded, or a TopologyError that says why not, and replaced whole; knows no network."""
+"""A file of text or bytes, read whole but bounded, or a TopologyError that says why not, and replaced whole; knows no
+network."""
 
 from __future__ import annotations
 
@@ -27,7 +28,8 @@ _CHECK = "check the name and its permissions"
 
 
 def read_text(path: Path, hint: str = _CHECK) -> str:
-    """The text of a file in UTF-8; TopologyError says why there is none, and ``mend`` what to do about a file that is not there."""
+    """The text of a file in UTF-8; TopologyError says why there is none, and ``mend`` what to do about a file that is
+    not there."""
     return utf8(read_bytes(path, hint, most=MAX_TEXT_BYTES))
 
 
@@ -69,8 +71,8 @@ def read_at_most(file: IO[bytes] | gzip.GzipFile, most: int) -> bytes | None:
 
 
 def replace_file(folder: int, name: str, content: bytes) -> None:
-    """Give the name in the open folder this content, whole or not at all, by a draft that is renamed over it: what stands there, a link
-    too, is replaced and not followed. A file keeps its mode. OSError where that cannot be."""
+    """Give the name in the open folder this content, whole or not at all, by a draft that is renamed over it: what
+    stands there, a link too, is replaced and not followed. A file keeps its mode. OSError where that cannot be."""
     draft = f".{name[:100]}.{secrets.token_hex(8)}"
     handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666, dir_fd=folder)
     try:

@@ -1,1 +1,2 @@
-"""Deadlock in the interconnect: NAC on rings, under traffic and in every order of events, and that no packet is lost."""
+"""Deadlock in the interconnect: NAC on rings, under traffic and in every order of events, and that no packet is
+lost."""

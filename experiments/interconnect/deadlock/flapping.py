@@ -1,4 +1,5 @@
-"""NAC in the timed simulator on networks of 2 x 3 whose cables fail and work again every few packet times, in drawn settings.
+"""NAC in the timed simulator on networks of 2 x 3 whose cables fail and work again every few packet times, in drawn
+settings.
 
 What the exploration of ``nac_exhaustive`` lets happen in any order happens here with the delays that routers have.
 """
@@ -35,8 +36,9 @@ Flows = Sequence[tuple[int, int]]
 def measure_batch(network: str, seed: int, runs: int, *, ask_anew: bool) -> dict[str, int]:
     """So many runs; each draws its packets, buffers, hop, load, flows and how fast its cables fail and work again.
 
-    Counted are runs, messages, failures, packets that NAC put aside, runs in which it did, those in which messages stayed under way
-    permanently (``stuck``), and the same of runs without NAC (``bare``, ``bare_stuck``; not with ``ask_anew``, ``NacOptions.ask_anew``).
+    Counted are runs, messages, failures, packets that NAC put aside, runs in which it did, those in which messages
+    stayed under way permanently (``stuck``), and the same of runs without NAC (``bare``, ``bare_stuck``; not with
+    ``ask_anew``, ``NacOptions.ask_anew``).
     """
     counted = Counter(dict.fromkeys(("messages", "failures", "moved", "moving", "stuck", "bare", "bare_stuck"), 0))
     for number in range(runs):
@@ -56,7 +58,8 @@ def measure_batch(network: str, seed: int, runs: int, *, ask_anew: bool) -> dict
 
 
 def drawn_parameters(rng: np.random.Generator) -> SimulationParameters:
-    """Packets of 256 to 2048 bytes, one or two slots, both models of a hop, sources that divert and sources that never do."""
+    """Packets of 256 to 2048 bytes, one or two slots, both models of a hop, sources that divert and sources that never
+    do."""
     size = int(rng.choice([256, 512, 2048]))
     return SimulationParameters(
         model=str(rng.choice(["thesis", "booksim"])),
@@ -75,7 +78,8 @@ def drawn_parameters(rng: np.random.Generator) -> SimulationParameters:
 def drawn_load(
     rng: np.random.Generator, network: str, parameters: SimulationParameters
 ) -> tuple[Injections, list[Fault]]:
-    """Some 1,200 messages, by the explored flows or between all hosts, and one to four cables that flap until they are sent."""
+    """Some 1,200 messages, by the explored flows or between all hosts, and one to four cables that flap until they are
+    sent."""
     flows, cables = EXPLORED[network]
     packet_s = parameters.serialization_ticks(parameters.packet_bytes) / 1e11
     if rng.integers(2):

@@ -1,4 +1,5 @@
-"""Does a ring of eight under tornado traffic deadlock, when, and does NAC free it (Zarza 2011, 5.5.1, Figures 5.11-5.17)?
+"""Does a ring of eight under tornado traffic deadlock, when, and does NAC free it (Zarza 2011, 5.5.1, Figures
+5.11-5.17)?
 
 The stated rates, a sweep of rates up to saturation, and the stated 500 packets/s with a burst in phase at 1.18 s.
 """
@@ -53,7 +54,8 @@ def points(quick: bool, seed: int) -> Points:
 
 
 def judge(rows: Rows) -> Verdict:
-    """No deadlock at the stated rates nor at 10 k/s; always, and soon, from 34 k/s; monotone between; NAC delivers all."""
+    """No deadlock at the stated rates nor at 10 k/s; always, and soon, from 34 k/s; monotone between; NAC delivers
+    all."""
     sweep, bare, freed = where(rows, part="sweep"), _bursts(rows, "none"), _bursts(rows, "nac")
     stated = where(rows, part="stated") + [r for r in sweep if r["rate"] <= 10_000.0]
     checks = (

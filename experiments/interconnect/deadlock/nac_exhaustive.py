@@ -1,7 +1,9 @@
-"""Can NAC deadlock at all? Every order of events on networks of three to six routers, with cables that fail (Zarza 2011, 4.2.4).
+"""Can NAC deadlock at all? Every order of events on networks of three to six routers, with cables that fail (Zarza
+2011, 4.2.4).
 
-Beside NAC the same networks without it, which must deadlock, and NAC with one of its parts taken out; which old knowledge it takes;
-heads that ask again after each failure and repair; and drawn runs of the timed simulator (``flapping.py``).
+Beside NAC the same networks without it, which must deadlock, and NAC with one of its parts taken out; which old
+knowledge it takes; heads that ask again after each failure and repair; and drawn runs of the timed simulator
+(``flapping.py``).
 """
 
 from __future__ import annotations
@@ -114,7 +116,8 @@ BATCHES, BATCH_RUNS = 40, 250
 
 
 def points(quick: bool, seed: int) -> Points:
-    """NAC on every network, the same without NAC, the mutants, old knowledge by its kinds, the cure; nothing of these is random."""
+    """NAC on every network, the same without NAC, the mutants, old knowledge by its kinds, the cure; nothing of these
+    is random."""
     cases = CASES[:QUICK] if quick else CASES
     bare = dict.fromkeys((name, a, o) for name, a, o, _ in cases)
     found = [_point("nac", case, {}) for case in cases]
@@ -207,7 +210,8 @@ def _never_drain(how: str, nac: Rows, bare: Rows) -> Check:
 
 
 def _priority(lag: Rows) -> Check:
-    """Old knowledge of any age does not deadlock while an avoidance buffer goes before the inputs of its router, as arbiters let it."""
+    """Old knowledge of any age does not deadlock while an avoidance buffer goes before the inputs of its router, as
+    arbiters let it."""
     stuck = {row["mutant"]: row["stuck"] for row in lag}
     return (
         Claim("knowledge of any age, but avoidance buffers go first: states under NAC that can never drain")
@@ -218,7 +222,8 @@ def _priority(lag: Rows) -> Check:
 
 
 def _again(rows: Rows) -> Check:
-    """Heads ask again whenever a cable fails or works again, and slots kept for what they requested are free: none is stuck."""
+    """Heads ask again whenever a cable fails or works again, and slots kept for what they requested are free: none is
+    stuck."""
     cured = where(rows, part="anew")
     places = {(row["network"], row["late"]) for row in cured}
     before = [row for row in where(rows, part="nac") if (row["network"], row["late"]) in places]
@@ -233,7 +238,8 @@ def _again(rows: Rows) -> Check:
 
 
 def _timed(batches: Rows) -> list[Check]:
-    """No run of the timed simulator with NAC stands still, where some without it do; nor where heads ask again, where some with NAC do."""
+    """No run of the timed simulator with NAC stands still, where some without it do; nor where heads ask again, where
+    some with NAC do."""
     plain, again = ([row for row in batches if bool(row.get("ask_anew")) == cured] for cured in (False, True))
     runs, bare, bare_stuck, stuck = (sum_of(plain, name) for name in ("runs", "bare", "bare_stuck", "stuck"))
     return [

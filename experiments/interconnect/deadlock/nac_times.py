@@ -1,5 +1,5 @@
-"""How often does it deadlock, and how long does NAC take to find the cycle: against buffers, slack, virtual channels, load and
-failures (Zarza 2011, equations 4.8 and 4.9, sections 4.3 and 6.2)?
+"""How often does it deadlock, and how long does NAC take to find the cycle: against buffers, slack, virtual channels,
+load and failures (Zarza 2011, equations 4.8 and 4.9, sections 4.3 and 6.2)?
 
 Rings under tornado traffic, bursts in phase and Poisson; an 8x8 torus with failed links under FT-DRB.
 """
@@ -35,12 +35,14 @@ LOADS = (0.2, 0.25, 0.3)
 """Of a link a node; a ring of 8 under tornado traffic bears a third."""
 RUN_S, TORUS_S, TORUS_LOADS, FAILED = 0.01, 0.002, (0.2, 0.3, 0.4), (0, 4, 8, 12)
 WORST_RINGS, APART_TF, WORST_RETRY_S = (8, 12, 16), 13, 5e-3
-"""Bursts of three messages half-way round a ring of one-slot buffers, each host's so many t_f after the last one's, so that one router closes
-the cycle; no router tries again before the others have had their turn. On rings of 24 and more the cycle dissolves first."""
+"""Bursts of three messages half-way round a ring of one-slot buffers, each host's so many t_f after the last one's, so
+that one router closes the cycle; no router tries again before the others have had their turn. On rings of 24 and more
+the cycle dissolves first."""
 
 
 def points(quick: bool, seed: int) -> Points:
-    """Bursts on rings; Poisson traffic on a ring of 8 with NAC, without, with two virtual channels; failures on a torus."""
+    """Bursts on rings; Poisson traffic on a ring of 8 with NAC, without, with two virtual channels; failures on a
+    torus."""
     seeds = range(seed, seed + (2 if quick else 10))
     base = {"slots": 2, "slack": 0, "deadlock": "nac", "load": 0.0, "faults": 0, "seed": seed}
     found = [base | {"part": "burst", "network": f"ring:{n}", "slots": k} for n in RINGS for k in SLOTS]
@@ -120,8 +122,8 @@ def _moves(run: SimulationResult) -> list[float]:
 
 
 def _identification(run: SimulationResult) -> Results:
-    """In t_f: from the last input blocked before the first cycle was identified until then; and of every identification, how long
-    its input had been blocked (median, longest)."""
+    """In t_f: from the last input blocked before the first cycle was identified until then; and of every
+    identification, how long its input had been blocked (median, longest)."""
     ticks, scale, of = _timeline(run)
     blocked, identified = of["blocked"], of["identified"]
     if not identified.any():
@@ -140,7 +142,8 @@ def _identification(run: SimulationResult) -> Results:
 
 
 def judge(rows: Rows) -> Verdict:
-    """Identification takes n t_f; deeper buffers, slack and virtual channels help as section 4.3 has it; failures deadlock."""
+    """Identification takes n t_f; deeper buffers, slack and virtual channels help as section 4.3 has it; failures
+    deadlock."""
     checks = (*_times(rows), *_worst(rows), *_help(rows), *_failures(rows), _delivered(rows))
     return Verdict.of(checks, _notes(rows))
 
@@ -161,7 +164,8 @@ def _times(rows: Rows) -> list[Check]:
 
 
 def _worst(rows: Rows) -> list[Check]:
-    """Equation 4.8 where the signal follows the recorded cycle; 4.9 where each router identifies it again, one after the other."""
+    """Equation 4.8 where the signal follows the recorded cycle; 4.9 where each router identifies it again, one after
+    the other."""
     found = []
     for n in WORST_RINGS:
         last = {

@@ -1,4 +1,5 @@
-"""What does a deadlock that NAC treats cost, by load and by other traffic (Zarza 2011, 5.5.2-5.5.3, Figures 5.18-5.24, A.1-A.17)?
+"""What does a deadlock that NAC treats cost, by load and by other traffic (Zarza 2011, 5.5.2-5.5.3, Figures 5.18-5.24,
+A.1-A.17)?
 
 Tornado in one row at 400, 500, 600 packets/s with a burst in phase at 1.18 s, alone and next to four patterns at 200/s.
 """
@@ -104,7 +105,8 @@ def _steeper(rows: Rows, low: float, high: float, by: float) -> Check:
 
 
 def figures(rows: Rows) -> Figures:
-    """5.18-5.23: latency and throughput degradation by rate and pattern; 5.24: surface maps with bit reversal; A.1-A.17."""
+    """5.18-5.23: latency and throughput degradation by rate and pattern; 5.24: surface maps with bit reversal;
+    A.1-A.17."""
 
     def bars(title: str, value: Callable[[Row], float], y: str, claim: Mark | None = None) -> Figure:
         samples = grouped(
@@ -131,7 +133,8 @@ def figures(rows: Rows) -> Figures:
 
 
 def _running(rows: Rows, *, alone: bool) -> dict[tuple[str, str], list[float]]:
-    """Running means of latency by moment (before the burst, in its slot, at the end) and rate, or rate and other traffic."""
+    """Running means of latency by moment (before the burst, in its slot, at the end) and rate, or rate and other
+    traffic."""
     found: dict[tuple[str, str], list[float]] = {}
     burst = int(BURST_AT_S / SLOT_S + 1e-6)
     for row in sorted(rows, key=lambda row: (row["others"], row["rate"])):
@@ -143,7 +146,8 @@ def _running(rows: Rows, *, alone: bool) -> dict[tuple[str, str], list[float]]:
 
 
 def _appendix_maps(rows: Rows) -> Results:
-    """A.2 to A.4, and A.6 to A.17: packets received in four slots, a row a rate, of the first run of each; a figure by other traffic."""
+    """A.2 to A.4, and A.6 to A.17: packets received in four slots, a row a rate, of the first run of each; a figure by
+    other traffic."""
     drawn = {}
     slots = ("before", "NAC at work", "after", "as before")
     for others, numbers in APPENDIX.items():

@@ -1,7 +1,8 @@
-"""Does NAC free real packets? Software routers with credits, one process each, that exchange Ethernet frames (Zarza 2011, chapter 4).
+"""Does NAC free real packets? Software routers with credits, one process each, that exchange Ethernet frames (Zarza
+2011, chapter 4).
 
-A ring under tornado traffic, and the two failed links of Figure 4.2: without avoidance, with NAC, and (ring) with bubble flow
-control, each until all has arrived or nothing has moved for a second.
+A ring under tornado traffic, and the two failed links of Figure 4.2: without avoidance, with NAC, and (ring) with
+bubble flow control, each until all has arrived or nothing has moved for a second.
 """
 
 from __future__ import annotations
@@ -86,7 +87,8 @@ def _identification_s(run: RouterRun) -> float | None:
 
 
 def judge(rows: Rows) -> Verdict:
-    """Without avoidance a cycle of full buffers in which nothing moves; with NAC everything arrives, as fast as with bubbles."""
+    """Without avoidance a cycle of full buffers in which nothing moves; with NAC everything arrives, as fast as with
+    bubbles."""
     checks: list[Check] = []
     for network, length in ((RING, ROUTERS), (FAILURES, 8)):
         bare, nac = (where(rows, network=network, avoidance=avoidance) for avoidance in ("none", "nac"))

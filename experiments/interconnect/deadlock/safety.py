@@ -1,7 +1,7 @@
 """Is FT-DRB free of cost without failures, and does it need NAC with them (Zarza 2011, 5.3, 5.6.7 and chapter 4)?
 
-Fault-free against dimension order; loads and failures under which it deadlocks without NAC and delivers all with it; and the
-design alternatives of 3.6 side by side.
+Fault-free against dimension order; loads and failures under which it deadlocks without NAC and delivers all with it;
+and the design alternatives of 3.6 side by side.
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ ALTERNATIVES: Mapping[str, Row] = {
 
 
 def points(quick: bool, seed: int) -> Points:
-    """Part "cost": DOR and FT-DRB without failures; "deadlock": without and with NAC; "torus": NAC alone; "alternatives": options of 3.6."""
+    """Part "cost": DOR and FT-DRB without failures; "deadlock": without and with NAC; "torus": NAC alone;
+    "alternatives": options of 3.6."""
     seeds = seeds_of(seed, quick, few=3)
     found = []
 
@@ -61,7 +62,8 @@ def points(quick: bool, seed: int) -> Points:
 
 
 def judge(rows: Rows) -> Verdict:
-    """FT-DRB without failures within 0.1 % of DOR and nothing rerouted; deadlocks without NAC only; all delivered with it."""
+    """FT-DRB without failures within 0.1 % of DOR and nothing rerouted; deadlocks without NAC only; all delivered with
+    it."""
     cost = {name: where(rows, part="cost", routing=name) for name in ("dor", "ft-drb")}
     base, drb = (mean_of(cost[name], "latency_s") for name in ("dor", "ft-drb"))
     more = 100.0 * (drb / base - 1.0)
@@ -109,7 +111,8 @@ def _unsafe(rows: Rows) -> int:
 
 
 def _improvement(rows: Rows, design: str) -> Check:
-    """Escapes of an improvement of 3.6.1 over those of the defaults, run by run (the same seed fails the same links)."""
+    """Escapes of an improvement of 3.6.1 over those of the defaults, run by run (the same seed fails the same
+    links)."""
     of = {
         name: {r["seed"]: r["escapes"] for r in where(rows, part="alternatives", design=name)}
         for name in ("defaults", design)

@@ -1,7 +1,7 @@
 """What does it change where the simulator departs from the document (Zarza 2011, chapters 3 and 4)?
 
-Each departure is an option: the run with it and the run without it meet the same messages and the same failures. The table of
-docs/workloads/ft_drb.md quotes what this study measures.
+Each departure is an option: the run with it and the run without it meet the same messages and the same failures. The
+table of docs/workloads/ft_drb.md quotes what this study measures.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ PLACES: dict[str, Results] = {
         "rate": 0.6 * LINK_BPS / (8 * 2048), "seconds": 0.002, "faults": 8, "fault_kind": "start", "bytes": 2048, "buffer_bytes": 4096,
     },
 }  # fmt: skip
-"""An 8x8 torus, uniform; 512 bytes, in the last place 2 KB and NAC at work. At the stated rate for as long as all studies of uniform
-traffic (``traffic.UNIFORM_S``); at 0.2 of a link for about as many messages."""
+"""An 8x8 torus, uniform; 512 bytes, in the last place 2 KB and NAC at work. At the stated rate for as long as all
+studies of uniform traffic (``traffic.UNIFORM_S``); at 0.2 of a link for about as many messages."""
 RING, RING_RATE, RING_S = "ring of 8", 34_000.0, 0.02
 """Tornado, so many packets of 2 KB a second a node."""
 STATED = ("400 packets/s", "transient faults", "intermittent faults")
@@ -158,7 +158,8 @@ def judge(rows: Rows) -> Verdict:
 
 
 def _performances(rows: Rows, place: str, option: str) -> Iterable[tuple[float, float]]:
-    """L0 / Lf of each seed with the departure and without it; L0 is of the run without failures under the same option."""
+    """L0 / Lf of each seed with the departure and without it; L0 is of the run without failures under the same
+    option."""
     latency = {(row["place"], row["option"], row["seed"], row["whole"]): row["latency_s"] for row in rows}
     for _, name, seed, whole in list(latency):
         if whole and name == option:
@@ -176,7 +177,8 @@ def _ratios(rows: Rows, place: str, option: str, field: str = "latency_s") -> li
 
 
 def _notes(rows: Rows) -> tuple[str, ...]:
-    """By place and option: latency and time until all has arrived over those of the default, moves of NAC, escapes, probes."""
+    """By place and option: latency and time until all has arrived over those of the default, moves of NAC, escapes,
+    probes."""
     notes = []
     for place in (*PLACES, RING):
         for option in options_at(place):

@@ -1,7 +1,8 @@
-"""Do 256 bytes, a constant rate, or gather at 400 packets a second change what failures cost (Zarza 2011, Tables 5.5 to 5.16)?
+"""Do 256 bytes, a constant rate, or gather at 400 packets a second change what failures cost (Zarza 2011, Tables 5.5 to
+5.16)?
 
-What the other studies leave out of the document's parameters: both payloads, messages at a constant rate, and gather at the
-stated rate, which offers the root's only link 84 % of what it bears.
+What the other studies leave out of the document's parameters: both payloads, messages at a constant rate, and gather at
+the stated rate, which offers the root's only link 84 % of what it bears.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ GATHER_S, GATHER_LINKS = 0.5, (0, 10, 100)
 
 
 def points(quick: bool, seed: int) -> Points:
-    """Two networks by pattern, payload and injection, none and a tenth of the links failed from the start; gather on 32x32."""
+    """Two networks by pattern, payload and injection, none and a tenth of the links failed from the start; gather on
+    32x32."""
     every = seeds_of(seed, quick)
     patterns, seeds = (("uniform", "transpose"), every[:2]) if quick else (SYNTHETIC, every[:5])
     found = []
@@ -39,7 +41,8 @@ def points(quick: bool, seed: int) -> Points:
 
 
 def judge(rows: Rows) -> Verdict:
-    """Performance differs by less than a point between payloads and injections; gather at the stated rate loses less than 1 %."""
+    """Performance differs by less than a point between payloads and injections; gather at the stated rate loses less
+    than 1 %."""
     checks = safety_checks(rows)
     means = {key: spread(values)[0] for key, values in _measured(rows).items()}
     for what, place, pairs in (("payloads", 2, PAYLOADS), ("injections", 3, INJECTIONS)):
@@ -69,7 +72,8 @@ def judge(rows: Rows) -> Verdict:
 
 
 def _measured(rows: Rows) -> dict[tuple[str, ...], list[float]]:
-    """Performance by network, pattern, payload, injection and failed links; each against its own run without failures."""
+    """Performance by network, pattern, payload, injection and failed links; each against its own run without
+    failures."""
     found: dict[tuple[str, ...], list[float]] = {}
     for injection in INJECTIONS:
         found |= of_failures(where(rows, injection=injection), ("network", "pattern", "bytes", "injection", "faults"))

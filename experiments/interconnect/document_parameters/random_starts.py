@@ -1,6 +1,7 @@
 """What do permanent failures cost that begin at random moments (Zarza 2011, appendix A.2.1, Figures A.18 to A.20)?
 
-As `interconnect_permanent`, where they all begin half-way: two tori and a fat tree, six patterns, up to 10 % of the links.
+As `interconnect_permanent`, where they all begin half-way: two tori and a fat tree, six patterns, up to 10 % of the
+links.
 """
 
 from __future__ import annotations
@@ -40,7 +41,8 @@ def judge(rows: Rows) -> Verdict:
 
 
 def _gradual(rows: Rows, network: str) -> list[Check]:
-    """What 4 failed links lose over what a tenth of the links lose, patterns taken together; none where 4 did not fail."""
+    """What 4 failed links lose over what a tenth of the links lose, patterns taken together; none where 4 did not
+    fail."""
     retained, most = of_failures(rows, "faults"), TEN_PERCENT[network]
     if 4 not in retained:
         return []

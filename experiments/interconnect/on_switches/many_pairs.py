@@ -1,7 +1,8 @@
-"""FT-DRB on real switches for many pairs at once, a tenth of the links cut together: against one path, routes computed again,
-and capillary routes (Zarza 2011, chapter 3; Gabrielyan 2007, chapter 4).
+"""FT-DRB on real switches for many pairs at once, a tenth of the links cut together: against one path, routes computed
+again, and capillary routes (Zarza 2011, chapter 3; Gabrielyan 2007, chapter 4).
 
-An 8x8 torus of Open vSwitch bridges, sixteen pairs of hosts drawn by chance, twelve of 128 cables cut at one moment for good.
+An 8x8 torus of Open vSwitch bridges, sixteen pairs of hosts drawn by chance, twelve of 128 cables cut at one moment for
+good.
 """
 
 from __future__ import annotations
@@ -71,8 +72,8 @@ def lag_of(row: Row) -> float:
 
 
 def predicted_losses(plan: ManyPairsPlan) -> list[float]:
-    """Of each pair, the share of messages whose way goes over a cable that dies, where nothing reacts (FT-DRB, routes computed
-    again: 0, as they are to react)."""
+    """Of each pair, the share of messages whose way goes over a cable that dies, where nothing reacts (FT-DRB, routes
+    computed again: 0, as they are to react)."""
     from testbed.routing import route_by_name
     from testbed.routing.label_split.spraying import spray
 
@@ -131,7 +132,8 @@ def row_of(plan: ManyPairsPlan, pairs: Sequence[MetapathRun]) -> Results:
 
 
 def judge(rows: Rows) -> Verdict:
-    """FT-DRB and routes computed again lose nothing once settled, FT-DRB less until then; others lose what crosses dead cables."""
+    """FT-DRB and routes computed again lose nothing once settled, FT-DRB less until then; others lose what crosses dead
+    cables."""
     by = {routing: where(rows, routing=routing) for routing in ROUTINGS}
     cut = float(sum(sum(row["lost_late"]) for row in by["single"]))
     checks = [

@@ -1,7 +1,8 @@
-"""Does the simulator agree with BookSim2, on an 8x8 and a 4x4x4 torus, an 8x8 mesh and a 4-ary 3-tree, up to saturation?
+"""Does the simulator agree with BookSim2, on an 8x8 and a 4x4x4 torus, an 8x8 mesh and a 4-ary 3-tree, up to
+saturation?
 
-BookSim2's values are stored (``booksim_values.json``, which says how they were made); ours are measured at the same loads: 30, 70
-and 90 % of the load at which BookSim2 saturates.
+BookSim2's values are stored (``booksim_values.json``, which says how they were made); ours are measured at the same
+loads: 30, 70 and 90 % of the load at which BookSim2 saturates.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ from testbed.report.drawing.charts import draw_lines
 
 SEEDS = 6
 MOST_APART = {0.3: (0.02, None), 0.7: (0.05, None), 0.9: (0.07, 0.13)}
-"""Share of BookSim2's saturation -> the most that latencies may be apart: the mean over networks and patterns, and the worst of them."""
+"""Share of BookSim2's saturation -> the most that latencies may be apart: the mean over networks and patterns, and the
+worst of them."""
 SATURATION_APART, WORST_SATURATION_APART = 0.03, 0.075
 THESIS = "as our other model of a hop, `thesis`"
 Place = tuple[str, str, str]
@@ -29,7 +31,8 @@ Place = tuple[str, str, str]
 
 
 def points(quick: bool, seed: int) -> Points:
-    """Every stored point with six seeds and, for the rival, with one in the model `thesis`; the saturation of either model."""
+    """Every stored point with six seeds and, for the rival, with one in the model `thesis`; the saturation of either
+    model."""
     found: Points = []
     rows = [row for row in booksim_runs.table()["rows"] if not quick or row["pattern"] == "uniform"]
     for row in rows:
@@ -92,7 +95,8 @@ def _latency_checks(rows: Rows, share: float, mean: float, worst: float | None) 
 
 
 def _switch_hold_check(rows: Rows) -> Check:
-    """How far we are from BookSim2 at 70 and 90 %, over how far from BookSim2 without the held switch, where that was run."""
+    """How far we are from BookSim2 at 70 and 90 %, over how far from BookSim2 without the held switch, where that was
+    run."""
     ours, with_hold, without = _values("booksim", rows), [], []
     for row in _stored():
         values = ours.get((_place(row), row["share"]), [])
@@ -134,7 +138,8 @@ def _saturation_checks(rows: Rows) -> list[Check]:
 
 
 def _detours(rows: Rows) -> Check:
-    """Valiant's latencies up to 70 % of saturation; the rival: those of shortest paths at the same share, in BookSim2."""
+    """Valiant's latencies up to 70 % of saturation; the rival: those of shortest paths at the same share, in
+    BookSim2."""
     apart = {key: value for key, value in _apart(rows, "booksim").items() if key[0][1] == "valiant" and key[1] < 0.9}
     straight = {
         (row["network"], row["pattern"], row["share"]): spread(row["cycles"])[0]
@@ -225,7 +230,8 @@ def _rebuilt() -> str:
 
 
 def figures(rows: Rows) -> Figures:
-    """How far our latencies are from BookSim2's, over the share of saturation: a line a pattern, a figure a network and routing.
+    """How far our latencies are from BookSim2's, over the share of saturation: a line a pattern, a figure a network and
+    routing.
 
     "all": the mean size of the difference, a line a network and routing.
     """

@@ -1,4 +1,5 @@
-"""Runs of our simulator at the points of the table of BookSim2's values, and the load at which it saturates as that table has it.
+"""Runs of our simulator at the points of the table of BookSim2's values, and the load at which it saturates as that
+table has it.
 
 The table (``booksim_values.json``) says how its values were made. Cycles are those of flits: 256 ns, 64 B at 2 Gbps.
 """
@@ -27,14 +28,16 @@ PACKET_FLITS = 32
 WARM_UP_CYCLES, MEASURED_CYCLES = 20_000, 60_000
 """Messages made in the second part of a run are measured."""
 SATURATED_CYCLES = 500.0
-"""BookSim2 calls a run unstable when its mean latency exceeds this (its ``latency_thres``); that load is taken for saturation."""
+"""BookSim2 calls a run unstable when its mean latency exceeds this (its ``latency_thres``); that load is taken for
+saturation."""
 SEARCH_WARM_UP, SEARCH_MEASURED, SEARCH_SEEDS, SEARCH_STEP = 10_000, 40_000, 2, 0.01
 """Cycles and seeds of a run of the search for that load, and how near it gets (a share of the load)."""
 
 
 @lru_cache(maxsize=1)
 def table() -> Results:
-    """BookSim2's values: ``published`` (the reference's table next to the rebuilt program's), ``rows`` (the wider table), and how made."""
+    """BookSim2's values: ``published`` (the reference's table next to the rebuilt program's), ``rows`` (the wider
+    table), and how made."""
     with VALUES.open() as file:
         read: Results = json.load(file)
     return read
@@ -52,7 +55,8 @@ def measure(point: Row) -> Results:
 
 
 def saturation_of(latency: Callable[[float, int], float], guess: float) -> float:
-    """The load at which ``latency(load, seed)`` in cycles, averaged over seeds, reaches 500; bisection around the guess."""
+    """The load at which ``latency(load, seed)`` in cycles, averaged over seeds, reaches 500; bisection around the
+    guess."""
 
     def stable(load: float) -> bool:
         seeds = range(1, SEARCH_SEEDS + 1)
@@ -92,7 +96,8 @@ def _run(point: Row, load: float, seed: int, cycles: int) -> SimulationResult:
 
 
 def as_numbered_there(pattern: DestinationPattern, shape: Sequence[int]) -> DestinationPattern:
-    """The pattern over nodes numbered as in BookSim2, whose routing corrects the lowest digit of a number first; ours the highest.
+    """The pattern over nodes numbered as in BookSim2, whose routing corrects the lowest digit of a number first; ours
+    the highest.
 
     >>> as_numbered_there(build_pattern("shuffle", 8), (2, 2, 2)).choices[1]
     (4,)
@@ -104,6 +109,7 @@ def as_numbered_there(pattern: DestinationPattern, shape: Sequence[int]) -> Dest
 
 
 def _parameters(routing: str, hop: str, seed: int) -> SimulationParameters:
-    """As in the table: packets of 32 flits, two of them a buffer; two virtual channels, or as many as a detour needs."""
+    """As in the table: packets of 32 flits, two of them a buffer; two virtual channels, or as many as a detour
+    needs."""
     deadlock = "none" if routing == "valiant" else "virtual-channels"
     return SimulationParameters(model=hop, routing=routing, deadlock=deadlock, seed=seed)

@@ -1,6 +1,7 @@
 """Is UGAL-L as its authors have it: as minimal routing where that is best, as Valiant's detours where those are?
 
-Accepted load over offered load on an 8x8 torus (Singh 2005) and on the Dragonfly of 1,056 hosts of Kim, Dally, Scott and Abts 2008.
+Accepted load over offered load on an 8x8 torus (Singh 2005) and on the Dragonfly of 1,056 hosts of Kim, Dally, Scott
+and Abts 2008.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ MINIMAL = {"torus:8x8": "dateline", "dragonfly:8,4,4": "distance-classes"}
 """Dimension order with a dateline; shortest paths, a virtual channel more at every hop."""
 SECONDS = {"torus:8x8": 0.004, "dragonfly:8,4,4": 0.001}
 NEXT_GROUP = "next-group"
-"""Every host sends to hosts of the next group of a Dragonfly, each message to one that it draws: one link joins the two groups."""
+"""Every host sends to hosts of the next group of a Dragonfly, each message to one that it draws: one link joins the two
+groups."""
 BENIGN = (0.1, 0.3, 0.4, 0.5, 0.55, 0.6, 0.65, 0.7, 0.75, 0.8, 0.9)
 ADVERSE = (0.02, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.6)
 """Offered loads, of a link."""
@@ -49,7 +51,8 @@ def points(quick: bool, seed: int) -> Points:
 
 
 def measure(point: Row) -> Results:
-    """One run: what part of the offered load is accepted once the first part of the run is over, latency, links crossed."""
+    """One run: what part of the offered load is accepted once the first part of the run is over, latency, links
+    crossed."""
     network, seconds = network_of(point["network"]), SECONDS[point["network"]]
     parameters = SimulationParameters(
         model="thesis", routing=point["routing"], deadlock="none", packet_bytes=PACKET_BYTES,
@@ -79,7 +82,8 @@ def pattern_of(network: Network, name: str) -> DestinationPattern:
 
 
 def judge(rows: Rows) -> Verdict:
-    """UGAL accepts nearly what the better of minimal routing and Valiant does, and is not slow at little load; that messages arrive."""
+    """UGAL accepts nearly what the better of minimal routing and Valiant does, and is not slow at little load; that
+    messages arrive."""
     checks = [_delivery(rows)]
     for network, pattern in dict.fromkeys((row["network"], row["pattern"]) for row in rows):
         here = where(rows, network=network, pattern=pattern)

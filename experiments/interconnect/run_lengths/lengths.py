@@ -1,7 +1,8 @@
 """Does each study of failures run long enough: do its figures stand still when its simulated time is doubled?
 
-Of every network, pattern and kind of failure of a study the point with most failed links, in a tenth of its time, in its time and in
-twice that. (`interconnect_phases` has one pattern on four networks up to their end, and both phases of FT-DRB apart.)
+Of every network, pattern and kind of failure of a study the point with most failed links, in a tenth of its time, in
+its time and in twice that. (`interconnect_phases` has one pattern on four networks up to their end, and both phases of
+FT-DRB apart.)
 """
 
 from __future__ import annotations
@@ -37,8 +38,9 @@ SAME = ("network", "pattern", "fault_kind", "rate")
 
 @dataclass(frozen=True)
 class Moved:
-    """One figure: how far doubling the time moves it, in points and over what it may, and how far its own time moved it, over the same; and of the
-    messages of the last quarter of the study's own time that failures concern, the part that their source diverts."""
+    """One figure: how far doubling the time moves it, in points and over what it may, and how far its own time moved
+    it, over the same; and of the messages of the last quarter of the study's own time that failures concern, the part
+    that their source diverts."""
 
     what: str
     points: float
@@ -64,7 +66,8 @@ def points(quick: bool, seed: int) -> Points:
 
 
 def _groups(points: Sequence[Row]) -> Iterator[list[Row]]:
-    """The points of each figure with most failed links, all seeds; of studies that change the number of paths those of four."""
+    """The points of each figure with most failed links, all seeds; of studies that change the number of paths those of
+    four."""
     figures = grouped([p for p in points if p["faults"] and p["paths"] == 4 and not p["options"]], SAME)
     for group in figures.values():
         most = max(point["faults"] for point in group)
@@ -131,7 +134,8 @@ def _interval(values: Sequence[float], runs: int) -> float:
 
 
 def figures(rows: Rows) -> Figures:
-    """How far the worst figure of each study and network moves, over what it may, from a tenth of the time and doubled."""
+    """How far the worst figure of each study and network moves, over what it may, from a tenth of the time and
+    doubled."""
     bars: dict[tuple[str, str], tuple[float, float]] = {}
     for (study, network), moves in _moves(rows).items():
         worst = max(moves, key=lambda figure: figure.doubled)

@@ -1,8 +1,9 @@
 """How long must a run be, and which phase of FT-DRB does it measure (Zarza 2011, sections 3.2 and 3.4)?
 
-Phase 1: routers give messages that meet a dead link an escape path. Phase 2: a source that has had five notifications of a link
-diverts its messages. Runs of a tenth of a length, of that length and of twice as long show where the figure stands still; as what is not
-diverted yet falls with one over the length, runs of four and eight times that tell where it would stand in the end.
+Phase 1: routers give messages that meet a dead link an escape path. Phase 2: a source that has had five notifications
+of a link diverts its messages. Runs of a tenth of a length, of that length and of twice as long show where the figure
+stands still; as what is not diverted yet falls with one over the length, runs of four and eight times that tell where
+it would stand in the end.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ LENGTHS_S = {"torus:8x8": 2.0, "fat-tree:4,3": 2.0, "torus:16x16": 1.5, "torus:3
 FAILED = TEN_PERCENT | {"torus:32x32": 205}
 """A tenth of the cables."""
 MACHINE, MACHINE_ON = "pnnl-mpp2", "torus:32x32"
-"""The failures of a machine's years, all permanent (generated, with its statistics), and the network that they fall on besides."""
+"""The failures of a machine's years, all permanent (generated, with its statistics), and the network that they fall on
+besides."""
 SHARES, LONGER = (0.1, 1.0, 2.0), (4.0, 8.0)
 """Of that length: the runs compared, and those from which the figure is extrapolated."""
 FAR_S = {"fat-tree:4,3": (100.0, 200.0, 400.0, 800.0), "torus:32x32": (12.8,)}
@@ -36,7 +38,8 @@ Lines = Mapping[float, Sequence[float]]
 
 
 def points(quick: bool, seed: int) -> Points:
-    """Every network at three lengths of a run and more, with a tenth of its links failing half-way and without, one also with a machine's failures."""
+    """Every network at three lengths of a run and more, with a tenth of its links failing half-way and without, one
+    also with a machine's failures."""
     seeds = list(seeds_of(seed, quick))[: 2 if quick else 6]
     return [
         point
@@ -61,7 +64,8 @@ def _lengths(network: str, quick: bool) -> list[float]:
 
 
 def judge(rows: Rows) -> Verdict:
-    """The figure stands still when the run's length is doubled; sources divert more the longer it is, and routers help less."""
+    """The figure stands still when the run's length is doubled; sources divert more the longer it is, and routers help
+    less."""
     checks, notes, usual = safety_checks(rows), [], len(SHARES + LONGER)
     for network, lines in _by_length(rows, "latency_later_s").items():
         short, length, doubled, *more = at = sorted(lines)
@@ -107,7 +111,8 @@ def _extrapolated(network: str, lines: Mapping[float, Sequence[float]]) -> Check
 
 
 def _later_diverts(network: str, rows: Rows) -> Check:
-    """In the longest run the source diverts a larger part of the messages that a failure concerns than in the shortest."""
+    """In the longest run the source diverts a larger part of the messages that a failure concerns than in the
+    shortest."""
     parts = {seconds: _parts(found) for seconds, found in _failed_rows(network, rows).items()}
     first, last = min(parts), max(parts)
     grown = [100.0 * (b - a) for a, b in zip(parts[first], parts[last], strict=True)]
@@ -186,7 +191,8 @@ def _doubled(
     rival: tuple[float, str],
     steps: Iterable[tuple[float, float]],
 ) -> Check:
-    """Whether the figure stands still from the first length to the second, twice as long; ``steps``: what it moved by before."""
+    """Whether the figure stands still from the first length to the second, twice as long; ``steps``: what it moved by
+    before."""
     at, longer = ends
     each = ", ".join(f"{a:g} s: {_moved(lines, a, b):.3g} of {spread(lines[a])[1]:.3g}" for a, b in steps)
     return (

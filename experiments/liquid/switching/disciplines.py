@@ -1,8 +1,8 @@
 """Wormhole switching, its hardware remedies and liquid schedules over the same traffic, and messages cut into blocks.
 
-The document says that memories for whole messages (virtual cut-through) and virtual links solve the contention only in part
-(Gabrielyan 2007, 3.1.2 and 3.2.1), and that flows become liquid as blocks become small while each block costs overhead (Gabrielyan
-and Hersch 2002, section 1).
+The document says that memories for whole messages (virtual cut-through) and virtual links solve the contention only in
+part (Gabrielyan 2007, 3.1.2 and 3.2.1), and that flows become liquid as blocks become small while each block costs
+overhead (Gabrielyan and Hersch 2002, section 1).
 """
 
 from __future__ import annotations
@@ -39,10 +39,11 @@ LOOKS = {
 
 
 def measure(point: Row) -> Results:
-    """Share of the liquid throughput by each discipline, round robin but for the liquid schedule; and that of messages in blocks.
+    """Share of the liquid throughput by each discipline, round robin but for the liquid schedule; and that of messages
+    in blocks.
 
-    ``wormhole-blocks`` and ``cut-through-blocks``: one value for each number of ``BLOCKS``, None where the traffic is too large;
-    the blocks go in passes, one of each message a pass, and cost nothing by themselves.
+    ``wormhole-blocks`` and ``cut-through-blocks``: one value for each number of ``BLOCKS``, None where the traffic is
+    too large; the blocks go in passes, one of each message a pass, and cost nothing by themselves.
     """
     traffic = traffic_of(point["allocation"])
     paths, load = traffic.paths(), traffic.bottleneck_load
@@ -78,7 +79,8 @@ def with_overhead(shares: Sequence[float], overhead: float = OVERHEAD) -> list[f
 
 
 def judge(rows: Rows) -> Verdict:
-    """Each remedy gains, none solves the contention, the liquid schedule does; blocks help until their overhead weighs more."""
+    """Each remedy gains, none solves the contention, the liquid schedule does; blocks help until their overhead weighs
+    more."""
     middle = {name: statistics.median(row[name] for row in rows) for name in LOOKS}
     checks = [
         Claim("liquid schedule, share of the liquid throughput, least")

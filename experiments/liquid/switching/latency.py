@@ -1,7 +1,7 @@
 """How long a message takes over more and more switches: streamed through all of them, or stored at every stop.
 
-Gabrielyan 2007, 1.3.1 (Figure 6): store and forward takes the time of a packet for every stop; 1.3.2 and 3.2.1 (Figure 7): with wormhole
-routing the message is on all links at once and the distance hardly matters.
+Gabrielyan 2007, 1.3.1 (Figure 6): store and forward takes the time of a packet for every stop; 1.3.2 and 3.2.1 (Figure
+7): with wormhole routing the message is on all links at once and the distance hardly matters.
 """
 
 from __future__ import annotations
@@ -112,7 +112,8 @@ def judge(rows: Rows) -> Verdict:
 
 
 def growth(rows: Rows, way: str) -> tuple[float, float]:
-    """(what each stop adds to the time over one stop, in times that; half width of its 95 % interval): a straight line through all."""
+    """(what each stop adds to the time over one stop, in times that; half width of its 95 % interval): a straight line
+    through all."""
     single = statistics.median(row[f"{way}_s"] for row in where(rows, stops=1))
     x = [float(row["stops"]) for row in rows]
     y = [row[f"{way}_s"] / single for row in rows]

@@ -1,7 +1,8 @@
-"""Messages of different size over circuits and in packets on switches: what each message costs, and what small pieces gain.
+"""Messages of different size over circuits and in packets on switches: what each message costs, and what small pieces
+gain.
 
-Gabrielyan and Hersch 2002, section 1: "Due to the message overhead, communication cost increases with the decrease of the message size.
-However, smaller messages allow a more progressive utilization of network links."
+Gabrielyan and Hersch 2002, section 1: "Due to the message overhead, communication cost increases with the decrease of
+the message size. However, smaller messages allow a more progressive utilization of network links."
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ LOOKS = {
 }
 ATTEMPTS = 3
 COST, GAIN = 0.97, 1.1
-"""The smallest messages carry less than this share of what the largest do; packets carry so many times what whole messages do."""
+"""The smallest messages carry less than this share of what the largest do; packets carry so many times what whole
+messages do."""
 
 
 def points(quick: bool, seed: int) -> Points:

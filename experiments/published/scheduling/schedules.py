@@ -1,8 +1,9 @@
 """Schedules of all-to-all exchanges by methods of other authors beside liquid ones: frames, and processor time.
 
-Two questions apart. On the network's static routes: who needs how many frames (a flow taken apart into frames, two-level rotation, round
-robin, DSATUR, liquid)? And what is gained when the routes are free: paths by multicommodity flow, then liquid frames over them. Every
-schedule is judged by the independent checker; the flow's programme is a lower bound of frames over any routes.
+Two questions apart. On the network's static routes: who needs how many frames (a flow taken apart into frames,
+two-level rotation, round robin, DSATUR, liquid)? And what is gained when the routes are free: paths by multicommodity
+flow, then liquid frames over them. Every schedule is judged by the independent checker; the flow's programme is a lower
+bound of frames over any routes.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ NETWORKS = ("swiss-t1", "optical-cloud", "torus:4x4", "torus:8x8", "fat-tree:4,2
 METHODS = ("liquid", "flow-frames", "two-level", "round-robin", "dsatur")
 LIMIT_S = 10.0
 GAIN = 0.9
-"""Frames over free routes, over those of static ones, on the 8x8 torus: its longest dimension carries 80 of 64 that are needed."""
+"""Frames over free routes, over those of static ones, on the 8x8 torus: its longest dimension carries 80 of 64 that are
+needed."""
 
 
 def points(quick: bool, seed: int) -> Points:
@@ -71,7 +73,8 @@ def _scheduled(traffic: Traffic, method: str, seed: int) -> Results:
 
 
 def _over_flow(network: Network) -> tuple[Traffic, float]:
-    """The all-to-all traffic over paths of the multicommodity optimum made whole, and the least frames over any routes."""
+    """The all-to-all traffic over paths of the multicommodity optimum made whole, and the least frames over any
+    routes."""
     from testbed.scheduling.traffic.chosen_paths import whole_paths
     from testbed.scheduling.traffic.patterns import processors
 
@@ -137,7 +140,8 @@ def _stripped(
 
 
 def judge(rows: Rows) -> Verdict:
-    """Sound; liquid needs no more frames than the others; free routes need fewer where the static ones are no optimum."""
+    """Sound; liquid needs no more frames than the others; free routes need fewer where the static ones are no
+    optimum."""
     every = [
         (row, kind, method, one) for row in rows for kind in ("static", "flow") for method, one in row[kind].items()
     ]

@@ -1,4 +1,5 @@
-"""A write of many blocks with all optimisations, with each of them left out, and with none (Gabrielyan 2007, section 2.6)."""
+"""A write of many blocks with all optimisations, with each of them left out, and with none (Gabrielyan 2007, section
+2.6)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Columns of an out-of-core matrix: in one call, in a message a fragment, and in a liquid schedule (Gabrielyan 2007, section 2.9)."""
+"""Columns of an out-of-core matrix: in one call, in a message a fragment, and in a liquid schedule (Gabrielyan 2007,
+section 2.9)."""
 
 from __future__ import annotations
 

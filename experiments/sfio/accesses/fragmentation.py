@@ -1,4 +1,5 @@
-"""Data fragmented in memory, in the file, in both or in neither, in one call and in a call a piece (Gabrielyan 2007, figure 22)."""
+"""Data fragmented in memory, in the file, in both or in neither, in one call and in a call a piece (Gabrielyan 2007,
+figure 22)."""
 
 from __future__ import annotations
 
@@ -34,8 +35,8 @@ def points(quick: bool, seed: int) -> Points:
 
 
 def measure(point: Row) -> Results:
-    """One operation of four processes. Where every piece is a call, round trips and processors set the pace, and are what is
-    measured: such a point is judged by its content alone."""
+    """One operation of four processes. Where every piece is a call, round trips and processors set the pace, and are
+    what is measured: such a point is judged by its content alone."""
     from testbed.striping.emulated.fragmented_access import FragmentedAccess, run_fragmented
 
     in_memory, in_file, _, _ = SCENARIOS[point["scenario"]]

@@ -1,4 +1,5 @@
-"""A stream under Poisson failures of its route's cables, and its row of figures: what the studies of failures in time share."""
+"""A stream under Poisson failures of its route's cables, and its row of figures: what the studies of failures in time
+share."""
 
 from __future__ import annotations
 
@@ -38,7 +39,8 @@ def failing_plan(point: Row, stream: StreamParameters | None = None) -> tuple[St
 
 
 def cost_figures(plan: StreamPlan, run: StreamMeasurements) -> Results:
-    """``FailureCosts`` as JSON, how many packets a second are sent at rest (P), and how often the sender had to estimate."""
+    """``FailureCosts`` as JSON, how many packets a second are sent at rest (P), and how often the sender had to
+    estimate."""
     costs = failure_costs(plan, run)
     at_rest = costs.block_packets * plan.stream.rate_pps / plan.stream.source_packets
     estimates = sum(event["speaker"] == "estimate" for event in run.counters.get(DIAGNOSES, ()))

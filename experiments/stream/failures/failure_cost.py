@@ -1,8 +1,8 @@
 """What an hour of rare random failures costs in packets, against D x P x ROR (Gabrielyan 2007, eq. 21 and 22).
 
-D is how long one link is broken during the whole communication, P what is sent at rest. The sender knows neither route nor failure: it
-diagnoses what failed, answers with the exact N, and falls again. What it sends before that answer and after a failure's end is the
-transient, which the formula does not speak of: it is counted next to it.
+D is how long one link is broken during the whole communication, P what is sent at rest. The sender knows neither route
+nor failure: it diagnoses what failed, answers with the exact N, and falls again. What it sends before that answer and
+after a failure's end is the transient, which the formula does not speak of: it is counted next to it.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ CABLES = "Cables fail, both directions at once, not directed links."
 
 
 def points(quick: bool, seed: int) -> Points:
-    """Rates and durations of failures, one stream each: an hour in virtual time, two rates on the first network, the higher one on the
-    others (quick: two quarters of an hour on the first)."""
+    """Rates and durations of failures, one stream each: an hour in virtual time, two rates on the first network, the
+    higher one on the others (quick: two quarters of an hour on the first)."""
     durations, lasts = ((2.0, 8.0), 900.0) if quick else ((2.0, 5.0, 10.0, 30.0), 3600.0)
     found = []
     for one in NETWORKS[: 1 if quick else None]:
@@ -73,7 +73,8 @@ def before_any_failure(plan: StreamPlan, faults: PoissonFaults) -> Results:
 
 
 def judge(rows: Rows) -> Verdict:
-    """Cost by duration, by cable and before anything has happened; what is sent at rest; no block lost after the answer."""
+    """Cost by duration, by cable and before anything has happened; what is sent at rest; no block lost after the
+    answer."""
     checks = [*_by_duration(rows), _slope(rows), _by_cable(rows), *_in_advance(rows), _at_rest(rows)]
     checks.append(
         Claim("undecodable blocks after the sender's answer").count(
@@ -84,8 +85,8 @@ def judge(rows: Rows) -> Verdict:
 
 
 def cost_of_a_failure(rows: Rows) -> tuple[float, float]:
-    """Packets beyond rest that a failure costs without its transient, predicted and measured: what the states call for, and that times
-    the share of it that was sent in settled blocks."""
+    """Packets beyond rest that a failure costs without its transient, predicted and measured: what the states call for,
+    and that times the share of it that was sent in settled blocks."""
     requested = sum_of(rows, "states") / max(1, sum_of(rows, "failures"))
     return requested, requested * sum_of(rows, "settled") / max(1.0, sum_of(rows, "settled_predicted"))
 
@@ -110,8 +111,9 @@ def _by_duration(rows: Rows) -> list[Check]:
 
 
 def transient_fit(rows: Rows) -> tuple[float, float, float, float]:
-    """All packets beyond rest = a x (what the states call for) + b x (what a second of each failure calls for): a, b and the half
-    widths of their 95 % intervals. So b is by how many seconds longer than it lasts a failure is paid for: the transient.
+    """All packets beyond rest = a x (what the states call for) + b x (what a second of each failure calls for): a, b
+    and the half widths of their 95 % intervals. So b is by how many seconds longer than it lasts a failure is paid for:
+    the transient.
 
     Least squares with residuals weighted by the number of failures, as each brings chance of its own.
     """

@@ -1,4 +1,5 @@
-"""What random failures cost a stream of ten minutes on real switches, in packets, against D x P x ROR (Gabrielyan 2007, eq. 21 and 22)."""
+"""What random failures cost a stream of ten minutes on real switches, in packets, against D x P x ROR (Gabrielyan 2007,
+eq. 21 and 22)."""
 
 from __future__ import annotations
 
@@ -13,7 +14,8 @@ STREAM = StreamParameters(rate_pps=200.0, playback_s=PLAYBACK_S, symbol_bytes=25
 
 
 def points(quick: bool, seed: int) -> Points:
-    """Pieces of a minute and a half with shorter and with longer failures, then ten minutes (quick: half a minute of each)."""
+    """Pieces of a minute and a half with shorter and with longer failures, then ten minutes (quick: half a minute of
+    each)."""
     short, long, whole = (180, 2.0, 95.0), (160, 8.0, 95.0), (120, 4.0, 580.0)
     runs = [(1, short), (2, short), (4, long), (5, long), (0, whole)]
     if quick:
@@ -28,8 +30,8 @@ def points(quick: bool, seed: int) -> Points:
 
 
 def measure(point: Row, fabric: str = "emulation") -> Results:
-    """One stream, repeated once where the machine could not keep up. ``believed``: what the sender took for broken from when on, whether
-    it was certain, and N."""
+    """One stream, repeated once where the machine could not keep up. ``believed``: what the sender took for broken from
+    when on, whether it was certain, and N."""
     from testbed.stream.prediction.failure_candidates import DIAGNOSES
 
     plan, faults = failing_plan(point, STREAM)

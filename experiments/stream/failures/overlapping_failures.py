@@ -1,8 +1,9 @@
-"""Equation 45 (Gabrielyan 2007, as corrected) in its own regime: overlaps that are rare but matter, on packets of many hours.
+"""Equation 45 (Gabrielyan 2007, as corrected) in its own regime: overlaps that are rare but matter, on packets of many
+hours.
 
-Failures of Swiss-T1's and the optical cloud's cables are random; the mean redundancy that the sender adds is held against the states
-of one and two broken cables (equation 45), and against its rival, single failures alone. Where three and more at once are no longer
-rare, equation 45 is the rival, and all states are the prediction.
+Failures of Swiss-T1's and the optical cloud's cables are random; the mean redundancy that the sender adds is held
+against the states of one and two broken cables (equation 45), and against its rival, single failures alone. Where three
+and more at once are no longer rare, equation 45 is the rival, and all states are the prediction.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ from testbed.stream.prediction.expected_redundancy import expected_redundancy
 
 LASTS_S, HOUR_S = 3.0, 3600.0
 HOURS = ({0.15: 6, 0.4: 2, 1.0: 1}, {0.4: 2})
-"""Of each network, hours by failures in force on average (N t / d): so many failures that chance leaves less open than the rival's gap."""
+"""Of each network, hours by failures in force on average (N t / d): so many failures that chance leaves less open than
+the rival's gap."""
 MOST_IN_REGIME = 0.5
 """Failures in force on average up to which equation 45 neglects little: three and more at once."""
 DEVIATIONS = 2.5

@@ -1,7 +1,8 @@
-"""Hundreds of random failures on one running network of real switches: does the redundancy that is sent follow equation 45, as corrected?
+"""Hundreds of random failures on one running network of real switches: does the redundancy that is sent follow equation
+45, as corrected?
 
-Every loaded cable of Swiss-T1 fails by itself; the more often, the more failures overlap. Each point is a minute on switches,
-so that a busy machine carries some; those of one rate are judged together.
+Every loaded cable of Swiss-T1 fails by itself; the more often, the more failures overlap. Each point is a minute on
+switches, so that a busy machine carries some; those of one rate are judged together.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ SHARE, LEAST = 0.02, 0.002
 
 
 def points(quick: bool, seed: int) -> Points:
-    """Rates of failure of each cable, and so many pieces of a minute of each: the lower the rate, the more (quick: two half minutes of one)."""
+    """Rates of failure of each cable, and so many pieces of a minute of each: the lower the rate, the more (quick: two
+    half minutes of one)."""
     pieces, duration_s = ({0.1: 2}, 25.0) if quick else ({0.03: 5, 0.05: 2, 0.1: 1, 0.2: 1}, 60.0)
     rates = [rate for rate, count in pieces.items() for _ in range(count)]
     return [{"rate_per_s": rate, "duration_s": duration_s, "seed": seed + k} for k, rate in enumerate(rates)]
@@ -76,7 +78,8 @@ def measure(point: Row, fabric: str = "emulation") -> Results:
 
 
 def judge(rows: Rows) -> Verdict:
-    """The runs' own verdicts, and at each rate the redundancy against the expected one and against that of the failures that came."""
+    """The runs' own verdicts, and at each rate the redundancy against the expected one and against that of the failures
+    that came."""
     checks = []
     for rate, own in by_rate(rows).items():
         name = f"{rate:g} failures a cable and second"
@@ -114,7 +117,8 @@ def _spread(rows: Rows) -> float:
 
 
 def _expectation(rate: float, rows: Rows, name: str) -> Check:
-    """Against the mean of all states, in its own regime against equation 45; the rival is that of single failures alone."""
+    """Against the mean of all states, in its own regime against equation 45; the rival is that of single failures
+    alone."""
     inside = rate * LASTS_S * rows[0]["expected"]["cables"] <= MOST_IN_REGIME
     return (
         Claim(f"redundancy sent over the runs, {name}: {'equation 45 as corrected' if inside else 'all states'}")

@@ -1,8 +1,9 @@
-"""Does capillary routing still pay when failures overlap? Redundancy by layer over how often cables are broken (Gabrielyan 2007, appendix G).
+"""Does capillary routing still pay when failures overlap? Redundancy by layer over how often cables are broken
+(Gabrielyan 2007, appendix G).
 
-Two kinds of points. *States* are computed: every state of one or two broken cables, and draws of those of three and more, the same for
-the same cables at all layers, priced by equation 25. *Packets* are streams in virtual time on one of these networks, on either side of
-the unavailability at which the order of the first layer and the full route turns.
+Two kinds of points. *States* are computed: every state of one or two broken cables, and draws of those of three and
+more, the same for the same cables at all layers, priced by equation 25. *Packets* are streams in virtual time on one of
+these networks, on either side of the unavailability at which the order of the first layer and the full route turns.
 """
 
 from __future__ import annotations
@@ -54,7 +55,8 @@ STREAM = StreamParameters(
 
 
 def points(quick: bool, seed: int) -> Points:
-    """Computed: thirteen networks (quick: two); packets: hours of the first layer and of the full route (quick: twelve minutes)."""
+    """Computed: thirteen networks (quick: two); packets: hours of the first layer and of the full route (quick: twelve
+    minutes)."""
     seeds = (3, 4) if quick else range(1, 9)
     networks = [(f"manet:nodes=40,seed={k}", "n0", "n39") for k in seeds]
     if not quick:
@@ -118,7 +120,8 @@ def _packets(point: Row) -> Results:
 
 
 def judge(rows: Rows) -> Verdict:
-    """By computation: at the lowest rate layers save what ROR says. By packets: each stream, and the order on either side of the turn."""
+    """By computation: at the lowest rate layers save what ROR says. By packets: each stream, and the order on either
+    side of the turn."""
     checks = [_saving(rows)]
     packets = where(rows, kind="packets")
     for unavailable in sorted({row["unavailable"] for row in packets}):
@@ -142,8 +145,8 @@ def whole_networks(rows: Rows) -> dict[str, dict[int, Row]]:
 
 
 def turn(first: Sequence[float], full: Sequence[float]) -> float | None:
-    """The unavailability from which on the full route needs more than the first layer, between two computed ones by the logarithm of
-    the ratio; 0 where it always does, None where it never does.
+    """The unavailability from which on the full route needs more than the first layer, between two computed ones by the
+    logarithm of the ratio; 0 where it always does, None where it never does.
 
     >>> 0.0001 < turn([1.0] * 13, [0.5] + [2.0] * 12) < 0.0003
     True
@@ -204,8 +207,9 @@ def _saving(rows: Rows) -> Check:
 
 
 def _order(unavailable: float, rows: Rows) -> Check:
-    """Full route less first layer, on packets. Which failures came is chance, and the same for prediction and measurement: what they
-    called for is taken out of the measured means, and what was to be expected put in. Without that hours would be needed by the dozen.
+    """Full route less first layer, on packets. Which failures came is chance, and the same for prediction and
+    measurement: what they called for is taken out of the measured means, and what was to be expected put in. Without
+    that hours would be needed by the dozen.
     """
     of = {layers: where(rows, layers=layers) for layers in (1, FULL)}
     means = {
@@ -245,7 +249,8 @@ def _expected(row: Row) -> float:
 
 
 def _streams(unavailable: float, rows: Rows) -> list[Check]:
-    """What was sent against the states of the failures that came; the rival takes it to be the same over either route."""
+    """What was sent against the states of the failures that came; the rival takes it to be the same over either
+    route."""
     checks = []
     of = {layers: where(rows, layers=layers) for layers in (1, FULL)}
     requested = {layers: sum_of(own, "redundancy_states") / len(own) for layers, own in of.items()}
@@ -267,7 +272,8 @@ def _streams(unavailable: float, rows: Rows) -> list[Check]:
 
 
 def figures(rows: Rows) -> Figures:
-    """Redundancy over unavailability by layer, relative to the first layer: the mean of the networks, and the network of the packets."""
+    """Redundancy over unavailability by layer, relative to the first layer: the mean of the networks, and the network
+    of the packets."""
     figure, (left, right) = panels(11, 4.8, columns=2)
     whole = whole_networks(rows)
     at = [100 * u for u in UNAVAILABLE]

@@ -1,4 +1,5 @@
-"""Figures of the studies of adaptive redundancy: what each sender spends, wastes and loses, over how fast the loss changes."""
+"""Figures of the studies of adaptive redundancy: what each sender spends, wastes and loses, over how fast the loss
+changes."""
 
 from __future__ import annotations
 
@@ -25,7 +26,8 @@ MEASURES = (
 
 
 def outcome_figures(rows: Rows, patterns: Mapping[str, str], senders: Sequence[str]) -> Results:
-    """``spent-and-lost``: a column a pattern, a row a measure. ``first-decode``: from a failure to the first block that decodes."""
+    """``spent-and-lost``: a column a pattern, a row a measure. ``first-decode``: from a failure to the first block that
+    decodes."""
     named = [pattern for pattern in patterns if any(row["pattern"] == pattern for row in rows)]
     figure, every = panels(4.6 * len(named), 9.2, len(MEASURES), len(named), sharey="row")
     for number, axes in enumerate(every):

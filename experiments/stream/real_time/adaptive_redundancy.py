@@ -1,9 +1,12 @@
-"""What answering losses costs and saves: senders that adapt against fixed block sizes, no code, and one that knows failures beforehand.
+"""What answering losses costs and saves: senders that adapt against fixed block sizes, no code, and one that knows
+failures beforehand.
 
-Two senders adapt: one finds out from the lost labels which cables failed (``diagnosing``), one estimates the share that is lost.
+Two senders adapt: one finds out from the lost labels which cables failed (``diagnosing``), one estimates the share that
+is lost.
 
-Loss that changes in three ways over Swiss-T1 from s1 to s6, in virtual time: one link (a quarter of the packets) that goes and
-comes back periodically, one whose random loss rises and falls in ramps, and Poisson failures of every loaded cable.
+Loss that changes in three ways over Swiss-T1 from s1 to s6, in virtual time: one link (a quarter of the packets) that
+goes and comes back periodically, one whose random loss rises and falls in ramps, and Poisson failures of every loaded
+cable.
 """
 
 from __future__ import annotations
@@ -127,7 +130,8 @@ def measure(point: Row) -> Results:
 
 
 def failing_shares(plan: StreamPlan) -> dict[str, float]:
-    """``lost``: share of the source packets that the plan's faults take; ``down``: share of the time in which any is in force."""
+    """``lost``: share of the source packets that the plan's faults take; ``down``: share of the time in which any is in
+    force."""
     until_s = plan.duration_s - plan.stream.playback_s
     spans = [(epoch, max(0.0, min(epoch.stop_s, until_s) - epoch.start_s)) for epoch in planned_epochs(plan)]
     return {
@@ -143,12 +147,14 @@ def answer_range(plan: StreamPlan) -> tuple[int, int]:
 
 
 def stored_fraction(row: Row, hold_s: float) -> float:
-    """Share of the blocks for which N is raised under a link that is down half of each period: the hold runs on after each repair."""
+    """Share of the blocks for which N is raised under a link that is down half of each period: the hold runs on after
+    each repair."""
     return float(min(1.0, row["down"] * (1 + hold_s / (row["at"] / 2))))
 
 
 def judge(rows: Rows) -> Verdict:
-    """Bounds from both sides: never much worse than foresight in blocks lost, never dearer than always being prepared."""
+    """Bounds from both sides: never much worse than foresight in blocks lost, never dearer than always being
+    prepared."""
     table = {(row["pattern"], row["at"], row["sender"]): row for row in rows}
     cases = list(dict.fromkeys((row["pattern"], row["at"]) for row in rows))
     periods = [at for kind, at in cases if kind == "on and off"]
@@ -182,7 +188,8 @@ def _foresight_check(table: Table, cases: Sequence[tuple[str, float]]) -> Check:
 
 
 def _losses_check(table: Table, pattern: str, values: Sequence[float], own: str) -> Check:
-    """Of the source packets that N at rest has late or lost and foresight has not: how many this sender has, worst case."""
+    """Of the source packets that N at rest has late or lost and foresight has not: how many this sender has, worst
+    case."""
     shares = []
     for at in values:
         late = {sender: table[pattern, at, sender]["late"] for sender in ("clairvoyant", own, "fixed, at rest")}
@@ -232,7 +239,8 @@ def _exact_check(table: Table, periods: Sequence[float]) -> Check:
 
 
 def _cheaper_check(table: Table, periods: Sequence[float]) -> Check:
-    """Packets beyond the source packets, over those of a sender that is always prepared for the worst: while nothing fails it is at rest."""
+    """Packets beyond the source packets, over those of a sender that is always prepared for the worst: while nothing
+    fails it is at rest."""
     rows = [table["on and off", at, "diagnosing"] for at in periods]
     predicted = [
         (row["down"] * row["worst"] + (1 - row["down"]) * row["base"] - row["m"]) / (row["worst"] - row["m"])
@@ -272,7 +280,8 @@ def _notes(table: Table, cases: Sequence[tuple[str, float]]) -> list[str]:
 
 
 def decode_check(when: str, times: Sequence[float | None], repaired_s: float) -> Check:
-    """From each failure to the first block that decodes (None: none did while it lasted), within the playback buffer."""
+    """From each failure to the first block that decodes (None: none did while it lasted), within the playback
+    buffer."""
     worst = max((NEVER_S if t is None else t for t in times), default=NEVER_S)
     return (
         Claim(f"{when}, diagnosing: from a failure to the first block that decodes, worst, s")

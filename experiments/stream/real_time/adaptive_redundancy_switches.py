@@ -1,4 +1,5 @@
-"""Redundancy that adapts, fixed and none on real switches, under a link that goes and comes back: the same figures as in virtual time."""
+"""Redundancy that adapts, fixed and none on real switches, under a link that goes and comes back: the same figures as
+in virtual time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Playback buffer against block length: which share of a stream is too late when a link dies, until the sender has answered.
+"""Playback buffer against block length: which share of a stream is too late when a link dies, until the sender has
+answered.
 
 A shorter buffer, or a longer block, leaves less time for the parity that the sender adds once it has heard of the loss.
 """
@@ -61,7 +62,8 @@ def measure(point: Row) -> Results:
 
 
 def judge(rows: Rows) -> Verdict:
-    """A buffer of two and a half blocks, and a report, loses nothing; one of less than two blocks loses: their parity comes too late."""
+    """A buffer of two and a half blocks, and a report, loses nothing; one of less than two blocks loses: their parity
+    comes too late."""
     checks = []
     for m in dict.fromkeys(row["m"] for row in rows):
         own = where(rows, m=m)

@@ -1,4 +1,5 @@
-"""A download that raises its rate while links fail, against one that never does and against a single path, on switches and in virtual time."""
+"""A download that raises its rate while links fail, against one that never does and against a single path, on switches
+and in virtual time."""
 
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ BIN_S = 0.1
 
 
 def points(quick: bool, seed: int) -> Points:
-    """Every download over every network, on both fabrics; the same file under the same outage. The other code over two networks."""
+    """Every download over every network, on both fabrics; the same file under the same outage. The other code over two
+    networks."""
     cases = [("swiss-t1", "raptorq")]
     if not quick:
         cases = [
@@ -67,7 +69,8 @@ def measure(point: Row) -> Results:
 
 
 def judge(rows: Rows) -> Verdict:
-    """The claim holds where the download passes its own verdict, the rival fails it, and the seconds saved are those predicted."""
+    """The claim holds where the download passes its own verdict, the rival fails it, and the seconds saved are those
+    predicted."""
     checks: list[Check] = []
     for case in dict.fromkeys((row["network"], row["code"], row["fabric"]) for row in rows):
         own = {row["download"]: row for row in rows if (row["network"], row["code"], row["fabric"]) == case}

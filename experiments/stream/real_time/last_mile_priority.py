@@ -1,4 +1,5 @@
-"""A telephone stream beside TCP on a slow last mile: one queue for both, or a queue for the stream that goes first, on switches."""
+"""A telephone stream beside TCP on a slow last mile: one queue for both, or a queue for the stream that goes first, on
+switches."""
 
 from __future__ import annotations
 
@@ -38,8 +39,8 @@ ALMOST_NONE = 0.002
 """Of the source packets: one of the 560 of a run."""
 MTU = 1500
 QUEUED_PACKETS = 4
-"""Of TCP, of full length, that a packet of the stream may find before it: two that the shaper lets go at once, one under way, one of
-another link."""
+"""Of TCP, of full length, that a packet of the stream may find before it: two that the shaper lets go at once, one
+under way, one of another link."""
 CASES: dict[str, tuple[Literal["fifo", "priority"], bool, str, bool]] = {
     "alone": ("fifo", False, "none", False),
     "one queue": ("fifo", True, "none", False),
@@ -120,7 +121,8 @@ def last_mile_row(plan: StreamPlan, run: StreamMeasurements) -> Results:
 
 
 def source_delays(plan: StreamPlan, run: StreamMeasurements) -> FloatArray:
-    """Shape (source packets,): from sending to first arrival, seconds; inf where it never came. Recovery by the code is not counted."""
+    """Shape (source packets,): from sending to first arrival, seconds; inf where it never came. Recovery by the code is
+    not counted."""
     sent = run.sent.symbol < plan.stream.source_packets
     key = run.sent.block[sent] * 256 + run.sent.symbol[sent]
     order = np.argsort(run.received.time_s, kind="stable")

@@ -1,7 +1,9 @@
-"""Failures shorter and longer than the playback buffer, on a single path and on many: where each begins to lose packets; in virtual time.
+"""Failures shorter and longer than the playback buffer, on a single path and on many: where each begins to lose
+packets; in virtual time.
 
-A packet sent at the beginning of a failure can be repaired on the same path only after its end. So no code and no retransmission saves
-a single path once the failure lasts longer than the buffer, whatever is spent. Over many paths the repair comes by another way.
+A packet sent at the beginning of a failure can be repaired on the same path only after its end. So no code and no
+retransmission saves a single path once the failure lasts longer than the buffer, whatever is spent. Over many paths the
+repair comes by another way.
 """
 
 from __future__ import annotations
@@ -27,8 +29,9 @@ SENDERS = {
     "two paths": "disjoint-2",
     "capillary": "capillary",
 }
-"""Name -> routing method. Retransmission: parity for what is reported lost, up to 240 packets a block of 10. Heavy code: a block and its
-parity fill the buffer, and two parity packets are sent for each source packet. The other two: the usual sender."""
+"""Name -> routing method. Retransmission: parity for what is reported lost, up to 240 packets a block of 10. Heavy
+code: a block and its parity fill the buffer, and two parity packets are sent for each source packet. The other two: the
+usual sender."""
 REACTION_S = 2 * SHORT_BLOCK / RATE_PPS
 """Two blocks: the one that was being sent, and the one in which what is missing is heard of and sent again."""
 OUTAGES, REST_S, PHASE_S = 5, 3.0, 0.013
@@ -71,7 +74,8 @@ def failing_plan(point: Row) -> StreamPlan:
 
 
 def measure(point: Row) -> Results:
-    """One stream: source packets lost or late for each failure, packets sent for each source packet, share of the failed link."""
+    """One stream: source packets lost or late for each failure, packets sent for each source packet, share of the
+    failed link."""
     plan = failing_plan(point)
     run = SimulatedStreamFabric().run(plan)
     source = int((run.sent.symbol < plan.stream.source_packets).sum())
@@ -130,7 +134,8 @@ def judge(rows: Rows) -> Verdict:
 
 
 def figures(rows: Rows) -> Figures:
-    """Packets lost for each failure over its length in buffers, a panel a buffer; the bound of any single path next to it."""
+    """Packets lost for each failure over its length in buffers, a panel a buffer; the bound of any single path next to
+    it."""
     buffers = list(dict.fromkeys(row["playback_s"] for row in rows))
     figure, every = panels(4.2 * len(buffers), 4.4, columns=len(buffers))
     for axes, playback_s in zip(every, buffers, strict=True):

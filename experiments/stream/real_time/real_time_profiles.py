@@ -1,4 +1,5 @@
-"""Telephony at 50 packets a second and video, on real switches, through failures shorter and longer than their playback buffers."""
+"""Telephony at 50 packets a second and video, on real switches, through failures shorter and longer than their playback
+buffers."""
 
 from __future__ import annotations
 
@@ -62,7 +63,8 @@ def profile_plan(point: Row) -> StreamPlan:
 
 
 def measure(point: Row, fabric: str = "emulation") -> Results:
-    """One stream on switches, repeated up to twice where the machine could not keep up, and the same in virtual time."""
+    """One stream on switches, repeated up to twice where the machine could not keep up, and the same in virtual
+    time."""
 
     plan = profile_plan(point)
     run, invalid = valid_run(plan, fabric, 3)
@@ -90,7 +92,8 @@ def unavoidable(row: Row) -> float:
 
 
 def judge(rows: Rows) -> Verdict:
-    """Capillary routes lose nothing; a single path loses what no code saves, and a fixed code over two paths its half."""
+    """Capillary routes lose nothing; a single path loses what no code saves, and a fixed code over two paths its
+    half."""
     checks = []
     for profile in dict.fromkeys(row["profile"] for row in rows):
         own = {(row["sender"], row["failure_s"]): row for row in where(rows, profile=profile)}

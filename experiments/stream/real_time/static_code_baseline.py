@@ -1,7 +1,8 @@
-"""The baseline of the literature, RS(30,23) at a fixed rate over two paths: which failures it repairs, and which call for more; virtual time.
+"""The baseline of the literature, RS(30,23) at a fixed rate over two paths: which failures it repairs, and which call
+for more; virtual time.
 
-Every cable of a route fails in turn, for so long; what is lost, added up over the cables, is what a stream loses for each failure that a
-cable has a second, so that routes of more cables pay for them.
+Every cable of a route fails in turn, for so long; what is lost, added up over the cables, is what a stream loses for
+each failure that a cable has a second, so that routes of more cables pay for them.
 """
 
 from __future__ import annotations
@@ -87,11 +88,11 @@ def measure(point: Row) -> Results:
 
 
 def predicted_loss(plan: StreamPlan) -> tuple[int, int]:
-    """Source packets that a fixed code loses under the plan's failures, and those that are lost on the way: from when packets are due,
-    their labels and the split alone.
+    """Source packets that a fixed code loses under the plan's failures, and those that are lost on the way: from when
+    packets are due, their labels and the split alone.
 
-    Source packets come at the stream's rate, a block's parity evenly over the time of the next one; a block of which fewer than M
-    packets are left loses what it lost of its source packets.
+    Source packets come at the stream's rate, a block's parity evenly over the time of the next one; a block of which
+    fewer than M packets are left loses what it lost of its source packets.
     """
     size = plan.stream.block_size
     assert size is not None

@@ -1,4 +1,5 @@
-"""Figures of the studies of ROR on packets: mean curves by layer, the fall network by network, and methods beside capillary routing."""
+"""Figures of the studies of ROR on packets: mean curves by layer, the fall network by network, and methods beside
+capillary routing."""
 
 from __future__ import annotations
 
@@ -74,7 +75,8 @@ def method_figures(rows: Rows) -> Results:
 
 
 def _draw_side_by_side(axes: Axes, rows: Rows, labels: str) -> None:
-    """Mean difference to capillary routing over the networks where both are finite; the bar is what networks differ by."""
+    """Mean difference to capillary routing over the networks where both are finite; the bar is what networks differ
+    by."""
     own = where(rows, labels=labels)
     networks = {row["network"] for row in own}
     finite = {(row["network"], row["method"]): route_ror(row) for row in own if not row["forced"]}

@@ -1,4 +1,5 @@
-"""Does measured ROR fall from the first capillary layer to the full route, by as much as predicted? The rival is that it does not."""
+"""Does measured ROR fall from the first capillary layer to the full route, by as much as predicted? The rival is that
+it does not."""
 
 from __future__ import annotations
 
@@ -71,7 +72,8 @@ def _mean_checks(labels: str, means: dict[int, RouteRor]) -> list[Check]:
 
 
 def _rival_of_mean(labels: str, layers: int, means: dict[int, RouteRor]) -> Results:
-    """No fall; for the first layer, which falls from nothing, and where theory foretells no fall either, nothing sent at all."""
+    """No fall; for the first layer, which falls from nothing, and where theory foretells no fall either, nothing sent
+    at all."""
     one, first = means[layers], means.get(1)
     if layers == 1 or first is None or abs(first.predicted - one.predicted) <= allowed(labels, one.predicted):
         return {"rival": 0.0, "rival_is": "a sender that never raises N"}

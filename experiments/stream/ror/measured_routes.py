@@ -1,4 +1,5 @@
-"""ROR of one route measured on packets, as a row; the networks, label orders and rows' arithmetic that the studies of ROR share."""
+"""ROR of one route measured on packets, as a row; the networks, label orders and rows' arithmetic that the studies of
+ROR share."""
 
 from __future__ import annotations
 
@@ -37,7 +38,8 @@ MOST_LINKS = {"simulator": 16, "emulation": 8}
 """Links of a route that fail, spread evenly over the order by load: a run on switches then takes twenty seconds."""
 RATE_PPS = {"simulator": 1000.0, "emulation": 500.0}
 SYMBOL_BYTES = 16
-"""Small, so that no link is filled where a route of few paths calls for ten times the packets. ROR does not depend on it."""
+"""Small, so that no link is filled where a route of few paths calls for ten times the packets. ROR does not depend on
+it."""
 PLAYBACK_S = {"simulator": 0.3, "emulation": 0.4}
 ATTEMPTS = 3
 Z95 = 1.96
@@ -53,8 +55,9 @@ def named_networks() -> list[Ends]:
 
 
 def mobile_networks(seed: int, sizes: Sequence[int] = SIZES, each: int = EACH_SIZE) -> list[Ends]:
-    """``each`` mobile networks of every size, from n0 to the last node; sizes take turns, so that a study that is cut short has
-    measured some of all. Seeds whose ends no two separate paths join are left out: ROR of every route is infinite there."""
+    """``each`` mobile networks of every size, from n0 to the last node; sizes take turns, so that a study that is cut
+    short has measured some of all. Seeds whose ends no two separate paths join are left out: ROR of every route is
+    infinite there."""
     drawn = [list(itertools.islice(_both_directions(nodes, seed), each)) for nodes in sizes]
     return [ends for turn in zip(*drawn, strict=True) for ends in turn]
 
@@ -71,13 +74,14 @@ def _both_directions(nodes: int, seed: int) -> Iterator[Ends]:
 
 
 def measure_route(point: Row, fabric: str = "simulator") -> Results:
-    """The row of a route: ``point`` has network, source, sink, labels, seed, either ``layers`` (0: all) or ``method``, and
-    ``most_links`` where it is not the fabric's.
+    """The row of a route: ``point`` has network, source, sink, labels, seed, either ``layers`` (0: all) or ``method``,
+    and ``most_links`` where it is not the fabric's.
 
-    ``links`` of the ``of_links`` that do not carry everything failed in turn; ROR figures are their sums, but for ``whole``, which is
-    predicted for all. ``spread``: standard deviation of what a link is off. ``astray``: what links are off, summed without sign,
-    and ``astray_rival``: what they would be off if each were answered with the next one's block size. ``forced`` links carry
-    everything; while ``forced_open`` of them were down something arrived all the same. ``beyond``: links that ask for more packets than a block can have.
+    ``links`` of the ``of_links`` that do not carry everything failed in turn; ROR figures are their sums, but for
+    ``whole``, which is predicted for all. ``spread``: standard deviation of what a link is off. ``astray``: what links
+    are off, summed without sign, and ``astray_rival``: what they would be off if each were answered with the next one's
+    block size. ``forced`` links carry everything; while ``forced_open`` of them were down something arrived all the
+    same. ``beyond``: links that ask for more packets than a block can have.
     """
     plan = stream_plan(
         point["network"],
@@ -106,7 +110,8 @@ def measure_route(point: Row, fabric: str = "simulator") -> Results:
 
 
 def _predicted_sizes(plan: StreamPlan, links: Sequence[int]) -> list[int]:
-    """The block size of equation 23 for each of these links, for the labels that its cable carries either way; none where nothing helps."""
+    """The block size of equation 23 for each of these links, for the labels that its cable carries either way; none
+    where nothing helps."""
     base, found = block_size_policy(plan).base, []
     for fault in _with_failures_of(plan, links).faults:
         times = FaultTimes(fault=fault, start_s=fault.start_s, stop_s=fault.stop_s)
@@ -116,7 +121,8 @@ def _predicted_sizes(plan: StreamPlan, links: Sequence[int]) -> list[int]:
 
 
 def carried(rows: Rows) -> list[Row]:
-    """Rows of the routes that a Reed-Solomon code can carry: no link of theirs asks for more than 255 packets a block."""
+    """Rows of the routes that a Reed-Solomon code can carry: no link of theirs asks for more than 255 packets a
+    block."""
     return [row for row in rows if not row.get("beyond", 0)]
 
 
@@ -144,7 +150,8 @@ def _with_failures_of(plan: StreamPlan, links: Sequence[int]) -> StreamPlan:
 
 
 def _session(plan: StreamPlan, fabric: str) -> StreamJudgement:
-    """On switches a run is repeated where the machine could not keep up, or where counting leaves more open than is allowed."""
+    """On switches a run is repeated where the machine could not keep up, or where counting leaves more open than is
+    allowed."""
     attempts = ATTEMPTS if fabric == "emulation" else 1
     for _ in range(attempts):
         session = run_and_judge(plan, open_fabric(fabric))
@@ -195,10 +202,12 @@ def _finite_part(analysis: SessionAnalysis, m: int) -> Results:
 
 @dataclass(frozen=True, kw_only=True)
 class RouteRor:
-    """ROR of whole routes: one's, or the mean over several. ``uncertainty``: half width of the measured one's 95 % interval.
+    """ROR of whole routes: one's, or the mean over several. ``uncertainty``: half width of the measured one's 95 %
+    interval.
 
-    Where a sample of links failed, what they were off is scaled up to all links and added to what is predicted for all. The interval
-    has what counting whole blocks leaves open and, of a sample, what the links that did not fail may be off.
+    Where a sample of links failed, what they were off is scaled up to all links and added to what is predicted for all.
+    The interval has what counting whole blocks leaves open and, of a sample, what the links that did not fail may be
+    off.
     """
 
     predicted: float
@@ -207,7 +216,8 @@ class RouteRor:
 
 
 def route_ror(row: Row) -> RouteRor:
-    """The finite part: over the links that do not carry everything. A route that has none of them costs nothing there."""
+    """The finite part: over the links that do not carry everything. A route that has none of them costs nothing
+    there."""
     failed, of = row["links"], row["of_links"]
     if not failed:
         return RouteRor(predicted=0.0, measured=0.0, uncertainty=0.0)
@@ -230,13 +240,15 @@ def mean_ror(rows: Rows) -> RouteRor:
 
 
 def allowed(labels: str, predicted: float) -> float:
-    """What a measured ROR, or a difference of two, may be off: 0.05 or 2 % with stratified labels, 0.1 or 5 % with random ones."""
+    """What a measured ROR, or a difference of two, may be off: 0.05 or 2 % with stratified labels, 0.1 or 5 % with
+    random ones."""
     least, share = (0.05, 0.02) if labels == "stratified" else (0.1, 0.05)
     return max(least, share * abs(predicted))
 
 
 def route_allowed(row: Row) -> float:
-    """That over the links that failed, without what a run's own verdict allows more (where a block would need over 255 packets)."""
+    """That over the links that failed, without what a run's own verdict allows more (where a block would need over 255
+    packets)."""
     return allowed(row["labels"], row["predicted"])
 
 

@@ -1,7 +1,7 @@
 """Is the order of routing methods by measured ROR the predicted one? The rival of an order is the swapped order.
 
-An infinite ROR stands above every finite one: predicted where a link carries everything, measured where nothing arrives while such a
-link is down. Two infinite ones have no order.
+An infinite ROR stands above every finite one: predicted where a link carries everything, measured where nothing arrives
+while such a link is down. Two infinite ones have no order.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ MEASURE = "capillary"
 
 @dataclass(frozen=True, kw_only=True)
 class Pair:
-    """Two methods on one network: ``predicted`` and ``measured`` are ROR of ``a`` less that of ``b``, perhaps infinite."""
+    """Two methods on one network: ``predicted`` and ``measured`` are ROR of ``a`` less that of ``b``, perhaps
+    infinite."""
 
     network: str
     a: str
@@ -76,8 +77,8 @@ def pairs(rows: Rows, labels: str) -> list[Pair]:
 
 
 def judge_methods(rows: Rows) -> Verdict:
-    """The order pair by pair, each method beside capillary routing, infinite ROR, and what is asked of the sender on every route that the
-    code can carry."""
+    """The order pair by pair, each method beside capillary routing, infinite ROR, and what is asked of the sender on
+    every route that the code can carry."""
     checks, notes, rows = [], beyond_notes(rows), carried(rows)
     for labels in LABELS:
         if any(row["labels"] == labels for row in rows):

@@ -14,7 +14,8 @@ from testbed.model.studies.study import Points, Study
 
 
 def points(quick: bool, seed: int) -> Points:
-    """Swiss-T1, NSFNET and thirty mobile networks at six numbers of layers; quick: Swiss-T1, NSFNET and one, at three."""
+    """Swiss-T1, NSFNET and thirty mobile networks at six numbers of layers; quick: Swiss-T1, NSFNET and one, at
+    three."""
     layers = (1, 3, FULL) if quick else LAYERS
     return points_over(study_networks(quick, seed), layers=layers, labels=LABELS, seed=seed)
 

@@ -10,13 +10,14 @@ from testbed.model.code_description import BOTH_LABELS
 from testbed.model.studies.study import Points, Study
 
 MOST_LINKS, MOST_OF_ALL = 4, 12
-"""Links of a route that fail, the most loaded, the least and some between: so few that all networks fit into a quarter of an hour, and three
-times as many on the full route, which has up to 128 links: with four of them what they are off would count 32 times."""
+"""Links of a route that fail, the most loaded, the least and some between: so few that all networks fit into a quarter
+of an hour, and three times as many on the full route, which has up to 128 links: with four of them what they are off
+would count 32 times."""
 
 
 def points(quick: bool, seed: int) -> Points:
-    """Every number of layers on Swiss-T1, NSFNET and six mobile networks of 40 nodes, and with random labels on the first four of
-    them; quick: on Swiss-T1."""
+    """Every number of layers on Swiss-T1, NSFNET and six mobile networks of 40 nodes, and with random labels on the
+    first four of them; quick: on Swiss-T1."""
     networks = named_networks()[:1]
     if not quick:
         networks = named_networks()[:2] + mobile_networks(seed, sizes=(40,), each=6)

@@ -1,4 +1,5 @@
-"""ROR on packets by routing method, in virtual time: is the order of the methods the predicted one, network by network?"""
+"""ROR on packets by routing method, in virtual time: is the order of the methods the predicted one, network by
+network?"""
 
 from __future__ import annotations
 
@@ -11,7 +12,8 @@ from testbed.model.studies.study import Points, Study
 
 
 def points(quick: bool, seed: int) -> Points:
-    """Six methods on Swiss-T1, NSFNET and thirty mobile networks; quick: on Swiss-T1, NSFNET and one, stratified labels."""
+    """Six methods on Swiss-T1, NSFNET and thirty mobile networks; quick: on Swiss-T1, NSFNET and one, stratified
+    labels."""
     labels = LABELS[:1] if quick else LABELS
     return points_over(study_networks(quick, seed), method=METHODS, labels=labels, seed=seed)
 

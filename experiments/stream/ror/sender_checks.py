@@ -11,8 +11,8 @@ from testbed.model.verdict import Check, Claim
 
 
 def sender_checks(rows: Rows, other: Callable[[Row], float], other_is: str) -> list[Check]:
-    """``other``: the ROR that would be measured on a row's route if what the study compares made no difference; ``other_is``:
-    that in words."""
+    """``other``: the ROR that would be measured on a row's route if what the study compares made no difference;
+    ``other_is``: that in words."""
     checks = []
     for labels in LABELS:
         own = [row for row in where(rows, labels=labels) if row["links"]]

@@ -1,9 +1,10 @@
 """When each message of an execution trace starts: as soon as all that it depends on is done, on the network itself.
 
-Rules. A node is done its duration after all that it depends on; a send is done when it starts; a receive when its message (the k-th of that
-source, destination and tag) has arrived besides. How long a message is in transit depends on all others, so starts and arrivals are found
-together: the network is simulated with the starts known so far, which gives arrivals, which give starts. What happens before a moment does not
-depend on what starts after it, so each turn makes at least the next start final, and starts that no longer change are those of the trace.
+Rules. A node is done its duration after all that it depends on; a send is done when it starts; a receive when its
+message (the k-th of that source, destination and tag) has arrived besides. How long a message is in transit depends on
+all others, so starts and arrivals are found together: the network is simulated with the starts known so far, which
+gives arrivals, which give starts. What happens before a moment does not depend on what starts after it, so each turn
+makes at least the next start final, and starts that no longer change are those of the trace.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ TURNS = 10_000
 
 @dataclass(frozen=True, kw_only=True)
 class TracedRun:
-    """``document``: the messages with their starts, as a traffic file has them. ``finished_s``: when the last node is done."""
+    """``document``: the messages with their starts, as a traffic file has them. ``finished_s``: when the last node is
+    done."""
 
     document: Json
     starts_s: Mapping[Key, float]
@@ -41,8 +43,8 @@ class TracedRun:
 def trace_starts(ranks: Sequence[Sequence[TraceNode]], network: Network, parameters: SimulationParameters) -> TracedRun:
     """Rank k is the network's k-th host. Without faults.
 
-    Raises InputError for more ranks than hosts, a receive without a send or the other way round, nodes that wait for each other in a
-    cycle, a trace without messages, and messages that never arrive.
+    Raises InputError for more ranks than hosts, a receive without a send or the other way round, nodes that wait for
+    each other in a cycle, a trace without messages, and messages that never arrive.
     """
     hosts = [host.id for host in network.hosts]
     if len(ranks) > len(hosts):

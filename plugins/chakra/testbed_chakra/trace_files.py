@@ -1,7 +1,9 @@
-"""Chakra execution traces (MLCommons, schema 0.0.4): a graph of nodes a rank, as protobuf messages or in their JSON form.
+"""Chakra execution traces (MLCommons, schema 0.0.4): a graph of nodes a rank, as protobuf messages or in their JSON
+form.
 
-A file holds length-delimited messages: the metadata, then one ``Node`` each. The few fields that matter here are read from the wire format
-itself, so that no protobuf package is needed; unknown fields are skipped. JSON: the same messages, one object after another.
+A file holds length-delimited messages: the metadata, then one ``Node`` each. The few fields that matter here are read
+from the wire format itself, so that no protobuf package is needed; unknown fields are skipped. JSON: the same messages,
+one object after another.
 """
 
 from __future__ import annotations
@@ -22,7 +24,8 @@ _ENDS = ("comm_src", "comm_dst", "comm_size", "comm_tag")
 
 @dataclass(frozen=True, kw_only=True)
 class TraceNode:
-    """``after``: ids of nodes of the same rank. ``ends`` (source, destination rank), ``size_bytes``, ``tag``: of a send or a receive."""
+    """``after``: ids of nodes of the same rank. ``ends`` (source, destination rank), ``size_bytes``, ``tag``: of a send
+    or a receive."""
 
     id: int
     kind: str

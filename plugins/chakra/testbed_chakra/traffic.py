@@ -1,4 +1,5 @@
-"""``testbed simulate --traffic NAME.et``: a Chakra trace, a file a rank, as messages with the times at which they start."""
+"""``testbed simulate --traffic NAME.et``: a Chakra trace, a file a rank, as messages with the times at which they
+start."""
 
 from __future__ import annotations
 

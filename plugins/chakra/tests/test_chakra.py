@@ -1,4 +1,5 @@
-"""Chakra traces: three messages in a chain against times computed by hand, wire and JSON form alike, and what is refused."""
+"""Chakra traces: three messages in a chain against times computed by hand, wire and JSON form alike, and what is
+refused."""
 
 from __future__ import annotations
 
@@ -95,7 +96,8 @@ def test_both_forms_say_the_same() -> None:
 
 
 def test_a_chain_starts_when_by_hand_it_must() -> None:
-    """8.192 us for 2048 bytes at 2 Gbit/s and 0.127 us a router, no other packet in the way; ring:4's hosts 0, 1, 2 are one, one and two switches apart."""
+    """8.192 us for 2048 bytes at 2 Gbit/s and 0.127 us a router, no other packet in the way; ring:4's hosts 0, 1, 2 are
+    one, one and two switches apart."""
     network = load_network("ring:4")
     found = trace_starts(read(wire), network, PARAMETERS)
     near, far = (zero_load_ticks(PARAMETERS, routers, 2048) / TICKS_PER_S for routers in (2, 3))
@@ -105,7 +107,8 @@ def test_a_chain_starts_when_by_hand_it_must() -> None:
 
 
 def test_a_message_waits_for_the_last_of_those_it_depends_on_in_contention() -> None:
-    """Ranks 1 and 3 send to 0 from either side at once, over its one cable: the second comes a packet later, and 0 answers then."""
+    """Ranks 1 and 3 send to 0 from either side at once, over its one cable: the second comes a packet later, and 0
+    answers then."""
     both = [
         [
             {"id": 1, "type": 6, "after": [], "attr": ends(1, 0)},

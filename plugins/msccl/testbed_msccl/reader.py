@@ -1,7 +1,9 @@
-"""Reads an MSCCL algorithm strictly and carries it out, step by step: which block of data ends where, and in which order.
+"""Reads an MSCCL algorithm strictly and carries it out, step by step: which block of data ends where, and in which
+order.
 
-Of its own: it knows nothing of how an algorithm was written. Steps of a thread block follow each other; a step waits for the one that it
-depends on; a send waits while ``SLOTS`` blocks are under way to that rank on that channel, a receive until there is one. Kinds: s, r, cpy, nop.
+Of its own: it knows nothing of how an algorithm was written. Steps of a thread block follow each other; a step waits
+for the one that it depends on; a send waits while ``SLOTS`` blocks are under way to that rank on that channel, a
+receive until there is one. Kinds: s, r, cpy, nop.
 """
 
 from __future__ import annotations
@@ -52,14 +54,16 @@ class Algorithm:
 
 @dataclass
 class Carried:
-    """``outputs[g][k]``: (rank, chunk of its input) that ended in chunk k of GPU g's output. ``arrivals``: (source, destination), in order."""
+    """``outputs[g][k]``: (rank, chunk of its input) that ended in chunk k of GPU g's output. ``arrivals``: (source,
+    destination), in order."""
 
     outputs: list[dict[int, tuple[int, int]]]
     arrivals: list[tuple[int, int]] = field(default_factory=list)
 
 
 def read_algorithm(text: str) -> Algorithm:
-    """InputError names the element that is wrong: attributes, peers, bounds, dependencies that are not marked or do not exist."""
+    """InputError names the element that is wrong: attributes, peers, bounds, dependencies that are not marked or do not
+    exist."""
     try:
         root = ElementTree.fromstring(text)
     except ElementTree.ParseError as error:
@@ -124,7 +128,8 @@ def _whole(element: ElementTree.Element, name: str, least: int) -> int:
 
 
 def carry_out(algorithm: Algorithm, slots: int = SLOTS) -> Carried:
-    """Until all steps are done. InputError where none can go on (deadlock), a block is read that is not there, or one is never received."""
+    """Until all steps are done. InputError where none can go on (deadlock), a block is read that is not there, or one
+    is never received."""
     run = _Run(algorithm, slots)
     while run.turn():
         pass

@@ -1,9 +1,10 @@
-"""An all-to-all schedule as an algorithm of MSCCL (Microsoft's collective communication library): XML of GPUs, thread blocks and steps.
+"""An all-to-all schedule as an algorithm of MSCCL (Microsoft's collective communication library): XML of GPUs, thread
+blocks and steps.
 
-Rank k is the k-th sender and the k-th receiver of the schedule. A rank has one thread block for each rank that it sends to, one for each that it
-receives from, and one that copies its own block. Frames become dependencies: a rank receives after it has sent (which waits for nobody, as
-there is room for a block on the way), and what it does in a frame waits for what it did last in the frame before. So each step has one
-dependency at most, and no ``nop`` is needed.
+Rank k is the k-th sender and the k-th receiver of the schedule. A rank has one thread block for each rank that it sends
+to, one for each that it receives from, and one that copies its own block. Frames become dependencies: a rank receives
+after it has sent (which waits for nobody, as there is room for a block on the way), and what it does in a frame waits
+for what it did last in the frame before. So each step has one dependency at most, and no ``nop`` is needed.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ Place = tuple[int, int]
 
 
 def msccl_algorithm(traffic: Traffic, schedule: Schedule, name: str) -> str:
-    """The XML. InputError where the traffic does not send one block from each rank to each other (to itself or not), or is too large."""
+    """The XML. InputError where the traffic does not send one block from each rank to each other (to itself or not), or
+    is too large."""
     ranks, pairs = _ranks(traffic)
     frames = [[pairs[i] for i in frame if pairs[i][0] != pairs[i][1]] for frame in schedule.frames]
     channels = -(-(ranks - 1) // BLOCKS_A_CHANNEL)
@@ -62,7 +64,8 @@ def _ranks(traffic: Traffic) -> tuple[int, list[tuple[int, int]]]:
 
 
 class _Gpu:
-    """Thread blocks 0 to n - 2 send to the other ranks in their order, n - 1 to 2n - 3 receive from them, the last copies."""
+    """Thread blocks 0 to n - 2 send to the other ranks in their order, n - 1 to 2n - 3 receive from them, the last
+    copies."""
 
     def __init__(self, element: ElementTree.Element, rank: int, ranks: int) -> None:
         self._rank, self._others = rank, [other for other in range(ranks) if other != rank]

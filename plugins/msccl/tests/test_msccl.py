@@ -1,4 +1,5 @@
-"""Schedules as algorithms of MSCCL: read again by a reader of its own, carried out, and spoilt in each way that it must notice."""
+"""Schedules as algorithms of MSCCL: read again by a reader of its own, carried out, and spoilt in each way that it must
+notice."""
 
 from __future__ import annotations
 

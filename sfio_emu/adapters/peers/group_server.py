@@ -32,7 +32,8 @@ def parse_address(address: str) -> tuple[socket.AddressFamily, str | tuple[str, 
 
 
 def watch_silence(connection: socket.socket) -> None:
-    """Let the kernel end a TCP connection whose peer is silent for LOSS_NOTICED_S; Unix sockets end with their process."""
+    """Let the kernel end a TCP connection whose peer is silent for LOSS_NOTICED_S; Unix sockets end with their
+    process."""
     if connection.family != socket.AF_UNIX:
         watch_peer(connection, LOSS_NOTICED_S)
 
@@ -65,8 +66,8 @@ class _Member:
 class GroupServer:
     """Coordinates a group of `size` processes at `address`, in a thread of its own from construction to `close`.
 
-    `address` may ask for any free port (`tcp:127.0.0.1:0`); the property gives the one to hand out. Raises UsageError for an
-    address or size that cannot be, GroupError where the address is taken. A context manager.
+    `address` may ask for any free port (`tcp:127.0.0.1:0`); the property gives the one to hand out. Raises UsageError
+    for an address or size that cannot be, GroupError where the address is taken. A context manager.
     """
 
     def __init__(self, address: str, size: int) -> None:

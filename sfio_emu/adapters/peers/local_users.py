@@ -1,4 +1,5 @@
-"""Whose process is at the other end of a connection within this machine, as the kernel tells it (sock_diag(7), unix(7))."""
+"""Whose process is at the other end of a connection within this machine, as the kernel tells it (sock_diag(7),
+unix(7))."""
 
 from __future__ import annotations
 
@@ -33,7 +34,8 @@ def is_foreign_user(stream: socket.socket) -> bool:
 
 
 def is_own_user(stream: socket.socket) -> bool:
-    """Whether a process of this user holds the other end, both being on this machine. Where the kernel cannot be asked: no."""
+    """Whether a process of this user holds the other end, both being on this machine. Where the kernel cannot be asked:
+    no."""
     try:
         return _user_of_peer(stream) == os.geteuid()
     except OSError:
@@ -43,8 +45,8 @@ def is_own_user(stream: socket.socket) -> bool:
 def _user_of_peer(stream: socket.socket) -> int | None:
     """The user whose process holds the other end, None where that is not on this machine or the kernel does not say.
 
-    A socket that its process has closed, or that nobody has accepted yet, is nobody's (-1): the kernel shows it without an
-    inode, and as root's. OSError where the stream has ended.
+    A socket that its process has closed, or that nobody has accepted yet, is nobody's (-1): the kernel shows it without
+    an inode, and as root's. OSError where the stream has ended.
     """
     if stream.family == socket.AF_UNIX:
         found = stream.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)

@@ -1,8 +1,9 @@
 """A process of ours in a sandbox, from the side of the ordinary process that owns it and with which it ends.
 
-Why nothing is left, whatever ends the owner: a thread of the owner starts the sandbox and lives as long as it does; the kernel kills
-the sandbox when that thread dies (``die_with_parent``), and everything inside with it. Beside that, the two are joined by a lifeline, a
-pair of sockets: when the owner's end closes, the process inside takes its network down by itself.
+Why nothing is left, whatever ends the owner: a thread of the owner starts the sandbox and lives as long as it does; the
+kernel kills the sandbox when that thread dies (``die_with_parent``), and everything inside with it. Beside that, the
+two are joined by a lifeline, a pair of sockets: when the owner's end closes, the process inside takes its network down
+by itself.
 """
 
 from __future__ import annotations
@@ -33,8 +34,8 @@ _NUMBERS = itertools.count(1)
 class SandboxProcess:
     """Started when it is made; a context manager. ``name``: of its door; ``task``: what it is to hold (see ``holder``).
 
-    Raises CapabilityError where this machine has no emulation, InputError where the name is taken, and what the process inside
-    met while it built its network.
+    Raises CapabilityError where this machine has no emulation, InputError where the name is taken, and what the process
+    inside met while it built its network.
     """
 
     def __init__(
@@ -95,7 +96,8 @@ class SandboxProcess:
             raise CapabilityError(f"the sandbox does not start ({self._failure.strerror})")
 
     def ask(self, header: dict[str, Any], value: object = None, report_progress: ReportProgress | None = None) -> Any:
-        """The value that the process inside answers with; raises what it raised, SessionClosedError where it has ended."""
+        """The value that the process inside answers with; raises what it raised, SessionClosedError where it has
+        ended."""
         self.check()
         try:
             frame = send_request(self.name, header, b"" if value is None else pickle.dumps(value), report_progress)

@@ -111,7 +111,8 @@ class SessionNetwork:
         return plan
 
     def install(self, splits: Sequence[LabelSplit]) -> tuple[int, float]:
-        """Rules for each split's pair, in place of those that it had; how many, and seconds until every switch confirmed."""
+        """Rules for each split's pair, in place of those that it had; how many, and seconds until every switch
+        confirmed."""
         count, seconds = 0, 0.0
         for split in splits:
             rules = stream_rules(self._wiring, split, udp_port=STREAM_UDP_PORT)
@@ -127,7 +128,8 @@ class SessionNetwork:
         return count, seconds
 
     def stream(self, plan: StreamPlan, report_progress: ReportProgress) -> Any:
-        """The plan's measurements; its rules are there as long as it runs, and then what was installed for its pairs before."""
+        """The plan's measurements; its rules are there as long as it runs, and then what was installed for its pairs
+        before."""
         with self._measuring:
             number = next(self._numbers)
             with self._installing:

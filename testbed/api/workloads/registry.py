@@ -1,4 +1,5 @@
-"""The workload of a plan: whose class the plan is of. Ours are registered here, plug-ins come by the group ``testbed.workloads``."""
+"""The workload of a plan: whose class the plan is of. Ours are registered here, plug-ins come by the group
+``testbed.workloads``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The command ``stream``: coded streams, a probe of a block size, or plain streams whose routing answers failures, as its options say."""
+"""The command ``stream``: coded streams, a probe of a block size, or plain streams whose routing answers failures, as
+its options say."""
 
 from __future__ import annotations
 

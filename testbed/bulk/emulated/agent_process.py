@@ -1,6 +1,7 @@
 """A process of its own that holds sockets in many hosts, forked from the run and ordered about over a pipe.
 
-The parent gives orders and reads reports (``testbed.bulk.agent_messages``); the child runs until the pipe ends or it is killed.
+The parent gives orders and reads reports (``testbed.bulk.agent_messages``); the child runs until the pipe ends or it is
+killed.
 """
 
 from __future__ import annotations
@@ -44,7 +45,8 @@ class AgentPort:
 
 
 class PipeEnd(ABC):
-    """The parent's end of a process's pipe, here or on another machine; ``fileno`` is readable when a report has come."""
+    """The parent's end of a process's pipe, here or on another machine; ``fileno`` is readable when a report has
+    come."""
 
     def __init__(self, role: str, nodes: Sequence[str], pipe: Connection) -> None:
         self.role, self.nodes, self._pipe = role, tuple(nodes), pipe
@@ -63,7 +65,8 @@ class PipeEnd(ABC):
         return self._pipe.poll()
 
     def receive(self, timeout_s: float = ANSWER_S) -> Report:
-        """The next report. EOFError where the process has died; CapabilityError where it gave up or is silent for so long."""
+        """The next report. EOFError where the process has died; CapabilityError where it gave up or is silent for so
+        long."""
         if not self._pipe.poll(timeout_s):
             raise CapabilityError(f"bulk {self.role}: no response within {timeout_s:g} s")
         try:
@@ -106,8 +109,8 @@ class AgentProcess(PipeEnd):
 def reset_on_close(sock: socket.socket) -> None:
     """Have the kernel forget the connection when it is closed, or those that a listening socket accepted.
 
-    Otherwise both ends say goodbye again and again for minutes, because no circuit stands, and their packets are counted as
-    strays of the next run on this network.
+    Otherwise both ends say goodbye again and again for minutes, because no circuit stands, and their packets are
+    counted as strays of the next run on this network.
     """
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
 

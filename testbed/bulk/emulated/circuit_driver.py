@@ -1,9 +1,9 @@
 """The one loop that carries a coordinator's decisions out on real switches, for bulk transfers and striped files alike.
 
-The coordinator (``testbed.bulk.coordinator``) decides, this loop decides nothing. It hands over what happens: a batch of circuits
-confirmed by the switches, a port that went down, time that passes, and whatever the caller reads from files of its own
-(reports of processes, wake-ups of threads). And it executes what the coordinator answers: changes of circuits go to the
-switchboard, messages to be sent to the caller, and the end of the run ends the loop.
+The coordinator (``testbed.bulk.coordinator``) decides, this loop decides nothing. It hands over what happens: a batch
+of circuits confirmed by the switches, a port that went down, time that passes, and whatever the caller reads from files
+of its own (reports of processes, wake-ups of threads). And it executes what the coordinator answers: changes of
+circuits go to the switchboard, messages to be sent to the caller, and the end of the run ends the loop.
 """
 
 from __future__ import annotations
@@ -23,8 +23,9 @@ MAX_WAIT_S = 0.1
 class CircuitDriver:
     """Drives one run of a coordinator; times are seconds since ``start_s`` on the monotonic clock.
 
-    ``send``: called with (transfer, attempt) of the messages that hold their links now. Afterwards ``failure`` says why the
-    run did not come to its end (None where it did), ``lost_links`` which links were cut, ``ended_s`` when it was over.
+    ``send``: called with (transfer, attempt) of the messages that hold their links now. Afterwards ``failure`` says why
+    the run did not come to its end (None where it did), ``lost_links`` which links were cut, ``ended_s`` when it was
+    over.
     """
 
     def __init__(
@@ -58,8 +59,8 @@ class CircuitDriver:
     ) -> None:
         """Run until the coordinator ends it or ``stop`` is called, then wait for the switches' last confirmation.
 
-        ``readers``: file descriptor -> what reads it when it is readable; ``on_round`` is called in every round of the loop,
-        ``due_s()`` at the latest. Raises CapabilityError where a switch refuses a rule or does not answer.
+        ``readers``: file descriptor -> what reads it when it is readable; ``on_round`` is called in every round of the
+        loop, ``due_s()`` at the latest. Raises CapabilityError where a switch refuses a rule or does not answer.
         """
         calls = {**readers, **{file: self._reader(dpid) for file, dpid in self._switchboard.files.items()}}
         with select.epoll() as poll:

@@ -42,7 +42,8 @@ def agents_here(net: EmulatedNetwork, wiring: Wiring, messages: MessageSet) -> S
 
 
 class BulkEndpoints:
-    """Started, every connection of ``messages`` stands. Raises CapabilityError where a process cannot begin or connect."""
+    """Started, every connection of ``messages`` stands. Raises CapabilityError where a process cannot begin or
+    connect."""
 
     def __init__(self, start: StartAgents, plan: BulkPlan, messages: MessageSet) -> None:
         self._pairs = messages.pairs

@@ -116,8 +116,8 @@ def _measured(platform: Platform, plan: BulkPlan, run: BulkRun) -> BulkMeasureme
 
 
 def _counters_at_rest(platform: Platform) -> Counters:
-    """The links' counters once no packet has moved for a while: a packet on its way has been counted where it left, but not
-    where it will arrive."""
+    """The links' counters once no packet has moved for a while: a packet on its way has been counted where it left, but
+    not where it will arrive."""
     net, until = platform.network, time.monotonic() + _MAX_UNREST_S
     time.sleep(_QUIET_S)
     counters, before = net.link_counters(), None
@@ -138,9 +138,9 @@ def _counted_since(before: Counters, after: Counters) -> dict[LinkId, LinkCount]
 def dropped_at_switches(wiring: Wiring, links: Mapping[LinkId, LinkCount]) -> dict[str, int]:
     """Switch -> packets that came to it over its links and were put onto none: no rule let them through.
 
-    Exact on every datapath once the network is quiet, because interfaces count each packet. A switch's own counters of rules
-    are not: they lag behind, and a user-space switch books packets to the rules that stand when it counts them, not to those
-    that let the packets through.
+    Exact on every datapath once the network is quiet, because interfaces count each packet. A switch's own counters of
+    rules are not: they lag behind, and a user-space switch books packets to the rules that stand when it counts them,
+    not to those that let the packets through.
     """
     found = {}
     for switch in wiring.switches:

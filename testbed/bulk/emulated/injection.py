@@ -1,7 +1,7 @@
 """Packets injected for a pair of hosts that has no circuit: they look like its data, and the switches must drop them.
 
-They are sent once in a run, for a pair whose transfers are over and whose circuit has been gone for a while: a switch goes by a
-rule some time after it has confirmed its end, and what is injected waits at the host behind other data.
+They are sent once in a run, for a pair whose transfers are over and whose circuit has been gone for a while: a switch
+goes by a rule some time after it has confirmed its end, and what is injected waits at the host behind other data.
 """
 
 from __future__ import annotations
@@ -39,8 +39,9 @@ class InjectionChoice:
         self._arrived.add(transfer)
 
     def pair(self, now_s: float, has_circuit: Callable[[int], bool], *, ended: bool = False) -> Pair | None:
-        """The first pair whose transfers are over and whose circuit was first seen gone ``FORGOTTEN_S`` ago, None where there
-        is none yet. ``ended``: the run is over and the switches have forgotten everything, so any such pair will do."""
+        """The first pair whose transfers are over and whose circuit was first seen gone ``FORGOTTEN_S`` ago, None where
+        there is none yet. ``ended``: the run is over and the switches have forgotten everything, so any such pair will
+        do."""
         for pair, numbers in self._transfers.items():
             if all(n in self._arrived and not has_circuit(n) for n in numbers):
                 since_s = self._gone_s.setdefault(pair, now_s)

@@ -1,6 +1,7 @@
 """A bulk run's end-point processes on one of several machines: what the coordinator asks of it.
 
-The functions are requests (``testbed.machines.rpc``), performed in the machine's first thread, whose children the processes are.
+The functions are requests (``testbed.machines.rpc``), performed in the machine's first thread, whose children the
+processes are.
 """
 
 from __future__ import annotations

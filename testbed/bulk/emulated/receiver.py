@@ -1,4 +1,5 @@
-"""A process that owns the sockets of receivers: it accepts connections, checks every message and reports those that are complete.
+"""A process that owns the sockets of receivers: it accepts connections, checks every message and reports those that are
+complete.
 
 One process serves all receivers; where one is to die in a run, it has a process of its own.
 """

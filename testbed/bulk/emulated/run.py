@@ -1,7 +1,8 @@
 """One bulk plan on a network of switches that is up: rules and processes made ready, calibrated, carried out.
 
-Standing rules let every connection be made; in circuit switching they are then removed, so that data finds a way only while its
-circuit stands. The run itself is the coordinator's (``testbed.bulk.coordinator``), driven by ``CircuitDriver``.
+Standing rules let every connection be made; in circuit switching they are then removed, so that data finds a way only
+while its circuit stands. The run itself is the coordinator's (``testbed.bulk.coordinator``), driven by
+``CircuitDriver``.
 """
 
 from __future__ import annotations
@@ -251,8 +252,8 @@ def _messages(plan: BulkPlan, options: RunOptions) -> MessageSet:
 
 
 def retransmitted_since(before: Retransmissions, after: Retransmissions) -> Retransmissions:
-    """What was retransmitted between two counts; a connection that was made again in between counts from its beginning, or
-    not at all where its count is lower now."""
+    """What was retransmitted between two counts; a connection that was made again in between counts from its beginning,
+    or not at all where its count is lower now."""
     return {
         number: TcpRetransmissions(
             *(max(0, now - then) for now, then in zip(counts, before.get(number, TcpRetransmissions()), strict=True))

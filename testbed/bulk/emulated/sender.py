@@ -1,6 +1,8 @@
-"""The process that owns the sockets of all senders of a run: it opens their connections and writes the messages it is given.
+"""The process that owns the sockets of all senders of a run: it opens their connections and writes the messages it is
+given.
 
-One loop over epoll, which decides nothing: what is sent when comes as orders, and only a connection that breaks is reported.
+One loop over epoll, which decides nothing: what is sent when comes as orders, and only a connection that breaks is
+reported.
 """
 
 from __future__ import annotations
@@ -41,7 +43,8 @@ class _Outgoing:
 
 
 class Sender:
-    """All senders of a run, or those of ``nodes``; raises CapabilityError where a connection is refused or does not come."""
+    """All senders of a run, or those of ``nodes``; raises CapabilityError where a connection is refused or does not
+    come."""
 
     def __init__(
         self, net: EmulatedNetwork, wiring: Wiring, messages: MessageSet, nodes: Container[str] | None = None
@@ -74,10 +77,11 @@ class Sender:
             port.report(Retransmitted(counts=counts))
 
     def _connect_all(self) -> None:
-        """Open the persistent connections, some at a time: a thousand first packets at once are more than switches look up.
+        """Open the persistent connections, some at a time: a thousand first packets at once are more than switches look
+        up.
 
-        One that is not there after some seconds begins again from another port: what a switch remembers of its first packets may
-        outlive their repetitions.
+        One that is not there after some seconds begins again from another port: what a switch remembers of its first
+        packets may outlive their repetitions.
         """
         pairs = self._pairs
         until = time.monotonic() + ANSWER_S / 2

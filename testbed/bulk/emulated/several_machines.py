@@ -1,4 +1,5 @@
-"""Bulk transfers on a network over several machines: the same run, its sockets and pipes reached over the machines' link."""
+"""Bulk transfers on a network over several machines: the same run, its sockets and pipes reached over the machines'
+link."""
 
 from __future__ import annotations
 
@@ -145,7 +146,8 @@ class _RemoteAgent(PipeEnd):
         return report
 
     def _offset_s(self) -> float:
-        """By how much the machine's clock is ahead: known again each second, for a clock drifts, and not for each message."""
+        """By how much the machine's clock is ahead: known again each second, for a clock drifts, and not for each
+        message."""
         now_s = time.monotonic()
         if now_s - self._reported_s > _OFFSET_FOR_S:
             self._ahead_s, self._reported_s = self._machines.theirs_s(self._machine, now_s) - now_s, now_s

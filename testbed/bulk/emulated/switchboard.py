@@ -1,7 +1,7 @@
 """The switchboard sets circuits up and tears them down in batches, over each bridge's management socket.
 
-The rules are bytes before the run begins; a batch is one write a switch and ends with a barrier, a few milliseconds for the
-circuits of a whole time frame. The sockets also report ports that go down.
+The rules are bytes before the run begins; a batch is one write a switch and ends with a barrier, a few milliseconds for
+the circuits of a whole time frame. The sockets also report ports that go down.
 """
 
 from __future__ import annotations
@@ -40,16 +40,17 @@ Batch = dict[int, bytes]
 class CircuitSwitchboard:
     """One connection to every bridge of a running network. ``pairs[t]`` are the end points of transfer ``t``.
 
-    ``files`` are to be watched for reading, ``receive`` called when one is readable. Raises CapabilityError where a bridge
-    cannot be reached, refuses a rule, or does not answer.
+    ``files`` are to be watched for reading, ``receive`` called when one is readable. Raises CapabilityError where a
+    bridge cannot be reached, refuses a rule, or does not answer.
     """
 
     def __init__(self, platform: Platform, pairs: Sequence[Pair]) -> None:
         wiring = platform.wiring
         self._wiring, self._pairs = wiring, pairs
         self.flush_flow_cache = platform.forget
-        """Have the switches look every flow up in their tables again: they keep what they found for a flow's first packet, and correct
-        it some milliseconds after a rule has changed. A circuit's first packets would be dropped because their like were before."""
+        """Have the switches look every flow up in their tables again: they keep what they found for a flow's first
+        packet, and correct it some milliseconds after a rule has changed. A circuit's first packets would be dropped
+        because their like were before."""
         self._sockets = {s.dpid: platform.bridge(s.device) for s in wiring.switches}
         self._readers = {dpid: SwitchReader() for dpid in self._sockets}
         self._numbers = itertools.count(1)
@@ -98,7 +99,8 @@ class CircuitSwitchboard:
         self.wait()
 
     def wait(self) -> None:
-        """Return when the batch under way has been confirmed. What else the switches report meanwhile is passed over."""
+        """Return when the batch under way has been confirmed. What else the switches report meanwhile is passed
+        over."""
         until = time.monotonic() + _ANSWER_S
         while self._waiting:
             files = self.files

@@ -21,10 +21,12 @@ LOST_WORKERS = 100
 
 @contextmanager
 def dask_client(workers: int, scheduler: str | None, security: Security | None = None) -> Iterator[Client]:
-    """A client of ``workers`` processes here, or of the scheduler at that address. Raises CapabilityError where it cannot be reached.
+    """A client of ``workers`` processes here, or of the scheduler at that address. Raises CapabilityError where it
+    cannot be reached.
 
-    Other users of the machine reach the ports of processes here: they answer only those with the cluster's own certificate.
-    ``security``: for the scheduler elsewhere (``testbed.machines.adapters.clusters.dask_security``), None: plain TCP.
+    Other users of the machine reach the ports of processes here: they answer only those with the cluster's own
+    certificate. ``security``: for the scheduler elsewhere (``testbed.machines.adapters.clusters.dask_security``), None:
+    plain TCP.
     """
     import dask
     from distributed import Client

@@ -35,8 +35,8 @@ def run_campaign(
 ) -> list[JsonObject]:
     """Compute what is missing of the run, then return all rows in the campaign's order.
 
-    Raises InputError where a unit's network, end points or method are wrong (the first found), CapabilityError where the
-    scheduler cannot be reached or has no worker.
+    Raises InputError where a unit's network, end points or method are wrong (the first found), CapabilityError where
+    the scheduler cannot be reached or has no worker.
     """
     todo = units(campaign)
     done = {entry["unit"]: entry["rows"] for entry in run.rows if "rows" in entry}

@@ -1,7 +1,7 @@
 """``testbed doctor --compile``: everything that is compiled for this machine at its first use, compiled ahead.
 
-Each task runs one algorithm on something small; what it compiles is kept (see ``fec.jit``). After a change of code only what
-changed is compiled again.
+Each task runs one algorithm on something small; what it compiles is kept (see ``fec.jit``). After a change of code only
+what changed is compiled again.
 """
 
 from __future__ import annotations
@@ -75,7 +75,8 @@ def _states_of_nac() -> None:
 
 
 def _striped_files() -> None:
-    """Blocks and a fragment list over two subfiles, by the calls of a striped file: memory and what arrives may be read-only."""
+    """Blocks and a fragment list over two subfiles, by the calls of a striped file: memory and what arrives may be
+    read-only."""
     import numpy as np
 
     import sfio_emu.layout.kernels  # noqa: F401  # once it is loaded, blocks of any size go by it

@@ -73,7 +73,8 @@ def _compile(as_json: bool) -> int:
 
 
 def _calibrate(as_json: bool) -> int:
-    """Raise the rate until the machine no longer keeps up; keep the last that it carried. InvalidRunError where it carries none."""
+    """Raise the rate until the machine no longer keeps up; keep the last that it carried. InvalidRunError where it
+    carries none."""
     from datetime import UTC, datetime
 
     from testbed.emulation.machine.capabilities import emulation_problem

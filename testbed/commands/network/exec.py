@@ -38,7 +38,8 @@ def run(args: argparse.Namespace) -> int:
 
 
 def known_host(text: str, described: Mapping[str, Any]) -> str:
-    """The host or switch of a network's description that the text names; the text itself where that is none, or not one alone."""
+    """The host or switch of a network's description that the text names; the text itself where that is none, or not one
+    alone."""
     names = [one["name"] for kind in ("hosts", "switches") for one in described[kind]]
     nodes = tuple(Node(id=name, kind="host") for name in names)
     with suppress(InputError):

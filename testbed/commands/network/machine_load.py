@@ -1,4 +1,5 @@
-"""Raises the rate of 32 disjoint paths over real switches until the machine no longer keeps up: what ``doctor --calibrate`` measures."""
+"""Raises the rate of 32 disjoint paths over real switches until the machine no longer keeps up: what ``doctor
+--calibrate`` measures."""
 
 from __future__ import annotations
 
@@ -29,7 +30,8 @@ class LoadStep:
 
 
 def load_steps(report: Callable[[LoadStep], None] = lambda _: None) -> Iterator[LoadStep]:
-    """The rates one after another, up to the first that the machine does not carry; some ten seconds each, inside the sandbox."""
+    """The rates one after another, up to the first that the machine does not carry; some ten seconds each, inside the
+    sandbox."""
     for rate_bps in STEPS_BPS:
         step = _tried(rate_bps)
         report(step)
@@ -39,7 +41,8 @@ def load_steps(report: Callable[[LoadStep], None] = lambda _: None) -> Iterator[
 
 
 def _tried(rate_bps: float) -> LoadStep:
-    """Circuits for one time frame; what comes out is the verdict of an ordinary run. A rate that fails once is tried again."""
+    """Circuits for one time frame; what comes out is the verdict of an ordinary run. A rate that fails once is tried
+    again."""
     from testbed.bulk.emulated.fabric import EmulatedBulkFabric
 
     plan = bulk_plan(

@@ -127,8 +127,8 @@ def _inside(args: argparse.Namespace, network: Network, ends: list[str], capture
         introduction = _introduction(net, time.monotonic() - began, name)
         view = partial(idle_network_view, f"{network.name}, {name}", network)
         with live_watch(view, "the network is up", partial(read_counters, net.link_meter())):
-            # At the prompt Ctrl-C ends a node's command, not ours. Whoever reads the introduction may interrupt at once: it comes last,
-            # because Python may drop an interrupt that meets an import.
+            # At the prompt Ctrl-C ends a node's command, not ours. Whoever reads the introduction may interrupt at
+            # once: it comes last, because Python may drop an interrupt that meets an import.
             signal.signal(signal.SIGINT, signal.default_int_handler)
             print(introduction, flush=True)
             return give_prompt(name, net.words_at)

@@ -35,9 +35,11 @@ def serve_distributed(
     rules: Callable[..., Sequence[FlowRule]],
     captures: Mapping[LinkId, Path],
 ) -> int:
-    """The network up, and a prompt as ``testbed attach`` gives it; exit code 0, 2 where a line from a pipe was no command.
+    """The network up, and a prompt as ``testbed attach`` gives it; exit code 0, 2 where a line from a pipe was no
+    command.
 
-    ``rules``: of --routing, for a wiring; ``captures``: files of links that are recorded. MachineDiedError where a machine dies meanwhile.
+    ``rules``: of --routing, for a wiring; ``captures``: files of links that are recorded. MachineDiedError where a
+    machine dies meanwhile.
     """
     from testbed.emulation.attach.prompt import give_prompt
     from testbed.emulation.attach.server import control_server
@@ -104,7 +106,8 @@ def _some(names: Sequence[str]) -> str:
 
 @contextlib.contextmanager
 def _watched(spread: DistributedNetwork, close: Callable[[], None]) -> Iterator[None]:
-    """Meanwhile a machine that dies ends the prompt: the doors close, and whatever this thread waits for is interrupted."""
+    """Meanwhile a machine that dies ends the prompt: the doors close, and whatever this thread waits for is
+    interrupted."""
     ended, lost = threading.Event(), list[MachineDiedError]()
 
     def look() -> None:

@@ -1,4 +1,5 @@
-"""``testbed demands``: all pairs of a network at once; what each routing loads, lets through and asks for in redundancy."""
+"""``testbed demands``: all pairs of a network at once; what each routing loads, lets through and asks for in
+redundancy."""
 
 from __future__ import annotations
 

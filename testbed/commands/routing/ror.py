@@ -1,4 +1,5 @@
-"""``testbed ror``: the redundancy that a routing of a flow asks its sender for, link by link, for one method or several."""
+"""``testbed ror``: the redundancy that a routing of a flow asks its sender for, link by link, for one method or
+several."""
 
 from __future__ import annotations
 
@@ -169,7 +170,8 @@ def _too_long(terms: RorBreakdown, args: argparse.Namespace) -> str | None:
 
 
 def _bound(term: LoadOverhead, coding: Coding) -> int | None:
-    """The least N that any stratified order of labels answers a link's failure with; None where none is counted or labels are random."""
+    """The least N that any stratified order of labels answers a link's failure with; None where none is counted or
+    labels are random."""
     from fec.redundancy.label_layout import block_size_bound
 
     if coding.labels != "stratified" or term.block_size is None:

@@ -1,4 +1,5 @@
-"""``testbed schedule``: time frames in which no two transfers share a link, as few as the bottleneck allows where one is found."""
+"""``testbed schedule``: time frames in which no two transfers share a link, as few as the bottleneck allows where one
+is found."""
 
 from __future__ import annotations
 

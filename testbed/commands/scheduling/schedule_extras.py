@@ -1,4 +1,5 @@
-"""What ``testbed schedule`` can do beside scheduling: unequal messages and links, a wormhole run of the schedule, a drawing."""
+"""What ``testbed schedule`` can do beside scheduling: unequal messages and links, a wormhole run of the schedule, a
+drawing."""
 
 from __future__ import annotations
 
@@ -56,7 +57,8 @@ def check_extras(args: argparse.Namespace) -> None:
 
 
 def split_traffic(document: Any, where: str, traffic: Traffic, network: str | None) -> tuple[Traffic, Chunks]:
-    """The traffic of chunks over channels (``link`` or ``link/number``), and what it loses. InputError for a bad document."""
+    """The traffic of chunks over channels (``link`` or ``link/number``), and what it loses. InputError for a bad
+    document."""
     from testbed.model.traffic import Traffic
     from testbed.scheduling.fast.unequal import split_messages
 

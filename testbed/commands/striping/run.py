@@ -1,4 +1,5 @@
-"""``testbed run``: start a parallel program on emulated hosts, one process a compute node, with I/O listeners beside."""
+"""``testbed run``: start a parallel program on emulated hosts, one process a compute node, with I/O listeners
+beside."""
 
 from __future__ import annotations
 

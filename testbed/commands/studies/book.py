@@ -58,7 +58,8 @@ def book_chapters(root: Path, pages: Path = PAGES) -> list[Chapter]:
 
 
 def pack_runs(root: Path, pages: Path | None = None) -> int:
-    """Pack every whole run below ``root``; drawings that a page of ``pages`` shows stay as they are. Returns the bytes saved."""
+    """Pack every whole run below ``root``; drawings that a page of ``pages`` shows stay as they are. Returns the bytes
+    saved."""
     shown = (
         "".join(page.read_text(encoding="utf-8") for page in sorted(pages.glob("*.md"))) if pages is not None else ""
     )
@@ -71,8 +72,8 @@ def pack_runs(root: Path, pages: Path | None = None) -> int:
 
 
 def tables_of_pages(found: Sequence[Chapter], pages: Path) -> dict[Path, str]:
-    """Every page of the folder that studies stand in -> its text with their tables, and the front page with the counts of all.
-    InputError where one is not there."""
+    """Every page of the folder that studies stand in -> its text with their tables, and the front page with the counts
+    of all. InputError where one is not there."""
     entries: dict[str, list[Entry]] = {}
     for entry in (entry for chapter in found for entry in chapter.entries):
         if entry.page:

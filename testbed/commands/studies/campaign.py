@@ -1,4 +1,5 @@
-"""``testbed campaign FILE|NAME``: a theory study over many networks, methods and tolerances on Dask workers, resumable."""
+"""``testbed campaign FILE|NAME``: a theory study over many networks, methods and tolerances on Dask workers,
+resumable."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""``testbed experiment list | run NAME | new NAME``: our studies, found by walking the package, and those of others, found as entry points."""
+"""``testbed experiment list | run NAME | new NAME``: our studies, found by walking the package, and those of others,
+found as entry points."""
 
 from __future__ import annotations
 
@@ -45,8 +46,8 @@ def add_parser(subparsers: Any) -> None:
 
 
 def find_experiments() -> dict[str, Any]:
-    """Name -> study, in alphabetical order: a ``Study``, a ``SessionStudy``, or another package's object with ``name``, ``answers``,
-    ``does`` and ``main(argv, program)``.
+    """Name -> study, in alphabetical order: a ``Study``, a ``SessionStudy``, or another package's object with ``name``,
+    ``answers``, ``does`` and ``main(argv, program)``.
 
     Our own are the ``STUDY`` of every module below ``experiments``; those of others come in as entry points.
     """
@@ -72,7 +73,8 @@ def pages_of_studies() -> dict[str, str]:
 
 
 def _page(module: str, chapter: int | None) -> str:
-    """That of its own chapter, else the ``PAGE`` of the nearest folder that has one, else that of its folder's chapter."""
+    """That of its own chapter, else the ``PAGE`` of the nearest folder that has one, else that of its folder's
+    chapter."""
     return f"chapter_{chapter}" if chapter else str(_said(module, "PAGE", f"chapter_{_said(module, 'CHAPTER', 0)}"))
 
 

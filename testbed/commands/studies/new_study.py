@@ -1,4 +1,5 @@
-"""``testbed experiment new NAME``: the skeleton of a study, which runs at once, with its test and its sentence in the documentation."""
+"""``testbed experiment new NAME``: the skeleton of a study, which runs at once, with its test and its sentence in the
+documentation."""
 
 from __future__ import annotations
 
@@ -79,8 +80,8 @@ SENTENCE = Template("`$name` counts the links of rings of switches (`testbed exp
 
 
 def write_study(name: str, folder: str, taken: Container[str], page_of: Callable[[str], str]) -> list[Path]:
-    """Write the module into that folder of ``experiments``, its test, and its sentence at the end of its page of docs/replication
-    (``page_of`` the module).
+    """Write the module into that folder of ``experiments``, its test, and its sentence at the end of its page of
+    docs/replication (``page_of`` the module).
 
     InputError where the name is none, is among those ``taken``, or the folder is none.
     """

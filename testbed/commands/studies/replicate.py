@@ -1,4 +1,5 @@
-"""``testbed replicate``: every study one after the other, as far as it is not stored yet, then the book of what is stored."""
+"""``testbed replicate``: every study one after the other, as far as it is not stored yet, then the book of what is
+stored."""
 
 from __future__ import annotations
 
@@ -185,7 +186,8 @@ def _order(replication: Replication, name: str) -> tuple[bool, float, str]:
 def expected_seconds(replication: Replication, name: str, *, scaled: bool = True) -> float | None:
     """What the newest whole run of this size took, here or in ``KEPT``; None: there is none.
 
-    ``scaled``: where there is none, that of another size by its number of points; too much for a quick run, whose points are smaller.
+    ``scaled``: where there is none, that of another size by its number of points; too much for a quick run, whose
+    points are smaller.
     """
     timed = [
         run

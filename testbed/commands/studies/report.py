@@ -39,7 +39,8 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Redraw; returns the verdict's exit code (4 where the run did not finish). InputError (2) where there is no run."""
+    """Redraw; returns the verdict's exit code (4 where the run did not finish). InputError (2) where there is no
+    run."""
     from testbed.errors import InvalidRunError
     from testbed.results.result_store import redraw
     from testbed.results.study_store import is_study
@@ -83,8 +84,8 @@ def _redraw_study(args: argparse.Namespace) -> int:
 
 
 def _described(manifest: Manifest) -> Manifest:
-    """A run that was stored before studies said which code their ROR belongs to gets it from the study that is installed, and the run of a
-    command its title."""
+    """A run that was stored before studies said which code their ROR belongs to gets it from the study that is
+    installed, and the run of a command its title."""
     from testbed.api.workloads.registry import stored_under
     from testbed.commands.studies.experiment import find_experiments
 
@@ -95,7 +96,8 @@ def _described(manifest: Manifest) -> Manifest:
 
 
 def _drawer(place: Path, name: str, rows: Sequence[Row], verdict: Verdict | None) -> Draw | None:
-    """What draws the figures of a stored run of that name; None where nothing is there to be drawn. InputError for an unknown one."""
+    """What draws the figures of a stored run of that name; None where nothing is there to be drawn. InputError for an
+    unknown one."""
     from testbed.api.workloads.registry import stored_under
     from testbed.campaigns.figures import campaign_figures
     from testbed.commands.studies.experiment import find_experiments

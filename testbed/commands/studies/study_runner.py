@@ -1,6 +1,7 @@
 """Running a study: its points measured one by one or shared, stored as they come, judged and drawn at the end.
 
-Each point is stored as it comes, so that a study that was killed goes on with ``--resume``; figures never need a new run.
+Each point is stored as it comes, so that a study that was killed goes on with ``--resume``; figures never need a new
+run.
 """
 
 from __future__ import annotations
@@ -102,7 +103,8 @@ def _enter_sandbox(study: Study, words: list[str]) -> None:
 
 
 def _open(study: Study, args: argparse.Namespace, words: list[str], size: str) -> StudyRun:
-    """The run to be measured. ``size``: ``quick``, ``full``, or ``own options`` where one of the study's own was given."""
+    """The run to be measured. ``size``: ``quick``, ``full``, or ``own options`` where one of the study's own was
+    given."""
     from testbed.emulation.machine.provenance import describe_run
 
     said = study.described(size)
@@ -121,8 +123,8 @@ def _command(study: Study, words: Sequence[str]) -> str:
 
 
 def _take_over(study: Study, run: StudyRun, points: list[Row], directory: Path) -> None:
-    """The rows of a finished run whose points are among these and not measured yet, but for those that say why they are invalid,
-    and their share of the time that it took.
+    """The rows of a finished run whose points are among these and not measured yet, but for those that say why they are
+    invalid, and their share of the time that it took.
 
     Raises InputError for another study's run.
     """
@@ -143,7 +145,8 @@ def _take_over(study: Study, run: StudyRun, points: list[Row], directory: Path) 
 
 
 def _measure_missing(study: Study, run: StudyRun, points: list[Row], args: argparse.Namespace) -> list[Row]:
-    """The rows of all points in their order; of those measured within ``--max-hours``, where the time did not suffice."""
+    """The rows of all points in their order; of those measured within ``--max-hours``, where the time did not
+    suffice."""
     until = float("inf") if args.hours is None else time.monotonic() + 3600 * args.hours
     known = _by_point(run.rows, points)
     missing = [point for point in points if _key(point) not in known]

@@ -1,4 +1,5 @@
-"""Requests to a network that another process holds up, each over a connection of its own: threads do not wait for each other.
+"""Requests to a network that another process holds up, each over a connection of its own: threads do not wait for each
+other.
 
 A connection that closes early, by Ctrl-C or a kill, cancels its request.
 """
@@ -23,7 +24,8 @@ _STAND_IN = Path(__file__).with_name("exec_proxy.py")
 
 
 def send_request(name: str, header: Json, body: bytes = b"", report_progress: ReportProgress | None = None) -> Frame:
-    """The answer of the network of that name; raises what it says went wrong. Progress that comes first is passed on."""
+    """The answer of the network of that name; raises what it says went wrong. Progress that comes first is passed
+    on."""
     with connect(name) as sock:
         send(sock, header, body)
         return receive_reply(sock, report_progress)
@@ -43,8 +45,8 @@ def receive_reply(sock: socket.socket, report_progress: ReportProgress | None = 
 def program_argv(
     name: str, host: str, argv: Sequence[str], env: Mapping[str, str] | None = None, *, end_point: bool = False
 ) -> list[str]:
-    """The words of a local process that stands for ``argv`` in the host (see ``programs.run_program``). InputError where no such
-    network of this user's is up."""
+    """The words of a local process that stands for ``argv`` in the host (see ``programs.run_program``). InputError
+    where no such network of this user's is up."""
     header: dict[str, object] = {
         "do": "exec",
         "host": host,

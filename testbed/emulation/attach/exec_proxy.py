@@ -1,9 +1,11 @@
-"""Stands for a program in a host of a network that is up: its own input, output, signals and exit code are the program's.
+"""Stands for a program in a host of a network that is up: its own input, output, signals and exit code are the
+program's.
 
     exec_proxy.py ADDRESS HEADER        ADDRESS: the door's name without the zero byte; HEADER: the request as JSON
 
-A stand-alone program (``python -I -S``: it starts in some hundredths of a second). It passes its three standard descriptors to the
-network's process, which starts the program on them. When this process ends in whatever way, the program in the host ends too.
+A stand-alone program (``python -I -S``: it starts in some hundredths of a second). It passes its three standard
+descriptors to the network's process, which starts the program on them. When this process ends in whatever way, the
+program in the host ends too.
 """
 
 import json
@@ -20,7 +22,8 @@ _PASSED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, sign
 
 
 def main(address: str, header: str) -> int:
-    """Exit code: the program's, 128 + n of one that signal n ended when it cannot be shown otherwise; 3 where the network is gone."""
+    """Exit code: the program's, 128 + n of one that signal n ended when it cannot be shown otherwise; 3 where the
+    network is gone."""
     waker, wake = os.pipe()
     os.set_blocking(wake, False)
     signal.set_wakeup_fd(wake, warn_on_full_buffer=False)

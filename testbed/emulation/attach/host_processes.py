@@ -21,9 +21,10 @@ _SIGNALS = range(1, 65)
 def run_program(net: EmulatedNetwork, sock: socket.socket, request: Frame) -> None:
     """Start the program that the request names on its three descriptors; the exit code is the answer.
 
-    The request: ``host`` (a name of the wiring's; a switch stands for the switches' own namespace, or with ``end_point``
-    for the host outside the model that is attached to it), ``argv``, ``cwd``, ``env`` (added to the sandbox's). Frames with ``signal`` are passed on; when the connection closes, the program and what it
-    started are killed. Raises InputError where it cannot be started.
+    The request: ``host`` (a name of the wiring's; a switch stands for the switches' own namespace, or with
+    ``end_point`` for the host outside the model that is attached to it), ``argv``, ``cwd``, ``env`` (added to the
+    sandbox's). Frames with ``signal`` are passed on; when the connection closes, the program and what it started are
+    killed. Raises InputError where it cannot be started.
     """
     if len(request.descriptors) != 3:
         raise InputError("a program needs standard input, output and error; give three descriptors")
@@ -37,8 +38,8 @@ def run_program(net: EmulatedNetwork, sock: socket.socket, request: Frame) -> No
 
 
 def argv_in_host(net: EmulatedNetwork, name: str, argv: list[str], *, end_point: bool = False) -> list[str]:
-    """The words that run a program there, without rights over the machine (``EmulatedNetwork.words_at``). ``end_point``: in the host that
-    stands for a switch, not next to the switch.
+    """The words that run a program there, without rights over the machine (``EmulatedNetwork.words_at``).
+    ``end_point``: in the host that stands for a switch, not next to the switch.
 
     InputError where there is no such host or switch, or no program.
     """

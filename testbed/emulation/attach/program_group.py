@@ -1,4 +1,5 @@
-"""Programs in hosts that are started together and end together: the first that fails ends the others, and nothing is left of them.
+"""Programs in hosts that are started together and end together: the first that fails ends the others, and nothing is
+left of them.
 
 What a program is does not matter here: a child of this process, or one on another machine (``StartedProgram``).
 """
@@ -23,7 +24,8 @@ _LOOK_S = 0.2
 
 
 class StartedProgram(Protocol):
-    """A program that runs. ``fileno``: of a file that can be read once it has ended. Exit codes are subprocess's: -n for signal n."""
+    """A program that runs. ``fileno``: of a file that can be read once it has ended. Exit codes are subprocess's: -n
+    for signal n."""
 
     @property
     def stdout(self) -> IO[bytes]: ...
@@ -70,9 +72,11 @@ class ChildProgram:
 
 
 class ProgramGroup:
-    """Ranks 0, 1, ... of a program; leaving the block ends what is left of them. What they write is written here, line by line.
+    """Ranks 0, 1, ... of a program; leaving the block ends what is left of them. What they write is written here, line
+    by line.
 
-    ``prefixed``: each line begins with its rank. ``check``: called now and then while they run; what it raises ends them.
+    ``prefixed``: each line begins with its rank. ``check``: called now and then while they run; what it raises ends
+    them.
     """
 
     def __init__(
@@ -98,7 +102,8 @@ class ProgramGroup:
             thread.join(_GRACE_S)
 
     def wait(self, time_limit_s: float | None) -> tuple[int | None, int]:
-        """(rank, exit code) of the first that failed, (None, 0) where none did; TimeLimitError when the time is over."""
+        """(rank, exit code) of the first that failed, (None, 0) where none did; TimeLimitError when the time is
+        over."""
         until = float("inf") if time_limit_s is None else time.monotonic() + time_limit_s
         watched = {program.fileno(): rank for rank, program in enumerate(self.programs)}
         while watched:

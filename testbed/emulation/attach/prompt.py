@@ -1,6 +1,8 @@
-"""Mininet's prompt over a network that some process holds up, this one or another, on one machine or several; it asks by the door.
+"""Mininet's prompt over a network that some process holds up, this one or another, on one machine or several; it asks
+by the door.
 
-Lines from a pipe are executed like typed ones. A wrong line is one line on stderr and counted for the exit code; the network lives on.
+Lines from a pipe are executed like typed ones. A wrong line is one line on stderr and counted for the exit code; the
+network lives on.
 """
 
 from __future__ import annotations
@@ -41,9 +43,11 @@ _DEEPEST, _LOOK_MS = 10, 100
 
 
 def give_prompt(name: str, words_at: WordsAt | None = None, *, sign: str = "mininet> ") -> int:
-    """A prompt on the network of that name until its user leaves it; exit code 2 where lines came from a pipe and one was wrong.
+    """A prompt on the network of that name until its user leaves it; exit code 2 where lines came from a pipe and one
+    was wrong.
 
-    ``words_at``: how programs begin in its hosts (default: by the network's door). SessionClosedError where the network ends before.
+    ``words_at``: how programs begin in its hosts (default: by the network's door). SessionClosedError where the network
+    ends before.
     """
     with contextlib.ExitStack() as stack:
         prompt = Prompt(name, words_at, sign, stack)
@@ -175,7 +179,8 @@ class Prompt(CLI):  # type: ignore[misc]
         )  # SessionClosedError where the network, and the command with it, has gone
 
     def waitForNode(self, node: Node) -> None:  # noqa: N802 - Mininet's name
-        """Show what the node's command prints until it ends, and give it what is typed; what waits in a pipe is the prompt's."""
+        """Show what the node's command prints until it ends, and give it what is typed; what waits in a pipe is the
+        prompt's."""
         with output_of_programs(), _single_keys() if self.typed else contextlib.nullcontext():
             while node.waiting:
                 try:

@@ -1,6 +1,7 @@
 """Links in a line at the prompt: by the names that they have (``testbed.model.naming.names``), else as a shell's words.
 
-Links are given back as texts that name one link (``label_of``); a word that is none is for the network's process to refuse.
+Links are given back as texts that name one link (``label_of``); a word that is none is for the network's process to
+refuse.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ _COMMENT = re.compile(r"(?:^|\s)#.*", re.DOTALL)
 
 
 def described_network(described: Json) -> Network:
-    """The nodes and links of a description with cables (``testbed.model.wiring.wiring_document``), without capacities."""
+    """The nodes and links of a description with cables (``testbed.model.wiring.wiring_document``), without
+    capacities."""
     links = tuple(Link(source=source, target=target, key=key) for source, target, key in described["links"])
     nodes = dict.fromkeys(end for link in links for end in (link.source, link.target))
     return Network(name=described["network"], nodes=tuple(Node(id=node, kind="switch") for node in nodes), links=links)

@@ -45,8 +45,8 @@ class Words(str):
 
 
 def with_addresses(command: str, addresses: Mapping[str, str]) -> str:
-    """Names of hosts become addresses, as Mininet does it; not where they are quoted without need, nor numbers, which are
-    a count or a time to most programs.
+    """Names of hosts become addresses, as Mininet does it; not where they are quoted without need, nor numbers, which
+    are a count or a time to most programs.
 
     >>> with_addresses("ping h1 && ping 'New York' && echo 'h1'", {"New York": "10.0.0.2", "h1": "10.0.0.3"})
     "ping 10.0.0.3 && ping 10.0.0.2 && echo 'h1'"

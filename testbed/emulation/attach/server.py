@@ -1,6 +1,8 @@
-"""What the process that holds a network up does for others: a thread a connection, one request each, one answer or more.
+"""What the process that holds a network up does for others: a thread a connection, one request each, one answer or
+more.
 
-Every handler is given the connection and the request, and answers itself; what it raises is the answer where it has given none.
+Every handler is given the connection and the request, and answers itself; what it raises is the answer where it has
+given none.
 """
 
 from __future__ import annotations
@@ -79,7 +81,8 @@ class ManualFaults:
             return self._breaker.end(fault)
 
     def set_cables(self, a: str, b: str, *, up: bool) -> None:
-        """Every cable between the two nodes loses its carrier, or has it back: faults as of ``fail`` and ``restore``."""
+        """Every cable between the two nodes loses its carrier, or has it back: faults as of ``fail`` and
+        ``restore``."""
         between = [link.id for link in self._network.links if {link.source, link.target} == {a, b}]
         cables = {cables_of([link]): link for link in reversed(between)}
         if not cables:
@@ -249,9 +252,11 @@ class ControlServer:
 def control_server(
     handlers: Mapping[str, Handler], *, inside: bool = False
 ) -> Iterator[tuple[str | None, Callable[[], None]]]:
-    """Meanwhile ``testbed exec`` and ``testbed attach`` reach the network by the name that is given, where this process has a door.
+    """Meanwhile ``testbed exec`` and ``testbed attach`` reach the network by the name that is given, where this process
+    has a door.
 
-    (name, what closes the doors early). ``inside``: also from within this sandbox, whose network namespace the outer door is not in.
+    (name, what closes the doors early). ``inside``: also from within this sandbox, whose network namespace the outer
+    door is not in.
     """
     doors = [listener for listener in (inherited_socket(),) if listener is not None]
     name = network_name(doors[0]) if doors else None

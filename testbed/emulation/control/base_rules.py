@@ -15,8 +15,8 @@ from testbed.openflow.shortest_paths import flow_texts
 
 _LIMIT_S = 120.0
 _AT_ONCE = 48
-"""Bridges that take their rules at the same time: the daemon looks at all its bridges and ports in each round, however many speak to it,
-so that few at a time cost rounds in proportion to bridges squared."""
+"""Bridges that take their rules at the same time: the daemon looks at all its bridges and ports in each round, however
+many speak to it, so that few at a time cost rounds in proportion to bridges squared."""
 
 
 def install_shortest_paths(wiring: Wiring, switches: Collection[str] | None = None) -> int:

@@ -31,7 +31,8 @@ _INSTALL_S, _RULE_S = 60.0, 0.002
 
 @dataclass(frozen=True, kw_only=True)
 class PortEvent:
-    """A switch said that a port's link went up or down; ``at_s`` on the monotonic clock when its message reached the controller."""
+    """A switch said that a port's link went up or down; ``at_s`` on the monotonic clock when its message reached the
+    controller."""
 
     at_s: float
     dpid: int
@@ -66,9 +67,9 @@ class ControllerLink:
     def start(self) -> None:
         """Start the process and return at once; half a second of imports passes while the network is being built.
 
-        Switches may connect from now on. They are better shown the way after ``wait_until_ready``: Open vSwitch looks only
-        twice a second whether a connection that was not answered at once has been. Raises CapabilityError where the
-        port is taken.
+        Switches may connect from now on. They are better shown the way after ``wait_until_ready``: Open vSwitch looks
+        only twice a second whether a connection that was not answered at once has been. Raises CapabilityError where
+        the port is taken.
         """
         try:
             listening = socket.create_server(("127.0.0.1", self.port), backlog=_MAX_WAITING)
@@ -163,8 +164,8 @@ class ControllerLink:
         return self._answer(number, limit_s)
 
     def _answer(self, number: int, limit_s: float) -> Any:
-        """The answer to request ``number`` (0: that it is ready); late ones to earlier requests, which nobody waits for any more, are
-        passed over."""
+        """The answer to request ``number`` (0: that it is ready); late ones to earlier requests, which nobody waits for
+        any more, are passed over."""
         until = time.monotonic() + limit_s
         while True:
             with _alive():

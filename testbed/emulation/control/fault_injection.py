@@ -1,6 +1,7 @@
 """Faults carried out on a running network: a timed schedule in a thread, and single faults by hand.
 
-Faults may overlap, on one link too: it is whole again when the last of them has ended (and where nodes move, there at all).
+Faults may overlap, on one link too: it is whole again when the last of them has ended (and where nodes move, there at
+all).
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ class FaultTarget(Protocol):
 
 
 class _CableState(NamedTuple):
-    """What a cable should be: whether it has a carrier, and each way, forward and backward, the share lost and the impairments."""
+    """What a cable should be: whether it has a carrier, and each way, forward and backward, the share lost and the
+    impairments."""
 
     whole: bool
     losses: tuple[float, float]
@@ -40,7 +42,8 @@ class _CableState(NamedTuple):
 
 
 class FaultInjector:
-    """Keeps count of what breaks each cable, faults and absence alike, and changes the network only where the sum changes.
+    """Keeps count of what breaks each cable, faults and absence alike, and changes the network only where the sum
+    changes.
 
     Thread-safe: faults and the movements of nodes come from two threads. Every method returns the monotonic time at
     which what was requested was in force.

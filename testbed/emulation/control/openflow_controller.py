@@ -1,6 +1,8 @@
-"""The controller's process: an os-ken OpenFlow 1.3 application that executes the requests of the process that started it.
+"""The controller's process: an os-ken OpenFlow 1.3 application that executes the requests of the process that started
+it.
 
-Requests and answers are Python values on a socket that both have; it ends when the other end closes. Decisions are made in testbed.openflow.installed_plans.
+Requests and answers are Python values on a socket that both have; it ends when the other end closes. Decisions are made
+in testbed.openflow.installed_plans.
 """
 
 from __future__ import annotations
@@ -266,7 +268,8 @@ def _requests() -> Connection:
 
 
 def _serve_on(listening: socket.socket) -> None:
-    """Have os-ken accept its switches from a socket that listens already, not from one that it opens (it knows no such option)."""
+    """Have os-ken accept its switches from a socket that listens already, not from one that it opens (it knows no such
+    option)."""
 
     class InheritedServer(hub.StreamServer):  # type: ignore[misc]
         def __init__(self, _: object, handle: object) -> None:
@@ -280,7 +283,8 @@ def _serve_on(listening: socket.socket) -> None:
 
 
 def main() -> None:
-    """Accept switches on the listening socket that was passed on, and serve requests until the other end of theirs closes."""
+    """Accept switches on the listening socket that was passed on, and serve requests until the other end of theirs
+    closes."""
     _serve_on(socket.socket(fileno=int(sys.argv[1])))
     logging.basicConfig(level=logging.WARNING, stream=sys.stderr)
     cfg.CONF(args=[], project="os_ken", default_config_files=[])

@@ -12,8 +12,8 @@ _QUIET_S = 0.03
 
 
 class PortWatch:
-    """Calls ``on_port`` with each port event from ``start`` on, and ``on_quiet`` whenever there was none for 30 ms; nobody else may ask
-    the controller meanwhile but these two."""
+    """Calls ``on_port`` with each port event from ``start`` on, and ``on_quiet`` whenever there was none for 30 ms;
+    nobody else may ask the controller meanwhile but these two."""
 
     def __init__(
         self, controller: ControllerLink, on_port: Callable[[PortEvent], None], on_quiet: Callable[[], None]

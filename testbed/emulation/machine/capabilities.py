@@ -84,7 +84,8 @@ def _missing(detail: str, mend: str) -> Capability:
 
 
 def _judged(problem: str | None, detail: str, mend: str = "") -> Capability:
-    """``problem``: what is wrong and, after a semicolon, how to fix it (else ``mend`` says how); None where nothing is."""
+    """``problem``: what is wrong and, after a semicolon, how to fix it (else ``mend`` says how); None where nothing
+    is."""
     if problem is None:
         return _there(detail)
     words, _, hint = problem.partition("; ")
@@ -137,7 +138,8 @@ def find_capabilities() -> dict[str, Capability]:
 
 
 def several_machines() -> dict[str, Capability]:
-    """What ``--machines`` asks for besides: a way out of the sandbox without root, WireGuard for ``--encrypt``, and clocks of their own to try it with on one machine."""
+    """What ``--machines`` asks for besides: a way out of the sandbox without root, WireGuard for ``--encrypt``, and
+    clocks of their own to try it with on one machine."""
     paths = ", ".join(path for name in UPLINKS if (path := find_program(name)) is not None)
     absent = f"none of {', '.join(UPLINKS)} is installed"
     install = _APT + "passt; or run the worker in a network namespace that has an interface"
@@ -208,7 +210,8 @@ def _trials(possible: bool) -> dict[str, Capability]:
 
 
 def tried(words: list[str], limit_s: float) -> tuple[dict[str, dict[str, str]], str]:
-    """Trial -> what it found, of those that ended; why the others did not. ``limit_s``: until the first ends, and between two."""
+    """Trial -> what it found, of those that ended; why the others did not. ``limit_s``: until the first ends, and
+    between two."""
     text = b""
     with (
         tempfile.TemporaryFile() as errors,

@@ -218,7 +218,8 @@ TRIALS: dict[str, tuple[Callable[[Netlink], str], str]] = {
 
 
 def main() -> int:
-    """Try everything, a line of JSON (name, what was found) as soon as it is known; the others are tried where one fails."""
+    """Try everything, a line of JSON (name, what was found) as soon as it is known; the others are tried where one
+    fails."""
     with Netlink() as netlink:
         cable: list[Message] = [make_veth(VethEnd(name="trial0", index=_A), VethEnd(name="trial1", index=_B), mtu=1500)]
         netlink.apply([*cable, set_up(_B, True)])

@@ -1,4 +1,5 @@
-"""Whether this machine can speak WireGuard: in its kernel, or by the program wireguard-go; and the tool that configures both."""
+"""Whether this machine can speak WireGuard: in its kernel, or by the program wireguard-go; and the tool that configures
+both."""
 
 from __future__ import annotations
 

@@ -1,7 +1,9 @@
-"""Measures how hard a run was on this machine: its processors, its busiest task, and how late a thread woke that wanted to.
+"""Measures how hard a run was on this machine: its processors, its busiest task, and how late a thread woke that wanted
+to.
 
-The kernel's counts are read when the run begins and when it ends (``MachineCounts``), and meanwhile a thread wants to wake every
-few milliseconds. None of these figures knows what the run was to achieve; ``testbed.model.machine.load`` says which are too high.
+The kernel's counts are read when the run begins and when it ends (``MachineCounts``), and meanwhile a thread wants to
+wake every few milliseconds. None of these figures knows what the run was to achieve; ``testbed.model.machine.load``
+says which are too high.
 """
 
 from __future__ import annotations
@@ -29,10 +31,10 @@ Task = tuple[str, int]
 class MachineCounts:
     """The kernel's counts at ``at_s`` on the monotonic clock.
 
-    ``task_s``: seconds on a processor so far of all that runs in this sandbox: every thread by itself, but a Python process as
-    one, whose threads take turns. ``stalled_s``: seconds since boot in which some runnable task waited for a processor, None
-    where the kernel does not count them. ``required_cpu_s``: seconds in which each thread of this sandbox, by its number, ran, or
-    could have run and waited for a processor; empty where the kernel does not tell.
+    ``task_s``: seconds on a processor so far of all that runs in this sandbox: every thread by itself, but a Python
+    process as one, whose threads take turns. ``stalled_s``: seconds since boot in which some runnable task waited for a
+    processor, None where the kernel does not count them. ``required_cpu_s``: seconds in which each thread of this
+    sandbox, by its number, ran, or could have run and waited for a processor; empty where the kernel does not tell.
     """
 
     at_s: float
@@ -43,8 +45,8 @@ class MachineCounts:
 
 
 def read_counts(proc: Path = _PROC, *, only_below: int | None = None) -> MachineCounts:
-    """The counts now. ``proc``: where the kernel's files are; ``only_below``: a process, whose tasks alone count with those of its
-    descendants (None: all that are seen, which in a sandbox are its own)."""
+    """The counts now. ``proc``: where the kernel's files are; ``only_below``: a process, whose tasks alone count with
+    those of its descendants (None: all that are seen, which in a sandbox are its own)."""
     own = _processes(proc) if only_below is None else _descent(proc, only_below)
     return MachineCounts(
         at_s=time.monotonic(),
@@ -56,7 +58,8 @@ def read_counts(proc: Path = _PROC, *, only_below: int | None = None) -> Machine
 
 
 def load_between(before: MachineCounts, after: MachineCounts, lateness_s: Sequence[float]) -> MachineLoad:
-    """The strain between two counts; ``delay_by_late_threads_s``: by how much a thread woke late, each time that it wanted to wake."""
+    """The strain between two counts; ``delay_by_late_threads_s``: by how much a thread woke late, each time that it
+    wanted to wake."""
     seconds = max(after.at_s - before.at_s, 1e-9)
     shares = {task: (spent - before.task_s.get(task, 0.0)) / seconds for task, spent in after.task_s.items()}
     busiest = max(shares, key=lambda task: shares[task], default=("", 0))
@@ -75,8 +78,9 @@ def load_between(before: MachineCounts, after: MachineCounts, lateness_s: Sequen
 
 
 def _required_fraction(before: MachineCounts, after: MachineCounts) -> float:
-    """Of all processors, what the sandbox's threads had or waited for: programs that give way to them at once (niced, idle
-    class) keep a processor busy and nobody waiting, so they do not count. All busy time where the kernel does not tell."""
+    """Of all processors, what the sandbox's threads had or waited for: programs that give way to them at once (niced,
+    idle class) keep a processor busy and nobody waiting, so they do not count. All busy time where the kernel does not
+    tell."""
     busy = busy_fraction(before.processors, after.processors)
     if not after.required_cpu_s:
         return busy

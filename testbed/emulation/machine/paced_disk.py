@@ -1,4 +1,5 @@
-"""A disk that writes at a given rate: a file system of its own on a loop device that the kernel's block layer throttles.
+"""A disk that writes at a given rate: a file system of its own on a loop device that the kernel's block layer
+throttles.
 
 Needs root outside any user namespace, loop devices and the blkio controller of control groups (version 1).
 """
@@ -23,10 +24,12 @@ _STALE_S = 60.0
 
 
 class PacedDisk:
-    """Mounted at ``place`` (an empty directory) from ``__enter__`` to ``__exit__``; every write goes to the device at once.
+    """Mounted at ``place`` (an empty directory) from ``__enter__`` to ``__exit__``; every write goes to the device at
+    once.
 
-    This process and its later children write to it at ``bytes_per_s`` (None: as fast as it goes). Must be entered inside the
-    sandbox, whose mounts are its own. Raises CapabilityError, with the machine's own words, where that cannot be had.
+    This process and its later children write to it at ``bytes_per_s`` (None: as fast as it goes). Must be entered
+    inside the sandbox, whose mounts are its own. Raises CapabilityError, with the machine's own words, where that
+    cannot be had.
     """
 
     def __init__(self, place: Path, size_bytes: int, bytes_per_s: float | None) -> None:
@@ -70,7 +73,8 @@ class PacedDisk:
 
 
 def _leave(group: Path, home: Path) -> None:
-    """Everything in ``group`` goes back to ``home``, and the group goes: a child that is ending keeps it for a moment (EBUSY)."""
+    """Everything in ``group`` goes back to ``home``, and the group goes: a child that is ending keeps it for a moment
+    (EBUSY)."""
     deadline = time.monotonic() + _LEAVE_S
     while True:
         for process in (group / "cgroup.procs").read_text().split():

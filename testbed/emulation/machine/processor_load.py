@@ -9,8 +9,8 @@ _PROC = Path("/proc")
 
 
 class ProcessorTimes(NamedTuple):
-    """Ticks of all processors since boot: ``busy`` with anything (``stolen`` ones included), ``total``, and those ``stolen`` by
-    a hypervisor for other machines."""
+    """Ticks of all processors since boot: ``busy`` with anything (``stolen`` ones included), ``total``, and those
+    ``stolen`` by a hypervisor for other machines."""
 
     busy: float
     total: float

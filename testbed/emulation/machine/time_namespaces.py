@@ -1,4 +1,5 @@
-"""Clocks of their own for programs on one machine: the kernel adds seconds to the monotonic clock of a namespace (Linux 5.6 and newer)."""
+"""Clocks of their own for programs on one machine: the kernel adds seconds to the monotonic clock of a namespace (Linux
+5.6 and newer)."""
 
 from __future__ import annotations
 

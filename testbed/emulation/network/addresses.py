@@ -1,4 +1,5 @@
-"""Gives the hosts their addresses and, so that no ARP packet is ever needed, whoever they talk to as permanent neighbours."""
+"""Gives the hosts their addresses and, so that no ARP packet is ever needed, whoever they talk to as permanent
+neighbours."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ _LOOPBACK, _PREFIX = 1, 8
 def address_hosts(
     links: LinkControl, cables: CablePlan, hosts: Iterable[WiredHost], *, without_checksums: bool
 ) -> None:
-    """One batch a host: interfaces up, address on the first, neighbours. ``without_checksums``: hosts compute their checksums themselves."""
+    """One batch a host: interfaces up, address on the first, neighbours. ``without_checksums``: hosts compute their
+    checksums themselves."""
     for host in hosts:
         messages: list[Message] = [set_up(_LOOPBACK, True)]
         ends = cables.ends_of(host.name)

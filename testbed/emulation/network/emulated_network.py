@@ -1,24 +1,26 @@
-"""The emulated network: hosts in namespaces, Open vSwitch bridges and shaped veth cables, built in batches from a wiring.
+"""The emulated network: hosts in namespaces, Open vSwitch bridges and shaped veth cables, built in batches from a
+wiring.
 
 Theory of operation
--------------------
-A wiring (``testbed.model.wiring``) has decided everything that has a name or a number; here it is built literally, in five steps
-that take a fraction of a second each, because every step is one batch and not a command an interface:
+------------------- A wiring (``testbed.model.wiring``) has decided everything that has a name or a number; here it is
+built literally, in five steps that take a fraction of a second each, because every step is one batch and not a command
+an interface:
 
-1. *Hosts*: a sleeping thread a host holds a network namespace (``kernel.host_namespaces``); meanwhile the private switch
-   daemons start (``open_vswitch.switches``): one, or several that share a large network's bridges out.
-2. *Cables*: all veth pairs, addresses and permanent neighbours go to the kernel as rtnetlink messages, hundreds in a system
-   call (``cables``, ``kernel.rtnetlink``). No ARP packet is ever needed.
-3. *Bridges*: all of them with all their ports are one transaction of the switch database (``open_vswitch.bridges``). They forward
-   nothing that no rule asks for, and keep their rules when their controller dies.
-4. *Shaping*: each sending end of a link gets its delay (netem) and behind it its capacity (tbf); only now, because a bridge that
-   takes an interface over removes the queues that it finds there (``links``).
-5. *Hooks for faults*: an empty hook at each sending end of all but large networks, so that the first blackhole is as quick as the next. Impaired links get a
-   netem queue before their shaping one or, where the kernel has none, a detour through a process (``impairments``).
+1. *Hosts*: a sleeping thread a host holds a network namespace (``kernel.host_namespaces``); meanwhile the private
+   switch daemons start (``open_vswitch.switches``): one, or several that share a large network's bridges out.
+2. *Cables*: all veth pairs, addresses and permanent neighbours go to the kernel as rtnetlink messages, hundreds in a
+   system call (``cables``, ``kernel.rtnetlink``). No ARP packet is ever needed.
+3. *Bridges*: all of them with all their ports are one transaction of the switch database (``open_vswitch.bridges``).
+   They forward nothing that no rule asks for, and keep their rules when their controller dies.
+4. *Shaping*: each sending end of a link gets its delay (netem) and behind it its capacity (tbf); only now, because a
+   bridge that takes an interface over removes the queues that it finds there (``links``).
+5. *Hooks for faults*: an empty hook at each sending end of all but large networks, so that the first blackhole is as
+   quick as the next. Impaired links get a netem queue before their shaping one or, where the kernel has none, a detour
+   through a process (``impairments``).
 
-A fault is one system call: an interface taken down (the carrier is lost, the controller is notified), or a drop rule at the
-hook (nobody is). Taking the network down deletes the interfaces' group and lets go of the namespaces; the kernel does the rest.
-Mininet's objects are made only when somebody asks for them (``mininet_objects``).
+A fault is one system call: an interface taken down (the carrier is lost, the controller is notified), or a drop rule at
+the hook (nobody is). Taking the network down deletes the interfaces' group and lets go of the namespaces; the kernel
+does the rest. Mininet's objects are made only when somebody asks for them (``mininet_objects``).
 """
 
 from __future__ import annotations
@@ -223,7 +225,8 @@ class EmulatedNetwork:
             links.set_impairments(link, (), "forward")
 
     def _mark_bridge_interfaces(self) -> None:
-        """User-space bridges' own interfaces go into the group that ``stop`` removes (the kernel's go with its datapath)."""
+        """User-space bridges' own interfaces go into the group that ``stop`` removes (the kernel's go with its
+        datapath)."""
         if self.datapath == "user":
             mark_for_removal({s.device for s in self.wiring.switches if s.name in self._switch_names} | {"ovs-netdev"})
 
@@ -330,25 +333,29 @@ class EmulatedNetwork:
         return self._running_links.set_loss(link, fraction, direction)
 
     def prepare_impairments(self, faults: Sequence[Fault]) -> None:
-        """Make ready what the impairing ones among these faults will need, so that each begins as quickly as a blackhole."""
+        """Make ready what the impairing ones among these faults will need, so that each begins as quickly as a
+        blackhole."""
         self._running_links.prepare_impairments([(f.link, f.impaired_by, f.direction) for f in faults if f.impairments])
 
     def set_impairments(self, link: LinkId, impairments: Impairments, direction: Direction = "both") -> float:
-        """Impair the packets that enter the link, next to what the network says that it always does (none: that alone); returns when that
-        was in force. Held packets of before still go their way. The kernel's netem does it where there is one that can, else a relay."""
+        """Impair the packets that enter the link, next to what the network says that it always does (none: that alone);
+        returns when that was in force. Held packets of before still go their way. The kernel's netem does it where
+        there is one that can, else a relay."""
         return self._running_links.set_impairments(link, impairments, direction)
 
     def impairment_reports(self) -> Mapping[str, LaneReport]:
-        """Link and words -> what the relay did with its packets, and how late it was; nothing of links that netem impairs."""
+        """Link and words -> what the relay did with its packets, and how late it was; nothing of links that netem
+        impairs."""
         return self._running_links.impairment_reports()
 
     def link_counters(self) -> Mapping[LinkId, tuple[int, int, int]]:
-        """Link -> (packets, bytes, drops): sent onto the cable in that direction; dropped by a full queue (what a fault takes is counted nowhere)."""
+        """Link -> (packets, bytes, drops): sent onto the cable in that direction; dropped by a full queue (what a fault
+        takes is counted nowhere)."""
         return self._running_links.counters()
 
     def switch_drops(self) -> int:
-        """Frames that found the socket of a user-space switch's port full, since the network was built: the switch waited for a processor.
-        Those of a recording (``start_capture``) count as well."""
+        """Frames that found the socket of a user-space switch's port full, since the network was built: the switch
+        waited for a processor. Those of a recording (``start_capture``) count as well."""
         return packet_socket_drops() if self.datapath == "user" else 0
 
     def link_meter(self) -> LinkMeter:

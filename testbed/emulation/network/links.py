@@ -132,8 +132,8 @@ class LinkControl:
     def prepare_faults(self) -> None:
         """Put the hook for drop rules at every sending end, so that the first fault is as quick as the next.
 
-        Where there are more than ``MOST_HOOKS``, at the first end only, and at others when they are first to lose: for each hook the
-        kernel searches a list of all that the machine has.
+        Where there are more than ``MOST_HOOKS``, at the first end only, and at others when they are first to lose: for
+        each hook the kernel searches a list of all that the machine has.
         """
         ends = list(self._cables.sending.values())
         ends = ends if len(ends) <= MOST_HOOKS else ends[:1]
@@ -319,7 +319,8 @@ class LinkControl:
         return self._namespaces.open_socket(end.host, socket.AF_PACKET, socket.SOCK_RAW, 0), end.interface
 
     def switch_checksums_off(self, host: str) -> None:
-        """Let the host compute checksums itself: a user-space switch passes on packets whose checksum is still missing."""
+        """Let the host compute checksums itself: a user-space switch passes on packets whose checksum is still
+        missing."""
         with self._namespaces.open_socket(host, socket.AF_INET, socket.SOCK_DGRAM) as sock:
             for end in self._cables.ends_of(host):
                 compute_checksums(end.interface, sock)
@@ -327,11 +328,11 @@ class LinkControl:
 
 @dataclass(frozen=True, kw_only=True)
 class LinkMeter:
-    """Reads how many bytes each link has carried, from one file of the kernel's, with no socket, lock or command of the run's.
+    """Reads how many bytes each link has carried, from one file of the kernel's, with no socket, lock or command of the
+    run's.
 
-    ``sent``: link -> the interface next to the switches that sends it; ``came``: where a host or another machine sends it, the one at
-    which it arrives.
-    May be used in a process that was forked inside the sandbox.
+    ``sent``: link -> the interface next to the switches that sends it; ``came``: where a host or another machine sends
+    it, the one at which it arrives. May be used in a process that was forked inside the sandbox.
     """
 
     sent: Mapping[LinkId, str]

@@ -1,9 +1,10 @@
 """The door of a network that is up: a socket by which other processes of the same user reach into its sandbox.
 
-It is made outside, before the sandbox is entered, and inherited, because a socket belongs to the network namespace in which it was
-made. Its name is in Linux's abstract namespace and not in a directory, so that nothing is left of it when the last process
-that holds it has ended, in whatever way. Every user may take any such name; so a part of it cannot be guessed, the door is looked
-for among those that are open, and each side asks the kernel whose process the other is before it says a word.
+It is made outside, before the sandbox is entered, and inherited, because a socket belongs to the network namespace in
+which it was made. Its name is in Linux's abstract namespace and not in a directory, so that nothing is left of it when
+the last process that holds it has ended, in whatever way. Every user may take any such name; so a part of it cannot be
+guessed, the door is looked for among those that are open, and each side asks the kernel whose process the other is
+before it says a word.
 """
 
 from __future__ import annotations
@@ -47,7 +48,8 @@ def listen(name: str) -> socket.socket:
 
 
 def inherited_socket() -> socket.socket | None:
-    """The door that this process was given, once; None where there is none (programs started inside have no use for it)."""
+    """The door that this process was given, once; None where there is none (programs started inside have no use for
+    it)."""
     number = os.environ.pop(VARIABLE, "")
     if not number.isdigit():
         return None
@@ -119,7 +121,8 @@ def _doors(required: str | None = None) -> Iterator[tuple[str, socket.socket]]:
 
 
 def _connected(address: str) -> socket.socket | None:
-    """A connection to a process of this user, None where there is none, or another user's; nothing has been said on it."""
+    """A connection to a process of this user, None where there is none, or another user's; nothing has been said on
+    it."""
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         # whoever accepts nothing does not hold us up for long

@@ -26,7 +26,8 @@ _REMOVES_IT = 'cat >/dev/null; for again in 1 2 3 4 5; do rm -rf "$1"; sleep 1; 
 
 @contextmanager
 def passing_directory() -> Iterator[Path]:
-    """A new directory that only this user may enter, removed when the block is left or this process ends in whatever way."""
+    """A new directory that only this user may enter, removed when the block is left or this process ends in whatever
+    way."""
     path = Path(mkdtemp(prefix="testbed-"))
     remover = subprocess.Popen(
         ["sh", "-c", _REMOVES_IT, "sh", str(path)],
@@ -45,10 +46,12 @@ def passing_directory() -> Iterator[Path]:
 
 @contextmanager
 def children_without_interrupts() -> Iterator[Path]:
-    """New Pythons that multiprocessing spawns inside ignore Ctrl-C, which a terminal sends to every process: who started them ends
-    them. Where programs may not be run from temporary directories they are as usual. Yields a directory that passes with the block.
+    """New Pythons that multiprocessing spawns inside ignore Ctrl-C, which a terminal sends to every process: who
+    started them ends them. Where programs may not be run from temporary directories they are as usual. Yields a
+    directory that passes with the block.
 
-    They are started by a shell that ignores SIGINT and becomes Python: what is ignored before a program begins stays ignored.
+    They are started by a shell that ignores SIGINT and becomes Python: what is ignored before a program begins stays
+    ignored.
     """
     usual = spawn.get_executable()
     python = usual.decode() if isinstance(usual, bytes) else usual
@@ -66,11 +69,11 @@ def children_without_interrupts() -> Iterator[Path]:
 
 @contextmanager
 def interrupts_after() -> Iterator[None]:
-    """Ctrl-C is heeded after the block. A Python that multiprocessing spawns inside is told all that it needs before its parent can be
-    interrupted; otherwise it would say at length that it was told nothing.
+    """Ctrl-C is heeded after the block. A Python that multiprocessing spawns inside is told all that it needs before
+    its parent can be interrupted; otherwise it would say at length that it was told nothing.
 
-    The kernel gives Ctrl-C to any thread that does not block it, and Python raises it in the main one: blocked there alone it would
-    still come, so it is noted and raised again.
+    The kernel gives Ctrl-C to any thread that does not block it, and Python raises it in the main one: blocked there
+    alone it would still come, so it is noted and raised again.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -86,13 +89,14 @@ def interrupts_after() -> Iterator[None]:
 
 
 def die_with_parent() -> None:
-    """Let the kernel kill the calling process when its parent ends, however that ends; to be called first thing in a child."""
+    """Let the kernel kill the calling process when its parent ends, however that ends; to be called first thing in a
+    child."""
     _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def begin_child(niceness: int | None = None) -> None:
-    """First thing in a process that serves another one: it ends with it, leaves Ctrl-C to it and has its place among the others, where
-    this user may choose one."""
+    """First thing in a process that serves another one: it ends with it, leaves Ctrl-C to it and has its place among
+    the others, where this user may choose one."""
     die_with_parent()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if niceness is not None:

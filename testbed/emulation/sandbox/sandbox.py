@@ -1,10 +1,11 @@
 """The sandbox: a run's own user, network, mount and process namespaces, and the private Open vSwitch inside them.
 
-The running command replaces itself by the sandbox (same process id), so that whoever kills it kills everything inside. Why nothing
-is left, even after kill -9 of any part: the first process inside is the init of a process namespace, and the kernel sends it
-SIGKILL when the outer process dies, whatever the reason; with its init the kernel ends every process of the namespace. Interfaces,
-mounts and the private directory (a tmpfs) belong to namespaces that only those processes hold, so they go with the last of them.
-No clean-up code has to run for that. ``sandbox_entry`` is the program that makes the namespaces.
+The running command replaces itself by the sandbox (same process id), so that whoever kills it kills everything inside.
+Why nothing is left, even after kill -9 of any part: the first process inside is the init of a process namespace, and
+the kernel sends it SIGKILL when the outer process dies, whatever the reason; with its init the kernel ends every
+process of the namespace. Interfaces, mounts and the private directory (a tmpfs) belong to namespaces that only those
+processes hold, so they go with the last of them. No clean-up code has to run for that. ``sandbox_entry`` is the program
+that makes the namespaces.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ _MARK = "TESTBED_SANDBOX"
 
 
 def in_sandbox() -> bool:
-    """Whether this process runs in a sandbox's own network: variables that strayed elsewhere name another than the kernel does."""
+    """Whether this process runs in a sandbox's own network: variables that strayed elsewhere name another than the
+    kernel does."""
     return _MARK in os.environ and os.environ.get(f"{_MARK}_NETWORK") == str(Path("/proc/self/ns/net").readlink())
 
 
@@ -40,8 +42,9 @@ def require_sandbox() -> Path:
 def enter_sandbox(argv: Sequence[str], *, name: str | None = None) -> NoReturn:
     """Start ``testbed ARGV`` again inside a sandbox, in place of this process; never returns.
 
-    Exit code, terminal, pipes and signals pass through. Where the kernel refuses, the exit code is 3 and stderr says why.
-    ``name``: of the door by which other processes reach the network there (None: no door). InputError where it is taken.
+    Exit code, terminal, pipes and signals pass through. Where the kernel refuses, the exit code is 3 and stderr says
+    why. ``name``: of the door by which other processes reach the network there (None: no door). InputError where it is
+    taken.
     """
     if name is not None:
         listener = listen(name)
@@ -68,7 +71,8 @@ def sandbox_command(
 
 
 def probe_sandbox() -> str | None:
-    """Enter a throw-away sandbox and create a veth pair in it; None where that works, else what refused and the repair."""
+    """Enter a throw-away sandbox and create a veth pair in it; None where that works, else what refused and the
+    repair."""
     try:
         done = subprocess.run(
             sandbox_command(["true"], die_with_parent=True, probe=True),

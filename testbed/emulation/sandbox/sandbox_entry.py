@@ -1,6 +1,8 @@
-"""The door of the sandbox: a stand-alone program that makes the namespaces, runs one command in them and passes its end on.
+"""The door of the sandbox: a stand-alone program that makes the namespaces, runs one command in them and passes its end
+on.
 
-``sandbox`` executes this file with ``python -I -S`` in place of the running command; it imports only the standard library.
+``sandbox`` executes this file with ``python -I -S`` in place of the running command; it imports only the standard
+library.
 
     sandbox_entry.py OPTIONS COMMAND...        OPTIONS: JSON, see ``Options``
 
@@ -53,7 +55,8 @@ class RefusedError(Exception):
 
 
 def main(words: list[str]) -> int:
-    """Run the command of ``words`` in fresh namespaces and return its exit code (128 + signal where a signal ended it)."""
+    """Run the command of ``words`` in fresh namespaces and return its exit code (128 + signal where a signal ended
+    it)."""
     options, command = json.loads(words[0]), words[1:]
     if options.get("die_with_parent"):
         _die_with_parent()
@@ -77,8 +80,8 @@ def main(words: list[str]) -> int:
 
 
 def _unshare() -> None:
-    """Enter new network, mount, cgroup, System V IPC and (for children) process namespaces; a user namespace too where the user
-    is not root."""
+    """Enter new network, mount, cgroup, System V IPC and (for children) process namespaces; a user namespace too where
+    the user is not root."""
     flags = CLONE_NEWNET | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWCGROUP | CLONE_NEWIPC
     if os.geteuid() == 0 and _libc.unshare(flags) == 0:
         return
@@ -199,7 +202,8 @@ def _prepare(options: dict[str, object]) -> str:
 
 
 def _protect_machine() -> None:
-    """What would stay on the machine after the run can only be read: settings of its kernel, control groups, devices in /sys."""
+    """What would stay on the machine after the run can only be read: settings of its kernel, control groups, devices in
+    /sys."""
     for path in READ_ONLY:
         if os.path.exists(path):  # noqa: PTH110 - pathlib costs a third of this program's start
             _mount(path, path, None, MS_BIND, f"bind {path}")

@@ -26,14 +26,15 @@ from testbed.jit import inline, prefetch
 
 @inline
 def slots_waited_for(net: Tables, o: EngineOptions) -> int:
-    """How many free slots behind a channel its askers wait for: one may be reserved, and the slack counts them; or (with output
-    buffers, where neither is about the slots behind the crossbar) one."""
+    """How many free slots behind a channel its askers wait for: one may be reserved, and the slack counts them; or
+    (with output buffers, where neither is about the slots behind the crossbar) one."""
     return int(o.nac.slack + 2 if o.nac.enabled and not net.output_buffers else 1)
 
 
 @inline
 def wake_for_credits(net: Tables, o: EngineOptions, s: State, out: int, now: int) -> None:
-    """Let the output be arbitrated, and looked at, at the ticks, already known, at which slots in the input behind it are free."""
+    """Let the output be arbitrated, and looked at, at the ticks, already known, at which slots in the input behind it
+    are free."""
     if net.output_buffers:
         wake_for_slots(net, s, out, 1, o.nac.slack + 2, now)
 

@@ -1,4 +1,5 @@
-"""The engine's steps compiled by numba, one specialization without FT-DRB and one with it; made at first use, then cached.
+"""The engine's steps compiled by numba, one specialization without FT-DRB and one with it; made at first use, then
+cached.
 
 Imported only when the compiled engine is requested.
 """
@@ -14,7 +15,8 @@ from testbed.jit import compiled_entry
 
 @cache
 def compiled_loop() -> Callable[..., None]:
-    """``kernel_loop.run_events`` compiled: read from the cache, or made now (a quarter of a minute or more) and kept there.
+    """``kernel_loop.run_events`` compiled: read from the cache, or made now (a quarter of a minute or more) and kept
+    there.
 
     Nothing is allocated, so arrays need no counting of references (``_nrt``; it would cost most of the time); nothing
     divides by zero. It leaves the interpreter to others: a command's sign of life is drawn meanwhile.

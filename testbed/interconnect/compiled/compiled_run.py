@@ -1,4 +1,5 @@
-"""One run of the compiled engine: its tables made, its loop run (with larger ones where they were full), its result read off."""
+"""One run of the compiled engine: its tables made, its loop run (with larger ones where they were full), its result
+read off."""
 
 from __future__ import annotations
 
@@ -34,7 +35,8 @@ REASONS = {
 
 
 def run_compiled(inputs: EngineInputs) -> EngineResult:
-    """The run's outcome. The pool of ACKs and the heap of events grow fourfold, and the run begins again, until they suffice."""
+    """The run's outcome. The pool of ACKs and the heap of events grow fourfold, and the run begins again, until they
+    suffice."""
     loop, tables = compiled_loop(), build_tables(inputs.model)
     scratch = _SCRATCHES.pop() if _SCRATCHES else Scratch()
     pool, heap = (0 if inputs.drb is None else 4096), 1 << 14

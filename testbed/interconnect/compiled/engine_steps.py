@@ -1,7 +1,7 @@
 """Virtual cut-through, step by step, over flat arrays: asking for a channel, arbitration, the grant, and what it wakes.
 
-``net`` are the network's tables, ``o`` the run's options, ``s`` the state; ``hook`` is FT-DRB's, or None, where numba leaves the
-code behind it out. The package's docstring tells how the engine works.
+``net`` are the network's tables, ``o`` the run's options, ``s`` the state; ``hook`` is FT-DRB's, or None, where numba
+leaves the code behind it out. The package's docstring tells how the engine works.
 """
 
 from __future__ import annotations
@@ -101,7 +101,8 @@ def open_lane(net: Tables, o: EngineOptions, s: State, hook: Hook, channel: int,
 
 @inline
 def arbitrate(net: Tables, o: EngineOptions, s: State, hook: Hook, channel: int, now: int) -> None:
-    """Give an idle channel to one of the queues that ask: ACKs first, then avoidance buffers, then round robin or FIFO."""
+    """Give an idle channel to one of the queues that ask: ACKs first, then avoidance buffers, then round robin or
+    FIFO."""
     behind = s.channels[channel].first_asker
     if behind < 0 or s.channels[channel].busy > now:
         return
@@ -213,8 +214,9 @@ def send_over(
 
 
 def recover(net: Tables, o: EngineOptions, s: State, queue: int, messages: int, now: int) -> int:
-    """A head has waited so long that it may be deadlocked (Disha): it takes the token, where that is free, and goes by the lane of
-    recovery. The queue, where its head is to ask again, else NONE. Where nothing has moved for long the run stops.
+    """A head has waited so long that it may be deadlocked (Disha): it takes the token, where that is free, and goes by
+    the lane of recovery. The queue, where its head is to ask again, else NONE. Where nothing has moved for long the run
+    stops.
     """
     if s.run[0].next_message == messages and now - s.run[0].last_move > o.watchdog:
         s.run[0].status = NO_PROGRESS

@@ -1,7 +1,7 @@
 """Where FT-DRB meets the engine: multistep paths hop by hop, dead links, notifications and ACKs, done with packets.
 
-What sources and routers decide is in ``testbed/interconnect/ft_drb``, whose docstring tells the whole algorithm. ``hook`` is a
-``kernel_state.FtDrbHook``.
+What sources and routers decide is in ``testbed/interconnect/ft_drb``, whose docstring tells the whole algorithm.
+``hook`` is a ``kernel_state.FtDrbHook``.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ def target_of(net: Tables, s: State, packet: int) -> int:
 
 
 def advance_target(net: Tables, s: State, packet: int, router: int) -> int:
-    """Where the packet is bound next from this router: its header id goes on past intermediates that are here or left out."""
+    """Where the packet is bound next from this router: its header id goes on past intermediates that are here or left
+    out."""
     while s.packets[packet].header < 2:
         middle = s.packets[packet].first if s.packets[packet].header == 0 else s.packets[packet].second
         if middle >= 0 and middle != router:
@@ -65,7 +66,8 @@ def link_towards(net: Tables, s: State, packet: int, router: int) -> int:
 def route_packet(
     net: Tables, o: EngineOptions, s: State, hook: FtDrbHook, queue: int, packet: int, router: int, now: int
 ) -> int:
-    """The channel that the packet asks for; round a dead link by an escape path, its source notified (Zarza 2011, alg. 3.1)."""
+    """The channel that the packet asks for; round a dead link by an escape path, its source notified (Zarza 2011, alg.
+    3.1)."""
     down = s.down
     own = NONE
     if net.output_buffers and net.links * net.lanes <= queue < net.source_queue:
@@ -101,7 +103,8 @@ def reports_failures(s: State, packet: int) -> bool:
 
 
 def notify_source(net: Tables, s: State, hook: FtDrbHook, packet: int, link: int, now: int) -> None:
-    """The router at the start of a dead link notifies the source of a message that meets it (once a message and cable)."""
+    """The router at the start of a dead link notifies the source of a message that meets it (once a message and
+    cable)."""
     cable = net.link[link].cable
     if not hook.settings.notify_by_router or not reports_failures(s, packet) or s.reports[packet].notified == cable:
         return
@@ -143,7 +146,8 @@ def allocate_ack(s: State, hook: FtDrbHook, kind: int, source: int, destination:
 
 
 def reuse_notification(net: Tables, s: State, hook: FtDrbHook, packet: int, router: int, now: int) -> None:
-    """Hosts of a router that a failure notification passes learn from it (the first improvement of Zarza 2011, 3.6.1)."""
+    """Hosts of a router that a failure notification passes learn from it (the first improvement of Zarza 2011,
+    3.6.1)."""
     for i in range(net.router[router].host_first, net.router[router + 1].host_first):
         host = net.hosts_of[i]
         if host != s.packets[packet].destination:
@@ -151,7 +155,8 @@ def reuse_notification(net: Tables, s: State, hook: FtDrbHook, packet: int, rout
 
 
 def deliver(s: State, hook: FtDrbHook, packet: int, now: int) -> int:
-    """A packet is whole at its host: a message is answered by an ACK (its packet is returned, else NONE), an ACK is read."""
+    """A packet is whole at its host: a message is answered by an ACK (its packet is returned, else NONE), an ACK is
+    read."""
     paths, state, settings = hook.paths, hook.state, hook.settings
     kind = s.packets[packet].kind
     if kind == DATA:
@@ -181,7 +186,8 @@ def deliver(s: State, hook: FtDrbHook, packet: int, now: int) -> int:
 
 
 def acknowledge(s: State, hook: FtDrbHook, packet: int, now: int) -> int:
-    """A latency ACK for a message that did not escape; a failure ACK for one that did, where destinations notify; or NONE."""
+    """A latency ACK for a message that did not escape; a failure ACK for one that did, where destinations notify; or
+    NONE."""
     if s.packets[packet].escaped != 0 and hook.settings.notify_by_router:
         return NONE
     kind = FAILURE_ACK if s.packets[packet].escaped != 0 else LATENCY_ACK
@@ -195,7 +201,8 @@ def acknowledge(s: State, hook: FtDrbHook, packet: int, now: int) -> int:
 
 
 def notify_queued(net: Tables, s: State, hook: FtDrbHook, link: int, queue: int, now: int) -> None:
-    """Notify the sources of all packets in the queue that wait for the link (the second improvement of Zarza 2011, 3.6.1)."""
+    """Notify the sources of all packets in the queue that wait for the link (the second improvement of Zarza 2011,
+    3.6.1)."""
     packet = s.queues[queue].head
     router = net.link[link].start
     own = (net.links + link) * net.lanes

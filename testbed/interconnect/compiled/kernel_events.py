@@ -1,10 +1,11 @@
 """The events and the queues' linked lists: what every other step stands on.
 
-An event's key holds tick, kind and number, so that no two orders are possible, and the smallest key of all is next. Time is cut into
-buckets of equally many ticks. Events of the bucket that the run has come to are in a small heap, ``soon``; those of later ones in a
-wheel of lists, a list a bucket (Brown's calendar queue, with buckets of fixed width); those beyond its reach in another heap. Where few
-events are to come, all are in the first heap. Events of the tick that it is are bits in a tree of words of 64 (half of all events are made so). Identification packets all take as long, and so arrive in the order in which they
-were sent: they have a ring of their own.
+An event's key holds tick, kind and number, so that no two orders are possible, and the smallest key of all is next.
+Time is cut into buckets of equally many ticks. Events of the bucket that the run has come to are in a small heap,
+``soon``; those of later ones in a wheel of lists, a list a bucket (Brown's calendar queue, with buckets of fixed
+width); those beyond its reach in another heap. Where few events are to come, all are in the first heap. Events of the
+tick that it is are bits in a tree of words of 64 (half of all events are made so). Identification packets all take as
+long, and so arrive in the order in which they were sent: they have a ring of their own.
 """
 
 from __future__ import annotations
@@ -238,7 +239,8 @@ def wake(s: State, channel: int, tick: int) -> None:
 
 
 def wake_for_slots(net: Tables, s: State, channel: int, lanes: int, slots: int, now: int) -> None:
-    """Let the channel be arbitrated at the ticks, already known, at which one slot to so many are free behind it, on the first lanes."""
+    """Let the channel be arbitrated at the ticks, already known, at which one slot to so many are free behind it, on
+    the first lanes."""
     for lane in range(lanes):
         behind = channel * net.lanes + lane
         seen = never_used(s, behind)
@@ -334,7 +336,8 @@ def occupy_slot(s: State, queue: int) -> None:
 
 @inline
 def leave_slot(s: State, queue: int, now: int) -> int:
-    """A packet leaves the queue: where the release of its slot is to be written. Those that are free by now are forgotten."""
+    """A packet leaves the queue: where the release of its slot is to be written. Those that are free by now are
+    forgotten."""
     while s.queues[queue].returning > 0 and s.release[s.queues[queue].returning_at] <= now:
         s.queues[queue].returning_at = slot_after(s, queue, s.queues[queue].returning_at)
         s.queues[queue].returning -= 1
@@ -360,7 +363,8 @@ def lane_of(net: Tables, queue: int) -> int:
 
 @inline
 def first_of_reader(net: Tables, queue: int) -> int:
-    """The first queue of what takes packets out of this one: all lanes of a buffer, both queues of a host, or it alone."""
+    """The first queue of what takes packets out of this one: all lanes of a buffer, both queues of a host, or it
+    alone."""
     if queue < net.source_queue:
         return int(queue - lane_of(net, queue))
     if queue < net.notice_queue:

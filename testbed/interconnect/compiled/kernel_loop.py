@@ -102,8 +102,8 @@ def process_event(
 ) -> tuple[int, int, int, bool]:
     """An event of the heaps: what is to be served for it, a queue with a new head, a channel, a router (each or NONE).
 
-    Last, whether NAC looks at the router's inputs even where the full ones are those that were blocked: room may have come back
-    to an output that one was blocked for.
+    Last, whether NAC looks at the router's inputs even where the full ones are those that were blocked: room may have
+    come back to an output that one was blocked for.
     """
     now, kind, number = key >> KEY_SHIFT, (key >> ID_BITS) & 15, key & ID_MASK
     queue, channel, router, looks = NONE, NONE, NONE, True
@@ -146,8 +146,9 @@ def make_message(net: Tables, s: State, hook: Hook, message: int, now: int) -> i
 def after_event(
     net: Tables, o: EngineOptions, s: State, hook: Hook, queue: int, channel: int, router: int, looks: bool, now: int
 ) -> None:
-    """After an event: a queue with a new head asks, its channel is arbitrated, NAC's detection is due at the router if it ``looks``
-    or some input may have changed. A reservation counts slots behind the link, so what asks for the way into it is arbitrated, too.
+    """After an event: a queue with a new head asks, its channel is arbitrated, NAC's detection is due at the router if
+    it ``looks`` or some input may have changed. A reservation counts slots behind the link, so what asks for the way
+    into it is arbitrated, too.
     """
     if queue >= 0:
         request_channel(net, o, s, hook, queue, now)
@@ -210,7 +211,8 @@ def head_arrived(net: Tables, o: EngineOptions, s: State, hook: Hook, queue: int
 
 
 def deliver_or_notify(net: Tables, s: State, hook: FtDrbHook, kind: int, number: int, now: int) -> tuple[int, int]:
-    """A packet is whole at its host and its ACK sets off; or a notice or probe sets off: (queue with a new head, its router)."""
+    """A packet is whole at its host and its ACK sets off; or a notice or probe sets off: (queue with a new head, its
+    router)."""
     if kind == NOTICE:
         packet = s.notices[number]
         s.notices[number] = NONE
@@ -272,7 +274,8 @@ def reroute_waiting(net: Tables, o: EngineOptions, s: State, hook: Hook, channel
 
 
 def return_to_link(net: Tables, o: EngineOptions, s: State, hook: Hook, link: int, now: int) -> None:
-    """Heads in the output buffer of a link that works again, which requested other outputs meanwhile, ask for the link again.
+    """Heads in the output buffer of a link that works again, which requested other outputs meanwhile, ask for the link
+    again.
 
     Where they went on asking for another output, they would close cycles that NAC does not look for: it watches inputs.
     """

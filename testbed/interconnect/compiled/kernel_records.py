@@ -1,7 +1,7 @@
 """The records that the compiled engine's steps read and write, and the numbers that stand for kinds of things.
 
-A comment behind a field says what it holds; NONE (-1) is no packet, queue, channel, link or router. Fields called ``filler`` only
-keep records to whole words, or to whole lines of the processor's cache.
+A comment behind a field says what it holds; NONE (-1) is no packet, queue, channel, link or router. Fields called
+``filler`` only keep records to whole words, or to whole lines of the processor's cache.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ FEW = 24
 WORD = 64
 """Bits."""
 IDENTIFICATIONS = 1 << ID_BITS
-"""Identification packets, or notices, that are kept at once: the next one takes the place of the oldest. A run in which one is lost by
-that stops (RING_FULL)."""
+"""Identification packets, or notices, that are kept at once: the next one takes the place of the oldest. A run in which
+one is lost by that stops (RING_FULL)."""
 
 
 class Node:
@@ -99,7 +99,8 @@ class NacCounters:
 
 
 class Packet:
-    """A message or an ACK that is somewhere: one line of the processor's cache, used again when it is nowhere any more."""
+    """A message or an ACK that is somewhere: one line of the processor's cache, used again when it is nowhere any
+    more."""
 
     ticks: i8  # from head to tail
     tail: i8  # tick at which its tail is where its head is

@@ -1,7 +1,8 @@
-"""The tables that the compiled engine's steps read and write: packets, queues, channels, what NAC remembers, the history.
+"""The tables that the compiled engine's steps read and write: packets, queues, channels, what NAC remembers, the
+history.
 
-They are arrays of records, few in number, because compiled code is handed each of them in every call. ``Tables`` does not
-change in a run, ``State`` does. ``kernel_records.py`` has the records.
+They are arrays of records, few in number, because compiled code is handed each of them in every call. ``Tables`` does
+not change in a run, ``State`` does. ``kernel_records.py`` has the records.
 """
 
 from __future__ import annotations
@@ -100,7 +101,8 @@ class State(NamedTuple):
     present_kinds: IntArray
     """A bit a word of ``present_words``, one word a kind of event."""
     packets: Records[Packet]
-    """The pool of packets: as many as ever are somewhere at once. Where a message goes, few are, which stay in the cache."""
+    """The pool of packets: as many as ever are somewhere at once. Where a message goes, few are, which stay in the
+    cache."""
     reports: Records[Report]
     """By packet, with FT-DRB."""
     messages: Messages
@@ -126,8 +128,9 @@ class State(NamedTuple):
     path: IntArray
     """By signal: the inputs on its cycle."""
     release: IntArray
-    """By slot k and queue q (at k Q + q of Q queues), for slots that a packet has left: from when it is free. First slots lie side by
-    side, since a queue that runs empty begins with its first again: where few packets are in the network, no others are looked at."""
+    """By slot k and queue q (at k Q + q of Q queues), for slots that a packet has left: from when it is free. First
+    slots lie side by side, since a queue that runs empty begins with its first again: where few packets are in the
+    network, no others are looked at."""
     down: IntArray
     """By cable: 1 while it has failed."""
     free: IntArray
@@ -143,7 +146,8 @@ class State(NamedTuple):
 
 
 class FtDrbHook(NamedTuple):
-    """FT-DRB for the engine's steps; where packets move otherwise there is None instead, and numba leaves its code out."""
+    """FT-DRB for the engine's steps; where packets move otherwise there is None instead, and numba leaves its code
+    out."""
 
     paths: Paths
     state: SourceState
@@ -197,7 +201,8 @@ def build_tables(model: NetworkModel) -> Tables:
 
 
 def _places(model: NetworkModel) -> IntArray:
-    """By link: its place among the inputs from other routers of the router where it ends; 0 where it ends at a host, or begins there."""
+    """By link: its place among the inputs from other routers of the router where it ends; 0 where it ends at a host, or
+    begins there."""
     place = np.zeros(model.layout.links, dtype=np.int32)
     first = model.routers.input_first
     place[model.routers.inputs] = np.arange(len(model.routers.inputs)) - np.repeat(first[:-1], np.diff(first))

@@ -1,6 +1,7 @@
 """Adaptive routing by a relation (``relation_tables.py``): the router takes the choice with most room behind it.
 
-Also bubble flow control, which asks for two free slots where a packet enters a ring, and what a packet in recovery does.
+Also bubble flow control, which asks for two free slots where a packet enters a ring, and what a packet in recovery
+does.
 """
 
 from __future__ import annotations
@@ -71,7 +72,8 @@ def row_of(net: Tables, s: State, queue: int, packet: int, router: int) -> int:
 def decide_detour(net: Tables, s: State, packet: int, router: int, target: int, now: int) -> None:
     """UGAL-L at the source's router: straight where queue times hops is no more than over the router of the detour.
 
-    The queue is that of the whole link, all of its lanes; of the lane where both begin with the same link (UGAL-L VCH, Kim 2008).
+    The queue is that of the whole link, all of its lanes; of the lane where both begin with the same link (UGAL-L VCH,
+    Kim 2008).
     """
     middle, number = s.packets[packet].first, s.packets[packet].number
     row = net.start_row[router]
@@ -92,7 +94,8 @@ def decide_detour(net: Tables, s: State, packet: int, router: int, target: int, 
 
 
 def route_by_relation(net: Tables, s: State, queue: int, packet: int, router: int, now: int) -> int:
-    """The link that the head of a router's queue asks for; the lane behind it goes into ``lane_requested`` (NONE: any)."""
+    """The link that the head of a router's queue asks for; the lane behind it goes into ``lane_requested`` (NONE:
+    any)."""
     goal = net.host[s.packets[packet].destination].target
     s.queues[queue].lane_requested = NONE
     if queue >= net.avoidance_queue and s.packets[packet].second >= 0:
@@ -120,7 +123,8 @@ def route_by_relation(net: Tables, s: State, queue: int, packet: int, router: in
 
 
 def bubble_missing(net: Tables, s: State, channel: int, queue: int, behind: int, now: int) -> bool:
-    """Whether the packet enters a ring (from a host, or another dimension or direction) and would take the last free slot there."""
+    """Whether the packet enters a ring (from a host, or another dimension or direction) and would take the last free
+    slot there."""
     link = channel if channel < net.links else channel - net.links
     if s.queues[queue].router < 0 or net.link[link].end < 0 or queue >= net.links * net.lanes:
         return False

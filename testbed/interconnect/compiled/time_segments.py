@@ -1,4 +1,5 @@
-"""A long run in stretches: an event's key has room for 21.9 s of ticks, so time is counted again from the end of each stretch.
+"""A long run in stretches: an event's key has room for 21.9 s of ticks, so time is counted again from the end of each
+stretch.
 
 Between two stretches every tick that is kept is put back by the length of one. No step of the loop is told of it.
 """
@@ -23,13 +24,15 @@ from testbed.interconnect.engine_inputs import CableEvents, EngineInputs
 STRETCH = 1 << 39
 """Ticks: 5.5 s. What is due later than its end (timers of 10 s at most) has room in a key, too."""
 DIGEST_BITS = 31
-"""The digest of grants keeps so many bits: with stretches of a multiple of two to that it is that of a run in one piece."""
+"""The digest of grants keeps so many bits: with stretches of a multiple of two to that it is that of a run in one
+piece."""
 LAST = (1 << (63 - KEY_SHIFT)) - 1
 """The last tick that a key has room for."""
 
 
 def run_in_segments(loop: Callable[..., None], tables: Tables, inputs: EngineInputs, state: State, hook: Hook) -> None:
-    """Run to the end, as one call of the loop would if its keys had room; ``state`` then tells all times since the run's beginning."""
+    """Run to the end, as one call of the loop would if its keys had room; ``state`` then tells all times since the
+    run's beginning."""
     length = _length(state)
     if inputs.options.end < 2 * length:
         loop(tables, inputs.options, state, hook, inputs.messages.born, _part_of(inputs.cables, 0, 0, LAST))
@@ -67,7 +70,8 @@ def _stretches(length: int, end: int) -> Iterator[tuple[int, int, bool]]:
 
 
 def _part_of(cables: CableEvents, begin: int, end: int, upto: int) -> CableEvents:
-    """The cable events of a stretch, their ticks since its beginning; those after its end too, at ``upto`` at the latest (0: none)."""
+    """The cable events of a stretch, their ticks since its beginning; those after its end too, at ``upto`` at the
+    latest (0: none)."""
     some = cables.tick >= begin
     if not upto:
         some &= cables.tick <= end
@@ -77,7 +81,8 @@ def _part_of(cables: CableEvents, begin: int, end: int, upto: int) -> CableEvent
 
 
 class _History:
-    """Ticks that the run has written for good, since its beginning. Of messages, those before ``first`` have both of theirs."""
+    """Ticks that the run has written for good, since its beginning. Of messages, those before ``first`` have both of
+    theirs."""
 
     def __init__(self, state: State) -> None:
         self.state, self.first = state, 0

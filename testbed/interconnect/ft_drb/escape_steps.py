@@ -20,7 +20,8 @@ DETOUR = 1
 
 
 def mixed(first: int, second: int) -> int:
-    """A number below 2^31 that looks random: the draw of FT-DRB's decisions (a linear congruential generator over both)."""
+    """A number below 2^31 that looks random: the draw of FT-DRB's decisions (a linear congruential generator over
+    both)."""
     x = ((int(first) & 0x7FFFFFFF) * 73856093) ^ ((int(second) & 0x7FFFFFFF) * 19349663)
     x = ((x & 0x7FFFFFFF) * 1103515245 + 12345) & 0x7FFFFFFF
     x = x ^ (x >> 15)
@@ -31,11 +32,12 @@ def mixed(first: int, second: int) -> int:
 def measure_path(
     paths: Paths, bad: IntArray, around: int, start: int, arrived: int, first: int, second: int, target: int
 ) -> tuple[int, int]:
-    """(links, signature) of the multistep path start, first, second, target (Zarza 2011, eqs. 3.1, 3.2); NONE: left out.
+    """(links, signature) of the multistep path start, first, second, target (Zarza 2011, eqs. 3.1, 3.2); NONE: left
+    out.
 
-    ``bad[c]`` nonzero: a cable to keep off, everywhere (``around`` NONE) or only where it touches the router ``around``.
-    ``came``: the cable that the packet came over (NONE: none). TOO_LONG where the path takes a bad cable or turns round
-    on one. Two paths over the same links have the same signature.
+    ``bad[c]`` nonzero: a cable to keep off, everywhere (``around`` NONE) or only where it touches the router
+    ``around``. ``came``: the cable that the packet came over (NONE: none). TOO_LONG where the path takes a bad cable or
+    turns round on one. Two paths over the same links have the same signature.
     """
     at, length, signature, last = start, 0, start + 1, arrived
     limit = 3 * paths.diameter + 3
@@ -65,7 +67,8 @@ def measure_path(
 def escape_path(
     paths: Paths, counters: IntArray, down: IntArray, router: int, arrived: int, target: int, packet: int, escapes: int
 ) -> tuple[int, int]:
-    """Intermediates that lead a packet round this router's dead links (Zarza 2011, section 3.2); both NONE if all are dead.
+    """Intermediates that lead a packet round this router's dead links (Zarza 2011, section 3.2); both NONE if all are
+    dead.
 
     ``down[c]`` nonzero: the cable is down (only those of this router are looked at). ``came``: the cable the packet
     came over (NONE: from its host), taken back only where nothing else leads on. ``target``: where it is bound in the
@@ -88,9 +91,11 @@ def escape_path(
 def best_escape(
     paths: Paths, down: IntArray, router: int, arrived: int, target: int, turn: int, escapes: int, reach: int, back: int
 ) -> tuple[int, int]:
-    """The best pair of intermediates whose first is a live neighbour: ahead, or (``back`` 1) where the packet came from.
+    """The best pair of intermediates whose first is a live neighbour: ahead, or (``back`` 1) where the packet came
+    from.
 
-    The second is one of its neighbours (``reach`` 0), or any router (1; of a packet that has escaped, FAR_DRAWN drawn ones).
+    The second is one of its neighbours (``reach`` 0), or any router (1; of a packet that has escaped, FAR_DRAWN drawn
+    ones).
     """
     best, first, second = 1 << 62, NONE, NONE
     for i in range(paths.out_first[router], paths.out_first[router + 1]):

@@ -1,4 +1,5 @@
-"""What the sources of FT-DRB remember, as arrays for compiled code: the link faults list and the metapath of every pair."""
+"""What the sources of FT-DRB remember, as arrays for compiled code: the link faults list and the metapath of every
+pair."""
 
 from __future__ import annotations
 
@@ -45,7 +46,8 @@ COUNTER_NAMES = (
 
 
 class SourceState(NamedTuple):
-    """Indexed by source s, by source and cable (s, c), by pair s * H + d of source and destination, or by pair and path."""
+    """Indexed by source s, by source and cable (s, c), by pair s * H + d of source and destination, or by pair and
+    path."""
 
     notified: IntArray
     """(s, c): failure notifications in a row, at most 255; 0: the cable is not in the link faults list."""
@@ -76,8 +78,8 @@ class SourceState(NamedTuple):
     second_middle: IntArray
     """(pair, path): the second intermediate router, or NONE."""
     latency: IntArray
-    """(pair, path): the mean of its latencies, ticks; the zero-load latency until an ACK tells. A pair whose metapath was never
-    configured keeps that of its minimal path at 0."""
+    """(pair, path): the mean of its latencies, ticks; the zero-load latency until an ACK tells. A pair whose metapath
+    was never configured keeps that of its minimal path at 0."""
     measured: IntArray
     """(pair): bit k is 1 where an ACK has told the latency of path k."""
     signature: IntArray

@@ -1,4 +1,5 @@
-"""What sources decide under FT-DRB (Zarza 2011, sections 3.3 and 3.4): the failures they know, and the path of each message.
+"""What sources decide under FT-DRB (Zarza 2011, sections 3.3 and 3.4): the failures they know, and the path of each
+message.
 
 Functions of flat arrays, run in Python and compiled; what routers decide is in escape_steps.py. The
 package's docstring tells the whole algorithm.
@@ -28,7 +29,8 @@ from testbed.interconnect.static_paths import NONE, Paths, links_between, next_l
 def select_path(
     paths: Paths, state: SourceState, settings: FtDrbSettings, source: int, destination: int, message: int, now: int
 ) -> tuple[int, int]:
-    """The two intermediates of the next message from host to host (Zarza 2011, Figure 3.11); both NONE: its minimal path.
+    """The two intermediates of the next message from host to host (Zarza 2011, Figure 3.11); both NONE: its minimal
+    path.
 
     ``message``: the message's number, by which its path is drawn; ``now``: ticks.
     """
@@ -98,7 +100,8 @@ def minimal_path_failed(paths: Paths, state: SourceState, source: int, destinati
 def mark_by_clock(
     paths: Paths, state: SourceState, settings: FtDrbSettings, source: int, destination: int, now: int
 ) -> None:
-    """Mark cables of the minimal path that have been listed for too long without a latency ACK (Zarza 2011, Table 3.2)."""
+    """Mark cables of the minimal path that have been listed for too long without a latency ACK (Zarza 2011, Table
+    3.2)."""
     target = paths.routers + destination
     link = next_link(paths.routes, 0, paths.host_router[source], target)
     while link != NONE:
@@ -113,7 +116,8 @@ def mark_by_clock(
 
 
 def mark_permanent(state: SourceState, source: int, cable: int, now: int) -> None:
-    """The failure counts as permanent from now on; the source's first one starts the count of messages until a probe."""
+    """The failure counts as permanent from now on; the source's first one starts the count of messages until a
+    probe."""
     if state.permanents[source] == 0:
         state.since_probe[source] = 0
         state.probed_at[source] = now
@@ -183,7 +187,8 @@ def record_latency(
 
 
 def average_latency(state: SourceState, settings: FtDrbSettings, pair: int, k: int, latency: int) -> None:
-    """Path k of the pair took so long: its mean moves by one part in ``averaging`` of the difference; the first tells it."""
+    """Path k of the pair took so long: its mean moves by one part in ``averaging`` of the difference; the first tells
+    it."""
     bit = 1 << k
     if state.measured[pair] & bit != 0:
         known = state.latency[pair, k]
@@ -233,8 +238,8 @@ def clear_along(paths: Paths, state: SourceState, source: int, destination: int,
 def size_metapath(paths: Paths, state: SourceState, settings: FtDrbSettings, source: int, destination: int) -> None:
     """Use one path more above Thl + Tol, one less below Thl - Tol, by the metapath's latency (Zarza 2011, eq. 3.5).
 
-    With hysteresis, once all paths in use have told their latency since the last change; and one less only where the paths
-    that are left are below Thl - Tol without it: the same paths that were above Thl + Tol when it came into use.
+    With hysteresis, once all paths in use have told their latency since the last change; and one less only where the
+    paths that are left are below Thl - Tol without it: the same paths that were above Thl + Tol when it came into use.
     """
     pair = source * len(paths.host_router) + destination
     active = state.active[pair]
@@ -339,7 +344,8 @@ def add_supernodes(
 def add_path(
     paths: Paths, state: SourceState, settings: FtDrbSettings, source: int, destination: int, first: int, second: int
 ) -> None:
-    """Keep the path among the pair's best where it is whole, new, and short enough (sorted by length, first come first)."""
+    """Keep the path among the pair's best where it is whole, new, and short enough (sorted by length, first come
+    first)."""
     start, target = int(paths.host_router[source]), int(paths.routers + destination)
     pair = source * len(paths.host_router) + destination
     known = state.known[pair]

@@ -1,7 +1,7 @@
 """Networks small enough to be explored whole: routers, links, the flows that load them, the cables that may fail.
 
-Routing is a table a set of failed cables: the network's own static routing while all work, and fewest links on what is left
-otherwise, known to every router at once.
+Routing is a table a set of failed cables: the network's own static routing while all work, and fewest links on what is
+left otherwise, known to every router at once.
 """
 
 from __future__ import annotations
@@ -20,10 +20,11 @@ Table = tuple[tuple[int, ...], ...]
 
 @dataclass(frozen=True, kw_only=True)
 class SmallNetwork:
-    """Routers 0..R-1; links between them, numbered; ``flows``: (source router, destination router) of what hosts may send.
+    """Routers 0..R-1; links between them, numbered; ``flows``: (source router, destination router) of what hosts may
+    send.
 
-    ``cables``: those that may fail, as the numbers of their links; ``most_down``: so many at once. ``tables``: by the bit set of
-    the failed ones. Links that no flow can ever use are left out.
+    ``cables``: those that may fail, as the numbers of their links; ``most_down``: so many at once. ``tables``: by the
+    bit set of the failed ones. Links that no flow can ever use are left out.
     """
 
     name: str
@@ -54,7 +55,8 @@ class SmallNetwork:
 def small_network(
     name: str, flows: Sequence[tuple[int, int]], failing: Sequence[tuple[int, int]] = (), most_down: int = 0
 ) -> SmallNetwork:
-    """A network of the catalogue under these flows; ``failing``: pairs of routers whose cable may fail, ``most_down`` at once.
+    """A network of the catalogue under these flows; ``failing``: pairs of routers whose cable may fail, ``most_down``
+    at once.
 
     InputError where some of these failures leave a flow without a way, or touch no flow.
 
@@ -107,7 +109,8 @@ def one_way_ring(routers: int, hops: Sequence[int]) -> SmallNetwork:
 
 
 def two_rings() -> SmallNetwork:
-    """A ring of three (0, 1, 2) and a ring of four (0, 1, 3, 4), one way, that share the link from 0 to 1; all hosts send two ahead.
+    """A ring of three (0, 1, 2) and a ring of four (0, 1, 3, 4), one way, that share the link from 0 to 1; all hosts
+    send two ahead.
 
     Two inputs of router 0 want the link that they share, and an input of router 1 is on two cycles.
     """

@@ -16,7 +16,8 @@ MOST_ROUTERS = 6
 
 @dataclass(frozen=True, kw_only=True)
 class StateSymmetry:
-    """``canonical``: a state to the least of those symmetric to it; ``images``: the symmetries, the first of which moves nothing."""
+    """``canonical``: a state to the least of those symmetric to it; ``images``: the symmetries, the first of which
+    moves nothing."""
 
     canonical: Canonical
     images: list[Image]
@@ -39,7 +40,8 @@ def state_symmetry(model: NacTransitionSystem) -> StateSymmetry:
 
 
 def symmetries(network: SmallNetwork) -> list[tuple[int, ...]]:
-    """Orders of the routers (router r becomes ``order[r]``) that change nothing; the first is the one that moves none."""
+    """Orders of the routers (router r becomes ``order[r]``) that change nothing; the first is the one that moves
+    none."""
     if network.routers > MOST_ROUTERS:
         return [tuple(range(network.routers))]
     return [order for order in itertools.permutations(range(network.routers)) if _keeps(network, order)]
@@ -78,9 +80,11 @@ def _mask(down: int, cables: list[int]) -> int:
 
 @dataclass(frozen=True, kw_only=True)
 class Image:
-    """What a state becomes with the routers in another order: from which ``places`` its bytes come, and what each value becomes.
+    """What a state becomes with the routers in another order: from which ``places`` its bytes come, and what each value
+    becomes.
 
-    ``packets``, ``outs``, ``masks``: by value, for buffers, for what heads ask for, for the failed cables; ``cycles``: by number.
+    ``packets``, ``outs``, ``masks``: by value, for buffers, for what heads ask for, for the failed cables; ``cycles``:
+    by number.
     """
 
     places: tuple[int, ...]

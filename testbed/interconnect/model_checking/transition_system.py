@@ -1,9 +1,10 @@
 """A network whose routers use NAC as a transition system: the rules, and where what is in a state.
 
-A state is a string of bytes: every packet by its destination, in its buffer; what the heads ask for; what is reserved; which
-cables have failed; the recovery signals under way. ``testbed/interconnect/model_checking/compiled/successors.py`` lists all that may come next, in any order. Left out
-are times (a packet is in one buffer or the next), the local input buffers (hosts send whenever they may), how FT-DRB draws its
-escape paths (routers know a table for what is left), and identification packets in transit: see ``Rules.late``.
+A state is a string of bytes: every packet by its destination, in its buffer; what the heads ask for; what is reserved;
+which cables have failed; the recovery signals under way. ``testbed/interconnect/model_checking/compiled/successors.py``
+lists all that may come next, in any order. Left out are times (a packet is in one buffer or the next), the local input
+buffers (hosts send whenever they may), how FT-DRB draws its escape paths (routers know a table for what is left), and
+identification packets in transit: see ``Rules.late``.
 """
 
 from __future__ import annotations
@@ -16,8 +17,9 @@ from testbed.interconnect.model_checking.small_networks import SmallNetwork
 from testbed.interconnect.static_paths import NONE
 
 LAGGING = ("throttle", "priority", "identification", "signal")
-"""What ``Rules.late`` lets lag: a host that is to be throttled still sends; an input goes before an avoidance buffer that could have
-the output; an input that is no part of a closed cycle (any more) is identified; a signal finds other than is."""
+"""What ``Rules.late`` lets lag: a host that is to be throttled still sends; an input goes before an avoidance buffer
+that could have the output; an input that is no part of a closed cycle (any more) is identified; a signal finds other
+than is."""
 HERE = 255
 """What the head asks for whose destination this router is."""
 MOST_LINKS = 250
@@ -27,12 +29,12 @@ MOST_LINKS = 250
 class Rules:
     """Slots of each input and output buffer (0: no output buffers), and NAC with or without one of its parts.
 
-    ``late``: knowledge may be old. Credits, identification packets and the throttle may lag by any time: an input that is full and
-    asks for an output on a cycle of links may be taken for part of a deadlock at any moment. All that an identification packet
-    under way could do is among that. Without it, conditions are judged by the state as it is. ``prompt``: what of ``LAGGING`` does
-    not lag even so.
-    ``recall``: heads in the output buffer of a cable that works again ask again. ``ask_anew``: heads of inputs do, too, whenever a
-    cable fails or works again, whatever they requested, and slots kept for what they requested are kept no more. ``check_output``: condition 4.5.
+    ``late``: knowledge may be old. Credits, identification packets and the throttle may lag by any time: an input that
+    is full and asks for an output on a cycle of links may be taken for part of a deadlock at any moment. All that an
+    identification packet under way could do is among that. Without it, conditions are judged by the state as it is.
+    ``prompt``: what of ``LAGGING`` does not lag even so. ``recall``: heads in the output buffer of a cable that works
+    again ask again. ``ask_anew``: heads of inputs do, too, whenever a cable fails or works again, whatever they
+    requested, and slots kept for what they requested are kept no more. ``check_output``: condition 4.5.
     ``keep_output``: a packet that is moved aside asks for the same output as before, even if routes have changed since.
     """
 
@@ -64,7 +66,8 @@ class Rules:
 
 
 class NacTransitionSystem:
-    """One small network under these rules: where each buffer, request and reservation is in a state, and its cycles of links."""
+    """One small network under these rules: where each buffer, request and reservation is in a state, and its cycles of
+    links."""
 
     def __init__(self, network: SmallNetwork, rules: Rules) -> None:
         self.network, self.rules = network, rules
@@ -91,7 +94,8 @@ class NacTransitionSystem:
 
     @cached_property
     def cycles(self) -> list[tuple[int, ...]]:
-        """The ways that an identification packet can go and come back by: its input, then inputs against the traffic (7).
+        """The ways that an identification packet can go and come back by: its input, then inputs against the traffic
+        (7).
 
         The last of them is the link that the first one asks for.
         """

@@ -47,8 +47,8 @@ class InjectionProcess:
     """``kind`` poisson, periodic or burst; ``rate_per_s`` messages a second of every sender, on average.
 
     Periodic: the senders share the period evenly out of phase, or with ``in_phase`` all start at 0. Burst:
-    ``burst_messages`` at one moment, then nothing until the mean is kept; ``in_phase`` all senders at once, else each at
-    a moment of its own in the first period. Raises InputError for a rate below 0.
+    ``burst_messages`` at one moment, then nothing until the mean is kept; ``in_phase`` all senders at once, else each
+    at a moment of its own in the first period. Raises InputError for a rate below 0.
     """
 
     kind: str = "poisson"
@@ -109,7 +109,8 @@ def merge(parts: Iterable[Injections]) -> Injections:
 
 
 def burst_at(pattern: DestinationPattern, *, time_s: float, messages: int) -> Injections:
-    """One burst: every sender makes so many messages at that moment (a deadlock-prone situation, as in Zarza 2011, 5.5.1)."""
+    """One burst: every sender makes so many messages at that moment (a deadlock-prone situation, as in Zarza 2011,
+    5.5.1)."""
     if time_s < 0 or messages < 1:
         raise InputError(f"burst: {messages} messages at {time_s} s; give 1 or more at 0 or later")
     source = np.repeat(np.asarray(pattern.senders, dtype=np.int32), messages)

@@ -17,8 +17,8 @@ Permutation = Callable[[int, int], int]
 
 @dataclass(frozen=True, kw_only=True)
 class DestinationPattern:
-    """Where each node sends. ``choices[s]`` lists the destinations of node s: none (it is silent), one (always the same)
-    or many. Of many, ``in_turn`` takes one after another, otherwise each message draws one.
+    """Where each node sends. ``choices[s]`` lists the destinations of node s: none (it is silent), one (always the
+    same) or many. Of many, ``in_turn`` takes one after another, otherwise each message draws one.
     """
 
     name: str

@@ -20,10 +20,10 @@ from topologies import Network
 def read_messages(document: Mapping[str, Any], network: Network, parameters: SimulationParameters) -> Injections:
     """The messages of a traffic file, with their sizes.
 
-    ``{"messages": [{"source", "destination", "time_s", "bytes"}]}``; ``{"transfers": [{"source", "destination", "bytes"}]}``: all at 0;
-    ``{"frames": [[{"source", "destination"}, ...], ...]}`` (with ``transfers``: numbers into it): each frame begins when the longest of
-    the frame before can have arrived. Ends may be pairs ``["h0", "h1"]``. ``bytes`` defaults to a packet. Raises InputError that names
-    the entry.
+    ``{"messages": [{"source", "destination", "time_s", "bytes"}]}``; ``{"transfers": [{"source", "destination",
+    "bytes"}]}``: all at 0; ``{"frames": [[{"source", "destination"}, ...], ...]}`` (with ``transfers``: numbers into
+    it): each frame begins when the longest of the frame before can have arrived. Ends may be pairs ``["h0", "h1"]``.
+    ``bytes`` defaults to a packet. Raises InputError that names the entry.
     """
     hosts = {host.id: i for i, host in enumerate(network.hosts)}
     rows: list[tuple[int, int, int, int]] = []

@@ -1,8 +1,10 @@
-"""What a run tells its live page, without ever waiting for it: a socket that drops what it cannot take, and a process that looks.
+"""What a run tells its live page, without ever waiting for it: a socket that drops what it cannot take, and a process
+that looks.
 
-The page's server is started before the sandbox is entered and inherits nothing of the run; the run inherits one end of a socket pair. What
-the run reports itself is passed on a few times a second. Counters are read by a process of their own at a low priority,
-forked when the run says how to look: the processes that are measured do nothing for the page. Other machines are asked by a thread.
+The page's server is started before the sandbox is entered and inherits nothing of the run; the run inherits one end of
+a socket pair. What the run reports itself is passed on a few times a second. Counters are read by a process of their
+own at a low priority, forked when the run says how to look: the processes that are measured do nothing for the page.
+Other machines are asked by a thread.
 """
 
 from __future__ import annotations
@@ -72,7 +74,8 @@ _feeds: list[Feed] = []
 
 
 def start_server() -> str:
-    """Start the process that serves the page; its address. The feed is found by ``live_feed``, here or in what this process becomes.
+    """Start the process that serves the page; its address. The feed is found by ``live_feed``, here or in what this
+    process becomes.
 
     Raises CapabilityError where the extra is not installed, or where the server does not start.
     """
@@ -125,7 +128,8 @@ def end_feed(outcome: str) -> None:
 
 @contextmanager
 def live_progress(title: str, view: Callable[[], RunView]) -> Iterator[ReportProgress | None]:
-    """Progress of a run for whoever looks: a bar on a terminal, the live page where there is one; None where nobody does.
+    """Progress of a run for whoever looks: a bar on a terminal, the live page where there is one; None where nobody
+    does.
 
     ``scene`` is called only where there is a live page.
     """
@@ -143,7 +147,8 @@ def live_progress(title: str, view: Callable[[], RunView]) -> Iterator[ReportPro
 def live_watch(
     view: Callable[[], RunView], doing: str, look: ReadCounters | None = None, *, ask: ReadCounters | None = None
 ) -> Iterator[None]:
-    """The live page, where there is one, of something that goes on until its user ends it; nothing on the terminal, which is the user's."""
+    """The live page, where there is one, of something that goes on until its user ends it; nothing on the terminal,
+    which is the user's."""
     feed = live_feed()
     if feed is None:
         yield
@@ -155,7 +160,8 @@ def live_watch(
 
 
 class LiveReport:
-    """Passes a run's reports on: to the bar all of them, to the page a few a second and whenever another fault is in force."""
+    """Passes a run's reports on: to the bar all of them, to the page a few a second and whenever another fault is in
+    force."""
 
     def __init__(self, feed: Feed, bar: ReportProgress | None) -> None:
         self._feed, self._bar = feed, bar

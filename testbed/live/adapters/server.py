@@ -1,7 +1,9 @@
-"""The process that serves a run's live page: on loopback, at a low priority, until the run lets go of its end of the socket.
+"""The process that serves a run's live page: on loopback, at a low priority, until the run lets go of its end of the
+socket.
 
-It lives outside the sandbox and is told events only (``testbed.live.events``). Whoever does not know the address, which has a random
-token in it, learns nothing; a page from elsewhere is refused by its Origin, a name that was made to point here by its Host.
+It lives outside the sandbox and is told events only (``testbed.live.events``). Whoever does not know the address, which
+has a random token in it, learns nothing; a page from elsewhere is refused by its Origin, a name that was made to point
+here by its Host.
 """
 
 from __future__ import annotations
@@ -91,7 +93,8 @@ class LiveServer:
             await runner.cleanup()
 
     def _connection(self, runner: web.AppRunner) -> asyncio.Protocol:
-        """Who serves a connection that begins now. One beyond MOST_CONNECTIONS is ended at once, one that asks for nothing soon."""
+        """Who serves a connection that begins now. One beyond MOST_CONNECTIONS is ended at once, one that asks for
+        nothing soon."""
         assert runner.server is not None
         if len(runner.server.connections) >= MOST_CONNECTIONS:
             return _Refused()

@@ -1,6 +1,8 @@
-"""The live page of what is made of points (studies, campaigns, replications): how far it is, the verdicts so far, the figures so far.
+"""The live page of what is made of points (studies, campaigns, replications): how far it is, the verdicts so far, the
+figures so far.
 
-Verdicts and figures are made between two points, by the process that measures, and never take more than a twentieth of the time.
+Verdicts and figures are made between two points, by the process that measures, and never take more than a twentieth of
+the time.
 """
 
 from __future__ import annotations
@@ -20,8 +22,9 @@ Outcomes = Sequence[tuple[str, str]]
 
 @contextmanager
 def points_shown(title: str, find: Callable[[], InterimResults]) -> Iterator[ShowPoints]:
-    """Call what it gives with how many points are done and how many there are: a bar on a terminal, and the live page where there is one.
-    ``find`` is called only there, and may fail: a verdict or a figure may need points that are still to come."""
+    """Call what it gives with how many points are done and how many there are: a bar on a terminal, and the live page
+    where there is one. ``find`` is called only there, and may fail: a verdict or a figure may need points that are
+    still to come."""
     feed = live_feed()
     with points_bar(title) as show:
         page = None if feed is None else PointsPage(feed, title, find)

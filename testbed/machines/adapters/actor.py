@@ -1,4 +1,5 @@
-"""The Dask actor of one machine: starts the machine's process next to the worker and passes requests and answers through.
+"""The Dask actor of one machine: starts the machine's process next to the worker and passes requests and answers
+through.
 
 The scheduler lets go of an actor when its client is gone, however that ended: with the actor its processes end.
 """
@@ -27,8 +28,8 @@ class MachineActor:
         self._uplink: subprocess.Popen[bytes] | None = None
 
     async def start(self, port: int) -> int:
-        """Start the process, in a sandbox of its own where the worker is in none, with an uplink by ``port`` and the next; its process
-        id."""
+        """Start the process, in a sandbox of its own where the worker is in none, with an uplink by ``port`` and the
+        next; its process id."""
         ours, theirs = socket.socketpair()
         with theirs:
             number = str(theirs.fileno())
@@ -66,7 +67,8 @@ class MachineActor:
 
 
 async def _read(reader: asyncio.StreamReader, waiting: dict[int, asyncio.Future[bytes]]) -> None:
-    """Hand answers on until the process ends. It knows nothing of the actor: a task that did would keep it permanently."""
+    """Hand answers on until the process ends. It knows nothing of the actor: a task that did would keep it
+    permanently."""
     try:
         while True:
             number, size = FRAME.unpack(await reader.readexactly(FRAME.size))

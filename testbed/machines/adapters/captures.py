@@ -1,4 +1,5 @@
-"""Recordings of links on several machines: each at the machine where the link's packets arrive, brought here with its times on our clock."""
+"""Recordings of links on several machines: each at the machine where the link's packets arrive, brought here with its
+times on our clock."""
 
 from __future__ import annotations
 
@@ -25,8 +26,8 @@ _SECOND = 1_000_000_000
 
 @dataclass(frozen=True, kw_only=True)
 class RemoteCapture:
-    """``files``: link -> pcap file, whose times are of the machine's wall clock, ``wall_ns`` ahead of its monotonic one; the recording
-    lasted from ``from_s`` to ``to_s`` of that."""
+    """``files``: link -> pcap file, whose times are of the machine's wall clock, ``wall_ns`` ahead of its monotonic
+    one; the recording lasted from ``from_s`` to ``to_s`` of that."""
 
     files: Mapping[LinkId, bytes]
     wall_ns: int
@@ -58,7 +59,8 @@ def stop_captures(machine: MachineState) -> RemoteCapture:
 
 
 def retimed(data: bytes, ours_ns: Callable[[int], int]) -> tuple[bytes, int]:
-    """A pcap file (nanoseconds, this machine's byte order) with every time put through ``ours_ns``, and its packets' number."""
+    """A pcap file (nanoseconds, this machine's byte order) with every time put through ``ours_ns``, and its packets'
+    number."""
     parts, at, count = [data[: _HEAD.size]], _HEAD.size, 0
     while at + _RECORD.size <= len(data):
         seconds, nanoseconds, retained, whole = _RECORD.unpack_from(data, at)
@@ -72,7 +74,8 @@ def retimed(data: bytes, ours_ns: Callable[[int], int]) -> tuple[bytes, int]:
 def captured(
     network: DistributedNetwork, files: Mapping[LinkId, Path], reported: Callable[[str], None]
 ) -> Iterator[None]:
-    """Record those links meanwhile; afterwards the files are written, and each is ``told`` in a line with how well its times are known.
+    """Record those links meanwhile; afterwards the files are written, and each is ``told`` in a line with how well its
+    times are known.
 
     Raises InputError where a file cannot be written.
     """

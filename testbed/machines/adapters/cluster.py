@@ -1,4 +1,5 @@
-"""The coordinator's side: a Dask scheduler, one actor a machine, questions for their clocks, and a watch over who is still there."""
+"""The coordinator's side: a Dask scheduler, one actor a machine, questions for their clocks, and a watch over who is
+still there."""
 
 from __future__ import annotations
 
@@ -63,7 +64,8 @@ class Pending(Generic[T]):
 
 
 class Machines:
-    """Machines that are up; ``names``, ``facts`` and ``carriers`` (of their tunnels) in their order. ``key`` is this run's own."""
+    """Machines that are up; ``names``, ``facts`` and ``carriers`` (of their tunnels) in their order. ``key`` is this
+    run's own."""
 
     def __init__(self, client: Client, actors: Sequence[Any], workers: Sequence[str], names: Sequence[str]) -> None:
         self.names = tuple(names)
@@ -191,7 +193,8 @@ class Machines:
 
 @contextmanager
 def machines_up(requested: MachinesRequest) -> Iterator[Machines]:
-    """The machines, each with its process running, clocks compared. CapabilityError names who did not come up in time."""
+    """The machines, each with its process running, clocks compared. CapabilityError names who did not come up in
+    time."""
     from distributed import Client
 
     quiet_dask({"distributed.comm.timeouts.connect": 10, "distributed.admin.tick.limit": "1h"})

@@ -1,4 +1,5 @@
-"""One network over several machines, for those who break cables and install rules: each request goes where the ends are.
+"""One network over several machines, for those who break cables and install rules: each request goes where the ends
+are.
 
 Times are given and returned on the coordinator's monotonic clock.
 """
@@ -41,17 +42,20 @@ T = TypeVar("T")
 LEAD_S = 0.3
 """Between the ends' being ready and time zero."""
 FAULT_LEAD_S = 0.03
-"""A fault on a crossing cable is ordered so long before it is to be in force, so that both ends of a crossing cable change at one moment."""
+"""A fault on a crossing cable is ordered so long before it is to be in force, so that both ends of a crossing cable
+change at one moment."""
 _NOTICED_S = 2.0
 """A machine that has died is known by then; what failed meanwhile failed because of it."""
 _BUILD_S, _BUILD_SWITCH_S = 120.0, 0.3
-"""How long machines may take over their parts: with more switches longer, because a part may have nearly all of them."""
+"""How long machines may take over their parts: with more switches longer, because a part may have nearly all of
+them."""
 
 
 class DistributedNetwork:
     """A network whose parts are up: a platform (as of ``Here``) and its ``network`` in one.
 
-    A run's crossing links are counted whenever it checks its machines, so that what they had carried is known when one dies.
+    A run's crossing links are counted whenever it checks its machines, so that what they had carried is known when one
+    dies.
     """
 
     watch_s = 0.2
@@ -64,7 +68,8 @@ class DistributedNetwork:
         self.setup_seconds: tuple[Mapping[str, float], ...] = ()
         """Of each machine: step -> seconds."""
         self.gaps_s: list[float] = []
-        """Between the two ends of a crossing cable, each time that it was cut or repaired: what is sent meanwhile is lost on the way."""
+        """Between the two ends of a crossing cable, each time that it was cut or repaired: what is sent meanwhile is
+        lost on the way."""
         self.crossing = tuple(
             link
             for index in placement.crossing(wiring)
@@ -164,9 +169,11 @@ class DistributedNetwork:
                 self.set_impairments(fault.link, fault.impaired_by, fault.direction)
 
     def _at_ends(self, link: LinkId, direction: Direction, function: Callable[..., float], value: object) -> float:
-        """At both ends of the cable, or where the link is sent onto, at one moment, or at once where one machine has all of it.
+        """At both ends of the cable, or where the link is sent onto, at one moment, or at once where one machine has
+        all of it.
 
-        When it was in force for what is sent onto the link: a cable is cut with its first end and repaired with its last.
+        When it was in force for what is sent onto the link: a cable is cut with its first end and repaired with its
+        last.
         """
         cable = self.wiring.cable_of(link)
         sender, receiver = (cable.a, cable.b) if cable.forward == link else (cable.b, cable.a)
@@ -230,7 +237,8 @@ class DistributedNetwork:
         return LinkMeter(sent={}, received={})
 
     def reading(self) -> CounterReading:
-        """Bytes that each link has carried, and the links without a carrier, as the machines tell; for whoever watches."""
+        """Bytes that each link has carried, and the links without a carrier, as the machines tell; for whoever
+        watches."""
         return together(self.all(rpc_network.read_links, lane=LANE_LIVE))
 
     def links_down(self) -> tuple[LinkId, ...]:
@@ -292,8 +300,8 @@ def _clock_report(machines: Machines, number: int, start_s: float) -> ClockRepor
 def naming_dead_machine(
     machines: Machines, measured: Callable[[], Mapping[str, object]], start_s: Callable[[], float | None] = lambda: None
 ) -> Iterator[None]:
-    """Whatever goes wrong inside because a machine has died is a MachineDiedError with its name, when (seconds after ``start_s()``, or
-    after the block began) and ``measured()``."""
+    """Whatever goes wrong inside because a machine has died is a MachineDiedError with its name, when (seconds after
+    ``start_s()``, or after the block began) and ``measured()``."""
     began_s = time.monotonic()
     try:
         try:
@@ -326,11 +334,12 @@ def over_machines(
     at_most: bool = False,
     **options: Any,
 ) -> Iterator[DistributedNetwork]:
-    """The wiring's network up over the machines that are requested, which go with it; ``options`` as of ``distributed_network``. ``at_most``:
-    a smaller ``mtu`` will do, where packets of that size do not fit through the machines' tunnels.
+    """The wiring's network up over the machines that are requested, which go with it; ``options`` as of
+    ``distributed_network``. ``at_most``: a smaller ``mtu`` will do, where packets of that size do not fit through the
+    machines' tunnels.
 
-    ``told``: is told what is being done. Bad input is refused before anything is started; CapabilityError names machines that did not
-    come up.
+    ``told``: is told what is being done. Bad input is refused before anything is started; CapabilityError names
+    machines that did not come up.
     """
     if requested.place is not None:
         parse_placement(requested.place, wiring.network, "--machine-placement", machines=requested.count or None)

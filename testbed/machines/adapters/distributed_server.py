@@ -1,4 +1,5 @@
-"""A network over several machines that others reach by the door of the process that coordinates it, as they reach one on one machine."""
+"""A network over several machines that others reach by the door of the process that coordinates it, as they reach one
+on one machine."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""Machines on this machine: each a network, mount, process and time namespace with a Dask worker, and a bridge between them.
+"""Machines on this machine: each a network, mount, process and time namespace with a Dask worker, and a bridge between
+them.
 
-It proves correctness, not speed: all share the processors. Clocks are thousands of seconds apart, no file of one's temporary
-directory and no abstract socket is another's.
+It proves correctness, not speed: all share the processors. Clocks are thousands of seconds apart, no file of one's
+temporary directory and no abstract socket is another's.
 """
 
 from __future__ import annotations
@@ -38,7 +39,8 @@ def port_of(number: int) -> str:
 
 
 class LocalMachine:
-    """One machine: its outer process and its namespaces. ``certificate``: of its worker, with the key (PEM), for the scheduler."""
+    """One machine: its outer process and its namespaces. ``certificate``: of its worker, with the key (PEM), for the
+    scheduler."""
 
     def __init__(
         self, number: int, scheduler: str, *, certificate: tuple[str, str], mtu: int, clock_offset_s: float
@@ -106,7 +108,8 @@ def local_machines(
 ) -> Iterator[tuple[LocalMachine, ...]]:
     """So many machines on a bridge whose own address is ``address_of(-1)``; inside a sandbox only.
 
-    ``certificate``: of all their workers, with its key. ``clock_offsets_s``: by how much each one's clock is ahead of ours.
+    ``certificate``: of all their workers, with its key. ``clock_offsets_s``: by how much each one's clock is ahead of
+    ours.
     """
     require_sandbox()
     offsets = clock_offsets_s or [CLOCK_STEP_S * (k + 1) for k in range(count)]
@@ -124,7 +127,8 @@ def local_machines(
 
 
 def _remove_links(names: Sequence[str]) -> None:
-    """Now, and those of a dead network namespace too, which the kernel takes away in its own time: the names are used again."""
+    """Now, and those of a dead network namespace too, which the kernel takes away in its own time: the names are used
+    again."""
     commands = "".join(f"link delete {name}\n" for name in names)
     subprocess.run(["ip", "-force", "-batch", "-"], input=commands, capture_output=True, text=True, check=False)
 

@@ -1,4 +1,5 @@
-"""The process that holds one machine's part of a network: takes requests from a socket, a thread a lane, until the socket closes.
+"""The process that holds one machine's part of a network: takes requests from a socket, a thread a lane, until the
+socket closes.
 
     machine_process.py DESCRIPTOR NAME
 

@@ -1,7 +1,9 @@
-"""A network of real switches that is up, here or over several machines, as a run sees it; one machine is the case n = 1.
+"""A network of real switches that is up, here or over several machines, as a run sees it; one machine is the case n =
+1.
 
-A request (``testbed.machines.rpc``) is a function that is performed where the nodes lie that it is about. What the platform is
-given and answers is told on our monotonic clock; what a request is given or answers, on that of the machine which performs it.
+A request (``testbed.machines.rpc``) is a function that is performed where the nodes lie that it is about. What the
+platform is given and answers is told on our monotonic clock; what a request is given or answers, on that of the machine
+which performs it.
 """
 
 from __future__ import annotations
@@ -48,10 +50,11 @@ class Answer(NamedTuple, Generic[T]):
 
 
 class Here:
-    """The platform of one machine: requests are plain calls, and its clock is ours. What each method says holds for every platform.
+    """The platform of one machine: requests are plain calls, and its clock is ours. What each method says holds for
+    every platform.
 
-    ``network``: whose cables break and count. ``names``: of the machines, which are numbered from 0. ``watch_s``: how often a run looks at
-    its ends.
+    ``network``: whose cables break and count. ``names``: of the machines, which are numbered from 0. ``watch_s``: how
+    often a run looks at its ends.
     """
 
     watch_s = 0.1
@@ -73,7 +76,8 @@ class Here:
         return 0
 
     def call(self, machine: int, request: Callable[..., T], *args: object, lane: str = MAIN) -> Answer[T]:
-        """Ask one machine. The answer's ``result`` raises MachineDiedError where a machine dies first, InvalidRunError after its limit."""
+        """Ask one machine. The answer's ``result`` raises MachineDiedError where a machine dies first, InvalidRunError
+        after its limit."""
         return Answer(request(self._machine, *args))
 
     def all(self, request: Callable[..., T], *args: object, lane: str = MAIN) -> list[T]:
@@ -85,7 +89,8 @@ class Here:
 
     @contextmanager
     def running(self, measured: Callable[[], Mapping[str, object]]) -> Iterator[None]:
-        """Around a run, which goes before other programs where it has a controller. ``measured``: what is told of it where a machine dies."""
+        """Around a run, which goes before other programs where it has a controller. ``measured``: what is told of it
+        where a machine dies."""
         self._machine.objects["processors"] = processor_times()
         with going_first(self.controller.pid) if "controller" in self._machine.objects else nullcontext():
             yield
@@ -128,7 +133,8 @@ class Here:
         return connect_bridge(name)
 
     def live(self, request: Callable[..., CounterReading], progress: Progress) -> Progress:
-        """The progress, with a way for a live page to read all machines: ``look``, or ``ask`` where others have to be asked."""
+        """The progress, with a way for a live page to read all machines: ``look``, or ``ask`` where others have to be
+        asked."""
         return replace(progress, read_local=partial(request, self._machine))
 
     def port_events(self) -> tuple[PortEvent, ...]:
@@ -144,7 +150,8 @@ class Here:
         return rpc_network.processors_busy(self._machine)
 
     def report(self, most_pps: float) -> None:
-        """A ``MachinesReport`` of a run that is over, with at most ``most_pps`` packets a second on a link; None of one machine.
+        """A ``MachinesReport`` of a run that is over, with at most ``most_pps`` packets a second on a link; None of one
+        machine.
 
         InvalidRunError where the network between the machines lost packets or was slow.
         """
@@ -153,7 +160,8 @@ class Here:
 
 @contextmanager
 def here(wiring: Wiring, **options: Any) -> Iterator[Here]:
-    """The wiring's network, up, every switch connected to its controller; ``options`` as of ``PartitionSpec``. Inside the sandbox only.
+    """The wiring's network, up, every switch connected to its controller; ``options`` as of ``PartitionSpec``. Inside
+    the sandbox only.
 
     CapabilityError where this machine cannot build it.
     """
@@ -174,7 +182,8 @@ def occupied_here(net: EmulatedNetwork, controller: ControllerLink) -> Iterator[
 
 @contextmanager
 def going_first(controller_pid: int) -> Iterator[None]:
-    """Meanwhile this process, which notes when faults and changes are in force, and the controller go before other programs."""
+    """Meanwhile this process, which notes when faults and changes are in force, and the controller go before other
+    programs."""
     usual = os.getpriority(os.PRIO_PROCESS, 0)
     with suppress(PermissionError):  # an ordinary user's processes wait their turn
         for thread in (0, *(int(p.name) for p in Path(f"/proc/{controller_pid}/task").iterdir())):

@@ -25,7 +25,8 @@ _REST_S = 2.0
 class RemoteProgram:
     """``testbed.emulation.attach.program_group.StartedProgram`` on a machine. MachineDiedError where that dies.
 
-    ``asked``: ``host``, ``argv``, ``cwd``, ``env`` (added to the machine's own) as of ``run_program``. InputError where it cannot begin.
+    ``asked``: ``host``, ``argv``, ``cwd``, ``env`` (added to the machine's own) as of ``run_program``. InputError where
+    it cannot begin.
     """
 
     def __init__(self, network: DistributedNetwork, streams: Streams, machine: int, requested: Json) -> None:
@@ -86,7 +87,8 @@ def programs_in_hosts(
 
 
 def attend(program: RemoteProgram, asker: socket.socket, descriptors: Sequence[int]) -> int:
-    """Until the program ends, pass what it reads and writes between it and three descriptors, and the asker's signals on; its exit code.
+    """Until the program ends, pass what it reads and writes between it and three descriptors, and the asker's signals
+    on; its exit code.
 
     SessionClosedError where the asker goes: the program is killed.
     """

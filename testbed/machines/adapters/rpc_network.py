@@ -1,7 +1,7 @@
 """What machines are asked to do for every workload: hold a network or a part of one up, break its cables, count.
 
-Each function is a request's (``testbed.machines.rpc``): performed on the machine, in the lane that the coordinator chose.
-Times are those of the machine's own monotonic clock.
+Each function is a request's (``testbed.machines.rpc``): performed on the machine, in the lane that the coordinator
+chose. Times are those of the machine's own monotonic clock.
 """
 
 from __future__ import annotations
@@ -89,8 +89,8 @@ def answer_clocks(machine: MachineState, address: str, port: int, key: bytes, as
 
 @dataclass(frozen=True, kw_only=True)
 class PartitionSpec:
-    """What a machine is to build; fields as of ``EmulatedNetwork``. ``part``: None for all of it; ``controlled``: its switches get a
-    controller; ``seed``: of impaired links."""
+    """What a machine is to build; fields as of ``EmulatedNetwork``. ``part``: None for all of it; ``controlled``: its
+    switches get a controller; ``seed``: of impaired links."""
 
     wiring: Wiring
     part: WiringPart | None = None

@@ -1,7 +1,9 @@
-"""Programs in the hosts that lie on one of several machines: what the coordinator asks of it (``remote_program`` is its side).
+"""Programs in the hosts that lie on one of several machines: what the coordinator asks of it (``remote_program`` is its
+side).
 
-A program has four streams: its input, output and errors, and one on which requests of ``testbed.emulation.attach.protocol`` are
-exchanged; it begins when that one is connected to, and is killed when it closes.
+A program has four streams: its input, output and errors, and one on which requests of
+``testbed.emulation.attach.protocol`` are exchanged; it begins when that one is connected to, and is killed when it
+closes.
 """
 
 from __future__ import annotations
@@ -25,7 +27,8 @@ from topologies.text.json_types import Json
 
 IN, OUT, ERRORS, CONTROL = "in", "out", "errors", "control"
 _NOTICE_INTERRUPTS = ("env", "--default-signal=INT")
-"""A machine's processes ignore Ctrl-C, and what ignores a signal hands that on; a program in a host decides for itself."""
+"""A machine's processes ignore Ctrl-C, and what ignores a signal hands that on; a program in a host decides for
+itself."""
 _numbers = itertools.count(1)
 
 
@@ -39,7 +42,8 @@ def stream_name(number: int, which: str) -> str:
 
 
 def prepare_program(machine: MachineState, requested: Json) -> int:
-    """Offer the streams of a program; its number. ``asked``: as of ``testbed.emulation.attach.host_processes.run_program``.
+    """Offer the streams of a program; its number. ``asked``: as of
+    ``testbed.emulation.attach.host_processes.run_program``.
 
     InputError where there is no such host here, or no such directory.
     """

@@ -1,7 +1,8 @@
-"""An interface towards the others for a machine whose sandbox has none: pasta carries it, without rights, by the ports that a run uses.
+"""An interface towards the others for a machine whose sandbox has none: pasta carries it, without rights, by the ports
+that a run uses.
 
-pasta copies the address of the machine's own network into the sandbox and passes datagrams and connections on by sockets outside.
-Started by root it would become nobody, who may not enter root's namespaces: it is told to stay root.
+pasta copies the address of the machine's own network into the sandbox and passes datagrams and connections on by
+sockets outside. Started by root it would become nobody, who may not enter root's namespaces: it is told to stay root.
 """
 
 from __future__ import annotations
@@ -20,10 +21,11 @@ _WAIT_S = 10.0
 
 
 def uplink_argv(pasta: str, pid: int, port: int, *, root: bool = False) -> list[str]:
-    """The command that attaches pasta to a process's network: UDP ``port`` for tunnels, the next one for clocks, TCP ``port`` for streams.
+    """The command that attaches pasta to a process's network: UDP ``port`` for tunnels, the next one for clocks, TCP
+    ``port`` for streams.
 
-    ``root``: whether root starts it. Without the right to look at other processes, which pasta gives up first, it is handed the network
-    as a file, in a mount namespace that goes with it.
+    ``root``: whether root starts it. Without the right to look at other processes, which pasta gives up first, it is
+    handed the network as a file, in a mount namespace that goes with it.
 
     >>> " ".join(uplink_argv("pasta", 7, 20006))
     'setpriv --pdeathsig KILL pasta --config-net --mtu 65520 --no-map-gw --quiet --foreground -t 20006 -u 20006,20007 -T none -U none 7'
@@ -38,7 +40,8 @@ def uplink_argv(pasta: str, pid: int, port: int, *, root: bool = False) -> list[
 
 
 def start_uplink(pid: int, port: int) -> subprocess.Popen[bytes] | None:
-    """Give the sandbox of that process an interface; None where this machine has no pasta. CapabilityError with pasta's words."""
+    """Give the sandbox of that process an interface; None where this machine has no pasta. CapabilityError with pasta's
+    words."""
     pasta = shutil.which("pasta")
     if pasta is None:
         return None

@@ -20,10 +20,12 @@ ANSWER_BYTES = _ANSWER.size
 
 @dataclass(frozen=True, kw_only=True)
 class Exchange:
-    """Four stamps in nanoseconds: ``sent_ns`` and ``returned_ns`` on our clock, ``received_ns`` and ``answered_ns`` on theirs.
+    """Four stamps in nanoseconds: ``sent_ns`` and ``returned_ns`` on our clock, ``received_ns`` and ``answered_ns`` on
+    theirs.
 
-    The question left at or after ``sent_ns`` was read and came at or before ``received_ns`` was; the answer likewise: nothing else
-    is assumed of the ways, which may take as long as they like, each its own time. InputError where a clock ran backwards.
+    The question left at or after ``sent_ns`` was read and came at or before ``received_ns`` was; the answer likewise:
+    nothing else is assumed of the ways, which may take as long as they like, each its own time. InputError where a
+    clock ran backwards.
     """
 
     sent_ns: int

@@ -1,18 +1,19 @@
 """A foreign clock in our time, with bounds that hold: intersected cones of a drift bound, no statistics.
 
 Theory of operation
--------------------
-Let P(t) be what the foreign clock shows at our time t, and rho a bound of its drift: P rises by at least 1 - rho and at most 1 + rho a
-second. An exchange says two things and no more: P(sent) <= received, because the question was not yet there when it was sent; and
-P(returned) >= answered. Midpoint and half the round trip follow from them, but the two inequalities say more, because they hold at
-different times, and nothing about how the round trip falls into its two ways is assumed.
+------------------- Let P(t) be what the foreign clock shows at our time t, and rho a bound of its drift: P rises by at
+least 1 - rho and at most 1 + rho a second. An exchange says two things and no more: P(sent) <= received, because the
+question was not yet there when it was sent; and P(returned) >= answered. Midpoint and half the round trip follow from
+them, but the two inequalities say more, because they hold at different times, and nothing about how the round trip
+falls into its two ways is assumed.
 
-For a foreign stamp p each upper point (sent, received) gives an earliest time of ours, each lower point (answered, returned) a latest
-one; they open as cones with the distance in time, 1 / (1 +- rho) a second. The greatest earliest and the least latest of all
-exchanges of the run, before and after the stamp, is the intersection of all that is known (Marzullo 1984, over the exchanges of
-one pair; the bounds are those of a Lipschitz function through one-sided points, which none can better without assuming more). One
-quick exchange sharpens a minute around it; a slow one does no harm. Where the earliest is after the latest, the drift bound is false
-or a clock was set: then nothing that these clocks say counts, and the run is invalid.
+For a foreign stamp p each upper point (sent, received) gives an earliest time of ours, each lower point (answered,
+returned) a latest one; they open as cones with the distance in time, 1 / (1 +- rho) a second. The greatest earliest and
+the least latest of all exchanges of the run, before and after the stamp, is the intersection of all that is known
+(Marzullo 1984, over the exchanges of one pair; the bounds are those of a Lipschitz function through one-sided points,
+which none can better without assuming more). One quick exchange sharpens a minute around it; a slow one does no harm.
+Where the earliest is after the latest, the drift bound is false or a clock was set: then nothing that these clocks say
+counts, and the run is invalid.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ from testbed.machines.clocks.exchange import Exchange
 FloatArray = npt.NDArray[np.float64]
 
 DRIFT_BOUND = 1e-3
-"""Of one monotonic clock against another's, seconds a second: each kernel slews its own by at most 500 parts in a million (adjtimex)."""
+"""Of one monotonic clock against another's, seconds a second: each kernel slews its own by at most 500 parts in a
+million (adjtimex)."""
 ROUNDING_S = 2e-9
 """Taken off every bound: stamps are whole nanoseconds, and sums of them are floats."""
 
@@ -118,7 +120,8 @@ class RemoteClock:
         )
 
     def ours(self, stamps_s: Sequence[float] | FloatArray) -> LocalTimes:
-        """Foreign stamps (seconds on their clock, any shape (n,), any order) on our clock. O((n + exchanges) log exchanges)."""
+        """Foreign stamps (seconds on their clock, any shape (n,), any order) on our clock. O((n + exchanges) log
+        exchanges)."""
         ours, theirs = self._base
         found = self._since_base(np.asarray(stamps_s, dtype=np.float64) - theirs / 1e9)
         return LocalTimes(earliest_s=found.earliest_s + ours / 1e9, latest_s=found.latest_s + ours / 1e9)
@@ -129,7 +132,8 @@ class RemoteClock:
         return stamp_s - float(found.middle_s[0]), float(found.uncertainty_s[0])
 
     def bound(self, from_s: float, to_s: float) -> ClockBound:
-        """One straight line for all stamps between two, and how far it can be wrong: for what is not worth the exact bounds of ``ours``."""
+        """One straight line for all stamps between two, and how far it can be wrong: for what is not worth the exact
+        bounds of ``ours``."""
         at = np.unique(np.concatenate((np.linspace(from_s, to_s, 1001), [(from_s + to_s) / 2])))
         found = self.ours(at)
         middle_s = float(found.middle_s[len(at) // 2])
@@ -143,7 +147,8 @@ class RemoteClock:
         return ClockBound(at_ns=middle_ns, offset_ns=offset_ns, drift=drift, uncertainty_ns=round(wrong_s * 1e9) + 1)
 
     def drift(self) -> tuple[float, float]:
-        """Least and greatest mean drift over the run that its exchanges leave possible, seconds of theirs a second of ours."""
+        """Least and greatest mean drift over the run that its exchanges leave possible, seconds of theirs a second of
+        ours."""
         at, bound = self._vertices, self.drift_bound
         theirs_s = float(self._stamps[-1] - self._stamps[0])
         shortest_s = float(at.earliest_s[-1] - at.latest_s[0])
@@ -154,11 +159,13 @@ class RemoteClock:
         return max(-bound, theirs_s / longest_s - 1), greatest
 
     def worst_uncertainty_s(self, from_s: float, to_s: float) -> float:
-        """The greatest uncertainty of a stamp between two foreign stamps, seconds; the run's own figure for its clock."""
+        """The greatest uncertainty of a stamp between two foreign stamps, seconds; the run's own figure for its
+        clock."""
         steps = np.linspace(from_s, to_s, 1001)
         inner = self._base[1] / 1e9 + self._stamps
         inside = inner[(inner >= from_s) & (inner <= to_s)]
-        # Between two stamps of exchanges the width is piecewise linear: its corners are where cones meet, which the steps come near to.
+        # Between two stamps of exchanges the width is piecewise linear: its corners are where cones meet, which the
+        # steps come near to.
         spacing_s = (to_s - from_s) / 1000
         grown_s = spacing_s * self.drift_bound / (1 - self.drift_bound**2)
         return float(self.ours(np.concatenate((steps, inside))).uncertainty_s.max()) + grown_s
@@ -166,7 +173,8 @@ class RemoteClock:
 
 @dataclass(frozen=True, kw_only=True)
 class _Cones:
-    """One-sided points (theirs, ours), sorted by theirs, and what of them bounds a stamp from the left and from the right."""
+    """One-sided points (theirs, ours), sorted by theirs, and what of them bounds a stamp from the left and from the
+    right."""
 
     theirs_s: FloatArray
     from_left: FloatArray
@@ -177,7 +185,8 @@ class _Cones:
 
     @classmethod
     def of(cls, points: Sequence[tuple[float, float]], drift_bound: float, *, earliest: bool) -> _Cones:
-        """``points``: (ours, theirs), seconds. An earliest time grows slowly after its point and falls fast before it."""
+        """``points``: (ours, theirs), seconds. An earliest time grows slowly after its point and falls fast before
+        it."""
         ours, theirs = np.array(points, dtype=np.float64).T
         order = np.argsort(theirs, kind="stable")
         ours, theirs = ours[order], theirs[order]

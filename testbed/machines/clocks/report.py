@@ -1,4 +1,5 @@
-"""What a run says of its clocks: the bound of each, what it leaves undecided, and when it is too wide or the link too poor.
+"""What a run says of its clocks: the bound of each, what it leaves undecided, and when it is too wide or the link too
+poor.
 
 A figure that rests on two machines' stamps is known to within both their uncertainties; nothing here guesses.
 """
@@ -15,11 +16,13 @@ from testbed.machines.clocks.exchange import Exchange
 from testbed.machines.clocks.remote_clock import RemoteClock
 
 MAX_LOST = 0.01
-"""Share of exchanges that may be lost on the way between machines; a cable of the model loses what its faults say and nothing else."""
+"""Share of exchanges that may be lost on the way between machines; a cable of the model loses what its faults say and
+nothing else."""
 MIN_LOST = 3
 """Fewer lost exchanges than that say nothing of the link: one may have met a full socket."""
 MAX_SLOWER_S = 0.01
-"""How much longer the round trips of a second may all take than the run's quickest: half of it is added to every crossing cable's delay."""
+"""How much longer the round trips of a second may all take than the run's quickest: half of it is added to every
+crossing cable's delay."""
 WINDOW_S = 1.0
 
 
@@ -68,7 +71,8 @@ def require_clock(report: ClockReport, most_s: float, what: str) -> None:
 
 
 def underlay_reason(machine: str, exchanges: Sequence[Exchange], requested: int) -> str | None:
-    """Why the link to a machine was too poor for a run, or None: exchanges lost, or slower for a whole second than they were at best.
+    """Why the link to a machine was too poor for a run, or None: exchanges lost, or slower for a whole second than they
+    were at best.
 
     ``asked``: exchanges begun, but for those that were still under way at the end.
     """

@@ -1,6 +1,8 @@
-"""Who may send what from where inside WireGuard: addresses, allowed addresses, configuration, and whose words were not heard; pure.
+"""Who may send what from where inside WireGuard: addresses, allowed addresses, configuration, and whose words were not
+heard; pure.
 
-A machine's address inside is a function of its number. Each peer may only be itself: one address, which no other peer has.
+A machine's address inside is a function of its number. Each peer may only be itself: one address, which no other peer
+has.
 """
 
 from __future__ import annotations
@@ -12,13 +14,16 @@ from dataclasses import dataclass
 from testbed.errors import CapabilityError, InputError
 
 WIREGUARD_BYTES = 60
-"""What WireGuard puts around a packet over IPv4: IPv4 20, UDP 8, header 16, authentication tag 16 (its paper, 5.4.6)."""
+"""What WireGuard puts around a packet over IPv4: IPv4 20, UDP 8, header 16, authentication tag 16 (its paper,
+5.4.6)."""
 TUNNEL_NETWORK = ipaddress.ip_network("198.18.0.0/15")
-"""Addresses of the machines inside: those that are set aside for trials of networks (RFC 2544), which no underlay should have."""
+"""Addresses of the machines inside: those that are set aside for trials of networks (RFC 2544), which no underlay
+should have."""
 VXLAN_PORT = 4789
 """The tunnels' UDP port inside (RFC 7348); the run's own port on the underlay is WireGuard's."""
 KEEPALIVE_S = 25
-"""So often a peer is told something at least: a firewall on the way forgets nobody, and the first words are exchanged at once."""
+"""So often a peer is told something at least: a firewall on the way forgets nobody, and the first words are exchanged
+at once."""
 _KEY_CHARACTERS = 44
 
 
@@ -35,7 +40,8 @@ def inside_address(number: int) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Peer:
-    """Another machine: its public key (base64), where it is on the underlay, and the one address that it may have inside."""
+    """Another machine: its public key (base64), where it is on the underlay, and the one address that it may have
+    inside."""
 
     public_key: str
     endpoint: str
@@ -94,7 +100,8 @@ def peers_with_handshake(text: str) -> frozenset[str]:
 
 
 def missing_handshake_reason(names: Sequence[str], unheard: Mapping[int, Iterable[int]]) -> str | None:
-    """``unheard``: machine -> the peers that it has not heard. Who is not heard by most comes first; None where all are.
+    """``unheard``: machine -> the peers that it has not heard. Who is not heard by most comes first; None where all
+    are.
 
     >>> missing_handshake_reason(["a", "b", "c"], {0: [2], 1: [2], 2: [0, 1]})
     'c is not heard by a, b; a is not heard by c; b is not heard by c'

@@ -1,4 +1,5 @@
-"""What is never cut apart: a switch with the hosts that are attached to it; cells are the vertices of the graph that is cut.
+"""What is never cut apart: a switch with the hosts that are attached to it; cells are the vertices of the graph that is
+cut.
 
 A cell weighs as many cable ends as it has, and one a switch: what a user-space switch costs grows with its ports.
 """
@@ -17,8 +18,8 @@ LARGEST_WEIGHT = 10_000
 
 @dataclass(frozen=True, kw_only=True)
 class CellGraph:
-    """``members``: the nodes of each cell, in the network's order. ``weight``: of each cell. ``joined``: of each cell, the cells that it has
-    cables to, and their weight together (both directions of a cable; a fat cable weighs more)."""
+    """``members``: the nodes of each cell, in the network's order. ``weight``: of each cell. ``joined``: of each cell,
+    the cells that it has cables to, and their weight together (both directions of a cable; a fat cable weighs more)."""
 
     members: tuple[tuple[str, ...], ...]
     weight: tuple[int, ...]
@@ -31,7 +32,8 @@ class CellGraph:
 
 
 def cells_of(network: Network) -> CellGraph:
-    """Each switch with the hosts whose widest cable leads to it (ties: the first cable); a host between hosts is a cell of its own.
+    """Each switch with the hosts whose widest cable leads to it (ties: the first cable); a host between hosts is a cell
+    of its own.
 
     Linear in nodes and links.
     """

@@ -12,8 +12,9 @@ from testbed.machines.partition.cells import CellGraph
 
 
 def grow(graph: CellGraph, quotas: Sequence[float]) -> list[int]:
-    """The machine of each cell: each machine takes, until its quota is full, the free cell that it is joined to most next to what
-    that cell is joined to free ones; the last takes the rest. It starts at the free cell farthest from where the one before started.
+    """The machine of each cell: each machine takes, until its quota is full, the free cell that it is joined to most
+    next to what that cell is joined to free ones; the last takes the rest. It starts at the free cell farthest from
+    where the one before started.
 
     O(cables log cables). Deterministic: ties go to the lowest cell.
     """
@@ -51,7 +52,8 @@ def _next(queue: list[tuple[int, int, int]], machine_of: Sequence[int], taken: S
 
 
 def _farthest(graph: CellGraph, machine_of: Sequence[int], start: int) -> int:
-    """The free cell most cables away from ``start`` (one that cannot be reached, if there is one; else ties: the lowest)."""
+    """The free cell most cables away from ``start`` (one that cannot be reached, if there is one; else ties: the
+    lowest)."""
     hops, queue = {start: 0}, [start]
     for cell in queue:
         for other in graph.joined[cell]:

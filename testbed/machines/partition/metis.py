@@ -1,4 +1,5 @@
-"""A cut by METIS (Karypis and Kumar 1998) through pymetis, where that is installed: better on large networks, and as deterministic."""
+"""A cut by METIS (Karypis and Kumar 1998) through pymetis, where that is installed: better on large networks, and as
+deterministic."""
 
 from __future__ import annotations
 

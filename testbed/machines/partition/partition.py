@@ -1,4 +1,5 @@
-"""A network cut over machines by what each says that it can carry: METIS or the greedy cut, then refined and kept within bounds."""
+"""A network cut over machines by what each says that it can carry: METIS or the greedy cut, then refined and kept
+within bounds."""
 
 from __future__ import annotations
 
@@ -40,11 +41,12 @@ class Partition:
 
 
 def partition(network: Network, shares: Sequence[float], *, method: Method | None = None) -> Partition:
-    """Cut the network over ``len(shares)`` machines, each to get that much in proportion to the others (any positive unit).
+    """Cut the network over ``len(shares)`` machines, each to get that much in proportion to the others (any positive
+    unit).
 
-    ``method`` None: METIS where it is installed. Hosts lie where their switch does. The same arguments give the same cut.
-    10,000 nodes take seconds. InputError for shares that are not positive or more machines than switches, CapabilityError where METIS
-    is requested and missing.
+    ``method`` None: METIS where it is installed. Hosts lie where their switch does. The same arguments give the same
+    cut. 10,000 nodes take seconds. InputError for shares that are not positive or more machines than switches,
+    CapabilityError where METIS is requested and missing.
 
     >>> from topologies import load_network
     >>> found = partition(load_network("ring:8"), [1, 1], method="greedy")

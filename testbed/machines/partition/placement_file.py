@@ -1,4 +1,5 @@
-"""``--machine-placement FILE``: where nodes lie, decided by hand: ``{"machines": [["s1", "s2"], ["s3"]]}``; hosts left out lie with their switch."""
+"""``--machine-placement FILE``: where nodes lie, decided by hand: ``{"machines": [["s1", "s2"], ["s3"]]}``; hosts left
+out lie with their switch."""
 
 from __future__ import annotations
 
@@ -10,7 +11,8 @@ from topologies.network import Network
 
 
 def parse_placement(document: object, network: Network, where: str, *, machines: int | None = None) -> Placement:
-    """The placement of a document (``testbed schema placement``). ``machines``: how many there are, where that is known.
+    """The placement of a document (``testbed schema placement``). ``machines``: how many there are, where that is
+    known.
 
     InputError names the file and what is wrong in it: a node that there is not, that lies twice, or nowhere.
 

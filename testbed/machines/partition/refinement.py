@@ -1,7 +1,8 @@
-"""From any cut to one that keeps its bounds and gains nothing by another move: repairs, then passes as Fiduccia and Mattheyses made them.
+"""From any cut to one that keeps its bounds and gains nothing by another move: repairs, then passes as Fiduccia and
+Mattheyses made them.
 
-In a pass every cell moves at most once, always the one that gains most, also where that is a loss; what is kept of a pass is its best
-beginning. Deterministic: ties go to the lowest cell, then to the lowest machine.
+In a pass every cell moves at most once, always the one that gains most, also where that is a loss; what is kept of a
+pass is its best beginning. Deterministic: ties go to the lowest cell, then to the lowest machine.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ PATIENCE = 100
 
 
 class Cut:
-    """Which machine each cell is on, how much each machine has, and what each cell is joined to on each; changed by ``move``."""
+    """Which machine each cell is on, how much each machine has, and what each cell is joined to on each; changed by
+    ``move``."""
 
     def __init__(self, graph: CellGraph, machine_of: Sequence[int], limits: Sequence[float]) -> None:
         self.graph, self.machine_of, self.limits = graph, list(machine_of), list(limits)
@@ -56,7 +58,8 @@ class Cut:
             near[machine] = near.get(machine, 0) + heavy
 
     def best(self, cell: int) -> tuple[int, int] | None:
-        """(gain, machine) of the best move of the cell to a machine that it is joined to and that has room; None where there is none."""
+        """(gain, machine) of the best move of the cell to a machine that it is joined to and that has room; None where
+        there is none."""
         options = [
             (-self.gain(cell, machine), machine)
             for machine, heavy in self.towards[cell].items()
@@ -69,7 +72,8 @@ class Cut:
 
 
 def refine(cut: Cut) -> None:
-    """Repair what is empty or over its limit, then move cells until a whole pass gains nothing. A pass is some n log n steps."""
+    """Repair what is empty or over its limit, then move cells until a whole pass gains nothing. A pass is some n log n
+    steps."""
     fill_empty(cut)
     unload(cut)
     for _ in range(MAX_PASSES):

@@ -57,7 +57,8 @@ class SinkResult:
 
 
 class Steering:
-    """Where packets go and what is learned: labels in stratified order whatever happens, where the switches alone decide."""
+    """Where packets go and what is learned: labels in stratified order whatever happens, where the switches alone
+    decide."""
 
     def __init__(self) -> None:
         self._order, self._index = StratifiedLabels(), 0
@@ -117,7 +118,8 @@ def steering_of(plan: MetapathPlan, known: LabelledPathPair | None) -> Steering:
 def source_process(
     net: EmulatedNetwork, wiring: Wiring, plan: MetapathPlan, known: LabelledPathPair | None, warm: Sequence[int]
 ) -> Iterator[tuple[EndpointProcess, Callable[[JsonObject], None]]]:
-    """The source's end, and the call that notifies it of a port (a JSON object). ``warm``: labels to send under before the start."""
+    """The source's end, and the call that notifies it of a port (a JSON object). ``warm``: labels to send under before
+    the start."""
     source, sink = wiring.host_at(plan.source), wiring.host_at(plan.sink)
     here, there = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
     there.setblocking(False)

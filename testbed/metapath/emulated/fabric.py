@@ -1,4 +1,5 @@
-"""Runs plain streams over metapaths (or over one path, or over routes computed again) on real switches, inside the sandbox."""
+"""Runs plain streams over metapaths (or over one path, or over routes computed again) on real switches, inside the
+sandbox."""
 
 from __future__ import annotations
 
@@ -43,7 +44,8 @@ _WARM_EVERY = 1024
 
 
 def run_metapath_stream(plan: MetapathPlan, report_progress: ReportProgress | None = None) -> MetapathRun:
-    """One plan on a network of its own. CapabilityError where this machine cannot, InvalidRunError where an end dies."""
+    """One plan on a network of its own. CapabilityError where this machine cannot, InvalidRunError where an end
+    dies."""
     report_progress = report_progress or (lambda _: None)
     check_escapes(plan)
     paths = labelled_path_pair(plan.network, plan.source, plan.sink) if plan.routing == "ft-drb" else None
@@ -81,10 +83,12 @@ def stream_together(
     routes: Routes,
     warm: Sequence[int],
 ) -> list[MetapathRun]:
-    """The streams of all plans at once over rules that are installed, each with FT-DRB's paths where that is its routing.
+    """The streams of all plans at once over rules that are installed, each with FT-DRB's paths where that is its
+    routing.
 
     ``faults``: of the network; those that outlast the streams end with them. ``routes``: what computes routes again.
-    ``warm``: labels under which a source without such paths sends before the start, so that switches have looked flows up.
+    ``warm``: labels under which a source without such paths sends before the start, so that switches have looked flows
+    up.
     """
     net, controller, wiring = platform.network, platform.controller, platform.wiring
     first, _ = plans[0]
@@ -150,7 +154,8 @@ def stream_together(
 def _port_listener(
     wiring: Wiring, routes: Routes, notify: Sequence[Callable[[JsonObject], None]]
 ) -> Callable[[PortEvent], None]:
-    """What happens when a switch reports a port: routes are computed again, and FT-DRB's sources are notified of the cable."""
+    """What happens when a switch reports a port: routes are computed again, and FT-DRB's sources are notified of the
+    cable."""
     cables = CableStates(wiring)
 
     def on_port(event: PortEvent) -> None:

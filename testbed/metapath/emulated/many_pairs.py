@@ -1,4 +1,5 @@
-"""Runs the plain streams of many pairs at once on real switches, inside the sandbox; cables die under all of them together."""
+"""Runs the plain streams of many pairs at once on real switches, inside the sandbox; cables die under all of them
+together."""
 
 from __future__ import annotations
 
@@ -27,7 +28,8 @@ _WARM_EVERY = 4096
 
 
 def run_many_pairs(plan: ManyPairsPlan) -> tuple[MetapathRun, ...]:
-    """The plan on a network of its own: a run a pair. CapabilityError where this machine cannot, InvalidRunError where an end dies."""
+    """The plan on a network of its own: a run a pair. CapabilityError where this machine cannot, InvalidRunError where
+    an end dies."""
     wiring = wire(plan.network)
     warm = range(0, 65536, _WARM_EVERY) if plan.routing == "capillary" else range(1)
     with here(wiring) as platform:
@@ -60,7 +62,8 @@ def _route_all(plan: ManyPairsPlan, wiring: Wiring, network: Network, method: st
 
 
 class _ShortestPaths(Routes):
-    """Of all pairs, computed again over the links that are left: port changes that follow each other closely are routed round together."""
+    """Of all pairs, computed again over the links that are left: port changes that follow each other closely are routed
+    round together."""
 
     def __init__(self, plan: ManyPairsPlan, wiring: Wiring, controller: ControllerLink) -> None:
         super().__init__()

@@ -20,7 +20,8 @@ _MOVEMENT = Movement(layers=None)
 
 
 class Routes:
-    """What is done to routes when cables fail and work again; these stay as they are. ``done``: on the monotonic clock."""
+    """What is done to routes when cables fail and work again; these stay as they are. ``done``: on the monotonic
+    clock."""
 
     def __init__(self) -> None:
         self.done: list[Rerouting] = []
@@ -45,7 +46,8 @@ class Routes:
 
 
 class RecomputedRoutes(Routes):
-    """Versions of one split, the first over all links, made in the caller's thread. Version k is the controller's plans 2k+2 and 2k+3."""
+    """Versions of one split, the first over all links, made in the caller's thread. Version k is the controller's plans
+    2k+2 and 2k+3."""
 
     def __init__(self, controller: ControllerLink, wiring: Wiring, plan: MetapathPlan) -> None:
         super().__init__()

@@ -1,9 +1,10 @@
-"""What a machine has been measured to carry, and the rate of links that follows from it for a run of many transfers at once.
+"""What a machine has been measured to carry, and the rate of links that follows from it for a run of many transfers at
+once.
 
-Theory of operation. A switch in software moves every packet once a link, so that what a machine must do in a time frame is the sum,
-over the links that are busy in it, of their rates. ``testbed doctor --calibrate`` raises the rate of a fixed set of disjoint paths until
-the machine no longer keeps up; the last sum that it kept up with is the load that it carries. A run gets the usual rate where its
-own sum is well below that, and a lower one where not.
+Theory of operation. A switch in software moves every packet once a link, so that what a machine must do in a time frame
+is the sum, over the links that are busy in it, of their rates. ``testbed doctor --calibrate`` raises the rate of a
+fixed set of disjoint paths until the machine no longer keeps up; the last sum that it kept up with is the load that it
+carries. A run gets the usual rate where its own sum is well below that, and a lower one where not.
 """
 
 from __future__ import annotations
@@ -18,14 +19,16 @@ USUAL_RATE_BPS = 20e6
 """Of links, where the machine carries it or has not been calibrated."""
 MIN_RATE_BPS = 1e6
 SHARE = 0.7
-"""Of the carried load, what a run may ask of the machine: circuits that change, and coordination, cost next to the packets."""
+"""Of the carried load, what a run may ask of the machine: circuits that change, and coordination, cost next to the
+packets."""
 _STEPS = (1.0, 2.0, 5.0)
 
 
 @dataclass(frozen=True, kw_only=True)
 class MachineCapacity:
-    """``link_bps``: bits a second over all links together, measured with links of ``rate_bps``; ``processors``, ``kernel``: of the
-    machine that it holds for; ``measured``: when, as ISO 8601; ``limit_reached``: whether a higher rate was tried in vain."""
+    """``link_bps``: bits a second over all links together, measured with links of ``rate_bps``; ``processors``,
+    ``kernel``: of the machine that it holds for; ``measured``: when, as ISO 8601; ``limit_reached``: whether a higher
+    rate was tried in vain."""
 
     link_bps: float
     rate_bps: float
@@ -49,7 +52,8 @@ def parse_carried_load(document: object) -> MachineCapacity | None:
 
 
 def busy_links(lengths: Sequence[int], frames: int) -> float:
-    """Links that are busy at once on average: ``lengths`` of the transfers' paths in links, over ``frames`` time frames.
+    """Links that are busy at once on average: ``lengths`` of the transfers' paths in links, over ``frames`` time
+    frames.
 
     >>> busy_links([2, 2, 4], 2)
     4.0
@@ -58,7 +62,8 @@ def busy_links(lengths: Sequence[int], frames: int) -> float:
 
 
 def rate_for(carried: MachineCapacity | None, busy: float) -> float:
-    """Bits a second of every link: the usual rate, or the next lower 1, 2 or 5 times a power of ten that the machine carries.
+    """Bits a second of every link: the usual rate, or the next lower 1, 2 or 5 times a power of ten that the machine
+    carries.
 
     >>> load = MachineCapacity(link_bps=640e6, rate_bps=10e6, processors=2, kernel="x", measured="", limit_reached=True)
     >>> [rate_for(load, busy) for busy in (10, 64, 1000)], rate_for(None, 1000)

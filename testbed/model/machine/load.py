@@ -1,7 +1,8 @@
 """How hard a run was on the machine that carried it, and the one rule that says whether the machine kept up.
 
-A run on a machine that did not keep up says nothing about the network, for or against: its verdict is invalid. That is decided
-by figures of the machine alone, never by what the run achieved. Each workload says how much it bears (``MachineLoadLimits``).
+A run on a machine that did not keep up says nothing about the network, for or against: its verdict is invalid. That is
+decided by figures of the machine alone, never by what the run achieved. Each workload says how much it bears
+(``MachineLoadLimits``).
 """
 
 from __future__ import annotations
@@ -13,10 +14,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, kw_only=True)
 class MachineLoad:
-    """``cpu_fraction``: of all processors, 0 to 1, what the run had or waited for, with what a hypervisor took for other machines
-    (``stolen_fraction``); what programs of lower priority had, which give way at once, is left out. ``pressure_fraction``: of the time in which some runnable task waited
-    for a processor (None where the kernel does not tell). ``busiest_task`` ran for ``busiest_task_fraction`` of the time: at 1
-    it could do no more. ``mean_lateness_s``, ``worst_lateness_s``: of a thread that wants to wake every few milliseconds."""
+    """``cpu_fraction``: of all processors, 0 to 1, what the run had or waited for, with what a hypervisor took for
+    other machines (``stolen_fraction``); what programs of lower priority had, which give way at once, is left out.
+    ``pressure_fraction``: of the time in which some runnable task waited for a processor (None where the kernel does
+    not tell). ``busiest_task`` ran for ``busiest_task_fraction`` of the time: at 1 it could do no more.
+    ``mean_lateness_s``, ``worst_lateness_s``: of a thread that wants to wake every few milliseconds."""
 
     cpu_fraction: float
     stolen_fraction: float
@@ -29,7 +31,8 @@ class MachineLoad:
 
 @dataclass(frozen=True, kw_only=True)
 class MachineLoadLimits:
-    """What a machine may show at most in a run that counts, by the fields of ``MachineLoad``; None: that figure is not judged."""
+    """What a machine may show at most in a run that counts, by the fields of ``MachineLoad``; None: that figure is not
+    judged."""
 
     stolen_fraction: float | None = None
     worst_lateness_s: float | None = None

@@ -1,7 +1,8 @@
-"""What the machine was late by in a run, held against what the run's checks bear of it by their own theory: the one rule for every
-workload whose checks are attached to times.
+"""What the machine was late by in a run, held against what the run's checks bear of it by their own theory: the one
+rule for every workload whose checks are attached to times.
 
-A bound is worked out from the check, never from what runs came to: a run beyond one says nothing for or against what it was to show.
+A bound is worked out from the check, never from what runs came to: a run beyond one says nothing for or against what it
+was to show.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ from testbed.model.machine.load import overload_message
 
 @dataclass(frozen=True, kw_only=True)
 class TimingError:
-    """``name`` in the run's figures; ``words``: what was late, with ``{was}`` where the figure stands. ``was`` and ``bears`` in seconds, or as
-    a part of a figure that is judged (``unit`` "")."""
+    """``name`` in the run's figures; ``words``: what was late, with ``{was}`` where the figure stands. ``was`` and
+    ``bears`` in seconds, or as a part of a figure that is judged (``unit`` "")."""
 
     name: str
     description: str

@@ -1,7 +1,9 @@
-"""What the nodes of a network are called, and what the kernel calls their devices; a function of names and numbers of ports alone.
+"""What the nodes of a network are called, and what the kernel calls their devices; a function of names and numbers of
+ports alone.
 
-A node's name is its id, everywhere. Its *device* is the name of its bridge and what the names of its interfaces begin with,
-``DEVICE-ethPORT``: the name itself where the kernel and its tools take it, else a short one that is no node's name.
+A node's name is its id, everywhere. Its *device* is the name of its bridge and what the names of its interfaces begin
+with, ``DEVICE-ethPORT``: the name itself where the kernel and its tools take it, else a short one that is no node's
+name.
 """
 
 from __future__ import annotations
@@ -16,7 +18,8 @@ _OTHERS = re.compile(
     r".*-eth\d+|lo|all|default|detour|underlay|ovs-.*|im\d+[ab]|(bond|docker|dummy|erspan|eth|gre|gretap|ifb|ip6gre|ip6tnl|ip_vti|ip6_vti"
     r"|machines?|sit|tap|trial|tun|tunl|wg|wlan)\d+"
 )
-"""What interfaces are called, and devices that the kernel, Open vSwitch or the testbed itself may have next to the network's."""
+"""What interfaces are called, and devices that the kernel, Open vSwitch or the testbed itself may have next to the
+network's."""
 _MOST = 15
 """Characters of a device's name: IFNAMSIZ of Linux' <net/if.h> less the zero byte."""
 

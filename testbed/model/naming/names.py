@@ -8,9 +8,9 @@
     list = one {"," one}
 
 Spaces around nodes and signs do not count. An id may hold every sign that stands between ids, so a text is not cut at
-signs: wherever a node may stand, each node of the network that stands there is tried, and the text means the one reading
-that takes in all of it. Where there are two, the error writes both in quotes; a text in which all ids are quoted has one
-reading. A link's label (``label_of``) is always that link.
+signs: wherever a node may stand, each node of the network that stands there is tried, and the text means the one
+reading that takes in all of it. Where there are two, the error writes both in quotes; a text in which all ids are
+quoted has one reading. A link's label (``label_of``) is always that link.
 """
 
 from __future__ import annotations

@@ -1,7 +1,9 @@
-"""Text of others as it may be shown: what steers a terminal, turns the direction of writing or cannot be seen is written out.
+"""Text of others as it may be shown: what steers a terminal, turns the direction of writing or cannot be seen is
+written out.
 
-Names of nodes and networks, titles, commands of stored runs and what errors quote come from files that anybody may have written. A raw
-escape sequence clears the screen and writes a verdict of its own; a right-to-left override shows another name; a line break forges a line.
+Names of nodes and networks, titles, commands of stored runs and what errors quote come from files that anybody may have
+written. A raw escape sequence clears the screen and writes a verdict of its own; a right-to-left override shows another
+name; a line break forges a line.
 """
 
 from __future__ import annotations
@@ -15,9 +17,11 @@ _UNSEEN = (
     *((0x34F, 0x34F), (0x115F, 0x1160), (0x17B4, 0x17B5), (0x180B, 0x180F), (0x3164, 0x3164), (0xFE00, 0xFE0F)),
     *((0xFFA0, 0xFFA0), (0xE0000, 0xE0FFF)),
 )
-"""What shows nothing although its category does not say so (Unicode's Default_Ignorable_Code_Point, letters and marks)."""
+"""What shows nothing although its category does not say so (Unicode's Default_Ignorable_Code_Point, letters and
+marks)."""
 _WRITTEN_OUT = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
-"""Categories: controls, formats (bidirectional, zero width), surrogates, private, unassigned, separators of lines and paragraphs."""
+"""Categories: controls, formats (bidirectional, zero width), surrogates, private, unassigned, separators of lines and
+paragraphs."""
 _SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
@@ -46,6 +50,7 @@ def _written(one: str) -> str:
 
 
 class Styled(str):
-    """Text for a terminal whose control characters are our own (colours, a line that is drawn again); what it quotes is printable."""
+    """Text for a terminal whose control characters are our own (colours, a line that is drawn again); what it quotes is
+    printable."""
 
     __slots__ = ()

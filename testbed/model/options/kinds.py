@@ -1,9 +1,10 @@
-"""Every kind of number that an option takes: its unit, its bounds and the words that refuse any other, all in this one place.
+"""Every kind of number that an option takes: its unit, its bounds and the words that refuse any other, all in this one
+place.
 
-A kind called with a text (of the command line) gives the number; ``checked`` takes a number as it is (of the library, of a file). Both
-raise ``InputError`` with what to give instead. Numbers are finite and bounded without exception: "nan", "inf", and whole numbers
-of a thousand digits are refused before anything is built. What depends on the network or on another option is checked where both
-are known.
+A kind called with a text (of the command line) gives the number; ``checked`` takes a number as it is (of the library,
+of a file). Both raise ``InputError`` with what to give instead. Numbers are finite and bounded without exception:
+"nan", "inf", and whole numbers of a thousand digits are refused before anything is built. What depends on the network
+or on another option is checked where both are known.
 """
 
 from __future__ import annotations
@@ -35,8 +36,9 @@ _SHOWN = 24
 class Kind:
     """Numbers from ``least`` to ``most``, in words ``noun``; ``above``, ``below``: the bound itself is left out.
 
-    ``units``: what may follow the number, and the factor that it stands for; the empty unit where there is none. A ``whole``
-    kind gives an int, rounded where there are units; others give a float. ``hint`` ends the message of a refusal.
+    ``units``: what may follow the number, and the factor that it stands for; the empty unit where there is none. A
+    ``whole`` kind gives an int, rounded where there are units; others give a float. ``hint`` ends the message of a
+    refusal.
     """
 
     noun: str

@@ -1,4 +1,5 @@
-"""The declaration of an option: one field of an options class, read by the command line, the library and whatever reads files.
+"""The declaration of an option: one field of an options class, read by the command line, the library and whatever reads
+files.
 
     @options
     class DownloadOptions:
@@ -41,7 +42,8 @@ _SIMPLE: Mapping[str, tuple[type | tuple[type, ...], str]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Only:
-    """An option has a meaning only where ``when`` holds of the options' values; ``needs`` says so in words: "--access strided"."""
+    """An option has a meaning only where ``when`` holds of the options' values; ``needs`` says so in words: "--access
+    strided"."""
 
     when: Callable[[Any], bool]
     needs: str
@@ -59,14 +61,13 @@ RUNNING = Only(
 class Option:
     """What a field says of itself.
 
-    ``name``: as the library takes it, with a dot inside nested options ("nac.slack"). ``flag``: as the command does (by itself ``flag_of``
-    the name; "" and ``positional``: by its place; None and not ``listed``: not at all), or ``short``. ``shown``: the default as written in
-    its unit. ``choices``: the words that may be given, or
-    a function that lists them. ``only``: when it has a meaning.
-    ``switches_only``: the simulated fabric cannot carry it out, or not the values for which it is true. ``many``: it may be
-    given several times, and is a tuple. ``negated``: a bool that is False by itself can be said to be so (--no-...), as one
-    that is True can.
-    ``presets``: other options' values that a value of this one stands for, where they are not given themselves.
+    ``name``: as the library takes it, with a dot inside nested options ("nac.slack"). ``flag``: as the command does (by
+    itself ``flag_of`` the name; "" and ``positional``: by its place; None and not ``listed``: not at all), or
+    ``short``. ``shown``: the default as written in its unit. ``choices``: the words that may be given, or a function
+    that lists them. ``only``: when it has a meaning. ``switches_only``: the simulated fabric cannot carry it out, or
+    not the values for which it is true. ``many``: it may be given several times, and is a tuple. ``negated``: a bool
+    that is False by itself can be said to be so (--no-...), as one that is True can. ``presets``: other options' values
+    that a value of this one stands for, where they are not given themselves.
     """
 
     name: str = ""
@@ -99,7 +100,8 @@ class Option:
         return with_default(self.help.replace("{default}", str(default)), default)
 
     def check(self, value: object) -> None:
-        """Raise UsageError for a value of another type than the field's, InputError for one beyond its bounds or choices."""
+        """Raise UsageError for a value of another type than the field's, InputError for one beyond its bounds or
+        choices."""
         if value is None and (self.default is None or "None" in self.annotation):
             return
         for one in value if self.many and isinstance(value, Sequence) else (value,):
@@ -115,7 +117,8 @@ class Option:
 
 
 def option(*, default: Any = MISSING, kw_only: bool = True, kind: Kind | None = None, **said: Any) -> Any:
-    """A field of an options class; see ``Option``. A default that is text and has a ``kind`` is written in its unit: "4MB".
+    """A field of an options class; see ``Option``. A default that is text and has a ``kind`` is written in its unit:
+    "4MB".
 
     ``kw_only`` False: the library takes it by its place as well; ``positional``: the command takes it without a flag.
     """
@@ -127,8 +130,9 @@ def option(*, default: Any = MISSING, kw_only: bool = True, kind: Kind | None = 
 
 
 def nested(*, default_factory: type[T], prefix: str = "", group: str | None = None, only: tuple[Only, ...] = ()) -> Any:
-    """A field that is itself of an options class, ``default_factory`` (a name that mypy reads): its options are the command's as well,
-    flags behind ``prefix`` ("--nac-"), under the heading ``group``, with a meaning where ``only`` holds too."""
+    """A field that is itself of an options class, ``default_factory`` (a name that mypy reads): its options are the
+    command's as well, flags behind ``prefix`` ("--nac-"), under the heading ``group``, with a meaning where ``only``
+    holds too."""
     said = (default_factory, prefix, group, only)
     return field(default_factory=default_factory, kw_only=True, metadata={"nested": said})
 
@@ -178,7 +182,8 @@ def with_default(said: str, default: object) -> str:
 
 
 def options_of(kind: type) -> tuple[Option, ...]:
-    """The options of a class in the order of its fields; those of nested classes in their place, named ``nac.slack``."""
+    """The options of a class in the order of its fields; those of nested classes in their place, named
+    ``nac.slack``."""
     return _options_of(kind)
 
 
@@ -198,8 +203,8 @@ def _options_of(kind: Any) -> tuple[Option, ...]:
 
 
 def build(kind: type[T], given: Mapping[str, Any]) -> T:
-    """An options class from the values of some of its options, by the names of ``options_of`` (or nested ones whole); presets fill what is
-    not given.
+    """An options class from the values of some of its options, by the names of ``options_of`` (or nested ones whole);
+    presets fill what is not given.
 
     Raises InputError and UsageError as the class itself does.
     """

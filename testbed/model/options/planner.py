@@ -1,4 +1,5 @@
-"""``testbed.NAME_plan`` of an options class: a function of its fields that a type checker knows, without a line of its own."""
+"""``testbed.NAME_plan`` of an options class: a function of its fields that a type checker knows, without a line of its
+own."""
 
 from __future__ import annotations
 
@@ -17,9 +18,11 @@ L = TypeVar("L")
 
 
 def planner(name: str, says: str, options: Callable[P, O], plan: Callable[[O], L]) -> Callable[P, L]:
-    """The function that makes a plan of what the options class takes. ``says``: its docstring, to which the options are added.
+    """The function that makes a plan of what the options class takes. ``says``: its docstring, to which the options are
+    added.
 
-    It raises what ``plan`` and the options class raise; UsageError for an argument that is none of theirs or is left out.
+    It raises what ``plan`` and the options class raise; UsageError for an argument that is none of theirs or is left
+    out.
     """
     kind: Any = options
 

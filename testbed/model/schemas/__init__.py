@@ -1,4 +1,5 @@
-"""The kinds of files that people write for the testbed, each with its JSON Schema: keys that a schema does not know are refused."""
+"""The kinds of files that people write for the testbed, each with its JSON Schema: keys that a schema does not know are
+refused."""
 
 from __future__ import annotations
 
@@ -17,7 +18,8 @@ def schema_of(kind: str) -> dict[str, Any]:
 
 
 def refuse_unknown(document: object, kind: str, where: str) -> None:
-    """Raise InputError, which begins with ``where``, for the first key of a document that its kind's schema does not know."""
+    """Raise InputError, which begins with ``where``, for the first key of a document that its kind's schema does not
+    know."""
     try:
         refuse_unknown_keys(document, schema_of(kind))
     except TopologyError as error:

@@ -51,7 +51,8 @@ def spread(values: Sequence[float]) -> tuple[float, float]:
 
 
 def whiskers(mean: float, half: float, most: float = math.inf) -> tuple[float, float]:
-    """How far the interval of a mean is drawn below and above it: of what is not negative, not below 0; of shares, not above ``most``.
+    """How far the interval of a mean is drawn below and above it: of what is not negative, not below 0; of shares, not
+    above ``most``.
 
     >>> whiskers(1.0, 3.0), whiskers(0.75, 0.5, most=1.0), whiskers(1.0, 0.5, most=1.0)
     ((1.0, 3.0), (0.5, 0.25), (0.5, 0.0))
@@ -73,8 +74,8 @@ def half_width(values: Sequence[float]) -> float:
 def ratio_of_sums(above: Sequence[float], below: Sequence[float]) -> tuple[float, float]:
     """Sum over sum of values that belong together in pairs, and half the width of its 95 % interval.
 
-    The interval is that of the linearized ratio (Cochran 1977, section 6.5; Student's t): of the residuals above - ratio * below, over the mean
-    of ``below``; 0 for fewer than two pairs. NaN where ``below`` sums to 0.
+    The interval is that of the linearized ratio (Cochran 1977, section 6.5; Student's t): of the residuals above -
+    ratio * below, over the mean of ``below``; 0 for fewer than two pairs. NaN where ``below`` sums to 0.
 
     >>> ratio_of_sums([1.0, 2.0], [2.0, 4.0])
     (0.5, 0.0)
@@ -99,8 +100,8 @@ def interval(values: Sequence[float]) -> float | None:
 
 
 def crossing(line: Mapping[float, float], value: float) -> float:
-    """Where a line (y by x) first reaches a value, between two of its places straight on; its first place where it begins there, its last
-    where it never does.
+    """Where a line (y by x) first reaches a value, between two of its places straight on; its first place where it
+    begins there, its last where it never does.
 
     >>> crossing({1.0: 0.0, 3.0: 4.0}, 1.0)
     1.5

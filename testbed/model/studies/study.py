@@ -36,7 +36,8 @@ def where(rows: Iterable[Row], **values: Any) -> list[Row]:
 
 
 def grid(**fields: Any) -> Points:
-    """A point for each combination of values, the last field varying fastest; a field that is no collection is the same in all.
+    """A point for each combination of values, the last field varying fastest; a field that is no collection is the same
+    in all.
 
     >>> grid(nodes=(2, 4), way=["liquid"], seed=1)
     [{'nodes': 2, 'way': 'liquid', 'seed': 1}, {'nodes': 4, 'way': 'liquid', 'seed': 1}]
@@ -48,17 +49,19 @@ def grid(**fields: Any) -> Points:
 
 
 def verdict_of(rows: Rows, checks: Iterable[Check], notes: Iterable[str] = ()) -> Verdict:
-    """That of a study whose rows say under ``invalid`` why a run says nothing, or None; its notes do not depend on that."""
+    """That of a study whose rows say under ``invalid`` why a run says nothing, or None; its notes do not depend on
+    that."""
     reasons = [row["invalid"] for row in rows if row.get("invalid")]
     return Verdict(checks=tuple(checks), invalid="; ".join(reasons) or None, notes=tuple(notes))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Subject:
-    """What a study is about. ``does`` and ``answers`` are one line each: what it runs, and which figure or claim of the papers it
-    speaks to. ``title`` names it in words (default: ``name``); ``deviations`` say, a sentence each, where what is run differs from the
-    document. ``chapter``: that of our documents where it is not its folder's. ``ror_code``: the code that every ROR of the study
-    belongs to (``testbed.model.code_description``), which its page shows.
+    """What a study is about. ``does`` and ``answers`` are one line each: what it runs, and which figure or claim of the
+    papers it speaks to. ``title`` names it in words (default: ``name``); ``deviations`` say, a sentence each, where
+    what is run differs from the document. ``chapter``: that of our documents where it is not its folder's.
+    ``ror_code``: the code that every ROR of the study belongs to (``testbed.model.code_description``), which its page
+    shows.
     """
 
     name: str
@@ -78,13 +81,14 @@ class Subject:
 
 @dataclass(frozen=True, kw_only=True)
 class Study(Subject):
-    """``points(quick, seed)`` lists the parameters of every point (JSON-ready, each different); ``measure(point)`` gives its
-    results (JSON-ready); a row is both together. ``judge(rows)`` gives the verdict, ``figures(rows)`` matplotlib figures by name.
+    """``points(quick, seed)`` lists the parameters of every point (JSON-ready, each different); ``measure(point)``
+    gives its results (JSON-ready); a row is both together. ``judge(rows)`` gives the verdict, ``figures(rows)``
+    matplotlib figures by name.
 
-    ``emulation``: points are measured on real switches, one after another, inside a sandbox; ``timed``: one after another, for
-    the clock is what is measured; else ``--workers`` processes may share them (then ``measure`` must be a function of a
-    module). ``options``: a class of options of its own (``testbed.model.options``), a value of which is then the third argument of
-    ``points``, by default ``options()``. Rows keep the order of ``points``.
+    ``emulation``: points are measured on real switches, one after another, inside a sandbox; ``timed``: one after
+    another, for the clock is what is measured; else ``--workers`` processes may share them (then ``measure`` must be a
+    function of a module). ``options``: a class of options of its own (``testbed.model.options``), a value of which is
+    then the third argument of ``points``, by default ``options()``. Rows keep the order of ``points``.
     """
 
     points: Callable[..., Rows]
@@ -97,9 +101,9 @@ class Study(Subject):
 
     @classmethod
     def of_module(cls, module: str, **values: Any) -> Self:
-        """The study whose functions are those of a module (its ``__name__``): ``points``, ``measure``, ``judge``, ``figures``
-        and, where it has one, the class ``Options``. ``values`` are the other fields, or a function that has another name.
-        Raises TypeError where one is missing.
+        """The study whose functions are those of a module (its ``__name__``): ``points``, ``measure``, ``judge``,
+        ``figures`` and, where it has one, the class ``Options``. ``values`` are the other fields, or a function that
+        has another name. Raises TypeError where one is missing.
         """
         own = vars(sys.modules[module])
         names = {name: name for name in ("points", "measure", "judge", "figures")} | {"options": "Options"}
@@ -111,8 +115,9 @@ class Study(Subject):
         return not (self.emulation or self.timed)
 
     def judged(self, rows: Rows) -> Verdict:
-        """The verdict on these points, with a key for each check. Where there is no point, or ``judge`` does not find in them what it
-        compares (a mean of nothing, a ratio to nought, no valid run of a kind), it has no check, and a note says why: it cannot tell."""
+        """The verdict on these points, with a key for each check. Where there is no point, or ``judge`` does not find
+        in them what it compares (a mean of nothing, a ratio to nought, no valid run of a kind), it has no check, and a
+        note says why: it cannot tell."""
         if not rows:
             return Verdict(checks=(), notes=("no point was measured",))
         try:

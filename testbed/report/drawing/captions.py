@@ -1,4 +1,5 @@
-"""A caption that stands alone, made of what a matplotlib figure itself says: its title, what is drawn against what, panels and lines."""
+"""A caption that stands alone, made of what a matplotlib figure itself says: its title, what is drawn against what,
+panels and lines."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Charts of studies and commands: one palette, one style, and the shapes that most of them have.
 
-``chart`` and ``panels`` make axes with a pale grid; ``draw_lines`` and ``draw_bars`` draw samples with the 95 % intervals of their means.
-``STYLE`` holds while a figure is drawn by ``svg_figures``.
+``chart`` and ``panels`` make axes with a pale grid; ``draw_lines`` and ``draw_bars`` draw samples with the 95 %
+intervals of their means. ``STYLE`` holds while a figure is drawn by ``svg_figures``.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from topologies.text.json_types import Json, JsonObject
 BLUE, ORANGE, GREEN, PURPLE, AMBER, SKY, INK, GREY = (
     "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#16191d", "#5c6670",
 )  # fmt: skip
-"""Hues that colour-blind readers tell apart (Okabe and Ito 2008), the colour of text, and that of what stands behind."""
+"""Hues that colour-blind readers tell apart (Okabe and Ito 2008), the colour of text, and that of what stands
+behind."""
 HUES = (BLUE, ORANGE, GREEN, PURPLE, AMBER, SKY, INK, GREY)
 RED = "#b3261e"
 """What fails, or says nothing."""
@@ -63,7 +64,8 @@ def panels(width: float, height: float, rows: int = 1, columns: int = 1, **share
 
 
 def chart(title: str = "", *, size: tuple[float, float] = (7.6, 4.4), **named: Any) -> tuple[Figure, Axes]:
-    """(figure, its only axes, which keep their size whatever stands next to them); ``named``: what matplotlib's ``Axes.set`` takes."""
+    """(figure, its only axes, which keep their size whatever stands next to them); ``named``: what matplotlib's
+    ``Axes.set`` takes."""
     figure = _figure(*size)
     axes = figure.add_subplot()
     axes.grid(True)
@@ -97,8 +99,8 @@ def draw_lines(
     title: str, samples: Samples, *, x: str, y: str, claim: Mark | None = None, upright: Mark | None = None,
     most: float = math.inf,
 ) -> Figure:  # fmt: skip
-    """One line a series with its confidence intervals, which never reach below 0 where the mean does not, nor above ``most`` (1 of
-    shares); the claim's threshold dashed, what happens at an x (saturation) as a dotted upright."""
+    """One line a series with its confidence intervals, which never reach below 0 where the mean does not, nor above
+    ``most`` (1 of shares); the claim's threshold dashed, what happens at an x (saturation) as a dotted upright."""
     figure, axes = chart(title, xlabel=x, ylabel=y)
     for k, (name, points) in enumerate(_by_series(samples).items()):
         xs = sorted(points)

@@ -36,7 +36,8 @@ def draw_schedule(
     *,
     title: str = "",
 ) -> Figure:
-    """A matplotlib figure: pictograms where the network is given (the first 24 frames), and the busy links of every frame.
+    """A matplotlib figure: pictograms where the network is given (the first 24 frames), and the busy links of every
+    frame.
 
     ``transfers``: the links of each transfer by label (``a->b``); ``frames``: transfer numbers a frame.
     """

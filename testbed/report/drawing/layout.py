@@ -1,4 +1,5 @@
-"""How a drawing uses its room: nodes fitted into it, lines bent, labels and badges placed; pure and deterministic, in pixels.
+"""How a drawing uses its room: nodes fitted into it, lines bent, labels and badges placed; pure and deterministic, in
+pixels.
 
 Where nodes lie relative to each other is decided in ``node_places``.
 """

@@ -1,4 +1,5 @@
-"""The drawing of a session's network: link loads as widths, capillary layers as colours, failed links as numbered badges."""
+"""The drawing of a session's network: link loads as widths, capillary layers as colours, failed links as numbered
+badges."""
 
 from __future__ import annotations
 
@@ -135,7 +136,8 @@ def shape_words(link: Json) -> tuple[str, str]:
 
 
 def shaped_links(network: Json) -> dict[tuple[str, str, int], Json]:
-    """(source, target, key) -> the link of a network's document; in an undirected one each stands for both directions."""
+    """(source, target, key) -> the link of a network's document; in an undirected one each stands for both
+    directions."""
     found = {(li["source"], li["target"], li.get("key", 0)): li for li in network.get("links", ())}
     if network.get("directed", True):
         return found

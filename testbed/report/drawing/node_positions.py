@@ -22,8 +22,8 @@ GOLDEN_ANGLE = math.pi * (3 - math.sqrt(5))
 def place_network(network: Network, ends: tuple[str, str] | None = None) -> dict[str, Point]:
     """Node id -> (x, y) for every node; hosts without a position of their own fan out from their switch.
 
-    ``ends``: source and sink of what is to be shown. Where neither positions nor a shape say which way is up, the drawing
-    is turned so that the sink lies to the right of the source, at its height.
+    ``ends``: source and sink of what is to be shown. Where neither positions nor a shape say which way is up, the
+    drawing is turned so that the sink lies to the right of the source, at its height.
 
     >>> from topologies import load_network
     >>> sorted(place_network(load_network("ring:3"))) == ["h0", "h1", "h2", "s0", "s1", "s2"]

@@ -1,7 +1,7 @@
 """matplotlib figures as documents that are the same bytes each time; without a screen.
 
-For pages as SVG whose letters are shapes, so that it looks the same wherever it is opened; for papers as SVG and PDF whose letters
-are text, each with its caption.
+For pages as SVG whose letters are shapes, so that it looks the same wherever it is opened; for papers as SVG and PDF
+whose letters are text, each with its caption.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ Draw = Callable[[], Json]
 
 @dataclass(frozen=True, kw_only=True)
 class FigureFiles:
-    """One figure for a paper: documents with vector text, and a caption that stands alone. ``pdf`` empty: it could not be made."""
+    """One figure for a paper: documents with vector text, and a caption that stands alone. ``pdf`` empty: it could not
+    be made."""
 
     svg: bytes
     pdf: bytes
@@ -34,8 +35,9 @@ class FigureFiles:
 
 
 def rendered(salt: str, draw: Draw) -> dict[str, str]:
-    """The figures that ``draw`` makes, by name, as SVG documents with their captions inside; each is closed afterwards. ``salt`` fixes
-    the ids inside them. Where matplotlib is not installed, one picture in their place says so: the run itself needs no figures.
+    """The figures that ``draw`` makes, by name, as SVG documents with their captions inside; each is closed afterwards.
+    ``salt`` fixes the ids inside them. Where matplotlib is not installed, one picture in their place says so: the run
+    itself needs no figures.
     """
     if not installed("matplotlib"):
         return {"missing": _in_place_of_figures()}
@@ -59,8 +61,8 @@ def caption_in(drawing: str, name: str) -> str:
 
 
 def saved_figure(figure: Figure, kind: str, caption: str | None = None, **options: Any) -> bytes:
-    """The figure in matplotlib's format of that name ("svg", "png" or "pdf"), without a date, so that the same figure gives the same
-    bytes (``svg.hashsalt`` fixes the ids in it); ``options``: what ``savefig`` takes."""
+    """The figure in matplotlib's format of that name ("svg", "png" or "pdf"), without a date, so that the same figure
+    gives the same bytes (``svg.hashsalt`` fixes the ids in it); ``options``: what ``savefig`` takes."""
     out = io.BytesIO()
     words = {"svg": {"Date": None, "Description": caption}, "pdf": {"CreationDate": None, "Subject": caption}}.get(kind)
     figure.savefig(out, format=kind, metadata=words, **options)

@@ -64,8 +64,9 @@ def timeline_figure(run: SessionRun, *, width: int, height: int) -> Markup | Non
 
 
 def drawn_until_s(run: SessionRun) -> float:
-    """Where the timeline's axis ends: of a run that is over when its last packet was sent or its last fault ended, since in its playback
-    buffer, 8 s of slow streams, nothing is sent; of one that goes on at the end that is planned."""
+    """Where the timeline's axis ends: of a run that is over when its last packet was sent or its last fault ended,
+    since in its playback buffer, 8 s of slow streams, nothing is sent; of one that goes on at the end that is
+    planned."""
     timeline = run.timeline
     if timeline is None or not timeline.t_s:
         return 0.0

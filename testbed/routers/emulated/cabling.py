@@ -34,7 +34,8 @@ def mac_of(router: int, port: int) -> bytes:
 
 @contextmanager
 def lay_cables(plan: RouterPlan) -> Iterator[Cabling]:
-    """Namespaces, cables and sockets for the time of the block, inside the sandbox. CapabilityError where the kernel refuses."""
+    """Namespaces, cables and sockets for the time of the block, inside the sandbox. CapabilityError where the kernel
+    refuses."""
     require_sandbox()
     names = [f"r{number}" for number in range(plan.routers)]
     namespaces = HostNamespaces(names)

@@ -1,4 +1,5 @@
-"""Runs a plan's routers as one process each, watches them for progress, and collects what they measured; inside the sandbox."""
+"""Runs a plan's routers as one process each, watches them for progress, and collects what they measured; inside the
+sandbox."""
 
 from __future__ import annotations
 
@@ -31,8 +32,8 @@ _BROADCAST = b"\xff" * 6
 
 
 def run_routers(plan: RouterPlan) -> RouterRun:
-    """Every router of the plan as a process in its own namespace, until all messages have arrived, no packet has moved for
-    ``stuck_s`` anywhere although buffers hold some, or ``limit_s`` is over. InvalidRunError where a router dies.
+    """Every router of the plan as a process in its own namespace, until all messages have arrived, no packet has moved
+    for ``stuck_s`` anywhere although buffers hold some, or ``limit_s`` is over. InvalidRunError where a router dies.
     """
     with ExitStack() as stack:
         cabling = stack.enter_context(lay_cables(plan))

@@ -1,7 +1,9 @@
-"""The thesis' first way to a capillary route: the greatest load is made least, bottlenecks are fixed at it, and so on (section 4.2.1).
+"""The thesis' first way to a capillary route: the greatest load is made least, bottlenecks are fixed at it, and so on
+(section 4.2.1).
 
-Kept to show why the thesis leaves it: loads become as small as they are, while a solver's tolerances stay, and what is fixed with an
-error is an error of all that follows. ``testbed.routing.capillary.thesis_loop`` is the stable form of section 4.2.2.
+Kept to show why the thesis leaves it: loads become as small as they are, while a solver's tolerances stay, and what is
+fixed with an error is an error of all that follows. ``testbed.routing.capillary.thesis_loop`` is the stable form of
+section 4.2.2.
 """
 
 from __future__ import annotations
@@ -24,8 +26,8 @@ from testbed.routing.flows.linear_programs import (
 from topologies.network import Network
 
 Rule = Literal["full", "priced", "hunted"]
-"""What is taken for a bottleneck: every link that the solution fills (no slack is left); of these the ones whose load has a price
-(a dual variable that is not zero); or the ones that the hunting loop of section 4.2.3 leaves."""
+"""What is taken for a bottleneck: every link that the solution fills (no slack is left); of these the ones whose load
+has a price (a dual variable that is not zero); or the ones that the hunting loop of section 4.2.3 leaves."""
 FULL = 1e-7
 """A link within this of the greatest load, relative to it, is taken for full."""
 PRICED = 1e-9
@@ -35,8 +37,9 @@ NOTHING = 1e-14
 
 @dataclass(frozen=True, kw_only=True)
 class BasicRoute:
-    """``layers``: (load over capacity, indices of the links fixed at it) in order; ``loads``: a float a link of the network, 0 where no
-    layer fixed one; ``linear_programs``: how many were solved; ``failure``: why it ended before the whole flow was fixed, or None."""
+    """``layers``: (load over capacity, indices of the links fixed at it) in order; ``loads``: a float a link of the
+    network, 0 where no layer fixed one; ``linear_programs``: how many were solved; ``failure``: why it ended before the
+    whole flow was fixed, or None."""
 
     layers: tuple[tuple[float, tuple[int, ...]], ...]
     loads: tuple[float, ...]

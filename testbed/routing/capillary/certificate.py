@@ -37,11 +37,12 @@ class Certificate:
 def check_certificate(network: Network, source: str, sink: str, loads: Sequence[Fraction]) -> Certificate:
     """Are the ``loads`` (one a link) the capillary route of one unit from ``source`` to ``sink``?
 
-    They are if, and only if, flow is conserved and, for every level v of load over capacity, no link at level v has both
-    ends in one strongly connected component of the graph of what can be changed: links below level v forward, links with
-    any load backward. (Inside a component, flow could be led around the link without loading another one to v.)
-    Levels are taken one a component and all components at once: as many rounds as components nest. Hosts other than the
-    two ends do not forward. Raises InputError for a wrong number of loads and for nodes that are not in the network.
+    They are if, and only if, flow is conserved and, for every level v of load over capacity, no link at level v has
+    both ends in one strongly connected component of the graph of what can be changed: links below level v forward,
+    links with any load backward. (Inside a component, flow could be led around the link without loading another one to
+    v.) Levels are taken one a component and all components at once: as many rounds as components nest. Hosts other than
+    the two ends do not forward. Raises InputError for a wrong number of loads and for nodes that are not in the
+    network.
 
     >>> from topologies.network import Link, Node
     >>> ends = [("a", "b"), ("a", "c"), ("b", "d"), ("c", "d")]

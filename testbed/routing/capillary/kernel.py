@@ -40,7 +40,8 @@ VANISHING = (
 
 
 def keep_flow(graph: Residual, low: int, high: int, load: float) -> None:
-    """Start from the flow that the wave before left, cut to the capacities of this load; what that leaves unmet is need."""
+    """Start from the flow that the wave before left, cut to the capacities of this load; what that leaves unmet is
+    need."""
     for at in range(low, high):
         node = graph.order[at]
         graph.need[node] = graph.demand[node]
@@ -184,8 +185,8 @@ def compiled_steps() -> CompiledSteps:
 
 
 def _empty_residual(nodes: int, links: int) -> Residual:
-    """Of arrays. Indices without a sign: compiled code looks at every other one's sign before it is used, which takes a quarter
-    of the time."""
+    """Of arrays. Indices without a sign: compiled code looks at every other one's sign before it is used, which takes a
+    quarter of the time."""
     return build_residual(
         nodes, links, lambda n: np.zeros(n, dtype=np.int32), np.zeros, lambda n: np.zeros(n, dtype=np.uint32)
     )
@@ -208,7 +209,8 @@ class CompiledSolver:
         self._graph.weight[np.array(links, dtype=np.int64)] = 0
 
     def split(self, pieces: Sequence[Piece]) -> list[Split | None]:
-        """Components and crossing links of each piece (to be checked); None where no links lead to where flow is wanted."""
+        """Components and crossing links of each piece (to be checked); None where no links lead to where flow is
+        wanted."""
         bounds = np.zeros(len(pieces) + 1, dtype=np.int32)
         np.cumsum([len(piece.nodes) for piece in pieces], out=bounds[1:])
         nodes = np.array([node for piece in pieces for node in piece.nodes], dtype=np.int32)
@@ -229,7 +231,8 @@ class CompiledSolver:
 def float_loads(
     nodes: int, ends: tuple[NDArray[np.int32], NDArray[np.int32]], weight: NDArray[np.float64], source: int, sink: int
 ) -> NDArray[np.float64] | None:
-    """Capillary loads of one unit in floats, one a link (``ends``: tails and heads, ``weight``: capacities, shape (links,)).
+    """Capillary loads of one unit in floats, one a link (``ends``: tails and heads, ``weight``: capacities, shape
+    (links,)).
 
     None where the sink cannot be reached. Loads below some 1e-12 of the load of the layer above may be lost.
     """

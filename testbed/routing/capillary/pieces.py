@@ -30,7 +30,8 @@ from testbed.routing.flows.flow_steps import (
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Piece:
-    """Nodes among which ``demand / denominator`` is to be moved; ``bound`` is the level of the piece it was cut from."""
+    """Nodes among which ``demand / denominator`` is to be moved; ``bound`` is the level of the piece it was cut
+    from."""
 
     nodes: list[int]
     demand: list[int]
@@ -92,7 +93,8 @@ class IntegerSolver:
 
 
 def _solve_piece(graph: Residual, size: int) -> int:
-    """Dinkelbach's iteration with everything scaled to integers: load p/q means capacity p * weight, need q * demand."""
+    """Dinkelbach's iteration with everything scaled to integers: load p/q means capacity p * weight, need q *
+    demand."""
     drop_final_arcs(graph, 0, size)
     p, q = first_share(graph, 0, size)
     while True:

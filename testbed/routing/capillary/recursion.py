@@ -53,8 +53,9 @@ def final_loads(links: LinkArrays, source: int, sink: int, *, compiled: bool | N
     """Lexicographically least levels of one unit from ``source`` to ``sink``.
 
     ``compiled`` False keeps to plain integers, True to the kernel, None chooses by the work done so far: the answer is
-    unique, so the choice shows in the time only. Source: Gabrielyan 2007, section 4.2, in recursive form. A wave costs one maximum
-    flow a piece; there are as many waves as the deepest chain of nested components. Raises DisconnectedError.
+    unique, so the choice shows in the time only. Source: Gabrielyan 2007, section 4.2, in recursive form. A wave costs
+    one maximum flow a piece; there are as many waves as the deepest chain of nested components. Raises
+    DisconnectedError.
     """
     global _solved_in_integers
     if not links.tail:
@@ -150,7 +151,8 @@ class Settled:
 
 
 def settle(piece: Piece, split: Split | None, links: LinkArrays) -> Settled | None:
-    """Exact level and remaining demands; None where the split does not balance exactly or its level is not below the bound.
+    """Exact level and remaining demands; None where the split does not balance exactly or its level is not below the
+    bound.
 
     A component A sends out level * (weight of full links out of A less into A) = its demand: the smallest such A gives
     the level, and that every other component then balances to zero proves that the full links are full, the rest empty.

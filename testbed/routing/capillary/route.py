@@ -28,8 +28,8 @@ def capillary_route(network: Network, source: str, sink: str, layers: int | None
     Time: 3000 nodes and 30000 links about a second; small networks need no numba. Raises InputError (unknown node,
     source equal to sink, layers below 1) and NoPathError (the sink cannot be reached).
 
-    Source: Gabrielyan 2007, section 4.2, eq. 16 to 19 and Figures 44-53, as a recursion over the strongly connected components
-    of the residual graph, with cuts found by Dinkelbach's iteration.
+    Source: Gabrielyan 2007, section 4.2, eq. 16 to 19 and Figures 44-53, as a recursion over the strongly connected
+    components of the residual graph, with cuts found by Dinkelbach's iteration.
 
     >>> from topologies.network import Link, Node
     >>> ends = [("a", "b"), ("a", "c"), ("b", "d"), ("c", "d")]

@@ -1,4 +1,5 @@
-"""The thesis' own way to a capillary route: a maximum flow a layer by linear programming, and the bottleneck hunting loop.
+"""The thesis' own way to a capillary route: a maximum flow a layer by linear programming, and the bottleneck hunting
+loop.
 
 Kept next to the recursion as its peer: slow, in floats, and true to the letter (Gabrielyan 2007, eq. 16 to 19).
 """
@@ -25,9 +26,9 @@ INTERIOR_FULL = 1e-5
 
 @dataclass(frozen=True, kw_only=True)
 class HuntedLayer:
-    """One layer: its flow increase factor F (Gabrielyan 2007, eq. 19), the number of suspected links at the start of the hunting loop
-    and after each of its iterations (the last two are equal: nothing more was removed), and its bottlenecks (indices into
-    the network's links)."""
+    """One layer: its flow increase factor F (Gabrielyan 2007, eq. 19), the number of suspected links at the start of
+    the hunting loop and after each of its iterations (the last two are equal: nothing more was removed), and its
+    bottlenecks (indices into the network's links)."""
 
     factor: float
     suspects: tuple[int, ...]
@@ -36,8 +37,8 @@ class HuntedLayer:
 
 @dataclass(frozen=True, kw_only=True)
 class HuntedRoute:
-    """Layers in order; ``loads`` one float a link of the network: 1 over the product of factors, times its capacity over
-    the largest; 0 where no layer holds it. ``linear_programs`` is how many were solved."""
+    """Layers in order; ``loads`` one float a link of the network: 1 over the product of factors, times its capacity
+    over the largest; 0 where no layer holds it. ``linear_programs`` is how many were solved."""
 
     layers: tuple[HuntedLayer, ...]
     loads: tuple[float, ...]
@@ -47,13 +48,14 @@ class HuntedRoute:
 def hunt_layers(
     network: Network, source: str, sink: str, layers: int | None = None, *, interior: bool = False
 ) -> HuntedRoute:
-    """Build layer after layer, all of them or the first ``layers``, as Gabrielyan 2007 does in subsections 4.2.2 and 4.2.3.
+    """Build layer after layer, all of them or the first ``layers``, as Gabrielyan 2007 does in subsections 4.2.2 and
+    4.2.3.
 
-    Each layer maximises the factor F by which all flow-out coefficients can grow within capacities of one (the problem of
-    eq. 18), then minimises, again and again, the sum of the loads of the links suspected as bottlenecks, and drops
-    those that are full no longer. ``interior``: by an interior-point method, whose optimum already fills only what every optimum
-    fills, so that hardly anything is left to hunt; by default by vertices, as the simplex method gives them. Time: some ten
-    linear programmes a layer. Raises InputError, NoPathError.
+    Each layer maximises the factor F by which all flow-out coefficients can grow within capacities of one (the problem
+    of eq. 18), then minimises, again and again, the sum of the loads of the links suspected as bottlenecks, and drops
+    those that are full no longer. ``interior``: by an interior-point method, whose optimum already fills only what
+    every optimum fills, so that hardly anything is left to hunt; by default by vertices, as the simplex method gives
+    them. Time: some ten linear programmes a layer. Raises InputError, NoPathError.
 
     >>> from topologies.network import Link, Node
     >>> ends = [("a", "b"), ("a", "c"), ("b", "d"), ("c", "d")]
@@ -74,7 +76,8 @@ def hunt_layers(
 
 
 def thesis_route(network: Network, source: str, sink: str) -> SplitRoute:
-    """The full capillary route by the thesis' loop; floats are made to conserve the flow exactly (method "thesis-loop")."""
+    """The full capillary route by the thesis' loop; floats are made to conserve the flow exactly (method
+    "thesis-loop")."""
     problem = flow_problem(network, source, sink)
     loads = hunt_layers(network, source, sink).loads
     return exact_route(problem, "thesis-loop", [loads[i] for i in problem.links])
@@ -132,7 +135,8 @@ class _Hunt:
         return HuntedLayer(factor=factor, suspects=tuple(counts), bottlenecks=named)
 
     def _remove(self, bottlenecks: NDArray[np.int64], at: NDArray[np.int64], factor: float) -> None:
-        """Gabrielyan 2007, eq. 17 and 18; rounding is repaired by letting small coefficients vanish and the rest sum to zero."""
+        """Gabrielyan 2007, eq. 17 and 18; rounding is repaired by letting small coefficients vanish and the rest sum to
+        zero."""
         self._product *= factor
         self.loads[bottlenecks] = self._capacity[bottlenecks] / self._product
         flow_out = self._flow_out * factor

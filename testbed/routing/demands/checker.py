@@ -1,4 +1,5 @@
-"""An independent check of a routing of demands: flow conservation, loads, and a lower bound of the greatest utilisation from prices.
+"""An independent check of a routing of demands: flow conservation, loads, and a lower bound of the greatest utilisation
+from prices.
 
 It shares no code with any routing and takes plain numbers of any origin; its shortest paths are its own.
 """
@@ -18,8 +19,9 @@ Demand = tuple[str, str, float]
 
 @dataclass(frozen=True, kw_only=True)
 class DemandCheck:
-    """``violations``: one line each, empty where all holds. ``utilisation``: of the fullest link, recomputed. ``bound``: no routing of
-    these demands has a smaller one (0 without prices). ``unmet_bps``: demand that does not reach its sink."""
+    """``violations``: one line each, empty where all holds. ``utilisation``: of the fullest link, recomputed.
+    ``bound``: no routing of these demands has a smaller one (0 without prices). ``unmet_bps``: demand that does not
+    reach its sink."""
 
     utilisation: float
     bound: float
@@ -39,11 +41,12 @@ def check_demands(
     prices: Sequence[float] | None = None,
     tolerance: float = 1e-6,
 ) -> DemandCheck:
-    """Does each pair's flow leave its source once, arrive once, and nowhere begin, end or pass a host; are the loads what is claimed?
+    """Does each pair's flow leave its source once, arrive once, and nowhere begin, end or pass a host; are the loads
+    what is claimed?
 
-    ``shares[i]``: link index -> fraction of pair i's flow. ``claimed_loads_bps``: one a link. ``prices``: one a link, 0 or more, in any
-    unit; the bound is the sum of demand times distance in prices over the sum of capacity times price, true of any prices whatever.
-    ``tolerance``: of a flow, and of loads relative to the largest.
+    ``shares[i]``: link index -> fraction of pair i's flow. ``claimed_loads_bps``: one a link. ``prices``: one a link, 0
+    or more, in any unit; the bound is the sum of demand times distance in prices over the sum of capacity times price,
+    true of any prices whatever. ``tolerance``: of a flow, and of loads relative to the largest.
     """
     violations: list[str] = []
     loads = [0.0] * len(network.links)
@@ -67,7 +70,8 @@ def check_demands(
 
 
 def price_bound(network: Network, demands: Sequence[Demand], prices: Sequence[float]) -> float:
-    """A greatest utilisation that no routing of the demands goes below; prices below 0 count as 0. Hosts do not forward."""
+    """A greatest utilisation that no routing of the demands goes below; prices below 0 count as 0. Hosts do not
+    forward."""
     sound = [max(0.0, price) for price in prices]
     worth = math.fsum(link.capacity_bps * price for link, price in zip(network.links, sound, strict=True))
     if worth == 0:

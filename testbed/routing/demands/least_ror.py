@@ -1,9 +1,11 @@
-"""The trade: of all routings whose fullest link keeps below a limit, the one that asks for the least redundancy in sum over the pairs.
+"""The trade: of all routings whose fullest link keeps below a limit, the one that asks for the least redundancy in sum
+over the pairs.
 
-Theory of operation. A link that carries the share r of a pair's flow costs that pair (1 - t) / (1 - r) - 1 of redundancy (Gabrielyan 2007,
-eq. 29, large blocks), which is convex. It is replaced by the greatest of some of its tangents, which is below it and is a few straight
-segments; each share is cut into one variable a segment, dearer and dearer, so that a linear programme fills them in order. Its
-value is a lower bound of the redundancy of every routing that keeps the limit, and what its shares really cost is what was found.
+Theory of operation. A link that carries the share r of a pair's flow costs that pair (1 - t) / (1 - r) - 1 of
+redundancy (Gabrielyan 2007, eq. 29, large blocks), which is convex. It is replaced by the greatest of some of its
+tangents, which is below it and is a few straight segments; each share is cut into one variable a segment, dearer and
+dearer, so that a linear programme fills them in order. Its value is a lower bound of the redundancy of every routing
+that keeps the limit, and what its shares really cost is what was found.
 """
 
 from __future__ import annotations
@@ -31,8 +33,8 @@ SHORTER = 1e-6
 
 @dataclass(frozen=True, kw_only=True)
 class LeastRor:
-    """``ror``: of the routing found, eq. 29 in sum over the pairs, forced links left out; no routing within the limit, with shares of 0.999
-    at most on the other links, is below ``bound``."""
+    """``ror``: of the routing found, eq. 29 in sum over the pairs, forced links left out; no routing within the limit,
+    with shares of 0.999 at most on the other links, is below ``bound``."""
 
     routed: RoutedDemands
     ror: float
@@ -42,10 +44,11 @@ class LeastRor:
 def least_ror_demands(
     matrix: DemandMatrix, forced: csr_array, most_utilisation: float = np.inf, tolerance: float = 0.05
 ) -> LeastRor | None:
-    """The routing of least total ROR (eq. 29) of which no link is fuller than ``most_utilisation``; None where none keeps that.
+    """The routing of least total ROR (eq. 29) of which no link is fuller than ``most_utilisation``; None where none
+    keeps that.
 
-    ``forced`` as ``redundancy.forced_links`` gives it. Pairs * links * 18 variables: 272 pairs over 52 links take some seconds. Raises
-    InputError where the solver gives up.
+    ``forced`` as ``redundancy.forced_links`` gives it. Pairs * links * 18 variables: 272 pairs over 52 links take some
+    seconds. Raises InputError where the solver gives up.
     """
     graph = LinkGraph(matrix.network)
     widths, slopes = segments(tolerance)
@@ -81,7 +84,8 @@ def overhead(share: Floats, tolerance: float) -> Floats:
 
 
 def segments(tolerance: float) -> tuple[Floats, Floats]:
-    """(widths, slopes) of the greatest of the tangents to eq. 29, from share 0 to SHARE_CAP; no cost up to the tolerance."""
+    """(widths, slopes) of the greatest of the tangents to eq. 29, from share 0 to SHARE_CAP; no cost up to the
+    tolerance."""
     at = np.array([tolerance, *(share for share in TANGENTS if share > tolerance)])
     slope = (1 - tolerance) / (1 - at) ** 2
     height = (1 - tolerance) / (1 - at) - 1 - slope * at

@@ -1,4 +1,5 @@
-"""A network as arrays and as a graph of least weights, in which hosts do not forward: what all routings of demands search in."""
+"""A network as arrays and as a graph of least weights, in which hosts do not forward: what all routings of demands
+search in."""
 
 from __future__ import annotations
 
@@ -18,14 +19,16 @@ Ints = NDArray[np.int64]
 
 
 class ShortestPaths(NamedTuple):
-    """``distance`` (nodes, nodes), infinite where no path leads; ``before[a, b]``: the node before b on the way from a."""
+    """``distance`` (nodes, nodes), infinite where no path leads; ``before[a, b]``: the node before b on the way from
+    a."""
 
     distance: Floats
     before: Ints
 
 
 class LinkGraph:
-    """``tail``, ``head`` (positions of nodes), ``capacity`` in bits a second and ``is_host``, shape (links,) or (nodes,)."""
+    """``tail``, ``head`` (positions of nodes), ``capacity`` in bits a second and ``is_host``, shape (links,) or
+    (nodes,)."""
 
     def __init__(self, network: Network) -> None:
         index = network.node_index
@@ -37,7 +40,8 @@ class LinkGraph:
         self.is_host = np.array([node.kind == "host" for node in network.nodes], dtype=bool)
 
     def usable_from(self, source: int) -> NDArray[np.bool_]:
-        """Links that a flow from ``source`` may take, shape (links,): none out of another host, none back into the source."""
+        """Links that a flow from ``source`` may take, shape (links,): none out of another host, none back into the
+        source."""
         forwards = ~self.is_host[self.tail] | (self.tail == source)
         return np.asarray(forwards & (self.head != source))
 
@@ -60,7 +64,8 @@ class LinkGraph:
         return ShortestPaths(distance, before)
 
     def hops(self, pairs: Iterable[tuple[str, str]] = ()) -> Floats:
-        """Links on the shortest path, shape (nodes, nodes), infinite where there is none; NoPathError where one of ``pairs`` has none."""
+        """Links on the shortest path, shape (nodes, nodes), infinite where there is none; NoPathError where one of
+        ``pairs`` has none."""
         found = self.shortest_paths(np.ones(len(self.tail))).distance
         for source, sink in pairs:
             if not np.isfinite(found[self.network.node_index[source], self.network.node_index[sink]]):

@@ -23,8 +23,8 @@ USUAL_BPS = 1e6
 class DemandMatrix:
     """``rates_bps[i]`` is what ``pairs[i]`` (source, sink) sends, above 0; pairs that send nothing are not listed.
 
-    ``left_out``: pairs that were requested and that no path joins. Raises InputError for an unknown node, a pair of one node, a pair
-    given twice, a rate that is no finite number above 0, and where there is no pair.
+    ``left_out``: pairs that were requested and that no path joins. Raises InputError for an unknown node, a pair of one
+    node, a pair given twice, a rate that is no finite number above 0, and where there is no pair.
     """
 
     network: Network
@@ -80,8 +80,8 @@ def uniform_matrix(network: Network, ends: Sequence[str]) -> DemandMatrix:
 
 
 def gravity_matrix(network: Network, ends: Sequence[str]) -> DemandMatrix:
-    """The gravity model: a pair sends in proportion to the capacity out of its source times the capacity into its sink; 1 Mbit/s on
-    average (Roughan et al. 2003, with capacities in place of measured totals)."""
+    """The gravity model: a pair sends in proportion to the capacity out of its source times the capacity into its sink;
+    1 Mbit/s on average (Roughan et al. 2003, with capacities in place of measured totals)."""
     capacity = [link.capacity_bps for link in network.links]
     out = {end: math.fsum(capacity[i] for i in network.out_links(end)) for end in ends}
     into = {end: math.fsum(capacity[i] for i in network.in_links(end)) for end in ends}
@@ -89,7 +89,8 @@ def gravity_matrix(network: Network, ends: Sequence[str]) -> DemandMatrix:
 
 
 def given_matrix(network: Network, name: str, rates: Mapping[Pair, float]) -> DemandMatrix:
-    """The matrix of these rates, bits a second; pairs of rate 0 are left out. Raises InputError as DemandMatrix does."""
+    """The matrix of these rates, bits a second; pairs of rate 0 are left out. Raises InputError as DemandMatrix
+    does."""
     retained = {pair: float(rate) for pair, rate in rates.items() if rate != 0}
     return DemandMatrix(network=network, name=name, pairs=tuple(retained), rates_bps=tuple(retained.values()))
 

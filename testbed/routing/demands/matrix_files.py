@@ -1,4 +1,5 @@
-"""Demand matrices in files: JSON, CSV, REPETITA's .demands, SNDlib's native format and XML; distinguished by content."""
+"""Demand matrices in files: JSON, CSV, REPETITA's .demands, SNDlib's native format and XML; distinguished by
+content."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Routings of demand matrices by name, as the command and the studies give them; the door for those of other packages.
 
-A routing of demands is ``f(matrix, *, seed)``; one named with a colon is made by a function of the text after it. Any routing of one flow
-(``testbed.routing.methods``) is one as well, pair by pair.
+A routing of demands is ``f(matrix, *, seed)``; one named with a colon is made by a function of the text after it. Any
+routing of one flow (``testbed.routing.methods``) is one as well, pair by pair.
 """
 
 from __future__ import annotations
@@ -41,11 +41,12 @@ class DemandRouting(Protocol):
 def route_demands(matrix: DemandMatrix, method: str, seed: int = 1) -> RoutedDemands:
     """The matrix routed by a method: those of ``testbed route`` pair by pair, or one of JOINT_NAMES.
 
-    ``ksp:K``: equal parts over the K shortest paths; ``raecke``: over Raecke's trees; ``semi-ksp:K`` and ``smore:K``: the same paths (of
-    the trees the K heaviest of each pair), rates by linear programme; ``optimum``: least greatest utilisation; ``fair``: least, then
-    the next fullest link, to the last; ``max-min``: rates that are as even as routes allow (water filling); ``least-ror:B``: least total
-    ROR (eq. 29) with no link fuller than B times the optimum's fullest. ``seed``: of the trees. Raises InputError, NoPathError, and
-    PluginError where another package's routing gives what is none.
+    ``ksp:K``: equal parts over the K shortest paths; ``raecke``: over Raecke's trees; ``semi-ksp:K`` and ``smore:K``:
+    the same paths (of the trees the K heaviest of each pair), rates by linear programme; ``optimum``: least greatest
+    utilisation; ``fair``: least, then the next fullest link, to the last; ``max-min``: rates that are as even as routes
+    allow (water filling); ``least-ror:B``: least total ROR (eq. 29) with no link fuller than B times the optimum's
+    fullest. ``seed``: of the trees. Raises InputError, NoPathError, and PluginError where another package's routing
+    gives what is none.
     """
     routed = demand_routing(method)(matrix, seed=seed)
     if not isinstance(routed, RoutedDemands) or routed.matrix is not matrix:

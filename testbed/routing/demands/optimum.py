@@ -1,13 +1,15 @@
-"""The multicommodity optimum: of all ways to split all pairs at once the one whose fullest link is emptiest, with a proof.
+"""The multicommodity optimum: of all ways to split all pairs at once the one whose fullest link is emptiest, with a
+proof.
 
-Theory of operation. What one source sends is one commodity, whatever the sinks: a flow x[s, l] that leaves at each sink what the
-sink is sent. So the programme has sources * links variables instead of pairs * links, and the same optimum, for such a flow can be
-taken apart again: at each node, what goes on to a sink came in over the links in the proportions in which everything came in.
+Theory of operation. What one source sends is one commodity, whatever the sinks: a flow x[s, l] that leaves at each sink
+what the sink is sent. So the programme has sources * links variables instead of pairs * links, and the same optimum,
+for such a flow can be taken apart again: at each node, what goes on to a sink came in over the links in the proportions
+in which everything came in.
 
-The proof is a price on each link. With prices y >= 0 of which the sum of capacity times price is 1, no routing has a smaller greatest
-utilisation than the sum over pairs of demand times the distance in prices (a link's load is at most utilisation times capacity; sum
-that up with the prices, and every bit pays at least its distance). The dual solution of the programme gives prices for which the
-two are equal; whoever doubts it needs shortest paths only (``checker``).
+The proof is a price on each link. With prices y >= 0 of which the sum of capacity times price is 1, no routing has a
+smaller greatest utilisation than the sum over pairs of demand times the distance in prices (a link's load is at most
+utilisation times capacity; sum that up with the prices, and every bit pays at least its distance). The dual solution of
+the programme gives prices for which the two are equal; whoever doubts it needs shortest paths only (``checker``).
 """
 
 from __future__ import annotations
@@ -32,11 +34,13 @@ Floats = NDArray[np.float64]
 NOTHING = 1e-6
 """Of a source's demand: a flow below it is the solver's rounding."""
 LEVEL_SLACK = 1e-6
-"""By which a link may be above its final level while the next ones are sought, in units of the first level: above the solver's tolerance."""
+"""By which a link may be above its final level while the next ones are sought, in units of the first level: above the
+solver's tolerance."""
 
 
 def optimal_demands(matrix: DemandMatrix) -> RoutedDemands:
-    """The routing of least greatest utilisation; ``prices`` prove it. What the emptier links carry is left to the solver (HiGHS).
+    """The routing of least greatest utilisation; ``prices`` prove it. What the emptier links carry is left to the
+    solver (HiGHS).
 
     Cost: one linear programme of sources * links variables; 50 nodes and 176 links about a second. Raises NoPathError.
     """
@@ -48,8 +52,9 @@ def optimal_demands(matrix: DemandMatrix) -> RoutedDemands:
 def fair_demands(matrix: DemandMatrix) -> RoutedDemands:
     """Max-min-fair utilisation: the fullest link as empty as can be, then the next fullest, and so on to the last.
 
-    What capillary routing does for one pair, for all pairs together. A link is final once its price is above 0: it is full in every
-    optimum. Cost: a programme for each level; use ``optimal_demands`` above some 30 nodes. Raises NoPathError.
+    What capillary routing does for one pair, for all pairs together. A link is final once its price is above 0: it is
+    full in every optimum. Cost: a programme for each level; use ``optimal_demands`` above some 30 nodes. Raises
+    NoPathError.
     """
     problem = DemandProgramme(matrix)
     links = len(problem.graph.tail)
@@ -78,7 +83,8 @@ class Commodity:
 
 
 class DemandProgramme:
-    """Rates in units of their mean and capacities in units of the largest, so that the solver's tolerances mean the same everywhere."""
+    """Rates in units of their mean and capacities in units of the largest, so that the solver's tolerances mean the
+    same everywhere."""
 
     def __init__(self, matrix: DemandMatrix) -> None:
         self.matrix = matrix
@@ -95,7 +101,8 @@ class DemandProgramme:
         self.loads = csr_array((ones, (rows, np.arange(self.columns))), shape=(len(self.capacity), self.columns))
 
     def solve(self, level: Floats, free: NDArray[np.bool_]) -> tuple[Floats, float, Floats]:
-        """(flow, utilisation, prices): the least utilisation of the ``free`` links while the others keep to their ``level``."""
+        """(flow, utilisation, prices): the least utilisation of the ``free`` links while the others keep to their
+        ``level``."""
         greatest = np.where(free, self.capacity, 0.0)
         loads = hstack([self.loads, csr_array(-greatest[:, None])], format="csr")
         cost = np.zeros(self.columns + 1)
@@ -117,8 +124,9 @@ class DemandProgramme:
         return np.asarray(prices / float(prices @ self.graph.capacity))
 
     def shares(self, flow: Floats) -> object:
-        """The shares of every pair that the flows of their sources come to. A pair of so small a demand that its flow cannot be distinguished from
-        the solver's rounding takes a shortest path, which loads no link by more than that rounding."""
+        """The shares of every pair that the flows of their sources come to. A pair of so small a demand that its flow
+        cannot be distinguished from the solver's rounding takes a shortest path, which loads no link by more than that
+        rounding."""
         rows: list[Floats] = [np.zeros(0)] * len(self.matrix.pairs)
         for one in self.commodities:
             amounts = flow[one.first : one.first + len(one.links)]
@@ -156,7 +164,8 @@ class DemandProgramme:
         return found
 
     def _conservation(self) -> tuple[object, Floats]:
-        """Row (commodity, node): what leaves less what enters; one row of each commodity follows from the others and stays."""
+        """Row (commodity, node): what leaves less what enters; one row of each commodity follows from the others and
+        stays."""
         nodes = self.graph.nodes
         rows, columns, signs = [], [], []
         required = np.zeros(len(self.commodities) * nodes)
@@ -183,9 +192,10 @@ class _Ends(NamedTuple):
 def sink_shares(graph: LinkGraph, sent: Commodity, flow: Floats) -> Floats:
     """The share on each link of what each sink is sent, shape (sinks, links of the network), by the flow of one source.
 
-    ``flow`` (one number for each of the commodity's links) is acyclic once its circulations are taken out; what then comes from a node
-    that nothing reaches is rounding, and goes. Seen from a sink, what passes a node came in over the node's links in the proportions of
-    the whole flow; so all shares are found in one walk against the flow, and each sink's arrive whole whatever was rounded.
+    ``flow`` (one number for each of the commodity's links) is acyclic once its circulations are taken out; what then
+    comes from a node that nothing reaches is rounding, and goes. Seen from a sink, what passes a node came in over the
+    node's links in the proportions of the whole flow; so all shares are found in one walk against the flow, and each
+    sink's arrive whole whatever was rounded.
     """
     links, sinks, amounts = sent.links, sent.sinks, flow.tolist()
     ends = _Ends(graph.nodes, graph.tail[links].tolist(), graph.head[links].tolist())

@@ -1,4 +1,5 @@
-"""One pair of a routed demand matrix as a route of its own: its flow taken apart into paths, and those laid out as labels."""
+"""One pair of a routed demand matrix as a route of its own: its flow taken apart into paths, and those laid out as
+labels."""
 
 from __future__ import annotations
 
@@ -24,7 +25,8 @@ def pair_route(routed: RoutedDemands, pair: int) -> tuple[LabelSplit, SplitRoute
 
 
 def flow_paths(network: Network, ends: tuple[str, str], shares: Floats) -> list[tuple[tuple[int, ...], Fraction]]:
-    """(links, share) of each path into which a flow of one unit falls apart: the one of the greatest share first, then of what is left.
+    """(links, share) of each path into which a flow of one unit falls apart: the one of the greatest share first, then
+    of what is left.
 
     What circles is left aside, and so are shares below a millionth. Cost: paths times links.
     """

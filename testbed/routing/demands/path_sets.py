@@ -1,4 +1,5 @@
-"""Sets of paths for each pair, with weights, made without a look at the demands: the k shortest paths; from weights to shares."""
+"""Sets of paths for each pair, with weights, made without a look at the demands: the k shortest paths; from weights to
+shares."""
 
 from __future__ import annotations
 
@@ -34,7 +35,8 @@ class PathSet:
         return routed_by_paths(self, method, np.array([weight for own in self.weights for weight in own]))
 
     def heaviest(self, most: int) -> PathSet:
-        """At most so many paths a pair, those of the greatest weight (the first of equals), with weights in the same proportions."""
+        """At most so many paths a pair, those of the greatest weight (the first of equals), with weights in the same
+        proportions."""
         paths, weights = [], []
         for own, weight in zip(self.paths, self.weights, strict=True):
             retained = sorted(range(len(own)), key=lambda k: (-weight[k], k))[:most]
@@ -67,8 +69,8 @@ def routed_by_paths(paths: PathSet, method: str, weights: Floats) -> RoutedDeman
 def shortest_path_set(matrix: DemandMatrix, k: int) -> PathSet:
     """The ``k`` paths of the fewest links of each pair, fewer where fewer exist, all of one weight (Yen 1971; scipy's).
 
-    Parallel links make paths of their own; no path leads through a host. Cost: some milliseconds a pair. Raises InputError for k below
-    1 and NoPathError.
+    Parallel links make paths of their own; no path leads through a host. Cost: some milliseconds a pair. Raises
+    InputError for k below 1 and NoPathError.
     """
     if k < 1:
         raise InputError(f"k shortest paths: k {k!r} must be a whole number of at least 1")
@@ -90,7 +92,8 @@ def shortest_path_set(matrix: DemandMatrix, k: int) -> PathSet:
 
 
 def _simple_graph(graph: LinkGraph) -> tuple[csr_array, dict[tuple[int, int], int]]:
-    """Every link an arc of weight 1, parallel ones after the first through a node of their own; and the link of each arc.
+    """Every link an arc of weight 1, parallel ones after the first through a node of their own; and the link of each
+    arc.
 
     Ways out of hosts cost more than any path, so that paths through hosts come last.
     """

@@ -17,8 +17,9 @@ Floats = NDArray[np.float64]
 def capillary_demands(matrix: DemandMatrix) -> RoutedDemands:
     """The full capillary route of every pair, to some nine digits (``float_route``).
 
-    The route is unique, so where each link has a twin the other way of the same capacity, the route back is the mirror image of the
-    route there, and half of the pairs need not be computed. Cost: 0.5 ms a pair at 50 nodes and 176 links. Raises NoPathError.
+    The route is unique, so where each link has a twin the other way of the same capacity, the route back is the mirror
+    image of the route there, and half of the pairs need not be computed. Cost: 0.5 ms a pair at 50 nodes and 176 links.
+    Raises NoPathError.
     """
     router, mirror = FloatRouter(matrix.network), mirror_links(matrix.network)
     known: dict[tuple[str, str], Floats] = {}
@@ -45,7 +46,8 @@ def mirror_links(network: Network) -> NDArray[np.int64] | None:
 
 
 def demands_by_method(matrix: DemandMatrix, method: str) -> RoutedDemands:
-    """Every pair by a method of one flow (``testbed route``): exact, then in floats. Raises InputError and NoPathError."""
+    """Every pair by a method of one flow (``testbed route``): exact, then in floats. Raises InputError and
+    NoPathError."""
     route = routing_method(method)
     rows = [
         np.array([float(load) for load in route(matrix.network, source, sink).loads]) for source, sink in matrix.pairs

@@ -1,7 +1,8 @@
-"""What all pairs together ask of their senders: ROR (Gabrielyan 2007, eq. 23 to 29) summed over the pairs of a demand matrix.
+"""What all pairs together ask of their senders: ROR (Gabrielyan 2007, eq. 23 to 29) summed over the pairs of a demand
+matrix.
 
-Links that every route of a pair must load fully (bridges between its ends) count for none: no routing can do anything about them. A
-pair whose flow is all on a link that it could have avoided is *exposed*: its ROR is infinite.
+Links that every route of a pair must load fully (bridges between its ends) count for none: no routing can do anything
+about them. A pair whose flow is all on a link that it could have avoided is *exposed*: its ROR is infinite.
 """
 
 from __future__ import annotations
@@ -53,13 +54,14 @@ class TotalRor:
 
     @property
     def weighted(self) -> float:
-        """Mean over all pairs by what they send: packets that failures add, over packets sent (eq. 21 and 22); infinite as above."""
+        """Mean over all pairs by what they send: packets that failures add, over packets sent (eq. 21 and 22); infinite
+        as above."""
         return float((self.per_pair * self.rates).sum() / self.rates.sum())
 
 
 def unavoidable_links(capillary: RoutedDemands) -> csr_array:
-    """1 where a pair's every route loads the link fully, else nothing: sparse, shape (pairs, links). Of capillary routes, which load
-    no link fully that they need not."""
+    """1 where a pair's every route loads the link fully, else nothing: sparse, shape (pairs, links). Of capillary
+    routes, which load no link fully that they need not."""
     forced = capillary.shares.copy()
     forced.data = (forced.data > WHOLE).astype(np.float64)
     forced.eliminate_zeros()
@@ -69,8 +71,9 @@ def unavoidable_links(capillary: RoutedDemands) -> csr_array:
 def total_ror(routed: RoutedDemands, coding: Coding, forced: csr_array | None = None) -> TotalRor:
     """ROR of each pair by its split, links that are ``forced`` left out (computed where not given).
 
-    Random labels: block sizes by eq. 25; large blocks: eq. 29; stratified: exact, over the label intervals that switches would get, which
-    are laid out for every pair (0.1 to 0.3 s each, at once where another has the same), but for exposed pairs.
+    Random labels: block sizes by eq. 25; large blocks: eq. 29; stratified: exact, over the label intervals that
+    switches would get, which are laid out for every pair (0.1 to 0.3 s each, at once where another has the same), but
+    for exposed pairs.
     """
     known = unavoidable_links(capillary_demands(routed.matrix)) if forced is None else forced
     if coding.labels == "stratified":

@@ -18,7 +18,8 @@ Floats = NDArray[np.float64]
 class RoutedDemands:
     """``shares[i, l]``: the fraction of the flow of pair i on link l, a sparse array of shape (pairs, links).
 
-    ``prices``: of the links, shape (links,), where the routing came with a proof of how little the fullest link can carry.
+    ``prices``: of the links, shape (links,), where the routing came with a proof of how little the fullest link can
+    carry.
     """
 
     matrix: DemandMatrix

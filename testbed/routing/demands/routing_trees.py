@@ -1,12 +1,14 @@
-"""Oblivious routing over random trees (Räcke 2008): paths for every pair that do well whatever the demands turn out to be.
+"""Oblivious routing over random trees (Räcke 2008): paths for every pair that do well whatever the demands turn out to
+be.
 
-Theory of operation. A tree over the nodes is drawn at random by cutting the network into clusters of ever smaller radius around centres
-(Fakcharoenphol, Rao and Talwar 2004, FRT); the flow of a pair goes up from the source, centre by centre, to the smallest cluster that has
-both ends, and down again, each step over a shortest path. Were all links of the network sending at full rate, what leaves a cluster would
-go up from its centre: that is the tree's use of the links. Trees are drawn one after another, and a link that the trees so far use
-much is made long for the next (multiplicative weights). A tree of relative use u takes the share 1/u of every flow, until the
-shares reach 1. On undirected networks the greatest utilisation is within O(log n) of the optimum's for every demand matrix; where the
-two ways of a cable differ the construction still works, without that promise.
+Theory of operation. A tree over the nodes is drawn at random by cutting the network into clusters of ever smaller
+radius around centres (Fakcharoenphol, Rao and Talwar 2004, FRT); the flow of a pair goes up from the source, centre by
+centre, to the smallest cluster that has both ends, and down again, each step over a shortest path. Were all links of
+the network sending at full rate, what leaves a cluster would go up from its centre: that is the tree's use of the
+links. Trees are drawn one after another, and a link that the trees so far use much is made long for the next
+(multiplicative weights). A tree of relative use u takes the share 1/u of every flow, until the shares reach 1. On
+undirected networks the greatest utilisation is within O(log n) of the optimum's for every demand matrix; where the two
+ways of a cable differ the construction still works, without that promise.
 """
 
 from __future__ import annotations
@@ -40,9 +42,11 @@ class _Cluster:
 
 
 def tree_path_set(matrix: DemandMatrix, seed: int = 1) -> PathSet:
-    """The paths of every pair over Raecke's trees; weights are the trees' shares, of equal paths added up. The same for a seed.
+    """The paths of every pair over Raecke's trees; weights are the trees' shares, of equal paths added up. The same for
+    a seed.
 
-    Raises NoPathError where no path joins a pair, InputError where the nodes that send or receive cannot all reach one another.
+    Raises NoPathError where no path joins a pair, InputError where the nodes that send or receive cannot all reach one
+    another.
     """
     graph = LinkGraph(matrix.network)
     found: list[dict[Path, float]] = [{} for _ in matrix.pairs]
@@ -115,7 +119,8 @@ class _TreePaths:
         self.path = cache(self._path)
 
     def _cut(self, centre: int, members: tuple[int, ...], radius: float) -> _Cluster:
-        """Each member goes to the first hub, in the order drawn, that is within the radius; one that has none stands alone."""
+        """Each member goes to the first hub, in the order drawn, that is within the radius; one that has none stands
+        alone."""
         if len(members) == 1:
             return _Cluster(members[0], members, ())
         near = self._metric[np.ix_(members, self._hubs)] <= radius
@@ -134,7 +139,8 @@ class _TreePaths:
             self._climb(part, above)
 
     def relative_use(self, twin: Sequence[int]) -> Floats:
-        """Of each link over its capacity, both ways of a cable alike, were all that leaves each cluster to go over its centre."""
+        """Of each link over its capacity, both ways of a cable alike, were all that leaves each cluster to go over its
+        centre."""
         graph, load = self._graph, np.zeros(len(self._graph.tail))
         stack = [self._root]
         while stack:

@@ -1,4 +1,5 @@
-"""Semi-oblivious routing: paths that were fixed before the demands were known, rates that are best for the demands (Kumar et al. 2018)."""
+"""Semi-oblivious routing: paths that were fixed before the demands were known, rates that are best for the demands
+(Kumar et al. 2018)."""
 
 from __future__ import annotations
 
@@ -12,7 +13,8 @@ from testbed.routing.flows.linear_programs import UnsolvedError, solve_lp
 
 
 def best_rates(paths: PathSet, method: str) -> RoutedDemands:
-    """The weights of the paths by which the fullest link is as empty as these paths allow: one linear programme (HiGHS).
+    """The weights of the paths by which the fullest link is as empty as these paths allow: one linear programme
+    (HiGHS).
 
     Never a greater utilisation than the path set's own weights give, nor a smaller one than the multicommodity optimum.
     """

@@ -13,9 +13,9 @@ Floats = NDArray[np.float64]
 def fair_rates(routed: RoutedDemands) -> Floats:
     """Bits a second of each pair, shape (pairs,), by progressive filling (Bertsekas and Gallager 1992, section 6.5.2).
 
-    Every pair's rate grows in proportion to its demand, unbounded by it, over its split as it is; a pair stops when a link that it
-    loads is full. The smallest rate over demand is the inverse of the greatest utilisation. Cost: a pass over the shares for each link
-    that fills.
+    Every pair's rate grows in proportion to its demand, unbounded by it, over its split as it is; a pair stops when a
+    link that it loads is full. The smallest rate over demand is the inverse of the greatest utilisation. Cost: a pass
+    over the shares for each link that fills.
     """
     demand = routed.matrix.rates
     room = np.array([link.capacity_bps for link in routed.matrix.network.links])

@@ -1,4 +1,5 @@
-"""What every routing asks first: are the two ends sound, which links may carry the flow, what are they worth in integers.
+"""What every routing asks first: are the two ends sound, which links may carry the flow, what are they worth in
+integers.
 
 Hosts do not forward: a flow leaves its source host, enters its sink host and passes through switches only.
 """
@@ -33,8 +34,8 @@ class LinkEnds(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class FlowProblem:
-    """The network as numbers. ``links[i]`` is the network's index of the i-th usable link; ``tail`` and ``head`` are its
-    ends as positions in ``network.nodes``, ``weight`` its capacity as an integer in a unit common to all links;
+    """The network as numbers. ``links[i]`` is the network's index of the i-th usable link; ``tail`` and ``head`` are
+    its ends as positions in ``network.nodes``, ``weight`` its capacity as an integer in a unit common to all links;
     ``largest_weight`` is the largest of the whole network's."""
 
     network: Network

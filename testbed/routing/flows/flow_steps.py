@@ -213,7 +213,8 @@ def push_path(graph: Residual, root: int, end: int, depth: int, low: int) -> int
 
 
 def raised_level(graph: Residual, node: int, tolerance: float, limit: int) -> int:
-    """One more than the lowest level behind an open arc of the node; ``limit + 1``, out of use, where that is too high."""
+    """One more than the lowest level behind an open arc of the node; ``limit + 1``, out of use, where that is too
+    high."""
     lowest = limit + 1
     for arc in range(graph.first[node], graph.last[node]):
         level, link = graph.level[graph.arc_node[arc]], graph.arc_link[arc]
@@ -225,8 +226,8 @@ def raised_level(graph: Residual, node: int, tolerance: float, limit: int) -> in
 def drain_node(graph: Residual, root: int, low: int, tolerance: float, least: float, limit: int) -> None:
     """Depth-first along falling levels: send what ``root`` still has until it has none or no way is left.
 
-    A node without a way on is not given up: its level is raised, up to ``limit``. Levels stay lower bounds of the distance, so
-    what is sent goes shortest ways still; fewer searches are needed.
+    A node without a way on is not given up: its level is raised, up to ``limit``. Levels stay lower bounds of the
+    distance, so what is sent goes shortest ways still; fewer searches are needed.
     """
     depth = 0
     graph.path_node[low] = root
@@ -259,7 +260,8 @@ def drain_node(graph: Residual, root: int, low: int, tolerance: float, least: fl
 
 
 def push_flow(graph: Residual, low: int, high: int, tolerance: float, least: float) -> None:
-    """A blocking flow over the levels (one phase of Dinic's algorithm), which may rise as far as the highest that a sender has."""
+    """A blocking flow over the levels (one phase of Dinic's algorithm), which may rise as far as the highest that a
+    sender has."""
     limit = 0
     for at in range(low, high):
         node = graph.order[at]

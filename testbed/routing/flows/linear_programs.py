@@ -17,7 +17,8 @@ Vector = NDArray[np.float64]
 
 
 INTERIOR = {"run_crossover": "off", "presolve": False, "ipm_optimality_tolerance": 1e-7}
-"""Presolve would put at their bounds what it takes out, which an interior point does not; below 1e-7 HiGHS now and then finds no end."""
+"""Presolve would put at their bounds what it takes out, which an interior point does not; below 1e-7 HiGHS now and then
+finds no end."""
 
 
 class UnsolvedError(Exception):
@@ -49,8 +50,8 @@ def solve_lp(
 ) -> tuple[Vector, float]:
     """(x, cost) of the least ``cost @ x`` with 0 <= x <= ``upper``, ``equal[0] @ x == equal[1]``, ``at_most`` likewise.
 
-    A vertex of the polytope, as the simplex method gives it. ``interior``: where an interior-point method ends instead, inside the
-    face of all optima, so that only what is tight in every optimum is tight. Raises UnsolvedError.
+    A vertex of the polytope, as the simplex method gives it. ``interior``: where an interior-point method ends instead,
+    inside the face of all optima, so that only what is tight in every optimum is tight. Raises UnsolvedError.
     """
     x, least, _ = solve_priced_lp(cost, equal, upper, at_most, interior=interior)
     return x, least
@@ -64,7 +65,8 @@ def solve_priced_lp(
     *,
     interior: bool = False,
 ) -> tuple[Vector, float, Vector]:
-    """As ``solve_lp``, and what one more unit of each right side of ``at_most`` would save, shape (rows,), 0 or more."""
+    """As ``solve_lp``, and what one more unit of each right side of ``at_most`` would save, shape (rows,), 0 or
+    more."""
     a_ub, b_ub = at_most if at_most is not None else (None, None)
     a_eq, b_eq = equal if equal is not None else (None, None)
     bounds = np.column_stack([np.zeros(len(upper)), upper])

@@ -1,6 +1,7 @@
 """Flows over the fewest links, in exact integers: what capillary layers leave over, and disjoint paths.
 
-Source: the "min-cost solution of the remaining flow" of Gabrielyan 2007, section 4.2.1 (Figure 47); every link costs one.
+Source: the "min-cost solution of the remaining flow" of Gabrielyan 2007, section 4.2.1 (Figure 47); every link costs
+one.
 """
 
 from __future__ import annotations

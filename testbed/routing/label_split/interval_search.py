@@ -22,9 +22,9 @@ _DIRECTIONS = 3
 class IntervalSearch:
     """Label intervals of an acyclic flow, dealt out node by node, and the orders in which they are dealt.
 
-    Each node holds the labels that come in and deals them, ascending, to its outgoing links one after another; intervals
-    stay whole where links that meet again are neighbours. So the order of each node's outgoing links decides, and a
-    change of one node's order changes the flow's labels only downstream of it.
+    Each node holds the labels that come in and deals them, ascending, to its outgoing links one after another;
+    intervals stay whole where links that meet again are neighbours. So the order of each node's outgoing links decides,
+    and a change of one node's order changes the flow's labels only downstream of it.
     """
 
     def __init__(self, network: Network, source: str, units: Units, order: Sequence[str]) -> None:
@@ -46,7 +46,8 @@ class IntervalSearch:
         return sum(len(cut) for cut in self.cuts.values())
 
     def settle(self, budget: int) -> None:
-        """Start from the best of a few orders, then change one node's order at a time, ``budget`` times, keeping what is not worse."""
+        """Start from the best of a few orders, then change one node's order at a time, ``budget`` times, keeping what
+        is not worse."""
         branching = [node for node in self._nodes if len(self._out[node]) > 1]
         if not branching or self.intervals == len(self._units):
             return
@@ -127,7 +128,8 @@ class IntervalSearch:
     def _directions(self) -> list[dict[str, float]]:
         """Coordinates of the nodes across the flow: slow modes of it, source and sink fast at zero.
 
-        What lies side by side in the flow gets near places; links sorted by them cross little (Tutte's and Fiedler's drawings).
+        What lies side by side in the flow gets near places; links sorted by them cross little (Tutte's and Fiedler's
+        drawings).
         """
         nodes, found = self._nodes, list[dict[str, float]]()
         weight = {node: float(sum(self._units[i] for i in self._in[node] + self._out[node])) for node in nodes}

@@ -19,11 +19,13 @@ Step = tuple[int, bool]
 
 
 def round_to_labels(route: SplitRoute) -> Units:
-    """Integers u(l), each the floor or the ceiling of 65536 r(l), that conserve flow; as few loaded links as possible get none.
+    """Integers u(l), each the floor or the ceiling of 65536 r(l), that conserve flow; as few loaded links as possible
+    get none.
 
     While a link is fractional, a cycle of fractional links exists (ends of the flow included: they send whole labels);
     pushing around it makes at least one link whole. At most one round a link. Then, where a load below one label was
-    rounded down to nothing, cycles on which more such links gain a label than lose theirs are looked for until there is none.
+    rounded down to nothing, cycles on which more such links gain a label than lose theirs are looked for until there is
+    none.
 
     >>> from fractions import Fraction
     >>> from topologies.network import Link, Node
@@ -63,7 +65,8 @@ def _whole(network: Network, exact: Mapping[int, int], scale: int) -> Units:
 
 
 def _cycle(network: Network, around: Mapping[str, Mapping[int, bool]]) -> list[Step]:
-    """A cycle of the links in ``around`` (node -> links at it, True where it leaves), walked without regard to direction."""
+    """A cycle of the links in ``around`` (node -> links at it, True where it leaves), walked without regard to
+    direction."""
     node = next(n for n, links in around.items() if links)
     seen: dict[str, int] = {}
     walk: list[Step] = []
@@ -79,8 +82,8 @@ def _cycle(network: Network, around: Mapping[str, Mapping[int, bool]]) -> list[S
 def _keep_small_loads(network: Network, units: Units, floors: Mapping[int, int]) -> None:
     """Move labels along cycles of gain until none is left: the greatest number of small loads then has a label.
 
-    Least-cost flow by negative cycles, each gains one link at least. ``floors``: the fractional links' lower bounds; the
-    upper ones are one more. A link with floor 0 gains 1 when it gets its label.
+    Least-cost flow by negative cycles, each gains one link at least. ``floors``: the fractional links' lower bounds;
+    the upper ones are one more. A link with floor 0 gains 1 when it gets its label.
     """
     while cycle := _gaining_cycle(network, units, floors):
         for i, forward in cycle:

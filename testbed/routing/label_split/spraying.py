@@ -1,7 +1,9 @@
-"""From a split route to a label split: whole numbers of labels on each link, in as few separate intervals as can be found.
+"""From a split route to a label split: whole numbers of labels on each link, in as few separate intervals as can be
+found.
 
 Four steps: round 65,536 r(l) to integers that still conserve flow, order each node's outgoing links so that intervals
-stay whole, read off the path of each range of labels, join ranges of a label or two, which are rounding's, to those next to them.
+stay whole, read off the path of each range of labels, join ranges of a label or two, which are rounding's, to those
+next to them.
 """
 
 from __future__ import annotations
@@ -19,15 +21,16 @@ from testbed.routing.two_paths import two_paths
 from topologies.network import Network
 
 SLIVER = 2
-"""Labels: ranges of so many or fewer are given to a path next to them, and every link stays less than so many off its load."""
+"""Labels: ranges of so many or fewer are given to a path next to them, and every link stays less than so many off its
+load."""
 
 
 def spray(route: SplitRoute, *, budget: int = 3000) -> LabelSplit:
     """A label split in which every link carries its load to within 2/65536.
 
-    ``budget`` bounds the search for an order with few intervals (changes tried; deterministic, no clock). Cost: each change
-    is linear in the intervals downstream of it. Raises InputError where the flow has a directed cycle (no routing method
-    makes one: a label could go round in it).
+    ``budget`` bounds the search for an order with few intervals (changes tried; deterministic, no clock). Cost: each
+    change is linear in the intervals downstream of it. Raises InputError where the flow has a directed cycle (no
+    routing method makes one: a label could go round in it).
 
     >>> from topologies.network import Link, Node
     >>> net = Network(name="pair", nodes=(Node(id="a", kind="switch"), Node(id="b", kind="switch")),
@@ -69,10 +72,11 @@ def _read_paths(route: SplitRoute, cuts: Cuts) -> list[LabelPath]:
 
 
 def _without_slivers(route: SplitRoute, paths: list[LabelPath]) -> tuple[LabelPath, ...]:
-    """The paths, but for ranges of one or two labels that rounding has left over: the narrowest first, each goes to a path next to it.
+    """The paths, but for ranges of one or two labels that rounding has left over: the narrowest first, each goes to a
+    path next to it.
 
-    Links whose labels differ by so few ask for other block sizes all the same, and no sender could tell which of them failed. A range stays
-    where a link would lose its last label, or be ``SLIVER`` labels off its load.
+    Links whose labels differ by so few ask for other block sizes all the same, and no sender could tell which of them
+    failed. A range stays where a link would lose its last label, or be ``SLIVER`` labels off its load.
     """
     off = {i: -load * LABELS for i, load in enumerate(route.loads) if load}
     labels = Counter[int]()
@@ -98,7 +102,8 @@ def _without_slivers(route: SplitRoute, paths: list[LabelPath]) -> tuple[LabelPa
 
 
 def _moves(old: Sequence[int], new: Sequence[int], width: int, off: dict[int, Fraction], labels: Counter[int]) -> bool:
-    """Take ``width`` labels from one path to another, unless a link would be too far off its load; ``off`` and ``labels`` follow."""
+    """Take ``width`` labels from one path to another, unless a link would be too far off its load; ``off`` and
+    ``labels`` follow."""
     change = {i: -width for i in old if i not in new} | {i: width for i in new if i not in old}
     if any(abs(off[i] + d) >= SLIVER or labels[i] + d <= 0 for i, d in change.items()):
         return False

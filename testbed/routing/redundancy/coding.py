@@ -14,10 +14,11 @@ _SMALL = Only(when=lambda a: not a.large_blocks, needs="blocks that are not --la
 
 @options
 class Coding:
-    """Static ``tolerance`` t, M ``source_packets`` a block, the ``decoding_error_rate`` DER (Gabrielyan 2007, eq. 23 to 25).
+    """Static ``tolerance`` t, M ``source_packets`` a block, the ``decoding_error_rate`` DER (Gabrielyan 2007, eq. 23 to
+    25).
 
-    ``large_blocks``: block sizes by eq. 29, whatever M and DER are. ``labels``: with "random" ones the block size is that of
-    eq. 25, with "stratified" ones the least N that decodes for sure.
+    ``large_blocks``: block sizes by eq. 29, whatever M and DER are. ``labels``: with "random" ones the block size is
+    that of eq. 25, with "stratified" ones the least N that decodes for sure.
 
     Raises InputError for a value beyond its bounds, and for stratified large blocks.
     """
@@ -67,7 +68,8 @@ class Coding:
 
 @options
 class RatedCoding(Coding):
-    """What ``testbed ror`` and ``testbed demands`` rate routes by: stratified labels, but for large blocks, which know of none."""
+    """What ``testbed ror`` and ``testbed demands`` rate routes by: stratified labels, but for large blocks, which know
+    of none."""
 
     labels: Labels = option(
         default="stratified",

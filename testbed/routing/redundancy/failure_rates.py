@@ -1,4 +1,5 @@
-"""How often failures overlap when links fail at random, and what overlaps do to ROR (Gabrielyan 2007, appendix G, as corrected).
+"""How often failures overlap when links fail at random, and what overlaps do to ROR (Gabrielyan 2007, appendix G, as
+corrected).
 
 Every link fails as a Poisson process of its own: once in ``between_s`` seconds on average, each time for ``failure_s``.
 """
@@ -12,7 +13,8 @@ from testbed.errors import InputError
 
 
 def overlap_probability(links: int, failure_s: float, between_s: float) -> float:
-    """Probability that a failure begins before the one before it has ended (Gabrielyan 2007, eq. 39): 1 - exp(-N t / d).
+    """Probability that a failure begins before the one before it has ended (Gabrielyan 2007, eq. 39): 1 - exp(-N t /
+    d).
 
     >>> round(overlap_probability(50, 2, 3600), 4), round(overlap_probability(50, 1, 3600), 4)
     (0.0274, 0.0138)
@@ -21,7 +23,8 @@ def overlap_probability(links: int, failure_s: float, between_s: float) -> float
 
 
 def most_links(overlap: float, failure_s: float, between_s: float) -> float:
-    """Links up to which two consecutive failures overlap with a probability of at most ``overlap``: FOP (Gabrielyan 2007, eq. 42).
+    """Links up to which two consecutive failures overlap with a probability of at most ``overlap``: FOP (Gabrielyan
+    2007, eq. 42).
 
     >>> int(most_links(0.05, 5, 86400))
     886
@@ -71,8 +74,8 @@ def unavailability(failure_s: float, between_s: float) -> float:
 def overlapping_ror(ror_of_one: float, ror_of_two: float, links: int, unavailable: float) -> float:
     """ROR with failures of up to two links at once: (1-u)^(N-1) ROR1 + u (1-u)^(N-2) ROR2, ROR2 over *all* pairs.
 
-    Times u, the share of the time that a link is down, it is the mean redundancy of a long communication. Gabrielyan's eq. 45
-    and 54 weigh with k1 and k2 instead, which mixes a sum over N links with one over N (N - 1) / 2 pairs.
+    Times u, the share of the time that a link is down, it is the mean redundancy of a long communication. Gabrielyan's
+    eq. 45 and 54 weigh with k1 and k2 instead, which mixes a sum over N links with one over N (N - 1) / 2 pairs.
 
     >>> overlapping_ror(10.0, 100.0, 50, 0.0)
     10.0

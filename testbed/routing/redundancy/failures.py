@@ -1,6 +1,8 @@
-"""What share of a flow is lost when a set of links fails: the function loss(l1, l2) that Appendix G of Gabrielyan 2007 leaves open.
+"""What share of a flow is lost when a set of links fails: the function loss(l1, l2) that Appendix G of Gabrielyan 2007
+leaves open.
 
-Two models: every node splits each packet again in the proportions of its links' loads (theory), or label intervals (switches).
+Two models: every node splits each packet again in the proportions of its links' loads (theory), or label intervals
+(switches).
 """
 
 from __future__ import annotations

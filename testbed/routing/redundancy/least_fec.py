@@ -1,4 +1,5 @@
-"""The route of least ROR: by tangent cuts for large blocks (Gabrielyan 2007, eq. 29), by a staircase for small ones (Gabrielyan 2007, eq. 23).
+"""The route of least ROR: by tangent cuts for large blocks (Gabrielyan 2007, eq. 29), by a staircase for small ones
+(Gabrielyan 2007, eq. 23).
 
 What every other routing is measured against; a proved lower bound comes with each.
 """

@@ -1,4 +1,5 @@
-"""One question to one JSON-able row: what redundancy does a routing of this flow ask for (Gabrielyan 2007, section 4.3 and Appendix G).
+"""One question to one JSON-able row: what redundancy does a routing of this flow ask for (Gabrielyan 2007, section 4.3
+and Appendix G).
 
 The functions that campaigns, experiments and ``testbed ror`` share.
 """
@@ -34,8 +35,8 @@ def route_ror(route: SplitRoute, coding: Coding) -> dict[str, Any]:
     """What ``testbed ror`` says of a route, ready for JSON.
 
     ``ror`` (None where infinite), ``ror_of_others`` (links that carry everything left out, as eq. 23 is printed),
-    ``infinite_links`` (their names), ``loaded_links``, ``counted_links`` (loads of the tolerance or more), ``largest_load``,
-    ``fec_tolerance`` (FEC_t; M / (1 - t) for large blocks).
+    ``infinite_links`` (their names), ``loaded_links``, ``counted_links`` (loads of the tolerance or more),
+    ``largest_load``, ``fec_tolerance`` (FEC_t; M / (1 - t) for large blocks).
     """
     terms = route_breakdown(route, coding)
     partial = [term for term in terms.per_load if term.overhead is not None]

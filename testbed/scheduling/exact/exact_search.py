@@ -29,11 +29,11 @@ from testbed.scheduling.exact.full_teams import SKELETON, teams_of
 class ExactOptions:
     """The optimisations of the search, each of which can be switched off without changing what is found to exist.
 
-    From the thesis: ``teams`` (how full teams are found), ``reduced`` (a frame is a team of what is left, not only of the
-    whole: 3.7.3), ``full`` (it is a full one: 3.7.4). Ours: ``anchored`` (the frame holds one given transfer, since frames
-    have no order), ``remembered`` (what was searched in vain is not searched again), ``scarce_first`` (categories are split by
-    a transfer of the required link with the fewest candidates), ``restarts`` (a search that is stuck begins again elsewhere; needs
-    ``scarce_first``).
+    From the thesis: ``teams`` (how full teams are found), ``reduced`` (a frame is a team of what is left, not only of
+    the whole: 3.7.3), ``full`` (it is a full one: 3.7.4). Ours: ``anchored`` (the frame holds one given transfer, since
+    frames have no order), ``remembered`` (what was searched in vain is not searched again), ``scarce_first``
+    (categories are split by a transfer of the required link with the fewest candidates), ``restarts`` (a search that is
+    stuck begins again elsewhere; needs ``scarce_first``).
     """
 
     teams: TeamSearch = SKELETON
@@ -47,8 +47,9 @@ class ExactOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class ExactResult:
-    """``frames``: transfer numbers a frame, or None. ``lower_bound``: no schedule is shorter, proved. ``optimal`` where the
-    frames are as few; ``exhausted``: lengths for which the whole tree was searched in vain. ``categories``: search space."""
+    """``frames``: transfer numbers a frame, or None. ``lower_bound``: no schedule is shorter, proved. ``optimal`` where
+    the frames are as few; ``exhausted``: lengths for which the whole tree was searched in vain. ``categories``: search
+    space."""
 
     duration: int
     frames: tuple[tuple[int, ...], ...] | None
@@ -76,12 +77,13 @@ def search_exactly(
     most_categories: int | None = None,
     expired: Callable[[], bool] | None = None,
 ) -> ExactResult:
-    """The shortest schedule of transfers over links (``paths[i]``: link numbers of transfer i), or how far the proof came.
+    """The shortest schedule of transfers over links (``paths[i]``: link numbers of transfer i), or how far the proof
+    came.
 
-    Lengths are tried from the duration up, each one more only after the whole tree of the one before was searched in vain,
-    at most to the number of transfers. A schedule of T frames has links with T transfers left at
-    every step, as many as frames left: the frame must use them all (for T = duration they are the bottlenecks and the frame a
-    team), and it may be taken full, since moving transfers to it from later frames changes nothing else (Appendix E).
+    Lengths are tried from the duration up, each one more only after the whole tree of the one before was searched in
+    vain, at most to the number of transfers. A schedule of T frames has links with T transfers left at every step, as
+    many as frames left: the frame must use them all (for T = duration they are the bottlenecks and the frame a team),
+    and it may be taken full, since moving transfers to it from later frames changes nothing else (Appendix E).
     Exponential in the worst case: ``most_categories`` and ``expired`` end it.
     """
     chosen = options or ExactOptions()
@@ -112,7 +114,8 @@ def search_exactly(
 
 
 def _heavy_first(paths: Sequence[Sequence[int]]) -> list[int]:
-    """The transfers by the sum of their links' loads, heaviest first; the order in which they are taken from a depot."""
+    """The transfers by the sum of their links' loads, heaviest first; the order in which they are taken from a
+    depot."""
     loads = Counter(link for path in paths for link in path)
     return sorted(range(len(paths)), key=lambda i: (-sum(loads[link] for link in paths[i]), i))
 

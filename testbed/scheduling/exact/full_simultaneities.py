@@ -17,10 +17,11 @@ class OutOfTimeError(Exception):
 
 @dataclass(kw_only=True)
 class CategoryCount:
-    """Categories traversed so far, the size of the search space (Gabrielyan 2007, 3.6.3); raises OutOfTimeError when its allowance ends.
+    """Categories traversed so far, the size of the search space (Gabrielyan 2007, 3.6.3); raises OutOfTimeError when
+    its allowance ends.
 
-    Those recognised as blank or idle are not traversed but ``dropped``. ``most`` bounds both together; ``expired`` is asked
-    every 256 of them.
+    Those recognised as blank or idle are not traversed but ``dropped``. ``most`` bounds both together; ``expired`` is
+    asked every 256 of them.
     """
 
     categories: int = 0
@@ -43,7 +44,8 @@ class CategoryCount:
 class Conflicts:
     """A traffic as sets of bits: bit i of a set stands for transfer i.
 
-    ``users[l]`` are the transfers that use link l; ``rivals[i]`` those that share a link with transfer i, itself included.
+    ``users[l]`` are the transfers that use link l; ``rivals[i]`` those that share a link with transfer i, itself
+    included.
     """
 
     transfers: int
@@ -89,7 +91,8 @@ class Conflicts:
 
 @dataclass(frozen=True, kw_only=True)
 class Category:
-    """(includer, depot, excluder): covers the full simultaneities that hold the includer and nothing of the excluder."""
+    """(includer, depot, excluder): covers the full simultaneities that hold the includer and nothing of the
+    excluder."""
 
     includer: int
     depot: int
@@ -109,10 +112,10 @@ def lowest_transfer(category: Category) -> int:
 class TeamSearch:
     """How full teams are searched: optimisations that can be switched off, and what is requested.
 
-    ``blank`` drops categories whose excluder has a transfer that no transfer of the depot congests with (Gabrielyan 2007,
-    3.5.4); ``idle`` those whose includer and depot together miss a required link (3.5.5); ``skeleton`` searches the transfers
-    over required links first (3.6.2). Without them the same sets come, later. ``full``: full simultaneities only, or all (then
-    no category is blank). ``choose``: the transfer by which a category is split.
+    ``blank`` drops categories whose excluder has a transfer that no transfer of the depot congests with (Gabrielyan
+    2007, 3.5.4); ``idle`` those whose includer and depot together miss a required link (3.5.5); ``skeleton`` searches
+    the transfers over required links first (3.6.2). Without them the same sets come, later. ``full``: full
+    simultaneities only, or all (then no category is blank). ``choose``: the transfer by which a category is split.
     """
 
     blank: bool = True

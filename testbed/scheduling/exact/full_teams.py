@@ -67,7 +67,8 @@ def _category(conflicts: Conflicts, includer: int, transfers: int) -> Category:
 
 
 def search_space(paths: Sequence[Sequence[int]], search: TeamSearch) -> tuple[int, int]:
-    """(categories met, full teams found) until all full teams of the traffic are known (Gabrielyan 2007, 3.6.3, Figure 34)."""
+    """(categories met, full teams found) until all full teams of the traffic are known (Gabrielyan 2007, 3.6.3, Figure
+    34)."""
     conflicts = Conflicts.of(paths)
     count = CategoryCount()
     teams = sum(1 for _ in full_teams(conflicts, conflicts.everything, count, search=search))

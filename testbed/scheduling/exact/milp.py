@@ -1,4 +1,5 @@
-"""Schedules by mixed integer linear programming (HiGHS): Gabrielyan 2007, eq. 30 to 33, one number of frames after another.
+"""Schedules by mixed integer linear programming (HiGHS): Gabrielyan 2007, eq. 30 to 33, one number of frames after
+another.
 
 The only module of this package that calls HiGHS.
 """
@@ -27,10 +28,10 @@ def solve_milp(
     time_limit_s: float,
     now: Callable[[], float] | None = None,
 ) -> MilpResult:
-    """The fewest time frames T for which A[i, t] in {0, 1} (eq. 31) gives every transfer one frame (eq. 33) and every link at
-    most one transfer a frame (eq. 32; Gabrielyan 2007, appendix C); T is tried from the duration up, so each trial is a question of
-    feasibility. ``time_limit_s`` is divided by HiGHS' own clock: every trial may take what ``now`` says is left (all of
-    it without ``now``). ``paths[i]``: link numbers of transfer i.
+    """The fewest time frames T for which A[i, t] in {0, 1} (eq. 31) gives every transfer one frame (eq. 33) and every
+    link at most one transfer a frame (eq. 32; Gabrielyan 2007, appendix C); T is tried from the duration up, so each
+    trial is a question of feasibility. ``time_limit_s`` is divided by HiGHS' own clock: every trial may take what
+    ``now`` says is left (all of it without ``now``). ``paths[i]``: link numbers of transfer i.
     """
     loads = Counter(link for path in paths for link in set(path))
     duration = max(loads.values(), default=0)

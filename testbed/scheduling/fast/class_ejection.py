@@ -1,10 +1,11 @@
 """Schedules of classes: units of one class need the same resources, so that frames, weights and tabus are the class's.
 
-A class is a set of transfers that only differ in which of several alike links (or processors) each one uses. Class c has
-``demand[c]`` units, each of which needs one place of every resource of the class; a resource, a pool of alike links, has as many
-places in each frame as there are links. Units are placed in order of load; for those that find no room, the method is weighted ejection as in
-testbed.scheduling.fast.unit_ejection, but of classes: on Swiss-T1 what to avoid is so learnt in a tenth of the steps.
-Which link of its pool a unit gets is decided afterwards, by edge colouring (class_steps, twin_links): it always can be.
+A class is a set of transfers that only differ in which of several alike links (or processors) each one uses. Class c
+has ``demand[c]`` units, each of which needs one place of every resource of the class; a resource, a pool of alike
+links, has as many places in each frame as there are links. Units are placed in order of load; for those that find no
+room, the method is weighted ejection as in testbed.scheduling.fast.unit_ejection, but of classes: on Swiss-T1 what to
+avoid is so learnt in a tenth of the steps. Which link of its pool a unit gets is decided afterwards, by edge colouring
+(class_steps, twin_links): it always can be.
 
 Compiled by testbed.scheduling.fast.kernel; tests run it as it is.
 """
@@ -25,7 +26,8 @@ Small = npt.NDArray[np.int32]
 
 
 class ClassNeeds(NamedTuple):
-    """Class c is ``demand[c]`` units, each with one place of every ``resources[own[c]:own[c + 1]]``; resource r has ``cap[r]`` places."""
+    """Class c is ``demand[c]`` units, each with one place of every ``resources[own[c]:own[c + 1]]``; resource r has
+    ``cap[r]`` places."""
 
     own: Ints
     resources: Ints
@@ -44,8 +46,9 @@ class ClassTable(NamedTuple):
     """Which classes have how many units in which frame.
 
     ``held[base[r] * frames + f * cap[r] + i]``, i below ``filled[r, f]``, are the classes with a place of r in frame f.
-    ``units[c, f]``: units of the class in the frame; ``tabu[c, f]``: the step until which they stay; ``waiting``: classes of
-    units without a frame; ``victims``, ``leaving``: who would have to leave the frame in view, and the best one.
+    ``units[c, f]``: units of the class in the frame; ``tabu[c, f]``: the step until which they stay; ``waiting``:
+    classes of units without a frame; ``victims``, ``leaving``: who would have to leave the frame in view, and the best
+    one.
     """
 
     needs: ClassNeeds
@@ -141,11 +144,13 @@ def place_classes(table: ClassTable, order: Ints) -> int:
 
 
 def cheapest_frame(table: ClassTable, c: int, step: int, state: RandomState) -> tuple[int, int]:
-    """(frame, how many leave it for one unit of the class, listed in ``leaving``): where these weigh least; ties at random.
+    """(frame, how many leave it for one unit of the class, listed in ``leaving``): where these weigh least; ties at
+    random.
 
     Of each full resource the cheapest class leaves.
 
-    One function: compiled code counts the references of every array at each call, which here would take longer than the work.
+    One function: compiled code counts the references of every array at each call, which here would take longer than the
+    work.
     """
     (own, resources, _, cap), base, occupied, filled = table.needs, table.base, table.held, table.filled
     tabu, weight, victims, leaving = table.tabu, table.weight, table.victims, table.leaving

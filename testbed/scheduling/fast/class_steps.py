@@ -1,8 +1,9 @@
 """Classes of transfers between two switches, which only differ in their processors, scheduled as one.
 
-Where the path between two switches is the same for all their processors, and every processor of one sends to every one of the
-other, a class needs only so many places in the pool of senders, in the pool of receivers and on the links between. What the
-classes are given in each frame (testbed.scheduling.fast.class_ejection) is dealt out to processors by two edge colourings.
+Where the path between two switches is the same for all their processors, and every processor of one sends to every one
+of the other, a class needs only so many places in the pool of senders, in the pool of receivers and on the links
+between. What the classes are given in each frame (testbed.scheduling.fast.class_ejection) is dealt out to processors by
+two edge colourings.
 
 Compiled by testbed.scheduling.fast.kernel.
 """
@@ -24,7 +25,8 @@ MAX_SINGLES = 256
 
 
 class SwitchPairs(NamedTuple):
-    """Per transfer the node that its first link leads to and the one that its last link leaves from, numbers below ``nodes``."""
+    """Per transfer the node that its first link leads to and the one that its last link leaves from, numbers below
+    ``nodes``."""
 
     first: npt.NDArray[np.int32]
     last: npt.NDArray[np.int32]
@@ -32,9 +34,11 @@ class SwitchPairs(NamedTuple):
 
 
 class Classes(NamedTuple):
-    """``sample``: a transfer of each class; ``senders``, ``receivers``: the pool of each class, and the processors of each pool.
+    """``sample``: a transfer of each class; ``senders``, ``receivers``: the pool of each class, and the processors of
+    each pool.
 
-    ``table[table_at[c] + s * receivers + r]``: the transfer of class c from sender s of its pool to receiver r of its pool.
+    ``table[table_at[c] + s * receivers + r]``: the transfer of class c from sender s of its pool to receiver r of its
+    pool.
     """
 
     sample: Ints
@@ -47,7 +51,8 @@ class Classes(NamedTuple):
 def search_classes(
     sets: LinkSets, pairs: SwitchPairs, frames: int, steps: int, seed: int
 ) -> tuple[int, npt.NDArray[np.int32]]:
-    """A schedule of ``frames`` frames by classes: (state, frame of each transfer); state 1 found, 0 not found, -1 no classes worth it."""
+    """A schedule of ``frames`` frames by classes: (state, frame of each transfer); state 1 found, 0 not found, -1 no
+    classes worth it."""
     n = len(sets.offsets) - 1
     frame_of = np.full(n, UNPLACED, dtype=np.int32)
     good, classes = amalgamate(sets, pairs)
@@ -62,7 +67,8 @@ def search_classes(
 
 
 def amalgamate(sets: LinkSets, pairs: SwitchPairs) -> tuple[bool, Classes]:
-    """Whether the traffic falls into full classes, one for each pair of switches, and which (of no use where it does not)."""
+    """Whether the traffic falls into full classes, one for each pair of switches, and which (of no use where it does
+    not)."""
     offsets, indices, links = sets
     number = np.full(links, UNPLACED, dtype=np.int64)  # of a processor's link within its pool
     senders, receivers = np.zeros(pairs.nodes, dtype=np.int64), np.zeros(pairs.nodes, dtype=np.int64)
@@ -101,7 +107,8 @@ def amalgamate(sets: LinkSets, pairs: SwitchPairs) -> tuple[bool, Classes]:
 
 
 def number_processors(sets: LinkSets, pairs: SwitchPairs, number: Ints, senders: Ints, receivers: Ints) -> bool:
-    """Number each switch's links from senders and to receivers; False where a link is used as more than one of first, last and inner."""
+    """Number each switch's links from senders and to receivers; False where a link is used as more than one of first,
+    last and inner."""
     offsets, indices, links = sets
     role = np.zeros(links, dtype=np.int8)
     good = True
@@ -124,7 +131,8 @@ def number_processors(sets: LinkSets, pairs: SwitchPairs, number: Ints, senders:
 
 
 def class_needs(sets: LinkSets, pairs: SwitchPairs, classes: Classes) -> ClassNeeds:
-    """Each class's resources: its sender pool, its receiver pool (numbers from ``nodes``), its links (from twice ``nodes``)."""
+    """Each class's resources: its sender pool, its receiver pool (numbers from ``nodes``), its links (from twice
+    ``nodes``)."""
     offsets, indices, links = sets
     sample, nodes = classes.sample, pairs.nodes
     cap = np.ones(2 * nodes + links, dtype=np.int64)
@@ -146,8 +154,9 @@ def class_needs(sets: LinkSets, pairs: SwitchPairs, classes: Classes) -> ClassNe
 def give_processors(units: UnitList, classes: Classes, frames: int, frame_of: npt.NDArray[np.int32]) -> None:
     """Frames of classes to their transfers: colours of two edge colourings are the sender's and the receiver's number.
 
-    First frames are joined with pieces of the classes of one sender pool, as many units a piece as there are senders: each
-    sender has one unit of every piece, one a frame. Then with the (class, sender) of one receiver pool: so no pair comes twice.
+    First frames are joined with pieces of the classes of one sender pool, as many units a piece as there are senders:
+    each sender has one unit of every piece, one a frame. Then with the (class, sender) of one receiver pool: so no pair
+    comes twice.
     """
     kind, senders, receivers = units.kind, classes.senders, classes.receivers
     piece, met = np.zeros(len(kind), dtype=np.int64), np.zeros(len(classes.sample), dtype=np.int64)
@@ -163,7 +172,8 @@ def give_processors(units: UnitList, classes: Classes, frames: int, frame_of: np
 
 
 def colour_pools(units: UnitList, piece: Ints, pools: Pools, others: Pools, frames: int) -> Ints:
-    """The number of each unit within its pool, by colouring, for each pool, the multigraph of frames and (class, piece).
+    """The number of each unit within its pool, by colouring, for each pool, the multigraph of frames and (class,
+    piece).
 
     ``piece[unit]`` is below the size of the class's other pool.
     """

@@ -1,6 +1,8 @@
-"""The fast method: classes with edge colouring, cyclic shifts, first fit, weighted ejection, CP-SAT last; and CP-SAT alone.
+"""The fast method: classes with edge colouring, cyclic shifts, first fit, weighted ejection, CP-SAT last; and CP-SAT
+alone.
 
-A heuristic's failure is never taken for a proof: "no-liquid-schedule" comes from an exhausted search or an infeasible model.
+A heuristic's failure is never taken for a proof: "no-liquid-schedule" comes from an exhausted search or an infeasible
+model.
 """
 
 from __future__ import annotations
@@ -58,8 +60,8 @@ def liquid_schedule(
 ) -> Schedule:
     """A schedule as short as the bottleneck's load wherever one is found within the limit, else the shortest found.
 
-    Every schedule has passed the independent checker. The same seed gives the same schedule unless time runs out. UsageError for
-    what is no traffic.
+    Every schedule has passed the independent checker. The same seed gives the same schedule unless time runs out.
+    UsageError for what is no traffic.
 
     >>> traffic = Traffic.from_transfers([["a", "x"], ["b", "x"], ["b", "y"]])
     >>> schedule = liquid_schedule(traffic)
@@ -235,8 +237,8 @@ def _lengthened(traffic: Traffic, seed: int, budget: _Budget) -> Iterator[Schedu
 def _by_orbits(traffic: Traffic, seed: int, budget: _Budget) -> Iterator[Schedule | None]:
     """One representative of each orbit of a symmetry group is placed; its images follow in the images of its frame.
 
-    First in as many frames as the bottleneck's load, by the two largest groups; then in one base frame more, where that costs
-    little; then by the other groups.
+    First in as many frames as the bottleneck's load, by the two largest groups; then in one base frame more, where that
+    costs little; then by the other groups.
     """
     from testbed.scheduling.fast.symmetry import MAX_WASTE, Orbits, subgroups
 
@@ -277,7 +279,8 @@ def _proof(traffic: Traffic, seed: int, budget: _Budget) -> Schedule | None:
 def cp_sat_schedule(
     traffic: Traffic, *, seed: int = 1, time_limit_s: float = 60.0, now: Clock | None = None
 ) -> Schedule:
-    """CP-SAT on transfers, one number of frames after another from the bottleneck's load; first fit where time runs out."""
+    """CP-SAT on transfers, one number of frames after another from the bottleneck's load; first fit where time runs
+    out."""
     from testbed.scheduling.packing.cp_sat import solve_packing
 
     bound, paths = traffic.bottleneck_load, traffic.paths()

@@ -19,7 +19,8 @@ LARGE = 1 << 40
 
 
 class Pools(NamedTuple):
-    """Members that may stand for one another: ``of`` is the number of each one's pool, ``size`` how much there is in each pool."""
+    """Members that may stand for one another: ``of`` is the number of each one's pool, ``size`` how much there is in
+    each pool."""
 
     of: Ints
     size: Ints
@@ -49,7 +50,8 @@ def next_random(state: RandomState) -> Any:
 
 
 def first_fit(sets: LinkSets, order: Ints, frames: int, frame_of: npt.NDArray[np.int32]) -> int:
-    """Each transfer of ``order`` into the first frame, below ``frames``, where all its links are free; how many found none.
+    """Each transfer of ``order`` into the first frame, below ``frames``, where all its links are free; how many found
+    none.
 
     ``frame_of`` is filled in, UNPLACED for those without a frame. A link's taken frames are the bits of its words.
     """
@@ -85,8 +87,8 @@ def first_fit(sets: LinkSets, order: Ints, frames: int, frame_of: npt.NDArray[np
 def colour_edges(left: Ints, right: Ints, sides: tuple[int, int], colours: int, colour: Ints) -> None:
     """Proper edge colouring of a bipartite multigraph of degree at most ``colours`` (König: alternating paths).
 
-    Edge e joins ``left[e]``, below ``sides[0]``, and ``right[e]``, below ``sides[1]``; its colour is written to ``colour[e]``.
-    Time: edges times the longest alternating path. Source: König 1916.
+    Edge e joins ``left[e]``, below ``sides[0]``, and ``right[e]``, below ``sides[1]``; its colour is written to
+    ``colour[e]``. Time: edges times the longest alternating path. Source: König 1916.
     """
     at_left = np.full(sides[0] * colours, UNPLACED, dtype=np.int64)
     at_right = np.full(sides[1] * colours, UNPLACED, dtype=np.int64)

@@ -1,7 +1,8 @@
-"""Traffics with symmetries (tori): orbits of transfers under a group of link permutations, scheduled once for all their images.
+"""Traffics with symmetries (tori): orbits of transfers under a group of link permutations, scheduled once for all their
+images.
 
-If a base frame holds a set of transfers, its images under the group are frames too: so a schedule of one representative an orbit, each in
-a base frame and moved by an element of the group, is a schedule of all.
+If a base frame holds a set of transfers, its images under the group are frames too: so a schedule of one representative
+an orbit, each in a base frame and moved by an element of the group, is a schedule of all.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ MAX_WASTE = 0.03
 class Orbits:
     """Representatives as units: their links (offsets, indices), the order of the greedy start.
 
-    ``images``: shape (group, units), the transfer that each element carries the representative to. ``quotient``: shape (group, group),
-    the number of the element k * g^-1 (the group is abelian and moves every link).
+    ``images``: shape (group, units), the transfer that each element carries the representative to. ``quotient``: shape
+    (group, group), the number of the element k * g^-1 (the group is abelian and moves every link).
     """
 
     group: tuple[IntArray, ...]
@@ -77,7 +78,8 @@ class Orbits:
 
 
 def subgroups(traffic: Traffic) -> Iterator[tuple[IntArray, ...]]:
-    """Subgroups of the translations by multiples of divisors of each side, those first that divide the bottleneck's load."""
+    """Subgroups of the translations by multiples of divisors of each side, those first that divide the bottleneck's
+    load."""
     shape, bound = traffic.symmetry_shape, traffic.bottleneck_load
     strides = [[d for d in range(1, side + 1) if side % d == 0] for side in shape]
     found = []
@@ -101,7 +103,8 @@ def _number(place: Sequence[int], shape: Sequence[int]) -> int:
 
 
 def _link_sums(traffic: Traffic, indices: IntArray) -> npt.NDArray[np.uint64]:
-    """One number for each transfer's set of links; two sets have the same with a chance of 2^-64 (the checker would tell)."""
+    """One number for each transfer's set of links; two sets have the same with a chance of 2^-64 (the checker would
+    tell)."""
     names = np.random.default_rng(len(traffic.links)).integers(0, 1 << 63, size=len(traffic.links), dtype=np.uint64)
     sums: npt.NDArray[np.uint64] = np.add.reduceat(names[indices], traffic.offsets[:-1])
     return sums

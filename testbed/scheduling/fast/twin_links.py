@@ -1,8 +1,9 @@
-"""Classes found in the links alone: links that may change places without changing the traffic are twins, and make a pool.
+"""Classes found in the links alone: links that may change places without changing the traffic are twins, and make a
+pool.
 
-So a traffic that is given as bare sets of links is scheduled by classes too (testbed.scheduling.fast.class_ejection), whatever
-the order of its links and however many pools a transfer uses. Pool after pool, an edge colouring then gives each unit of a
-class its link.
+So a traffic that is given as bare sets of links is scheduled by classes too (testbed.scheduling.fast.class_ejection),
+whatever the order of its links and however many pools a transfer uses. Pool after pool, an edge colouring then gives
+each unit of a class its link.
 
 Compiled by testbed.scheduling.fast.kernel; tests run it as it is.
 """
@@ -23,7 +24,8 @@ MAX_VERTICES = 1 << 26
 
 
 class TwinClasses(NamedTuple):
-    """``kind``: the class of each transfer; class c's are ``transfers[begin[c]:begin[c + 1]]``, sorted by their combination of links."""
+    """``kind``: the class of each transfer; class c's are ``transfers[begin[c]:begin[c + 1]]``, sorted by their
+    combination of links."""
 
     needs: ClassNeeds
     kind: Ints
@@ -63,7 +65,8 @@ def numbered(keys: npt.NDArray[np.uint64]) -> Pools:
 def twin_pools(sets: LinkSets) -> Pools:
     """Pools of links: two links are in one where their transfers are the same but for them.
 
-    Compares sums of 64 bits: alike by chance once in 2^64; what follows from it would not pass the count of ``find_classes``.
+    Compares sums of 64 bits: alike by chance once in 2^64; what follows from it would not pass the count of
+    ``find_classes``.
     """
     offsets, indices, links = sets
     keys = np.zeros(links, dtype=np.uint64)
@@ -77,7 +80,8 @@ def twin_pools(sets: LinkSets) -> Pools:
 
 
 def find_classes(sets: LinkSets, pools: Pools) -> tuple[bool, TwinClasses]:
-    """Classes of transfers over the same pools; False where some combination of their links comes more often than another."""
+    """Classes of transfers over the same pools; False where some combination of their links comes more often than
+    another."""
     offsets, indices, pool, n = sets.offsets, sets.indices, pools.of, len(sets.offsets) - 1
     keys = np.zeros(n, dtype=np.uint64)
     for t in range(n):
@@ -133,7 +137,8 @@ def sort_classes(sets: LinkSets, pools: Pools, classes: TwinClasses) -> bool:
 def search_twins(sets: LinkSets, frames: int, steps: int, seed: int) -> tuple[int, npt.NDArray[np.int32]]:
     """A schedule of ``frames`` frames by pools of twin links: (state, frame of each transfer).
 
-    State: 1 found, 0 not found in so many steps, -1 no two links are twins, or too many transfers for what the colouring needs.
+    State: 1 found, 0 not found in so many steps, -1 no two links are twins, or too many transfers for what the
+    colouring needs.
     """
     n = len(sets.offsets) - 1
     frame_of = np.full(n, UNPLACED, dtype=np.int32)
@@ -159,10 +164,11 @@ def search_twins(sets: LinkSets, frames: int, steps: int, seed: int) -> tuple[in
 
 
 def give_links(units: UnitList, needs: ClassNeeds, begin: Ints, frames: int) -> Ints:
-    """Where each unit's transfers begin within its class's. Pool after pool, edge colouring gives each unit a link of it.
+    """Where each unit's transfers begin within its class's. Pool after pool, edge colouring gives each unit a link of
+    it.
 
-    The units of a class that have the same links so far are cut into pieces as large as the pool; frames and pieces are the
-    multigraph's sides, links its colours: no link twice in a frame, and every link once in a piece.
+    The units of a class that have the same links so far are cut into pieces as large as the pool; frames and pieces are
+    the multigraph's sides, links its colours: no link twice in a frame, and every link once in a piece.
     """
     (kind, position), (own, resources, demand, size), n = units, needs, len(units.kind)
     done, spread = np.zeros(n, dtype=np.int64), np.ones(len(demand), dtype=np.int64)

@@ -1,4 +1,5 @@
-"""Links of different capacity and messages of different size: equal chunks over equal channels, with a bound on what is lost.
+"""Links of different capacity and messages of different size: equal chunks over equal channels, with a bound on what is
+lost.
 
 What the thesis assumes equal is made equal: the result is a traffic of plain transfers that every scheduler takes. One
 message to many receivers (multicast) is not covered: its copies are transfers of their own.
@@ -60,12 +61,13 @@ def split_messages(
 ) -> Chunks:
     """Messages of any size over links of any capacity as transfers of one size over channels of one rate.
 
-    Message i, of ``sizes_bytes[i]`` over the links ``paths[i]``, becomes ceil(size / chunk) transfers (the last one is filled
-    up); a link of capacity C has floor(C / channel) channels, ``channel_bps`` being the least capacity where None. Chunks take
-    the channels of a link in turn, so that no channel bears more than ceil(chunks / channels): the busiest link's need, and
-    hence the liquid schedule, is kept. Loss is at most 1 - 1 / ((1 + a)(1 + b) + c), where a = chunk / least message
-    (filling up), b = channel / least capacity (what is left over; 0 where channels divide the capacities) and c = time
-    of a frame / time of the whole (the last frame of a link whose channels do not divide its chunks). Raises InputError.
+    Message i, of ``sizes_bytes[i]`` over the links ``paths[i]``, becomes ceil(size / chunk) transfers (the last one is
+    filled up); a link of capacity C has floor(C / channel) channels, ``channel_bps`` being the least capacity where
+    None. Chunks take the channels of a link in turn, so that no channel bears more than ceil(chunks / channels): the
+    busiest link's need, and hence the liquid schedule, is kept. Loss is at most 1 - 1 / ((1 + a)(1 + b) + c), where a =
+    chunk / least message (filling up), b = channel / least capacity (what is left over; 0 where channels divide the
+    capacities) and c = time of a frame / time of the whole (the last frame of a link whose channels do not divide its
+    chunks). Raises InputError.
     """
     _check(paths, sizes_bytes, capacities_bps, chunk_bytes)
     used = {link for path in paths for link in path}

@@ -1,11 +1,11 @@
 """Weighted ejection: how the fast method repairs a first fit that found no frame for some transfers.
 
-A unit is a transfer, or an orbit's representative of a symmetric traffic; its position is a time frame, or a frame and an
-element of the symmetry group that moves its links (``frame * shifts + shift``). A link is held by at most one unit in each
-frame. A step takes a random unit that waits, looks for the position where the units that hold its links weigh least, and
-puts it there: those units leave, wait in their turn, and weigh one more each. So a unit that is often in the way becomes
-dear to move, and the search leaves the places where it would go in circles. What was just put somewhere is tabu: it stays
-for the next step (Glover 1989).
+A unit is a transfer, or an orbit's representative of a symmetric traffic; its position is a time frame, or a frame and
+an element of the symmetry group that moves its links (``frame * shifts + shift``). A link is held by at most one unit
+in each frame. A step takes a random unit that waits, looks for the position where the units that hold its links weigh
+least, and puts it there: those units leave, wait in their turn, and weigh one more each. So a unit that is often in the
+way becomes dear to move, and the search leaves the places where it would go in circles. What was just put somewhere is
+tabu: it stays for the next step (Glover 1989).
 
 Compiled by testbed.scheduling.fast.kernel; tests run it as it is.
 """
@@ -28,10 +28,11 @@ MAX_WEIGHED = 96
 class UnitTable(NamedTuple):
     """Where the units of a traffic are. Shapes: U units, L links, F frames, S shifts.
 
-    ``moved``: shape (S, L), the image of each link under each shift. ``holder``: shape (L, F), the unit that has the link in
-    the frame, or UNPLACED. ``position``: shape (U,), UNPLACED for units that wait; those are listed in ``waiting``.
-    ``weight``: shape (U,); ``tabu``: shape (U,), the step until which a unit stays; ``steps``: one entry, the steps so far.
-    ``victims`` and ``leaving``: room for the units that would leave the position in view, and the best one.
+    ``moved``: shape (S, L), the image of each link under each shift. ``holder``: shape (L, F), the unit that has the
+    link in the frame, or UNPLACED. ``position``: shape (U,), UNPLACED for units that wait; those are listed in
+    ``waiting``. ``weight``: shape (U,); ``tabu``: shape (U,), the step until which a unit stays; ``steps``: one entry,
+    the steps so far. ``victims`` and ``leaving``: room for the units that would leave the position in view, and the
+    best one.
     """
 
     offsets: Ints
@@ -141,8 +142,9 @@ def count_removed(table: UnitTable, unit: int, taken: npt.NDArray[np.int32]) -> 
 def cheapest_position(table: UnitTable, unit: int, taken: npt.NDArray[np.int32]) -> tuple[int, int]:
     """(position, how many have to leave it, listed in ``leaving``): where these weigh least; ties at random.
 
-    ``taken``: one entry a frame where positions are so many that only the best frames are weighed, else one entry in all.
-    One function: compiled code counts the references of every array at each call, which here would take longer than the work.
+    ``taken``: one entry a frame where positions are so many that only the best frames are weighed, else one entry in
+    all. One function: compiled code counts the references of every array at each call, which here would take longer
+    than the work.
     """
     offsets, indices, moved, holder = table.offsets, table.indices, table.moved, table.holder
     weight, tabu, victims, leaving = table.weight, table.tabu, table.victims, table.leaving

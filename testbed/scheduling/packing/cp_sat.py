@@ -11,7 +11,8 @@ MAX_VARIABLES = 60_000
 
 @dataclass(frozen=True, kw_only=True)
 class PackingAnswer:
-    """``found``: with ``bins`` the bin of each path; ``impossible``: proved; ``unknown``: the time, or the size, was too much."""
+    """``found``: with ``bins`` the bin of each path; ``impossible``: proved; ``unknown``: the time, or the size, was
+    too much."""
 
     state: Literal["found", "impossible", "unknown"]
     bins: tuple[int, ...] = ()
@@ -22,8 +23,8 @@ def solve_packing(
 ) -> PackingAnswer:
     """Whether paths (link numbers, each once) fit into so many bins, every link in at most ``capacity`` paths of a bin.
 
-    Paths over one most loaded link are spread over the first bins in their order, which breaks the bins' symmetry. One worker,
-    so that the same seed gives the same answer unless the time runs out.
+    Paths over one most loaded link are spread over the first bins in their order, which breaks the bins' symmetry. One
+    worker, so that the same seed gives the same answer unless the time runs out.
 
     >>> solve_packing([(0, 1), (1, 2), (2, 0)], 2, 1, time_limit_s=10).state
     'impossible'

@@ -1,4 +1,5 @@
-"""Packing of lightpaths into bins in which every fibre bears so many of them: frames bear one, rounds of converting switches W.
+"""Packing of lightpaths into bins in which every fibre bears so many of them: frames bear one, rounds of converting
+switches W.
 
 Greedy first fit, then weighted ejection; finds packings, proves nothing (``testbed.scheduling.packing.cp_sat`` does).
 """
@@ -23,9 +24,10 @@ def pack(
 ) -> list[int] | None:
     """The bin of every path such that each link is in at most ``capacity`` paths of a bin; None where none was found.
 
-    ``paths``: the links (numbers from 0) of each path, each link once. The greedy pass takes paths by their most loaded link,
-    then by summed load, longest first; then a random unplaced path goes where the paths that must leave weigh least (ties at
-    random), whose weights rise by one. O(steps * bins * length). ``go_on`` is asked every 256 steps; it may end the search.
+    ``paths``: the links (numbers from 0) of each path, each link once. The greedy pass takes paths by their most loaded
+    link, then by summed load, longest first; then a random unplaced path goes where the paths that must leave weigh
+    least (ties at random), whose weights rise by one. O(steps * bins * length). ``go_on`` is asked every 256 steps; it
+    may end the search.
 
     >>> pack([(0, 1), (1, 2), (2, 0)], 2, 1) is None
     True

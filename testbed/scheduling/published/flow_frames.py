@@ -1,10 +1,12 @@
-"""Frames by decomposition of a flow: how long each possible frame should last (linear programme), and whole frames out of that.
+"""Frames by decomposition of a flow: how long each possible frame should last (linear programme), and whole frames out
+of that.
 
-Theory. Basu et al. 2023 (arXiv 2309.13541) see all-to-all as a concurrent multicommodity flow and take its rates apart into steps. With
-paths that are given, and frames in which no link is used twice, the flow is a duration x[F] >= 0 for each possible frame F, of the least sum
-such that every transfer is sent once: a programme with a column a frame. Columns are generated: the programme's prices say how much a
-transfer is worth, a frame of greater worth than one is sought greedily, until none is found. The frames of the longest durations are then
-taken whole, one after another, each filled up with whatever else fits.
+Theory. Basu et al. 2023 (arXiv 2309.13541) see all-to-all as a concurrent multicommodity flow and take its rates apart
+into steps. With paths that are given, and frames in which no link is used twice, the flow is a duration x[F] >= 0 for
+each possible frame F, of the least sum such that every transfer is sent once: a programme with a column a frame.
+Columns are generated: the programme's prices say how much a transfer is worth, a frame of greater worth than one is
+sought greedily, until none is found. The frames of the longest durations are then taken whole, one after another, each
+filled up with whatever else fits.
 """
 
 from __future__ import annotations
@@ -32,7 +34,8 @@ MOST_TRANSFERS = 3000
 
 
 def flow_frames(traffic: Traffic, *, seed: int = 1, time_limit_s: float = 60.0, now: Clock | None = None) -> Schedule:
-    """Half of the time limit at most goes into the programme (without ``now``: ROUNDS of it). Proves no more than the length shows."""
+    """Half of the time limit at most goes into the programme (without ``now``: ROUNDS of it). Proves no more than the
+    length shows."""
     paths = traffic.paths()
     chance = random.Random(f"flow frames {seed}")
     end = None if now is None else now() + time_limit_s / 2
@@ -91,7 +94,8 @@ def _greedy_cover(paths: Sequence[Sequence[int]], worth: Floats, chance: random.
 
 
 def _whole_frames(paths: Sequence[Sequence[int]], frames: Sequence[Frame]) -> list[list[int]]:
-    """Every transfer once: frames in their order, less what was sent, filled up with what is left, the fullest links' first."""
+    """Every transfer once: frames in their order, less what was sent, filled up with what is left, the fullest links'
+    first."""
     left = set(range(len(paths)))
     remaining = np.bincount([link for path in paths for link in path])
     found = []

@@ -1,8 +1,10 @@
-"""Two-level scheduling of all-to-all: balance within groups of senders, then rotate between the groups, one stage after another.
+"""Two-level scheduling of all-to-all: balance within groups of senders, then rotate between the groups, one stage after
+another.
 
-After FLASH (Lei et al. 2025, arXiv 2505.09764), whose groups are servers with several processors: here a group are the senders, or receivers,
-of one switch. In stage k group g sends to group g + k only; within a stage every sender goes round the receivers from its own place
-on, so that all carry equal parts. A stage begins when the one before has ended. No search: its merit is time.
+After FLASH (Lei et al. 2025, arXiv 2505.09764), whose groups are servers with several processors: here a group are the
+senders, or receivers, of one switch. In stage k group g sends to group g + k only; within a stage every sender goes
+round the receivers from its own place on, so that all carry equal parts. A stage begins when the one before has ended.
+No search: its merit is time.
 """
 
 from __future__ import annotations
@@ -16,7 +18,8 @@ Clock = Callable[[], float]
 
 
 def two_level(traffic: Traffic, *, seed: int = 1, time_limit_s: float = 60.0, now: Clock | None = None) -> Schedule:
-    """Cost: transfers times frames of a stage. Where a traffic does not say its nodes, each sender is a group of its own."""
+    """Cost: transfers times frames of a stage. Where a traffic does not say its nodes, each sender is a group of its
+    own."""
     paths = traffic.paths()
     sources, sinks = _groups(traffic, paths)
     senders, receivers = (_places([path[end] for path in paths], own) for end, own in ((0, sources), (-1, sinks)))

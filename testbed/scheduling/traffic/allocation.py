@@ -44,8 +44,8 @@ class RatedAllocation:
 
 @dataclass(frozen=True, kw_only=True)
 class Choice:
-    """The ``best`` allocations, the ``worst`` one, how many there are (``candidates``), and the different bottleneck loads among
-    them, ascending, with the number of allocations of each."""
+    """The ``best`` allocations, the ``worst`` one, how many there are (``candidates``), and the different bottleneck
+    loads among them, ascending, with the number of allocations of each."""
 
     best: tuple[RatedAllocation, ...]
     worst: RatedAllocation
@@ -56,9 +56,9 @@ class Choice:
 def choose_allocations(nodes: int, *, count: int = 5, occupied: Counts = NOTHING) -> Choice:
     """The ``count`` allocations of so many nodes with the highest liquid throughput for an all-to-all exchange.
 
-    ``occupied``: nodes of each switch that are not free. Of equal throughput, those on fewer switches come first, then the
-    ones with more nodes on the lower switches. All allocations that fit are rated, at most 38,165 of the 390,624. Raises
-    InputError where so many nodes are not free.
+    ``occupied``: nodes of each switch that are not free. Of equal throughput, those on fewer switches come first, then
+    the ones with more nodes on the lower switches. All allocations that fit are rated, at most 38,165 of the 390,624.
+    Raises InputError where so many nodes are not free.
     """
     import numpy as np
 
@@ -88,7 +88,8 @@ def choose_allocations(nodes: int, *, count: int = 5, occupied: Counts = NOTHING
 @cache
 def distinct_allocations() -> tuple[RatedAllocation, ...]:
     """One allocation for each pair of (nodes, bottleneck load): the 362 traffic patterns, by nodes and then by rising
-    liquid throughput (Gabrielyan 2007, Figure 41). Of those with the same pair the first in lexicographic order stands for all."""
+    liquid throughput (Gabrielyan 2007, Figure 41). Of those with the same pair the first in lexicographic order stands
+    for all."""
     import numpy as np
 
     table = _all_allocations()[1:]

@@ -1,6 +1,8 @@
-"""A traffic over chosen paths: how many units of each pair take which of its paths, so that the fullest link carries few.
+"""A traffic over chosen paths: how many units of each pair take which of its paths, so that the fullest link carries
+few.
 
-The paths and their weights come from elsewhere, from a multicommodity flow for instance, whose parts of units are made whole here.
+The paths and their weights come from elsewhere, from a multicommodity flow for instance, whose parts of units are made
+whole here.
 """
 
 from __future__ import annotations
@@ -18,8 +20,8 @@ def whole_paths(
 ) -> dict[C, list[Path]]:
     """Class -> as many paths as it has units. ``paths[c]``: (path, weight), weights of sum 1.
 
-    Largest remainders first; then, one after another, a unit on a fullest link goes over another path of its class where that has no link
-    as full, until no such move is left or ``moves`` were made.
+    Largest remainders first; then, one after another, a unit on a fullest link goes over another path of its class
+    where that has no link as full, until no such move is left or ``moves`` were made.
 
     >>> two = {"ab": [(("up",), 0.5), (("down",), 0.5)]}
     >>> sorted(whole_paths({"ab": 4}, two)["ab"])

@@ -1,6 +1,7 @@
 """All-to-all traffic of ``clos:k`` by d-mod-k, by arithmetic on arrays: a million transfers in a fraction of a second.
 
-Gives the paths of ``topologies.routing_tables.d_mod_k_routing`` (a test compares them), a host to itself over its switch.
+Gives the paths of ``topologies.routing_tables.d_mod_k_routing`` (a test compares them), a host to itself over its
+switch.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ Grid = npt.NDArray[np.int32]
 
 
 def clos_traffic(network: Network, pairs: AllPairs, random_seed: int | None = None) -> Traffic:
-    """Every host to every host. ``random_seed``: random static routes: each switch's port up for each destination is drawn, instead
-    of taken from the destination's digits."""
+    """Every host to every host. ``random_seed``: random static routes: each switch's port up for each destination is
+    drawn, instead of taken from the destination's digits."""
     half = int(network.attributes["k"]) // 2
     hosts = len(pairs.sources)
     source, sink = (grid.reshape(-1) for grid in np.meshgrid(np.arange(hosts), np.arange(hosts), indexing="ij"))

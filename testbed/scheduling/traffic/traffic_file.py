@@ -1,4 +1,5 @@
-"""Traffic and frame files: ``{"transfers": [[link, ...], ...]}``, and with ``"frames": [[transfer, ...], ...]`` a schedule of it."""
+"""Traffic and frame files: ``{"transfers": [[link, ...], ...]}``, and with ``"frames": [[transfer, ...], ...]`` a
+schedule of it."""
 
 from __future__ import annotations
 
@@ -17,7 +18,8 @@ from topologies.network import Network
 
 
 def parse_traffic(document: Any, where: str) -> Traffic:
-    """The traffic of a document; ``links`` in it, where given, are all links that there are. InputError names what is wrong."""
+    """The traffic of a document; ``links`` in it, where given, are all links that there are. InputError names what is
+    wrong."""
     if not isinstance(document, Mapping) or not isinstance(document.get("transfers"), list):
         raise InputError(f'{where}: give {{"transfers": [[link, ...], ...]}}')
     refuse_unknown(document, "schedule", where)
@@ -38,7 +40,8 @@ def parse_traffic(document: Any, where: str) -> Traffic:
 
 @dataclass(frozen=True, kw_only=True)
 class CarriedSchedule:
-    """A schedule to be carried out: each transfer's ends and its links by name, and the time frames as indices of transfers."""
+    """A schedule to be carried out: each transfer's ends and its links by name, and the time frames as indices of
+    transfers."""
 
     pairs: tuple[tuple[str, str], ...]
     paths: tuple[tuple[str, ...], ...]
@@ -56,7 +59,8 @@ class CarriedSchedule:
 
 
 def parse_carried(document: Any, network: Network, where: str) -> CarriedSchedule:
-    """What ``testbed schedule NETWORK --output`` wrote. InputError for what is no schedule without conflict of hosts of the network."""
+    """What ``testbed schedule NETWORK --output`` wrote. InputError for what is no schedule without conflict of hosts of
+    the network."""
     schedule = parse_frames(document, parse_traffic(document, where), where)
     pairs = []
     for number, links in enumerate(document["transfers"]):
@@ -78,13 +82,15 @@ def parse_carried(document: Any, network: Network, where: str) -> CarriedSchedul
 
 
 def read_schedule(file: str, network: Network) -> CarriedSchedule:
-    """The schedule of a ``--schedule FILE``, to be carried out over the network; InputError or TopologyError names what is wrong."""
+    """The schedule of a ``--schedule FILE``, to be carried out over the network; InputError or TopologyError names what
+    is wrong."""
     where = f"--schedule {file}"
     return parse_carried(read_json(file, where, hint="give what testbed schedule --output wrote"), network, where)
 
 
 def parse_frames(document: Any, traffic: Traffic, where: str) -> Schedule:
-    """The checked schedule of a document's frames; InputError says which transfer is missing, doubled or in conflict."""
+    """The checked schedule of a document's frames; InputError says which transfer is missing, doubled or in
+    conflict."""
     frames = document.get("frames") if isinstance(document, Mapping) else None
     if not isinstance(frames, list) or not all(isinstance(frame, list) for frame in frames):
         raise InputError(f'{where}: give "frames": [[transfer, ...], ...]')

@@ -36,12 +36,13 @@ def background_tcp(
 def tcp_between(
     net: EmulatedNetwork, wiring: Wiring, ends: tuple[str, str], rate_bps: float, connections: int = 1
 ) -> Iterator[dict[str, Any]]:
-    """TCP from the first of two end points to the second while the context lasts; afterwards the dictionary says what it carried.
+    """TCP from the first of two end points to the second while the context lasts; afterwards the dictionary says what
+    it carried.
 
     ``rate_bps`` is that of all ``connections`` together.
 
-    ``background_bps`` requested, ``background_carried_bytes`` received in ``background_s``. Nothing where the rate is 0. CapabilityError where
-    iperf3 is not there or does not start.
+    ``background_bps`` requested, ``background_carried_bytes`` received in ``background_s``. Nothing where the rate is
+    0. CapabilityError where iperf3 is not there or does not start.
     """
     carried: dict[str, Any] = {}
     if rate_bps <= 0:

@@ -1,4 +1,5 @@
-"""The processes at the two ends of an emulated stream: sockets of a host, a state machine, and logs handed back at the end."""
+"""The processes at the two ends of an emulated stream: sockets of a host, a state machine, and logs handed back at the
+end."""
 
 from __future__ import annotations
 
@@ -159,7 +160,8 @@ def _datagram_socket(net: EmulatedNetwork, host: WiredHost) -> socket.socket:
 
 
 Prepare = Callable[[FrameSender, socket.socket, "memoryview[float]"], Run]
-"""Makes an end ready in its own process: frames to the other end, datagrams from it, and what it counts for whoever watches."""
+"""Makes an end ready in its own process: frames to the other end, datagrams from it, and what it counts for whoever
+watches."""
 
 
 @contextmanager
@@ -177,7 +179,8 @@ def endpoint(
 def sender_process(
     net: EmulatedNetwork, wiring: Wiring, plan: StreamPlan, key: bytes
 ) -> AbstractContextManager[EndpointProcess]:
-    """The source's end: coded packets out of a raw socket, loss reports in. ``key``: of this stream alone, at both ends."""
+    """The source's end: coded packets out of a raw socket, loss reports in. ``key``: of this stream alone, at both
+    ends."""
     source, sink = wiring.host_at(plan.source), wiring.host_at(plan.sink)
     tick_s = sending_tick_s(net, wiring)
 
@@ -191,7 +194,8 @@ def sender_process(
 def receiver_process(
     net: EmulatedNetwork, wiring: Wiring, plan: StreamPlan, key: bytes
 ) -> AbstractContextManager[EndpointProcess]:
-    """The sink's end: packets in, loss reports out on both return paths. ``key``: of this stream alone, at both ends."""
+    """The sink's end: packets in, loss reports out on both return paths. ``key``: of this stream alone, at both
+    ends."""
     source, sink = wiring.host_at(plan.source), wiring.host_at(plan.sink)
 
     def prepare(frames: FrameSender, stream: socket.socket, gauge: memoryview[float]) -> Run:
@@ -209,8 +213,8 @@ def warm_labels(split: LabelSplit) -> list[int]:
 def warm_up(frames: FrameSender, labels: Sequence[int], payload_bytes: int) -> None:
     """Send a packet of zeros under each label before time zero, which the far end throws away.
 
-    A switch looks the first packet of a flow up in its tables and keeps the answer; hundreds of flows that begin at once
-    would measure that.
+    A switch looks the first packet of a flow up in its tables and keeps the answer; hundreds of flows that begin at
+    once would measure that.
     """
     nothing = bytes(payload_bytes)
     for label in labels:
@@ -222,8 +226,8 @@ def warm_up(frames: FrameSender, labels: Sequence[int], payload_bytes: int) -> N
 def discard_until(start_s: float, sock: socket.socket) -> None:
     """Wait for that moment of the monotonic clock, and throw away what came before.
 
-    Nothing is thrown away in the last moments: a process that is woken late would take the stream's first packet for one of
-    those that came before.
+    Nothing is thrown away in the last moments: a process that is woken late would take the stream's first packet for
+    one of those that came before.
     """
     while (left := start_s - _SPARED_S - time.monotonic()) > 0:
         if select.select((sock,), (), (), left)[0]:
@@ -235,8 +239,8 @@ def discard_until(start_s: float, sock: socket.socket) -> None:
 def sending_tick_s(net: EmulatedNetwork, wiring: Wiring) -> float:
     """How long the sender gathers packets that fall due before it sends them.
 
-    A user-space switch asks every port for packets whenever one arrives anywhere, so that one by one a thousand packets a
-    second over a few hundred ports take a whole processor; sent in small groups they share that cost on every hop.
+    A user-space switch asks every port for packets whenever one arrives anywhere, so that one by one a thousand packets
+    a second over a few hundred ports take a whole processor; sent in small groups they share that cost on every hop.
     """
     if net.datapath != "user":
         return 0.0
@@ -319,7 +323,8 @@ class Arrivals:
 
 
 def _clocks_apart_s() -> float:
-    """Wall clock less monotonic clock. Read again, three times at most, where something came between the two readings."""
+    """Wall clock less monotonic clock. Read again, three times at most, where something came between the two
+    readings."""
     for _ in range(3):
         before_s, wall_s, after_s = time.monotonic(), time.clock_gettime(time.CLOCK_REALTIME), time.monotonic()
         if after_s - before_s < _CLOCKS_WITHIN_S:

@@ -1,12 +1,14 @@
-"""The emulated fabric: runs a streaming plan on real switches, one process at each end of the stream, faults in between.
+"""The emulated fabric: runs a streaming plan on real switches, one process at each end of the stream, faults in
+between.
 
 Nothing is decided here: rules come from testbed.openflow, packets from fec.protocol.sender, faults from the plan.
 
-Over several machines the coordinator keeps the one clock that measurements are told on: its own. Every machine's clock is compared with
-it throughout the run; an end begins at its machine's equivalent of time zero, and its packet log, told in its machine's clock, is turned
-into the coordinator's when the run is over and all exchanges of time stamps are known. A fault is ordered to both ends of its cable a
-little ahead, for one moment. What crossing links carried is counted at both ends: what went in and never came out was lost by the
-network between the machines, and a run in which more than a trace was says nothing.
+Over several machines the coordinator keeps the one clock that measurements are told on: its own. Every machine's clock
+is compared with it throughout the run; an end begins at its machine's equivalent of time zero, and its packet log, told
+in its machine's clock, is turned into the coordinator's when the run is over and all exchanges of time stamps are
+known. A fault is ordered to both ends of its cable a little ahead, for one moment. What crossing links carried is
+counted at both ends: what went in and never came out was lost by the network between the machines, and a run in which
+more than a trace was says nothing.
 """
 
 from __future__ import annotations
@@ -54,7 +56,8 @@ from testbed.stream.planning import check_concurrent
 from topologies.network import LinkId, label_of
 
 CLOCKS_WITHIN_S = 0.005
-"""A run is invalid whose clocks are known less well: a fault's packets are distinguished with 20 ms of guard on each side."""
+"""A run is invalid whose clocks are known less well: a fault's packets are distinguished with 20 ms of guard on each
+side."""
 _READY_S, _BEGUN_S, _RESULT_S = 60.0, 10.0, 40.0
 
 
@@ -67,11 +70,13 @@ def plan_rules(plan: StreamPlan, wiring: Wiring) -> tuple[FlowRule, ...]:
 
 
 class EmulatedStreamFabric:
-    """Builds the network, installs the rules, streams, breaks links, measures; inside the sandbox where the network is on this machine.
+    """Builds the network, installs the rules, streams, breaks links, measures; inside the sandbox where the network is
+    on this machine.
 
-    ``mtu`` in bytes; ``pcap``: files to record, one a link. ``background_bps``: TCP at this rate, on so many connections, between
-    the (first) stream's end points, over the path of label 0; 0 for none. ``queues``: "priority" lets coded streams go before TCP on every link.
-    ``machines``: over which the network is spread, without recordings and TCP; None for this one.
+    ``mtu`` in bytes; ``pcap``: files to record, one a link. ``background_bps``: TCP at this rate, on so many
+    connections, between the (first) stream's end points, over the path of label 0; 0 for none. ``queues``: "priority"
+    lets coded streams go before TCP on every link. ``machines``: over which the network is spread, without recordings
+    and TCP; None for this one.
     """
 
     name = "emulation"
@@ -96,8 +101,9 @@ class EmulatedStreamFabric:
         """Called when the streams have begun (tests turn loss up)."""
 
     def run(self, plan: StreamPlan, progress: ReportProgress | None = None) -> StreamMeasurements:
-        """One plan on a network of its own. Raises CapabilityError where this machine cannot do what the plan asks, MachineDiedError where
-        one of several dies, InvalidRunError where an end fails or the network between machines was too poor."""
+        """One plan on a network of its own. Raises CapabilityError where this machine cannot do what the plan asks,
+        MachineDiedError where one of several dies, InvalidRunError where an end fails or the network between machines
+        was too poor."""
         return self.run_concurrently((plan,), progress)[0]
 
     def run_concurrently(
@@ -165,8 +171,8 @@ def streams_over(
     movement: MobileRoutes | None = None,
     begun: Callable[[Platform], object] = lambda _: None,
 ) -> tuple[StreamMeasurements, ...]:
-    """Run the plans' streams, their common faults and route changes on a network whose first rules are installed. ``begun``: is called
-    when the streams have begun."""
+    """Run the plans' streams, their common faults and route changes on a network whose first rules are installed.
+    ``begun``: is called when the streams have begun."""
     run = _Run(platform, plans, report_progress)
     with platform.running(run.until_now):
         return run.measured(breaker, movement, begun)

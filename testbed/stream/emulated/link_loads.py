@@ -1,8 +1,9 @@
-"""Several streams at once on switches, and what the counters of the switches' interfaces say that each link carried meanwhile.
+"""Several streams at once on switches, and what the counters of the switches' interfaces say that each link carried
+meanwhile.
 
-An interface counts everything that it sends: coded packets, and the loss reports of streams that flow the other way, which come the more
-often the more seems to be lost. Reports are taken off by what the sinks really sent: every report goes once over each return path, whose
-links are known, and a sink's host sends nothing else.
+An interface counts everything that it sends: coded packets, and the loss reports of streams that flow the other way,
+which come the more often the more seems to be lost. Reports are taken off by what the sinks really sent: every report
+goes once over each return path, whose links are known, and a sink's host sends nothing else.
 """
 
 from __future__ import annotations
@@ -25,8 +26,8 @@ SAMPLE_S = 0.5
 
 @dataclass(frozen=True, kw_only=True)
 class LinkCounts:
-    """Packets sent onto each link since the network was up, ``at_s`` after the streams' start, and loss reports sent by each stream's sink (a
-    node) over all its return paths."""
+    """Packets sent onto each link since the network was up, ``at_s`` after the streams' start, and loss reports sent by
+    each stream's sink (a node) over all its return paths."""
 
     at_s: float
     sent: Mapping[LinkId, int]
@@ -38,8 +39,8 @@ def streams_with_link_counts(
 ) -> tuple[tuple[StreamMeasurements, ...], tuple[LinkCounts, ...]]:
     """Run the plans together, counters read every SAMPLE_S; inside the sandbox only.
 
-    ``installed``: label splits that the switches get in place of the plans' own, for a control that is to be found out. Errors are those
-    of ``EmulatedStreamFabric.run_together``.
+    ``installed``: label splits that the switches get in place of the plans' own, for a control that is to be found out.
+    Errors are those of ``EmulatedStreamFabric.run_together``.
     """
     check_concurrent(plans)
     carried_out = plans
@@ -69,7 +70,8 @@ def measured_rates(
 ) -> Mapping[LinkId, float]:
     """Coded packets a second on each link between the first and the last sample within the window.
 
-    Each sink must be the end of one stream only. A report whose return path leads over a link that is ``down`` was counted up to there.
+    Each sink must be the end of one stream only. A report whose return path leads over a link that is ``down`` was
+    counted up to there.
     """
     inside = [one for one in samples if window_s[0] <= one.at_s <= window_s[1]]
     first, last = inside[0], inside[-1]

@@ -27,7 +27,8 @@ SENDER, RECEIVER = "sender", "receiver"
 
 
 def open_end(machine: MachineState, role: str, number: int, plan: StreamPlan, key: bytes) -> None:
-    """Begin to make an end of stream ``number`` ready; it goes with the network. ``key``: the same for both of its ends."""
+    """Begin to make an end of stream ``number`` ready; it goes with the network. ``key``: the same for both of its
+    ends."""
     net = network_of(machine)
     end = sender_process if role == SENDER else receiver_process
     process = machine.objects["built"].enter_context(end(net, net.wiring, plan, key))
@@ -72,7 +73,8 @@ def read_ends(machine: MachineState) -> CounterReading:
 
 
 def network_facts(machine: MachineState) -> dict[str, Any]:
-    """What a run on this machine alone tells of its network: how packets were switched, and what the relay did with them."""
+    """What a run on this machine alone tells of its network: how packets were switched, and what the relay did with
+    them."""
     net = network_of(machine)
     impaired = {name: asdict(report) for name, report in net.impairment_reports().items()}
     return {"datapath": net.datapath, **({RELAYED: impaired} if impaired else {})}

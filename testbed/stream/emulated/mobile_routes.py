@@ -1,4 +1,5 @@
-"""Moving nodes on a running network: links come and go, the controller routes again and passes the stream from split to split."""
+"""Moving nodes on a running network: links come and go, the controller routes again and passes the stream from split to
+split."""
 
 from __future__ import annotations
 
@@ -24,7 +25,8 @@ Splits = tuple[LabelSplit, LabelSplit]
 
 
 class RuleInstaller(Protocol):
-    """A platform: installs a plan's rules and takes them away, when every switch has confirmed; makes switches forget earlier packets."""
+    """A platform: installs a plan's rules and takes them away, when every switch has confirmed; makes switches forget
+    earlier packets."""
 
     def install(self, rules: Iterable[FlowRule], plan_id: int) -> float: ...
 
@@ -36,8 +38,8 @@ class RuleInstaller(Protocol):
 class MobileRoutes:
     """Plays the route changes of a plan on a network, each at its time after ``start`` (monotonic clock), in a thread.
 
-    ``install_first`` puts the first splits in force. Rules of split k are plans 2k+2 (all switches but the first) and 2k+3
-    (the first ones) of the controller.
+    ``install_first`` puts the first splits in force. Rules of split k are plans 2k+2 (all switches but the first) and
+    2k+3 (the first ones) of the controller.
     """
 
     def __init__(self, breaker: FaultInjector, controller: RuleInstaller, wiring: Wiring, plan: StreamPlan) -> None:
@@ -87,7 +89,8 @@ class MobileRoutes:
             self._error = error
 
     def _change(self, number: int) -> None:
-        """Links first; then the new split next to the old one; then, when nothing is under way by the old one, it goes."""
+        """Links first; then the new split next to the old one; then, when nothing is under way by the old one, it
+        goes."""
         change, clock = self._plan.changes[number], self._clock
         began = clock()
         self._breaker.appear(change.appeared)
@@ -122,8 +125,8 @@ class MobileRoutes:
         return tuple(versioned_rules(self._wiring, s, number=number, udp_port=STREAM_UDP_PORT) for s in splits)
 
     def _inner_and_entry(self, number: int, rules: tuple[VersionedRules, ...]) -> tuple[float, float]:
-        """When the first switch began to send by the new split, and when none sent by the old one any more, its memory of
-        packets included (a barrier is answered before that)."""
+        """When the first switch began to send by the new split, and when none sent by the old one any more, its memory
+        of packets included (a barrier is answered before that)."""
         self._controller.install([r for one in rules for r in one.inner], plan_id=2 * number + 2)
         began = self._clock()
         self._controller.install([r for one in rules for r in one.entry], plan_id=2 * number + 3)

@@ -1,4 +1,5 @@
-"""From packet logs to the figures of a run: its faults, what happened outside them, and ROR made of packets really sent; pure numpy."""
+"""From packet logs to the figures of a run: its faults, what happened outside them, and ROR made of packets really
+sent; pure numpy."""
 
 from __future__ import annotations
 
@@ -45,8 +46,9 @@ START_UP_S = 0.4
 
 @dataclass(frozen=True, kw_only=True)
 class SessionAnalysis:
-    """All faults of one run and what happened outside them (``sent_outside`` packets, ``blocks_outside`` blocks). ``ror_spurious``: what blocks that a misinformed sender began, which are left out of
-    ``ror_measured``, would add to it; ``lateness``: of the machine, next to what the checks bear."""
+    """All faults of one run and what happened outside them (``sent_outside`` packets, ``blocks_outside`` blocks).
+    ``ror_spurious``: what blocks that a misinformed sender began, which are left out of ``ror_measured``, would add to
+    it; ``lateness``: of the machine, next to what the checks bear."""
 
     policy: BlockSizePolicy
     faults: tuple[FaultResult, ...]
@@ -70,7 +72,8 @@ class SessionAnalysis:
 def analyse(plan: StreamPlan, run: StreamMeasurements) -> SessionAnalysis:
     """Judge-ready figures of one run. Cost: a few passes over the packet logs.
 
-    Where faults overlap or nodes move, ``campaign`` has them, ``faults`` is empty and the ROR figures are the redundancies.
+    Where faults overlap or nodes move, ``campaign`` has them, ``faults`` is empty and the ROR figures are the
+    redundancies.
     """
     policy = block_size_policy(plan)
     lost = lost_mask(run)
@@ -140,7 +143,8 @@ def _campaign(
 
 
 def _outside_faults(plan: StreamPlan, run: StreamMeasurements) -> tuple[BoolArray, BoolArray]:
-    """Masks over packets and over blocks of what no fault can have touched (a guard of two blocks and 20 ms each side)."""
+    """Masks over packets and over blocks of what no fault can have touched (a guard of two blocks and 20 ms each
+    side)."""
     guard = FAULT_GUARD_S + 2 * plan.stream.block_s
     packets, blocks = np.ones(len(run.sent.time_s), dtype=bool), np.ones(len(run.blocks.started_s), dtype=bool)
     for times in run.faults:
@@ -159,7 +163,8 @@ def _in_recovery(plan: StreamPlan, run: StreamMeasurements) -> BoolArray:
 
 
 class _AtRest(NamedTuple):
-    """Packets sent per source packet outside faults, the standard error of that mean, and of how many blocks it is one."""
+    """Packets sent per source packet outside faults, the standard error of that mean, and of how many blocks it is
+    one."""
 
     ratio: float
     error: float
@@ -195,8 +200,9 @@ class _RorTerms(NamedTuple):
 def _ror_terms(plan: StreamPlan, results: Sequence[FaultResult], base: int, at_rest: _AtRest) -> _RorTerms:
     """Gabrielyan 2007, eq. 23, over the faults of this run: predicted, and made of packets that were really sent.
 
-    The rest is in every term, so that its error counts once for each of them. The tolerance is that of theory where the sender can know what is lost;
-    where it has to estimate a share (links that lose some of their packets), what the estimate leaves open on top.
+    The rest is in every term, so that its error counts once for each of them. The tolerance is that of theory where the
+    sender can know what is lost; where it has to estimate a share (links that lose some of their packets), what the
+    estimate leaves open on top.
     """
     predicted = measured = slack = variance = ratios = 0.0
     for result in results:

@@ -7,7 +7,8 @@ from testbed.stream.plan import StreamPlan
 from testbed.stream.prediction.epoch_analysis import EpochsResult
 
 MAX_WRONG = 1e-3
-"""Share of packets of certain fate that may fare otherwise: clocks of switches, sender and faults agree to a few packets."""
+"""Share of packets of certain fate that may fare otherwise: clocks of switches, sender and faults agree to a few
+packets."""
 MAX_CHANGE_S = 1.0
 
 

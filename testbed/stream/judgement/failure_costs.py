@@ -1,9 +1,10 @@
 """What random failures cost a stream in packets, against D x P x ROR (Gabrielyan 2007, eq. 21 and 22); pure numpy.
 
-Everything is counted in whole blocks: a block's *excess* is what was sent of it beyond N at rest. A state of the cables (which of
-them are broken) lasts from one failure's beginning or end to the next. A block is *settled* where it began after the sender's answer
-to the state and was over before the state was; settled blocks are what the formula speaks of. The excess of all others, less what the
-formula asks for in their time, is the *transient*: late parity before the answer, N still raised after a failure's end.
+Everything is counted in whole blocks: a block's *excess* is what was sent of it beyond N at rest. A state of the cables
+(which of them are broken) lasts from one failure's beginning or end to the next. A block is *settled* where it began
+after the sender's answer to the state and was over before the state was; settled blocks are what the formula speaks of.
+The excess of all others, less what the formula asks for in their time, is the *transient*: late parity before the
+answer, N still raised after a failure's end.
 """
 
 from __future__ import annotations
@@ -30,13 +31,14 @@ FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 
 _ANSWER_BLOCKS, _ANSWER_LOSSES = 5, 3
-"""A sender that has not answered a state after two reports, so many blocks and the time in which so many packets are lost is judged
-all the same."""
+"""A sender that has not answered a state after two reports, so many blocks and the time in which so many packets are
+lost is judged all the same."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Pooled:
-    """Settled blocks of alike states. ``time_s``: how long such states lasted; ``measured`` and ``predicted``: mean excess of a block."""
+    """Settled blocks of alike states. ``time_s``: how long such states lasted; ``measured`` and ``predicted``: mean
+    excess of a block."""
 
     name: str
     time_s: float
@@ -49,13 +51,14 @@ class Pooled:
 class FailureCosts:
     """Packets sent beyond rest, and what they were sent for. All but the last four lines are numbers of packets.
 
-    ``total``: everything beyond N at rest. ``formula``: eq. 22, every failure for as long as it lasted, as if by itself. ``states``:
-    the same where failures that overlap lose the union of their labels. ``settled`` and ``settled_predicted``: of settled blocks.
-    ``before``: transient while something was broken, less what the formula asks for in that time. ``after``: transient with nothing broken.
-    ``late``: of the total, late parity. ``block_packets``: N at rest; ``blocks``: all of them.
-    ``redundancy``: mean over time of what was sent over rest, less one, the transient left out; ``redundancy_states``: predicted.
-    ``by_down``: by how many cables were broken; ``by_cable``: of each, while it alone was. Times beyond reach
-    (``beyond_s``: no N helps, or no report gets back to ask for it) count for nothing.
+    ``total``: everything beyond N at rest. ``formula``: eq. 22, every failure for as long as it lasted, as if by
+    itself. ``states``: the same where failures that overlap lose the union of their labels. ``settled`` and
+    ``settled_predicted``: of settled blocks. ``before``: transient while something was broken, less what the formula
+    asks for in that time. ``after``: transient with nothing broken. ``late``: of the total, late parity.
+    ``block_packets``: N at rest; ``blocks``: all of them. ``redundancy``: mean over time of what was sent over rest,
+    less one, the transient left out; ``redundancy_states``: predicted. ``by_down``: by how many cables were broken;
+    ``by_cable``: of each, while it alone was. Times beyond reach (``beyond_s``: no N helps, or no report gets back to
+    ask for it) count for nothing.
     """
 
     total: float
@@ -81,8 +84,8 @@ class FailureCosts:
 
 
 class _States(NamedTuple):
-    """Shape (states,) each: when they begin and end, how many cables are broken, N less N at rest (nan beyond reach), the fraction of
-    labels lost, and which cables."""
+    """Shape (states,) each: when they begin and end, how many cables are broken, N less N at rest (nan beyond reach),
+    the fraction of labels lost, and which cables."""
 
     start_s: FloatArray
     stop_s: FloatArray
@@ -97,8 +100,8 @@ class _States(NamedTuple):
 
 
 class _Blocks(NamedTuple):
-    """Shape (blocks,) each: the state in which it began, packets beyond N at rest, how many of them the state asks for (0 beyond
-    reach), late parity, and whether it is settled."""
+    """Shape (blocks,) each: the state in which it began, packets beyond N at rest, how many of them the state asks for
+    (0 beyond reach), late parity, and whether it is settled."""
 
     state: IntArray
     excess: FloatArray
@@ -108,7 +111,8 @@ class _Blocks(NamedTuple):
 
 
 def failure_costs(plan: StreamPlan, run: StreamMeasurements) -> FailureCosts:
-    """For a plan whose routes do not change and whose faults cut their links. Cost: a few passes over the packet log."""
+    """For a plan whose routes do not change and whose faults cut their links. Cost: a few passes over the packet
+    log."""
     costs = StateCosts(plan)
     states, base = _states(plan, run, costs), costs.base
     blocks = _blocks(plan, run, states, base)
@@ -142,7 +146,8 @@ def failure_costs(plan: StreamPlan, run: StreamMeasurements) -> FailureCosts:
 
 
 def _each_alone(run: StreamMeasurements, costs: StateCosts) -> float:
-    """Packets a block times seconds that the failures call for, each as if alone; those of cables beyond reach left out."""
+    """Packets a block times seconds that the failures call for, each as if alone; those of cables beyond reach left
+    out."""
     extra = np.nan_to_num(costs.block_sizes(costs.singles()) - costs.base)
     column = {link: k for k, link in enumerate(costs.cables)}
     cables = [(times, cables_of([times.fault.link])[0]) for times in run.faults]
@@ -200,8 +205,8 @@ def _settled(
 
 
 def _certain_again_s(run: StreamMeasurements, states: _States, latest: FloatArray) -> FloatArray:
-    """Shape (states,): when the last doubt that came up before ``latest`` was over, at the latest then; the state's beginning where the
-    sender had none."""
+    """Shape (states,): when the last doubt that came up before ``latest`` was over, at the latest then; the state's
+    beginning where the sender had none."""
     found = states.start_s.copy()
     events: Sequence[Mapping[str, Any]] = run.counters.get(DIAGNOSES, ())
     for event, after in pairwise([*events, {"at_s": math.inf}]):
@@ -213,8 +218,8 @@ def _certain_again_s(run: StreamMeasurements, states: _States, latest: FloatArra
 
 
 def _means(states: _States, blocks: _Blocks) -> FloatArray:
-    """Shape (states,): mean excess of a block in each, by its own settled blocks; of states too short to have any, what they call for
-    times the share of what they called for that all settled blocks had."""
+    """Shape (states,): mean excess of a block in each, by its own settled blocks; of states too short to have any, what
+    they call for times the share of what they called for that all settled blocks had."""
     settled, count = blocks.settled, len(states.down)
     own = np.bincount(blocks.state[settled], minlength=count)
     sums = np.bincount(blocks.state[settled], weights=blocks.excess[settled], minlength=count)

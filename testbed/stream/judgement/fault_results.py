@@ -1,7 +1,9 @@
-"""What happened in each fault of a run: loss, block size, what was sent, how soon the sender answered, and whom it suspected; pure numpy.
+"""What happened in each fault of a run: loss, block size, what was sent, how soon the sender answered, and whom it
+suspected; pure numpy.
 
-A fault's figures come from its steady part: from the sender's answer, which is the first packet under an N that suffices and, where the
-sender diagnoses, the moment from which it was certain what had failed, to the fault's end. What was cut before is counted apart.
+A fault's figures come from its steady part: from the sender's answer, which is the first packet under an N that
+suffices and, where the sender diagnoses, the moment from which it was certain what had failed, to the fault's end. What
+was cut before is counted apart.
 """
 
 from __future__ import annotations
@@ -35,11 +37,11 @@ _QUEUED_BEFORE_S = 0.25
 
 @dataclass(frozen=True, kw_only=True)
 class FaultDiagnosis:
-    """Whom the sender suspected of a fault. ``cables``: all that it could not tell apart; ``right``: the failed one is among them
-    and, where it was certain, just the labels that it carries were taken for lost.
+    """Whom the sender suspected of a fault. ``cables``: all that it could not tell apart; ``right``: the failed one is
+    among them and, where it was certain, just the labels that it carries were taken for lost.
 
-    ``certain``: one set of lost labels was left, ``certain_after_s`` after the failure, in which ``certain_after_packets`` were sent
-    (both None where it never was certain).
+    ``certain``: one set of lost labels was left, ``certain_after_s`` after the failure, in which
+    ``certain_after_packets`` were sent (both None where it never was certain).
     """
 
     cables: tuple[str, ...]
@@ -51,14 +53,15 @@ class FaultDiagnosis:
 
 @dataclass(frozen=True, kw_only=True)
 class FaultResult(FaultOutcome):
-    """A fault of a stream as it is judged; packets at its end that are ``undecided_packets`` are left out of the loss."""
+    """A fault of a stream as it is judged; packets at its end that are ``undecided_packets`` are left out of the
+    loss."""
 
     interval: tuple[float, float]
     size_range: tuple[int, int]
     diagnosis: FaultDiagnosis | None
     sent_per_source: float | None
-    """Coded packets sent per source packet, counted over the whole blocks begun after the answer and sent before the fault's end,
-    but for the ``misled_blocks`` among them (``lateness``)."""
+    """Coded packets sent per source packet, counted over the whole blocks begun after the answer and sent before the
+    fault's end, but for the ``misled_blocks`` among them (``lateness``)."""
     sent_per_source_error: float
     """The standard error of that mean."""
     transient_packets: int
@@ -112,8 +115,8 @@ def fault_result(
     policy: BlockSizePolicy,
     spurious: IntArray,
 ) -> FaultResult:
-    """Everything about one fault of a run in which faults do not overlap; ``misled``: numbers of the blocks that a misinformed sender began.
-    Cost: a few passes over the packets sent around it."""
+    """Everything about one fault of a run in which faults do not overlap; ``misled``: numbers of the blocks that a
+    misinformed sender began. Cost: a few passes over the packets sent around it."""
     fault = times.fault
     run, lost = around(run, times, lost)
     loss = predicted_loss(plan, fault)
@@ -180,7 +183,8 @@ def fault_result(
 
 
 def undecided_packets(run: StreamMeasurements, times: FaultTimes) -> int:
-    """Packets of which the clocks cannot tell whether they were sent before or after the fault began, or ended; none on one clock."""
+    """Packets of which the clocks cannot tell whether they were sent before or after the fault began, or ended; none on
+    one clock."""
     apart_s = run.clocks.fault_to_sender_s
     if apart_s == 0:
         return 0
@@ -189,7 +193,8 @@ def undecided_packets(run: StreamMeasurements, times: FaultTimes) -> int:
 
 
 def around(run: StreamMeasurements, times: FaultTimes, lost: BoolArray) -> tuple[StreamMeasurements, BoolArray]:
-    """The blocks that had packets to send during the fault, with all that was sent of them, and which of those were lost."""
+    """The blocks that had packets to send during the fault, with all that was sent of them, and which of those were
+    lost."""
     sent, blocks = run.sent, run.blocks
     during = sent.block[(sent.time_s >= times.start_s) & (sent.time_s < times.stop_s)]
     if not len(during):
@@ -206,7 +211,8 @@ def around(run: StreamMeasurements, times: FaultTimes, lost: BoolArray) -> tuple
 
 
 def _answered_s(times: FaultTimes, needs_more: bool, reaction: float | None, diagnosis: FaultDiagnosis | None) -> float:
-    """When the steady part begins; a sender that never answers, or is long in doubt, is given the time that one takes, and then judged."""
+    """When the steady part begins; a sender that never answers, or is long in doubt, is given the time that one takes,
+    and then judged."""
     if needs_more and reaction is None:
         return min(times.start_s + REACTION_S, times.stop_s)
     certain = diagnosis.certain_after_s if diagnosis is not None else None
@@ -216,8 +222,8 @@ def _answered_s(times: FaultTimes, needs_more: bool, reaction: float | None, dia
 def size_range(plan: StreamPlan, loss: float, policy: BlockSizePolicy) -> tuple[int, int]:
     """Smallest and largest N that the policy gives for losses the receiver cannot tell from this one.
 
-    A stratified share is known to a packet a window (two points of loss over a block or two); a random one to 1.5 points
-    and a tenth of itself after the few hundred packets of a fault's steady part.
+    A stratified share is known to a packet a window (two points of loss over a block or two); a random one to 1.5
+    points and a tenth of itself after the few hundred packets of a fault's steady part.
     """
     if plan.stream.block_size is not None:
         return plan.stream.block_size, plan.stream.block_size
@@ -226,9 +232,11 @@ def size_range(plan: StreamPlan, loss: float, policy: BlockSizePolicy) -> tuple[
 
 
 def predicted_block_size(plan: StreamPlan, times: FaultTimes, loss: float, base: int) -> int | None:
-    """FEC_r(l) (Gabrielyan 2007, eq. 23): for the lost labels where they are known, else eq. 25; None where nothing gets by.
+    """FEC_r(l) (Gabrielyan 2007, eq. 23): for the lost labels where they are known, else eq. 25; None where nothing
+    gets by.
 
-    Other faults of the plan have no say in it, but that a sender that only estimates shares goes by eq. 25 where one is random.
+    Other faults of the plan have no say in it, but that a sender that only estimates shares goes by eq. 25 where one is
+    random.
     """
     if loss >= 1:
         return None
@@ -262,7 +270,8 @@ def loss_interval(plan: StreamPlan, times: FaultTimes, packets: int, lost: BoolA
 
 
 def sent_per_source(plan: StreamPlan, run: StreamMeasurements, blocks: BoolArray) -> tuple[float | None, float]:
-    """Packets sent per source packet over whole blocks (``blocks``: a mask), late parity included, and the mean's standard error."""
+    """Packets sent per source packet over whole blocks (``blocks``: a mask), late parity included, and the mean's
+    standard error."""
     chosen = run.blocks.block[blocks]
     if not len(chosen):
         return None, 0.0

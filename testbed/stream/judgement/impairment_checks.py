@@ -1,4 +1,5 @@
-"""What impaired links did to a stream's packets, predicted and measured: loss, bursts, blocks, copies, waiting, overtaking, a trace's rate.
+"""What impaired links did to a stream's packets, predicted and measured: loss, bursts, blocks, copies, waiting,
+overtaking, a trace's rate.
 
 Each check names its rival: what would be measured if the link did nothing, or lost as much, but independently.
 """
@@ -39,7 +40,8 @@ MIN_PACKETS = 200
 
 
 def impairment_checks(plan: StreamPlan, run: StreamMeasurements) -> list[Check]:
-    """All checks of all impaired links that the stream crossed; a link of which nothing can be predicted has one that cannot tell."""
+    """All checks of all impaired links that the stream crossed; a link of which nothing can be predicted has one that
+    cannot tell."""
     deliveries, found = run.deliveries, link_traversals(plan, run)
     checks: list[Check] = []
     for crossing in found:
@@ -49,8 +51,8 @@ def impairment_checks(plan: StreamPlan, run: StreamMeasurements) -> list[Check]:
 
 
 def unrest_s(plan: StreamPlan, run: StreamMeasurements) -> float:
-    """By how much packets that met no impairment differ in how long they are under way, 99 of 100: what the machine does to all of them. 0
-    where nothing is claimed of times: losses and copies do not depend on them."""
+    """By how much packets that met no impairment differ in how long they are under way, 99 of 100: what the machine
+    does to all of them. 0 where nothing is claimed of times: losses and copies do not depend on them."""
     timed = (ExtraDelay, Reordering, RateTrace)
     delayed = [one for one in link_traversals(plan, run) if any(isinstance(w, timed) for w in one.span.impairments)]
     return max((crossing.unrest_s[0] for crossing in delayed), default=0.0)
@@ -63,7 +65,8 @@ def span_label(plan: StreamPlan, span: ImpairedSpan) -> str:
 
 
 def _identified(plan: StreamPlan, span: ImpairedSpan, check: Check) -> Check:
-    """The check about the span's fault, or about its link where the network impairs it; a fault's other direction has a key of its own."""
+    """The check about the span's fault, or about its link where the network impairs it; a fault's other direction has a
+    key of its own."""
     link = plan.network.links[span.link].id
     if span.fault is None:
         return replace(check, about=f"link:{label_of(link)}")
@@ -220,7 +223,8 @@ def _waiting_checks(
 
 
 def overtaken_packets(arrivals_s: FloatArray) -> BoolArray:
-    """Shape (packets,), in the order of sending: which came after a packet that was sent later (RFC 4737's reordered packets)."""
+    """Shape (packets,), in the order of sending: which came after a packet that was sent later (RFC 4737's reordered
+    packets)."""
     order = np.argsort(arrivals_s, kind="stable")
     late = np.zeros(len(arrivals_s), dtype=np.bool_)
     late[order] = order < np.maximum.accumulate(order)
@@ -230,9 +234,11 @@ def overtaken_packets(arrivals_s: FloatArray) -> BoolArray:
 def _block_checks(
     plan: StreamPlan, run: StreamMeasurements, found: Sequence[LinkTraversal], deliveries: PacketDeliveries
 ) -> list[Check]:
-    """Blocks of whose first N packets fewer than M came: predicted by the recursion over the chain, against independent loss.
+    """Blocks of whose first N packets fewer than M came: predicted by the recursion over the chain, against independent
+    loss.
 
-    None where theory itself says that so many blocks cannot tell the two apart: that is known before anything is measured.
+    None where theory itself says that so many blocks cannot tell the two apart: that is known before anything is
+    measured.
     """
     lossy = [
         one for one in found if len(one.span.impairments) == 1 and isinstance(one.span.impairments[0], GilbertElliott)

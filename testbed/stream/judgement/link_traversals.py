@@ -1,4 +1,5 @@
-"""The packets of a run that crossed each impaired link, in the order in which they came to it, and what became of them; pure numpy."""
+"""The packets of a run that crossed each impaired link, in the order in which they came to it, and what became of them;
+pure numpy."""
 
 from __future__ import annotations
 
@@ -22,8 +23,9 @@ GUARD_S = 0.05
 class LinkTraversal:
     """Packets (indices into the sent log, in order) that came to the span's link while it was surely impaired.
 
-    ``alone``: on no other impaired or faulty link on their way; ``base_s``: how long they would be under way otherwise. ``unrest_s``: by how
-    much packets that met nothing differ in that, 99 of 100 and at most (0 where all met something).
+    ``alone``: on no other impaired or faulty link on their way; ``base_s``: how long they would be under way otherwise.
+    ``unrest_s``: by how much packets that met nothing differ in that, 99 of 100 and at most (0 where all met
+    something).
     """
 
     span: ImpairedSpan
@@ -63,7 +65,8 @@ def link_traversals(plan: StreamPlan, run: StreamMeasurements) -> tuple[LinkTrav
 
 
 def _times(run: StreamMeasurements, plan: StreamPlan, span: ImpairedSpan) -> tuple[float, float]:
-    """When the span was really in force; a fault that never came has no time at all. The end of a run says nothing of its last packets."""
+    """When the span was really in force; a fault that never came has no time at all. The end of a run says nothing of
+    its last packets."""
     last = plan.duration_s - plan.stream.playback_s
     if span.fault is None:
         return -GUARD_S, last

@@ -73,7 +73,8 @@ class LossReportRecorder:
     _declared_lost: dict[tuple[int, int], int] = field(default_factory=dict)
 
     def report(self, report_received_s: float, newest_s: float) -> None:
-        """A datagram of the return path has been read; ``newest_s``: of the newest packet that the sender now knows of."""
+        """A datagram of the return path has been read; ``newest_s``: of the newest packet that the sender now knows
+        of."""
         if not self.newest_s or newest_s != self.newest_s[-1]:
             self.told_s.append(report_received_s)
             self.newest_s.append(newest_s)
@@ -132,9 +133,9 @@ def block_outcomes(
 ) -> BlockOutcomes:
     """What became of each block of which a packet was sent, in block order.
 
-    A block is complete when M distinct symbols, or all M source symbols, have arrived, at most ``playback_s`` after its first
-    packet was sent. A source packet is late when neither it nor its block's decoding came within ``playback_s`` of its
-    own sending. Cost O((n + m) log) for n packets sent and m received.
+    A block is complete when M distinct symbols, or all M source symbols, have arrived, at most ``playback_s`` after its
+    first packet was sent. A source packet is late when neither it nor its block's decoding came within ``playback_s``
+    of its own sending. Cost O((n + m) log) for n packets sent and m received.
     """
     ids, where = np.unique(sent.block, return_inverse=True)
     started = np.full(len(ids), np.inf)
@@ -170,7 +171,8 @@ def _late_sources(
     arrived: ReceivedPackets,
     limits: tuple[int, float],
 ) -> IntArray:
-    """Late source packets of each block; ``arrived``: each packet's first arrival; ``limits``: M and the playback buffer."""
+    """Late source packets of each block; ``arrived``: each packet's first arrival; ``limits``: M and the playback
+    buffer."""
     source_packets, playback_s = limits
     chosen = sent.symbol < source_packets
     key = sent.block[chosen] * 256 + sent.symbol[chosen]
@@ -189,7 +191,8 @@ def _late_sources(
 
 
 def undecided_arrivals(sent: SentPackets, received: ReceivedPackets, playback_s: float, within_s: float) -> int:
-    """First arrivals so near to ``playback_s`` after their sending that clocks which are known to ``within_s`` cannot tell which side."""
+    """First arrivals so near to ``playback_s`` after their sending that clocks which are known to ``within_s`` cannot
+    tell which side."""
     if within_s == 0:
         return 0
     keys, at = (log.block * 256 + log.symbol for log in (sent, received)), []

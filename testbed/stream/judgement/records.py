@@ -1,4 +1,5 @@
-"""A finished session as records (what the result store keeps and the page draws) and as the object ``--json`` prints."""
+"""A finished session as records (what the result store keeps and the page draws) and as the object ``--json``
+prints."""
 
 from __future__ import annotations
 
@@ -119,7 +120,8 @@ def summary_figures(plan: StreamPlan, run: StreamMeasurements, analysis: Session
 
 
 def _clocks(plan: StreamPlan, run: StreamMeasurements) -> dict[str, Any]:
-    """How far the clocks of several machines can be off, and what they leave undecided; nothing where one clock told all."""
+    """How far the clocks of several machines can be off, and what they leave undecided; nothing where one clock told
+    all."""
     if run.clocks == ONE_CLOCK:
         return {}
     undecided = undecided_arrivals(run.sent, run.received, plan.stream.playback_s, run.clocks.end_to_end_s)

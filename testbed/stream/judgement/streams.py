@@ -30,7 +30,8 @@ class StreamJudgement(Judgement):
 
 @dataclass(frozen=True, kw_only=True)
 class StreamsJudgement(Judgement):
-    """Streams of one run, together. ``verdict``: each check under its stream's title; ``document``: the first one's, others ``also``."""
+    """Streams of one run, together. ``verdict``: each check under its stream's title; ``document``: the first one's,
+    others ``also``."""
 
     parts: tuple[StreamJudgement, ...]
     records: tuple[Record, ...]

@@ -1,17 +1,20 @@
 """How late the machine was in a run of a stream, and how late the checks let it be; pure numpy.
 
-Theory of operation. In the network of theory a switch passes a packet on at once. On a machine that is busy with other things a switch
-waits for a processor, and packets lie in it; those of one path longer than those of another. Three things follow.
+Theory of operation. In the network of theory a switch passes a packet on at once. On a machine that is busy with other
+things a switch waits for a processor, and packets lie in it; those of one path longer than those of another. Three
+things follow.
 
-- A packet that another one overtakes by more than the sender's allowance for reordering (5 ms at least) is *taken for lost*. Until a
-  report tells that it came, the sender is **misinformed**: it answers a failure that is none, begins blocks under a wrong N and sends late
-  parity. Equation 23 is about blocks that were begun upon true news. Those begun or helped while the sender was misinformed are left
-  out of ROR, and what they would have added or taken away is said. The check bears as much of that as its tolerance is: where the two
-  figures, with them and without them, are further apart, neither says anything.
-- A block has the playback buffer's time. A quarter of it each is given to a sender that is late, to packets that lie in switches, and to
-  a receiver that is late; the last quarter is the block's own (two blocks' time, 40 ms of the usual 400).
-- A fault's steady part begins after ``REACTION_S`` at the latest: a report interval, and what is left for the way of the news. A block that is
-  begun upon older news than that may have too small an N through no fault of the sender.
+- A packet that another one overtakes by more than the sender's allowance for reordering (5 ms at least) is *taken for
+  lost*. Until a report tells that it came, the sender is **misinformed**: it answers a failure that is none, begins
+  blocks under a wrong N and sends late parity. Equation 23 is about blocks that were begun upon true news. Those begun
+  or helped while the sender was misinformed are left out of ROR, and what they would have added or taken away is said.
+  The check bears as much of that as its tolerance is: where the two figures, with them and without them, are further
+  apart, neither says anything.
+- A block has the playback buffer's time. A quarter of it each is given to a sender that is late, to packets that lie in
+  switches, and to a receiver that is late; the last quarter is the block's own (two blocks' time, 40 ms of the usual
+  400).
+- A fault's steady part begins after ``REACTION_S`` at the latest: a report interval, and what is left for the way of
+  the news. A block that is begun upon older news than that may have too small an N through no fault of the sender.
 """
 
 from __future__ import annotations
@@ -30,15 +33,17 @@ MAX_LAG = 0.25
 
 
 def quarter_s(plan: StreamPlan) -> float:
-    """What a sender, the switches, a receiver and the clocks between them may each be off by, of the playback buffer's time."""
+    """What a sender, the switches, a receiver and the clocks between them may each be off by, of the playback buffer's
+    time."""
     return MAX_LAG * plan.stream.playback_s
 
 
 def latenesses(
     plan: StreamPlan, run: StreamMeasurements, spurious_ror: float, ror_tolerance: float
 ) -> tuple[TimingError, ...]:
-    """All of a run, in the order in which they are told. ``misled_ror``: by how much blocks that a misinformed sender began change ROR (0 where
-    none is judged), next to that check's tolerance. In virtual time there are no switches that could hold a packet."""
+    """All of a run, in the order in which they are told. ``misled_ror``: by how much blocks that a misinformed sender
+    began change ROR (0 where none is judged), next to that check's tolerance. In virtual time there are no switches
+    that could hold a packet."""
     most_s = quarter_s(plan)
     busy = f" (processors {run.health.cpu_fraction:.0%} busy)" if run.health.cpu_fraction is not None else ""
     found = [
@@ -94,15 +99,17 @@ def _only_switches_delay(plan: StreamPlan, run: StreamMeasurements) -> bool:
 
 
 def max_queueing_delay_s(plan: StreamPlan, run: StreamMeasurements, from_s: float = -np.inf) -> float:
-    """How long a packet sent since ``from_s`` was under way at most, beyond the longest way's delay and what clocks leave open."""
+    """How long a packet sent since ``from_s`` was under way at most, beyond the longest way's delay and what clocks
+    leave open."""
     transit_s = run.deliveries.transit_s[run.sent.time_s >= from_s]
     longest_s = float(transit_s[~np.isnan(transit_s)].max(initial=0.0))
     return max(0.0, longest_s - longest_path_delay_s(plan) - run.clocks.end_to_end_s)
 
 
 def spurious_loss_intervals(plan: StreamPlan, run: StreamMeasurements) -> FloatArray:
-    """Shape (spans, 2): from when to when the sender took packets for lost that came after all, and one report more: with that one it
-    has judged the labels again. One that it was never told of counts for the playback buffer's time."""
+    """Shape (spans, 2): from when to when the sender took packets for lost that came after all, and one report more:
+    with that one it has judged the labels again. One that it was never told of counts for the playback buffer's
+    time."""
     loss_reports = run.news
     arrived = np.isin(loss_reports.block * 256 + loss_reports.symbol, run.received.block * 256 + run.received.symbol)
     began = loss_reports.lost_s[arrived]
@@ -126,8 +133,8 @@ def _merged(spans: FloatArray) -> FloatArray:
 
 
 def spurious_loss_blocks(plan: StreamPlan, run: StreamMeasurements) -> IntArray:
-    """Numbers of the blocks that were begun while the sender was misinformed, or that got late parity then or within the playback buffer's time
-    after it, in which what was decided then is sent. None where the run kept no news."""
+    """Numbers of the blocks that were begun while the sender was misinformed, or that got late parity then or within
+    the playback buffer's time after it, in which what was decided then is sent. None where the run kept no news."""
     if not _only_switches_delay(plan, run) or not len(run.news.lost_s):
         return np.empty(0, dtype=np.int64)
     spans, blocks, sent = spurious_loss_intervals(plan, run), run.blocks, run.sent

@@ -1,4 +1,5 @@
-"""What a rate trace let pass, next to what its opportunities allow: most bytes in a window, and the longest silence; pure numpy."""
+"""What a rate trace let pass, next to what its opportunities allow: most bytes in a window, and the longest silence;
+pure numpy."""
 
 from __future__ import annotations
 
@@ -13,8 +14,8 @@ from topologies.impairments import OPPORTUNITY_BYTES, RateTrace
 
 WINDOWS_S = (0.1, 0.3, 1.0)
 _GRAIN_S = 0.005
-"""Arrivals are noted so much late or early on real switches; a window is taken as much wider, by the most that the relay was late
-and by the most that a packet which met no impairment was."""
+"""Arrivals are noted so much late or early on real switches; a window is taken as much wider, by the most that the
+relay was late and by the most that a packet which met no impairment was."""
 
 
 def trace_checks(plan: StreamPlan, run: StreamMeasurements, crossing: LinkTraversal, ending: str) -> list[Check]:

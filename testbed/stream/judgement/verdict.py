@@ -1,4 +1,5 @@
-"""The verdict of a streaming run: each predicted figure next to the measured one, with the tolerance stated and its reason."""
+"""The verdict of a streaming run: each predicted figure next to the measured one, with the tolerance stated and its
+reason."""
 
 from __future__ import annotations
 
@@ -20,7 +21,8 @@ from topologies.network import label_of
 
 COUNTED = "none: each is counted"
 MAX_QUEUEING_S = 0.005
-"""A relay of impaired links that sends packets on later than so measures the machine, and so do switches that hold up all packets."""
+"""A relay of impaired links that sends packets on later than so measures the machine, and so do switches that hold up
+all packets."""
 MAX_UNPLANNED = 1e-4
 """Share of packets that may be lost in no fault: two orders below the precision of a loss."""
 
@@ -61,8 +63,8 @@ def judge(plan: StreamPlan, run: StreamMeasurements, analysis: SessionAnalysis) 
 
 
 def _judge_impaired(plan: StreamPlan, run: StreamMeasurements, analysis: SessionAnalysis) -> Verdict:
-    """What the impaired links did, packet by packet; of other faults only their losses, where they stand alone: the block sizes with
-    which a sender answers bursts and late packets are not predicted, and neither is ROR then."""
+    """What the impaired links did, packet by packet; of other faults only their losses, where they stand alone: the
+    block sizes with which a sender answers bursts and late packets are not predicted, and neither is ROR then."""
     checks = impairment_checks(plan, run)
     alone = analysis.campaign is None and not any(link.impairments for link in plan.network.links)
     if alone:
@@ -81,21 +83,23 @@ def _judge_impaired(plan: StreamPlan, run: StreamMeasurements, analysis: Session
 
 
 def _is_answered(plan: StreamPlan, result: FaultResult) -> bool:
-    """Whether theory has a block size against the fault, and the sender may choose it or has it fixed: else blocks are lost, as many as
-    nobody predicts."""
+    """Whether theory has a block size against the fault, and the sender may choose it or has it fixed: else blocks are
+    lost, as many as nobody predicts."""
     fixed, needed = plan.stream.block_size, result.predicted_block_size
     return needed is not None and (fixed is None or fixed >= needed)
 
 
 def _compare_with_silence(check: Check, analysis: SessionAnalysis) -> Check:
-    """A loss of everything in a fault, where nothing came outside faults either: that cannot tell what the fault took."""
+    """A loss of everything in a fault, where nothing came outside faults either: that cannot tell what the fault
+    took."""
     all_lost = check.key == "loss" and check.predicted is not None and check.predicted >= 1
     arrived = analysis.sent_outside - analysis.lost_outside
     return check.of(arrived, "nothing arrived outside faults either") if all_lost else check
 
 
 def fault_checks(result: FaultResult, least: int | None) -> list[Check]:
-    """The loss of one fault and, where the sender chooses N, the block size that answers it. ``least``: N without losses.
+    """The loss of one fault and, where the sender chooses N, the block size that answers it. ``least``: N without
+    losses.
 
     A fault in which no packet was sent that the sender had answered it with cannot tell.
     """
@@ -129,7 +133,8 @@ def _content_check(run: StreamMeasurements) -> Check:
 
 
 def invalid_reason(plan: StreamPlan, run: StreamMeasurements, analysis: SessionAnalysis) -> str | None:
-    """Why the run says nothing, or None: later than the checks bear, packets lost in no fault, a fault that hardly was, nothing sent.
+    """Why the run says nothing, or None: later than the checks bear, packets lost in no fault, a fault that hardly was,
+    nothing sent.
 
     A stream of which nothing came has failed: no load on a machine that was in time takes every packet.
     """
@@ -155,8 +160,8 @@ def invalid_reason(plan: StreamPlan, run: StreamMeasurements, analysis: SessionA
 
 
 def clock_reason(plan: StreamPlan, run: StreamMeasurements, analysis: SessionAnalysis) -> str | None:
-    """Why the clocks of several machines say too little for this run, or None: worse than the guard around faults, than a reaction
-    that they timed, or than what the playback buffer can be off by."""
+    """Why the clocks of several machines say too little for this run, or None: worse than the guard around faults, than
+    a reaction that they timed, or than what the playback buffer can be off by."""
     apart_s, through_s = run.clocks.fault_to_sender_s, run.clocks.end_to_end_s
     if apart_s > FAULT_GUARD_S:
         return f"{_known(apart_s)}, and packets are told from a fault's within {FAULT_GUARD_S * 1000:g} ms"
@@ -174,7 +179,8 @@ def _known(uncertainty_s: float) -> str:
 
 
 def _delayed(plan: StreamPlan, run: StreamMeasurements) -> str | None:
-    """Why a run over impaired links measured the machine: packets went on late, at the relay or where nothing impairs them."""
+    """Why a run over impaired links measured the machine: packets went on late, at the relay or where nothing impairs
+    them."""
     delayed = max(run.counters.get(RELAYED, {}).items(), key=lambda one: one[1]["late_s"], default=None)
     if delayed is not None and delayed[1]["late_s"] > MAX_QUEUEING_S:
         late = f"{delayed[0]}: packets were sent on {delayed[1]['late_s'] * 1000:.1f} ms late (99 of 100; limit {MAX_QUEUEING_S * 1000:g} ms)"
@@ -187,7 +193,8 @@ def _delayed(plan: StreamPlan, run: StreamMeasurements) -> str | None:
 
 
 def _cut_short(plan: StreamPlan, run: StreamMeasurements) -> str | None:
-    """Why a fault that came too late to be what was planned leaves nothing to judge: who carries faults out waited for the kernel."""
+    """Why a fault that came too late to be what was planned leaves nothing to judge: who carries faults out waited for
+    the kernel."""
     times = {one.fault: one for one in run.faults}
     for fault in plan.faults:
         if fault.permanent or fault.stop_s > plan.duration_s or run.fabric != "emulation":

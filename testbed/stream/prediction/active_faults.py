@@ -1,6 +1,7 @@
 """What is broken, and which labels are lost, between one change and the next: faults that overlap, nodes that move.
 
-Exact for switches: a label is lost when its path crosses a broken link, so several failures lose the union of their labels.
+Exact for switches: a label is lost when its path crosses a broken link, so several failures lose the union of their
+labels.
 """
 
 from __future__ import annotations
@@ -206,7 +207,8 @@ def fault_intervals(plan: StreamPlan, fault: Fault) -> tuple[Interval, ...]:
 
 
 def is_campaign(plan: StreamPlan) -> bool:
-    """Whether faults overlap or nodes move: then single failures cannot be distinguished, and epochs are judged instead."""
+    """Whether faults overlap or nodes move: then single failures cannot be distinguished, and epochs are judged
+    instead."""
     from testbed.faults.schedules import overlapping
 
     return bool(plan.changes) or overlapping(plan.faults)

@@ -1,6 +1,7 @@
 """Which block size N the sender answers a measured loss with, and which one theory predicts for each link's failure.
 
-Two policies: FEC_p of Gabrielyan 2007, eq. 25 (random labels, random loss) and the exact worst window of the route's label intervals.
+Two policies: FEC_p of Gabrielyan 2007, eq. 25 (random labels, random loss) and the exact worst window of the route's
+label intervals.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ _SEPARATE = 2
 class BlockSizePolicy:
     """``base`` is FEC_t, the block size at rest; calling the policy with a loss fraction gives N in [M, largest].
 
-    ``largest``: the cap. ``slack``: two losses nearer than this are not distinguished by a short measurement, so the larger N of both is taken.
-    ``name`` is "equation 25" or "worst window".
+    ``largest``: the cap. ``slack``: two losses nearer than this are not distinguished by a short measurement, so the
+    larger N of both is taken. ``name`` is "equation 25" or "worst window".
     """
 
     name: str
@@ -41,14 +42,15 @@ class BlockSizePolicy:
 
 
 def is_deterministic(plan: StreamPlan) -> bool:
-    """True where losses follow from labels alone: stratified labels, no fault that drops packets at random and no impaired link."""
+    """True where losses follow from labels alone: stratified labels, no fault that drops packets at random and no
+    impaired link."""
     ordered = plan.stream.labels == "stratified" and not any(fault.partial for fault in plan.faults)
     return ordered and not any(link.impairments for link in plan.network.links)
 
 
 def largest_block(plan: StreamPlan) -> int:
-    """N that the sender never exceeds: by ``most_overhead``, else a quarter more than the failure of any protectable link
-    calls for, and 2 M at least; at most 255."""
+    """N that the sender never exceeds: by ``most_overhead``, else a quarter more than the failure of any protectable
+    link calls for, and 2 M at least; at most 255."""
     stream = plan.stream
     m = stream.source_packets
     if stream.block_size is not None:
@@ -105,8 +107,8 @@ def link_block_size(plan: StreamPlan, link: int) -> int | None:
 
 
 def _any_multiplier(plan: StreamPlan) -> int:
-    """What block sizes of losses that no single link causes are reckoned by: the plan's multiplier, or the usual one where slots make its
-    order, which are made for single links only."""
+    """What block sizes of losses that no single link causes are reckoned by: the plan's multiplier, or the usual one
+    where slots make its order, which are made for single links only."""
     return WEYL_MULTIPLIER if plan.stream.label_slots else plan.stream.label_multiplier
 
 
@@ -120,7 +122,8 @@ def _worst_window_policy(plan: StreamPlan, slack: float = 0.015) -> BlockSizePol
 
     shares = [share for share, _ in stairs]
     most = [m, *itertools.accumulate((size for _, size in stairs), max)]
-    # What no single link of the route can cause (failures that overlap): one interval of that width, in steps of 5 points.
+    # What no single link of the route can cause (failures that overlap): one interval of that width, in steps of 5
+    # points.
     single = [stratified_tolerance_block_size(step / 20, m, multiplier) for step in range(19)]
 
     def size_for(loss: float) -> int:

@@ -1,7 +1,9 @@
-"""Theory of losses that come in bursts: mean, memory and the losses of a block, for chains of Gilbert's and Elliott's; pure.
+"""Theory of losses that come in bursts: mean, memory and the losses of a block, for chains of Gilbert's and Elliott's;
+pure.
 
-A stage of loss is (its mean survival s, the variance v of what its state alone says, the memory m of that state): survival of two
-packets k apart has the covariance v m^k (Gilbert 1960; Elliott 1963 for the losses of a block). Stages multiply.
+A stage of loss is (its mean survival s, the variance v of what its state alone says, the memory m of that state):
+survival of two packets k apart has the covariance v m^k (Gilbert 1960; Elliott 1963 for the losses of a block). Stages
+multiply.
 """
 
 from __future__ import annotations
@@ -55,7 +57,8 @@ def share_error(impairments: Impairments, packets: int) -> float:
 
 
 def losses_in_block(chain: GilbertElliott, gaps: Sequence[int]) -> FloatArray:
-    """Shape (len(gaps) + 2,): probability of 0, 1, ... losses among len(gaps) + 1 packets that lie ``gaps`` packets of the link apart.
+    """Shape (len(gaps) + 2,): probability of 0, 1, ... losses among len(gaps) + 1 packets that lie ``gaps`` packets of
+    the link apart.
 
     Elliott's recursion over (state, losses), begun in the stationary state; cost O(n^2) for n packets.
 
@@ -97,9 +100,11 @@ def binomial_losses(fraction: float, count: int) -> FloatArray:
 def burst_block_size(
     losses: Callable[[int], FloatArray], source_packets: int, share: float, rate: float, most: int = 255
 ) -> int | None:
-    """Smallest N of which M = ``source_packets`` arrive but for a ``rate`` of blocks; None where no N up to ``most`` will do.
+    """Smallest N of which M = ``source_packets`` arrive but for a ``rate`` of blocks; None where no N up to ``most``
+    will do.
 
-    ``losses``: packets of a block that cross the link -> probabilities of 0, 1, ... losses; ``share`` of a block's packets cross it.
+    ``losses``: packets of a block that cross the link -> probabilities of 0, 1, ... losses; ``share`` of a block's
+    packets cross it.
     """
     for size in range(source_packets, most + 1):
         crossing = round(size * share)

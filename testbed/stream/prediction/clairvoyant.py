@@ -1,4 +1,5 @@
-"""What a sender that knew every failure beforehand would do, and how a stream fared: measures of redundancy against losses; pure."""
+"""What a sender that knew every failure beforehand would do, and how a stream fared: measures of redundancy against
+losses; pure."""
 
 from __future__ import annotations
 
@@ -19,8 +20,8 @@ _MARGIN_S = 0.002
 def clairvoyant_block_sizes(plan: StreamPlan) -> Callable[[float], int]:
     """N for a block that begins at a time: enough for every loss that is in force while its packets leave.
 
-    Its source packets take one block's time and its parity the next one's. Stratified labels: the exact worst window of what is
-    broken then; random losses: Gabrielyan 2007, eq. 25. Where no N helps, the policy's largest.
+    Its source packets take one block's time and its parity the next one's. Stratified labels: the exact worst window of
+    what is broken then; random losses: Gabrielyan 2007, eq. 25. Where no N helps, the policy's largest.
     """
     policy, epochs = block_size_policy(plan), planned_epochs(plan)
     starts = [epoch.start_s for epoch in epochs]
@@ -47,9 +48,9 @@ def needed_size(plan: StreamPlan, policy: BlockSizePolicy, loss: float, needed: 
 class StreamOutcome:
     """How one stream fared. Fractions are of the source packets but for ``undecodable`` (of the blocks).
 
-    ``overhead``: packets sent beyond the source packets; ``wasted``: parity that came and was not needed; ``late``: source
-    packets that neither came nor were recovered in time. ``first_decode_s``: for each failure, how long after it the first
-    block begun since was decoded (None: none was before the repair).
+    ``overhead``: packets sent beyond the source packets; ``wasted``: parity that came and was not needed; ``late``:
+    source packets that neither came nor were recovered in time. ``first_decode_s``: for each failure, how long after it
+    the first block begun since was decoded (None: none was before the repair).
     """
 
     overhead: float
@@ -61,7 +62,8 @@ class StreamOutcome:
 
 
 def stream_outcome(plan: StreamPlan, run: StreamMeasurements) -> StreamOutcome:
-    """From the logs of both ends; failures that begin while another is in force on the same links count for themselves."""
+    """From the logs of both ends; failures that begin while another is in force on the same links count for
+    themselves."""
     m, blocks = plan.stream.source_packets, run.blocks
     source = int((run.sent.symbol < m).sum())
     late = int(blocks.late_source_packets.sum())

@@ -1,4 +1,5 @@
-"""How long delays and reordering hold packets up, and how many are overtaken: drawn for the times at which packets were sent; pure."""
+"""How long delays and reordering hold packets up, and how many are overtaken: drawn for the times at which packets were
+sent; pure."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ DRAWS = 40
 
 @dataclass(frozen=True, kw_only=True)
 class DelaySpread:
-    """Mean wait of the packets in seconds and the share of them that is overtaken, each with the standard deviation of one run."""
+    """Mean wait of the packets in seconds and the share of them that is overtaken, each with the standard deviation of
+    one run."""
 
     mean_s: float
     mean_error_s: float
@@ -30,7 +32,8 @@ class DelaySpread:
 
 
 def predicted_delay_spread(impairments: Impairments, sent_s: FloatArray, *, seed: int = 1) -> DelaySpread | None:
-    """For packets that came to the link at ``sent_s`` (in order) and were not lost; None where nothing holds them up, or a trace does.
+    """For packets that came to the link at ``sent_s`` (in order) and were not lost; None where nothing holds them up,
+    or a trace does.
 
     Losses leave the waits of the others as they are. Cost DRAWS times n log n.
     """

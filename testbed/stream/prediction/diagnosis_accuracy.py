@@ -17,8 +17,9 @@ _WITHIN_S = 0.5
 
 @dataclass(frozen=True, kw_only=True)
 class DiagnosisAccuracy:
-    """``spoke``: the share of the time in which the diagnosis decided, not the estimator. Of the ``certain`` sets of cables that it
-    named, ``right`` lost just the labels that were lost within the last half second; ``unsure`` times it named several."""
+    """``spoke``: the share of the time in which the diagnosis decided, not the estimator. Of the ``certain`` sets of
+    cables that it named, ``right`` lost just the labels that were lost within the last half second; ``unsure`` times it
+    named several."""
 
     spoke: float
     certain: int
@@ -30,7 +31,8 @@ class DiagnosisAccuracy:
 
 
 def diagnosis_accuracy(plan: StreamPlan, run: StreamMeasurements, found: Sequence[Epoch]) -> DiagnosisAccuracy | None:
-    """From the sender's events and the run's epochs; None where the sender does not diagnose, or its log is not there."""
+    """From the sender's events and the run's epochs; None where the sender does not diagnose, or its log is not
+    there."""
     events = run.counters.get(DIAGNOSES, ())
     if not is_diagnosing(plan) or not events:
         return None

@@ -1,6 +1,8 @@
-"""Many failures at once, nodes that move: every packet's fate predicted from the labels, held against what arrived; pure.
+"""Many failures at once, nodes that move: every packet's fate predicted from the labels, held against what arrived;
+pure.
 
-Single failures cannot be distinguished there, so epochs (testbed.stream.prediction.active_faults) are compared instead of faults.
+Single failures cannot be distinguished there, so epochs (testbed.stream.prediction.active_faults) are compared instead
+of faults.
 """
 
 from __future__ import annotations
@@ -67,10 +69,12 @@ class Outage:
 
 @dataclass(frozen=True, kw_only=True)
 class EpochsResult:
-    """``certain`` packets were predicted for sure: ``wrongly_lost`` of them vanished, ``wrongly_arrived`` came all the same.
+    """``certain`` packets were predicted for sure: ``wrongly_lost`` of them vanished, ``wrongly_arrived`` came all the
+    same.
 
     Redundancies are N / FEC_t - 1, means over time: what the losses of the epochs call for by prediction and by
-    measurement (where an epoch was long enough: ``redundancy_over_s`` seconds in all), and what the sender added. ``diagnoses``: how often it knew what had failed.
+    measurement (where an epoch was long enough: ``redundancy_over_s`` seconds in all), and what the sender added.
+    ``diagnoses``: how often it knew what had failed.
     """
 
     frames: tuple[SplitPeriod, ...]
@@ -101,7 +105,8 @@ class EpochsResult:
 
 @dataclass(frozen=True)
 class LossBounds:
-    """Shape (sent,): the smallest and largest probability of loss that a packet may have met, and whether it was lost."""
+    """Shape (sent,): the smallest and largest probability of loss that a packet may have met, and whether it was
+    lost."""
 
     lowest: FloatArray
     highest: FloatArray
@@ -115,7 +120,8 @@ class LossBounds:
 def analyse_epochs(
     plan: StreamPlan, run: StreamMeasurements, policy: BlockSizePolicy, deliveries: LossBounds
 ) -> EpochsResult:
-    """All epochs of the run. Cost: one pass over the packet log, and a pass over the labels for every state of the network."""
+    """All epochs of the run. Cost: one pass over the packet log, and a pass over the labels for every state of the
+    network."""
     found, lost = epochs(plan, run.faults, run.changes), deliveries.lost
     certain, sure = deliveries.certain, deliveries.lowest
     outages, beyond = _outages(plan, run, found, policy, deliveries)
@@ -149,14 +155,16 @@ def analyse_epochs(
 
 
 def run_loss_bounds(plan: StreamPlan, run: StreamMeasurements, lost: BoolArray) -> LossBounds:
-    """Every packet's fate against the states of the network, each in force at some time from when it was due to when it was noted."""
+    """Every packet's fate against the states of the network, each in force at some time from when it was due to when it
+    was noted."""
     commanded = [FaultTimes(fault=t.fault, start_s=t.fault.start_s, stop_s=t.fault.stop_s) for t in run.faults]
     states = [*epochs(plan, run.faults, run.changes), *epochs(plan, commanded, run.changes)]
     return loss_bounds(plan, run, states, transits_s(run), lost)
 
 
 def transits_s(run: StreamMeasurements) -> FloatArray:
-    """Shape (sent,): how long each packet may have been under way, the longest that any of its neighbours in time was."""
+    """Shape (sent,): how long each packet may have been under way, the longest that any of its neighbours in time
+    was."""
     at = run.sent.time_s
     if not len(at):
         return np.zeros(0)
@@ -176,7 +184,8 @@ def transits_s(run: StreamMeasurements) -> FloatArray:
 def loss_bounds(
     plan: StreamPlan, run: StreamMeasurements, found: Sequence[Epoch], transit_s: FloatArray, lost: BoolArray
 ) -> LossBounds:
-    """Every packet against each state of the network that it may have met while it was under way (``transit_s``, one a packet)."""
+    """Every packet against each state of the network that it may have met while it was under way (``transit_s``, one a
+    packet)."""
     sent, apart_s = run.sent, run.clocks.fault_to_sender_s
     early_s = _EARLY_S + apart_s
     least, most = np.ones(len(sent.time_s)), np.zeros(len(sent.time_s))
@@ -274,7 +283,8 @@ def _outages(
 
 
 def is_unrecoverable(epoch: Epoch, policy: BlockSizePolicy) -> bool:
-    """Whether no block size up to the policy's largest repairs the epoch's loss, or nobody can tell the sender of it."""
+    """Whether no block size up to the policy's largest repairs the epoch's loss, or nobody can tell the sender of
+    it."""
     return epoch.needed > policy.largest or (epoch.reports_cut and epoch.needed > policy.base)
 
 
@@ -286,7 +296,8 @@ def _broken_links(plan: StreamPlan, epoch: Epoch) -> tuple[str, ...]:
 def _redundancies(
     run: StreamMeasurements, found: Sequence[Epoch], policy: BlockSizePolicy, deliveries: LossBounds
 ) -> tuple[float, float, float, float]:
-    """What the epochs' losses call for, predicted and measured, how far a share that so few packets tell may err, and over how many seconds."""
+    """What the epochs' losses call for, predicted and measured, how far a share that so few packets tell may err, and
+    over how many seconds."""
     predicted = measured = slack = counted_s = 0.0
     for epoch in found:
         first, last = np.searchsorted(run.sent.time_s, (epoch.start_s, epoch.stop_s))

@@ -1,6 +1,8 @@
-"""The redundancy that random failures call for, before any happens: Gabrielyan 2007, eq. 45 as corrected, and without its truncation.
+"""The redundancy that random failures call for, before any happens: Gabrielyan 2007, eq. 45 as corrected, and without
+its truncation.
 
-Failures of cables are independent; each is broken for a share u of the time. Losses of several are the union of their labels.
+Failures of cables are independent; each is broken for a share u of the time. Losses of several are the union of their
+labels.
 """
 
 from __future__ import annotations
@@ -31,10 +33,11 @@ FloatArray = npt.NDArray[np.float64]
 class ExpectedRedundancy:
     """Means over time of N/FEC_t - 1, with N as the labels that are lost call for.
 
-    ``equation_45``: states of one and two failed cables only, weighted u (1-u)^(n-1) and u^2 (1-u)^(n-2) over all pairs;
-    ``singles_only`` is its first term. ``mean``: all states, those of three and more from ``SAMPLES`` draws. ``spread``: standard deviation of
-    the mean over a run of the given length. ``cables``: how many can fail. ``beyond``: share of the time in which no N up to the
-    plan's largest helps, or no report gets back to ask for one; it counts as 0 in all of these, pairs of equation 45 included.
+    ``equation_45``: states of one and two failed cables only, weighted u (1-u)^(n-1) and u^2 (1-u)^(n-2) over all
+    pairs; ``singles_only`` is its first term. ``mean``: all states, those of three and more from ``SAMPLES`` draws.
+    ``spread``: standard deviation of the mean over a run of the given length. ``cables``: how many can fail.
+    ``beyond``: share of the time in which no N up to the plan's largest helps, or no report gets back to ask for one;
+    it counts as 0 in all of these, pairs of equation 45 included.
     """
 
     cables: int
@@ -47,11 +50,12 @@ class ExpectedRedundancy:
 
 
 class StateCosts:
-    """What the states of a route's cables call for, by which of them are broken. Each set of lost paths is computed once: for
-    stratified labels that takes a pass over 65,536 labels.
+    """What the states of a route's cables call for, by which of them are broken. Each set of lost paths is computed
+    once: for stratified labels that takes a pass over 65,536 labels.
 
-    ``cables``: one direction of every loaded cable, in the order of the columns. ``base``: N at rest. ``reports``: states in which no
-    loss report gets back are beyond reach; without it every state is priced as if the sender knew, which is what theory does.
+    ``cables``: one direction of every loaded cable, in the order of the columns. ``base``: N at rest. ``reports``:
+    states in which no loss report gets back are beyond reach; without it every state is priced as if the sender knew,
+    which is what theory does.
     """
 
     def __init__(self, plan: StreamPlan, *, reports: bool = True) -> None:
@@ -76,8 +80,8 @@ class StateCosts:
         return np.asarray(self._lost_paths(broken) @ self._widths, dtype=np.float64)
 
     def block_sizes(self, broken: BoolArray) -> FloatArray:
-        """Shape (states,): N, never below the base; nan beyond reach: where no N up to the plan's largest helps, and where more than
-        the base is called for but no loss report gets back."""
+        """Shape (states,): N, never below the base; nan beyond reach: where no N up to the plan's largest helps, and
+        where more than the base is called for but no loss report gets back."""
         kinds, where = np.unique(np.packbits(self._lost_paths(broken), axis=1), axis=0, return_inverse=True)
         sizes = np.array([self._size(kind) for kind in kinds])[where.reshape(-1)]
         if not self._reports:
@@ -121,7 +125,8 @@ class StateCosts:
 class RedundancyMeans:
     """Means over time of N/FEC_t - 1 at one unavailability, and their parts: states of one, two and more broken cables.
 
-    ``spread``: standard deviation over the states; ``beyond``: share of the time beyond reach, which counts as 0 in the others.
+    ``spread``: standard deviation over the states; ``beyond``: share of the time beyond reach, which counts as 0 in the
+    others.
     """
 
     one: float
@@ -138,8 +143,9 @@ class RedundancyMeans:
 def redundancy_means(costs: StateCosts, unavailabilities: Sequence[float], draws: FloatArray) -> list[RedundancyMeans]:
     """At each unavailability. States of one and of two broken cables are all computed, those of more are drawn.
 
-    ``draws``: shape (states, cables), uniform in [0, 1): a cable is broken where its number is below the unavailability. The same draws
-    for the same cables let routes be compared. Cost: cables^2 times paths, and states times paths for each unavailability.
+    ``draws``: shape (states, cables), uniform in [0, 1): a cable is broken where its number is below the
+    unavailability. The same draws for the same cables let routes be compared. Cost: cables^2 times paths, and states
+    times paths for each unavailability.
     """
     count, found = len(costs.cables), []
     singles = float(np.nansum(costs.redundancies(costs.singles())))

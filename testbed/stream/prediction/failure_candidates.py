@@ -1,4 +1,5 @@
-"""What may break under a stream, for a sender that diagnoses: every loaded cable, its directions, and every node with all its cables.
+"""What may break under a stream, for a sender that diagnoses: every loaded cable, its directions, and every node with
+all its cables.
 
 The sender is given a table from labels to suspects, not the network (``fec.redundancy.diagnosis``).
 """
@@ -34,7 +35,8 @@ def cable_name(link: LinkId) -> str:
 
 
 def candidate_table(split: LabelSplit) -> SuspectTable:
-    """Cables first, each with the labels of both directions; single directions where both carry labels; nodes but for the ends."""
+    """Cables first, each with the labels of both directions; single directions where both carry labels; nodes but for
+    the ends."""
     network = split.network
     by_cable: dict[str, set[int]] = {}
     by_node: dict[str, set[str]] = {}
@@ -61,8 +63,8 @@ def candidate_table(split: LabelSplit) -> SuspectTable:
 
 
 def exact_block_size(plan: StreamPlan) -> Callable[[tuple[Interval, ...]], int | None]:
-    """N for a set of lost labels, None where all are lost: the worst window of stratified labels, FEC_p at exactly the share of
-    random ones (Gabrielyan 2007, eq. 25)."""
+    """N for a set of lost labels, None where all are lost: the worst window of stratified labels, FEC_p at exactly the
+    share of random ones (Gabrielyan 2007, eq. 25)."""
     m, stream = plan.stream.source_packets, plan.stream
 
     def size_of(lost: tuple[Interval, ...]) -> int | None:

@@ -1,4 +1,5 @@
-"""Which links of a stream's plan are impaired, by what and when: those of the network's file all the time, those of faults meanwhile."""
+"""Which links of a stream's plan are impaired, by what and when: those of the network's file all the time, those of
+faults meanwhile."""
 
 from __future__ import annotations
 
@@ -12,7 +13,8 @@ from topologies.impairments import Impairments
 
 @dataclass(frozen=True, kw_only=True)
 class ImpairedSpan:
-    """One directed link (index), impaired from ``start_s`` to ``stop_s``; ``fault``: number of the fault, None where the network says so."""
+    """One directed link (index), impaired from ``start_s`` to ``stop_s``; ``fault``: number of the fault, None where
+    the network says so."""
 
     link: int
     impairments: Impairments
@@ -22,7 +24,8 @@ class ImpairedSpan:
 
 
 def impaired_spans(plan: StreamPlan) -> tuple[ImpairedSpan, ...]:
-    """All of the plan, whether or not the stream crosses them: the network's own first, then those of faults, in order."""
+    """All of the plan, whether or not the stream crosses them: the network's own first, then those of faults, in
+    order."""
     own = [
         ImpairedSpan(link=number, impairments=link.impaired_by)
         for number, link in enumerate(plan.network.links)

@@ -1,4 +1,5 @@
-"""How many packets a second several streams at once put on each link, at rest and while links are down: what counters should say."""
+"""How many packets a second several streams at once put on each link, at rest and while links are down: what counters
+should say."""
 
 from __future__ import annotations
 
@@ -14,7 +15,8 @@ def link_rates(
 ) -> Mapping[LinkId, float]:
     """Coded packets a second that enter each link, loss reports left out; every link of the network is listed.
 
-    ``block_sizes``: N of each stream meanwhile. A packet whose path leads over a link that is ``down`` is counted up to there.
+    ``block_sizes``: N of each stream meanwhile. A packet whose path leads over a link that is ``down`` is counted up to
+    there.
     """
     network = plans[0].network
     dead = {network.link_index[link] for link in down}

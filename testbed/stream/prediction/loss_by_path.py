@@ -1,6 +1,8 @@
-"""Loss by path: the paths of a label split with the numbers that packets carry, and prediction, logs and reports side by side; pure.
+"""Loss by path: the paths of a label split with the numbers that packets carry, and prediction, logs and reports side
+by side; pure.
 
-A split says which links each label takes, so that it is a set of paths already; labels on one sequence of links are one path.
+A split says which links each label takes, so that it is a set of paths already; labels on one sequence of links are one
+path.
 """
 
 from __future__ import annotations
@@ -23,7 +25,8 @@ REPORTS = "path_reports"
 
 @dataclass(frozen=True, kw_only=True)
 class NumberedPath:
-    """Number 1 to 255 (0: all paths that have none), its links as indices in order, how many of the 65,536 labels take it."""
+    """Number 1 to 255 (0: all paths that have none), its links as indices in order, how many of the 65,536 labels take
+    it."""
 
     number: int
     links: tuple[int, ...]
@@ -34,9 +37,9 @@ class NumberedPath:
 class PathResult:
     """One path of a run. Losses are fractions over the ``certain`` packets, those under way at no change.
 
-    ``sent`` and ``arrived`` are of all packets; ``reported_lost`` and ``reported_came`` what loss reports had told the sender
-    by the end (None: nothing): what a silent path loses is told once it carries again. ``tolerance`` of the measured
-    loss: four standard deviations where faults lose at random, one packet and one in a thousand.
+    ``sent`` and ``arrived`` are of all packets; ``reported_lost`` and ``reported_came`` what loss reports had told the
+    sender by the end (None: nothing): what a silent path loses is told once it carries again. ``tolerance`` of the
+    measured loss: four standard deviations where faults lose at random, one packet and one in a thousand.
     """
 
     path: int
@@ -65,7 +68,8 @@ class PathResult:
 def number_paths(split: LabelSplit) -> tuple[NumberedPath, ...]:
     """The split's paths in the order of their first labels, numbered from 1.
 
-    Where there are more than 255, those with the most labels have numbers, and the rest are one entry, number 0, of no links.
+    Where there are more than 255, those with the most labels have numbers, and the rest are one entry, number 0, of no
+    links.
 
     >>> from topologies import load_network
     >>> from testbed.routing import route_by_name

@@ -1,1 +1,2 @@
-"""Probing a block size: a stream at two fixed sizes, to count decoding failures against theory (``--probe-block-size``)."""
+"""Probing a block size: a stream at two fixed sizes, to count decoding failures against theory
+(``--probe-block-size``)."""

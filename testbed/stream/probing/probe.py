@@ -29,7 +29,8 @@ class ProbeRun:
 
 
 def build_probe(requested: StreamOptions, *, blocks: int, link: str | None) -> ProbePlan:
-    """``link`` None: the one that carries most of the stream. InputError where it carries none or all of it, or N fills a link."""
+    """``link`` None: the one that carries most of the stream. InputError where it carries none or all of it, or N fills
+    a link."""
     plan = build_stream(replace(requested, faults=(), duration_s=None))
     network = plan.network
     if link is None:

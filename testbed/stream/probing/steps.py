@@ -1,6 +1,8 @@
-"""The check that sender and prediction do not merely share one table: fix N, count decoding failures, compare with theory.
+"""The check that sender and prediction do not merely share one table: fix N, count decoding failures, compare with
+theory.
 
-At DER = 1e-2 Gabrielyan 2007, eq. 25, says that N fails seldom enough and N - 1 too often; a count over thousands of blocks can refute it.
+At DER = 1e-2 Gabrielyan 2007, eq. 25, says that N fails seldom enough and N - 1 too often; a count over thousands of
+blocks can refute it.
 """
 
 from __future__ import annotations
@@ -71,7 +73,8 @@ def probe_step(plan: StreamPlan, run: StreamMeasurements) -> ProbeStep:
 
 
 def predicted_failure(plan: StreamPlan, link: int, size: int, blocks: np.typing.NDArray[np.int64]) -> float:
-    """Random labels: the probability of eq. 25. Stratified: the exact share of these blocks whose window falls short."""
+    """Random labels: the probability of eq. 25. Stratified: the exact share of these blocks whose window falls
+    short."""
     m = plan.stream.source_packets
     if plan.stream.labels == "random":
         return float(decoding_failure_probability(m, size, plan.forward.load(link)))

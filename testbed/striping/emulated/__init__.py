@@ -1,1 +1,2 @@
-"""Striped files on real switches, or over loopback where there are none; and users' programs on the same hosts and listeners."""
+"""Striped files on real switches, or over loopback where there are none; and users' programs on the same hosts and
+listeners."""

@@ -1,7 +1,9 @@
-"""Admission of a collective access's transfers to the network: in time frames, over circuits, for clients that are threads.
+"""Admission of a collective access's transfers to the network: in time frames, over circuits, for clients that are
+threads.
 
-A client waits until its transfer is admitted, moves its bytes, and gives its links back. Which transfer is admitted when is the
-decision of bulk transfers' coordinator, carried out by their driver in a thread of its own (``testbed.bulk.emulated``).
+A client waits until its transfer is admitted, moves its bytes, and gives its links back. Which transfer is admitted
+when is the decision of bulk transfers' coordinator, carried out by their driver in a thread of its own
+(``testbed.bulk.emulated``).
 """
 
 from __future__ import annotations
@@ -24,8 +26,8 @@ from testbed.errors import TestbedError
 class TransferAdmission:
     """Admits every transfer of a plan once; a context manager around one operation.
 
-    ``stall_s``: the operation fails where no transfer ends for so long. Afterwards ``failure`` says why it did not come to its
-    end (None where it did), ``deadlocks`` and ``frame_times_s`` what happened, ``late_s`` how late threads were.
+    ``stall_s``: the operation fails where no transfer ends for so long. Afterwards ``failure`` says why it did not come
+    to its end (None where it did), ``deadlocks`` and ``frame_times_s`` what happened, ``late_s`` how late threads were.
     """
 
     def __init__(self, plan: BulkPlan, switchboard: CircuitSwitchboard, *, stall_s: float) -> None:
@@ -65,14 +67,15 @@ class TransferAdmission:
 
     @property
     def thread_delay_s(self) -> dict[int, float]:
-        """Transfer -> seconds between its admission and the thread that was to move it, and between its end and the thread
-        that was to take note: what processors that were busy elsewhere took, and no network."""
+        """Transfer -> seconds between its admission and the thread that was to move it, and between its end and the
+        thread that was to take note: what processors that were busy elsewhere took, and no network."""
         return dict(self._late_s)
 
     @contextlib.contextmanager
     def transfer(self, pair: Pair, before_release: Callable[[], None]) -> Iterator[None]:
-        """Wait until the pair's transfer is admitted and hold its links while the block runs. ``before_release`` is called at
-        its end, the circuit still standing. Raises PeerError where the transfer will not be admitted any more."""
+        """Wait until the pair's transfer is admitted and hold its links while the block runs. ``before_release`` is
+        called at its end, the circuit still standing. Raises PeerError where the transfer will not be admitted any
+        more."""
         number = self._numbers.get(pair)
         if number is None:
             yield  # nothing of the network is between them
@@ -125,8 +128,8 @@ class TransferAdmission:
 class ClientTurns:
     """The order of one compute process's transfers, as the striped-file library asks for it (its port ``Turns``).
 
-    ``admission()``: of the operation under way, None outside one. ``sinks``: I/O nodes in the order of the transfers of the
-    compute node ``source``; ``flush`` sends the last acknowledgement to a host now.
+    ``admission()``: of the operation under way, None outside one. ``sinks``: I/O nodes in the order of the transfers of
+    the compute node ``source``; ``flush`` sends the last acknowledgement to a host now.
     """
 
     def __init__(

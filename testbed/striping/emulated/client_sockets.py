@@ -19,8 +19,8 @@ _SWITCH_INTERVAL_S = 0.0005
 
 
 def patience_s(plan: StripingPlan, timeout_s: float) -> float:
-    """A connection that waits for its circuit is silent and whole; one that loses packets to others' is slow and whole; ``timeout_s``
-    where something is broken on purpose."""
+    """A connection that waits for its circuit is silent and whole; one that loses packets to others' is slow and whole;
+    ``timeout_s`` where something is broken on purpose."""
     if plan.faults or plan.killed:
         return timeout_s
     return CIRCUIT_PATIENCE_S if plan.coordinated else _CONGESTION_PATIENCE_S
@@ -39,8 +39,8 @@ def client_socket(net: EmulatedNetwork, plan: StripingPlan, host: str) -> socket
 
 
 def open_clients(clients: Sequence[Client], group: Group, plan: StripingPlan) -> None:
-    """Collective over all clients of the plan, here or elsewhere: the file is open, and a little of another has been written and
-    read (``rehearsal``). Raises SfioError."""
+    """Collective over all clients of the plan, here or elsewhere: the file is open, and a little of another has been
+    written and read (``rehearsal``). Raises SfioError."""
     unit = plan.options.stripe_unit
     all_at_once(clients, lambda c: c.open(group, plan.placement.file_name(), unit, plan.file_bytes), group)
     raise_first(clients)

@@ -115,8 +115,8 @@ class Group(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Reach:
-    """How clients get to the listeners: I/O node -> address and port, how long a silent one is waited for, the key of the run
-    (None: no key); ``open_socket(node, host)``: a socket of that compute node towards the I/O node ``host``."""
+    """How clients get to the listeners: I/O node -> address and port, how long a silent one is waited for, the key of
+    the run (None: no key); ``open_socket(node, host)``: a socket of that compute node towards the I/O node ``host``."""
 
     addresses: Mapping[str, tuple[str, int]]
     timeout_s: float
@@ -233,7 +233,8 @@ class Client:
 
 
 def all_at_once(clients: Sequence[Client], act: Callable[[Client], object], group: Group | None = None) -> float:
-    """Every client acts in a thread of its own; seconds until the last was done. What one raises is in its ``error``."""
+    """Every client acts in a thread of its own; seconds until the last was done. What one raises is in its
+    ``error``."""
     start = threading.Barrier(len(clients) + 1)
     began = [0.0]
 
@@ -260,7 +261,8 @@ def all_at_once(clients: Sequence[Client], act: Callable[[Client], object], grou
 
 
 def close_all(clients: Sequence[Client]) -> None:
-    """Let go of all connections. Calls under way, of a run that was interrupted, end at once: to close a client waits for its call."""
+    """Let go of all connections. Calls under way, of a run that was interrupted, end at once: to close a client waits
+    for its call."""
     for client in clients:
         client.cut_off()
     for client in clients:

@@ -1,6 +1,7 @@
 """One rank of a collective access by MPI-I/O views, timed: `python -m testbed.striping.emulated.collective_rank JSON`.
 Rank 0 leaves in a file the seconds of every repetition, the bytes that crossed all ranks' links (all frames, and the
-bytes that connections carried, each once), whether all read what they should, and what share of the processors the run's own threads had meanwhile, or waited for."""
+bytes that connections carried, each once), whether all read what they should, and what share of the processors the
+run's own threads had meanwhile, or waited for."""
 
 from __future__ import annotations
 
@@ -70,7 +71,8 @@ def _crossed(sent: bool) -> int:
 
 
 def _payload(sent: bool) -> int:
-    """Bytes that the connections of this host have sent, or received, so far, each counted once however often it was sent."""
+    """Bytes that the connections of this host have sent, or received, so far, each counted once however often it was
+    sent."""
     said = subprocess.run(["ss", "-tinH"], capture_output=True, text=True, check=True).stdout
     return sum(map(int, re.findall(rf"\b{'bytes_acked' if sent else 'bytes_received'}:(\d+)", said)))
 

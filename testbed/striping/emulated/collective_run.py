@@ -1,5 +1,6 @@
-"""A collective access by MPI-I/O views as a program of real processes on a network of real switches: the columns of a matrix,
-with or without two-phase buffering; how long it took, and how many bytes crossed the links of the compute nodes."""
+"""A collective access by MPI-I/O views as a program of real processes on a network of real switches: the columns of a
+matrix, with or without two-phase buffering; how long it took, and how many bytes crossed the links of the compute
+nodes."""
 
 from __future__ import annotations
 
@@ -23,12 +24,14 @@ from testbed.striping.placement import Placement
 from topologies.text.json_types import JsonObject
 
 PATIENCE_S = 15.0
-"""Until a silent listener is given up: where nobody orders the transfers, packets wait for seconds in the queues of 8 nodes."""
+"""Until a silent listener is given up: where nobody orders the transfers, packets wait for seconds in the queues of 8
+nodes."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class CollectiveAccess:
-    """The columns of a square matrix of 8-byte elements, `side` of them, in `stripe_unit` bytes; a band for each process.
+    """The columns of a square matrix of 8-byte elements, `side` of them, in `stripe_unit` bytes; a band for each
+    process.
 
     `hints`: as MPI has them (`collective_buffering`); `repeat`: times that the operation is carried out.
     """
@@ -42,8 +45,9 @@ class CollectiveAccess:
 
 
 def run_collective(placement: Placement, access: CollectiveAccess) -> JsonObject:
-    """Inside the sandbox: `seconds` of every repetition, `verified`, `crossed`: bytes over the links of the compute nodes, in
-    the direction of the data, for one repetition, all frames; `payload`: what connections carried of it, each byte once; `invalid`: why the run says nothing, or None.
+    """Inside the sandbox: `seconds` of every repetition, `verified`, `crossed`: bytes over the links of the compute
+    nodes, in the direction of the data, for one repetition, all frames; `payload`: what connections carried of it, each
+    byte once; `invalid`: why the run says nothing, or None.
 
     Raises InvalidRunError where the program fails.
     """

@@ -1,4 +1,5 @@
-"""Striped files over a network of real switches: listeners, clients, circuits, faults, and the content verified after every run.
+"""Striped files over a network of real switches: listeners, clients, circuits, faults, and the content verified after
+every run.
 
 Over several machines listeners and clients are where their hosts lie, and all clients are one group.
 """
@@ -62,8 +63,9 @@ def emulate_striping(
 
     ``root``: where the subfiles lie, a directory for each I/O node; over several ``machines`` each keeps its own.
 
-    Raises CapabilityError where a network cannot be built, InputError where the file cannot be opened or for what one machine only can
-    do, InvalidRunError where the network between machines was too poor, MachineDiedError where a machine dies.
+    Raises CapabilityError where a network cannot be built, InputError where the file cannot be opened or for what one
+    machine only can do, InvalidRunError where the network between machines was too poor, MachineDiedError where a
+    machine dies.
     """
     report = report_progress or (lambda _: None)
     doing, operations = ["opening the file"], list[OperationRecord]()
@@ -212,7 +214,8 @@ class _Run:
 
     @contextmanager
     def _admitting(self) -> Iterator[TransferAdmission | None]:
-        """In a coordinated operation, of one machine, transfers wait to be admitted; with circuits no other way stands meanwhile."""
+        """In a coordinated operation, of one machine, transfers wait to be admitted; with circuits no other way stands
+        meanwhile."""
         if not self._plan.coordinated:
             yield None
             return

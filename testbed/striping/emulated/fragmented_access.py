@@ -1,5 +1,5 @@
-"""One process's access to a striped file through MPI-I/O, its data fragmented in memory, in the file, in both or in neither
-(Gabrielyan 2007, section 2.9, figure 22), on a network of real switches.
+"""One process's access to a striped file through MPI-I/O, its data fragmented in memory, in the file, in both or in
+neither (Gabrielyan 2007, section 2.9, figure 22), on a network of real switches.
 
 ``run_fragmented`` starts the ranks; ``python -m testbed.striping.emulated.fragmented_access JSON`` is one of them.
 """
@@ -22,9 +22,9 @@ from topologies.text.json_types import JsonObject
 
 @dataclass(frozen=True, kw_only=True)
 class FragmentedAccess:
-    """Every process writes, or reads, ``bytes_each``; ``file_bytes`` is that of all. ``in_memory``, ``in_file``: in pieces of
-    ``piece_bytes``, as far apart in memory again, in the file the other processes' between them. ``at_once``: one call; else a
-    call for each piece. ``repeat``: times that the operation is carried out."""
+    """Every process writes, or reads, ``bytes_each``; ``file_bytes`` is that of all. ``in_memory``, ``in_file``: in
+    pieces of ``piece_bytes``, as far apart in memory again, in the file the other processes' between them. ``at_once``:
+    one call; else a call for each piece. ``repeat``: times that the operation is carried out."""
 
     bytes_each: int
     piece_bytes: int
@@ -42,7 +42,8 @@ class FragmentedAccess:
 
 
 def run_fragmented(network_name: str, nodes: int, link_rate_bps: float, access: FragmentedAccess) -> JsonObject:
-    """Inside the sandbox: ``seconds`` of every repetition, ``verified``, ``cpu_fraction``, and ``invalid``: why it says nothing.
+    """Inside the sandbox: ``seconds`` of every repetition, ``verified``, ``cpu_fraction``, and ``invalid``: why it says
+    nothing.
 
     As many processes as I/O nodes. Raises InvalidRunError where the program fails.
     """

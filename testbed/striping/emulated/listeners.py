@@ -26,10 +26,11 @@ _READY_S = 20.0
 
 
 class ListenerProcess:
-    """Serves the nodes' subfiles below ``root/<node>`` from construction until ``close`` (or ``kill``, as a crash would).
+    """Serves the nodes' subfiles below ``root/<node>`` from construction until ``close`` (or ``kill``, as a crash
+    would).
 
-    ``key``: of the run, without which no client is served. ``client_silence_s``: until a silent client is given up (default: a
-    listener's own). Raises CapabilityError where the process cannot begin.
+    ``key``: of the run, without which no client is served. ``client_silence_s``: until a silent client is given up
+    (default: a listener's own). Raises CapabilityError where the process cannot begin.
     """
 
     def __init__(
@@ -83,7 +84,8 @@ class ListenerProcess:
 
 
 class ListenerKiller:
-    """Ends the listeners of nodes at their times (seconds after ``start`` on the monotonic clock); a context manager."""
+    """Ends the listeners of nodes at their times (seconds after ``start`` on the monotonic clock); a context
+    manager."""
 
     def __init__(self, listeners: Sequence[ListenerProcess], times: Sequence[tuple[float, str]], start: float) -> None:
         self._timers = [

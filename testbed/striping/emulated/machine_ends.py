@@ -1,7 +1,7 @@
 """Listeners and clients of striped files on a machine: what a run asks of it, on one alone as on each of several.
 
-The functions are requests (``testbed.machines.rpc``): listeners begin in the machine's first thread, whose child their process is;
-clients are threads of the machine's process, told by the lane ``LANE_CLIENTS``.
+The functions are requests (``testbed.machines.rpc``): listeners begin in the machine's first thread, whose child their
+process is; clients are threads of the machine's process, told by the lane ``LANE_CLIENTS``.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ _JOIN_S = 30.0
 
 @dataclass(frozen=True, kw_only=True)
 class Share:
-    """A machine's part of a run: the I/O nodes and the compute nodes that lie on it. ``key``: of the run; ``root``: where the folders of
-    the subfiles are, None for a new place in the machine's own tmpfs."""
+    """A machine's part of a run: the I/O nodes and the compute nodes that lie on it. ``key``: of the run; ``root``:
+    where the folders of the subfiles are, None for a new place in the machine's own tmpfs."""
 
     plan: StripingPlan
     io: tuple[str, ...]
@@ -91,8 +91,8 @@ def restart_listeners(machine: MachineState) -> None:
 
 
 def start_clients(machine: MachineState, group_address: str | None) -> None:
-    """Collective over all machines with compute nodes (None: this one alone): connect, open the file, rehearse. InputError where that
-    fails."""
+    """Collective over all machines with compute nodes (None: this one alone): connect, open the file, rehearse.
+    InputError where that fails."""
     objects = occupied_of(machine)
     share, plan, net = objects.share, objects.share.plan, objects.net
 
@@ -118,8 +118,8 @@ def start_clients(machine: MachineState, group_address: str | None) -> None:
 def operate_clients(
     machine: MachineState, start_s: float, direction: Direction, fault_s: float, deaths: tuple[tuple[float, str], ...]
 ) -> Operated:
-    """All clients here write, or read, from ``start_s`` on the machine's clock; ``fault_s`` after it the first fault begins, and the
-    listeners of ``deaths`` (seconds, node) die."""
+    """All clients here write, or read, from ``start_s`` on the machine's clock; ``fault_s`` after it the first fault
+    begins, and the listeners of ``deaths`` (seconds, node) die."""
     objects = occupied_of(machine)
     with prompt_threads(), ListenerKiller(objects.listeners, deaths, start_s), LoadMonitor() as gauge:
         time.sleep(max(0.0, start_s - time.monotonic()))
@@ -145,7 +145,8 @@ def subfiles(machine: MachineState, action: Literal["fill", "verify"]) -> bool:
 
 
 class _SpreadGroup:
-    """The compute processes of all machines as a group; those here are threads, each with a connection to the coordinator."""
+    """The compute processes of all machines as a group; those here are threads, each with a connection to the
+    coordinator."""
 
     def __init__(self, address: str, size: int) -> None:
         self._address, self._size = address, size

@@ -1,4 +1,5 @@
-"""Real MPI processes inside emulated hosts: MPICH's mpiexec runs in the first rank's host and reaches the others as if by ssh.
+"""Real MPI processes inside emulated hosts: MPICH's mpiexec runs in the first rank's host and reaches the others as if
+by ssh.
 
 Shared memory between ranks is switched off, or no byte would cross the network; check the links' counters all the same.
 """
@@ -63,8 +64,8 @@ class MpiJob:
         prefixed: bool = False,
         captured: bool = True,
     ) -> None:
-        """``captured``: `finish` gives what the ranks write, else it goes where this process writes; ``prefixed``: each line
-        begins with its rank."""
+        """``captured``: `finish` gives what the ranks write, else it goes where this process writes; ``prefixed``: each
+        line begins with its rank."""
         mpiexec = find_mpiexec()
         self._directory = tempfile.TemporaryDirectory(prefix="mpi-")
         launcher = Path(self._directory.name) / "launcher"
@@ -116,7 +117,8 @@ class MpiJob:
 def mpiexec_words(
     mpiexec: Path, launcher: Path, ranks: Sequence[Place], command: Sequence[str], *, prefixed: bool
 ) -> list[str]:
-    """The command line: a block for each rank, so that each has an environment of its own, on the hosts in their order."""
+    """The command line: a block for each rank, so that each has an environment of its own, on the hosts in their
+    order."""
     words = [str(mpiexec), "-launcher", "ssh", "-launcher-exec", str(launcher), "-localhost", ranks[0].ip]
     # mpiexec has to enter the other ranks' hosts: what it starts there gives that right up
     words += ["-hosts", ",".join(rank.ip for rank in ranks), "-ppn", "1", *(["-l"] if prefixed else [])]

@@ -1,7 +1,8 @@
-"""A parallel program on a network of real switches: one process a compute node inside its host's namespaces, listeners beside.
+"""A parallel program on a network of real switches: one process a compute node inside its host's namespaces, listeners
+beside.
 
-Over several machines each rank and each listener is where its host lies, and all ranks are one group.
-Ranks find the group and the listeners in their environment. Where one fails the others are ended; nothing is left behind.
+Over several machines each rank and each listener is where its host lies, and all ranks are one group. Ranks find the
+group and the listeners in their environment. Where one fails the others are ended; nothing is left behind.
 """
 
 from __future__ import annotations
@@ -36,7 +37,8 @@ from testbed.striping.placement import Placement
 
 @dataclass(frozen=True, kw_only=True)
 class ProgramEnd:
-    """``exit_code``: 0, or that of the first rank that failed (128 + signal where a signal ended it); ``rank``: which."""
+    """``exit_code``: 0, or that of the first rank that failed (128 + signal where a signal ended it); ``rank``:
+    which."""
 
     exit_code: int
     rank: int | None
@@ -55,8 +57,9 @@ class Place:
 
 @dataclass(frozen=True, kw_only=True)
 class ProgramOptions:
-    """``mtu`` in bytes, over several machines at most; ``shape``: hold links to their capacity; ``timeout_s`` of a silent listener;
-    ``time_limit_s`` of the program; ``folder``: where it begins, on every machine; ``prefixed``: each line of output begins with its rank."""
+    """``mtu`` in bytes, over several machines at most; ``shape``: hold links to their capacity; ``timeout_s`` of a
+    silent listener; ``time_limit_s`` of the program; ``folder``: where it begins, on every machine; ``prefixed``: each
+    line of output begins with its rank."""
 
     mtu: int = 9000
     shape: bool = True
@@ -67,10 +70,11 @@ class ProgramOptions:
 
 
 class ProgramNetwork:
-    """The network with listeners and a process group, inside the sandbox where it is on this machine; a context manager.
+    """The network with listeners and a process group, inside the sandbox where it is on this machine; a context
+    manager.
 
-    ``root``: where the subfiles lie, a directory for each I/O node and a link ``p1``, ``p2``, ... to each; over several ``machines`` on
-    each one's own disk.
+    ``root``: where the subfiles lie, a directory for each I/O node and a link ``p1``, ``p2``, ... to each; over several
+    ``machines`` on each one's own disk.
     """
 
     def __init__(
@@ -144,8 +148,8 @@ class ProgramNetwork:
     ) -> ProgramEnd:
         """Run the command once a rank, until all have ended or one has failed.
 
-        ``prefixed``: every line of output begins with its rank; ``folder``: where it begins, None for here. Raises InputError where the
-        command cannot be started.
+        ``prefixed``: every line of output begins with its rank; ``folder``: where it begins, None for here. Raises
+        InputError where the command cannot be started.
         """
         with self._started(command, prefixed, folder or str(Path.cwd())) as ranks:
             self._ranks = ranks
@@ -183,8 +187,8 @@ def run_over_machines(
     options: ProgramOptions,
     watched: Callable[[ReadCounters], AbstractContextManager[None]],
 ) -> ProgramEnd:
-    """The command once a rank, over the machines that are requested. ``watched``: what surrounds the program, with a way to ask what the
-    links carry.
+    """The command once a rank, over the machines that are requested. ``watched``: what surrounds the program, with a
+    way to ask what the links carry.
 
     MachineDiedError, with the ranks that had ended, where a machine dies; errors as of ``ProgramNetwork.run``.
     """

@@ -25,7 +25,8 @@ _JOIN_S = 30.0
 
 @dataclass(frozen=True, kw_only=True)
 class ProgramShare:
-    """A machine's part of a program of ``testbed run``: the I/O nodes that lie on it, whose subfiles are below ``root`` there.
+    """A machine's part of a program of ``testbed run``: the I/O nodes that lie on it, whose subfiles are below ``root``
+    there.
 
     ``group``: the address at which the coordinator has the group of all ranks.
     """

@@ -1,5 +1,6 @@
-"""Folders for the subfiles of one run: they go with it, and what a killed run has left behind goes when the next one begins.
-The process that uses a folder has locked it (flock): a folder that nobody has locked for a minute is nobody's."""
+"""Folders for the subfiles of one run: they go with it, and what a killed run has left behind goes when the next one
+begins. The process that uses a folder has locked it (flock): a folder that nobody has locked for a minute is
+nobody's."""
 
 from __future__ import annotations
 
@@ -20,8 +21,8 @@ JUST_MADE_S = 60.0  # a folder this young may be about to be locked
 
 @contextmanager
 def scratch_folder(parent: Path | None = None) -> Iterator[Path]:
-    """A new folder in `parent` (made where it is not there; None: the system's for such), removed afterwards. Before, those that killed
-    processes have left in it are removed. InputError where there can be none."""
+    """A new folder in `parent` (made where it is not there; None: the system's for such), removed afterwards. Before,
+    those that killed processes have left in it are removed. InputError where there can be none."""
     parent = parent or Path(tempfile.gettempdir())
     try:
         parent.mkdir(parents=True, exist_ok=True)

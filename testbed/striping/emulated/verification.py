@@ -15,7 +15,8 @@ Nodes = Sequence[str] | None
 
 
 def verified_subfiles(content: Bytes, root: Path, placement: Placement, stripe_unit: int, here: Nodes = None) -> bool:
-    """Whether every subfile ``root/<node>/data`` holds exactly its part of the content; ``here``: of these nodes only."""
+    """Whether every subfile ``root/<node>/data`` holds exactly its part of the content; ``here``: of these nodes
+    only."""
     return all(_holds(path, part) for path, part in _parts(content, root, placement, stripe_unit, here))
 
 

@@ -1,4 +1,5 @@
-"""The studies of chapter 4: small versions pass, and every figure is drawn from rows alone; what is spoilt is in test_rivals."""
+"""The studies of chapter 4: small versions pass, and every figure is drawn from rows alone; what is spoilt is in
+test_rivals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The study of how often failures overlap: simulated rows pass; as the misprint and as single failures only would have them they fail."""
+"""The study of how often failures overlap: simulated rows pass; as the misprint and as single failures only would have
+them they fail."""
 
 from __future__ import annotations
 

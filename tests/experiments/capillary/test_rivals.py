@@ -1,4 +1,5 @@
-"""Verdicts of chapter 4's studies on rows that were measured, and on the same rows spoilt as each check's rival would have them."""
+"""Verdicts of chapter 4's studies on rows that were measured, and on the same rows spoilt as each check's rival would
+have them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Link loads of several streams on switches: the published rows are judged as they were, and spoilt as each check's rival says they fail."""
+"""Link loads of several streams on switches: the published rows are judged as they were, and spoilt as each check's
+rival says they fail."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The studies of demand matrices: rows of true runs pass, rows spoilt as each check's rival says fail, figures are drawn from rows alone."""
+"""The studies of demand matrices: rows of true runs pass, rows spoilt as each check's rival says fail, figures are
+drawn from rows alone."""
 
 from __future__ import annotations
 

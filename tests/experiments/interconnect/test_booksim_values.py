@@ -1,4 +1,5 @@
-"""The stored values of BookSim2: the rebuilt program gives what BookSim2 gave, and the simulator still agrees at some of them."""
+"""The stored values of BookSim2: the rebuilt program gives what BookSim2 gave, and the simulator still agrees at some
+of them."""
 
 from __future__ import annotations
 

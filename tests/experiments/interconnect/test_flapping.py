@@ -1,4 +1,5 @@
-"""NAC where cables fail and work again every few packet times: runs that stand still for ever, in both engines, and what frees them."""
+"""NAC where cables fail and work again every few packet times: runs that stand still for ever, in both engines, and
+what frees them."""
 
 from __future__ import annotations
 
@@ -18,8 +19,8 @@ from topologies import load_network
 def test_nac_deadlocks_where_cables_flap_and_heads_that_ask_anew_free_it(
     engine: str, seed: int, number: int, arrived: int
 ) -> None:
-    """Two of the drawn runs, one of each model of a hop: two routers have a packet aside each, their inputs ask for each other, and no
-    slot is kept for either."""
+    """Two of the drawn runs, one of each model of a hop: two routers have a packet aside each, their inputs ask for
+    each other, and no slot is kept for either."""
     rng = np.random.default_rng([seed, number])
     parameters = drawn_parameters(rng)
     sent, faults = drawn_load(rng, "mesh:2x3", parameters)

@@ -1,4 +1,5 @@
-"""The interconnect studies, run for real on their quick points: what they conclude, and that they notice what would refute it."""
+"""The interconnect studies, run for real on their quick points: what they conclude, and that they notice what would
+refute it."""
 
 from __future__ import annotations
 

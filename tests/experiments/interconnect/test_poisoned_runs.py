@@ -1,4 +1,5 @@
-"""The published runs of the interconnect studies, spoilt as their rivals say: each verdict must fail where it was spoilt."""
+"""The published runs of the interconnect studies, spoilt as their rivals say: each verdict must fail where it was
+spoilt."""
 
 from __future__ import annotations
 
@@ -113,7 +114,8 @@ def shorter(row: Row) -> bool:
 
 
 def apart_by(factor: float, share: float, routing: str | None = None) -> Spoil:
-    """Of the study beside BookSim2: our latencies at that share of saturation, of one routing or all, so much higher."""
+    """Of the study beside BookSim2: our latencies at that share of saturation, of one routing or all, so much
+    higher."""
 
     def spoil(row: Row) -> dict[str, Any]:
         mine = row["part"] == "latency" and row["model"] == "booksim" and row["share"] == share

@@ -43,7 +43,8 @@ def row(share: float, seed: int, latency: float) -> dict[str, Any]:
 
 
 def outcome(doubled: float, tenth: float = LATENCY[0.1]) -> str:
-    """Of rows of three seeds whose performance differs by a little, at latencies of so much in the tenth and in twice the time."""
+    """Of rows of three seeds whose performance differs by a little, at latencies of so much in the tenth and in twice
+    the time."""
     rows = []
     for seed, less in ((1, 0.0), (2, 0.001), (3, -0.001)):
         for share, latency in ((0.1, tenth), (1.0, LATENCY[1.0]), (2.0, doubled)):

@@ -18,7 +18,8 @@ LANES, SLOTS = 4, 8
 
 
 def goes_round(straight: tuple[int, range], over: tuple[int, range], room: dict[tuple[int, int], int]) -> bool:
-    """What the rule says for a packet two hops from its destination and four by way of its detour; ``room``: of (link, lane)."""
+    """What the rule says for a packet two hops from its destination and four by way of its detour; ``room``: of (link,
+    lane)."""
 
     def of(link: int, lanes: range) -> int:
         return sum(room.get((link, lane), SLOTS) for lane in lanes)

@@ -1,4 +1,5 @@
-"""The studies of chapter 3 that are measured on switches: verdicts on published rows, and on the same rows spoilt as a rival would have them."""
+"""The studies of chapter 3 that are measured on switches: verdicts on published rows, and on the same rows spoilt as a
+rival would have them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The studies of wavelengths: verdicts on rows that were measured, and on the same rows spoilt as a rival would have them."""
+"""The studies of wavelengths: verdicts on rows that were measured, and on the same rows spoilt as a rival would have
+them."""
 
 from __future__ import annotations
 
@@ -25,7 +26,8 @@ Walked = Callable[[int], dict[str, Any]]
 
 @cache
 def bursts(load: float = LOAD, slots: int = 400, switching: str = "wsxc") -> Rows:
-    """What the four strategies make of one load, really simulated; greedy-drop, the last, is the one without buffers."""
+    """What the four strategies make of one load, really simulated; greedy-drop, the last, is the one without
+    buffers."""
     points = [point for point in wavelength_bursts.points(True, 1) if point["load"] == load]
     points = [{**point, "slots": slots, "switching": switching} for point in points]
     return [{**point, **wavelength_bursts.measure(point)} for point in points]

@@ -1,4 +1,5 @@
-"""The study of IOR's patterns: how blocks are dealt, and its verdict on what was measured, as it is and as rivals would have it."""
+"""The study of IOR's patterns: how blocks are dealt, and its verdict on what was measured, as it is and as rivals would
+have it."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Studies of striped files: points that differ, verdicts on published rows and on the same spoilt as a rival would have them, and
-figures from rows alone."""
+"""Studies of striped files: points that differ, verdicts on published rows and on the same spoilt as a rival would have
+them, and figures from rows alone."""
 
 from __future__ import annotations
 

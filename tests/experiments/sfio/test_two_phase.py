@@ -1,4 +1,5 @@
-"""The study of two-phase access: its verdict on rows that were measured on switches, and on the same spoilt as a rival would have them."""
+"""The study of two-phase access: its verdict on rows that were measured on switches, and on the same spoilt as a rival
+would have them."""
 
 from __future__ import annotations
 

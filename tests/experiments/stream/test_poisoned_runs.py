@@ -1,4 +1,5 @@
-"""Published runs of streams under faults, of walking nodes and of FT-DRB on switches, spoilt as their rivals say: the verdicts must fail."""
+"""Published runs of streams under faults, of walking nodes and of FT-DRB on switches, spoilt as their rivals say: the
+verdicts must fail."""
 
 from __future__ import annotations
 
@@ -28,7 +29,8 @@ def published_sessions() -> LoadedRun:
 
 
 def judged(spoil: Callable[[FaultRecord, float], FaultRecord]) -> Verdict:
-    """The checks of every fault that was measured, from its stored record. ``spoil(record, least)``: N without losses is the least."""
+    """The checks of every fault that was measured, from its stored record. ``spoil(record, least)``: N without losses
+    is the least."""
     checks: list[Check] = []
     for part in published_sessions().sessions:
         assert part.summary is not None and part.summary.base_block_size is not None

@@ -112,7 +112,8 @@ def test_a_closed_socket_is_an_error(pair: tuple[socket.socket, socket.socket]) 
 
 
 def wait_for_stamps(receiver: DatagramReceiver, a: socket.socket, b: socket.socket) -> None:
-    """The first socket that asks makes the kernel begin to stamp, some time later; till then reading counts as arrival."""
+    """The first socket that asks makes the kernel begin to stamp, some time later; till then reading counts as
+    arrival."""
     for _ in range(500):
         a.sendto(b"is it on?", b.getsockname())
         time.sleep(0.02)

@@ -1,4 +1,5 @@
-"""Every engine of the Reed-Solomon code against the same expectations, and all of them byte by byte against reedsolo."""
+"""Every engine of the Reed-Solomon code against the same expectations, and all of them byte by byte against
+reedsolo."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Forged packets and reports, with right checksums and of the right session, do not stop, delay or blind a stream that goes on."""
+"""Forged packets and reports, with right checksums and of the right session, do not stop, delay or blind a stream that
+goes on."""
 
 from __future__ import annotations
 
@@ -131,8 +132,8 @@ def test_a_steady_rival_is_not_followed_while_the_stream_goes_on(session: int, p
 @settings(max_examples=40, deadline=None)
 @given(seed=st.integers(0, 10**9), a_step=st.integers(1, 3), near=st.booleans(), lost=st.sampled_from([0.0, 0.05]))
 def test_no_mix_of_forged_packets_stops_a_stream(seed: int, a_step: int, near: bool, lost: float) -> None:
-    """Any block, stamp, symbol and session, as many as the stream's own packets or more. What is lost on the way stays lost where
-    forged symbols spoil the decoding; a key keeps them out."""
+    """Any block, stamp, symbol and session, as many as the stream's own packets or more. What is lost on the way stays
+    lost where forged symbols spoil the decoding; a key keeps them out."""
     chance = random.Random(seed)
 
     def forge(receiver: StreamReceiver, sender: StreamSender, now: float) -> Iterable[bytes]:
@@ -206,7 +207,8 @@ def test_a_receiver_started_again_goes_on_at_once() -> None:
 
 
 def test_a_clock_set_back_is_followed() -> None:
-    """Blocks count on, stamps are 60 s older: with the old clock's deadlines every block would be over when it comes."""
+    """Blocks count on, stamps are 60 s older: with the old clock's deadlines every block would be over when it
+    comes."""
     receiver, delivered = build_receiver(), 0
     for k in range(4000):
         at = 100 + 0.001 * k

@@ -1,4 +1,5 @@
-"""A file in large blocks arrives whole over a lossy way, at the pace asked for, with little more than the code must send."""
+"""A file in large blocks arrives whole over a lossy way, at the pace asked for, with little more than the code must
+send."""
 
 from __future__ import annotations
 
@@ -97,7 +98,8 @@ def test_values_that_cannot_be_used_are_refused() -> None:
 
 
 def test_a_sender_does_not_answer_the_losses_of_its_own_congestion() -> None:
-    """After a second in which three quarters are lost it sends at its highest rate; a link of little more than the rate asked for drops the rest."""
+    """After a second in which three quarters are lost it sends at its highest rate; a link of little more than the rate
+    asked for drops the rest."""
     asked_pps, link_pps, most_pps = 400.0, 420.0, 1600.0
     parameters = LargeBlockParameters(symbol_bytes=8, block_symbols=200, arrival_pps=asked_pps, most_pps=most_pps)
     sender = LargeBlockSender(bytes(200_000), parameters, ReedSolomonBlocks(), lambda index: index)

@@ -1,4 +1,5 @@
-"""What must hold for every loss, order and damage: what can be decoded is delivered in time, and nothing goes uncounted."""
+"""What must hold for every loss, order and damage: what can be decoded is delivered in time, and nothing goes
+uncounted."""
 
 from __future__ import annotations
 
@@ -108,7 +109,8 @@ def test_reports_lost_repeated_overtaken_or_damaged_never_raise_n_above_its_cap(
 @pytest.mark.parametrize("share", [0.08, 0.15, 0.25, 0.5])
 @pytest.mark.parametrize("delay_s", [0.001, 0.03])
 def test_n_converges_to_the_policys_value_and_returns_after_the_hold(share: float, delay_s: float) -> None:
-    """One interval of stratified labels is cut: nothing stays undecodable, not even what was cut before the first report."""
+    """One interval of stratified labels is cut: nothing stays undecodable, not even what was cut before the first
+    report."""
     stop = int(share * 65536)
 
     def policy(loss: float) -> int:

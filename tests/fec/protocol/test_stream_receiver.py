@@ -218,7 +218,8 @@ def test_time_stamps_that_wrap_do_not_move_deadlines() -> None:
 
 
 def test_memory_is_bounded_whatever_numbers_come() -> None:
-    """The farthest that is believed: so many blocks at a time as nobody needs to agree to, each time as if sent for as long."""
+    """The farthest that is believed: so many blocks at a time as nobody needs to agree to, each time as if sent for as
+    long."""
     receiver = small(playback_s=1e6)
     for block in (0, 1):
         for symbol in range(M):

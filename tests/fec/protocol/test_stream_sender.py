@@ -163,7 +163,8 @@ def test_repeated_and_overtaken_reports_count_once() -> None:
 
 
 def test_after_a_moment_of_disorder_losses_are_believed_as_soon_as_before() -> None:
-    """A third of the packets is 60 ms late for half a second; what is cut long after is answered as if that had never been."""
+    """A third of the packets is 60 ms late for half a second; what is cut long after is answered as if that had never
+    been."""
 
     def reaction_s(disorder: bool) -> float:
         sender = build_sender(policy=lambda loss: 22 if loss < 0.05 else 40)

@@ -1,4 +1,5 @@
-"""Round trips of every header and report, and 10^5 mutated packets: never a crash, every rejection a MalformedPacket."""
+"""Round trips of every header and report, and 10^5 mutated packets: never a crash, every rejection a
+MalformedPacket."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""From the fates of labels to what failed: single failures, two at once, nodes, one-way, blackholes, and losses that nothing explains."""
+"""From the fates of labels to what failed: single failures, two at once, nodes, one-way, blackholes, and losses that
+nothing explains."""
 
 from __future__ import annotations
 
@@ -301,7 +302,8 @@ def test_a_loss_that_one_cable_does_not_explain_may_mean_that_two_others_failed_
 
 @pytest.mark.parametrize("passing", [True, False])
 def test_a_node_is_not_believed_while_one_of_its_cables_and_a_stall_explain_as_much(passing: bool) -> None:
-    """A cable is down for long enough to be certain of; of the other one packets were lost for a moment only, as yet."""
+    """A cable is down for long enough to be certain of; of the other one packets were lost for a moment only, as
+    yet."""
     table = SuspectTable(
         [
             Suspect(name="left", intervals=((0, 1000),)),

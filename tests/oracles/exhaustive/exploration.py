@@ -28,7 +28,8 @@ def explore_readably(model: ReadableSteps, *, most_states: int = 2_000_000) -> E
 
 
 class Search:
-    """All states from the empty network on, in order of discovery; ``looked_at``: of so many all that may follow is known."""
+    """All states from the empty network on, in order of discovery; ``looked_at``: of so many all that may follow is
+    known."""
 
     def __init__(self, model: ReadableSteps, canonical: Canonical, most_states: int) -> None:
         self.model = model
@@ -86,7 +87,8 @@ def _leads_to(goals: NDArray[np.bool_], source: NDArray[np.int32], target: NDArr
 
 
 def _trace(model: ReadableSteps, canonical: Canonical, way: list[bytes]) -> tuple[tuple[tuple[str, int], ...], bytes]:
-    """The steps along that way from the empty network on, in the numbers of one and the same network, and the state at its end."""
+    """The steps along that way from the empty network on, in the numbers of one and the same network, and the state at
+    its end."""
     state, steps = model.empty, []
     for wanted in way[1:]:
         step = next(step for step in model.following(state) if canonical(step.state) == wanted)

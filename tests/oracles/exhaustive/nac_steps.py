@@ -1,6 +1,8 @@
-"""What may happen next in a network whose routers use NAC, readable: the reference engine's decisions without its clock.
+"""What may happen next in a network whose routers use NAC, readable: the reference engine's decisions without its
+clock.
 
-``testbed/interconnect/model_checking/compiled`` is the same in compiled code, and is held against this one, step for step in the same order.
+``testbed/interconnect/model_checking/compiled`` is the same in compiled code, and is held against this one, step for
+step in the same order.
 """
 
 from __future__ import annotations
@@ -23,7 +25,8 @@ class Step(NamedTuple):
 
 
 class ReadableSteps(NacTransitionSystem):
-    """The transition system of one small network under these rules; ``following`` lists all that may come next, in any order."""
+    """The transition system of one small network under these rules; ``following`` lists all that may come next, in any
+    order."""
 
     def is_drained(self, state: bytes) -> bool:
         """No packet is in the network."""
@@ -36,7 +39,8 @@ class ReadableSteps(NacTransitionSystem):
         return slots - bytes(s[first : first + slots]).count(0)
 
     def room(self, s: bytes | bytearray, link: int) -> int:
-        """Slots of the input after the link that its feeder may use: those whose credit a signal still carries count as taken."""
+        """Slots of the input after the link that its feeder may use: those whose credit a signal still carries count as
+        taken."""
         taken = self.count(s, self.inputs_at + link * self.a, self.a)
         for i in range(self.signals_at, len(s), 2):
             taken += self.cycles[s[i]][s[i + 1] - 1] == link
@@ -68,7 +72,8 @@ class ReadableSteps(NacTransitionSystem):
         return held or (not self.rules.lags("throttle") and any(self.is_blocked(s, link) for link in self.into[router]))
 
     def may_enter(self, s: bytes | bytearray, out: int, holder: int) -> bool:
-        """Whether the output takes a packet from that input (NONE: from elsewhere): it has room, not kept for another (6)."""
+        """Whether the output takes a packet from that input (NONE: from elsewhere): it has room, not kept for another
+        (6)."""
         room = self.o - self.count(s, out * self.o, self.o) if self.o else self.room(s, out)
         if room < 1 or (not self.o and out in self.network.dead_links(s[self.down_at])):
             return False
@@ -276,7 +281,8 @@ class ReadableSteps(NacTransitionSystem):
             yield Step(f"cable {cable} {'works again' if down & bit else 'fails'}", links[0], bytes(s), False)
 
     def ask_all_anew(self, s: bytearray) -> None:
-        """Heads of inputs ask for what is routed now, and slots kept for heads that ask for another output are kept no more."""
+        """Heads of inputs ask for what is routed now, and slots kept for heads that ask for another output are kept no
+        more."""
         for link in range(self.links):
             self.ask(s, link, "input")
         for out in range(self.links):

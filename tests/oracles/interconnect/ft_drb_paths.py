@@ -1,7 +1,7 @@
 """FT-DRB's multistep paths in the reference engine, and the escape paths of routers (Zarza 2011, section 3.2).
 
-Written apart from ``testbed/interconnect/ft_drb``, from the same definition: a path is a tuple of links here, and a choice a minimum
-over candidates. The definition includes its draws (``draw``), so that both engines draw alike.
+Written apart from ``testbed/interconnect/ft_drb``, from the same definition: a path is a tuple of links here, and a
+choice a minimum over candidates. The definition includes its draws (``draw``), so that both engines draw alike.
 """
 
 from __future__ import annotations
@@ -76,8 +76,9 @@ class RoutingMap:
 
 @dataclass(frozen=True, kw_only=True)
 class Escape:
-    """A packet at a router whose next link is dead. ``dead``: the router's cables that are down; ``came_over``: the cable that
-    the packet came over (NONE: from a host); ``target``: where it is bound in the end; ``earlier``: escapes that it has behind it.
+    """A packet at a router whose next link is dead. ``dead``: the router's cables that are down; ``came_over``: the
+    cable that the packet came over (NONE: from a host); ``target``: where it is bound in the end; ``earlier``: escapes
+    that it has behind it.
     """
 
     router: int
@@ -95,9 +96,10 @@ class Escape:
     def choose(self, network: RoutingMap) -> Middles | None:
         """The intermediates of the best path round the dead links; None where no path leads on.
 
-        The first of these sorts with a usable path decides: over a live neighbour and a neighbour of that, without turning
-        back; the same, back over the cable that the packet came over; over a live neighbour and any router, without turning
-        back; the same, back. The shortest wins, but for a noise of up to one link for each earlier escape; equals are drawn.
+        The first of these sorts with a usable path decides: over a live neighbour and a neighbour of that, without
+        turning back; the same, back over the cable that the packet came over; over a live neighbour and any router,
+        without turning back; the same, back. The shortest wins, but for a noise of up to one link for each earlier
+        escape; equals are drawn.
         """
         for far in (False, True) if self.earlier < NEAR_ESCAPES else (True,):
             for back in (False, True):
@@ -130,7 +132,8 @@ class Escape:
             yield from ((first, second) for second in (NONE, *seconds) if second not in (self.router, first))
 
     def _far_routers(self, network: RoutingMap) -> list[int]:
-        """All routers; for a packet that has escaped before, drawn ones: in turn from all, and from around its target."""
+        """All routers; for a packet that has escaped before, drawn ones: in turn from all, and from around its
+        target."""
         if self.earlier == 0:
             return list(range(network.routers))
         target = self.target if self.target < network.routers else network.host_router[self.target - network.routers]

@@ -1,6 +1,7 @@
 """FT-DRB in the reference engine: multistep paths hop by hop, escapes, notifications and ACKs (Zarza 2011, chapter 3).
 
-``testbed/interconnect/ft_drb`` tells the algorithm; what sources decide is in ft_drb_source.py, escape paths in ft_drb_paths.py.
+``testbed/interconnect/ft_drb`` tells the algorithm; what sources decide is in ft_drb_source.py, escape paths in
+ft_drb_paths.py.
 """
 
 from __future__ import annotations
@@ -175,7 +176,8 @@ class FtDrbRouting(Routing):
         self.engine.join(self.engine.buffers[self.layout.source_queue + 2 * ack.source + 1], ack)
 
     def cable_changed(self, link: int, down: bool) -> None:
-        """Heads that ask for a dead link are routed anew; where a link works again, those in its output buffer are, too.
+        """Heads that ask for a dead link are routed anew; where a link works again, those in its output buffer are,
+        too.
 
         Of a link that works again its router may notify hosts.
         """

@@ -1,6 +1,7 @@
 """What a source decides under FT-DRB in the reference engine (Zarza 2011, sections 3.3 and 3.4): objects, one a host.
 
-Written apart from ``testbed/interconnect/ft_drb/source_steps.py``, from the same definition; the names are the document's.
+Written apart from ``testbed/interconnect/ft_drb/source_steps.py``, from the same definition; the names are the
+document's.
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ COUNTED = (
 
 @dataclass(kw_only=True)
 class Failure:
-    """An entry of the link faults list: notifications in a row, the first at ``since``, and whether it counts as permanent."""
+    """An entry of the link faults list: notifications in a row, the first at ``since``, and whether it counts as
+    permanent."""
 
     since: int
     notifications: int = 0
@@ -45,7 +47,8 @@ class Failure:
 class MultistepPath:
     """A path of a metapath and the mean of its latencies (ticks); its bandwidth is 1 / latency (Zarza 2011, eq. 3.6).
 
-    ``told``: whether an ACK has told it, and not only the zero-load latency; ``told_anew``: since the metapath's size changed.
+    ``told``: whether an ACK has told it, and not only the zero-load latency; ``told_anew``: since the metapath's size
+    changed.
     """
 
     middles: Middles
@@ -68,11 +71,13 @@ class Metapath:
     size: int
 
     def bandwidths(self) -> list[float]:
-        """Sums of the bandwidths of the first path in use, the first two, ... The last is that of the metapath (eq. 3.7)."""
+        """Sums of the bandwidths of the first path in use, the first two, ... The last is that of the metapath (eq.
+        3.7)."""
         return list(accumulate(1.0 / path.latency for path in self.paths[: self.size]))
 
     def select(self, chance: float) -> Middles:
-        """The path for a chance from 0 to below 1, drawn with probability bandwidth over sum of bandwidths (eq. 3.8)."""
+        """The path for a chance from 0 to below 1, drawn with probability bandwidth over sum of bandwidths (eq.
+        3.8)."""
         sums = self.bandwidths()
         place = next((k for k, known in enumerate(sums) if chance * sums[-1] < known), len(sums) - 1)
         return self.paths[place].middles
@@ -217,7 +222,8 @@ class Source:
             self.counters["metapaths_grown"] += 1
 
     def _resize(self, metapath: Metapath, destination: int) -> None:
-        """Algorithm 3.3; with hysteresis a path less only where those left are below Thl - Tol, and all have told anew."""
+        """Algorithm 3.3; with hysteresis a path less only where those left are below Thl - Tol, and all have told
+        anew."""
         hysteresis, (low, high) = self.settings.hysteresis, self._interval(destination)
         if hysteresis and not all(path.told_anew for path in metapath.paths[: metapath.size]):
             return
@@ -252,7 +258,8 @@ class Source:
         return metapath
 
     def _tiers(self, destination: int) -> Iterator[list[Middles]]:
-        """Candidates by preference: over nearest common ancestors, or over intermediates of one hop, then of up to two."""
+        """Candidates by preference: over nearest common ancestors, or over intermediates of one hop, then of up to
+        two."""
         start, end = self.router, self.network.host_router[destination]
         if self.network.radix:
             yield [MINIMAL, *((ancestor, NONE) for ancestor in self._ancestors(start, end, destination))]

@@ -1,7 +1,8 @@
 """NAC, non-blocking adaptive cycles, in the reference engine (Zarza 2011, section 4.2).
 
-Detection of blocked inputs, the throttle, identification of cycles and gradual recovery, as ``testbed/interconnect/compiled/nac`` tells
-them; written apart from it. Numbers in brackets are the decisions listed in docs/workloads/interconnect.md.
+Detection of blocked inputs, the throttle, identification of cycles and gradual recovery, as
+``testbed/interconnect/compiled/nac`` tells them; written apart from it. Numbers in brackets are the decisions listed in
+docs/workloads/interconnect.md.
 """
 
 from __future__ import annotations
@@ -25,8 +26,8 @@ COUNTED = (
 
 @dataclass(eq=False)
 class IdentificationPacket:
-    """The input (by its link) and output that it is about, and the inputs it has been at (7); ``recovery``: of a router that a
-    recovery signal has reached (22)."""
+    """The input (by its link) and output that it is about, and the inputs it has been at (7); ``recovery``: of a router
+    that a recovery signal has reached (22)."""
 
     origin: int
     out: int
@@ -44,7 +45,8 @@ class RecoverySignal:
 
 
 class Nac(Avoidance):
-    """What routers remember: blocked inputs, slots reserved for a cycle, reasons to throttle the injection of their hosts."""
+    """What routers remember: blocked inputs, slots reserved for a cycle, reasons to throttle the injection of their
+    hosts."""
 
     def __init__(self, engine: ReferenceEngine, log_length: int) -> None:
         self.engine, self.layout, self.links, self.options = engine, engine.layout, engine.links, engine.options.nac
@@ -86,7 +88,8 @@ class Nac(Avoidance):
         self.reserved.pop(link, None)
 
     def ways_changed(self) -> None:
-        """A cable has failed, or works again: escaped messages at the heads of inputs leave out what is left of their escape paths (23)."""
+        """A cable has failed, or works again: escaped messages at the heads of inputs leave out what is left of their
+        escape paths (23)."""
         engine, direct = self.engine, 2
         if not self.options.ask_anew:
             return
@@ -141,7 +144,8 @@ class Nac(Avoidance):
         return out if self.links.end[out] >= 0 else NONE
 
     def room_behind(self, link: int) -> int:
-        """cap - size of an output's logic buffer (3): its output buffer, and the input after the link by its credits."""
+        """cap - size of an output's logic buffer (3): its output buffer, and the input after the link by its
+        credits."""
         room = self.engine.behind(link, 0).room(self.engine.now)
         if self.layout.output_buffers:
             own = self.engine.behind(self.layout.links + link, 0)
@@ -158,7 +162,8 @@ class Nac(Avoidance):
         return bool(buffer.here) and not reading and len(buffer.here) == buffer.slots
 
     def is_blocked(self, link: int) -> bool:
-        """True when the input is full (4.3), asks for a link between routers (4.2), and every slot behind that is taken (4.1)."""
+        """True when the input is full (4.3), asks for a link between routers (4.2), and every slot behind that is taken
+        (4.1)."""
         return (
             self.is_full(link)
             and self.wanted(link) != NONE
@@ -274,8 +279,8 @@ class Nac(Avoidance):
         return router
 
     def is_on_full_cycle(self, link: int, out: int) -> bool:
-        """The triggering conditions hold at the input for that output; identified anew (22), or the recovery conditions, or a packet
-        put aside waits for it."""
+        """The triggering conditions hold at the input for that output; identified anew (22), or the recovery
+        conditions, or a packet put aside waits for it."""
         if self.wanted(link) == out and self.is_blocked(link):
             return True
         return bool(self.options.identify_anew) and (self.may_recover(link, out) or self.put_aside_for(link, out))
@@ -285,7 +290,8 @@ class Nac(Avoidance):
         return self.reserved.get(out, NONE) == THE_CYCLE and self.meets_recovery(link, out)
 
     def meets_recovery(self, link: int, out: int) -> bool:
-        """The input asks for the output (4.5) and is full (4.6), and behind the output no more than the freed slot is free (4.4)."""
+        """The input asks for the output (4.5) and is full (4.6), and behind the output no more than the freed slot is
+        free (4.4)."""
         return self.wanted(link) == out and self.is_full(link) and self.room_behind(out) <= 1
 
     def put_aside_for(self, link: int, out: int) -> bool:
@@ -348,8 +354,9 @@ class Nac(Avoidance):
         return int(self.links.start[out])
 
     def identify_anew(self, out: int) -> None:
-        """A recovery signal for the output: a packet put aside there uses the slot; else each input at which conditions 4.4 to 4.7 hold
-        sends an identification packet, and the slot waits for the cycle until one is back, or a retry time long (4.2.3; 22)."""
+        """A recovery signal for the output: a packet put aside there uses the slot; else each input at which conditions
+        4.4 to 4.7 hold sends an identification packet, and the slot waits for the cycle until one is back, or a retry
+        time long (4.2.3; 22)."""
         inputs = self.inputs_of(int(self.links.start[out]))
         waiting = [link for link in inputs if self.put_aside_for(link, out)]
         full = [link for link in inputs if self.meets_recovery(link, out)]
@@ -369,7 +376,8 @@ class Nac(Avoidance):
             self.log("normal", out)
 
     def recover_input(self, link: int, out: int) -> None:
-        """The input is on the cycle: the slot is its own from now on; its head goes to the avoidance buffer, and the signal on."""
+        """The input is on the cycle: the slot is its own from now on; its head goes to the avoidance buffer, and the
+        signal on."""
         self.counters["identified"] += 1
         self.log("identified", link)
         self.reserved[out] = link
@@ -390,8 +398,8 @@ class Nac(Avoidance):
             self.engine.wake(int(self.links.entry[out]), self.engine.now)
 
     def retry(self, link: int) -> None:
-        """The retry timer of an input (8), or (from ``links`` on) of an output whose slot waits (22); where nothing has moved for long,
-        the watchdog stops the run instead."""
+        """The retry timer of an input (8), or (from ``links`` on) of an output whose slot waits (22); where nothing has
+        moved for long, the watchdog stops the run instead."""
         engine = self.engine
         idle = engine.now - engine.last_move > engine.options.watchdog
         if engine.next_message == len(engine.messages) and idle:

@@ -1,8 +1,9 @@
-"""The reference engine: virtual cut-through with objects and Python's heap, to be read beside docs/workloads/interconnect.md.
+"""The reference engine: virtual cut-through with objects and Python's heap, to be read beside
+docs/workloads/interconnect.md.
 
 It wakes far more often than the compiled engine and must come to the same history: nothing that could move ever waits.
-``Routing`` and ``Avoidance`` are where FT-DRB (``ft_drb_routing.py``) and NAC (``nac.py``) come in; as they stand here, packets follow
-static tables, and deadlocks are not avoided. ``reference_run.py`` puts the parts together.
+``Routing`` and ``Avoidance`` are where FT-DRB (``ft_drb_routing.py``) and NAC (``nac.py``) come in; as they stand here,
+packets follow static tables, and deadlocks are not avoided. ``reference_run.py`` puts the parts together.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""Packets, buffers and channels as objects: what the reference engine moves about, and the kinds of its events and packets.
+"""Packets, buffers and channels as objects: what the reference engine moves about, and the kinds of its events and
+packets.
 
-Written apart from the compiled engine's arrays; the two share the network's numbers (network_model.py), the run's settings
-(engine_inputs.py) and the rules, not the code.
+Written apart from the compiled engine's arrays; the two share the network's numbers (network_model.py), the run's
+settings (engine_inputs.py) and the rules, not the code.
 """
 
 from __future__ import annotations
@@ -47,9 +48,9 @@ class PacketKind(Enum):
 class Packet:
     """One message or ACK. ``number``: the same in both engines. ``tail``: when its tail is where its head is.
 
-    Under FT-DRB: ``middles`` and ``header``, its multistep path and which part of it is next; ``sent_by``, the path that its
-    source chose (of an ACK: the one it reports on); ``failed_cable``, its error flag, or the failure that it notifies of;
-    ``notified``, the last cable of whose failure its source was notified.
+    Under FT-DRB: ``middles`` and ``header``, its multistep path and which part of it is next; ``sent_by``, the path
+    that its source chose (of an ACK: the one it reports on); ``failed_cable``, its error flag, or the failure that it
+    notifies of; ``notified``, the last cable of whose failure its source was notified.
     """
 
     number: int
@@ -94,7 +95,8 @@ class Buffer:
     """A queue. ``here``: packets whose heads have arrived; ``coming``: those on their way to it, in order.
 
     ``free``: slots known to be free where it is filled from; ``returning``: slots whose credits come back, in order.
-    ``ready``: from this tick on its head may leave; ``open_at``: and the next may come in; ``last_lane``: which its last packet took.
+    ``ready``: from this tick on its head may leave; ``open_at``: and the next may come in; ``last_lane``: which its
+    last packet took.
     """
 
     number: int
@@ -131,7 +133,8 @@ class Buffer:
             self.free -= 1
 
     def leave_slot(self, tick: int) -> Slot:
-        """The slot of the packet that has been taken out: its credit is back at that tick (NEVER: when a signal brings it)."""
+        """The slot of the packet that has been taken out: its credit is back at that tick (NEVER: when a signal brings
+        it)."""
         slot = Slot(tick)
         if self.slots:
             self.returning.append(slot)
@@ -150,7 +153,8 @@ class Channel:
 
 
 def queues_of_readers(layout: Layout) -> list[range]:
-    """One reader a channel (all lanes of the buffer that it fills), one a host, one each for notices and avoidance buffers."""
+    """One reader a channel (all lanes of the buffer that it fills), one a host, one each for notices and avoidance
+    buffers."""
     return [
         *(range(c * layout.lanes, (c + 1) * layout.lanes) for c in range(layout.channels)),
         *(range(q, q + 2) for q in range(layout.source_queue, layout.notice_queue, 2)),
@@ -159,7 +163,8 @@ def queues_of_readers(layout: Layout) -> list[range]:
 
 
 def lane_of(layout: Layout, queue: int) -> int:
-    """The lane of a queue's packets: ACKs and notices have one of their own where there are more lanes than those of data."""
+    """The lane of a queue's packets: ACKs and notices have one of their own where there are more lanes than those of
+    data."""
     if queue < layout.source_queue:
         return queue % layout.lanes
     acks = (queue - layout.source_queue) % 2 if queue < layout.notice_queue else queue < layout.avoidance_queue

@@ -1,4 +1,5 @@
-"""Routing by a relation, bubble flow control and recovery in the reference engine; written apart from ``compiled/relation_steps.py``."""
+"""Routing by a relation, bubble flow control and recovery in the reference engine; written apart from
+``compiled/relation_steps.py``."""
 
 from __future__ import annotations
 

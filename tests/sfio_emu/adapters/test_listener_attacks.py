@@ -1,4 +1,5 @@
-"""Denial of service: whatever strangers do, other clients are served soon, memory stays within its bound, and it is logged."""
+"""Denial of service: whatever strangers do, other clients are served soon, memory stays within its bound, and it is
+logged."""
 
 from __future__ import annotations
 

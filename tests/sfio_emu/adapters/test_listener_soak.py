@@ -1,8 +1,9 @@
-"""A listener in a process of its own under mutated messages over real connections, many at once, while a client reads and writes:
-it outlives them, takes no memory for them, and the client is served in time. SFIO_SOAK_S says for how long (`make soak`: an hour).
+"""A listener in a process of its own under mutated messages over real connections, many at once, while a client reads
+and writes: it outlives them, takes no memory for them, and the client is served in time. SFIO_SOAK_S says for how long
+(`make soak`: an hour).
 
-In time: what a call takes beyond the time for which listener or client were ready and got no processor, because other programs
-had it. Both are printed.
+In time: what a call takes beyond the time for which listener or client were ready and got no processor, because other
+programs had it. Both are printed.
 """
 
 from __future__ import annotations

@@ -168,7 +168,8 @@ def test_other_clients_hear_that_the_disk_is_slow(tmp_path: Path) -> None:
 
 
 def test_what_was_synced_survives_a_power_cut(tmp_path: Path) -> None:
-    """100 cuts: all bytes that were synced and not written again since are there, whatever else the disk had in its cache."""
+    """100 cuts: all bytes that were synced and not written again since are there, whatever else the disk had in its
+    cache."""
     draw = random.Random(8)
     lost_without_sync = 0
     for cut in range(100):

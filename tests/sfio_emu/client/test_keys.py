@@ -1,4 +1,5 @@
-"""Who may speak: a listener with a key serves nobody without it, and a client with a key speaks to no stranger; versions told apart."""
+"""Who may speak: a listener with a key serves nobody without it, and a client with a key speaks to no stranger;
+versions told apart."""
 
 from __future__ import annotations
 

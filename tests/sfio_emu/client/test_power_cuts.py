@@ -1,6 +1,7 @@
-"""A real file system that loses its power under a listener: an ext4 on a loop device, whose backing file is copied in the moment of
-the cut. What the kernel has not brought to the device is not in the copy; the copy is mounted (its journal replayed) and looked at.
-dm-flakey would do the same, and is not in every kernel. SFIO_POWER_CUTS=100 cuts so often (by default a few).
+"""A real file system that loses its power under a listener: an ext4 on a loop device, whose backing file is copied in
+the moment of the cut. What the kernel has not brought to the device is not in the copy; the copy is mounted (its
+journal replayed) and looked at. dm-flakey would do the same, and is not in every kernel. SFIO_POWER_CUTS=100 cuts so
+often (by default a few).
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Groups of processes on real listeners that fail: errors counted over all, disagreements, deaths in the middle of writes."""
+"""Groups of processes on real listeners that fail: errors counted over all, disagreements, deaths in the middle of
+writes."""
 
 from __future__ import annotations
 
@@ -155,7 +156,8 @@ BLOCK_BYTES = 200_000
 
 
 def killed_in_the_middle(root: Path) -> float:
-    """Three ranks write their own blocks while the listener of p2 is killed; seconds until the last of them was told."""
+    """Three ranks write their own blocks while the listener of p2 is killed; seconds until the last of them was
+    told."""
     killed_s: list[float] = []
 
     def act(rank: int, session: Session) -> tuple[int, float, float]:

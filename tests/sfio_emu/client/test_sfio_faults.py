@@ -1,4 +1,5 @@
-"""What goes wrong with real listeners: deaths, full files, corruption, silence; no call hangs, each error says where."""
+"""What goes wrong with real listeners: deaths, full files, corruption, silence; no call hangs, each error says
+where."""
 
 from __future__ import annotations
 

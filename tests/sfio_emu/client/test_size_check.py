@@ -194,7 +194,8 @@ def test_a_truncation_that_is_late_on_one_node_leaves_one_file(tmp_path: Path) -
 
 
 def test_a_write_that_is_late_on_one_node_leaves_one_file(tmp_path: Path) -> None:
-    """The first node has its part of a write, the other gets the rest only when the file was truncated to nothing, as it began."""
+    """The first node has its part of a write, the other gets the rest only when the file was truncated to nothing, as
+    it began."""
     with late_node(tmp_path) as node:
         node.late.truncate(0)
         node.held.set()

@@ -1,4 +1,5 @@
-"""What a listener does beside reading and writing: stat, list, rename, exclusive and read-only opens, layouts, sync; no aliases."""
+"""What a listener does beside reading and writing: stat, list, rename, exclusive and read-only opens, layouts, sync; no
+aliases."""
 
 from __future__ import annotations
 

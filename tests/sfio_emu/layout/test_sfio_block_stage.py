@@ -1,4 +1,5 @@
-"""A block parted over stages, and joined from them: always the bytes of the layout, whoever is ahead and whoever stops."""
+"""A block parted over stages, and joined from them: always the bytes of the layout, whoever is ahead and whoever
+stops."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Runs moved together at the listener: the same bytes as run by run, what lies between untouched, ends of files as ever."""
+"""Runs moved together at the listener: the same bytes as run by run, what lies between untouched, ends of files as
+ever."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,5 @@
-"""The bytes of a client cut into requests, without subfiles: whole messages, corrupted ones, long writes, no buffer free."""
+"""The bytes of a client cut into requests, without subfiles: whole messages, corrupted ones, long writes, no buffer
+free."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""The memory of a process that takes mutated messages to the very end: its peak is read from the kernel, in a process of its own.
-SFIO_FUZZ_MESSAGES=100000 runs the full size."""
+"""The memory of a process that takes mutated messages to the very end: its peak is read from the kernel, in a process
+of its own. SFIO_FUZZ_MESSAGES=100000 runs the full size."""
 
 from __future__ import annotations
 

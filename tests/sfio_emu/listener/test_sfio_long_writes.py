@@ -1,4 +1,5 @@
-"""Writes and reads longer than a message a listener can hold: done as they arrive, in chunks, with the buffers of one."""
+"""Writes and reads longer than a message a listener can hold: done as they arrive, in chunks, with the buffers of
+one."""
 
 from __future__ import annotations
 

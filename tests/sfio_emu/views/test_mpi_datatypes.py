@@ -1,4 +1,5 @@
-"""Opaque MPI datatypes found by unpacking and packing, against what mpi4py decodes and what the same constructors give here."""
+"""Opaque MPI datatypes found by unpacking and packing, against what mpi4py decodes and what the same constructors give
+here."""
 
 from __future__ import annotations
 

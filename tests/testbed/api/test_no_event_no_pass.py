@@ -1,4 +1,5 @@
-"""No event, no pass: of every workload, on either fabric, no check holds of a run in which nothing was sent, counted or drawn."""
+"""No event, no pass: of every workload, on either fabric, no check holds of a run in which nothing was sent, counted or
+drawn."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The library in a notebook's kernel: the twenty-line script, and a session that dies with the kernel, kill -9 included."""
+"""The library in a notebook's kernel: the twenty-line script, and a session that dies with the kernel, kill -9
+included."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Processes at the ends of a bulk run: orders reach them, reports come back, and their deaths and failures are told apart."""
+"""Processes at the ends of a bulk run: orders reach them, reports come back, and their deaths and failures are told
+apart."""
 
 from __future__ import annotations
 

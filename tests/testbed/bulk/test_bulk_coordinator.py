@@ -1,4 +1,5 @@
-"""The coordinator and both switchings in virtual time: every message arrives once, circuits never share a link, cuts are borne."""
+"""The coordinator and both switchings in virtual time: every message arrives once, circuits never share a link, cuts
+are borne."""
 
 from __future__ import annotations
 

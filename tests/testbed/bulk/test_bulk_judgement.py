@@ -1,4 +1,5 @@
-"""The verdict of a bulk run: what TCP repeats is set aside, and a machine that stood still makes the run invalid, not failed."""
+"""The verdict of a bulk run: what TCP repeats is set aside, and a machine that stood still makes the run invalid, not
+failed."""
 
 from __future__ import annotations
 

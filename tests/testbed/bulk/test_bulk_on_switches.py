@@ -1,4 +1,5 @@
-"""Bulk transfers on real switches: complete and verified, dropped without a circuit, a receiver that dies, a link that is cut."""
+"""Bulk transfers on real switches: complete and verified, dropped without a circuit, a receiver that dies, a link that
+is cut."""
 
 from __future__ import annotations
 

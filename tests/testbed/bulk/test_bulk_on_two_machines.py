@@ -1,4 +1,5 @@
-"""A bulk exchange over two machines: every message whole, its seconds with what the clocks leave open, and runs that were spoilt."""
+"""A bulk exchange over two machines: every message whole, its seconds with what the clocks leave open, and runs that
+were spoilt."""
 
 from __future__ import annotations
 
@@ -16,8 +17,8 @@ PLACE = {"machines": [["s1", "s4", "s5", "s6"], ["s2", "s3", "s7", "s8"]]}
 
 
 def exchanged(how: str, message_bytes: int) -> dict[str, Any]:
-    """All to all over both machines; ``how``: "whole", or what the network between them does from the middle on: "loss" (5 %), "delay"
-    (30 ms)."""
+    """All to all over both machines; ``how``: "whole", or what the network between them does from the middle on: "loss"
+    (5 %), "delay" (30 ms)."""
     from testbed.bulk.emulated.several_machines import SeveralMachinesBulk
     from testbed.bulk.judgement import judge_bulk
     from testbed.bulk.workload import bulk_plan

@@ -1,4 +1,5 @@
-"""Calibration of a bulk run: which messages it sends, when it gives up, and what it makes of a machine that lags afterwards."""
+"""Calibration of a bulk run: which messages it sends, when it gives up, and what it makes of a machine that lags
+afterwards."""
 
 from __future__ import annotations
 

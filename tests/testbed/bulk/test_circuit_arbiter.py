@@ -1,4 +1,5 @@
-"""What must always hold of the circuit arbiter: no link has two holders, order is kept, circles are found, nobody starves."""
+"""What must always hold of the circuit arbiter: no link has two holders, order is kept, circles are found, nobody
+starves."""
 
 from __future__ import annotations
 

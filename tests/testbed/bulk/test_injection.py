@@ -1,4 +1,5 @@
-"""Packets without a circuit: for which pair and when they are sent, and that a switch takes them for the pair's data."""
+"""Packets without a circuit: for which pair and when they are sent, and that a switch takes them for the pair's
+data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""A campaign's file is checked key by key, multiplied out in a fixed order, and its rows agree with the theory's functions."""
+"""A campaign's file is checked key by key, multiplied out in a fixed order, and its rows agree with the theory's
+functions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Former spellings of options and of the library's keyword arguments: each is taken, said and becomes the present one."""
+"""Former spellings of options and of the library's keyword arguments: each is taken, said and becomes the present
+one."""
 
 from __future__ import annotations
 

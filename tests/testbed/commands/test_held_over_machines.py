@@ -1,4 +1,5 @@
-"""``testbed run`` and ``testbed up`` over two machines: programs where their hosts lie, faults, and machines that are killed."""
+"""``testbed run`` and ``testbed up`` over two machines: programs where their hosts lie, faults, and machines that are
+killed."""
 
 from __future__ import annotations
 

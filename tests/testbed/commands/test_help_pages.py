@@ -1,4 +1,5 @@
-"""Help pages: options by subject, an example each that is a command; completion of the shell; mistakes name their own help page."""
+"""Help pages: options by subject, an example each that is a command; completion of the shell; mistakes name their own
+help page."""
 
 from __future__ import annotations
 

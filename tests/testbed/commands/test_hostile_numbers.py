@@ -1,6 +1,8 @@
-"""Every numeric option of every command refuses what is no number of use: one line, exit code 2, within a second, nothing built.
+"""Every numeric option of every command refuses what is no number of use: one line, exit code 2, within a second,
+nothing built.
 
-The options are found by walking the parsers, those of the experiments included, so that an option added tomorrow is tried too.
+The options are found by walking the parsers, those of the experiments included, so that an option added tomorrow is
+tried too.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Ctrl-C ends every command in one line with exit code 130, at whatever moment, and nothing is left running; so does a full disk."""
+"""Ctrl-C ends every command in one line with exit code 130, at whatever moment, and nothing is left running; so does a
+full disk."""
 
 from __future__ import annotations
 
@@ -50,8 +51,8 @@ def _said_when_interrupted(child: subprocess.Popen[str]) -> str:
 
 
 def interrupted(words: tuple[str, ...], folder: Path, after_s: float) -> tuple[int, str, list[str]]:
-    """Exit code, stderr (but for what says that something is compiled) and what is left of a command whose process group gets
-    SIGINT, as from a terminal."""
+    """Exit code, stderr (but for what says that something is compiled) and what is left of a command whose process
+    group gets SIGINT, as from a terminal."""
     child = subprocess.Popen(
         [sys.executable, "-m", "testbed.cli", *words],
         stdin=subprocess.DEVNULL,

@@ -1,4 +1,5 @@
-"""Load is told from failure: what the machine carries decides the default rate of links, and a run that it could not carry is repeated."""
+"""Load is told from failure: what the machine carries decides the default rate of links, and a run that it could not
+carry is repeated."""
 
 from __future__ import annotations
 

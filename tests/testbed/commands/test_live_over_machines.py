@@ -1,4 +1,5 @@
-"""``--live`` over several machines: the page has the loads of links whichever machine has them, and of those between machines."""
+"""``--live`` over several machines: the page has the loads of links whichever machine has them, and of those between
+machines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""No option is dropped in silence: what has no meaning beside the other options is refused, by name, before anything runs."""
+"""No option is dropped in silence: what has no meaning beside the other options is refused, by name, before anything
+runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Options take nodes, pairs, links and faults with the signs of the grammar in their names, and say which name is none."""
+"""Options take nodes, pairs, links and faults with the signs of the grammar in their names, and say which name is
+none."""
 
 from __future__ import annotations
 

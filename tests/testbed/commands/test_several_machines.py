@@ -1,4 +1,5 @@
-"""``--machines``: a machine that is killed ends the run by name and leaves nothing; what cannot be is refused before anything starts."""
+"""``--machines``: a machine that is killed ends the run by name and leaves nothing; what cannot be is refused before
+anything starts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What nobody foresaw has an exit code of its own, one line, and a traceback in a file; streams that are closed or narrow are no error."""
+"""What nobody foresaw has an exit code of its own, one line, and a traceback in a file; streams that are closed or
+narrow are no error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""One command for every workload: options of the plan and of the run, variants, the plan of another workload, a plan fitted to the machine."""
+"""One command for every workload: options of the plan and of the run, variants, the plan of another workload, a plan
+fitted to the machine."""
 
 from __future__ import annotations
 

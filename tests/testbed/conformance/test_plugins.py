@@ -1,4 +1,5 @@
-"""Other packages add routings, schedulers and more through our own doors, are judged by our suites, and take nothing down."""
+"""Other packages add routings, schedulers and more through our own doors, are judged by our suites, and take nothing
+down."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The verdict of a download on runs that were made in virtual time: it passes what is claimed, and neither of the rivals."""
+"""The verdict of a download on runs that were made in virtual time: it passes what is claimed, and neither of the
+rivals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""One grammar of faults: what each form of text and of file says, and that what says nothing is refused with its words."""
+"""One grammar of faults: what each form of text and of file says, and that what says nothing is refused with its
+words."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Faults that overlap on one cable, and cables that come and go under them: the cable is whole when nothing breaks it."""
+"""Faults that overlap on one cable, and cables that come and go under them: the cable is whole when nothing breaks
+it."""
 
 from __future__ import annotations
 

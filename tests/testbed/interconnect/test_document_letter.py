@@ -1,4 +1,5 @@
-"""The options that follow the document's letter where the defaults do not (docs/workloads/ft_drb.md), in both engines."""
+"""The options that follow the document's letter where the defaults do not (docs/workloads/ft_drb.md), in both
+engines."""
 
 from __future__ import annotations
 
@@ -41,7 +42,8 @@ def moved_after_tf(run: SimulationResult, control_s: float) -> list[float]:
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_routers_that_identify_anew_take_turns_where_a_recorded_cycle_takes_one(engine: str) -> None:
-    """Equations 4.8 and 4.9 on a ring of eight: n t_f and n - 1 signals, against n t_f at each of n routers and n - 1 signals."""
+    """Equations 4.8 and 4.9 on a ring of eight: n t_f and n - 1 signals, against n t_f at each of n routers and n - 1
+    signals."""
     nodes, network = 8, load_network("ring:8")
     for anew, last in ((False, 2 * nodes - 1), (True, nodes * nodes + nodes - 1)):
         nac = NacOptions(identify_anew=anew, retry_s=2e-3)
@@ -101,7 +103,8 @@ def test_options_that_would_never_let_a_packet_pass_are_refused() -> None:
 def test_the_notices_for_which_a_source_marks_a_cable_name_one_of_its_directions(
     kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The document's notices name a port, ours a cable: a source would mark it for both directions only if told of both.
+    """The document's notices name a port, ours a cable: a source would mark it for both directions only if told of
+    both.
 
     The rival: notices of a cable come from either end as often, and of five nearly all would name both.
     """

@@ -28,7 +28,8 @@ ENGINES = ("compiled", "reference")
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_a_notification_that_meets_a_dead_link_still_names_the_cable_that_failed(engine: str) -> None:
-    """Messages from s0_0 to s2_2 go by s2_1, whose notices go back by s0_1, by dimension order: both ways meet a dead cable.
+    """Messages from s0_0 to s2_2 go by s2_1, whose notices go back by s0_1, by dimension order: both ways meet a dead
+    cable.
 
     The rival: the notice is renamed where it escapes itself, and the source never learns which of its cables is dead.
     """
@@ -43,7 +44,8 @@ def test_a_notification_that_meets_a_dead_link_still_names_the_cable_that_failed
 
 @pytest.mark.parametrize("seed", range(1, 9 if SOAK else 3))
 def test_nothing_waits_for_ever_on_an_idle_channel(seed: int) -> None:
-    """NAC's throttle holds ACKs of a router's hosts back, too; when it opens, they ask again, in both engines at that tick."""
+    """NAC's throttle holds ACKs of a router's hosts back, too; when it opens, they ask again, in both engines at that
+    tick."""
     network = load_network("ring:8")
     parameters = replace(THESIS, seed=seed)
     process = InjectionProcess(rate_per_s=parameters.packets_per_s(0.9), kind="burst", burst_messages=5)

@@ -1,4 +1,5 @@
-"""The exploration of NAC in every order of events: what it finds, and that the reference engine's own runs are among its steps."""
+"""The exploration of NAC in every order of events: what it finds, and that the reference engine's own runs are among
+its steps."""
 
 from __future__ import annotations
 
@@ -80,7 +81,8 @@ def _cannot_drain(model: ReadableSteps, state: bytes) -> bool:
 
 
 def test_heads_that_keep_asking_after_a_repair_deadlock_and_asking_anew_cures_that() -> None:
-    """The deadlock that a burst on an 8x8 torus with transient failures met in 26 of 600 runs, in 13 steps on four routers."""
+    """The deadlock that a burst on an 8x8 torus with transient failures met in 26 of 600 runs, in 13 steps on four
+    routers."""
     ring = small_network("ring:4", [(0, 2), (3, 1)], [(0, 1)], 1)
     model = ReadableSteps(ring, Rules(output_slots=1, recall=False))
     found = explore(model, most_states=40_000)
@@ -91,7 +93,8 @@ def test_heads_that_keep_asking_after_a_repair_deadlock_and_asking_anew_cures_th
 
 
 def test_routers_whose_knowledge_is_old_can_deadlock_where_a_cable_of_a_mesh_fails_again_and_again() -> None:
-    """Two routers put a packet aside each without need, and then packets turn round between them for which no slot is left.
+    """Two routers put a packet aside each without need, and then packets turn round between them for which no slot is
+    left.
 
     Where conditions are judged in the present state this does not happen on the same network.
     """
@@ -110,7 +113,8 @@ TORUS = small_network("torus:2x3", [(0, 1), (2, 1)], [(0, 1), (1, 2)], 2)
 
 
 def test_it_is_the_priority_of_avoidance_buffers_that_old_knowledge_must_not_touch() -> None:
-    """By the throttle, identifications and signals of any age, together, nothing is stuck on the mesh; by the priority alone all 640 states are."""
+    """By the throttle, identifications and signals of any age, together, nothing is stuck on the mesh; by the priority
+    alone all 640 states are."""
     others = tuple(part for part in LAGGING if part != "priority")
     alone = explore(ReadableSteps(MESH, Rules(late=True, prompt=others)))
     rest = explore(ReadableSteps(MESH, Rules(late=True, prompt=("priority",))))
@@ -121,8 +125,8 @@ def test_it_is_the_priority_of_avoidance_buffers_that_old_knowledge_must_not_tou
 
 
 def test_no_input_goes_before_an_avoidance_buffer_that_can_have_the_output(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the exploration calls the priority is prompt in the reference engine: in its runs, an input's message is never granted an output
-    while a packet put aside at the same router asks for it, is ready and could have it."""
+    """What the exploration calls the priority is prompt in the reference engine: in its runs, an input's message is
+    never granted an output while a packet put aside at the same router asks for it, is ready and could have it."""
     met: list[bool] = []
     grant = ReferenceEngine.grant
 
@@ -145,8 +149,9 @@ def test_no_input_goes_before_an_avoidance_buffer_that_can_have_the_output(monke
 
 
 def test_nac_deadlocks_where_two_cables_of_a_torus_fail_again_and_again_whatever_routers_know() -> None:
-    """The stored trace of 72 steps, every one of them by the present state: two routers' avoidance buffers hold packets for outputs on
-    which the inputs wait that these buffers are to free. The whole exploration takes 45 million states and is the study's."""
+    """The stored trace of 72 steps, every one of them by the present state: two routers' avoidance buffers hold packets
+    for outputs on which the inputs wait that these buffers are to free. The whole exploration takes 45 million states
+    and is the study's."""
     row = next(row for row in published("interconnect_nac_exhaustive") if row.get("most_states"))
     assert row["whole"] and row["stuck"] == 257_956 and row["states"] == 44_767_896
     model = ReadableSteps(TORUS, Rules())
@@ -203,7 +208,8 @@ COMPARED = (
 
 @pytest.mark.parametrize("case", range(len(COMPARED)))
 def test_compiled_steps_find_the_same_states_in_the_same_order(case: int) -> None:
-    """Counts, the depth, how many are stuck, the trace to the first of them, and what is left out where it stops early."""
+    """Counts, the depth, how many are stuck, the trace to the first of them, and what is left out where it stops
+    early."""
     model = ReadableSteps(*COMPARED[case])
     compiled = explore(model, most_states=1500)
     assert compiled == explore_readably(model, most_states=1500)
@@ -245,7 +251,8 @@ def test_what_cannot_be_explored_is_an_input_error() -> None:
 
 
 class Watched:
-    """The reference engine's run, seen as the explored system sees it: every change must be one of the steps that may follow."""
+    """The reference engine's run, seen as the explored system sees it: every change must be one of the steps that may
+    follow."""
 
     def __init__(self, engine: ReferenceEngine, nac: Nac, model: ReadableSteps) -> None:
         self.engine, self.nac, self.model = engine, nac, model
@@ -290,7 +297,8 @@ def model_put(model: ReadableSteps, s: bytearray, link: int, buffer: Buffer, fir
 def watched_run(
     hop_model: str, slots: int, routers: int, apart_ps: int, spoil: Callable[[Nac], None] = lambda nac: None
 ) -> tuple[Watched, int]:
-    """Tornado on a ring: a burst of all hosts at once, or messages one after another; what was seen, and how many arrived."""
+    """Tornado on a ring: a burst of all hosts at once, or messages one after another; what was seen, and how many
+    arrived."""
     network, hops = load_network(f"ring:{routers}"), (routers - 1) // 2
     rules = Rules(input_slots=slots, output_slots=slots if hop_model == "thesis" else 0, late=True)
     flows = [(r, (r + hops) % routers) for r in range(routers)]

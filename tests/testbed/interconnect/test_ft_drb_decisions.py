@@ -1,7 +1,7 @@
 """What FT-DRB's sources and routers decide: escapes, metapaths, permanent and transient links, probes.
 
-Each test holds the compiled engine's functions of arrays and the reference engine's objects against the document; the last ones
-hold them against each other.
+Each test holds the compiled engine's functions of arrays and the reference engine's objects against the document; the
+last ones hold them against each other.
 """
 
 from __future__ import annotations
@@ -246,7 +246,8 @@ def test_a_pair_without_failures_opens_its_metapath_where_it_is_slow_and_closes_
 
 @pytest.mark.parametrize(("hysteresis", "most"), [(True, 3), (False, 1000)])
 def test_hysteresis_keeps_a_metapath_from_coming_and_going(engine: str, hysteresis: bool, most: int) -> None:
-    """All paths take 2.6 times the zero-load latency for ever. The rival is the letter: two paths halve the metapath's latency."""
+    """All paths take 2.6 times the zero-load latency for ever. The rival is the letter: two paths halve the metapath's
+    latency."""
     source = source_of(engine, "torus:8x8", threshold=2.0, hysteresis=hysteresis)
     for k in range(1000):
         source.record_latency(3, source.select_path(3, k, 0), round(2.6 * (BASE + 3 * HOP)))
@@ -375,7 +376,8 @@ def test_both_engines_choose_the_same_escape(name: str, seed: int, earlier: int,
 def test_both_engines_sources_decide_alike(
     name: str, marking: str, probing: str, always: bool, data: st.DataObject
 ) -> None:
-    """A history drawn at random: messages, notifications, latency ACKs of paths that were chosen, links that work again."""
+    """A history drawn at random: messages, notifications, latency ACKs of paths that were chosen, links that work
+    again."""
     options = {
         "notifications": 2,
         "marking": marking,

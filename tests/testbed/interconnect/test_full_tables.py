@@ -1,4 +1,5 @@
-"""The compiled engine's tables of fixed size: what is too much for them is said, and nothing goes on with what was overwritten."""
+"""The compiled engine's tables of fixed size: what is too much for them is said, and nothing goes on with what was
+overwritten."""
 
 from __future__ import annotations
 
@@ -43,7 +44,8 @@ def with_fields(tables: Any) -> Any:
 
 
 def run_uncompiled(monkeypatch: pytest.MonkeyPatch, ring: int) -> EngineResult:
-    """A burst on a ring of eight, by the compiled engine's own steps in Python, with room for so many identification packets."""
+    """A burst on a ring of eight, by the compiled engine's own steps in Python, with room for so many identification
+    packets."""
     network = load_network("ring:8")
     inputs = build_inputs(
         build_model(network, THESIS),
@@ -73,7 +75,8 @@ def run_uncompiled(monkeypatch: pytest.MonkeyPatch, ring: int) -> EngineResult:
 
 
 def test_a_full_ring_of_identification_packets_stops_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    """All eight routers begin to identify at once, and each packet is repeated up to seven times: 64 are kept, 8 under way."""
+    """All eight routers begin to identify at once, and each packet is repeated up to seven times: 64 are kept, 8 under
+    way."""
     enough = run_uncompiled(monkeypatch, 1 << 10)
     assert enough.stopped == "finished" and enough.deliveries == 80
     assert enough.nac_counters["identified"] > 0

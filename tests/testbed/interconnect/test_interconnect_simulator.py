@@ -42,8 +42,8 @@ ANCHORS = {
     ("uniform", 0.2): 72.73, ("complement", 0.2): 72.72, ("shuffle", 0.2): 107.1, ("transpose", 0.2): 110.1,
 }  # fmt: skip
 RING_ANCHORS = {0.0041: 49.45, 0.05: 54.46, 0.1: 63.36, 0.2: 139.0}
-"""Tornado on a ring of eight; at 0.2 the mean of 16 runs of the rebuilt program (126 to 151), since the one published value, 157.9,
-is outside all of them (``booksim_values.json``)."""
+"""Tornado on a ring of eight; at 0.2 the mean of 16 runs of the rebuilt program (126 to 151), since the one published
+value, 157.9, is outside all of them (``booksim_values.json``)."""
 
 
 def run_pattern(
@@ -80,7 +80,8 @@ def test_a_lone_packet_takes_33_and_4_cycles_a_router(destination: int, routers:
 def test_a_packet_follows_another_as_its_virtual_channel_allows(
     name: str, destination: int, behind: int, engine: str
 ) -> None:
-    """On a ring both packets belong to the lower half of two channels, which is one; a mesh lets the second have the other."""
+    """On a ring both packets belong to the lower half of two channels, which is one; a mesh lets the second have the
+    other."""
     run = simulate(load_network(name), messages((0.0, 0, destination), (0.0, 0, destination)), BOOKSIM, engine=engine)
     first, second = np.sort(run.latencies_s()) / CYCLE_S
     assert first == pytest.approx(33 + 4 * 3)

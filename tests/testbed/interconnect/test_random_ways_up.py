@@ -1,4 +1,5 @@
-"""Random ways up a fat tree (``--routing nca``): every way to the nearest common ancestor, each as often, and no other."""
+"""Random ways up a fat tree (``--routing nca``): every way to the nearest common ancestor, each as often, and no
+other."""
 
 from __future__ import annotations
 
@@ -40,7 +41,8 @@ def test_all_ways_up_are_taken_equally_often_and_none_goes_further_than_the_comm
 
 
 def shifted(routing: str) -> SimulationResult:
-    """Transpose at half a link: d-mod-k sends the four hosts of a leaf up by one port, for their destinations have one last digit."""
+    """Transpose at half a link: d-mod-k sends the four hosts of a leaf up by one port, for their destinations have one
+    last digit."""
     network = load_network("fat-tree:4,2")
     pattern = build_pattern("transpose", 16, to_itself=True)
     messages = build_injections(pattern, InjectionProcess(rate_per_s=61_035.0), duration_s=0.004, seed=1)

@@ -1,4 +1,5 @@
-"""Adaptive routings, detours, bubble flow control and recovery: both engines alike, free of deadlock for their own reason.
+"""Adaptive routings, detours, bubble flow control and recovery: both engines alike, free of deadlock for their own
+reason.
 
 Where a part is taken out, what it is for must fail: the rival of each claim is run beside it.
 """

@@ -1,4 +1,5 @@
-"""What a page of ``testbed simulate`` draws: loads, buffers over time, NAC's moves, and a deadlock as its cycle; from stored rows."""
+"""What a page of ``testbed simulate`` draws: loads, buffers over time, NAC's moves, and a deadlock as its cycle; from
+stored rows."""
 
 from __future__ import annotations
 

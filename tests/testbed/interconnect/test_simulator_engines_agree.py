@@ -1,7 +1,7 @@
 """Both engines of the interconnect simulator give the same history, on networks and parameters drawn at random.
 
-SIMULATOR_CONFIGURATIONS=200 draws so many (12 otherwise), SIMULATOR_MESSAGES=4000 gives each so many messages (250 otherwise);
-SIMULATOR_FIRST=100 leaves out the first hundred, which an earlier run did.
+SIMULATOR_CONFIGURATIONS=200 draws so many (12 otherwise), SIMULATOR_MESSAGES=4000 gives each so many messages (250
+otherwise); SIMULATOR_FIRST=100 leaves out the first hundred, which an earlier run did.
 """
 
 from __future__ import annotations
@@ -102,7 +102,8 @@ def drawn_parameters(chance: random.Random, network: str, seed: int) -> tuple[Si
 
 
 def with_drawn_letters(parameters: SimulationParameters, chance: random.Random) -> SimulationParameters:
-    """The options that follow the document's letter where the defaults do not (docs/workloads/ft_drb.md), each in three of ten."""
+    """The options that follow the document's letter where the defaults do not (docs/workloads/ft_drb.md), each in three
+    of ten."""
     nac = replace(parameters.nac, stop_output=chance.random() < 0.3 and not parameters.nac.slack)
     nac = replace(nac, identify_anew=chance.random() < 0.3 and nac.reserve)
     ft_drb = replace(
@@ -132,7 +133,8 @@ def drawn_messages(
 
 
 def drawn_faults(chance: random.Random, network: Any, duration: float, seed: int) -> tuple[Any, ...]:
-    """None, or up to a tenth of the cables (one of a ring's): for ever, for a while, or each several times (intermittent)."""
+    """None, or up to a tenth of the cables (one of a ring's): for ever, for a while, or each several times
+    (intermittent)."""
     cables = len(switch_cables(network))
     most = 1 if network.attributes.get("family") == "ring" else max(1, cables // 10)
     count = chance.randint(0, most)

@@ -1,4 +1,5 @@
-"""The compiled engine's slots: a buffer has room when the model, a list of the times from which its slots are free, says so."""
+"""The compiled engine's slots: a buffer has room when the model, a list of the times from which its slots are free,
+says so."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What a run tells its live page: there and back as bytes, and what the page makes of it; metrics; nothing of a socket."""
+"""What a run tells its live page: there and back as bytes, and what the page makes of it; metrics; nothing of a
+socket."""
 
 from __future__ import annotations
 

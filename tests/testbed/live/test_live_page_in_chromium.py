@@ -1,4 +1,5 @@
-"""The live page in a real browser while a stream runs over real switches: a cut cable shows within a second, and the end is told."""
+"""The live page in a real browser while a stream runs over real switches: a cut cable shows within a second, and the
+end is told."""
 
 from __future__ import annotations
 

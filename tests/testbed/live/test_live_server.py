@@ -1,4 +1,5 @@
-"""The live page's server: who may read it, what it allows a browser, and that it neither holds a run up nor outlives it."""
+"""The live page's server: who may read it, what it allows a browser, and that it neither holds a run up nor outlives
+it."""
 
 from __future__ import annotations
 

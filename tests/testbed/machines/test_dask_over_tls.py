@@ -1,4 +1,5 @@
-"""A scheduler and a worker as ``examples/ssh_machines.py`` starts them: they speak to who has the certificates, and to nobody else."""
+"""A scheduler and a worker as ``examples/ssh_machines.py`` starts them: they speak to who has the certificates, and to
+nobody else."""
 
 from __future__ import annotations
 

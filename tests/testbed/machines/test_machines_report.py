@@ -1,4 +1,5 @@
-"""What a run over machines says of its clocks: times near a moment are counted as undecided, clocks that are too bad make it invalid."""
+"""What a run over machines says of its clocks: times near a moment are counted as undecided, clocks that are too bad
+make it invalid."""
 
 from __future__ import annotations
 

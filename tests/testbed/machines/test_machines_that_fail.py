@@ -1,4 +1,5 @@
-"""A machine that stands still: one that is up is named when it has been silent for 3 s, one that is not when its time is over."""
+"""A machine that stands still: one that is up is named when it has been silent for 3 s, one that is not when its time
+is over."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Recordings of links on several machines: their times are ours, and one that cannot be written is refused before anything is recorded."""
+"""Recordings of links on several machines: their times are ours, and one that cannot be written is refused before
+anything is recorded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Requests and answers without a machine: what goes wrong there is told here, by its kind and with the machine's name."""
+"""Requests and answers without a machine: what goes wrong there is told here, by its kind and with the machine's
+name."""
 
 from __future__ import annotations
 

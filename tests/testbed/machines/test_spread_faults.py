@@ -1,4 +1,5 @@
-"""When a fault on a crossing cable is in force: told by the ends of a network whose machines are stand-ins that answer late."""
+"""When a fault on a crossing cable is in force: told by the ends of a network whose machines are stand-ins that answer
+late."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Machines that Dask's SSHCluster starts over two real sshd's, each with its own network and clock: verdicts, and what is left of them."""
+"""Machines that Dask's SSHCluster starts over two real sshd's, each with its own network and clock: verdicts, and what
+is left of them."""
 
 from __future__ import annotations
 

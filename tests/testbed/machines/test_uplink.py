@@ -1,4 +1,5 @@
-"""Machines whose sandboxes have no interface, reached through pasta by an ordinary user: two network namespaces, a Dask worker in each."""
+"""Machines whose sandboxes have no interface, reached through pasta by an ordinary user: two network namespaces, a Dask
+worker in each."""
 
 from __future__ import annotations
 
@@ -73,7 +74,8 @@ def test_root_gives_a_sandbox_an_uplink() -> None:
 
 @contextmanager
 def networks() -> Iterator[dict[int, list[str]]]:
-    """By number, the words that run a command in its network: machines 1 and 2, and 9, which has the bridge between them."""
+    """By number, the words that run a command in its network: machines 1 and 2, and 9, which has the bridge between
+    them."""
     with ExitStack() as stack:
         holders = {}
         for number in (1, 2, 9):

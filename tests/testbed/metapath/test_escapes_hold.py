@@ -1,4 +1,5 @@
-"""FT-DRB's escapes on networks of any shape: whoever has a way round a dead link delivers over it, and nothing runs in a circle."""
+"""FT-DRB's escapes on networks of any shape: whoever has a way round a dead link delivers over it, and nothing runs in
+a circle."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""FT-DRB on real switches: a cut is escaped within 50 ms, a silent blackhole found by missing ACKs, and the stream returns."""
+"""FT-DRB on real switches: a cut is escaped within 50 ms, a silent blackhole found by missing ACKs, and the stream
+returns."""
 
 from __future__ import annotations
 

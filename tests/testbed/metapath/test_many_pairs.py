@@ -1,4 +1,5 @@
-"""Many pairs at once: escapes prepared for some cables alone lead as all of them would, and real switches lose nothing for long."""
+"""Many pairs at once: escapes prepared for some cables alone lead as all of them would, and real switches lose nothing
+for long."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The source of FT-DRB on switches: when it marks, diverts, probes and returns; its equations against the simulator's."""
+"""The source of FT-DRB on switches: when it marks, diverts, probes and returns; its equations against the
+simulator's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""A plain stream is planned so that FT-DRB can answer its failures at that rate, and one that it cannot answer is refused."""
+"""A plain stream is planned so that FT-DRB can answer its failures at that rate, and one that it cannot answer is
+refused."""
 
 from __future__ import annotations
 

@@ -63,7 +63,8 @@ def _plan(routing: str = "ft-drb", kind: str = "down", **more: Any) -> MetapathP
 def _run(
     plan: MetapathPlan, lost: tuple[float, float] = (1.0, 1.004), escaped: tuple[float, float] = (1.004, 1.02)
 ) -> MetapathRun:
-    """A thousand packets a second with 1 ms of latency; those sent in ``lost`` vanish, those in ``escaped`` carry the flag."""
+    """A thousand packets a second with 1 ms of latency; those sent in ``lost`` vanish, those in ``escaped`` carry the
+    flag."""
     sent_s = np.arange(3000) / 1000
     diverted = (sent_s >= 1.02) & (sent_s < 2.05)
     there = ~((sent_s >= lost[0]) & (sent_s < lost[1]))
@@ -116,7 +117,8 @@ def test_the_verdict_passes_and_each_claim_can_fail() -> None:
 
 
 def _overlapping_run(second_lost: tuple[float, float] = (1.5, 1.51)) -> tuple[MetapathPlan, MetapathRun]:
-    """Three cuts at once: of the path, of the way round it (which loses packets), and of the path again (which loses none)."""
+    """Three cuts at once: of the path, of the way round it (which loses packets), and of the path again (which loses
+    none)."""
     plan = replace(_plan(), faults=OVERLAPPING)
     run = _run(_plan())
     there = ~((run.received.time_s >= second_lost[0] + 0.001) & (run.received.time_s < second_lost[1] + 0.001))

@@ -1,4 +1,5 @@
-"""Two cables of a torus that are down at once, which once handed packets to each other: FT-DRB's escapes on real switches."""
+"""Two cables of a torus that are down at once, which once handed packets to each other: FT-DRB's escapes on real
+switches."""
 
 from __future__ import annotations
 
@@ -11,7 +12,8 @@ pytestmark = pytest.mark.emulation
 
 
 def _two_cuts() -> dict[str, Any]:
-    """What the verdict's checks found, by name; the source is told by headers alone, so escapes carry packets for longer."""
+    """What the verdict's checks found, by name; the source is told by headers alone, so escapes carry packets for
+    longer."""
     from testbed.errors import InvalidRunError
     from testbed.faults.fault import Fault
     from testbed.metapath.analysis import analyse_metapaths

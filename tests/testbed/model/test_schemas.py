@@ -1,4 +1,5 @@
-"""Every kind of file has one published schema; a key that it does not know is refused by name, with the nearest one, everywhere."""
+"""Every kind of file has one published schema; a key that it does not know is refused by name, with the nearest one,
+everywhere."""
 
 from __future__ import annotations
 

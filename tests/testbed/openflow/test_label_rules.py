@@ -1,4 +1,5 @@
-"""Flow rules of label splits, evaluated by the flow table: every topology, several pairs and routings, strays and strangers."""
+"""Flow rules of label splits, evaluated by the flow table: every topology, several pairs and routings, strays and
+strangers."""
 
 from __future__ import annotations
 

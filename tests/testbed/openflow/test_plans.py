@@ -1,4 +1,5 @@
-"""A plan comes once and goes whole; its rules survive the way to the controller; label prefixes cover an interval exactly."""
+"""A plan comes once and goes whole; its rules survive the way to the controller; label prefixes cover an interval
+exactly."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""While one version of a split passes to the next, each packet goes by one of the two from end to end, whatever the order."""
+"""While one version of a split passes to the next, each packet goes by one of the two from end to end, whatever the
+order."""
 
 from __future__ import annotations
 
@@ -38,7 +39,8 @@ SEEDS = (2, 3, 9)
 @settings(max_examples=40, deadline=None)
 @given(st.sampled_from(SEEDS), st.integers(0, 200), st.integers(0, 10**9))
 def test_packet_follows_the_old_split_or_the_new_one(network: int, number: int, seed: int) -> None:
-    """Inner rules first, then the entry switch's in any order: at every moment every label arrives, by one whole path."""
+    """Inner rules first, then the entry switch's in any order: at every moment every label arrives, by one whole
+    path."""
     splits, chance = moving_splits(network), random.Random(seed)
     wiring = wire(splits[0].network, ["n0", "n13"])
     old, new = (versioned_rules(wiring, split, number=number + k, udp_port=PORT) for k, split in enumerate(splits))

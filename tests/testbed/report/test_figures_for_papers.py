@@ -1,4 +1,5 @@
-"""What ``testbed report --figures`` writes: vector text in SVG and PDF, captions that stand alone; and tables in units."""
+"""What ``testbed report --figures`` writes: vector text in SVG and PDF, captions that stand alone; and tables in
+units."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Seeds shared between this process and others: the same rows in the same order, and an error of one is an error of all."""
+"""Seeds shared between this process and others: the same rows in the same order, and an error of one is an error of
+all."""
 
 from __future__ import annotations
 

@@ -71,7 +71,8 @@ def test_a_page_that_is_a_link_is_replaced(tmp_path: Path, victim: Path, options
 
 
 def test_the_attack_of_an_authorized_key(tmp_path: Path, victim: Path) -> None:
-    """A line of the manifest's command that stands alone in a page written through a link would be a line of the victim's file."""
+    """A line of the manifest's command that stands alone in a page written through a link would be a line of the
+    victim's file."""
     place = stream_run(tmp_path / "results")
     manifest = json.loads((place / "manifest.json").read_text())
     key = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAA attacker"

@@ -1,4 +1,5 @@
-"""Software routers as processes with real frames: a ring that deadlocks, the same ring freed by NAC, and nothing left behind."""
+"""Software routers as processes with real frames: a ring that deadlocks, the same ring freed by NAC, and nothing left
+behind."""
 
 from __future__ import annotations
 

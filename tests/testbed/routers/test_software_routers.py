@@ -1,4 +1,5 @@
-"""Software routers in virtual time: what they say, that they deadlock without NAC and never with it, and the two failed links."""
+"""Software routers in virtual time: what they say, that they deadlock without NAC and never with it, and the two failed
+links."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Switches that store messages and links parted into virtual ones: what they must do to a traffic, on cases small enough to count."""
+"""Switches that store messages and links parted into virtual ones: what they must do to a traffic, on cases small
+enough to count."""
 
 from __future__ import annotations
 

@@ -22,7 +22,8 @@ def no_circle(waits: Iterable[tuple[Hashable, Hashable]]) -> bool:
 
 FIGURE_30 = [[i, *([10] if i < 3 <= j else [11] if j < 3 <= i else []), 5 + j] for i in range(5) for j in range(5)]
 RING = [[10 + i, i, (i + 1) % 4, 20 + (i + 2) % 4] for i in range(4)]
-"""Four transfers of two hops round a ring of four links: each gets its first link of the ring and waits for the next."""
+"""Four transfers of two hops round a ring of four links: each gets its first link of the ring and waits for the
+next."""
 
 
 def test_transfers_that_share_a_link_go_one_after_another_and_others_together() -> None:

@@ -1,4 +1,5 @@
-"""Streams over impaired links in virtual time: what theory says of bursts, copies, waits and traces is measured, and can fail."""
+"""Streams over impaired links in virtual time: what theory says of bursts, copies, waits and traces is measured, and
+can fail."""
 
 from __future__ import annotations
 

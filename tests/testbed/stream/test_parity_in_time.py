@@ -1,4 +1,5 @@
-"""A stream under faults needs a playback buffer in which a block's parity comes too; one that has none is refused, not failed."""
+"""A stream under faults needs a playback buffer in which a block's parity comes too; one that has none is refused, not
+failed."""
 
 from __future__ import annotations
 

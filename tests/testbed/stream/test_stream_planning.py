@@ -90,7 +90,8 @@ def test_so_the_next_failure_is_not_taken_for_one_on_top_of_it() -> None:
 
 
 def test_the_most_loaded_link_fails_first_so_that_no_large_failure_meets_a_small_one_that_may_be_over() -> None:
-    """The repair of a link of a few labels shows a second later; until then the sender allows for it in whatever fails next."""
+    """The repair of a link of a few labels shows a second later; until then the sender allows for it in whatever fails
+    next."""
     plan, _ = build_plan(load_network("manet:nodes=40,seed=3"), "n0", "n39", PlanOptions(faults=EachLink()))
     index = plan.network.link_index
     loads = [plan.forward.load(index[fault.link]) for fault in plan.faults]

@@ -1,4 +1,5 @@
-"""Streams at once: what does not fit together is refused before anything is done; on the simulator each has its verdict."""
+"""Streams at once: what does not fit together is refused before anything is done; on the simulator each has its
+verdict."""
 
 from __future__ import annotations
 
@@ -58,7 +59,20 @@ def test_each_stream_is_judged_by_what_the_common_faults_cost_it() -> None:
 
 
 def test_second_stream_is_in_the_document(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    words = ["stream", "swiss-t1", "--from", "s1", "--to", "s6", "--flow", "s2:s5", "--max-faults", "1", "--hold-time", "0.3"]
+    words = [
+        "stream",
+        "swiss-t1",
+        "--from",
+        "s1",
+        "--to",
+        "s6",
+        "--flow",
+        "s2:s5",
+        "--max-faults",
+        "1",
+        "--hold-time",
+        "0.3",
+    ]
     assert main([*words, "--fabric", "simulator", "--json", "--results", str(tmp_path)]) == 0
     document = json.loads(capsys.readouterr().out)
     assert (document["also"][0]["source"], document["also"][0]["sink"]) == ("s2", "s5")

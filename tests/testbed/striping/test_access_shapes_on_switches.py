@@ -1,4 +1,5 @@
-"""Shapes of an access on real switches: optimisations left out one by one, fragments in memory and file, a disk that is slow."""
+"""Shapes of an access on real switches: optimisations left out one by one, fragments in memory and file, a disk that is
+slow."""
 
 from __future__ import annotations
 

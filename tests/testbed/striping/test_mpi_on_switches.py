@@ -1,4 +1,5 @@
-"""Real MPI ranks inside emulated hosts: what they say crosses the links, and they share a striped file through views."""
+"""Real MPI ranks inside emulated hosts: what they say crosses the links, and they share a striped file through
+views."""
 
 from __future__ import annotations
 
@@ -79,8 +80,8 @@ PROGRAMS = {"exchange": (ALL_TO_ALL, ["500000"]), "matrix": (COLUMNS, []), "fail
 
 
 def run_ranks(folder: str, programs: dict[str, list[str]]) -> dict[str, dict[str, Any]]:
-    """Inside a sandbox: programs of three ranks on a crossbar, one after the other; the exit code of each, its lines, the bytes on
-    each host's links, the sizes of the subfiles."""
+    """Inside a sandbox: programs of three ranks on a crossbar, one after the other; the exit code of each, its lines,
+    the bytes on each host's links, the sizes of the subfiles."""
     from testbed.striping.emulated.mpi_launcher import MpiJob
     from testbed.striping.emulated.program_run import ProgramNetwork
     from testbed.striping.placement import place

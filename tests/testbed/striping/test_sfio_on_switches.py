@@ -1,4 +1,5 @@
-"""Striped files on real switches: the papers' programs, schedules against their absence, a cut link, a listener that dies."""
+"""Striped files on real switches: the papers' programs, schedules against their absence, a cut link, a listener that
+dies."""
 
 from __future__ import annotations
 
@@ -25,8 +26,8 @@ def program(root: Path, *words: str, compute: int, io: int = 2) -> subprocess.Co
 
 
 def accessed(network: str, root: str, options: dict[str, Any]) -> dict[str, Any]:
-    """Inside a sandbox: the document of one run, invalid ones too: every test asks for content and for bounds of its own, which a
-    machine that cannot keep up does not keep by chance."""
+    """Inside a sandbox: the document of one run, invalid ones too: every test asks for content and for bounds of its
+    own, which a machine that cannot keep up does not keep by chance."""
     from testbed.bulk.plan import KilledProcess
     from testbed.faults.fault import Fault
     from testbed.striping.judgement import judge_striping
@@ -143,7 +144,8 @@ def told_late(broken: dict[str, Any], limit_s: float) -> str | None:
 def test_a_file_over_an_impaired_cable_is_written_whole_and_later_than_over_a_whole_one(
     sandboxed: Callable[..., Any], tmp_path: Path
 ) -> None:
-    """Every packet to and from one I/O node waits 40 ms and is sent twice in a while; the rival is a fault that never came."""
+    """Every packet to and from one I/O node waits 40 ms and is sent twice in a while; the rival is a fault that never
+    came."""
     options = {"compute_nodes": 2, "io_nodes": 2, "file_bytes": 400_000, "operation": "write"}
     whole = sandboxed(accessed, "crossbar:4", str(tmp_path / "whole"), dict(options))["operations"]
     slow = {"impaired": [[["t0", "s1", 0], 0.0, 20.0, "delay:0.04 duplicate:0.1"]]}

@@ -1,4 +1,5 @@
-"""A striped file over two machines: its bytes on the disks of both, a crossing cable cut and mended, and runs that were spoilt."""
+"""A striped file over two machines: its bytes on the disks of both, a crossing cable cut and mended, and runs that were
+spoilt."""
 
 from __future__ import annotations
 
@@ -35,8 +36,9 @@ def subfiles() -> dict[str, dict[int, Path]]:
 
 
 def striped(how: str) -> dict[str, Any]:
-    """A file written and read; ``how``: "cut" (a crossing cable, in the write), or spoilt before it is read: "byte" (one of a subfile, on
-    the disk of the machine that holds it), "loss" (5 % between the machines), "delay" (30 ms more)."""
+    """A file written and read; ``how``: "cut" (a crossing cable, in the write), or spoilt before it is read: "byte"
+    (one of a subfile, on the disk of the machine that holds it), "loss" (5 % between the machines), "delay" (30 ms
+    more)."""
     from testbed.errors import InvalidRunError
     from testbed.faults.fault import Fault
     from testbed.machines.machines_request import MachinesRequest

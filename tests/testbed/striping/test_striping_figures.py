@@ -1,4 +1,5 @@
-"""The kill of a listener and the cut of a cable are drawn where they happened, beside the operation that they happened to."""
+"""The kill of a listener and the cut of a cable are drawn where they happened, beside the operation that they happened
+to."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""A run on a machine that did not keep up is invalid, whatever it achieved; one that did is judged by what it achieved."""
+"""A run on a machine that did not keep up is invalid, whatever it achieved; one that did is judged by what it
+achieved."""
 
 from __future__ import annotations
 

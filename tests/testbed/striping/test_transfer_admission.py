@@ -1,4 +1,5 @@
-"""Turns of clients that are threads: links never shared, frames never mixed, a client that fails lets the others go on."""
+"""Turns of clients that are threads: links never shared, frames never mixed, a client that fails lets the others go
+on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Optical burst switching: no burst is lost from sight, no fibre bears too much, none leaves before it can be known, first fit fits."""
+"""Optical burst switching: no burst is lost from sight, no fibre bears too much, none leaves before it can be known,
+first fit fits."""
 
 from __future__ import annotations
 

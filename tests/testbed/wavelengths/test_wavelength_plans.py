@@ -1,4 +1,5 @@
-"""Wavelength plans of any traffic: no colour twice on a fibre, continuity, every lightpath once, never below the bound."""
+"""Wavelength plans of any traffic: no colour twice on a fibre, continuity, every lightpath once, never below the
+bound."""
 
 from __future__ import annotations
 

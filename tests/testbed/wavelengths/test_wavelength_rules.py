@@ -1,4 +1,5 @@
-"""A round's flow rules, walked packet by packet: lit wavelengths are kept or rewritten to the end, dark ones dropped and counted."""
+"""A round's flow rules, walked packet by packet: lit wavelengths are kept or rewritten to the end, dark ones dropped
+and counted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Which ends of cables are impaired, and by what means: a netem queue of the kernel's where it can, else a detour through the relay."""
+"""Which ends of cables are impaired, and by what means: a netem queue of the kernel's where it can, else a detour
+through the relay."""
 
 from __future__ import annotations
 
@@ -42,7 +43,8 @@ class ImpairedEnds:
         self._detours.prepare([one for one in ends if not self._by_netem(one)])
 
     def set(self, link: LinkId, impairments: Impairments, direction: Direction) -> None:
-        """What the link is impaired by all the time, and these behind it. Raises CapabilityError where the kernel refuses."""
+        """What the link is impaired by all the time, and these behind it. Raises CapabilityError where the kernel
+        refuses."""
         for required in self._required(link, impairments, direction):
             try:
                 if self._by_netem(required):
@@ -80,8 +82,8 @@ class ImpairedEnds:
         return found
 
     def _by_netem(self, required: ImpairedEnd) -> bool:
-        """Whether one queue of the kernel's does it. An end that had a queue keeps it, if only to do nothing; a detour that is in use is
-        left as it was taken."""
+        """Whether one queue of the kernel's does it. An end that had a queue keeps it, if only to do nothing; a detour
+        that is in use is left as it was taken."""
         delay_s = required.end.link.delay_s if required.end.link is not None else 0.0
         if self.means == "relay" or netem_options(required.impairments, delay_s) is None:
             return False
@@ -98,7 +100,8 @@ class ImpairedEnds:
         return True
 
     def _queue(self, required: ImpairedEnd) -> None:
-        """A netem queue before the shaping one, or what is there changed in place, so that nothing that waits is lost."""
+        """A netem queue before the shaping one, or what is there changed in place, so that nothing that waits is
+        lost."""
         end = required.end
         delay_s = end.link.delay_s if end.link is not None else 0.0
         options = netem_options(required.impairments, delay_s)

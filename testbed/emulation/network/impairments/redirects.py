@@ -1,7 +1,8 @@
-"""Detours of impaired links: a veth pair each, next to the cable, whose far end the relay reads and whose packets it sends on.
+"""Detours of impaired links: a veth pair each, next to the cable, whose far end the relay reads and whose packets it
+sends on.
 
-A packet that leaves a switch or host on an impaired link is redirected before the queues of its interface; it comes back marked, passes
-the redirecting rule, and goes through the link's own queue, capacity and faults like any other.
+A packet that leaves a switch or host on an impaired link is redirected before the queues of its interface; it comes
+back marked, passes the redirecting rule, and goes through the link's own queue, capacity and faults like any other.
 """
 
 from __future__ import annotations
@@ -61,14 +62,16 @@ class Redirects:
         self._taken: dict[str, int] = {}
 
     def prepare(self, required: Sequence[ImpairedEnd]) -> None:
-        """Lay the detours that are not there yet, and start one process for them; no packet takes them before ``switch_on``."""
+        """Lay the detours that are not there yet, and start one process for them; no packet takes them before
+        ``switch_on``."""
         new = {(w.end.interface, impairment_text(w.impairments)): w for w in required if w.impairments}
         lanes = [self._lane(key, w) for key, w in new.items() if key not in self._through]
         if lanes:
             self._relays.append(Relay(lanes))
 
     def switch(self, required: ImpairedEnd) -> None:
-        """The end's packets take the detour of these impairments from now on, or none where there are no impairments."""
+        """The end's packets take the detour of these impairments from now on, or none where there are no
+        impairments."""
         end, netlink = required.end, self._netlink_of(required.end.host)
         if required.impairments:
             self.prepare([required])

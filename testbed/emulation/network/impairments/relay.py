@@ -1,7 +1,8 @@
-"""The process that packets of impaired links pass: it takes them off their detours and sends them on when, and as often as, they may go.
+"""The process that packets of impaired links pass: it takes them off their detours and sends them on when, and as often
+as, they may go.
 
-What becomes of a packet is decided by ``testbed.faults.impaired_link``, as in virtual time; here are only sockets and a clock. It notes
-how late it was (docs/replication/real_time.md: 99 of 100 packets 3 to 4 ms at most, on two busy cores).
+What becomes of a packet is decided by ``testbed.faults.impaired_link``, as in virtual time; here are only sockets and a
+clock. It notes how late it was (docs/replication/real_time.md: 99 of 100 packets 3 to 4 ms at most, on two busy cores).
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ _ANSWERS_WITHIN_S = 5.0
 
 @dataclass(frozen=True, kw_only=True)
 class Lane:
-    """One link's way through the process. ``own_mac``: of the detour's first interface, whose own packets are none of the link's."""
+    """One link's way through the process. ``own_mac``: of the detour's first interface, whose own packets are none of
+    the link's."""
 
     name: str
     link: ImpairedLink

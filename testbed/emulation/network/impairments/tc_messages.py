@@ -1,4 +1,5 @@
-"""What the kernel is told for an impaired link: a netem queue, or the rule that sends a link's packets on a detour (rtnetlink messages)."""
+"""What the kernel is told for an impaired link: a netem queue, or the rule that sends a link's packets on a detour
+(rtnetlink messages)."""
 
 from __future__ import annotations
 
@@ -49,8 +50,9 @@ class NetemOptions:
 def netem_options(impairments: Impairments, link_delay_s: float = 0.0) -> NetemOptions | None:
     """The queue that does what the words say behind a link's own delay; None where no single one does.
 
-    One loss or chain, or one duplication (netem draws both for a packet at once), and one delay after it. No reordering: a packet that
-    netem lets overtake skips the queue behind it as well, so that it would not be held to the link's capacity.
+    One loss or chain, or one duplication (netem draws both for a packet at once), and one delay after it. No
+    reordering: a packet that netem lets overtake skips the queue behind it as well, so that it would not be held to the
+    link's capacity.
 
     >>> from topologies.impairments import parse_impairments
     >>> netem_options(parse_impairments("loss:0.1 delay:0.02,jitter=0.01"))
@@ -74,7 +76,8 @@ def netem_options(impairments: Impairments, link_delay_s: float = 0.0) -> NetemO
 
 
 def netem_line(index: int, options: NetemOptions) -> Message:
-    """The netem queue, as the interface's root queue 1:; a shaper may follow at parent 1:1. One that is there is changed in place."""
+    """The netem queue, as the interface's root queue 1:; a shaper may follow at parent 1:1. One that is there is
+    changed in place."""
     ticks, jitter_ticks = (min(_WHOLE, round(s * 1e9 / tick_ns())) for s in (options.delay_s, options.jitter_s))
     body = struct.pack(
         "=6I",
@@ -96,10 +99,11 @@ def netem_line(index: int, options: NetemOptions) -> Message:
 
 
 def detour_rule(index: int, *, mark: int, through: int, action: Literal["add", "remove"] = "add") -> Message:
-    """Send what the interface sends out of the interface ``through`` instead, but for packets with that mark: those have been there.
+    """Send what the interface sends out of the interface ``through`` instead, but for packets with that mark: those
+    have been there.
 
-    A classic BPF classifier and a redirecting action, at the interface's hook before its queues (clsact); ordinary users may set both
-    in namespaces of their own, which they may not do with extended BPF programs.
+    A classic BPF classifier and a redirecting action, at the interface's hook before its queues (clsact); ordinary
+    users may set both in namespaces of their own, which they may not do with extended BPF programs.
     """
     if action == "remove":
         return remove_bpf_rule(index, CLSACT_EGRESS, DETOUR_PRIORITY)

@@ -1,1 +1,2 @@
-"""What the network asks of the kernel: interfaces and queues by rtnetlink, hosts as namespaces, packets as they pass."""
+"""What the network asks of the kernel: interfaces and queues by rtnetlink, hosts as namespaces, packets as they
+pass."""

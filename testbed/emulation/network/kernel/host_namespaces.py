@@ -1,4 +1,5 @@
-"""The namespaces of emulated hosts (network and host name), and sockets opened inside them by a process that stays outside.
+"""The namespaces of emulated hosts (network and host name), and sockets opened inside them by a process that stays
+outside.
 
 A socket belongs for life to the namespace it was opened in: one process can own sockets in every host.
 """
@@ -23,7 +24,8 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 class HostNamespaces:
-    """One network namespace a name, each held by a sleeping thread of one process, until ``close``; ``pids``: the threads' ids."""
+    """One network namespace a name, each held by a sleeping thread of one process, until ``close``; ``pids``: the
+    threads' ids."""
 
     def __init__(self, names: Sequence[str]) -> None:
         """Begin to make them all; ``wait`` before use. gethostname() says the name in each (``as_hostname``)."""
@@ -83,7 +85,8 @@ class HostNamespaces:
 
 
 def as_hostname(name: str) -> bytes:
-    """The name as a kernel takes it for a host: the whole characters of its first 64 bytes, a dash for each that does not print.
+    """The name as a kernel takes it for a host: the whole characters of its first 64 bytes, a dash for each that does
+    not print.
 
     >>> as_hostname("t0"), as_hostname("São Paulo").decode(), as_hostname("a\\n"), len(as_hostname(63 * "x" + "ü"))
     (b't0', 'São Paulo', b'a-', 63)
@@ -93,7 +96,8 @@ def as_hostname(name: str) -> bytes:
 
 
 def words_called(name: str, argv: Sequence[str]) -> list[str]:
-    """The command line that runs a program where the host is called so; next to a switch, which has no namespaces of its own."""
+    """The command line that runs a program where the host is called so; next to a switch, which has no namespaces of
+    its own."""
     start = "import os, socket, sys; socket.sethostname(sys.argv[1]); os.execvp(sys.argv[2], sys.argv[2:])"
     return ["unshare", "--uts", sys.executable, "-ISc", start, os.fsdecode(as_hostname(name)), *argv]
 

@@ -1,7 +1,8 @@
 """Holds the namespaces of emulated hosts, of network and host name: a stand-alone program, one sleeping thread a host.
 
-``host_namespaces`` runs it with ``python -I -S``; it prints the threads' ids, one a line, and lives until its input closes. A thread's
-namespaces are entered as a process' are, by /proc/ID/ns; a thread needs some 30 kB where a process of this program needs 600.
+``host_namespaces`` runs it with ``python -I -S``; it prints the threads' ids, one a line, and lives until its input
+closes. A thread's namespaces are entered as a process' are, by /proc/ID/ns; a thread needs some 30 kB where a process
+of this program needs 600.
 
     namespace_holder.py HOSTNAME ...
 """
@@ -22,7 +23,8 @@ _for_ever = _thread.allocate_lock()
 
 
 def main(names: list[str]) -> int:
-    """One thread a host, whose UTS namespace has that name. Print the threads' ids and wait; the kernel ends them with this process."""
+    """One thread a host, whose UTS namespace has that name. Print the threads' ids and wait; the kernel ends them with
+    this process."""
     _for_ever.acquire()
     _thread.stack_size(_STACK_BYTES)
     ready, report = os.pipe()

@@ -1,7 +1,8 @@
-"""What the packet sockets of a network namespace dropped because nobody read them in time, as the kernel's socket diagnosis tells.
+"""What the packet sockets of a network namespace dropped because nobody read them in time, as the kernel's socket
+diagnosis tells.
 
-A user-space switch reads its interfaces through such sockets: one that waits for a processor loses packets there, which no interface
-and no queue counts.
+A user-space switch reads its interfaces through such sockets: one that waits for a processor loses packets there, which
+no interface and no queue counts.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ _HEADER_BYTES = 16
 
 
 def packet_socket_drops() -> int:
-    """Frames that all packet sockets of this process' network namespace have dropped since they were opened; 0 where the kernel does
-    not tell."""
+    """Frames that all packet sockets of this process' network namespace have dropped since they were opened; 0 where
+    the kernel does not tell."""
     request = struct.pack("=BBHIIII", socket.AF_PACKET, 0, 0, 0, _SHOW_MEMORY, 0xFFFFFFFF, 0xFFFFFFFF)
     total = 0
     with contextlib.suppress(OSError), socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _SOCK_DIAG) as sock:

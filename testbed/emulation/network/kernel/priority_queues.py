@@ -1,7 +1,8 @@
-"""A shaped link that lets one kind of packet go before all others, as a router with two queues does (htb, as rtnetlink messages).
+"""A shaped link that lets one kind of packet go before all others, as a router with two queues does (htb, as rtnetlink
+messages).
 
-Two classes share the link's rate. Packets of one UDP port are always within their share, so that they go first; the rest takes what
-they leave, and waits in a queue of its own.
+Two classes share the link's rate. Packets of one UDP port are always within their share, so that they go first; the
+rest takes what they leave, and waits in a queue of its own.
 """
 
 from __future__ import annotations
@@ -34,8 +35,9 @@ def priority_buckets(
 ) -> list[Message]:
     """Shape what the interface sends to ``rate_bps``; datagrams to ``first_udp_port`` go before everything else.
 
-    Either kind has a queue of ``queue_packets``; where it is full the oldest goes. (A queue that turned the newest away would report it
-    to the sender, and a user-space switch then throws away the rest of its batch, whatever kind that is.)
+    Either kind has a queue of ``queue_packets``; where it is full the oldest goes. (A queue that turned the newest away
+    would report it to the sender, and a user-space switch then throws away the rest of its batch, whatever kind that
+    is.)
     """
     whole = struct.pack("=5I", 3, 10, _REST & 0xFFFF, 0, 0)
     messages: list[Message] = [
@@ -74,7 +76,8 @@ def _rate(bytes_per_s: int) -> bytes:
 
 
 def _datagrams_to(port: int) -> tuple[BpfStep, ...]:
-    """A classic BPF program over a whole Ethernet packet: IPv4 without options, UDP, that port; says no or "as the class is set"."""
+    """A classic BPF program over a whole Ethernet packet: IPv4 without options, UDP, that port; says no or "as the
+    class is set"."""
     load_half, load_byte, jump_if_equal, answer = 0x28, 0x30, 0x15, 0x06
     ipv4, udp = 0x0800, 17
     return (

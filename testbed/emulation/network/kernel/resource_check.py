@@ -15,8 +15,9 @@ from testbed.model.wiring import WiredHost, Wiring
 
 _HOST_BYTES, _CABLE_BYTES, _SWITCH_BYTES, _NEIGHBOUR_BYTES = 240_000, 235_000, 170_000, 522
 _OTHER_BYTES = 150_000_000
-"""Measured on a network of 1000 switches, 4048 cables and 1000 hosts: a namespace; a veth pair with what daemons and databases hold for
-its ports; a bridge's own port and its controller's connection; a permanent neighbour; the command itself."""
+"""Measured on a network of 1000 switches, 4048 cables and 1000 hosts: a namespace; a veth pair with what daemons and
+databases hold for its ports; a bridge's own port and its controller's connection; a permanent neighbour; the command
+itself."""
 _FILES_A_HOST, _OTHER_FILES = 2, 256
 
 
@@ -53,7 +54,8 @@ class NetworkSize:
 
 
 def require_resources(size: NetworkSize, *, available_bytes: int | None = None, most_files: int | None = None) -> None:
-    """CapabilityError where the network needs more memory than the machine could give, or more open files than a process may have.
+    """CapabilityError where the network needs more memory than the machine could give, or more open files than a
+    process may have.
 
     ``available_bytes``, ``most_files``: None to ask the kernel (MemAvailable, RLIMIT_NOFILE).
     """

@@ -1,6 +1,8 @@
-"""The kernel's own language for interfaces, addresses and queues (rtnetlink), written as batches of ready-made messages.
+"""The kernel's own language for interfaces, addresses and queues (rtnetlink), written as batches of ready-made
+messages.
 
-One system call carries hundreds of settings and says which one failed; a shell command a setting takes milliseconds each.
+One system call carries hundreds of settings and says which one failed; a shell command a setting takes milliseconds
+each.
 """
 
 from __future__ import annotations
@@ -68,7 +70,8 @@ class Netlink:
         self._sequence = 0
 
     def apply(self, messages: Sequence[Message], *, limit_s: float = _ANSWER_LIMIT_S) -> None:
-        """Carry the messages out in order and wait until all are done; ``limit_s`` seconds at most for each batch of some hundreds.
+        """Carry the messages out in order and wait until all are done; ``limit_s`` seconds at most for each batch of
+        some hundreds.
 
         Raises NetlinkError for the first refused one, and where the kernel has not answered by then (ETIMEDOUT).
         """
@@ -292,7 +295,8 @@ def tc_header(index: int, handle: int, parent: int, info: int = 0) -> bytes:
 
 
 def token_bucket(index: int, *, rate_bps: float, burst_bytes: int, queue_bytes: int, parent: int = ROOT) -> Message:
-    """Shape what the interface sends to ``rate_bps`` (tbf), with a queue of ``queue_bytes`` before packets are dropped."""
+    """Shape what the interface sends to ``rate_bps`` (tbf), with a queue of ``queue_bytes`` before packets are
+    dropped."""
     rate = max(1, round(rate_bps / 8))
     short = min(rate, 0xFFFFFFFF)
     ticks = min(0xFFFFFFFF, round(burst_bytes / rate * 1e9 / tick_ns()))
@@ -321,8 +325,8 @@ DIRECT_ACTION = number(8, 1)
 
 
 def bpf_rule(index: int, parent: int, priority: int, steps: Iterable[BpfStep], more: bytes = DIRECT_ACTION) -> Message:
-    """Judge what passes the hook or queue ``parent`` of an interface by a classic BPF program, which ordinary users may set in namespaces
-    of their own; its answer is what happens to the packet, unless ``more`` says otherwise."""
+    """Judge what passes the hook or queue ``parent`` of an interface by a classic BPF program, which ordinary users may
+    set in namespaces of their own; its answer is what happens to the packet, unless ``more`` says otherwise."""
     program = bpf_program(steps)
     options = attribute(4, struct.pack("=H", len(program) // 8)) + attribute(5, program) + more
     return RTM_NEWTFILTER, NLM_F_CREATE, _bpf_header(index, parent, priority) + attribute(2, options)
@@ -346,8 +350,8 @@ def bpf_program(steps: Iterable[BpfStep]) -> bytes:
 def drop_rule(index: int, loss_fraction: float, action: Literal["add", "remove"] = "add") -> Message:
     """Drop what the interface sends, each packet with that probability, before its queues (a classic BPF classifier).
 
-    The program returns TC_ACT_STOLEN (4) or TC_ACT_UNSPEC (-1); its random numbers are the kernel's own. Not TC_ACT_SHOT:
-    that reports the drop to the sender, and a user-space switch then throws the rest of its batch away.
+    The program returns TC_ACT_STOLEN (4) or TC_ACT_UNSPEC (-1); its random numbers are the kernel's own. Not
+    TC_ACT_SHOT: that reports the drop to the sender, and a user-space switch then throws the rest of its batch away.
     """
     if action == "remove":
         return remove_bpf_rule(index, CLSACT_EGRESS, _DROP_PRIORITY)
@@ -363,7 +367,8 @@ def drop_rule(index: int, loss_fraction: float, action: Literal["add", "remove"]
 
 
 def compute_checksums(interface: str, sock: socket.socket) -> None:
-    """Let what sends through the interface compute its checksums (ethtool's tx off): who reads frames on the way must find them whole.
+    """Let what sends through the interface compute its checksums (ethtool's tx off): who reads frames on the way must
+    find them whole.
 
     ``sock``: any in the interface's namespace.
     """
@@ -376,7 +381,8 @@ _TICK: list[float] = []
 
 
 def tick_ns() -> float:
-    """Nanoseconds a tick of the packet scheduler's clock: /proc/net/psched begins with nanoseconds a microsecond and a tick."""
+    """Nanoseconds a tick of the packet scheduler's clock: /proc/net/psched begins with nanoseconds a microsecond and a
+    tick."""
     if not _TICK:
         with open("/proc/net/psched") as file:
             words = file.read().split()

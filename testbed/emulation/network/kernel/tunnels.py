@@ -1,7 +1,7 @@
 """VXLAN interfaces and the guard before them, as rtnetlink messages.
 
-The kernel takes a VXLAN packet from whoever knows the identifier. The guard, a classic BPF program where packets come in, drops what
-does not come from the machine at the identifier's other end.
+The kernel takes a VXLAN packet from whoever knows the identifier. The guard, a classic BPF program where packets come
+in, drops what does not come from the machine at the identifier's other end.
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ _PROTOCOL = 0xFFFFF000
 def make_tunnel(
     end: VethEnd, tunnel: Tunnel, part: WiringPart, *, underlay_index: int, mtu: int, group: int
 ) -> Message:
-    """A VXLAN interface to one peer; it is up at once, and sends from the namespace of the socket wherever it lies itself."""
+    """A VXLAN interface to one peer; it is up at once, and sends from the namespace of the socket wherever it lies
+    itself."""
     data = [
         number(1, tunnel.vni),
         attribute(2, socket.inet_aton(tunnel.remote)),
@@ -55,7 +56,8 @@ def make_tunnel(
 
 
 def tunnel_guard(underlay_index: int, port: int, tunnels: Iterable[Tunnel], *, framed: bool = True) -> Message:
-    """Of what comes in on the underlay for the tunnels' port, let in the identifiers of ``tunnels``, each from its own peer only."""
+    """Of what comes in on the underlay for the tunnels' port, let in the identifiers of ``tunnels``, each from its own
+    peer only."""
     steps = guard_steps(port, sorted({(one.vni, one.remote) for one in tunnels}), framed=framed)
     return bpf_rule(underlay_index, _CLSACT_INGRESS, 1, steps)
 
@@ -66,8 +68,9 @@ def remove_guard(underlay_index: int) -> Message:
 
 
 def guard_steps(port: int, known: Iterable[tuple[int, str]], *, framed: bool = True) -> list[BpfStep]:
-    """Classic BPF over an Ethernet frame, or a bare IP packet; ``known``: (identifier, its peer's address) pairs. Fragments of UDP are dropped: tunnels
-    send none, and a short first one would hide the identifier. CapabilityError for more than ``MOST_TUNNELS``."""
+    """Classic BPF over an Ethernet frame, or a bare IP packet; ``known``: (identifier, its peer's address) pairs.
+    Fragments of UDP are dropped: tunnels send none, and a short first one would hide the identifier. CapabilityError
+    for more than ``MOST_TUNNELS``."""
     load_half, load_byte, load_word, load_x = 0x28, 0x30, 0x20, 0xB1
     load_half_x, load_word_x, equal, any_bit, answer = 0x48, 0x40, 0x15, 0x45, 0x06
     store, load_stored, shift_right, jump = 0x02, 0x60, 0x74, 0x05

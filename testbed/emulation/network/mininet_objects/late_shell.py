@@ -1,7 +1,7 @@
 """The shell of a Mininet node that starts with its first command, and whose user may do with it what he likes.
 
-What a command prints is read until its mark, which the shell prints however the command ends. Where the shell itself has ended, the
-next command begins a new one: nobody waits permanently.
+What a command prints is read until its mark, which the shell prints however the command ends. Where the shell itself
+has ended, the next command begins a new one: nobody waits permanently.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ from mininet.node import Node
 
 WordsAt = Callable[[str, Sequence[str]], list[str]]
 _MARK = f"\x7f{secrets.token_hex(4)}."
-"""Begins what the shell prints after each command: this, the command's number, and DEL (Mininet's own sentinel, which programs print too)."""
+"""Begins what the shell prints after each command: this, the command's number, and DEL (Mininet's own sentinel, which
+programs print too)."""
 _PRINT_MARK = rf"printf '\177{_MARK[1:]}%d\177' $TESTBED_COMMAND >&9"
 # Descriptor 9 is the terminal whatever commands do with the shell's own output.
 _FIRST_COMMAND = f"PS1= PS2=; exec 9>&1; readonly PROMPT_COMMAND={shlex.quote(_PRINT_MARK)}; unset HISTFILE; set +m"
@@ -36,9 +37,11 @@ _REST_S = 1.0
 
 
 class LateShell:
-    """Mixed into Mininet's nodes. ``words_at(name, argv)``: the words that run a program there, in a new session (``setsid``).
+    """Mixed into Mininet's nodes. ``words_at(name, argv)``: the words that run a program there, in a new session
+    (``setsid``).
 
-    ``given``: the node's name in the network, of which ``name`` is the printable form. ``typed``: whoever types commands types what they read, too; without it they read nothing.
+    ``given``: the node's name in the network, of which ``name`` is the printable form. ``typed``: whoever types
+    commands types what they read, too; without it they read nothing.
     """
 
     isSetup = True  # noqa: N815 - Mininet's name: nothing is to be checked

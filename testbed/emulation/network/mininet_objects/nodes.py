@@ -1,4 +1,5 @@
-"""Mininet's hosts, switches and interfaces for a network that is already up: objects only, no command at their making."""
+"""Mininet's hosts, switches and interfaces for a network that is already up: objects only, no command at their
+making."""
 
 from __future__ import annotations
 
@@ -94,8 +95,8 @@ class BuiltMininet(Mininet):  # type: ignore[misc]
     ) -> list[str]:
         """Goodput between two hosts by iperf3; Mininet's own waits permanently on what iperf 2.1 prints.
 
-        Returns the rates at the server and the client (first the asked one for UDP), and prints them. Nothing, and why on Mininet's
-        log, where they do not reach each other, or it is not over 15 seconds after ``seconds``.
+        Returns the rates at the server and the client (first the asked one for UDP), and prints them. Nothing, and why
+        on Mininet's log, where they do not reach each other, or it is not over 15 seconds after ``seconds``.
         """
         from mininet.log import error, output
 

@@ -20,8 +20,9 @@ from topologies.text.json_types import Json
 def mininet_view(described: Json, words_at: WordsAt, set_cables: SetCables) -> BuiltMininet:
     """Hosts, switches and cables as Mininet objects, called as the network calls them.
 
-    ``described``: as of ``testbed.model.wiring.wiring_document`` with its cables; ``words_at(name, argv)``: the words that run a program
-    in a host or next to a switch; ``set_cables(a, b, up)``: cut the cables between two nodes, or bring them back.
+    ``described``: as of ``testbed.model.wiring.wiring_document`` with its cables; ``words_at(name, argv)``: the words
+    that run a program in a host or next to a switch; ``set_cables(a, b, up)``: cut the cables between two nodes, or
+    bring them back.
     """
     view = BuiltMininet(set_cables)
     addresses = {host["name"]: (host["mac"], host["ip"]) for host in described["hosts"]}

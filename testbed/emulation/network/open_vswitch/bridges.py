@@ -13,8 +13,9 @@ from topologies.text.json_types import JsonObject
 
 _MAX_BACKOFF_MS = 1000
 _PROBE_MS = 60_000
-"""Of silence, before a bridge asks whether its controller still lives and gives it up: busy with the rules of 2000 switches, it needed
-more than Open vSwitch's 5 s, and lost a fifth of them. A controller that dies is known at once: its connections are closed."""
+"""Of silence, before a bridge asks whether its controller still lives and gives it up: busy with the rules of 2000
+switches, it needed more than Open vSwitch's 5 s, and lost a fifth of them. A controller that dies is known at once: its
+connections are closed."""
 
 
 PortsOfBridges = Mapping[str, Sequence[tuple[str, int]]]
@@ -37,7 +38,8 @@ def ports_of_bridges(wiring: Wiring, part: WiringPart | None = None) -> PortsOfB
 
 
 def shares_of(ports: PortsOfBridges, most_ports: int, share_ports: int) -> tuple[tuple[str, ...], ...]:
-    """Bridges in shares, in order: one where there are ``most_ports`` ports or fewer, else of about ``share_ports`` each.
+    """Bridges in shares, in order: one where there are ``most_ports`` ports or fewer, else of about ``share_ports``
+    each.
 
     A bridge's own port counts as one. A share has a bridge at least, however many ports that has.
     """

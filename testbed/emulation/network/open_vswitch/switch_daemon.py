@@ -29,17 +29,19 @@ _START_LIMIT_S = 60.0
 _ANSWER_LIMIT_S = 60.0
 _RELEASE_LIMIT_S = 5.0
 _STATISTICS_MS = 600_000
-"""Between two readings of interface statistics, which nobody here asks the daemon for: each waits for a lock that all network
-namespaces of the machine share, and no packet moves meanwhile."""
+"""Between two readings of interface statistics, which nobody here asks the daemon for: each waits for a lock that all
+network namespaces of the machine share, and no packet moves meanwhile."""
 _NICENESS = -10
 """Of the switch daemon: a switch that waits for a processor loses packets, which no network of the model does."""
 
 
 class SwitchDaemon:
-    """One ovsdb-server and one ovs-vswitchd. ``number``: of the sandbox's daemons, from 0; ``directory``: the sandbox's.
+    """One ovsdb-server and one ovs-vswitchd. ``number``: of the sandbox's daemons, from 0; ``directory``: the
+    sandbox's.
 
-    ``alone``: it has all bridges. Daemons that share a network namespace must not make tap interfaces, whose names would meet
-    (``ovs-netdev``): they run the same user-space datapath as Open vSwitch's class ``dummy``, which differs in that only.
+    ``alone``: it has all bridges. Daemons that share a network namespace must not make tap interfaces, whose names
+    would meet (``ovs-netdev``): they run the same user-space datapath as Open vSwitch's class ``dummy``, which differs
+    in that only.
     """
 
     def __init__(self, datapath: Datapath, directory: Path, *, number: int = 0, alone: bool = True) -> None:
@@ -64,7 +66,8 @@ class SwitchDaemon:
         self._connect(path)
         row = {"other_config": ["map", [["stats-update-interval", str(_STATISTICS_MS)]]]}
         self._request([{"op": "insert", "table": "Open_vSwitch", "row": row}])
-        # Nothing here is tunnelled by the daemon: following the routing table costs it a list of all interfaces a bridge.
+        # Nothing here is tunnelled by the daemon: following the routing table costs it a list of all interfaces a
+        # bridge.
         system = () if self.datapath_type == "system" else ("--disable-system", "--disable-system-route")
         without_taps = ("--enable-dummy",) if self.datapath_type == "dummy" else ()
         control = [] if not self._suffix else [f"--unixctl={run}/ovs-vswitchd{self._suffix}.ctl"]
@@ -158,7 +161,8 @@ class SwitchDaemon:
         self._processes.clear()
 
     def _remove_control_sockets(self) -> None:
-        """Those that were killed leave them behind, and the sandbox's next network would be ordered about by them too."""
+        """Those that were killed leave them behind, and the sandbox's next network would be ordered about by them
+        too."""
         for program, process in zip(("ovsdb-server", "ovs-vswitchd"), self._processes, strict=False):
             name = f"{program}{self._suffix or f'.{process.pid}'}.ctl"
             (self._directory / "run" / name).unlink(missing_ok=True)

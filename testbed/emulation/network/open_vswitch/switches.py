@@ -1,7 +1,7 @@
 """The sandbox's private Open vSwitch: one daemon, or for a large network several, each with a share of the bridges.
 
-A user-space daemon searches and polls all its ports for each port that is added and each packet that comes: time grows with the
-square of the ports. With shares of a fixed size it grows with their number.
+A user-space daemon searches and polls all its ports for each port that is added and each packet that comes: time grows
+with the square of the ports. With shares of a fixed size it grows with their number.
 """
 
 from __future__ import annotations
@@ -29,14 +29,16 @@ from topologies.text.json_types import JsonObject
 _FORGET_S = 10.0
 _BRIDGES_LIMIT_S, _OPERATION_LIMIT_S = 60.0, 0.01
 MOST_PORTS = 1100
-"""Of one user-space daemon, where it can have all: Swiss-T1, the optical cloud and 115 mobile nodes (972 ports) have one."""
+"""Of one user-space daemon, where it can have all: Swiss-T1, the optical cloud and 115 mobile nodes (972 ports) have
+one."""
 SHARE_PORTS = 500
-"""Of each of several. With 1000 switches (9,100 ports), processor seconds of the daemons and megabytes of all: 6.5 and 815 with shares
-of 250 ports, 6.4 and 621 with 500, 8.5 and 527 with 1000, 9.7 and 475 with 2000, 28 with one daemon."""
+"""Of each of several. With 1000 switches (9,100 ports), processor seconds of the daemons and megabytes of all: 6.5 and
+815 with shares of 250 ports, 6.4 and 621 with 500, 8.5 and 527 with 1000, 9.7 and 475 with 2000, 28 with one daemon."""
 
 
 class PrivateSwitches:
-    """The daemons, private to this sandbox. ``datapath``: kernel module or user space; ``shares``: names of the bridges of each."""
+    """The daemons, private to this sandbox. ``datapath``: kernel module or user space; ``shares``: names of the bridges
+    of each."""
 
     def __init__(self, datapath: Datapath, shares: Sequence[Sequence[str]] = ((),)) -> None:
         self.datapath: Datapath = datapath
@@ -46,8 +48,9 @@ class PrivateSwitches:
 
     @property
     def releases_ports_first(self) -> bool:
-        """Whether ``stop`` comes before the interfaces go: each that goes is told to each socket that still listens to one of them, but a
-        daemon that ends first takes its tap interfaces down one by one. Several daemons have none."""
+        """Whether ``stop`` comes before the interfaces go: each that goes is told to each socket that still listens to
+        one of them, but a daemon that ends first takes its tap interfaces down one by one. Several daemons have
+        none."""
         return len(self._daemons) > 1
 
     def start(self) -> None:
@@ -63,8 +66,8 @@ class PrivateSwitches:
     def set_up(self, operations: Callable[[Sequence[str], str], Sequence[JsonObject]]) -> None:
         """Have each daemon carry out ``operations(its bridges, Open vSwitch's datapath type)``; return when all have.
 
-        CapabilityError where an operation is refused or a port cannot be set up; InvalidRunError where the daemons do not finish in
-        time (60 s and 10 ms a row of the database).
+        CapabilityError where an operation is refused or a port cannot be set up; InvalidRunError where the daemons do
+        not finish in time (60 s and 10 ms a row of the database).
         """
         count = 0
         for daemon, share in zip(self._daemons, self._shares, strict=True):
@@ -106,10 +109,11 @@ class PrivateSwitches:
 
 
 def flush_flow_cache() -> None:
-    """Have the switches look every packet from now on up in their tables: they forget what they remember of earlier ones.
+    """Have the switches look every packet from now on up in their tables: they forget what they remember of earlier
+    ones.
 
-    A barrier is answered when the tables are changed; the daemon revises its memory some tens of milliseconds later, and
-    goes by it until then. CapabilityError where a daemon does not answer.
+    A barrier is answered when the tables are changed; the daemon revises its memory some tens of milliseconds later,
+    and goes by it until then. CapabilityError where a daemon does not answer.
     """
     order_daemons("revalidator/purge", limit_s=_FORGET_S, what="forget its flows")
 
@@ -155,7 +159,8 @@ def _run_directory() -> Path:
 
 
 def probe_kernel_datapath() -> str | None:
-    """Make a datapath in the kernel and remove it again; None where that works, else the reason. Inside a sandbox only."""
+    """Make a datapath in the kernel and remove it again; None where that works, else the reason. Inside a sandbox
+    only."""
     require_sandbox()
     program = shutil.which("ovs-dpctl")
     if program is None:

@@ -50,8 +50,8 @@ def is_full(net: Tables, s: State, link: int, now: int) -> bool:
 
 @inline
 def is_blocked(net: Tables, o: EngineOptions, s: State, link: int, now: int) -> bool:
-    """True when the input is full (condition 4.3 of Zarza 2011), its head asks for a link between routers (4.2), and every
-    slot behind that output is taken or promised (4.1), as known from the router's own occupancy and credits (3).
+    """True when the input is full (condition 4.3 of Zarza 2011), its head asks for a link between routers (4.2), and
+    every slot behind that output is taken or promised (4.1), as known from the router's own occupancy and credits (3).
     """
     if not is_full(net, s, link, now):
         return False
@@ -63,9 +63,9 @@ def is_blocked(net: Tables, o: EngineOptions, s: State, link: int, now: int) -> 
 def send_identification(
     net: Tables, o: EngineOptions, s: State, origin: int, out: int, parent: int, at: int, now: int
 ) -> None:
-    """An identification packet (origin input, its output) goes up the link ``at``; ``parent``: the one it repeats (7), NONE: none,
-    RECOVERING: none, and a recovery signal has reached its router (22). The run stops where it would take the place of one under
-    way, or of the one that it repeats."""
+    """An identification packet (origin input, its output) goes up the link ``at``; ``parent``: the one it repeats (7),
+    NONE: none, RECOVERING: none, and a recovery signal has reached its router (22). The run stops where it would take
+    the place of one under way, or of the one that it repeats."""
     if s.run[0].identifications - s.run[0].arrived_identifications >= ID_MASK:
         s.run[0].status = RING_FULL
         return
@@ -112,7 +112,8 @@ def set_requested_output(s: State, link: int, out: int, now: int) -> None:
 
 @inline
 def detect_later(s: State, router: int, now: int) -> None:
-    """Let a look at the router's inputs follow when all that moves at this tick has moved, if one is full or was blocked."""
+    """Let a look at the router's inputs follow when all that moves at this tick has moved, if one is full or was
+    blocked."""
     if s.routers[router].watched > 0 and s.routers[router].detection_at != now:
         s.routers[router].detection_at = now
         push(s, now, DETECTION, router)
@@ -120,10 +121,11 @@ def detect_later(s: State, router: int, now: int) -> None:
 
 @inline
 def blocking_may_change(net: Tables, s: State, router: int) -> bool:
-    """Whether an input of the router is full that was not blocked when last looked at, or the reverse; true of very many inputs.
+    """Whether an input of the router is full that was not blocked when last looked at, or the reverse; true of very
+    many inputs.
 
-    Where not, only a credit that is back (``counts_credits``) or a packet read from another lane (``check_on_read``) can
-    change which inputs are blocked: a full input's head asks for the same output until it moves.
+    Where not, only a credit that is back (``counts_credits``) or a packet read from another lane (``check_on_read``)
+    can change which inputs are blocked: a full input's head asks for the same output until it moves.
     """
     many = net.router[router + 1].input_first - net.router[router].input_first > WORD
     return bool(many or s.routers[router].full != s.routers[router].blocked)
@@ -131,13 +133,15 @@ def blocking_may_change(net: Tables, s: State, router: int) -> bool:
 
 @inline
 def check_on_read(net: Tables, s: State, queue: int, now: int) -> None:
-    """A packet goes out of the queue: an input that was blocked is not blocked while one is read from another of its lanes."""
+    """A packet goes out of the queue: an input that was blocked is not blocked while one is read from another of its
+    lanes."""
     if net.lanes > 1 and queue < net.links * net.lanes and s.links[link_of(net, queue)].waits_for >= 0:
         detect_later(s, s.queues[queue].router, now)
 
 
 def detect_blocked_inputs(net: Tables, o: EngineOptions, s: State, router: int, now: int) -> None:
-    """Which inputs of the router are blocked now (1), of those that are full or were blocked: others are not, and were not."""
+    """Which inputs of the router are blocked now (1), of those that are full or were blocked: others are not, and were
+    not."""
     first, count = net.router[router].input_first, net.router[router + 1].input_first - net.router[router].input_first
     if count > WORD:
         for i in range(count):
@@ -158,7 +162,8 @@ def check_input(net: Tables, o: EngineOptions, s: State, router: int, link: int,
 
 
 def change_input(net: Tables, o: EngineOptions, s: State, router: int, link: int, out: int, now: int) -> None:
-    """The input is blocked for another output than before (NONE: for none): newly so, it throttles hosts, and identifies itself."""
+    """The input is blocked for another output than before (NONE: for none): newly so, it throttles hosts, and
+    identifies itself."""
     known = s.links[link].waits_for
     set_requested_output(s, link, out, now)
     if out >= 0:

@@ -1,4 +1,5 @@
-"""NAC's identification of routing cycles (Zarza 2011, 4.2.2): whether a blocked input is part of a full cycle, and which.
+"""NAC's identification of routing cycles (Zarza 2011, 4.2.2): whether a blocked input is part of a full cycle, and
+which.
 
 Numbers in brackets are the decisions listed in docs/workloads/interconnect.md.
 """
@@ -21,8 +22,8 @@ AHEAD = 4
 
 
 def pass_identifications(net: Tables, o: EngineOptions, s: State, hook: Hook, limit: int) -> int:
-    """Identification packets arrive one after another, until one closes a cycle (its router), or the next is due after the key
-    ``limit`` of another event (NONE). To repeat a packet makes no event but its own.
+    """Identification packets arrive one after another, until one closes a cycle (its router), or the next is due after
+    the key ``limit`` of another event (NONE). To repeat a packet makes no event but its own.
     """
     while True:
         key = next_identification(s)
@@ -42,8 +43,9 @@ def pass_identifications(net: Tables, o: EngineOptions, s: State, hook: Hook, li
 def receive_identification(net: Tables, o: EngineOptions, s: State, hook: Hook, packet: int, now: int) -> int:
     """An identification packet reaches the router before its link: its own closes the cycle, others are repeated (4).
 
-    It is the router's own if it comes in through the output that its blocked input asks for; there it only counts while that
-    input is still blocked. Returns the router where something may have moved, or NONE: repeating a packet changes nothing.
+    It is the router's own if it comes in through the output that its blocked input asks for; there it only counts while
+    that input is still blocked. Returns the router where something may have moved, or NONE: repeating a packet changes
+    nothing.
     """
     origin, out, at = s.identifications[packet].origin, s.identifications[packet].out, s.identifications[packet].at
     if at == out and net.link[origin].end == net.link[at].start:
@@ -81,8 +83,8 @@ def forward_during_recovery(net: Tables, o: EngineOptions, s: State, packet: int
 def visited_input(o: EngineOptions, s: State, packet: int, link: int, now: int) -> bool:
     """Whether the packet has been at this input before (7); one that has been at MAX_CYCLE inputs counts as in a loop.
 
-    Only where the input has changed what it asks for since the packet set out: else it would have come here over the same
-    output before, which so on back to its origin is the output where a cycle closes.
+    Only where the input has changed what it asks for since the packet set out: else it would have come here over the
+    same output before, which so on back to its origin is the output where a cycle closes.
     """
     length = s.identifications[packet].length
     if length >= MAX_CYCLE - 1:

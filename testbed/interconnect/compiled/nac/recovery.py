@@ -1,4 +1,5 @@
-"""NAC's gradual recovery of packet forwarding (Zarza 2011, 4.2.3): moves to avoidance buffers, and the signal round the cycle.
+"""NAC's gradual recovery of packet forwarding (Zarza 2011, 4.2.3): moves to avoidance buffers, and the signal round the
+cycle.
 
 Numbers in brackets are the decisions listed in docs/workloads/interconnect.md.
 """
@@ -40,7 +41,8 @@ from testbed.interconnect.static_paths import NONE
 def move_to_avoidance_buffer(
     net: Tables, o: EngineOptions, s: State, hook: Hook, signal: int, link: int, now: int
 ) -> None:
-    """move(a, d) at the input: its head goes to the avoidance buffer; the freed slot goes up the link with the signal (10).
+    """move(a, d) at the input: its head goes to the avoidance buffer; the freed slot goes up the link with the signal
+    (10).
 
     The signal knows the cycle, so it names the next input.
     """
@@ -65,11 +67,12 @@ def move_to_avoidance_buffer(
 
 
 def receive_recovery_signal(net: Tables, o: EngineOptions, s: State, hook: Hook, signal: int, now: int) -> None:
-    """A recovery signal reaches the router before the link: it moves in its turn, reserves the slot, or works normally (10).
+    """A recovery signal reaches the router before the link: it moves in its turn, reserves the slot, or works normally
+    (10).
 
-    Conditions of Zarza 2011: at most the freed slot is free behind the output (4.4), the input on the cycle asks for that
-    output (4.5) and is full (4.6), the signal is there (4.7). Where all hold and the avoidance buffer is free, the router
-    moves; where it is not free, or the signal has been round, the slot is reserved for the cycle.
+    Conditions of Zarza 2011: at most the freed slot is free behind the output (4.4), the input on the cycle asks for
+    that output (4.5) and is full (4.6), the signal is there (4.7). Where all hold and the avoidance buffer is free, the
+    router moves; where it is not free, or the signal has been round, the slot is reserved for the cycle.
     """
     place, length = s.signals[signal].place, s.signals[signal].length
     out, link = s.path[signal, place - 1], s.path[signal, place % length]
@@ -98,7 +101,8 @@ def receive_recovery_signal(net: Tables, o: EngineOptions, s: State, hook: Hook,
 
 
 def recovery_conditions_hold(net: Tables, s: State, link: int, out: int, now: int) -> bool:
-    """Conditions 4.4 to 4.6 of Zarza 2011: the input asks for the output and is full, and at most the freed slot is free behind."""
+    """Conditions 4.4 to 4.6 of Zarza 2011: the input asks for the output and is full, and at most the freed slot is
+    free behind."""
     if requested_output(net, s, link) != out or not is_full(net, s, link, now):
         return False
     return bool(free_slots_behind(net, s, out, now) <= 1)
@@ -118,13 +122,15 @@ def may_recover(net: Tables, s: State, link: int, out: int, now: int) -> bool:
 
 
 def recovers(net: Tables, s: State, link: int, out: int, now: int) -> bool:
-    """Whether identification packets pass this input, though it does not meet the triggering conditions: it recovers (22)."""
+    """Whether identification packets pass this input, though it does not meet the triggering conditions: it recovers
+    (22)."""
     return bool(may_recover(net, s, link, out, now) or avoidance_packet_requests(net, s, link, out))
 
 
 def reidentify(net: Tables, o: EngineOptions, s: State, out: int, now: int) -> None:
-    """A recovery signal for the output: a packet put aside there uses the slot; else each input at which conditions 4.4 to 4.7 hold
-    sends an identification packet, and the slot waits for the cycle until one is back, or a retry time long (4.2.3; 22)."""
+    """A recovery signal for the output: a packet put aside there uses the slot; else each input at which conditions 4.4
+    to 4.7 hold sends an identification packet, and the slot waits for the cycle until one is back, or a retry time long
+    (4.2.3; 22)."""
     router = net.link[out].start
     waiting, full = NONE, NONE
     for i in range(net.router[router].input_first, net.router[router + 1].input_first):
@@ -152,7 +158,8 @@ def reidentify(net: Tables, o: EngineOptions, s: State, out: int, now: int) -> N
 
 
 def recover_input(net: Tables, o: EngineOptions, s: State, hook: Hook, link: int, out: int, now: int) -> None:
-    """The input is on the cycle: the slot is its own from now on; its head goes to the avoidance buffer, and the signal on (22)."""
+    """The input is on the cycle: the slot is its own from now on; its head goes to the avoidance buffer, and the signal
+    on (22)."""
     s.counters[0].identified += 1
     log_event(net, s, IDENTIFIED, link, now)
     s.links[out].reserved_for = link
@@ -170,7 +177,8 @@ def recover_input(net: Tables, o: EngineOptions, s: State, hook: Hook, link: int
 
 
 def release_reserved_slot(net: Tables, s: State, out: int, now: int) -> int:
-    """No identification packet has come back: normal work begins again (22). The router, or NONE where nothing changes."""
+    """No identification packet has come back: normal work begins again (22). The router, or NONE where nothing
+    changes."""
     if s.links[out].reserved == 0 or s.links[out].reserved_for != THE_CYCLE:
         return NONE
     s.links[out].reserved = 0

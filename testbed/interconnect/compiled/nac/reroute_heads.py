@@ -1,4 +1,5 @@
-"""Heads that go on asking for a detour when a cable fails or works again: with ``ask_anew`` they ask for their shortest path.
+"""Heads that go on asking for a detour when a cable fails or works again: with ``ask_anew`` they ask for their shortest
+path.
 
 Numbers in brackets are the decisions listed in docs/workloads/interconnect.md.
 """
@@ -18,7 +19,8 @@ DIRECT = 2
 
 
 def reroute_all_heads(net: Tables, o: EngineOptions, s: State, hook: Hook, now: int) -> None:
-    """Escaped messages at the heads of inputs leave out what is left of their escape paths; slots kept for them elsewhere are free (23)."""
+    """Escaped messages at the heads of inputs leave out what is left of their escape paths; slots kept for them
+    elsewhere are free (23)."""
     for link in range(net.links):
         queue = link * net.lanes
         if s.queues[queue].router < 0 or s.queues[queue].want < 0:

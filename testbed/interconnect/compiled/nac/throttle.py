@@ -1,9 +1,9 @@
 """NAC's throttle (Zarza 2011, 4.2.1): what keeps packets out of a cycle that is about to lock, until it moves again.
 
-Two stops belong to it. ``stop_fw`` on the inputs from a router's own hosts: while any of its inputs is blocked, or has a packet
-in its avoidance buffer, none of their packets is forwarded (``throttle_injection``, ``resume_injection``). ``stop_st`` on an
-output: the slot that a move has freed is reserved for the cycle, and every other input needs a slot more
-(``reserve_slot``, ``use_reserved_slot``). ``may_request`` is where arbitration asks for both.
+Two stops belong to it. ``stop_fw`` on the inputs from a router's own hosts: while any of its inputs is blocked, or has
+a packet in its avoidance buffer, none of their packets is forwarded (``throttle_injection``, ``resume_injection``).
+``stop_st`` on an output: the slot that a move has freed is reserved for the cycle, and every other input needs a slot
+more (``reserve_slot``, ``use_reserved_slot``). ``may_request`` is where arbitration asks for both.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from testbed.jit import inline
 
 @inline
 def free_slots_behind(net: Tables, s: State, link: int, now: int) -> int:
-    """cap(c) - size(c) of an output's logic buffer: free slots of its output buffer, and of the input buffer by credits (3)."""
+    """cap(c) - size(c) of an output's logic buffer: free slots of its output buffer, and of the input buffer by credits
+    (3)."""
     behind = link * net.lanes
     room, place = never_used(s, behind), s.queues[behind].returning_at
     for _ in range(s.queues[behind].returning):
@@ -40,7 +41,8 @@ def counts_credits(s: State, out: int) -> bool:
 
 @inline
 def may_request(net: Tables, o: EngineOptions, s: State, channel: int, queue: int, now: int) -> bool:
-    """False where NAC holds the queue's head back: injection is throttled, or the free slot is reserved for another input."""
+    """False where NAC holds the queue's head back: injection is throttled, or the free slot is reserved for another
+    input."""
     link = channel if channel < net.links else channel - net.links
     if s.queues[queue].router < 0 or (net.output_buffers and channel < net.links):
         return True
@@ -90,7 +92,8 @@ def watch_if_full(net: Tables, s: State, queue: int, change: int) -> None:
 
 @inline
 def avoidance_buffer_is_free(net: Tables, o: EngineOptions, s: State, link: int, now: int) -> bool:
-    """Whether the avoidance buffer of the input after the link holds no packet; with ``strict_slot`` not even a tail (17)."""
+    """Whether the avoidance buffer of the input after the link holds no packet; with ``strict_slot`` not even a tail
+    (17)."""
     avoidance = net.avoidance_queue + link
     if s.queues[avoidance].occupied > 0:
         return False
@@ -128,7 +131,8 @@ def reserve_slot(net: Tables, o: EngineOptions, s: State, out: int, link: int, n
 
 @inline
 def use_reserved_slot(net: Tables, s: State, channel: int, queue: int, now: int) -> None:
-    """After a grant: a reserved slot is used up; an avoidance buffer that is empty again is a reason less to throttle."""
+    """After a grant: a reserved slot is used up; an avoidance buffer that is empty again is a reason less to
+    throttle."""
     if not net.output_buffers or channel >= net.links:
         link = channel if channel < net.links else channel - net.links
         if s.links[link].reserved > 0 and slot_reserved_for(net, s, link, queue):

@@ -1,4 +1,5 @@
-"""Breadth first in compiled code, some thousand states at a time, and from which states sure steps lead to a drained one."""
+"""Breadth first in compiled code, some thousand states at a time, and from which states sure steps lead to a drained
+one."""
 
 from __future__ import annotations
 
@@ -27,7 +28,8 @@ BATCH = 4096
 
 
 class CompiledSearch:
-    """All states from the empty network on, as ``exploration.explore`` numbers them; ``known``: how many, ``looked_at``: of those.
+    """All states from the empty network on, as ``exploration.explore`` numbers them; ``known``: how many,
+    ``looked_at``: of those.
 
     ``sure_targets``: where sure steps lead, of one state after another.
     """
@@ -77,8 +79,9 @@ class CompiledSearch:
         return way[::-1]
 
     def trace(self, number: int, canonical: Canonical) -> tuple[tuple[tuple[str, int], ...], bytes]:
-        """The steps (name, link) by which a state was reached first, in the numbers of one and the same network, and the state at
-        their end. ``canonical``: a state to the least of those symmetric to it. The steps run in Python: they are few."""
+        """The steps (name, link) by which a state was reached first, in the numbers of one and the same network, and
+        the state at their end. ``canonical``: a state to the least of those symmetric to it. The steps run in Python:
+        they are few."""
         found = found_steps(most_steps(self.model), self.seen.rows.shape[1])
         row, steps = np.zeros(self.seen.rows.shape[1], np.uint8), []
         for required in self.path_to(number)[1:]:
@@ -111,7 +114,8 @@ def found_steps(most: int, width: int) -> SuccessorBuffer:
 def look_at(
     tables: ModelTables, seen: Visited, found: SuccessorBuffer, work: IntArray, edges: tuple[IntArray, IntArray, int]
 ) -> int:
-    """Look at the next ``BATCH`` states (at first at the empty network); the sure steps of each, counted and by their targets. How many of these there are."""
+    """Look at the next ``BATCH`` states (at first at the empty network); the sure steps of each, counted and by their
+    targets. How many of these there are."""
     sure, targets, most_states = edges
     t, ended = by_reference(tables), 0
     work_words = work.view(np.int64)

@@ -1,6 +1,8 @@
-"""A small network and its rules as arrays, for compiled steps: ``nac_steps.NacSteps`` in numbers, states as rows of bytes.
+"""A small network and its rules as arrays, for compiled steps: ``nac_steps.NacSteps`` in numbers, states as rows of
+bytes.
 
-The row of the empty network is 0 throughout: a row is the string of bytes of ``NacTransitionSystem`` with room for ``MOST_SIGNALS`` signals, those that are not there being 0.
+The row of the empty network is 0 throughout: a row is the string of bytes of ``NacTransitionSystem`` with room for
+``MOST_SIGNALS`` signals, those that are not there being 0.
 """
 
 from __future__ import annotations
@@ -20,7 +22,8 @@ MOST_SIGNALS = 8
 
 
 class ModelTables(NamedTuple):
-    """``nac_steps.NacSteps``: where what is in a row, the network, the rules; lists of lists are one list and where each begins.
+    """``nac_steps.NacSteps``: where what is in a row, the network, the rules; lists of lists are one list and where
+    each begins.
 
     ``table``: [failed cables, router, destination], ``dead``: [failed cables, link]; ``cycle``: links of all cycles;
     ``paired``: numbers of cycles by link and output. ``image_...``: symmetries without the one that moves nothing.

@@ -1,6 +1,7 @@
 """What a step reads in a row and changes there.
 
-``t`` is a ``ModelTables``, ``s`` a row. Numbers of conditions and in brackets are those of Zarza 2011 as ``tests/oracles/exhaustive/nac_steps.py`` has them.
+``t`` is a ``ModelTables``, ``s`` a row. Numbers of conditions and in brackets are those of Zarza 2011 as
+``tests/oracles/exhaustive/nac_steps.py`` has them.
 """
 
 from __future__ import annotations
@@ -96,7 +97,8 @@ def is_throttled(t: ModelTables, s: IntArray, router: int) -> bool:
 
 
 def may_enter(t: ModelTables, s: IntArray, out: int, holder: int) -> bool:
-    """Whether the output takes a packet from that input (NONE: from elsewhere): it has room, not kept for another (6)."""
+    """Whether the output takes a packet from that input (NONE: from elsewhere): it has room, not kept for another
+    (6)."""
     free = int(t.o) - occupied(t, s, out, OUTPUT) if t.o else room(t, s, out)
     if free < 1 or (not t.o and t.dead[s[t.down_at], out]):
         return False
@@ -166,7 +168,8 @@ def leave(t: ModelTables, s: IntArray, cable: int) -> None:
 
 
 def move(t: ModelTables, s: IntArray, number: int, place: int) -> bool:
-    """move(a, d) at that place of the cycle; the freed slot's credit goes with the signal (10). False: no room for the signal."""
+    """move(a, d) at that place of the cycle; the freed slot's credit goes with the signal (10). False: no room for the
+    signal."""
     link = int(t.cycle[t.cycle_first[number] + place])
     requested = s[t.input_asks_at + link]
     packet = take(t, s, link, INPUT)

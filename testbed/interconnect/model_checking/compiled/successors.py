@@ -37,8 +37,9 @@ from testbed.interconnect.static_paths import NONE
 
 
 class SuccessorBuffer(NamedTuple):
-    """Rows that may come next, whether each step is sure (it happens for certain if nothing else does: hosts that send, cables and
-    lagging knowledge are not), ``what`` it is (kind, link, detail; see ``step_name``), and whether signals found no room in a row."""
+    """Rows that may come next, whether each step is sure (it happens for certain if nothing else does: hosts that send,
+    cables and lagging knowledge are not), ``what`` it is (kind, link, detail; see ``step_name``), and whether signals
+    found no room in a row."""
 
     rows: IntArray
     sure: BoolArray
@@ -47,8 +48,8 @@ class SuccessorBuffer(NamedTuple):
 
 
 SENT, INPUT_LEFT, AVOIDANCE_LEFT, OVER_LINK, IDENTIFIED, SIGNALLED, CABLE = range(7)
-"""Kinds of steps. Their details: the destination; for the next three what the head requested; the number of the cycle; whether the
-slot is kept (1) and a packet moves (2); the number of the cable."""
+"""Kinds of steps. Their details: the destination; for the next three what the head requested; the number of the cycle;
+whether the slot is kept (1) and a packet moves (2); the number of the cable."""
 
 
 def reset(s: IntArray, found: SuccessorBuffer, n: int, what: tuple[bool, int, int, int]) -> None:
@@ -228,7 +229,8 @@ def cable_change(t: ModelTables, s: IntArray, found: SuccessorBuffer, n: int, ca
 
 
 def reroute_all_heads(t: ModelTables, s: IntArray) -> None:
-    """Heads of inputs ask for what is routed now, and slots kept for heads that ask for another output are kept no more."""
+    """Heads of inputs ask for what is routed now, and slots kept for heads that ask for another output are kept no
+    more."""
     for link in range(t.links):
         ask(t, s, link, INPUT)
     for out in range(t.links):

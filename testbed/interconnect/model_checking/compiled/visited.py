@@ -27,7 +27,8 @@ class Visited(NamedTuple):
 
 
 def visited_states(most: int, width: int) -> Visited:
-    """Room for so many states of ``width`` bytes; memory is taken only as they come, but for the slots (8 to 16 bytes a state)."""
+    """Room for so many states of ``width`` bytes; memory is taken only as they come, but for the slots (8 to 16 bytes a
+    state)."""
     rows = np.empty((most, width), np.uint8)
     return Visited(
         rows=rows,

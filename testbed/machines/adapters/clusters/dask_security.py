@@ -1,4 +1,5 @@
-"""Who may speak to a Dask scheduler and its workers: whoever does can run programs on all of them, so each side shows a certificate."""
+"""Who may speak to a Dask scheduler and its workers: whoever does can run programs on all of them, so each side shows a
+certificate."""
 
 from __future__ import annotations
 
@@ -17,7 +18,8 @@ if TYPE_CHECKING:
 
 
 def local_cluster(**options: Any) -> LocalCluster:
-    """A cluster of this process (``options``: LocalCluster's) that other users cannot speak to, although they reach its ports.
+    """A cluster of this process (``options``: LocalCluster's) that other users cannot speak to, although they reach its
+    ports.
 
     Certificates are its own, in memory alone (Dask's: self-signed, asked of both sides); no page tells of it.
     """
@@ -50,9 +52,11 @@ def quiet_dask(settings: Json) -> None:
 
 
 def scheduler_security(address: str, tls: TlsFiles) -> Security | None:
-    """What to connect to a scheduler elsewhere with; None: plain TCP. Certificates come from the files or Dask's configuration.
+    """What to connect to a scheduler elsewhere with; None: plain TCP. Certificates come from the files or Dask's
+    configuration.
 
-    InputError where they are missing or cannot be read, and for plain TCP beyond this machine that was not requested by name.
+    InputError where they are missing or cannot be read, and for plain TCP beyond this machine that was not requested by
+    name.
     """
     scheme, _, place = address.rpartition("://")
     if scheme in ("tls", "wss"):

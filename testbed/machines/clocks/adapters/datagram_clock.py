@@ -1,4 +1,5 @@
-"""Exchanges of time stamps over a datagram socket, throughout a run: one thread asks, one thread on the other machine answers.
+"""Exchanges of time stamps over a datagram socket, throughout a run: one thread asks, one thread on the other machine
+answers.
 
 The clock is the monotonic one that all of a machine's stamps are read from.
 """
@@ -16,7 +17,8 @@ from testbed.errors import InvalidRunError
 from testbed.machines.clocks.exchange import ANSWER_BYTES, Exchange, answer, parse_answer, parse_question, question
 
 PERIOD_S = 0.05
-"""Between two questions: 20 a second cost a processor less than a thousandth, and one quick exchange sharpens what is around it."""
+"""Between two questions: 20 a second cost a processor less than a thousandth, and one quick exchange sharpens what is
+around it."""
 WAIT_S = 1.0
 """A question that was not answered so long is lost."""
 _POLL_S = 0.2

@@ -1,4 +1,5 @@
-"""The coordinator's part: every machine opens its interface and tells its public key, then all learn of all, then all are heard.
+"""The coordinator's part: every machine opens its interface and tells its public key, then all learn of all, then all
+are heard.
 
 Two steps, so that whoever speaks first to a machine that knows nobody yet is answered by the other's own first words.
 """

@@ -1,7 +1,7 @@
 """A machine's WireGuard interface: the kernel's, or a process of wireguard-go; ``wg`` configures both alike.
 
-The private key is made here for the run, goes from ``wg genkey`` through pipes into the interface, and is forgotten: no file, no
-argument, no answer carries it. What VXLAN packets come in on the underlay beside WireGuard are dropped.
+The private key is made here for the run, goes from ``wg genkey`` through pipes into the interface, and is forgotten: no
+file, no argument, no answer carries it. What VXLAN packets come in on the underlay beside WireGuard are dropped.
 """
 
 from __future__ import annotations
@@ -37,7 +37,8 @@ _START_S = 30.0
 _POLL_S = 0.05
 _NICENESS = -10
 _QUEUE_PACKETS = 10_000
-"""Packets that may wait for wireguard-go: a burst of many cables must not be lost because it had no processor for a moment."""
+"""Packets that may wait for wireguard-go: a burst of many cables must not be lost because it had no processor for a
+moment."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,7 +115,8 @@ def _wireguard_state(machine: MachineState) -> _WireguardState:
 def _user_space(machine: str, program: str, name: str) -> tuple[str, ...]:
     """Start wireguard-go; the words that take ``wg`` to it. Its socket is in a file system that only it has.
 
-    Without it nothing crosses any more: should it end by itself, this process ends too, and whoever requests hears that the machine died.
+    Without it nothing crosses any more: should it end by itself, this process ends too, and whoever requests hears that
+    the machine died.
     """
     script = 'mount -t tmpfs none /run && exec setpriv --pdeathsig KILL "$@"'
     words = ["unshare", "--mount", "sh", "-c", script, "sh", program, "--foreground", name]

@@ -1,1 +1,2 @@
-"""Max-min-fair rates of all pairs when the routes are free as well: water filling by linear programmes, and an independent certificate."""
+"""Max-min-fair rates of all pairs when the routes are free as well: water filling by linear programmes, and an
+independent certificate."""

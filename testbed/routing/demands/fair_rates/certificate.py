@@ -1,9 +1,11 @@
-"""Proves that rates are max-min fair over all routings there are, from prices of links alone; shares no code with any routing.
+"""Proves that rates are max-min fair over all routings there are, from prices of links alone; shares no code with any
+routing.
 
-Theory. At one level some pairs F still rise, the others keep their rates r. Whatever prices y >= 0 the links have, a flow pays at least
-its distance in prices, so that for any routing: sum over F of rate times distance <= sum of capacity times y - sum over the others of r
-times distance. Let all of F have at least t times their demand d, and let the right side be t times the sum over F of d times distance: then
-every pair of F that is at a distance above 0 has exactly t times its demand in every such allocation. These are final; the rest go on.
+Theory. At one level some pairs F still rise, the others keep their rates r. Whatever prices y >= 0 the links have, a
+flow pays at least its distance in prices, so that for any routing: sum over F of rate times distance <= sum of capacity
+times y - sum over the others of r times distance. Let all of F have at least t times their demand d, and let the right
+side be t times the sum over F of d times distance: then every pair of F that is at a distance above 0 has exactly t
+times its demand in every such allocation. These are final; the rest go on.
 """
 
 from __future__ import annotations
@@ -23,7 +25,8 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class FillingLevel:
-    """``height``: rate over demand at which ``pairs`` (indices) stop; ``prices`` of the links, shape (links,), prove that they must."""
+    """``height``: rate over demand at which ``pairs`` (indices) stop; ``prices`` of the links, shape (links,), prove
+    that they must."""
 
     height: float
     pairs: tuple[int, ...]
@@ -33,10 +36,11 @@ class FillingLevel:
 def check_fair_rates(
     network: Network, demands: Sequence[Demand], levels: Sequence[FillingLevel], tolerance: float = 1e-4
 ) -> list[str]:
-    """What is wrong with the claim that the levels' heights times the demands are the max-min-fair rates; empty where it is proved.
+    """What is wrong with the claim that the levels' heights times the demands are the max-min-fair rates; empty where
+    it is proved.
 
-    ``tolerance``: of heights, and of what a pair must pay of the level's whole to count as stopped by it. That the rates can be
-    sent at all is not said here: ``check_demands`` says it of their routing.
+    ``tolerance``: of heights, and of what a pair must pay of the level's whole to count as stopped by it. That the
+    rates can be sent at all is not said here: ``check_demands`` says it of their routing.
     """
     wrong: list[str] = []
     rates: dict[int, float] = {}

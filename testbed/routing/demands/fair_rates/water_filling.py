@@ -1,7 +1,9 @@
-"""Water filling: all rates rise in proportion to their demands over whatever routes are best, until some pairs can rise no more.
+"""Water filling: all rates rise in proportion to their demands over whatever routes are best, until some pairs can rise
+no more.
 
-One linear programme a level (HiGHS): the greatest common height t of the pairs that still rise, while the others keep theirs. Prices of
-the full links say who is stopped: every pair that pays for its way. They are kept as the certificate (Nace and Pioro 2008 for the method).
+One linear programme a level (HiGHS): the greatest common height t of the pairs that still rise, while the others keep
+theirs. Prices of the full links say who is stopped: every pair that pays for its way. They are kept as the certificate
+(Nace and Pioro 2008 for the method).
 """
 
 from __future__ import annotations
@@ -29,7 +31,8 @@ PAYS = 1e-6
 
 @dataclass(frozen=True, kw_only=True)
 class FairRates:
-    """``rates_bps`` of the pairs, shape (pairs,), which no link is too small for under ``routed``; ``levels`` prove them max-min fair."""
+    """``rates_bps`` of the pairs, shape (pairs,), which no link is too small for under ``routed``; ``levels`` prove
+    them max-min fair."""
 
     routed: RoutedDemands
     rates_bps: Floats
@@ -39,8 +42,8 @@ class FairRates:
 def water_filling(matrix: DemandMatrix) -> FairRates:
     """Max-min-fair rates over demands, unbounded by them, and a routing that carries them.
 
-    The first level is the inverse of the multicommodity optimum's greatest utilisation. Cost: a programme of sources * links variables a
-    level, and up to as many levels as pairs: for some 20 nodes. Raises NoPathError.
+    The first level is the inverse of the multicommodity optimum's greatest utilisation. Cost: a programme of sources *
+    links variables a level, and up to as many levels as pairs: for some 20 nodes. Raises NoPathError.
     """
     programme = _Filling(matrix)
     height = np.full(len(matrix.pairs), np.nan)

@@ -1,4 +1,5 @@
-"""What failures cost, from measured rows: the true ones pass, those of senders that the formula's rivals describe fail."""
+"""What failures cost, from measured rows: the true ones pass, those of senders that the formula's rivals describe
+fail."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What failures cost on switches: the published rows are judged as they were, and spoilt as the rivals say they fail."""
+"""What failures cost on switches: the published rows are judged as they were, and spoilt as the rivals say they
+fail."""
 
 from __future__ import annotations
 
@@ -58,7 +59,8 @@ def test_the_same_cost_for_every_cable_fails(rows: Rows) -> None:
 
 
 def test_one_cable_that_costs_as_if_a_second_one_were_broken_fails(rows: Rows) -> None:
-    """As s1-s6 did for 27 of 75 blocks once: N = 32, which it asks for together with a cable of a twelfth of the labels, not 28."""
+    """As s1-s6 did for 27 of 75 blocks once: N = 32, which it asks for together with a cable of a twelfth of the
+    labels, not 28."""
 
     def wrong_belief(row: dict[str, Any]) -> dict[str, Any]:
         own = [cable for cable in row["by_cable"] if cable["name"] == "s1-s6"]

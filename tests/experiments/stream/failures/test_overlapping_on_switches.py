@@ -1,4 +1,5 @@
-"""The campaign of many failures: runs in virtual time and on switches pass; senders and chance as its rivals have them do not."""
+"""The campaign of many failures: runs in virtual time and on switches pass; senders and chance as its rivals have them
+do not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Overlapping failures, from measured rows: the true ones pass, spoilt as the rivals say they fail, too few cannot tell."""
+"""Overlapping failures, from measured rows: the true ones pass, spoilt as the rivals say they fail, too few cannot
+tell."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The committed runs are judged as they were when they were made, and spoilt as a check's rival they no longer pass it."""
+"""The committed runs are judged as they were when they were made, and spoilt as a check's rival they no longer pass
+it."""
 
 from __future__ import annotations
 
@@ -127,7 +128,8 @@ SPOILT: list[tuple[str, str, Any, Spoil, str]] = [
     ("real_time_profiles", "sender", "RS(30,23), two paths", lost_nothing, "RS(30,23) over two paths"),
     ("real_time_profiles", "profile", "voip", lost_nothing, "voip: packets lost in all runs"),
 ]
-"""Study, which rows (a key and its value), what is done to them, and a part of the name of a check that then does not hold."""
+"""Study, which rows (a key and its value), what is done to them, and a part of the name of a check that then does not
+hold."""
 STUDIES = list(dict.fromkeys(name for name, *_ in SPOILT))
 
 

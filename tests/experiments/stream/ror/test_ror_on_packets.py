@@ -1,4 +1,5 @@
-"""The studies of ROR on packets: rows of true runs (virtual time, quick) pass, and fail when they are spoilt as each rival says."""
+"""The studies of ROR on packets: rows of true runs (virtual time, quick) pass, and fail when they are spoilt as each
+rival says."""
 
 from __future__ import annotations
 

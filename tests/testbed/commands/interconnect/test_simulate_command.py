@@ -94,7 +94,8 @@ def test_a_traffic_file_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     ],
 )
 def test_every_design_alternative_of_ft_drb_changes_the_run_and_delivers_all(option: str) -> None:
-    # long enough that packets wait for a link when it fails: in 4 ms of seed 1 none did, and --notify-queued-sources had nobody to notify
+    # long enough that packets wait for a link when it fails: in 4 ms of seed 1 none did, and --notify-queued-sources
+    # had nobody to notify
     line = "torus:4x4 --routing ft-drb --deadlock-avoidance nac --load 0.8 --duration 0.012 --model thesis"
     faults = "--faults transient:8"
     usual, other = (_measured(f"{line} {faults} {words}") for words in ("", option))

@@ -1,4 +1,5 @@
-"""testbed bulk from outside: one JSON object, exit codes, bad input in one line; on the simulated fabric but for one run."""
+"""testbed bulk from outside: one JSON object, exit codes, bad input in one line; on the simulated fabric but for one
+run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""A schedule that one command writes another carries out: bulk transfers and striped files, in the very time frames of the file."""
+"""A schedule that one command writes another carries out: bulk transfers and striped files, in the very time frames of
+the file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""On real switches: what ``testbed schedule`` wrote is carried out frame by frame, pairs are written A:B, hosts know their names."""
+"""On real switches: what ``testbed schedule`` wrote is carried out frame by frame, pairs are written A:B, hosts know
+their names."""
 
 from __future__ import annotations
 

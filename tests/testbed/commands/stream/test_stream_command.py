@@ -1,4 +1,5 @@
-"""The streaming commands as a user meets them, on the simulated fabric: results, JSON, exit codes, one line for bad input."""
+"""The streaming commands as a user meets them, on the simulated fabric: results, JSON, exit codes, one line for bad
+input."""
 
 from __future__ import annotations
 
@@ -247,7 +248,18 @@ def test_a_profile_fills_what_is_not_given(capsys: pytest.CaptureFixture[str], t
 def test_a_probe_is_not_spread_and_not_kept(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     code, out, err = run(capsys, [*STREAM, "--probe-block-size", "--machines", "2"], tmp_path / "results")
     assert code in (2, 3) and not out and err.count("\n") == 1
-    words = [*STREAM, "--m", "5", "--symbol-size", "16", "--packet-rate", "2000", "--probe-block-size", "--probe-blocks", "100"]
+    words = [
+        *STREAM,
+        "--m",
+        "5",
+        "--symbol-size",
+        "16",
+        "--packet-rate",
+        "2000",
+        "--probe-block-size",
+        "--probe-blocks",
+        "100",
+    ]
     code, out, _ = run(capsys, words, tmp_path / "results")
     assert "s1->" in out and "verdict: " in out and "results:" not in out
     assert not list((tmp_path / "results").glob("*"))

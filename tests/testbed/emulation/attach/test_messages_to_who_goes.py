@@ -1,4 +1,5 @@
-"""A request is sent whole although whoever answers it has done so, and gone, before its sender comes to the next line."""
+"""A request is sent whole although whoever answers it has done so, and gone, before its sender comes to the next
+line."""
 
 from __future__ import annotations
 

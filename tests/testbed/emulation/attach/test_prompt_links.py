@@ -1,4 +1,5 @@
-"""Links in lines at the prompt: names with spaces and signs, a shell's quotes, comments, files and manners behind them."""
+"""Links in lines at the prompt: names with spaces and signs, a shell's quotes, comments, files and manners behind
+them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The controller on real switches: labels over their links to the packet, changes without loss, its death, refusals, events."""
+"""The controller on real switches: labels over their links to the packet, changes without loss, its death, refusals,
+events."""
 
 from __future__ import annotations
 
@@ -157,7 +158,8 @@ def test_each_link_carries_exactly_the_packets_of_its_labels(sandboxed: Callable
 
 
 def changes_under_traffic() -> dict[str, Any]:
-    """Three changes of the split, among them one that turns the link between b and c round, under 4,000 packets a second.
+    """Three changes of the split, among them one that turns the link between b and c round, under 4,000 packets a
+    second.
 
     Each is a version of its own: inner switches first, then the entry; the old one goes when its packets have arrived.
     """

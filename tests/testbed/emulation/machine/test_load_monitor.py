@@ -1,4 +1,5 @@
-"""What a gauge makes of the kernel's counts, from folders that stand for /proc; and that it reads this machine's own."""
+"""What a gauge makes of the kernel's counts, from folders that stand for /proc; and that it reads this machine's
+own."""
 
 from __future__ import annotations
 
@@ -80,7 +81,8 @@ def test_a_thread_of_a_program_is_a_task_and_the_threads_of_a_python_program_are
     ids=["others give way", "others do not", "alone", "far too many"],
 )
 def test_busy_is_what_the_run_had_or_waited_for(tmp_path: Path, ran_ms: int, waited_ms: int, wanted: float) -> None:
-    """All processors are busy all the time, 2 s of one; what the run's own thread says decides whether that hindered it."""
+    """All processors are busy all the time, 2 s of one; what the run's own thread says decides whether that hindered
+    it."""
     before = make_proc(tmp_path / "before", user=0, idle=0, stolen=0)
     after = make_proc(tmp_path / "after", user=2 * TICKS, idle=0, stolen=0)
     for proc, ran, waited in ((before, 50, 7), (after, 50 + ran_ms, 7 + waited_ms)):

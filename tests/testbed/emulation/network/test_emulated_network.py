@@ -1,4 +1,5 @@
-"""The emulated network: what the wiring says is what stands there, and faults, shaping and counters act on real packets."""
+"""The emulated network: what the wiring says is what stands there, and faults, shaping and counters act on real
+packets."""
 
 from __future__ import annotations
 
@@ -52,7 +53,8 @@ class Pair:
         self.receiver.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4 << 20)
 
     def arrivals(self, count: int = 50, size: int = 100, wait_s: float = 10.0, patience_s: float = 0.0) -> int:
-        """Packets that come within ``wait_s`` after the last was sent; ``patience_s``: for each ten before the next are sent."""
+        """Packets that come within ``wait_s`` after the last was sent; ``patience_s``: for each ten before the next are
+        sent."""
         arrived = 0
         for number in range(count):
             self.sender.sendto(struct.pack("=I", number) + bytes(size - 4), self.to)
@@ -291,7 +293,8 @@ def test_faults_are_in_force_within_milliseconds(broken: dict[str, Any]) -> None
 
 
 def shaped_and_recorded(path: str) -> dict[str, Any]:
-    """Throughput of a 10 Mbit/s link offered twice that, and a recording of it; again where the machine was too busy to fill it."""
+    """Throughput of a 10 Mbit/s link offered twice that, and a recording of it; again where the machine was too busy to
+    fill it."""
     from testbed.emulation.control.base_rules import install_shortest_paths
     from testbed.emulation.network.emulated_network import EmulatedNetwork
     from testbed.model.wiring import wire

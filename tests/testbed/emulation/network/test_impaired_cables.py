@@ -1,4 +1,5 @@
-"""Impaired links on real switches, packet by packet: the same words do the same where netem does them and where a relay does."""
+"""Impaired links on real switches, packet by packet: the same words do the same where netem does them and where a relay
+does."""
 
 from __future__ import annotations
 
@@ -63,7 +64,8 @@ class Trip:
 
 
 def impaired(words: list[str], packets: int) -> dict[str, Any]:
-    """For each of the words what came of that many packets, and of as many once the link was whole again; what did it."""
+    """For each of the words what came of that many packets, and of as many once the link was whole again; what did
+    it."""
     from testbed.emulation.control.base_rules import install_shortest_paths
     from testbed.emulation.network.emulated_network import EmulatedNetwork
     from testbed.model.wiring import wire
@@ -141,7 +143,8 @@ def flooded(words: str) -> dict[str, Any]:
 
 
 def test_packets_that_overtake_are_held_to_the_capacity_too(sandboxed: Callable[..., Any]) -> None:
-    """netem hands what it lets overtake past the shaper behind it: were it used, half of 12 Mbit/s would come beside the capacity."""
+    """netem hands what it lets overtake past the shaper behind it: were it used, half of 12 Mbit/s would come beside
+    the capacity."""
     found = sandboxed(flooded, "reorder:0.5,delay=0.02")
     assert found["came"] > 100
     assert found["rate_bps"] <= 1.08 * CAPACITY_BPS

@@ -1,4 +1,5 @@
-"""What the kernel is told for impaired links, field by field as linux/pkt_sched.h has them, and which words one netem queue can do."""
+"""What the kernel is told for impaired links, field by field as linux/pkt_sched.h has them, and which words one netem
+queue can do."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""A large network's bridges in shares, a switch daemon each: who has which, and that the network is one all the same."""
+"""A large network's bridges in shares, a switch daemon each: who has which, and that the network is one all the
+same."""
 
 from __future__ import annotations
 
@@ -58,7 +59,8 @@ def test_bridges_bear_with_a_controller_that_is_busy_for_a_minute() -> None:
 
 
 def networks_one_after_the_other() -> list[list[str]]:
-    """Which daemons take orders in a network of one daemon, in one of three after it, and in one of one again; each takes one."""
+    """Which daemons take orders in a network of one daemon, in one of three after it, and in one of one again; each
+    takes one."""
     from testbed.emulation.network import emulated_network
     from testbed.emulation.network.open_vswitch.switch_daemon import control_sockets
     from testbed.emulation.network.open_vswitch.switches import flush_flow_cache
@@ -82,7 +84,8 @@ def test_daemons_of_a_network_that_is_gone_take_no_orders(sandboxed: Callable[..
 
 
 def ring_of_shares() -> dict[str, Any]:
-    """A ring of six switches over three daemons: packets across all, a purge of all, a cut that the controller is told of."""
+    """A ring of six switches over three daemons: packets across all, a purge of all, a cut that the controller is told
+    of."""
     import socket
 
     from testbed.emulation.control.base_rules import install_shortest_paths

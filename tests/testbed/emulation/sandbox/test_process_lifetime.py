@@ -25,7 +25,8 @@ def another() -> Iterator[threading.Thread]:
 
 @pytest.fixture
 def handled() -> Iterator[socket]:
-    """Ctrl-C raises KeyboardInterrupt, whatever runs the tests; where a byte can be read the signal has reached its thread."""
+    """Ctrl-C raises KeyboardInterrupt, whatever runs the tests; where a byte can be read the signal has reached its
+    thread."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     here, there = socketpair()
     there.setblocking(False)

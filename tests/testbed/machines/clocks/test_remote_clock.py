@@ -1,4 +1,5 @@
-"""The bounds of a foreign clock hold for whatever delays and whatever drift within the bound, and are not wider than they have to be."""
+"""The bounds of a foreign clock hold for whatever delays and whatever drift within the bound, and are not wider than
+they have to be."""
 
 from __future__ import annotations
 
@@ -19,7 +20,8 @@ RHO = 1e-3
 
 @dataclass(frozen=True)
 class TrueClock:
-    """What the other machine's clock really shows: a start, and a rate for each second of ours (the last one for ever)."""
+    """What the other machine's clock really shows: a start, and a rate for each second of ours (the last one for
+    ever)."""
 
     start_s: float
     drifts: tuple[float, ...]

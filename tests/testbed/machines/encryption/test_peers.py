@@ -1,4 +1,5 @@
-"""Who may be whom inside WireGuard: one address a peer, which nobody else has; the private key is in nothing that is told or kept."""
+"""Who may be whom inside WireGuard: one address a peer, which nobody else has; the private key is in nothing that is
+told or kept."""
 
 from __future__ import annotations
 

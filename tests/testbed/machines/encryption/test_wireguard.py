@@ -1,6 +1,8 @@
-"""Two machines with WireGuard between them: what is seen on the underlay, a verdict as without, a wrong key, and nothing left.
+"""Two machines with WireGuard between them: what is seen on the underlay, a verdict as without, a wrong key, and
+nothing left.
 
-Not marked ``emulation``: where neither kernel nor wireguard-go is there, a machine that has all that CI asks for skips these tests.
+Not marked ``emulation``: where neither kernel nor wireguard-go is there, a machine that has all that CI asks for skips
+these tests.
 """
 
 from __future__ import annotations
@@ -45,7 +47,8 @@ STREAM = (
 
 
 def on_the_underlay() -> dict[str, Any]:
-    """Pings over crossing cables, plain and encrypted, and what was seen of each at a machine's port of the underlay meanwhile."""
+    """Pings over crossing cables, plain and encrypted, and what was seen of each at a machine's port of the underlay
+    meanwhile."""
     from dataclasses import replace
 
     from testbed.machines.adapters.cluster import machines_up
@@ -155,7 +158,8 @@ def test_what_crosses_is_seen_on_the_underlay_without_encryption_only(sandboxed:
 
 
 def streamed(encrypt: bool) -> dict[str, Any]:
-    """A stream with a crossing cable cut, judged; and how many of its packets could be read at a machine's port of the underlay."""
+    """A stream with a crossing cable cut, judged; and how many of its packets could be read at a machine's port of the
+    underlay."""
     import threading
 
     from testbed.errors import InvalidRunError

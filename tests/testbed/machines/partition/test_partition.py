@@ -1,4 +1,5 @@
-"""Every node lies on one machine, none holds more than its share allows, hosts lie with their switch, and the cut is a good one."""
+"""Every node lies on one machine, none holds more than its share allows, hosts lie with their switch, and the cut is a
+good one."""
 
 from __future__ import annotations
 
@@ -27,7 +28,8 @@ def metis_where_asked(request: pytest.FixtureRequest) -> None:
 
 
 def random_network(switches: int, seed: int) -> Network:
-    """Switches, hosts on most of them, cables of three widths; not always connected, some cables one way, some parallel."""
+    """Switches, hosts on most of them, cables of three widths; not always connected, some cables one way, some
+    parallel."""
     rng = random.Random(seed)
     nodes = [Node(id=f"s{i}", kind="switch") for i in range(switches)]
     links: dict[tuple[str, str, int], Link] = {}

@@ -1,4 +1,5 @@
-"""Options that describe themselves: checked wherever they are built, flattened where they are nested, typed as a function."""
+"""Options that describe themselves: checked wherever they are built, flattened where they are nested, typed as a
+function."""
 
 from __future__ import annotations
 

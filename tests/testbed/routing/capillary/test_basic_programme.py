@@ -1,4 +1,5 @@
-"""The basic linear programme is the capillary route where loads are large, and not one link more may be fixed than its bottlenecks."""
+"""The basic linear programme is the capillary route where loads are large, and not one link more may be fixed than its
+bottlenecks."""
 
 from __future__ import annotations
 

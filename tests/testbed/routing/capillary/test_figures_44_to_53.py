@@ -40,8 +40,8 @@ def test_the_first_layer_is_two_paths_of_one_half_each(graph: int) -> None:
 
 @pytest.mark.parametrize("nodes", [5, 6, 7, 8])
 def test_no_other_graph_of_nine_links_has_them(nodes: int) -> None:
-    """Every graph without circles and parallel links whose only source is the top node and whose only sink is the bottom one. Nine nodes
-    would leave every inner node one link in and one out: two paths and no third layer."""
+    """Every graph without circles and parallel links whose only source is the top node and whose only sink is the
+    bottom one. Nine nodes would leave every inner node one link in and one out: two paths and no third layer."""
     fitting = {_canonical(nodes, arcs) for arcs in _graphs(nodes) if _fits(nodes, arcs)}
     ours = set()
     for graph in (1, 2, 3, 4):

@@ -9,8 +9,8 @@ from topologies.network import Link, Network, Node
 
 
 def random_matrix(seed: int) -> DemandMatrix:
-    """4 to 7 switches on a ring with some chords, both ways, a parallel cable now and then, unequal capacities in half of them; some
-    hosts; random demands of some pairs."""
+    """4 to 7 switches on a ring with some chords, both ways, a parallel cable now and then, unequal capacities in half
+    of them; some hosts; random demands of some pairs."""
     rng = random.Random(seed)
     count = rng.randint(4, 7)
     names = [f"s{i}" for i in range(count)]

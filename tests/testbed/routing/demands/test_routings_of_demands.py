@@ -1,4 +1,5 @@
-"""What must hold between the routings of a demand matrix, whatever the network: each judged by the independent checker."""
+"""What must hold between the routings of a demand matrix, whatever the network: each judged by the independent
+checker."""
 
 from __future__ import annotations
 
@@ -59,7 +60,8 @@ def test_every_routing_meets_the_demand_and_none_is_below_the_proved_optimum(see
 
 
 def test_rounding_below_what_counts_as_flow_leaves_no_share_that_begins_at_a_node_which_nothing_reaches() -> None:
-    """Seed 79: 1e-6 of a source's demand enters a switch over links that each carry less, and leaves it over one that carries more."""
+    """Seed 79: 1e-6 of a source's demand enters a switch over links that each carry less, and leaves it over one that
+    carries more."""
     assert checked(route_demands(random_matrix(79), "fair")).violations == ()
 
 

@@ -1,4 +1,5 @@
-"""Max-min-fair rates over free routes: worked by hand, proved by prices, and no proof of rates that are too low or wrongly stopped."""
+"""Max-min-fair rates over free routes: worked by hand, proved by prices, and no proof of rates that are too low or
+wrongly stopped."""
 
 from __future__ import annotations
 
@@ -24,7 +25,8 @@ def demands_of(found: FairRates) -> list[tuple[str, str, float]]:
 
 
 def test_three_flows_on_two_links_by_hand() -> None:
-    """a -> b of 10 Mbit/s, b -> c of 30: a to c and a to b share the first, 5 each; b to c takes the 25 that are left."""
+    """a -> b of 10 Mbit/s, b -> c of 30: a to c and a to b share the first, 5 each; b to c takes the 25 that are
+    left."""
     network = Network(
         name="line",
         nodes=tuple(Node(id=n, kind="switch") for n in "abc"),

@@ -1,4 +1,5 @@
-"""Every shared reference case of capillary routing as a label split: each link's load to less than two labels in 65,536."""
+"""Every shared reference case of capillary routing as a label split: each link's load to less than two labels in
+65,536."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What holds for every label split of a flow: whole labels, conserved, each load to 2/65536, as little lost as can be."""
+"""What holds for every label split of a flow: whole labels, conserved, each load to 2/65536, as little lost as can
+be."""
 
 from __future__ import annotations
 
@@ -155,7 +156,8 @@ def test_planar_ladder_needs_one_interval_a_link() -> None:
 
 
 def test_links_that_rounding_alone_tells_apart_get_the_same_labels() -> None:
-    """Ten capillary layers of 80 nodes: thirteen pairs of links differed by a label or two, whose block sizes differed by a packet."""
+    """Ten capillary layers of 80 nodes: thirteen pairs of links differed by a label or two, whose block sizes differed
+    by a packet."""
     split = spray(route_by_name(load_network("manet:nodes=80,seed=1"), "n0", "n79", "capillary:10"))
     widths = [path.stop - path.start for path in split.paths]
     assert min(widths) > SLIVER

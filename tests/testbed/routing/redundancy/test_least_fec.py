@@ -1,4 +1,5 @@
-"""The routes of least ROR, by linear and integer programmes: never above any other routing, and never below their bound."""
+"""The routes of least ROR, by linear and integer programmes: never above any other routing, and never below their
+bound."""
 
 from __future__ import annotations
 

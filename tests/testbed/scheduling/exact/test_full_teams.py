@@ -1,4 +1,5 @@
-"""Fission of categories on traffics small enough to know every full simultaneity and every full team by hand or brute force."""
+"""Fission of categories on traffics small enough to know every full simultaneity and every full team by hand or brute
+force."""
 
 from __future__ import annotations
 

@@ -43,7 +43,8 @@ def notice() -> object:
     ("nodes", "most", "tried"), [(4, 10, True), (4, 9, False), (4000, 1 << 28, True), (4001, 1 << 28, False)]
 )
 def test_switches_beyond_memory_are_left_out(monkeypatch, nodes: int, most: int, tried: bool) -> None:
-    """A place for each switch that sends, each that receives and each of two links, in one frame; at most 4000 switches."""
+    """A place for each switch that sends, each that receives and each of two links, in one frame; at most 4000
+    switches."""
     number = np.array([nodes - 1], dtype=np.int32)
     traffic = replace(Traffic.from_transfers([["a", "b"]]), first_node=number, last_node=number)
     monkeypatch.setattr(portfolio, "MAX_STORED", most)
@@ -82,7 +83,8 @@ def test_one_frame_more_is_enough_where_no_schedule_is_liquid(monkeypatch) -> No
 
 @pytest.mark.parametrize("shape", [(4,), (2, 3)])
 def test_orbits_spread_a_schedule_to_all_images(shape: tuple[int, ...]) -> None:
-    """Transfers over two links side by side on a ring or a grid, and over one: carried into themselves by every translation."""
+    """Transfers over two links side by side on a ring or a grid, and over one: carried into themselves by every
+    translation."""
     places = list(itertools.product(*map(range, shape)))
 
     def moved(place: Sequence[int], by: Sequence[int]) -> int:

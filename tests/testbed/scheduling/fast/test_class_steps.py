@@ -1,6 +1,7 @@
 """Classes by switches and by twin links against a plain and slow statement of what they must be.
 
-The portfolio hides a step that went wrong, for another one then finds the schedule: so each is called alone here, uncompiled.
+The portfolio hides a step that went wrong, for another one then finds the schedule: so each is called alone here,
+uncompiled.
 """
 
 from __future__ import annotations
@@ -47,7 +48,8 @@ def test_mixed_numbers_are_those_of_splitmix64() -> None:
 
 
 def traffic_between(senders: Sequence[int], receivers: Sequence[int]) -> tuple[list[list[int]], list[int], list[int]]:
-    """(paths, first node, last node): all processors of each switch to all of each, over a link of the two switches' own.
+    """(paths, first node, last node): all processors of each switch to all of each, over a link of the two switches'
+    own.
 
     ``senders[i]``, ``receivers[j]``: how many processors switch i sends from, switch j receives at.
     """
@@ -63,7 +65,8 @@ def traffic_between(senders: Sequence[int], receivers: Sequence[int]) -> tuple[l
 
 
 def is_full(paths: list[list[int]], ends: list[tuple[int, int]]) -> bool:
-    """Whether each pair of switches has one inner path, and each of its senders a transfer to each of its receivers, once."""
+    """Whether each pair of switches has one inner path, and each of its senders a transfer to each of its receivers,
+    once."""
     roles = [{path[0] for path in paths}, {path[-1] for path in paths}, {k for path in paths for k in path[1:-1]}]
     if min(map(len, paths)) < 2 or any(a & b for a, b in itertools.combinations(roles, 2)):
         return False

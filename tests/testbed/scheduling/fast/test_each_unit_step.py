@@ -1,6 +1,7 @@
 """First fit, edge colouring and the ejection of units against a plain and slow statement of what they must return.
 
-The portfolio hides a step that went wrong, for another one then finds the schedule: so each is called alone here, uncompiled.
+The portfolio hides a step that went wrong, for another one then finds the schedule: so each is called alone here,
+uncompiled.
 """
 
 from __future__ import annotations
@@ -75,7 +76,8 @@ def test_ascending_sorts_stably(key) -> None:
 
 @st.composite
 def tables(draw, shifts_of=(1, 2), least_frames: int = 1) -> tuple[UnitTable, list[list[int]], int]:
-    """A table with two shifts (links go round by half) in which some units have positions; its paths; a unit that waits."""
+    """A table with two shifts (links go round by half) in which some units have positions; its paths; a unit that
+    waits."""
     paths = draw(paths_of_few_links)
     frames = draw(st.integers(least_frames, 3))
     shifts = draw(st.sampled_from(shifts_of))

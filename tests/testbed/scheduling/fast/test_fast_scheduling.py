@@ -1,4 +1,5 @@
-"""The fast method finds liquid schedules wherever they are known to exist, and never claims that there is none without a proof."""
+"""The fast method finds liquid schedules wherever they are known to exist, and never claims that there is none without
+a proof."""
 
 from __future__ import annotations
 
@@ -40,7 +41,8 @@ def via() -> np.ndarray:
 
 
 def assert_liquid(traffic: Traffic, schedule: Schedule) -> None:
-    """Counted anew from names: each transfer once, no link twice in a frame, as many frames as the busiest link has transfers."""
+    """Counted anew from names: each transfer once, no link twice in a frame, as many frames as the busiest link has
+    transfers."""
     frames = [[traffic.transfer(t) for t in frame] for frame in schedule.frames]
     assert sorted(t for frame in schedule.frames for t in frame) == list(range(len(traffic)))
     assert all(max(Counter(link for transfer in frame for link in transfer).values()) == 1 for frame in frames)

@@ -13,7 +13,8 @@ from testbed.stream.emulated import calibration
 
 
 class SlowEnds:
-    """A clock that only moves while the stream's ends work: so long for each packet sent, so long for each that is received."""
+    """A clock that only moves while the stream's ends work: so long for each packet sent, so long for each that is
+    received."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now_s = self.send_s = self.receive_s = 0.0

@@ -23,7 +23,19 @@ DISSECTOR = Path(scapy_layer.__file__).with_name("stream_dissector.lua")
 
 @pytest.mark.skipif(shutil.which("tshark") is None, reason="tshark is not installed")
 def test_packets_on_a_link_are_read_field_by_field(tmp_path: Path, valid_run: Callable[..., Any]) -> None:
-    words = [sys.executable, "-m", "testbed.cli", "stream", "swiss-t1", "--from", "s1", "--to", "s6", "--max-faults", "1"]
+    words = [
+        sys.executable,
+        "-m",
+        "testbed.cli",
+        "stream",
+        "swiss-t1",
+        "--from",
+        "s1",
+        "--to",
+        "s6",
+        "--max-faults",
+        "1",
+    ]
     words += ["--hold-time", "0.5", "--loss-precision", "3", "--fabric", "emulation"]
     words += ["--json", "--results", str(tmp_path / "results")]
     link = subprocess.run(

@@ -1,4 +1,5 @@
-"""Impaired links on real switches: bursts, copies, waits, overtaking and a trace are measured at the sink as they were asked for."""
+"""Impaired links on real switches: bursts, copies, waits, overtaking and a trace are measured at the sink as they were
+asked for."""
 
 from __future__ import annotations
 
@@ -20,7 +21,18 @@ WORDS = ["stream", "swiss-t1", "--from", "s1", "--to", "s6", "--fabric", "emulat
 def test_bursts_copies_waits_and_a_trace_on_switches_are_what_was_asked_for(
     tmp_path: Path, valid_run: Callable[..., Any]
 ) -> None:
-    words = [sys.executable, "-m", "testbed.cli", *WORDS, "--faults", FAULTS, "--duration", "10.5", "--packet-rate", "600"]
+    words = [
+        sys.executable,
+        "-m",
+        "testbed.cli",
+        *WORDS,
+        "--faults",
+        FAULTS,
+        "--duration",
+        "10.5",
+        "--packet-rate",
+        "600",
+    ]
     words += ["--playback-buffer", "1.2", "--results", str(tmp_path)]
     done = valid_run(lambda: subprocess.run(words, capture_output=True, text=True, timeout=120, check=False))
     document = json.loads(done.stdout)

@@ -11,7 +11,8 @@ pytestmark = pytest.mark.emulation
 
 
 def ecmp_where_capillary_is_predicted() -> dict[str, list[float]]:
-    """Packets a second on each link: predicted for capillary routing, for ECMP, and counted while the switches split by ECMP."""
+    """Packets a second on each link: predicted for capillary routing, for ECMP, and counted while the switches split by
+    ECMP."""
     from testbed.routing.label_split.spraying import spray
     from testbed.routing.methods import route_by_name
     from testbed.stream.emulated.link_loads import measured_rates, streams_with_link_counts

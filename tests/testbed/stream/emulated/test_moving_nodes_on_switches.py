@@ -1,4 +1,5 @@
-"""Nodes that move and failures that overlap on real switches: predicted packet by packet, the same as in virtual time."""
+"""Nodes that move and failures that overlap on real switches: predicted packet by packet, the same as in virtual
+time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""A telephone stream on a full last mile: with queues of priority on real switches it comes in time, and TCP has the rest."""
+"""A telephone stream on a full last mile: with queues of priority on real switches it comes in time, and TCP has the
+rest."""
 
 from __future__ import annotations
 
@@ -11,7 +12,8 @@ pytestmark = pytest.mark.emulation
 
 
 def stream_beside_tcp() -> dict[str, Any]:
-    """Three seconds beside four greedy connections; in one queue with them nearly all packets come later than 150 ms."""
+    """Three seconds beside four greedy connections; in one queue with them nearly all packets come later than 150
+    ms."""
     from dataclasses import replace
 
     from experiments.stream.real_time.last_mile_priority import GREEDY_BPS, lag_reason, last_mile_plan, last_mile_row

@@ -1,4 +1,5 @@
-"""A stream on switches by a user without rights: user namespaces are enough, prediction and measurement agree, no file is left."""
+"""A stream on switches by a user without rights: user namespaces are enough, prediction and measurement agree, no file
+is left."""
 
 from __future__ import annotations
 
@@ -69,7 +70,8 @@ def test_an_ordinary_user_streams_over_switches_with_a_verdict(tmp_path: Path, v
 @pytest.mark.emulation
 @pytest.mark.skipif(OBSTACLE is not None, reason=str(OBSTACLE))
 def test_an_ordinary_user_streams_over_two_machines(tmp_path: Path, valid_run: Callable[..., Any]) -> None:
-    """Each machine is a namespace of each kind inside the user's own: nothing that stands between them asks for rights."""
+    """Each machine is a namespace of each kind inside the user's own: nothing that stands between them asks for
+    rights."""
     own_fault = ["--faults", "s0->s1@1-2", "--duration", "4", "--machines", "2"]
     words = [sys.executable, "-m", "testbed.cli", *(w for w in STREAM if w not in ("--max-faults", "1")), *own_fault]
     code = 'cd $HOME && exec "$@" --results $HOME/results'

@@ -19,7 +19,18 @@ COMMAND = [sys.executable, "-m", "testbed.cli", "stream", "swiss-t1", "--from", 
 
 
 def _stream(results: Path) -> subprocess.CompletedProcess[str]:
-    words = [*COMMAND, "--max-faults", "2", "--hold-time", "0.5", "--fabric", "emulation", "--json", "--results", str(results)]
+    words = [
+        *COMMAND,
+        "--max-faults",
+        "2",
+        "--hold-time",
+        "0.5",
+        "--fabric",
+        "emulation",
+        "--json",
+        "--results",
+        str(results),
+    ]
     return subprocess.run(words, capture_output=True, text=True, timeout=120, check=False)
 
 
@@ -68,8 +79,8 @@ def _wait_until(condition: Callable[[], bool], limit_s: float) -> None:
 
 
 def _streaming(pid: int) -> bool:
-    """Whether the run's own switches stand and have passed packets on: the middle. (Asking a switch for its version, as the
-    look at the machine's abilities does, starts a process of the same name that is gone at once.)"""
+    """Whether the run's own switches stand and have passed packets on: the middle. (Asking a switch for its version, as
+    the look at the machine's abilities does, starts a process of the same name that is gone at once.)"""
     for child in _descendants(pid):
         if "ovs-vswitchd unix:" in _command(child):
             return _packets_through(child) > 500

@@ -1,4 +1,5 @@
-"""A stream over two machines with clocks thousands of seconds apart: the fates that are predicted, and exit code 4 where it says nothing."""
+"""A stream over two machines with clocks thousands of seconds apart: the fates that are predicted, and exit code 4
+where it says nothing."""
 
 from __future__ import annotations
 
@@ -51,7 +52,8 @@ def fabric(begun: Callable[[Any], None] = lambda _: None) -> Any:
 
 
 def streamed() -> dict[str, Any]:
-    """A run with a crossing cable cut and another blackholed, judged; and the same run spoilt as rivals would have it."""
+    """A run with a crossing cable cut and another blackholed, judged; and the same run spoilt as rivals would have
+    it."""
     from dataclasses import replace
 
     from testbed.errors import InvalidRunError
@@ -93,7 +95,8 @@ def test_crossing_cables_fail_as_they_do_on_one_machine(sandboxed: Callable[...,
 
 
 def halted() -> dict[str, Any]:
-    """What a run says whose first machine's switches stand still for 1.5 s in its middle: frames wait for them, and then no longer find room."""
+    """What a run says whose first machine's switches stand still for 1.5 s in its middle: frames wait for them, and
+    then no longer find room."""
     from testbed.stream.judgement.streams import judge_stream
 
     def halt() -> None:
@@ -124,7 +127,8 @@ def test_what_switches_drop_is_counted_by_machine(sandboxed: Callable[..., Any])
 
 
 def starved(how: str) -> dict[str, Any]:
-    """Why runs are invalid in which the network between the machines loses 5 % of the packets, or takes 30 ms longer, from the middle on."""
+    """Why runs are invalid in which the network between the machines loses 5 % of the packets, or takes 30 ms longer,
+    from the middle on."""
     from testbed.errors import InvalidRunError
     from tests.helpers.poor_underlay import delay, lose_towards
 

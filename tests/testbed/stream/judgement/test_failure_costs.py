@@ -1,4 +1,5 @@
-"""What failures cost a stream: by hand for one failure, to the packet in total, and nought for a sender that never answers."""
+"""What failures cost a stream: by hand for one failure, to the packet in total, and nought for a sender that never
+answers."""
 
 from __future__ import annotations
 

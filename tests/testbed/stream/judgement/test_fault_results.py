@@ -1,4 +1,5 @@
-"""What is said of a fault names its link, so that parallel links are told apart; one that was in doubt for long is judged all the same."""
+"""What is said of a fault names its link, so that parallel links are told apart; one that was in doubt for long is
+judged all the same."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Load is told from failure: what the machine was late by is held against what the checks bear, and excuses nothing else."""
+"""Load is told from failure: what the machine was late by is held against what the checks bear, and excuses nothing
+else."""
 
 from __future__ import annotations
 
@@ -83,7 +84,8 @@ def test_a_real_run_that_failed_by_load_alone_is_invalid_and_says_by_how_much(lo
 
 
 def test_without_the_news_the_same_run_fails_the_check_that_load_made_it_fail(loaded):
-    """Nothing but the recorded lateness excuses it: a sender that errs by itself is not told from one that was misled without that record."""
+    """Nothing but the recorded lateness excuses it: a sender that errs by itself is not told from one that was misled
+    without that record."""
     plan, run = loaded
     bare = replace(run, news=LossReportRecorder().log())
     verdict = judge(plan, bare, analyse(plan, bare))

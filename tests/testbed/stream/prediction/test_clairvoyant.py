@@ -1,4 +1,5 @@
-"""A sender with foresight spends where a failure is under way and nowhere else; the study of adaptive redundancy judges by it."""
+"""A sender with foresight spends where a failure is under way and nowhere else; the study of adaptive redundancy judges
+by it."""
 
 from __future__ import annotations
 

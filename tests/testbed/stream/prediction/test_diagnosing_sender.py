@@ -1,4 +1,5 @@
-"""A sender that knows which cable failed: ROR made of packets sent is the predicted one, and wrong senders fail the verdict."""
+"""A sender that knows which cable failed: ROR made of packets sent is the predicted one, and wrong senders fail the
+verdict."""
 
 from __future__ import annotations
 

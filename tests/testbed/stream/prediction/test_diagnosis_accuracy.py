@@ -1,4 +1,5 @@
-"""A sender that diagnoses while nodes move: the table from labels to cables changes with the route, and is believed once it is known."""
+"""A sender that diagnoses while nodes move: the table from labels to cables changes with the route, and is believed
+once it is known."""
 
 from __future__ import annotations
 

@@ -25,7 +25,8 @@ def read_back() -> list[Any]:
 
 
 def classified(packet: bytes) -> bool:
-    """Runs the classifier's program on a packet, as the kernel does: what lies beyond the packet's end matches nothing."""
+    """Runs the classifier's program on a packet, as the kernel does: what lies beyond the packet's end matches
+    nothing."""
     body = priority_buckets(7, rate_bps=1e6, burst_bytes=3000, queue_packets=20, first_udp_port=PORT)[-1][2]
     start = body.index(struct.pack("=HH", 6, 4)) + 8 + 4  # after OPS_LEN, which is padded, and the header of OPS
     steps = list(struct.iter_unpack("=HBBI", body[start:]))

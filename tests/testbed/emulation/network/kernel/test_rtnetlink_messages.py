@@ -1,4 +1,5 @@
-"""Our netlink messages mean what we meant: pyroute2, which shares no line with us, reads what we write and writes what we read."""
+"""Our netlink messages mean what we meant: pyroute2, which shares no line with us, reads what we write and writes what
+we read."""
 
 from __future__ import annotations
 
