@@ -67,10 +67,10 @@ _WIDER: dict[type, type] = {int: Integral, float: Real}
 
 
 def require_type(value: object, kind: type | tuple[type, ...], what: str, expected: str) -> None:
-    """Raise UsageError unless the value is of that kind; ``mend`` says what to give instead. numpy's numbers are
+    """Raise UsageError unless the value is of that kind; ``expected`` says what to give instead. numpy's numbers are
     numbers.
 
-    >>> require(["a"], str, "network", "a name")
+    >>> require_type(["a"], str, "network", "a name")
     Traceback (most recent call last):
     ...
     testbed.errors.UsageError: network: got a list; give a name

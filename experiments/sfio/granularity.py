@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+from experiments.sfio.comparison import LINK_RATE_BPS, ON_SWITCHES, Comparison
 from experiments.sfio.runs import accessed, judged
-from experiments.sfio.two_ways import LINK_RATE_BPS, ON_SWITCHES, TwoWays
 from testbed.model.studies.study import Figures, Results, Row, Rows, Study
 from testbed.model.verdict import Claim, Verdict
 from testbed.report.drawing.charts import BELOW
@@ -18,7 +18,7 @@ NEGLIGIBLE = 0.97
 """A loss of 3 % is the most that we call negligible; the document puts no number to it."""
 
 
-WAYS = TwoWays(
+COMPARED = Comparison(
     size="stripe_unit",
     way="optimised",
     sizes=(5, 25, 75, 200, 1005, 5000, 20_000, 65_536),
@@ -31,18 +31,18 @@ WAYS = TwoWays(
 )
 
 
-points = WAYS.points
+points = COMPARED.points
 
 
 def measure(point: Row) -> Results:
     """One write."""
-    ways = {"compute_nodes": 1, "io_nodes": 3, "optimise": point["optimised"]}
-    return accessed("crossbar:4", point, link_rate_bps=LINK_RATE_BPS, **ways)
+    how = {"compute_nodes": 1, "io_nodes": 3, "optimise": point["optimised"]}
+    return accessed("crossbar:4", point, link_rate_bps=LINK_RATE_BPS, **how)
 
 
 def judge(rows: Rows) -> Verdict:
     """The optimised write does not depend on the stripe unit; the other does."""
-    fast, slow, whole = WAYS.speeds(rows)
+    fast, slow, whole = COMPARED.speeds(rows)
     fine = {unit: fast[unit] for unit in fast if unit >= FINE}
     worst = min(fine, key=lambda unit: fine[unit])
     below = [b for a, b in pairwise(sorted(slow)) if slow[b] < slow[a]]
@@ -65,7 +65,7 @@ def judge(rows: Rows) -> Verdict:
     ]
     if whole:
         checks.append(
-            Claim(f"a file of {WAYS.whole_bytes // 10**6} MB, optimised, {FINE} bytes over {COARSE}")
+            Claim(f"a file of {COMPARED.whole_bytes // 10**6} MB, optimised, {FINE} bytes over {COARSE}")
             .at_least(NEGLIGIBLE, whole[FINE] / whole[COARSE])
             .cites("Figure 13's own size; a negligible loss, section 2.10")
             .against(slow[FINE] / slow[COARSE], "as the non-optimised write depends on it")
@@ -81,7 +81,9 @@ def figures(rows: Rows) -> Figures:
         ("optimised (mwritec)", "non-optimised (mwrite)"),
         "Writing from 1 compute node to 3 I/O nodes over 100 Mbit/s links",
     )
-    figure, axes = WAYS.figure(rows, names, "optimised, 660 MB", NEGLIGIBLE, title=title, xlabel="stripe unit, bytes")
+    figure, axes = COMPARED.figure(
+        rows, names, "optimised, 660 MB", NEGLIGIBLE, title=title, xlabel="stripe unit, bytes"
+    )
     axes.set_ylim(0, None)
     axes.legend(**BELOW)
     return {"granularity": figure}

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from experiments.sfio.comparison import LINK_RATE_BPS, ON_SWITCHES, Comparison
 from experiments.sfio.runs import accessed, judged
-from experiments.sfio.two_ways import LINK_RATE_BPS, ON_SWITCHES, TwoWays
 from testbed.model.studies.study import Figures, Results, Row, Rows, Study
 from testbed.model.verdict import Claim, Verdict
 from testbed.report.drawing.charts import BELOW, GREY
@@ -13,7 +13,7 @@ FRAGMENTS = 800
 MIN_OF_LINK, MIN_GAIN, MIN_FLAT = 0.8, 5.0, 0.6
 
 
-WAYS = TwoWays(
+COMPARED = Comparison(
     size="block_bytes",
     way="multi_block",
     sizes=(64, 256, 1024, 4096, 16_384, 65_536, 262_144, 1_048_576),
@@ -26,19 +26,19 @@ WAYS = TwoWays(
 )
 
 
-points = WAYS.points
+points = COMPARED.points
 
 
 def measure(point: Row) -> Results:
     """One write of all blocks: in one call, or each fragment of each block by itself."""
     nodes: Results = {"compute_nodes": 1, "io_nodes": IO_NODES, "stripe_unit": STRIPE_UNIT}
-    ways: Results = {"access": "random", "optimise": point["multi_block"]}
-    return accessed("crossbar:8", point, link_rate_bps=LINK_RATE_BPS, **nodes, **ways)
+    how: Results = {"access": "random", "optimise": point["multi_block"]}
+    return accessed("crossbar:8", point, link_rate_bps=LINK_RATE_BPS, **nodes, **how)
 
 
 def judge(rows: Rows) -> Verdict:
     """The multi-block write fills the link whatever the block size; single blocks are bounded by the stripe unit."""
-    multi, single, whole = WAYS.speeds(rows)
+    multi, single, whole = COMPARED.speeds(rows)
     worst, smallest, best = min(multi, key=lambda b: multi[b]), min(multi), max(single.values())
     large = [b for b in single if b >= 4 * STRIPE_UNIT]
     checks = [
@@ -60,7 +60,7 @@ def judge(rows: Rows) -> Verdict:
         .against(min(large) / max(large), "throughput grows with the block"),
     ]
     checks += [
-        Claim(f"a file of {WAYS.whole_bytes // 10**6} MB in blocks of {block} bytes, multi-block, over link rate")
+        Claim(f"a file of {COMPARED.whole_bytes // 10**6} MB in blocks of {block} bytes, multi-block, over link rate")
         .at_least(MIN_OF_LINK, speed / LINK_RATE_BPS)
         .cites("Figure 14 (no value in the text)")
         .against(best / LINK_RATE_BPS, "the fastest of the single-block writes")
@@ -73,7 +73,9 @@ def figures(rows: Rows) -> Figures:
     """Throughput over the block size, as Figure 14; stars: the whole file."""
     names = ("one multi-block call (mwriteb)", "single-block calls (mwrite)")
     title = f"Writing blocks in random order from 1 compute node to {IO_NODES} I/O nodes over 100 Mbit/s links"
-    figure, axes = WAYS.figure(rows, names, "multi-block, 300 MB", MIN_OF_LINK, title=title, xlabel="block size, bytes")
+    figure, axes = COMPARED.figure(
+        rows, names, "multi-block, 300 MB", MIN_OF_LINK, title=title, xlabel="block size, bytes"
+    )
     axes.axvline(STRIPE_UNIT, color=GREY, linewidth=1, linestyle="--", label=f"stripe unit, {STRIPE_UNIT} bytes")
     axes.set_ylim(0, None)
     axes.legend(**BELOW)

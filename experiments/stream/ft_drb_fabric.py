@@ -196,14 +196,14 @@ def _ft_drb_checks(rows: Rows) -> list[Check]:
             _count(f"cut: runs without an escape, {name}", sum(not one for one in escaped)),
         ]
     silent = _of(rows, "ft-drb", "blackhole")
-    told, nothing = [row["reconfigured_s"] for row in silent], "nothing tells while the fault lasts"
+    reported, nothing = [row["reconfigured_s"] for row in silent], "nothing tells while the fault lasts"
     marked = sum(row["marked_by"] != "silence" or row["port_status_s"] is not None for row in silent)
     ours = [*silent, *_of(rows, "ft-drb", "down"), *_of(rows, "ft-drb, header", "down")]
     back, never = [row["returned_s"] for row in ours], "never, in the rest of the run"
     return [
         *checks,
-        _bound("silent blackhole: s until missing ACKs tell", 0.075 + SLACK_S, told, LASTS_S, nothing),
-        _count("silent blackhole: runs in which anything but silence told", marked),
+        _bound("silent blackhole: s until missing ACKs tell", 0.075 + SLACK_S, reported, LASTS_S, nothing),
+        _count("silent blackhole: runs in which anything but silence reported", marked),
         _count("packets lost after the source reconfigured", sum_of(ours, "lost_later")),
         _bound("s until the stream is back on its path", 0.12 + SLACK_S, back, AFTER_S, never),
     ]

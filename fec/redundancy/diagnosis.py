@@ -39,7 +39,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from fec.redundancy.block_size_control import PacketReport
-from fec.redundancy.suspects import SuspectTable
+from fec.redundancy.candidates import CandidateTable
 
 _MAX_AT_ONCE = 3
 """Suspects in one explanation of what was lost since the last change; settled ones come on top."""
@@ -124,8 +124,8 @@ class Diagnoser:
     proves nothing. ``settle_s``: over how long a failure's losses have to spread, or be very many, before one is
     certain: a switch that stalls delays packets of several ways for a moment, which looks like a node that is down.
 
-    >>> from fec.redundancy.suspects import Suspect
-    >>> table = SuspectTable([Suspect(name=n, intervals=(i,)) for n, i in (("a", (0, 9)), ("b", (5, 20)), ("c", (12, 20)))])
+    >>> from fec.redundancy.candidates import FailureCandidate
+    >>> table = CandidateTable([FailureCandidate(name=n, intervals=(i,)) for n, i in (("a", (0, 9)), ("b", (5, 20)), ("c", (12, 20)))])
     >>> diagnoser = Diagnoser(table, unexplained_window_s=1.0)
     >>> for label, lost in ((7, True), (2, False), (6, True), (15, True)):
     ...     diagnoser.add(PacketReport(label, lost, 0.0))
@@ -135,7 +135,7 @@ class Diagnoser:
 
     def __init__(
         self,
-        table: SuspectTable,
+        table: CandidateTable,
         *,
         unexplained_window_s: float,
         transit_s: float = 0.0,

@@ -16,7 +16,7 @@ from topologies.network import LinkId
 class TransferRecord:
     """What became of one transfer; times in seconds after the start, None where it never came to that.
 
-    ``requested_s``: requested its links; ``granted_s``: held them all; ``began_s``: its circuit stood and it sent;
+    ``requested_s``: requested its links; ``granted_s``: held them all; ``started_s``: its circuit stood and it sent;
     ``done_s``: its message was whole and verified. ``attempts``: times it was sent.
     """
 

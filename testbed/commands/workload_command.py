@@ -117,7 +117,7 @@ def run(name: str, workload: Work, args: argparse.Namespace) -> int:
     alone = nullcontext(partial(_measured, runs, how))
     with (
         said_when_lost(as_json=args.json and machines is not None),
-        _kept(args, runs.stored_as or name, runs) as keep,
+        _keeps(args, runs.stored_as or name, runs) as keep,
         runs.opened(how) if runs.opened else alone as carry,
     ):
         judged = [_judged(runs, one, carry, getattr(args, "retries", 0)) for one in plans]
@@ -168,12 +168,12 @@ def _judged(workload: Work, plan: object, carry: Carry[Any, Any], repeats: int) 
     return repeated(once, lambda judged: judged.verdict, repeats)
 
 
-def _kept(
+def _keeps(
     args: argparse.Namespace, name: str, workload: Work
 ) -> AbstractContextManager[Callable[[Judgement], Path | None]]:
     """What keeps the run: as the workload says, else its rows, its figures and the verdict."""
-    if workload.kept is not None:
-        return workload.kept(args.results, name, run_manifest(args))
+    if workload.keeps is not None:
+        return workload.keeps(args.results, name, run_manifest(args))
     figures = workload.figures or (lambda _: {})
 
     def keep(found: Judgement) -> Path:

@@ -53,17 +53,17 @@ def run_in_turn(
 ) -> tuple[StreamsJudgement, Path]:
     """Run the streams in turn, and keep each as it ends; their judgement, and where they lie."""
     fabric, parts = open_fabric(fabric_name), []
-    with ResultStore(results).new_run(name, manifest) as kept:
+    with ResultStore(results).new_run(name, manifest) as store:
         for number, (title, plan) in enumerate(titled):
             with live_progress(f"{number + 1}/{len(titled)} {title}", partial(stream_view, plan, title)) as progress:
                 parts.append(run_and_judge(plan, fabric, progress, repeats_if_invalid=repeats_if_invalid))
             for record in parts[-1].records(number, title):
-                kept.add(record)
-        return judge_together(parts, [title for title, _ in titled]), _finished(kept, parts)
+                store.add(record)
+        return judge_together(parts, [title for title, _ in titled]), _finished(store, parts)
 
 
 @contextmanager
-def kept_streams(results: Path, name: str, manifest: Manifest) -> Iterator[Callable[[StreamsJudgement], Path]]:
+def stored_streams(results: Path, name: str, manifest: Manifest) -> Iterator[Callable[[StreamsJudgement], Path]]:
     """A place for streams that are about to run at once, and what keeps them there."""
     with ResultStore(results).new_run(name, manifest) as run:
 

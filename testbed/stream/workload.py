@@ -82,10 +82,10 @@ def _judge_together(streams: StreamsPlan, runs: Runs) -> StreamsJudgement:
     return judge_together([_judge(plan, run) for plan, run in zip(streams.plans, runs, strict=True)], streams.titles)
 
 
-def _kept(results: Path, name: str, manifest: Manifest) -> AbstractContextManager[Callable[[Any], Path]]:
-    from testbed.stream.run_in_turn import kept_streams
+def _keeps(results: Path, name: str, manifest: Manifest) -> AbstractContextManager[Callable[[Any], Path]]:
+    from testbed.stream.run_in_turn import stored_streams
 
-    return kept_streams(results, name, manifest)
+    return stored_streams(results, name, manifest)
 
 
 def _view(streams: StreamsPlan) -> tuple[str, Callable[[], Any]]:
@@ -117,7 +117,7 @@ STREAMS = Workload(
     carry=carry_streams,
     judge=_judge_together,
     spreads=True,
-    kept=_kept,
+    keeps=_keeps,
     view=_view,
     closing=_closing,
 )

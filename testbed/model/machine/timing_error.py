@@ -17,8 +17,8 @@ from testbed.model.machine.load import overload_message
 
 @dataclass(frozen=True, kw_only=True)
 class TimingError:
-    """``name`` in the run's figures; ``words``: what was late, with ``{was}`` where the figure stands. ``was`` and
-    ``bears`` in seconds, or as a part of a figure that is judged (``unit`` "")."""
+    """``name`` in the run's figures; ``description``: what was late, with ``{was}`` where the figure stands.
+    ``measured`` and ``limit`` in seconds, or as a part of a figure that is judged (``unit`` "")."""
 
     name: str
     description: str
@@ -33,7 +33,7 @@ class TimingError:
     def reason(self) -> str:
         """In words, with the bound.
 
-        >>> TimingError(name="lag", words="the sender was {was} late", was=0.5, bears=0.1).reason()
+        >>> TimingError(name="lag", description="the sender was {was} late", measured=0.5, limit=0.1).reason()
         'the sender was 500 ms late, where the checks bear 100 ms'
         """
         return f"{self.description.format(was=self._format(self.measured))}, where the checks bear {self._format(self.limit)}"
@@ -43,7 +43,7 @@ class TimingError:
 
 
 def first_exceeded(latenesses: Sequence[TimingError], hint: str) -> str | None:
-    """The reason of an invalid run, None where the checks bear all of them; ``mend``: what a user can do."""
+    """The reason of an invalid run, None where the checks bear all of them; ``hint``: what a user can do."""
     found = next((one for one in latenesses if not one.within_limit), None)
     return None if found is None else overload_message(found.reason(), hint)
 

@@ -116,10 +116,10 @@ class EmulatedStreamFabric:
         check_concurrent(plans)
         plan, report_progress = plans[0], progress or (lambda _: None)
 
-        def told(doing: str) -> None:
+        def reported(doing: str) -> None:
             report_progress(Progress(done_s=0, total_s=plan.duration_s, doing=doing))
 
-        with self._network(plans, told) as platform:
+        with self._network(plans, reported) as platform:
             breaker = FaultInjector(platform.network)
             movement = MobileRoutes(breaker, platform, platform.wiring, plan) if plan.changes or plan.absent else None
             if movement is None:

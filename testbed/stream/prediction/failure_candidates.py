@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from fec.redundancy.block_size import Interval, fec_block_size, stratified_block_size
-from fec.redundancy.suspects import Suspect, SuspectTable
+from fec.redundancy.candidates import CandidateTable, FailureCandidate
 from testbed.model.label_split import LABELS, LabelSplit
 from testbed.stream.plan import StreamPlan
 from testbed.stream.prediction.active_faults import lost_intervals
@@ -34,7 +34,7 @@ def cable_name(link: LinkId) -> str:
     return f"{a}-{b}" + (f"#{link[2]}" if link[2] else "")
 
 
-def candidate_table(split: LabelSplit) -> SuspectTable:
+def candidate_table(split: LabelSplit) -> CandidateTable:
     """Cables first, each with the labels of both directions; single directions where both carry labels; nodes but for
     the ends."""
     network = split.network
@@ -49,17 +49,18 @@ def candidate_table(split: LabelSplit) -> SuspectTable:
     def intervals(links: set[int]) -> tuple[Interval, ...]:
         return lost_intervals(split, frozenset((index, 1.0) for index in links))
 
-    candidates = [Suspect(name=name, intervals=intervals(links)) for name, links in by_cable.items()]
+    candidates = [FailureCandidate(name=name, intervals=intervals(links)) for name, links in by_cable.items()]
     for name, links in by_cable.items():
         if len(links) > 1:
             candidates += [
-                Suspect(name=f"{name} ({network.links[i].label})", intervals=intervals({i})) for i in sorted(links)
+                FailureCandidate(name=f"{name} ({network.links[i].label})", intervals=intervals({i}))
+                for i in sorted(links)
             ]
     for node, cables in by_node.items():
         if node not in (split.source, split.sink) and len(cables) > 1:
             links = set().union(*(by_cable[name] for name in cables))
-            candidates.append(Suspect(name=f"node {node}", intervals=intervals(links), cables=len(cables)))
-    return SuspectTable(candidates)
+            candidates.append(FailureCandidate(name=f"node {node}", intervals=intervals(links), cables=len(cables)))
+    return CandidateTable(candidates)
 
 
 def exact_block_size(plan: StreamPlan) -> Callable[[tuple[Interval, ...]], int | None]:

@@ -45,5 +45,5 @@ PROBE = Workload(
     judge=_judge,
     view=_view,
     shown=_shown,
-    kept=lambda *_: nullcontext(lambda _: None),
+    keeps=lambda *_: nullcontext(lambda _: None),
 )

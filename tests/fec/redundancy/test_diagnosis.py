@@ -16,10 +16,10 @@ from fec.errors import FecError
 from fec.redundancy.adaptation import AdaptationParameters, BlockSizeController
 from fec.redundancy.block_size import stratified_block_size
 from fec.redundancy.block_size_control import PacketReport
+from fec.redundancy.candidates import CandidateTable, FailureCandidate
 from fec.redundancy.diagnosis import Diagnoser
 from fec.redundancy.diagnosis_control import DiagnosingControl
 from fec.redundancy.labels import LABELS, StratifiedLabels
-from fec.redundancy.suspects import Suspect, SuspectTable
 
 ORDER = StratifiedLabels()
 CABLES = {
@@ -35,12 +35,12 @@ CABLES = {
 }
 
 
-def suspects() -> list[Suspect]:
-    found = [Suspect(name=name, intervals=intervals) for name, intervals in CABLES.items()]
+def suspects() -> list[FailureCandidate]:
+    found = [FailureCandidate(name=name, intervals=intervals) for name, intervals in CABLES.items()]
     return [
         *found,
-        Suspect(name="node c", intervals=((16384, 32768),), cables=3),
-        Suspect(name="node k", intervals=((32768, 50000),), cables=2),
+        FailureCandidate(name="node c", intervals=((16384, 32768),), cables=3),
+        FailureCandidate(name="node k", intervals=((32768, 50000),), cables=2),
     ]
 
 
@@ -58,7 +58,7 @@ def on(*names: str) -> Callable[[int], bool]:
 
 @pytest.fixture
 def diagnoser() -> Diagnoser:
-    return Diagnoser(SuspectTable(suspects()), unexplained_window_s=2.0)
+    return Diagnoser(CandidateTable(suspects()), unexplained_window_s=2.0)
 
 
 def dead_labels(diagnoser: Diagnoser) -> int:
@@ -106,7 +106,7 @@ def test_a_second_failure_is_added_and_each_ends_by_itself(diagnoser: Diagnoser)
 def test_two_failures_at_once_and_a_failed_node_are_explained_by_the_fewest(diagnoser: Diagnoser) -> None:
     stream(diagnoser, 0, 400, on("b-d", "c-f"))
     assert dead_labels(diagnoser) == 8192 + 4768 and set(diagnoser.names()) >= {"b-d", "c-f"}
-    other = Diagnoser(SuspectTable(suspects()), unexplained_window_s=2.0)
+    other = Diagnoser(CandidateTable(suspects()), unexplained_window_s=2.0)
     stream(other, 0, 400, lambda label: 32768 <= label < 50000)
     assert other.certain and other.names() == ("node k",)
 
@@ -131,11 +131,12 @@ def test_a_failure_of_which_nothing_is_heard_any_more_makes_the_next_one_uncerta
 
 def test_one_cable_is_not_believed_while_two_smaller_ones_explain_as_much() -> None:
     trunk, left, right = (
-        Suspect(name=name, intervals=(interval,))
+        FailureCandidate(name=name, intervals=(interval,))
         for name, interval in (("trunk", (0, 3000)), ("left", (0, 1000)), ("right", (2000, 3000)))
     )
     both = Diagnoser(
-        SuspectTable([trunk, left, right, Suspect(name="rest", intervals=((3000, LABELS),))]), unexplained_window_s=1.0
+        CandidateTable([trunk, left, right, FailureCandidate(name="rest", intervals=((3000, LABELS),))]),
+        unexplained_window_s=1.0,
     )
     for label in (500, 2500, 600, 2600):
         both.add(PacketReport(label, True, 0.0))
@@ -148,7 +149,7 @@ def test_one_cable_is_not_believed_while_two_smaller_ones_explain_as_much() -> N
 
 
 def test_what_left_shortly_before_the_break_clears_nobody_and_shortly_before_the_repair_accuses_nobody() -> None:
-    slow = Diagnoser(SuspectTable(suspects()), unexplained_window_s=1.0, transit_s=0.05)
+    slow = Diagnoser(CandidateTable(suspects()), unexplained_window_s=1.0, transit_s=0.05)
     slow.add(PacketReport(100, True, 0.00))
     slow.add(PacketReport(300, False, 0.01))  # was past the cable already when it broke
     for k in range(30):
@@ -168,7 +169,7 @@ def test_what_left_shortly_before_the_break_clears_nobody_and_shortly_before_the
     gap=st.integers(0, 200),
 )
 def test_the_dead_labels_are_right_whenever_it_is_certain(pair: set[str], first: int, gap: int) -> None:
-    diagnoser = Diagnoser(SuspectTable(suspects()), unexplained_window_s=2.0)
+    diagnoser = Diagnoser(CandidateTable(suspects()), unexplained_window_s=2.0)
     names = sorted(pair)
     stream(diagnoser, first, 100, lambda label: False)
     stream(diagnoser, first + 100, gap, on(names[0]))
@@ -205,7 +206,7 @@ def control() -> DiagnosingControl:
         return stratified_block_size(lost, 20) if sum(b - a for a, b in lost) < LABELS else None
 
     estimator = BlockSizeController(AdaptationParameters(base=22, largest=60), lambda loss: round(20 / (1 - loss)) + 3)
-    return DiagnosingControl(Diagnoser(SuspectTable(suspects()), unexplained_window_s=2.0), size_of, estimator)
+    return DiagnosingControl(Diagnoser(CandidateTable(suspects()), unexplained_window_s=2.0), size_of, estimator)
 
 
 def fates(first: int, count: int, lost: Callable[[int], bool]) -> list[PacketReport]:
@@ -235,7 +236,7 @@ def test_the_estimator_speaks_where_labels_explain_nothing_and_says_so() -> None
 
 
 def test_where_everything_is_lost_no_block_size_helps_and_n_stays() -> None:
-    table = SuspectTable([Suspect(name="only", intervals=((0, LABELS),))])
+    table = CandidateTable([FailureCandidate(name="only", intervals=((0, LABELS),))])
     estimator = BlockSizeController(AdaptationParameters(base=22), lambda loss: 40)
     deciding = DiagnosingControl(Diagnoser(table, unexplained_window_s=2.0), lambda lost: None, estimator)
     deciding.on_packet_reports(fates(0, 50, lambda label: True), 0.1)
@@ -244,20 +245,20 @@ def test_where_everything_is_lost_no_block_size_helps_and_n_stays() -> None:
 
 def test_tables_that_cannot_be_used_are_refused() -> None:
     with pytest.raises(FecError, match="no suspects"):
-        SuspectTable([])
+        CandidateTable([])
     with pytest.raises(FecError, match="reach from"):
-        SuspectTable([Suspect(name="x", intervals=((0, LABELS + 1),))])
+        CandidateTable([FailureCandidate(name="x", intervals=((0, LABELS + 1),))])
 
 
 def test_a_stall_that_looks_like_a_node_makes_nobody_certain_before_losses_last_longer_than_stalls_do() -> None:
     suspects_of_a_node = [
-        Suspect(name="left", intervals=((0, 1000),)),
-        Suspect(name="right", intervals=((1000, 2000),)),
-        Suspect(name="node", intervals=((0, 2000),), cables=2),
-        Suspect(name="rest", intervals=((2000, LABELS),)),
+        FailureCandidate(name="left", intervals=((0, 1000),)),
+        FailureCandidate(name="right", intervals=((1000, 2000),)),
+        FailureCandidate(name="node", intervals=((0, 2000),), cables=2),
+        FailureCandidate(name="rest", intervals=((2000, LABELS),)),
     ]
     hasty, patient = (
-        Diagnoser(SuspectTable(suspects_of_a_node), unexplained_window_s=1.0, min_loss_spread_s=settle_s)
+        Diagnoser(CandidateTable(suspects_of_a_node), unexplained_window_s=1.0, min_loss_spread_s=settle_s)
         for settle_s in (0.0, 0.03)
     )
     for one in (hasty, patient):
@@ -282,7 +283,7 @@ def test_a_loss_that_one_cable_does_not_explain_may_mean_that_two_others_failed_
         "d": ((300, 340),),
         "rest": ((400, LABELS),),
     }
-    table = SuspectTable([Suspect(name=name, intervals=one) for name, one in spans.items()])
+    table = CandidateTable([FailureCandidate(name=name, intervals=one) for name, one in spans.items()])
     diagnoser = Diagnoser(table, unexplained_window_s=1.0)
     for k in range(12):
         diagnoser.add(PacketReport((10, 150)[k % 2], True, 0.01 * k))
@@ -304,12 +305,12 @@ def test_a_loss_that_one_cable_does_not_explain_may_mean_that_two_others_failed_
 def test_a_node_is_not_believed_while_one_of_its_cables_and_a_stall_explain_as_much(passing: bool) -> None:
     """A cable is down for long enough to be certain of; of the other one packets were lost for a moment only, as
     yet."""
-    table = SuspectTable(
+    table = CandidateTable(
         [
-            Suspect(name="left", intervals=((0, 1000),)),
-            Suspect(name="right", intervals=((1000, 2000),)),
-            Suspect(name="node", intervals=((0, 2000),), cables=2),
-            Suspect(name="rest", intervals=((2000, LABELS),)),
+            FailureCandidate(name="left", intervals=((0, 1000),)),
+            FailureCandidate(name="right", intervals=((1000, 2000),)),
+            FailureCandidate(name="node", intervals=((0, 2000),), cables=2),
+            FailureCandidate(name="rest", intervals=((2000, LABELS),)),
         ]
     )
     diagnoser = Diagnoser(table, unexplained_window_s=1.0, min_loss_spread_s=0.03)

@@ -46,7 +46,7 @@ def silent_metapaths(plan: MetapathPlan) -> MetapathRun:
 
 def silent_bulk(run: Any) -> Any:
     nothing = {link: replace(count, packets=0, bytes=0) for link, count in run.links.items()}
-    records = tuple(replace(r, deliveries=0, began_s=None, done_s=None) for r in run.transfers)
+    records = tuple(replace(r, deliveries=0, started_s=None, done_s=None) for r in run.transfers)
     return replace(run, transfers=records, seconds=0.0, frame_times_s=(), links=nothing, dropped={}, injected=0)
 
 

@@ -80,7 +80,7 @@ COMMANDS: dict[str, str] = {
     "fault nothing": "testbed: link 'nothing'",
     "fault s0->s1 loss much": "testbed: fault",
     "fault s0->s1 loss 7": "testbed: fault",
-    "fault s0->s1@1-2": "leave the times out",
+    "fault s0->s1@1-2": "times are not allowed here",
     "fault s0->s1 loss 0.2 one-way": "s0->s1 loss 20 % one-way",
     "fault": "s0->s1 loss 20 % one-way",
     "restore s0->s1": "s0->s1 restored",
@@ -155,7 +155,7 @@ def require_answers(lines: Sequence[str], answers: Sequence[str], expected: dict
     for line, answer in zip(lines, answers, strict=True):
         assert expected[line] in answer, (line[:80], answer)
         complaints = [said for said in answer.splitlines() if said.startswith("testbed: ")]
-        assert len(complaints) == expected[line].startswith("testbed: ") or "leave the times out" in answer, (
+        assert len(complaints) == expected[line].startswith("testbed: ") or "times are not allowed here" in answer, (
             line,
             answer,
         )

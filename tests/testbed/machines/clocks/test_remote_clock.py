@@ -100,7 +100,7 @@ def test_a_drift_beyond_the_bound_is_found_out() -> None:
 def test_a_clock_that_was_set_during_the_run_is_found_out() -> None:
     before, after = TrueClock(100.0, (0.0,)), TrueClock(100.05, (0.0,))
     exchanges = [exchange(before, 0.5, 1e-3, 0.0, 1e-3), exchange(after, 1.0, 1e-3, 0.0, 1e-3)]
-    with pytest.raises(InvalidRunError, match="contradict each other by"):
+    with pytest.raises(InvalidRunError, match="inconsistent exchanges"):
         RemoteClock(machine="m1", exchanges=tuple(exchanges))
 
 
@@ -124,5 +124,5 @@ def test_the_bounds_are_as_narrow_as_the_delays_alone_without_drift() -> None:
 
 
 def test_no_exchange_is_no_clock() -> None:
-    with pytest.raises(InputError, match="not one exchange"):
+    with pytest.raises(InputError, match="no exchange of time stamps was answered"):
         RemoteClock(machine="m1", exchanges=())

@@ -56,5 +56,5 @@ def test_part_is_counted_by_what_has_an_end_there() -> None:
 
 def test_machine_itself_is_asked() -> None:
     require_resources(sized(2, 2))
-    with pytest.raises(CapabilityError, match="GB are free"):
+    with pytest.raises(CapabilityError, match="GB available"):
         require_resources(sized(10**9, 2))

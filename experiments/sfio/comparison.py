@@ -16,7 +16,7 @@ ON_SWITCHES = "links of 100 Mbit/s as Fast Ethernet has, on a user-space switch;
 
 
 @dataclass(frozen=True, kw_only=True)
-class TwoWays:
+class Comparison:
     """``size``: of a piece, in bytes, and ``way``: whether all go in one call, as fields of rows."""
 
     size: str

@@ -16,7 +16,7 @@ from fec.redundancy.labels import LABELS
 
 
 @dataclass(frozen=True, kw_only=True)
-class Suspect:
+class FailureCandidate:
     """Something that may break, and the label intervals that are lost while it is broken. ``cables``: how many cables
     that takes down; explanations by fewer are preferred."""
 
@@ -25,16 +25,16 @@ class Suspect:
     cables: int = 1
 
 
-class SuspectTable:
+class CandidateTable:
     """Label -> suspects, as bit sets over the elementary intervals of labels (all that no suspect tells apart).
     FecError for none.
 
-    >>> table = SuspectTable([Suspect(name="a-b", intervals=((0, 100),)), Suspect(name="b-c", intervals=((50, 100),))])
+    >>> table = CandidateTable([FailureCandidate(name="a-b", intervals=((0, 100),)), FailureCandidate(name="b-c", intervals=((50, 100),))])
     >>> table.bit_of(70) in (table.masks[0] & table.masks[1], 0), table.labels_in(table.masks[1])
     (True, 50)
     """
 
-    def __init__(self, candidates: Sequence[Suspect]) -> None:
+    def __init__(self, candidates: Sequence[FailureCandidate]) -> None:
         if not candidates:
             raise FecError("no suspects: give one for each cable that carries labels")
         self.candidates = tuple(candidates)
