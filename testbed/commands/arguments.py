@@ -6,7 +6,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from testbed.commands.help_pages import FEW
 from testbed.model.options.option import GROUPS, RUN, RUNNING, Only, Option, build, option, options, options_of
@@ -59,8 +59,8 @@ def adder(parser: argparse.ArgumentParser, group: str | None = None) -> Callable
     """``add_argument`` for options that a command alone has, under the heading ``group``; ``only`` says when one has a
     meaning."""
 
-    def add(*words: str, only: Only | None = None, **said: Any) -> argparse.Action:
-        action = parser.add_argument(*words, **said)
+    def add(*words: str, only: Only | None = None, **said: object) -> argparse.Action:
+        action = parser.add_argument(*words, **cast("dict[str, Any]", said))
         setattr(action, "group", group)  # noqa: B010 - read by the help page
         setattr(action, "once", said.get("action") != "append")  # noqa: B010
         if only is not None:

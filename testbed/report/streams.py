@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from typing import Any
 
 from testbed.model.naming.printable import LAYOUT, Styled, printable
-from topologies.text.json_types import JsonObject
 
 
 class PrintableStream(io.TextIOWrapper):
@@ -31,7 +30,7 @@ def make_printable() -> None:
         if type(old) is not io.TextIOWrapper:
             continue
         old.flush()
-        described: JsonObject = {
+        described: dict[str, Any] = {
             "encoding": old.encoding,
             "errors": "backslashreplace",
             "line_buffering": old.line_buffering,

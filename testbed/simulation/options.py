@@ -48,7 +48,7 @@ class SimulationOptions(RouterOptions):
     load: float = option(
         default=0.1,
         kw_only=False,
-        kind=kinds.fraction,
+        kind=kinds.load,
         group=SENT,
         metavar="FRACTION",
         only=(_MADE, _ONE_LOAD, Only(when=lambda a: a.packet_rate_pps is None, needs="a load, without --packet-rate")),

@@ -63,7 +63,7 @@ def swapped(text: str) -> str:
     ("spoil", "says"),
     [
         (swapped, "holds"),
-        (lambda t: t.replace('type="s"', 'type="nop"', 1), "stands for ever"),
+        (lambda t: t.replace('type="s"', 'type="nop"', 1), "blocked permanently"),
         (lambda t: t.replace('type="r"', 'type="nop"', 1), "nobody receives"),
         (lambda t: t.replace('hasdep="1"', 'hasdep="0"', 1), "has no hasdep"),
         (lambda t: t.replace('nchunksperloop="4"', 'nchunksperloop="5"'), "i_chunks"),

@@ -174,6 +174,7 @@ silence = times(0, 60, above=True)
 hours = Kind("hours", 0, 10_000, above=True)
 
 fraction = Kind("a fraction", 0, 1, above=True)
+load = Kind("a fraction of a link", 0, 1, above=True)
 share = Kind("a fraction", 0, 1, below=True)
 probability = Kind("a probability", 0, 1, above=True, below=True, hint="1e-5")
 points = Kind("points", 0, 50, above=True, below=True)

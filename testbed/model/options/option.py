@@ -20,7 +20,6 @@ from typing import Any, TypeVar, dataclass_transform
 
 from testbed.errors import InputError, require_type
 from testbed.model.options.kinds import Kind
-from topologies.text.json_types import Json
 
 T = TypeVar("T")
 ENDS = "network and end points"
@@ -86,7 +85,7 @@ class Option:
     switches_only: bool | Callable[[Any], bool] = False
     many: bool = False
     negated: bool = False
-    presets: Mapping[str, Json] = field(default_factory=dict)
+    presets: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     annotation: str = ""
 
     @property

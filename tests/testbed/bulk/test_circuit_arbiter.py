@@ -89,7 +89,7 @@ def test_an_impossible_path_is_refused(path: list[str]) -> None:
 def test_asking_twice_and_releasing_what_one_has_not_are_refused() -> None:
     arbiter: CircuitArbiter[str, str] = CircuitArbiter()
     arbiter.request("a", ["x"])
-    with pytest.raises(InputError, match="has asked"):
+    with pytest.raises(InputError, match="has already requested"):
         arbiter.request("a", ["y"])
     with pytest.raises(InputError, match="holds no link"):
         arbiter.release("b")

@@ -156,9 +156,9 @@ def test_a_packet_cut_out_of_a_buffer_of_the_compiled_engine_is_missed() -> None
     compiled_loop()(build_tables(inputs.model), inputs.options, state, None, inputs.messages.born, inputs.cables)
     whole = as_simulation(inputs, read_outcome(inputs, state, None))
     assert whole.conserved and len(whole.held) == 80 - whole.received
-    queue = int(np.nonzero(state.queues["held"] > 1)[0][0])
+    queue = int(np.nonzero(state.queues["occupied"] > 1)[0][0])
     state.queues["head"][queue] = state.packets["next"][state.queues["head"][queue]]
-    state.queues["held"][queue] -= 1
+    state.queues["occupied"][queue] -= 1
     assert not as_simulation(inputs, read_outcome(inputs, state, None)).conserved
 
 

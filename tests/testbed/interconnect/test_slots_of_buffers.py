@@ -40,7 +40,7 @@ def test_a_packet_finds_room_in_the_order_in_which_slots_were_left(calls: list[t
         now += later
         if leaves and held[queue]:
             held[queue] -= 1
-            state.queues[queue].held -= 1
+            state.queues[queue].occupied -= 1
             gone = max([now + gone_after, *returning[queue]])
             returning[queue].append(gone)
             state.release[leave_slot(state, queue, now)] = gone
@@ -48,7 +48,7 @@ def test_a_packet_finds_room_in_the_order_in_which_slots_were_left(calls: list[t
         assert has_free_slot(state, queue, now) == (free > 0)
         if not leaves and free > 0:
             held[queue] += 1
-            state.queues[queue].held += 1
+            state.queues[queue].occupied += 1
             occupy_slot(state, queue)
         for other, model in enumerate(returning):  # those that nobody waits for any more
             returning[other] = [gone for gone in model if gone > now]

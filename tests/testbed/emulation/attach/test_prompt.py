@@ -84,7 +84,7 @@ COMMANDS: dict[str, str] = {
     "fault s0->s1 loss 0.2 one-way": "s0->s1 loss 20 % one-way",
     "fault": "s0->s1 loss 20 % one-way",
     "restore s0->s1": "s0->s1 restored",
-    "restore s1->s2": "testbed: restore s1->s2: no fault stands",
+    "restore s1->s2": "testbed: restore s1->s2: no active fault on this link",
     "restore": "testbed: restore: give a link",
     "restore all": "",
     "capture s0->s1": "testbed: capture: give a link",
