@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from testbed.api.workloads.registry import workload_of
 from testbed.errors import InputError
-from testbed.model.former_keys import ALIASES, with_aliases
+from testbed.model.options.former_keys import ALIASES, with_aliases
 from testbed.model.progress import ReportProgress
 from testbed.model.workload import How, RunResult, Workload
 

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 from testbed.api.calculations import network as known_network
 from testbed.errors import InputError, TimeLimitError, UsageError, require_type
-from testbed.model.former_keys import ALIASES, with_aliases
 from testbed.model.naming.networks import NetworkLike
+from testbed.model.options.former_keys import ALIASES, with_aliases
 from topologies.errors import nearest
 
 if TYPE_CHECKING:

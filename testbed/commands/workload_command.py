@@ -24,9 +24,9 @@ from testbed.commands.several_machines import (
     said_when_lost,
 )
 from testbed.errors import InputError
-from testbed.model.former_keys import ALIASES, with_aliases
 from testbed.model.naming.printable import printable
 from testbed.model.options import kinds
+from testbed.model.options.former_keys import ALIASES, with_aliases
 from testbed.model.options.option import RUN, RUNNING, Option, option, options, options_of
 from testbed.model.progress import ReportProgress
 from testbed.model.workload import Carry, How, Judgement, Workload

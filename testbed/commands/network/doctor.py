@@ -8,7 +8,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from testbed.errors import CapabilityError, InvalidRunError
-from testbed.model.former_keys import ALIASES, with_aliases
+from testbed.model.options.former_keys import ALIASES, with_aliases
 
 if TYPE_CHECKING:
     from testbed.commands.network.machine_load import LoadStep

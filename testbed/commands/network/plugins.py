@@ -6,7 +6,7 @@ import argparse
 import json
 from typing import Any
 
-from testbed.model.former_keys import ALIASES, with_aliases
+from testbed.model.options.former_keys import ALIASES, with_aliases
 
 
 def add_parser(subparsers: Any) -> None:

@@ -11,8 +11,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from testbed.commands.arguments import add_options, adder, read_options
-from testbed.model.former_keys import ALIASES, with_aliases
 from testbed.model.options import kinds
+from testbed.model.options.former_keys import ALIASES, with_aliases
 from testbed.model.options.option import ENDS, ROUTED, RUN, SENT, Only
 from testbed.report.column_units import seconds_in_words
 from testbed.report.progress_bar import spinner

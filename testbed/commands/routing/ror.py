@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from testbed.commands.arguments import add_options, adder, read_options
 from testbed.commands.parsing import read_ends
-from testbed.model.former_keys import ALIASES, with_aliases
 from testbed.model.options import kinds
+from testbed.model.options.former_keys import ALIASES, with_aliases
 from testbed.model.options.option import CODE, ENDS, FAULTS, ROUTED, RUN, Only
 from testbed.routing.redundancy.coding import Coding, RatedCoding
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from testbed.errors import InputError
-from testbed.model.former_keys import ALIASES, with_aliases
+from testbed.model.options.former_keys import ALIASES, with_aliases
 from testbed.model.studies.study import Study, Subject
 from topologies.errors import nearest
 from topologies.registry import Registry

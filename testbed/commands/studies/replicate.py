@@ -24,8 +24,8 @@ from testbed.emulation.sandbox.process_lifetime import die_with_parent
 from testbed.live.adapters.feed import live_feed
 from testbed.live.adapters.studies import PointsPage
 from testbed.live.events import InterimResults
-from testbed.model.former_keys import ALIASES, with_aliases
 from testbed.model.options import kinds
+from testbed.model.options.former_keys import ALIASES, with_aliases
 from testbed.model.options.option import RUN, RUNNING, Only
 from testbed.model.progress import Progress
 from testbed.model.stored_runs import StoredRun, representative_run

@@ -15,7 +15,7 @@ from testbed.cli import build_parser, main
 from testbed.commands.former_options import FORMER, present_words
 from testbed.commands.parsing import OneLineParser
 from testbed.errors import UsageError
-from testbed.model.former_keys import ALIASES
+from testbed.model.options.former_keys import ALIASES
 from testbed.model.options.former_keywords import KEYWORDS, present_keywords
 
 ROWS = [(command, former) for command, table in FORMER.items() for former in table]
