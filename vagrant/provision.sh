@@ -186,7 +186,7 @@ provide_environment() {
     : >"$unfinished" # outlives an interruption: a half-copied package looks installed, so the next run starts anew
     say "installing Python packages into $venv (a minute or two)"
     packages=(-e "${root}[$names]")
-    if [[ ,$extras, = *,test,* ]]; then for name in "$root"/plugins/*/; do packages+=(-e "${name%/}"); done; fi
+    if [[ ,$extras, = *,test,* ]]; then for name in "$root"/plugins/*/pyproject.toml; do packages+=(-e "${name%/*}"); done; fi
     if ! "$venv/bin/python" -m pip install -qq --disable-pip-version-check -c "$root/constraints.txt" "${packages[@]}" >&2; then
         rm -f "$unfinished" # what fails, other than by interruption, fails before anything is copied: no index, no build
         fail 3 "installing the Python packages failed (is a package index reachable?); what is above says why"

@@ -108,6 +108,18 @@ def test_tests_come_with_the_plugin_packages(machine: Machine) -> None:
     assert install.endswith(f"-e {ROOT}[all,test] -e {ROOT}/plugins/chakra -e {ROOT}/plugins/msccl")
 
 
+def test_a_folder_without_a_project_is_no_plugin(machine: Machine, tmp_path: Path) -> None:
+    root = tmp_path / "checkout"
+    for file in ("vagrant/provision.sh", "pyproject.toml", "constraints.txt", "plugins/one/pyproject.toml"):
+        (root / file).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / file.replace("one", "chakra"), root / file)
+    (root / "plugins" / "__pycache__").mkdir()
+    command = [BASH, str(root / "vagrant" / "provision.sh"), "--extras", "test"]
+    subprocess.run(command, env=machine.environ, check=True, capture_output=True, timeout=60)
+    (install,) = machine.calls("pip end")
+    assert install.endswith(f"-e {root}[all,test] -e {root}/plugins/one")
+
+
 def test_second_run_changes_nothing_and_is_quick(machine: Machine) -> None:
     machine.provision()
     before = machine.calls("")
