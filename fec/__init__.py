@@ -3,8 +3,6 @@
 Pure and without I/O: sockets, Scapy and shared libraries are in ``fec.adapters``.
 """
 
-from __future__ import annotations
-
 from fec.code.reed_solomon import ReedSolomonCode
 from fec.engines import available_engines
 from fec.errors import EngineUnavailable, FecError, MalformedPacket, NotDecodable

@@ -3,8 +3,6 @@
 Every message is one line that says what, where and how to fix it.
 """
 
-from __future__ import annotations
-
 
 class FecError(ValueError):
     """Root of the package's errors; raised itself for a parameter that cannot be used."""

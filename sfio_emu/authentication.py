@@ -4,8 +4,6 @@ Each proof covers the nonces of both sides, so that an old one is of no use. Wha
 signed: the key keeps strangers out, it does not hide or protect what passes.
 """
 
-from __future__ import annotations
-
 import hmac
 from typing import Literal
 

@@ -1,8 +1,6 @@
 """What can go wrong in a striped file: mistakes of the caller apart from faults of an I/O node or of the way to it.
 Every message is one line: what, where, how to fix."""
 
-from __future__ import annotations
-
 import operator
 import os
 from typing import SupportsIndex

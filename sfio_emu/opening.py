@@ -1,8 +1,6 @@
 """How a file is opened: the modes of Python's `open`, and those of MPI_File_open, as what they mean for the
 subfiles."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 

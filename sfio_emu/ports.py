@@ -1,8 +1,6 @@
 """What the library is given from outside: connections to listeners, the group of compute processes, the order of
 transfers. It knows neither sockets nor the fabric; `SoloGroup` and `FreeTurns` are the plain cases."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Literal, Protocol

@@ -33,8 +33,6 @@ them there really was.
 docs/workloads/striping.md has the kinds and bodies as a table.
 """
 
-from __future__ import annotations
-
 import struct
 import zlib
 from collections import deque

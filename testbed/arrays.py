@@ -1,7 +1,5 @@
 """Types of arrays: of numbers, and of records that compiled code reads and writes."""
 
-from __future__ import annotations
-
 from typing import Any, Protocol, TypeVar, overload
 
 import numpy as np

@@ -4,8 +4,6 @@ is left out.
 The extra ``all`` installs every extra that a run can need.
 """
 
-from __future__ import annotations
-
 import json
 from importlib.util import find_spec
 from typing import Any

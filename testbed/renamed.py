@@ -1,8 +1,6 @@
 """Names that other packages import, under the names that they had before: for one version, each with a
 DeprecationWarning."""
 
-from __future__ import annotations
-
 import sys
 import warnings
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """The basic linear programme of section 4.2.1: which links may be fixed after a layer, and where its digits end."""
 
-from __future__ import annotations
-
 import statistics
 from collections.abc import Iterator, Mapping
 

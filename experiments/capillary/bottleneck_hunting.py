@@ -8,8 +8,6 @@ small networks. Both ends have two separate paths between them. Of five more rea
 bottlenecks are counted, which takes the exact recursion and no hunt; whether any of them fits is a note.
 """
 
-from __future__ import annotations
-
 import math
 import statistics
 from collections.abc import Sequence

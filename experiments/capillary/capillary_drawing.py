@@ -1,7 +1,5 @@
 """A capillary route of ten layers drawn over its network: bottlenecks solid by load, the rest dashed (Figure 47)."""
 
-from __future__ import annotations
-
 import math
 import random
 import statistics

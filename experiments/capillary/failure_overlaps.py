@@ -1,8 +1,6 @@
 """How often random failures overlap, by formula and by simulated Poisson processes (Figure 67 and equations 35 to
 44)."""
 
-from __future__ import annotations
-
 import math
 import random
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """How many packets a block needs against the loss, for several M, between the bounds of the thesis (Figure 59)."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from fractions import Fraction

@@ -1,7 +1,5 @@
 """The mobile networks of the chapter 4 studies, each with one pair of end points that two separate paths join."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections import Counter

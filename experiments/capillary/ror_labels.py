@@ -1,7 +1,5 @@
 """Stratified against random packet labels: the redundancy of one route when losses are spread evenly, not by chance."""
 
-from __future__ import annotations
-
 import statistics
 
 from experiments.capillary.mobile_pairs import mobile_pair

@@ -12,8 +12,6 @@ links alone (load 1) is not counted as a layer: after it the rest of the flow wo
 links themselves out.
 """
 
-from __future__ import annotations
-
 import statistics
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial

@@ -12,8 +12,6 @@ is a matter of luck in its last digits, so more of the same kind are reported ne
 large ones).
 """
 
-from __future__ import annotations
-
 import os
 import random
 import statistics

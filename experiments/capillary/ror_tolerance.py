@@ -1,8 +1,6 @@
 """Where ROR rises with the layers of capillary routing: at small static tolerances, which the thesis does not look
 at."""
 
-from __future__ import annotations
-
 import statistics
 
 from experiments.capillary.mobile_pairs import mobile_pair

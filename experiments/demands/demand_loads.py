@@ -6,8 +6,6 @@ routings of the same pairs; a control installs ECMP where capillary routing is p
 measured for each pair as in every stream: packets sent while the cable is down, over those at rest.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from experiments.demands.planned_pairs import JOINT, PAIRS, planned

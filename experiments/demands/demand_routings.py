@@ -6,8 +6,6 @@ routing cost that minds both, load and redundancy? The networks are SNDlib's wit
 uniform matrices, and a mobile one.
 """
 
-from __future__ import annotations
-
 import statistics
 import time
 from collections.abc import Mapping, Sequence

@@ -1,8 +1,6 @@
 """The pairs that send at once in ``demand_loads``, and their plans under a routing: pair by pair, or one that knows all
 demands."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 

@@ -1,8 +1,6 @@
 """Figures that several interconnect studies draw: time series, surface maps, latency and performance as samples by
 label."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 

@@ -5,8 +5,6 @@ metapaths come and go, how soon sources react, how many messages escape, and how
 a tenth of its time and in twice it, too, what balancing costs in four and eight times.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from itertools import product
 

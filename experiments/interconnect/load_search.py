@@ -6,8 +6,6 @@ many messages a node at every load, so that sources come to know as much; with a
 too.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Mapping, Sequence
 

@@ -4,8 +4,6 @@ A 16x16 torus with ten links failed from the start, 1 to 5 paths, six patterns; 
 exist.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from experiments.interconnect.figures import LATENCY

@@ -4,8 +4,6 @@ Two tori and a fat tree, six patterns, up to 10 % of the links; and, next to the
 exist.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Mapping, Sequence
 

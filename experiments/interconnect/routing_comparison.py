@@ -7,8 +7,6 @@ messages a node at every load as the studies of failures have; what is judged in
 Besides, the turn model in the setting of Zarza 2011, 5.6.7.
 """
 
-from __future__ import annotations
-
 import itertools
 
 from experiments.interconnect.figures import LATENCY, named

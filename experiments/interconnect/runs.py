@@ -1,8 +1,6 @@
 """Runs the points of the interconnect studies in the simulator (thesis model of a hop) and reads off what is
 compared."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import lru_cache
 

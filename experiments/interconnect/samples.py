@@ -1,8 +1,6 @@
 """Rows of interconnect studies put together: performance against the run without failures, means and their
 intervals."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any

@@ -4,8 +4,6 @@ First the saturation load of the 16x16 torus is measured; then FT-DRB runs at 90
 without.
 """
 
-from __future__ import annotations
-
 from experiments.interconnect.figures import LATENCY, OFFERED
 from experiments.interconnect.runs import measure_run
 from experiments.interconnect.samples import at_least, equal, of_failures, safety_checks

@@ -3,8 +3,6 @@
 Line and square (convex), L and U (concave) on a 32x32 torus, failed from the start, uniform traffic.
 """
 
-from __future__ import annotations
-
 from experiments.interconnect.figures import PERFORMANCE
 from experiments.interconnect.runs import measure_run
 from experiments.interconnect.samples import at_least, of_failures, safety_checks

@@ -1,8 +1,6 @@
 """Points of the interconnect studies, and the traffic and failures that each stands for (Zarza 2011, Tables
 5.4-5.16)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import lru_cache

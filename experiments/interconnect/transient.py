@@ -3,8 +3,6 @@
 The same networks and patterns; failures start at a random moment and last up to a tenth of the run, or permanently.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 

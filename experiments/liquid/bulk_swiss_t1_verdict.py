@@ -1,8 +1,6 @@
 """What the measured orders on Swiss-T1 say: medians of the repetitions of each pattern, judged and drawn (Figures 42,
 43, 66)."""
 
-from __future__ import annotations
-
 import statistics
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping

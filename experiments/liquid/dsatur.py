@@ -1,7 +1,5 @@
 """Figure 64: what the greedy colouring of the congestion graph (DSATUR) loses against liquid schedules."""
 
-from __future__ import annotations
-
 from experiments.liquid.swiss_t1_traffic import SIZE, points, traffic_of
 from testbed.model.studies.study import Figures, Results, Row, Rows, Study
 from testbed.model.verdict import Claim, Verdict

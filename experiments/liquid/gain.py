@@ -1,8 +1,6 @@
 """Figure 66: the throughput of liquid schedules beside topology-unaware orders, on a wormhole network in virtual
 time."""
 
-from __future__ import annotations
-
 import statistics
 from collections.abc import Mapping
 

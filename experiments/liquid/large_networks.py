@@ -1,8 +1,6 @@
 """How long schedules of all-to-all exchanges take to compute on networks of about a hundred nodes: thousands of
 transfers."""
 
-from __future__ import annotations
-
 import time
 
 from experiments.liquid.swiss_t1_traffic import SIZE

@@ -1,8 +1,6 @@
 """Figure 65: how long liquid schedules take to compute, by integer programming, the thesis' search and the fast
 method."""
 
-from __future__ import annotations
-
 import statistics
 import time
 

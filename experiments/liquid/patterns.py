@@ -1,8 +1,6 @@
 """The 362 traffic patterns of Swiss-T1: liquid throughput (Figures 40, 41), skeletons (33) and congestion graphs
 (63)."""
 
-from __future__ import annotations
-
 from experiments.liquid.swiss_t1_traffic import SIZE, pattern_chart, pattern_points, traffic_of
 from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study
 from testbed.model.verdict import Check, Claim, Verdict

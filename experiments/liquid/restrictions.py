@@ -6,8 +6,6 @@ bottlenecks are more; equation 13 only the full ones of these. The document says
 without a figure.
 """
 
-from __future__ import annotations
-
 import statistics
 import time
 from collections.abc import Callable

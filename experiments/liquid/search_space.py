@@ -5,8 +5,6 @@ The 23 patterns: the all-to-all exchanges of 3 to 8 nodes of Swiss-T1 with diffe
 reductions.
 """
 
-from __future__ import annotations
-
 import statistics
 import time
 from itertools import pairwise

@@ -3,8 +3,6 @@
 Source: Gabrielyan 2007, subsection 3.8.1, Figure 41.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,8 +1,6 @@
 """Rounds that a cloud of optical cross-connects needs for all pairs, computed, and run on real switches round by
 round."""
 
-from __future__ import annotations
-
 from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, where
 from testbed.model.verdict import Check, Claim, Verdict
 from testbed.report.drawing.charts import BLUE, GREEN, INK, ORANGE, PURPLE, Figure, chart, panels

@@ -4,8 +4,6 @@ fibre.
 Everything is an exact count: loads, frames, the edges of the congestion graph by the links that cause them (Figure 62).
 """
 
-from __future__ import annotations
-
 import math
 
 from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, where

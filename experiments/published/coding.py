@@ -7,8 +7,6 @@ Beside them the documents' code: M = 20, a base of 22 packets, more once a repor
 coded and decoded as real bytes.
 """
 
-from __future__ import annotations
-
 import random
 import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence

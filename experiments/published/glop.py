@@ -1,8 +1,6 @@
 """Linear programmes of routing once more, by another solver (GLOP of OR-tools) and in another form: a flow a pair, link
 by link."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

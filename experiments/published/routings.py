@@ -5,8 +5,6 @@ Multicommodity optimum, max-min fairness (of loads and of rates) and semi-oblivi
 for plug-ins; every routing is judged by the independent checker. Optimum and SMORE are solved once more by GLOP.
 """
 
-from __future__ import annotations
-
 import statistics
 import time
 

@@ -1,8 +1,6 @@
 """Figures 13 and 14: one compute node writes a striped file in one call or piece by piece, in pieces of several sizes;
 one file whole."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """All to all on a full crossbar, plain messages (Gabrielyan 2007, figure 16) and a striped file (figure 18)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from math import log
 

@@ -1,7 +1,5 @@
 """What the figures of striped files have in common: lines of throughput, and the mark of a point that says nothing."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,8 +1,6 @@
 """Optimised against non-optimised writes of one compute node to three I/O nodes, by stripe unit (Gabrielyan 2007,
 figure 13)."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 from experiments.sfio.comparison import LINK_RATE_BPS, ON_SWITCHES, Comparison

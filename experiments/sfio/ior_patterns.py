@@ -1,8 +1,6 @@
 """IOR's patterns of access, striped by SFIO over loopback, next to one request a fragment and beside ROMIO on a local
 file."""
 
-from __future__ import annotations
-
 import json
 import os
 import statistics

@@ -4,8 +4,6 @@ Blocks are dealt to processes as IOR deals them. Rank 0 prints one JSON line: se
 all processes.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sys

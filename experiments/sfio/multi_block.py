@@ -1,7 +1,5 @@
 """One multi-block write against single-block writes of the same blocks, by block size (Gabrielyan 2007, figure 14)."""
 
-from __future__ import annotations
-
 from experiments.sfio.comparison import LINK_RATE_BPS, ON_SWITCHES, Comparison
 from experiments.sfio.runs import accessed, judged
 from testbed.model.studies.study import Figures, Results, Row, Rows, Study

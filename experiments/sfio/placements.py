@@ -2,8 +2,6 @@
 size (Gabrielyan 2007, figure 21), and of half of the nodes sending to the other half (figure 19). Computed;
 ``sfio_placed_writes`` writes some of them on switches."""
 
-from __future__ import annotations
-
 import random
 import statistics
 from collections.abc import Mapping, Sequence

@@ -1,8 +1,6 @@
 """One run of a striped file for a study's point: on switches, in a directory that is removed, again where the machine
 lagged."""
 
-from __future__ import annotations
-
 import statistics
 from collections.abc import Sequence
 from dataclasses import fields

@@ -1,8 +1,6 @@
 """More I/O nodes for the same compute nodes, and more compute nodes on the same I/O nodes (Gabrielyan 2007, sections
 2.3 and 2.8)."""
 
-from __future__ import annotations
-
 from math import log
 
 from experiments.sfio.figures import TOGETHER, finish

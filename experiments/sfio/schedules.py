@@ -1,8 +1,6 @@
 """Collective writes and reads of a striped file on Swiss-T1, with a liquid schedule and without (Gabrielyan 2007,
 section 2.8)."""
 
-from __future__ import annotations
-
 from experiments.sfio.figures import TOGETHER, finish, plot_throughput
 from experiments.sfio.runs import accessed, judged
 from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, grid, where

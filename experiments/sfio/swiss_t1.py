@@ -5,8 +5,6 @@ Throughput follows the topology: it stays where it is while nodes fill the switc
 added. Where nodes are taken at random it does not (sfio_placements).
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from experiments.sfio.figures import RING, TOGETHER, finish, lines_by_nodes

@@ -1,8 +1,6 @@
 """A collective access in two phases beside SFIO's own way, direct or by a liquid schedule, on switches: what sending
 twice costs."""
 
-from __future__ import annotations
-
 import statistics
 
 from experiments.sfio.figures import TOGETHER, finish, plot_throughput

@@ -4,8 +4,6 @@ The same route and failure for both: labels of Swiss-T1's capillary route from s
 link dead.
 """
 
-from __future__ import annotations
-
 import math
 import random
 

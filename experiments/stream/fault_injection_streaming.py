@@ -3,8 +3,6 @@
 Sessions on Swiss-T1, an optical cloud and a mobile network; links go down, swallow packets, or drop half of them.
 """
 
-from __future__ import annotations
-
 from experiments.stream.networks import NETWORKS
 from testbed.faults.fault import FaultKind
 from testbed.stream.options import EachLink

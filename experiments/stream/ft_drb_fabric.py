@@ -5,8 +5,6 @@ On an emulated 4x4 torus a link of the path is cut (the carrier goes), swallows 
 crowded by TCP.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from statistics import median

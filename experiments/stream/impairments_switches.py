@@ -4,8 +4,6 @@ they were requested?
 Nothing of this is in the four documents: it is what users of emulators (netem, Mahimahi) expect a link to do.
 """
 
-from __future__ import annotations
-
 from testbed.faults.grammar import parse_fault_list
 from testbed.stream.run_in_turn import SessionStudy, Titled
 from testbed.stream.workload import stream_plan

@@ -1,8 +1,6 @@
 """A bulk exchange and striped files on one, two and four machines with clocks of their own: what arrived, how fast,
 what the clocks claim."""
 
-from __future__ import annotations
-
 import statistics
 import tempfile
 from dataclasses import dataclass

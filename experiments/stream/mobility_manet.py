@@ -3,8 +3,6 @@
 The plan is replaced after links vanished without warning, or before they do; random failures come on top.
 """
 
-from __future__ import annotations
-
 from testbed.faults.schedules import PoissonFaults
 from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, verdict_of, where
 from testbed.model.verdict import Check, Claim, Verdict

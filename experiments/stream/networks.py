@@ -1,7 +1,5 @@
 """The networks and end points that the streaming experiments share."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any

@@ -3,8 +3,6 @@
 Its matrices are not used (isa-l issue 40: not MDS); it only multiplies, by tables that are kept for each set of rows.
 """
 
-from __future__ import annotations
-
 import ctypes
 import ctypes.util
 from collections.abc import Callable

@@ -3,8 +3,6 @@
 Laid out for 64-bit Linux (amd64, arm64), the only place where streams run on real sockets.
 """
 
-from __future__ import annotations
-
 import ctypes
 import errno
 import os

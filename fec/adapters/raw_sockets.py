@@ -4,8 +4,6 @@ A UDP socket has one source port, so labelled packets leave as whole Ethernet fr
 each length, the data path writes the label into them.
 """
 
-from __future__ import annotations
-
 import socket
 import struct
 import sys

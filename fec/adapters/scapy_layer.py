@@ -4,8 +4,6 @@ patches.
 Same bytes as ``fec.protocol.wire``; importing this module binds both layers to the stream's UDP port.
 """
 
-from __future__ import annotations
-
 import zlib
 from dataclasses import dataclass
 from typing import Any, ClassVar

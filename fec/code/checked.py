@@ -3,8 +3,6 @@
 Each raises FecError with the value and what to give instead, so that no code ends in an error of the library under it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from numbers import Integral
 from typing import Any

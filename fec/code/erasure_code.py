@@ -3,8 +3,6 @@
 Protocols only, so that a large-block code (RaptorQ) or another engine fits in without touching its users.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Protocol, TypeAlias
 

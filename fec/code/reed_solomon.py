@@ -3,8 +3,6 @@
 Any M of a block's symbols decode it, and parity can be added to a block at any time, up to 255 symbols in all.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from numbers import Integral

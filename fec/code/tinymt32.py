@@ -1,7 +1,5 @@
 """TinyMT32, the pseudorandom generator of RFC 8682, from which RFC 8681 draws coding coefficients."""
 
-from __future__ import annotations
-
 _MASK = 0xFFFFFFFF
 _MAT1, _MAT2, _TMAT = 0x8F7011EE, 0xFC78FF1F, 0x3793FDFF
 _LOOPS = 8

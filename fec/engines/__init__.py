@@ -6,8 +6,6 @@ The package ``reedsolo`` is the reference: the generator matrix is by definition
 only a test's oracle, because it is also the engine of a machine on which neither ISA-L nor numba works.
 """
 
-from __future__ import annotations
-
 from functools import cache
 from importlib import import_module
 from typing import cast

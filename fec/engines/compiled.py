@@ -3,8 +3,6 @@
 Loaded when first used (numba takes half a second to import); the kernel is in ``fec.engines.xor_kernel``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial

@@ -1,7 +1,5 @@
 """What an engine offers to a code: the one costly operation of encoding and decoding."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, Protocol, TypeAlias
 

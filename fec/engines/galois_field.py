@@ -3,8 +3,6 @@
 A block is a polynomial's values: any M of them give all others. Encoding, late parity and decoding are one function.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -3,8 +3,6 @@
 It shares no arithmetic with the other engines, which is what makes it their judge. About 0.1-1 MB/s.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from typing import Any

@@ -6,8 +6,6 @@ as RFC 3711 truncates it for voice: a forged packet passes once in 2^32 tries. E
 own field taken as zero.
 """
 
-from __future__ import annotations
-
 import hashlib
 import zlib
 from collections.abc import Callable

@@ -5,8 +5,6 @@ Sans-I/O: bytes and a time in seconds in, packets and a due time out. The code o
 Reed-Solomon).
 """
 
-from __future__ import annotations
-
 import hashlib
 import math
 import struct

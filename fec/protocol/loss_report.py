@@ -1,7 +1,5 @@
 """The bytes of a loss report: the state of a stream at its receiver. Big endian; decoded or refused by a reason."""
 
-from __future__ import annotations
-
 import struct
 from dataclasses import dataclass
 from operator import attrgetter

@@ -3,8 +3,6 @@
 No clock: the time is handed in.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 

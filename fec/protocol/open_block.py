@@ -1,7 +1,5 @@
 """A block of a stream at its receiver, from its first packet to its deadline."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 

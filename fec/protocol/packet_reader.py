@@ -1,7 +1,5 @@
 """Datagrams of one stream taken apart at its receiver; what does not belong to it is counted by reason."""
 
-from __future__ import annotations
-
 from collections import Counter
 from hmac import compare_digest
 from typing import NamedTuple

@@ -4,8 +4,6 @@ the sender.
 A path is 1 to 255; 0 stands for packets whose path is not numbered. Numbers repeat after 65,536.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 

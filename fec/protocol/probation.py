@@ -6,8 +6,6 @@ followed is not believed until several that agree in number and in time have com
 long as it goes on; it is left only when it has been silent for a while.
 """
 
-from __future__ import annotations
-
 import math
 
 AGREEING = 8

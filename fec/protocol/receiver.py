@@ -4,8 +4,6 @@ out.
 Source packets are handed on at once, recovered ones as soon as M symbols of their block are there. Memory is bounded.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 

@@ -1,7 +1,5 @@
 """What a stream's receiver is told beforehand."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 from fec.errors import FecError

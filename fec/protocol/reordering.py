@@ -7,8 +7,6 @@ while in which none did. Where that turns out wrong soon, the next while is twic
 No clock: the time is handed in.
 """
 
-from __future__ import annotations
-
 _LEAST_S = 0.005
 _CALM_S, _LONGEST_CALM_S = 2.0, 64.0
 

@@ -4,8 +4,6 @@ out.
 No clock, socket or thread: the caller asks what is due, sends it, and hands reports over.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections import deque

@@ -3,8 +3,6 @@
 Named tuples, because there is one for every packet.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple, TypeAlias
 
 

@@ -4,8 +4,6 @@ id.
 Decoding either gives a value or raises a MalformedPacket that names its reason; nothing in between.
 """
 
-from __future__ import annotations
-
 import struct
 from dataclasses import dataclass
 from operator import attrgetter

@@ -3,8 +3,6 @@
 The estimate restarts where the loss changes, so that after a failure only packets sent since then count.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

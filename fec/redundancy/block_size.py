@@ -17,8 +17,6 @@ rule.
 The reverse question is answered here as well: after how many packets a loss is known to a given precision.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from fractions import Fraction

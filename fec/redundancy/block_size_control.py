@@ -4,8 +4,6 @@ simplest answers.
 ``fec.redundancy.adaptation`` estimates a loss, ``fec.redundancy.diagnosis`` finds out which links failed.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol

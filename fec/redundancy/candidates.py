@@ -1,8 +1,6 @@
 """What a stream's labels can tell apart: the cables and nodes that may break, as bit sets over elementary intervals of
 labels."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -28,8 +28,6 @@ Pure and without a clock. A packet costs a few operations on integers used as bi
 interval of labels.
 """
 
-from __future__ import annotations
-
 import functools
 import itertools
 import math

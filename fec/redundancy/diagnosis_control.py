@@ -1,8 +1,6 @@
 """The block size of a sender that diagnoses: from what is broken where labels explain the losses, else from the
 estimator."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field

@@ -13,8 +13,6 @@ The orders are equally good for switches: only the sender numbers its labels oth
 may be worse for sets of intervals that no link of it has, and so for several failures at once.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ Stratified: every run of labels covers the label space evenly, so a link's share
 or two. Random: independent labels, so that what a broken link takes of a block is binomial, as the thesis assumes.
 """
 
-from __future__ import annotations
-
 import math
 from functools import lru_cache
 from typing import Protocol

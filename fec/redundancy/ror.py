@@ -14,8 +14,6 @@ that their failure does. FEC_p is ``fec.redundancy.block_size.fec_block_size`` (
 / (1 - p), which gives equation 29. Only the loads of a route's links are needed.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

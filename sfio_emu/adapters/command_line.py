@@ -1,7 +1,5 @@
 """How the programs of this package read their options: what is wrong is said in one line, with exit code 2."""
 
-from __future__ import annotations
-
 import argparse
 from typing import NoReturn
 

@@ -2,8 +2,6 @@
 SFIO_SIZE, SFIO_GROUP, SFIO_ADDRESS (its own, for all_to_all), SFIO_LISTENERS ("p1=10.0.0.1:7000,p2=..."),
 SFIO_TIMEOUT_S."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping, Sequence
 

@@ -1,8 +1,6 @@
 """Striped files as a file system of fsspec, `sfio://path`: pandas, zarr, h5py and all that takes fsspec's files read
 and write them. A file has one subfile of the same path on each host; folders are there as soon as a file is in them."""
 
-from __future__ import annotations
-
 import io
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager

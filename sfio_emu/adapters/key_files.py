@@ -1,7 +1,5 @@
 """Where the key of a run lies: a file that only its owner may read, named in SFIO_KEY_FILE."""
 
-from __future__ import annotations
-
 import logging
 import os
 import secrets

@@ -1,8 +1,6 @@
 """The I/O listener: serves the subfiles below a root to any number of clients, in one thread.
 `python -m sfio_emu.adapters.listener --root DIR --listen [NAME@]HOST:PORT`, or a `Listener` in a thread."""
 
-from __future__ import annotations
-
 import argparse
 import errno
 import ipaddress

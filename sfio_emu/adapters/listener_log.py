@@ -1,8 +1,6 @@
 """What a listener says of refused messages and lost clients, by the standard `logging`, so that no client can fill a
 disk with it."""
 
-from __future__ import annotations
-
 import logging
 import time
 from collections.abc import Callable

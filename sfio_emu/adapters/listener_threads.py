@@ -4,8 +4,6 @@ files.
 The thread of the listener owns everything; the others only send heartbeats between answers, and call fsync.
 """
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable, Hashable, Iterable, Sequence

@@ -2,8 +2,6 @@
 contents go through MPI_Unpack (or MPI_Pack), and where they land is the layout. Needs mpi4py (the extra `mpi`); nothing
 here decodes MPI's own structures."""
 
-from __future__ import annotations
-
 from typing import Any, cast
 
 import numpy as np

@@ -1,8 +1,6 @@
 """The ranks of an MPI program as the process group of striped files, for programs that are MPI programs anyway.
 Losses are MPI's affair here: where a rank dies the launcher ends the others."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

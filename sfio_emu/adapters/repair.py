@@ -2,8 +2,6 @@
 client that died while it appended. `python -m sfio_emu.adapters.repair NAME [--cut | --fill]`, over the listeners of
 SFIO_LISTENERS."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Sequence
 

@@ -5,8 +5,6 @@ window that is closed; given up within the time limit. A *listener that stands s
 does not. A *disk that stands still*: the listener says so (HEARTBEAT). The last two are waited for 15 times as long.
 """
 
-from __future__ import annotations
-
 import errno
 import os
 import select

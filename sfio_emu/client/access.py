@@ -1,8 +1,6 @@
 """Reads and writes of a file's bytes: requests prepared, split over the I/O nodes, moved, their faults gathered.
 The optimised way (one message an I/O node) and the plain one (one message a fragment) that it is compared with."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial

@@ -1,8 +1,6 @@
 """Striped files by their names: what they are, which there are, other names for them, and away with them.
 Each function asks all I/O nodes before it changes anything, and says what it found of the file as a whole."""
 
-from __future__ import annotations
-
 import errno
 import stat
 from collections.abc import Callable, Sequence

@@ -1,8 +1,6 @@
 """The client's side of the protocol, without any I/O: messages out, answers in, one conversation a call and host.
 Messages are made when there is room for them, so that only what is under way is held in memory."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple

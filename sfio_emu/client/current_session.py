@@ -1,8 +1,6 @@
 """The session of this process: the one that `use` has set, else one made on first use from what `testbed run` put into
 the environment. The functions of Appendix A and `StripedFile.open` take it where they are not given another."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from sfio_emu.client.session import Session

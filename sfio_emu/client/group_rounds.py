@@ -15,8 +15,6 @@ raises it again. Nothing here reads a clock; the caller is given the deadline to
 passed.
 """
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,8 +1,6 @@
 """Reads and writes that go on while the program does something else: a request is given, and waited for later.
 A thread of the session carries them out; what waits for it at the same time goes over the windows together."""
 
-from __future__ import annotations
-
 import weakref
 from collections.abc import Callable, Iterable, Sequence
 from itertools import groupby

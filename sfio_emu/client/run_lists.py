@@ -1,8 +1,6 @@
 """The runs that one message means, as its body tells them: listed, or strided, which takes as much for a thousand as
 for one. And what its answer says of them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol
 

@@ -15,8 +15,6 @@ again, or a truncation reached only some nodes, they differ until all have close
 else.
 """
 
-from __future__ import annotations
-
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
 

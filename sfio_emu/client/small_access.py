@@ -1,8 +1,6 @@
 """Reads and writes of one small block of a file: one message to each I/O node that holds a part of it
 (`small_calls`)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 

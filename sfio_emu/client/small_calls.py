@@ -5,8 +5,6 @@ requests. Here a message is made at once and the answer taken from one piece of 
 same.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 

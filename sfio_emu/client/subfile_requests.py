@@ -5,8 +5,6 @@ There are no byte-range locks: a listener does one message after the other, and 
 message.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 from sfio_emu import message_bodies

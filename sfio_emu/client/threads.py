@@ -1,8 +1,6 @@
 """Several threads on one session, and processes made by fork: the one lock, and the worker of requests that are only
 begun. A lock is all that is needed: whoever has it finds connections, handles and stages as the last call left them."""
 
-from __future__ import annotations
-
 import os
 import threading
 import weakref

@@ -2,8 +2,6 @@
 scattered when they arrive: `flushcache`, `mkbset`, `sfp_readb` and `sfp_writeb` of Gabrielyan 2007, section 2.7, figure
 15."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 

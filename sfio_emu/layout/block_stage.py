@@ -1,8 +1,6 @@
 """A contiguous block on its way between memory and all its subfiles at once, window by window. Every byte of memory is
 touched once, not once a subfile: parted over the stages of the subfiles (write), or joined from them (read)."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator, Sequence
 

@@ -1,8 +1,6 @@
 """The pieces of a call's requests on one subfile: stripes of few blocks, runs that are all alike, or lists of
 fragments."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np

@@ -1,8 +1,6 @@
 """Runs of a subfile that are all alike, as views of one block at one distance have them: known by their distance,
 listed nowhere."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from math import gcd
 

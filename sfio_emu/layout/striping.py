@@ -1,8 +1,6 @@
 """The cyclic distribution of a logical file over subfiles: arithmetic, nothing else. Stripe unit i (bytes [i*u,
 (i+1)*u) of the file) is unit i // n of subfile i % n (Gabrielyan 2007, section 2.5, figure 11)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 

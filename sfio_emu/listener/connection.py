@@ -1,7 +1,5 @@
 """One client of a listener: its bytes are read, its requests carried out, its answers queued, one message at a time."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

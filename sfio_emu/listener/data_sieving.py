@@ -2,8 +2,6 @@
 into it. Data sieving at the listener; being the only one that touches its files, it needs no lock to write a span
 back."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 

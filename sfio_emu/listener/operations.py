@@ -1,8 +1,6 @@
 """What a request does to the subfiles of a listener, and the answer to it.
 The disk is a port (`Subfiles`), so that everything here runs on files in memory as well."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 from sfio_emu import message_bodies

@@ -1,7 +1,5 @@
 """The memory of a listener: a bounded number of message buffers that all its connections share."""
 
-from __future__ import annotations
-
 from sfio_emu import wire
 from sfio_emu.listener.data_sieving import WINDOW_BYTES
 

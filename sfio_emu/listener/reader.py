@@ -1,8 +1,6 @@
 """The bytes of one client cut into requests: heads checked, bodies and data put into a buffer of the pool, checksums
 compared. It says where the next bytes shall go and is told how many came; it opens no socket and touches no subfile."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 

@@ -1,8 +1,6 @@
 """Reads and writes of subfiles: lists of runs, strided runs, runs that are streamed; many small runs near one another
 by spans."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 

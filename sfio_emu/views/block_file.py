@@ -1,7 +1,5 @@
 """What an MpiFile stands on."""
 
-from __future__ import annotations
-
 from typing import Protocol
 
 from sfio_emu.views.datatypes import Integers

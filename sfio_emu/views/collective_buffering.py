@@ -2,8 +2,6 @@
 is parted into regions, one for each process that gathers; data go to (or come from) those over the network, and they
 access the file in long runs."""
 
-from __future__ import annotations
-
 import struct as binary
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

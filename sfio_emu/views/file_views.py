@@ -1,8 +1,6 @@
 """File views and memory layouts: which bytes of a file, and of a buffer, an access in terms of datatypes means.
 Arithmetic on runs alone; the cost of an access is that of the runs it touches, however large the view's tile."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 

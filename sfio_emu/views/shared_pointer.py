@@ -2,8 +2,6 @@
 etypes. A new view does not reset the counter, which somebody else may be adding to, but notes what it was when all had
 come."""
 
-from __future__ import annotations
-
 import weakref
 
 from sfio_emu.ports import ProcessGroup

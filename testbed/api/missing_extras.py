@@ -1,8 +1,6 @@
 """What the public functions do where an extra is missing: the testbed's own error, with the command that installs
 it."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar

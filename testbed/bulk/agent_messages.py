@@ -7,8 +7,6 @@ that cannot go on reports ``AgentFailed``. What travels over the network is in `
 bytes in, values out.
 """
 
-from __future__ import annotations
-
 import struct
 from dataclasses import dataclass, fields
 from typing import Any

@@ -5,8 +5,6 @@ This is how a wormhole network shares its links: first come, first served on eve
 transfers that wait for each other is found at the moment it closes.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass

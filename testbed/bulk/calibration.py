@@ -5,8 +5,6 @@ disjoint paths at once: where these are slower than one alone, the machine and n
 run would say nothing. No I/O here: the messages are sent by the ``measure`` that the caller gives.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass

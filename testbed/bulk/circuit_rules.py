@@ -3,8 +3,6 @@
 Acknowledgements go the data's way back over standing rules; what has no circuit matches no rule, and is dropped.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Literal
 

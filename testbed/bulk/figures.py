@@ -1,8 +1,6 @@
 """Figures of bulk runs, drawn from their rows alone: time frames on a line, bottlenecks busy or idle, bytes against the
 schedule."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

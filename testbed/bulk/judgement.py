@@ -5,8 +5,6 @@ throughput is held against the prediction and the links' bytes against the sched
 makes that verdict invalid.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """What a run of a bulk plan measured, on either fabric; nothing here knows how."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple

@@ -3,8 +3,6 @@
 ``testbed.bulk.planning`` builds plans, both fabrics (emulated and simulated) run them; nothing here knows either.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction

@@ -1,7 +1,5 @@
 """From a network and options to a bulk plan: who sends to whom, over which static path, in which time frames."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 

@@ -1,8 +1,6 @@
 """What theory says that a bulk run will measure: liquid throughput, the same plan in virtual time, and the bytes on
 every link."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from testbed.bulk.measurements import Goodput

@@ -3,8 +3,6 @@
 The file's lists are multiplied out; networks, seeds, frames and pairs make units (one route computation each method).
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 import re

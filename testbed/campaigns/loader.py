@@ -1,7 +1,5 @@
 """The campaign of a file or of a name: those that come with the testbed lie in ``shipped/``, a TOML file each."""
 
-from __future__ import annotations
-
 import tomllib
 from importlib.resources import files
 from pathlib import Path

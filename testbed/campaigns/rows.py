@@ -1,8 +1,6 @@
 """One unit of a campaign to its rows: route once a method, then ROR for every tolerance, block and equation (Gabrielyan
 2007, eq. 20 to 29)."""
 
-from __future__ import annotations
-
 import bisect
 import itertools
 import math

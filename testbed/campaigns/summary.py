@@ -1,7 +1,5 @@
 """What a campaign's rows say together: means a method and tolerance, and whether its claims hold."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace

@@ -3,8 +3,6 @@
 An option says its heading where it is declared, the same one in every command.
 """
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Iterable, Iterator
 

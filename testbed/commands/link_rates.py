@@ -1,7 +1,5 @@
 """Repeats of runs that say nothing."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable
 from dataclasses import replace

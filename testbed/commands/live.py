@@ -1,7 +1,5 @@
 """``--live``: a page on loopback that shows a run while it goes on."""
 
-from __future__ import annotations
-
 import argparse
 import os
 import sys

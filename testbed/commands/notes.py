@@ -1,7 +1,5 @@
 """What a network's file holds that is not read: one line on stderr, once a command, however often the file is read."""
 
-from __future__ import annotations
-
 import os
 import warnings
 import zlib

@@ -1,8 +1,6 @@
 """Judges a code for large blocks by its decoder: any enough symbols give the block back, fewer never give a wrong
 one."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Sequence
 from functools import partial

@@ -1,8 +1,6 @@
 """Judges a routing of demand matrices: the independent checker, the multicommodity optimum's proof, repeatability,
 errors."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 

@@ -1,7 +1,5 @@
 """Judges a family of networks, and a workload."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

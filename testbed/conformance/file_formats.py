@@ -1,8 +1,6 @@
 """Judges formats of other programs' files: what is written twice is the same, what is read can be carried, what is
 wrong is refused."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 from pathlib import Path

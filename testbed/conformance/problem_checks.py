@@ -1,7 +1,5 @@
 """One finding of a suite: what must hold, and why it does not."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from testbed.model.verdict import Check

@@ -1,8 +1,6 @@
 """Judges a routing of one flow: exact conservation recomputed here, the certified optimum as a bound, repeatability,
 errors."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from fractions import Fraction
 from functools import partial

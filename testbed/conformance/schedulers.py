@@ -1,8 +1,6 @@
 """Judges a scheduler: the independent checker, the bottleneck's bound, what it claims to have proved, repeatability,
 its time limit."""
 
-from __future__ import annotations
-
 import random
 import time
 from collections.abc import Callable

@@ -1,8 +1,6 @@
 """Judges a routing of the interconnect: paths of links, the same from every node on (or a relation), channel
 dependencies, delivery."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from itertools import pairwise
 

@@ -1,7 +1,5 @@
 """The suite of each group of plug-ins, and the registries in which they are."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any
 

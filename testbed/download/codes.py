@@ -3,8 +3,6 @@
 A code is a class, or a function without arguments, whose value is a ``fec.protocol.large_blocks.BlockCode``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from fec.adapters.raptorq_blocks import RaptorQBlocks

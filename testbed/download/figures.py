@@ -1,7 +1,5 @@
 """The figure of a download, drawn from its row alone: how full the last mile was kept while links failed."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """What a fabric measured of a download, next to what was predicted: duration, packets sent, content."""
 
-from __future__ import annotations
-
 from testbed.download.figures import arrival_rates
 from testbed.download.measurements import DownloadMeasurements
 from testbed.download.plan import FRAME_OVERHEAD_BYTES, DownloadPlan

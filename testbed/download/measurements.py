@@ -1,7 +1,5 @@
 """What a fabric measures of a download."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 from topologies.text.json_types import Json

@@ -3,8 +3,6 @@
 Source: Gabrielyan 2007, section 4.3.3 (a sender that feeds the last mile constantly at its full rate) and equation 29.
 """
 
-from __future__ import annotations
-
 import random
 from dataclasses import dataclass, replace
 

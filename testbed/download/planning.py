@@ -1,7 +1,5 @@
 """From options to a download's plan: the last mile, routes there and back, the faults."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import replace

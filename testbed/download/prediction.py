@@ -4,8 +4,6 @@ Source: Gabrielyan 2007, section 4.3.3 (a sender with an adaptive transmission r
 bandwidth).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 

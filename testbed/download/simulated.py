@@ -1,7 +1,5 @@
 """Downloads in virtual time: the same sender and receiver as on the switches, the last mile as a queue of its rate."""
 
-from __future__ import annotations
-
 import heapq
 import random
 from collections.abc import Sequence

@@ -4,8 +4,6 @@ A cable is both links between two switches (with their parallels), and it fails 
 never do. The interconnect simulator takes its failures from here.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace

@@ -3,8 +3,6 @@
 Lines come in, network failures go out; which rows count is a named rule, and every trace says which was used.
 """
 
-from __future__ import annotations
-
 import csv
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass

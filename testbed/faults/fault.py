@@ -6,8 +6,6 @@ failures of a machine's trace (``shapes.py``, ``cable_faults.py``). ``grammar.py
 may overlap, on one link too: a link is broken as long as any of its faults is in force.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Literal

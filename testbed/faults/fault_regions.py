@@ -4,8 +4,6 @@ A shape is a walk over neighbouring switches, and the cables along the walk fail
 (Zarza 2011, 5.6.2).
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Sequence
 

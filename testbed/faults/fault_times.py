@@ -1,7 +1,5 @@
 """When faults and route changes of a plan really happened: seconds since the run's start, on its one clock."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -5,8 +5,6 @@ The simulated fabric asks it in virtual time, the relay of the emulated one in r
 order meet the same fate on both, but for what depends on their times.
 """
 
-from __future__ import annotations
-
 import bisect
 import random
 from collections import deque

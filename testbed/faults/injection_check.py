@@ -1,7 +1,5 @@
 """Whether faults that were requested came at all: a run that was over before them says nothing about them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Protocol
 

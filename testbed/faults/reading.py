@@ -1,7 +1,5 @@
 """Faults as a command line, a file and the library give them: text, a file of them, texts and values."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

@@ -3,8 +3,6 @@
 Each expands to plain faults, by a seed where chance has a part. Faults may overlap, on one link too.
 """
 
-from __future__ import annotations
-
 import math
 import random
 from collections.abc import Iterable, Sequence

@@ -4,8 +4,6 @@ The statistics of the four machines of Zarza 2011 (Table 5.2) are kept here. A t
 failures and lognormal outages; the number of failures, of different components, and the span are met exactly.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ At the end of a run the head of every buffer waits for one link (``BlockedPacket
 and whatever avoids deadlocks. In a deadlock some of these waits close a cycle; it is what a drawing shows of it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 import networkx as nx

@@ -3,8 +3,6 @@
 ``simulate`` is the way in for commands and experiments.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 from testbed.errors import InputError

@@ -3,8 +3,6 @@
 ``run_seed`` is what a process runs for a seed; it needs nothing but its arguments.
 """
 
-from __future__ import annotations
-
 from dataclasses import asdict, replace
 from typing import Any
 

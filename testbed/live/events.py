@@ -5,8 +5,6 @@ next scene or the end. One message is one event, a JSON object deflated: a messa
 and not differences are told.
 """
 
-from __future__ import annotations
-
 import json
 import zlib
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """A run's live state in Prometheus' text format (https://prometheus.io/docs/instrumenting/exposition_formats/)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from prometheus_client import CollectorRegistry, generate_latest

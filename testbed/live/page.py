@@ -1,7 +1,5 @@
 """The live page's HTML: a shell that a script fills, and the drawings of a run's final page that go into it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
 

@@ -1,7 +1,5 @@
 """From what every workload has (a network, loads of its links, faults) to the scene of its live page."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any

@@ -5,8 +5,6 @@ A ``Message`` is what one server-sent event carries: its name and its JSON. Who 
 and its last state.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -1,8 +1,6 @@
 """What is known of another machine's clock at one moment: a value, made by an estimator and used by whoever turns
 times."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 

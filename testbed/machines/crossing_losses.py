@@ -1,8 +1,6 @@
 """What the network between machines lost of the packets of crossing cables, by the counters at both their ends;
 pure."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

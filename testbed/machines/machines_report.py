@@ -1,8 +1,6 @@
 """What a run over several machines says of its machines, whatever ran: clocks, what crossed and what was lost on the
 way; pure."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 

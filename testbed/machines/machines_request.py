@@ -1,7 +1,5 @@
 """What a user asks of a run over several machines: which, how many, and where the nodes lie; pure."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Which machine holds which nodes of a network, and which cables therefore cross from one to another; pure."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 

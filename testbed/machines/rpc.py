@@ -4,8 +4,6 @@ A request names a function that both sides can import; it is called with the mac
 are the threads of a machine: requests of one lane are answered in order, those of two at the same time.
 """
 
-from __future__ import annotations
-
 import pickle
 import traceback
 from collections.abc import Callable

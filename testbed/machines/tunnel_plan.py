@@ -1,8 +1,6 @@
 """Which tunnels each machine makes, so that every cable that crosses is made twice and agrees; a pure function of who
 stands where."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -1,8 +1,6 @@
 """From the logs of a plain stream to what each fault did to it: packets lost, who noticed when, latency before, during,
 after."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 

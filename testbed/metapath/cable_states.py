@@ -1,7 +1,5 @@
 """Which cables work, from what switches report of their ports: a cable is up while both its ports are. No I/O."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from testbed.model.wiring import Wiring

@@ -1,8 +1,6 @@
 """A coded stream seen as its messages: when each source packet could be played, arrived or decoded; to hold it beside
 plain ones."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from testbed.metapath.analysis import MessageDeliveries

@@ -1,7 +1,5 @@
 """Whether prepared escapes carry a pair's packets past a given set of dead links: walks of the rules, no switch."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 
 from fec.protocol.wire import STREAM_UDP_PORT

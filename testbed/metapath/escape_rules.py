@@ -5,8 +5,6 @@ A packet's header state is in two fields. The label: a path's interval, or the e
 The six bits of DSCP: the second intermediate router that it is bound for, 0 once it is bound for its destination.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field

@@ -1,8 +1,6 @@
 """Figures of plain streams under failures, drawn from the rows alone: what was lost and how long packets took, around
 each fault."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

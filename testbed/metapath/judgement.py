@@ -1,7 +1,5 @@
 """The verdict on a plain stream under failures: what FT-DRB, one path, or a route computed again lets us expect."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 

@@ -5,8 +5,6 @@ A multistep path goes by one or two intermediate routers, each segment by the ne
 equation 3.1).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property

@@ -1,7 +1,5 @@
 """Plain streams of many pairs at once on one network whose cables die together: the plan."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property

@@ -1,7 +1,5 @@
 """A plain stream (no code) whose routing reacts to failures: its plan, and what a run of it measured; values only."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 import numpy as np

@@ -1,7 +1,5 @@
 """From a network and options to the plan of a plain stream: which cables fail, and for how long it goes on."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from testbed.errors import InputError

@@ -26,8 +26,6 @@ This module is steps 3 to 5. It is driven from outside: ``choose`` and ``sent`` 
 ``on_port`` for what comes in, each with the caller's clock; ``events`` records what was learned and done.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field

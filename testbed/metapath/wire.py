@@ -1,8 +1,6 @@
 """The bytes of FT-DRB's packets and of the reports that acknowledge them. Big endian; what is not ours decodes to
 None."""
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Sequence
 

@@ -1,8 +1,6 @@
 """The code that a ROR belongs to, in words: labels, M, tolerance and DER stand next to every ROR, for it says nothing
 without them."""
 
-from __future__ import annotations
-
 from topologies.text.json_types import Json
 
 

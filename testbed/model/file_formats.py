@@ -1,8 +1,6 @@
 """Formats of other programs' files, which plug-in packages read and write: a file's ending is the format's name
 (``et.json``)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path

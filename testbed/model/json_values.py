@@ -7,8 +7,6 @@ annotations alone: an object with a key for each field, fractions as text, tuple
 and numbers that are not finite are refused, so that what is read and written again has the same bytes.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping

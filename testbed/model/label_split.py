@@ -4,8 +4,6 @@ Made from a split route by ``testbed.routing.label_split.spraying``; the one tab
 fabric and predictions of single and double failures are all read from.
 """
 
-from __future__ import annotations
-
 import bisect
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ the report, and what counters of the machine say is read by whoever looks, when 
 likes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 

@@ -1,7 +1,5 @@
 """A run's records to JSON and back: a line of ``measurements.jsonl`` and ``manifest.json``."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

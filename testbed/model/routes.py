@@ -3,8 +3,6 @@
 The value that routing computes, spraying turns into label intervals and verdicts compare with measurements.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass

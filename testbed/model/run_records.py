@@ -4,8 +4,6 @@ JSON.
 Sessions write them, the result store keeps them, pages and tables are drawn from them and from nothing else.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction

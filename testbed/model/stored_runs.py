@@ -1,7 +1,5 @@
 """A study's run as it is on disk: what a replication and its book know of it, whole or not."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import PurePath

@@ -4,8 +4,6 @@ points.
 Rules, controller and emulated fabric all read ports and addresses here, so that none of them has to ask another.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property

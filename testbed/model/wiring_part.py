@@ -1,8 +1,6 @@
 """The part of a wiring that one of several machines holds: its devices, and the tunnels that its crossing cables go
 through."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 

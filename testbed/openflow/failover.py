@@ -4,8 +4,6 @@ its controller.
 ``flow_table`` evaluates them, the controller sends them. No I/O.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from testbed.errors import InputError

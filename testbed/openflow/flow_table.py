@@ -1,8 +1,6 @@
 """A flow table that evaluates rules as a switch would, and walks packets through a wiring: rules tested without a
 switch."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 

@@ -5,8 +5,6 @@ Plans never overlap: one path of a pair is changed for another by a plan of the 
 by editing one.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal

@@ -3,8 +3,6 @@
 No I/O: what is written here goes out over a bridge's own management socket, without a controller in between.
 """
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass

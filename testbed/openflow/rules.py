@@ -10,8 +10,6 @@ switch where they have no way.
 A rule is a plain value; ``flow_table`` evaluates it, the controller sends it. No I/O.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 

@@ -3,8 +3,6 @@
 For the prompt: every pair can talk at once, over the cables of the network, whatever directions its model uses.
 """
 
-from __future__ import annotations
-
 import heapq
 from collections.abc import Mapping
 

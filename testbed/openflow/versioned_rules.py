@@ -10,8 +10,6 @@ messages whatever the network's depth. The old version's rules go when the last 
 arrived.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 from testbed.errors import InputError

@@ -4,8 +4,6 @@ Self-contained HTML pages with their figures; ``book_tables`` has the same as Ma
 documentation.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass

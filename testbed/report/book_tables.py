@@ -1,7 +1,5 @@
 """The tables of the book as Markdown, between two marks in the pages of the documentation."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from testbed.model.naming.printable import printable

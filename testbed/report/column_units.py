@@ -4,8 +4,6 @@ many as say something.
 message_bytes 1000000 -> "message (MB)" 1      throughput_bps 49887400.1 -> "throughput (Mbit/s)" 49.9
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 

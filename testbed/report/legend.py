@@ -1,7 +1,5 @@
 """The legend of a route's drawing: the layers, loads, marks and ends that are in it, each as it is drawn."""
 
-from __future__ import annotations
-
 from collections.abc import Container, Sequence
 
 from testbed.model.run_records import LinkLoad, SessionRun

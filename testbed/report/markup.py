@@ -1,7 +1,5 @@
 """HTML and SVG as escaped text: ``tag`` builds an element, plain strings in it are escaped, markup is kept."""
 
-from __future__ import annotations
-
 import html
 from collections.abc import Iterable
 

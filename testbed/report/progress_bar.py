@@ -4,8 +4,6 @@ nothing.
 In a pipe all three stay silent. rich is imported only where something is drawn: a command in a pipe never waits for it.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import sys

@@ -1,7 +1,5 @@
 """The drawings of a stream's page as figures for a paper, each with a caption that stands alone."""
 
-from __future__ import annotations
-
 from testbed.extras import installed
 from testbed.model.run_records import LoadedRun, SessionRun
 from testbed.report.drawing.network_svg import link_words, network_figure

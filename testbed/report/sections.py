@@ -1,7 +1,5 @@
 """The parts of one session on the page: figures with captions and legend, tables, checks."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 
 from testbed.model.code_description import describe_stream_code

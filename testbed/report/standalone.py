@@ -1,8 +1,6 @@
 """A drawing of a page as a document of its own: the page's colours and rules inside it, letters as text, and its
 caption."""
 
-from __future__ import annotations
-
 import re
 from importlib.resources import files
 

@@ -1,8 +1,6 @@
 """The command's stdout and stderr: nothing of others' text steers the terminal, and what the encoding is missing is
 escaped."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import sys

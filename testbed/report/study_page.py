@@ -1,7 +1,5 @@
 """The page of a study: verdict, figures, the table of its points; one self-contained file like the page of a stream."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 

@@ -1,8 +1,6 @@
 """What a stream or demo closes with on the terminal: one table a network, prediction beside measurement, then the
 verdict."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 

@@ -1,8 +1,6 @@
 """The one console that tables and bars are printed with: colours of our own, and nothing of a name's that would steer
 the terminal."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What the report says in words: verdicts, what was run, what a session was; pure, shared by page and terminal."""
 
-from __future__ import annotations
-
 from calendar import month_name
 from collections.abc import Sequence
 from datetime import datetime

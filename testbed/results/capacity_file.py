@@ -4,8 +4,6 @@ system.
 And the rate of links that follows from it, where a command is given none.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import platform

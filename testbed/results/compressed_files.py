@@ -4,8 +4,6 @@ Runs are written plain. ``pack_run`` packs one that is whole; whoever reads asks
 and gets the content of either. Runs of version 0.2 were packed by file (``points.jsonl.gz``); they are read as well.
 """
 
-from __future__ import annotations
-
 import contextlib
 import io
 import lzma

@@ -1,8 +1,6 @@
 """Seeds of a simulation over the machine's cores: one process a core, this one among them; rows in the order of the
 seeds."""
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 from collections import deque

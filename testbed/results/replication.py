@@ -1,7 +1,5 @@
 """The stored runs of studies below one folder: which there are, whole, in part or invalid."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from testbed.model.stored_runs import StoredRun

@@ -6,8 +6,6 @@ would be read, and replaced where it would be written: every step is an openat w
 a draft and renamed over its name, so that a link that is put there in between is replaced as well.
 """
 
-from __future__ import annotations
-
 import contextlib
 import gzip
 import os

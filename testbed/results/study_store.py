@@ -5,8 +5,6 @@ point, parameters and results together), ``verdict.json``, ``figure-*.svg``, ``p
 it is whole, as the runs of the result store.
 """
 
-from __future__ import annotations
-
 import fcntl
 import json
 import time

@@ -3,8 +3,6 @@
 The formats themselves are parsed in testbed/faults/failure_traces.py.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path

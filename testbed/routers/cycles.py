@@ -1,8 +1,6 @@
 """Cycles of full buffers: read off what routers hold, whatever put it there (no code in common with NAC's own
 search)."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from testbed.routers.plan import RouterPlan

@@ -1,7 +1,5 @@
 """What a run of software routers measured: messages that arrived, what was left in buffers, and what NAC did."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

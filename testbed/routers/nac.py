@@ -4,8 +4,6 @@ The decisions are those listed in docs/workloads/interconnect.md; here between p
 take.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 
 from testbed.routers.plan import RouterPlan

@@ -1,8 +1,6 @@
 """The value that says which software routers there are, how they are cabled, and which messages their hosts send
 where."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

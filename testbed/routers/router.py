@@ -12,8 +12,6 @@ packets wait, and where they wait in a cycle, permanently.
 are the frames to send, ``arrived`` what came for the host. Time is the caller's, in seconds.
 """
 
-from __future__ import annotations
-
 from collections import Counter, deque
 from dataclasses import dataclass
 

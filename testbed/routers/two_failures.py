@@ -11,8 +11,6 @@ detours:
     o     D2----o-----o     o        S1's packets hold four of them and wait for S2's, and the other way round.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterable, Sequence
 

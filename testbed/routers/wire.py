@@ -12,8 +12,6 @@ endian:
     recovery        place (2), count (2); so many (router (2), input (1)): the cycle; it carries the credit of the slot freed
 """
 
-from __future__ import annotations
-
 import struct
 import zlib
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 Each sends one unit, is deterministic and exact; ties are broken by the network's order of links.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from fractions import Fraction
 

@@ -4,8 +4,6 @@ capillary:K.
 The linear programmes (thesis-loop, least-fec:T, smore:K) load scipy when they are first requested.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from testbed.errors import InputError

@@ -1,7 +1,5 @@
 """Routings of one flow by name: the table that ``testbed.routing.methods`` fills, and plug-ins."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

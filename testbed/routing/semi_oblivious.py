@@ -1,8 +1,6 @@
 """Semi-oblivious routing of one flow (Kumar et al. 2018): a few paths of Raecke's trees, rates by linear programme, as
 exact fractions."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 import numpy as np

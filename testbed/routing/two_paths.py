@@ -3,8 +3,6 @@
 Pure; ties are broken by the network's order of links.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from dataclasses import dataclass, field
 

@@ -3,8 +3,6 @@
 Source: Gabrielyan 2007, section 3.3 and subsection 3.8.2 (orders), Appendix B, Table 3 (DSATUR).
 """
 
-from __future__ import annotations
-
 import heapq
 import random
 from collections import defaultdict

@@ -1,7 +1,5 @@
 """Whether a schedule is one: every transfer in exactly one frame, no link twice in a frame. Imports no scheduler."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -10,8 +10,6 @@ Virtual time, messages of one time frame, as in ``wormhole``. Two models:
 - *virtual links*: a wormhole network in which so many messages hold each link at once and share its rate evenly.
 """
 
-from __future__ import annotations
-
 import heapq
 from collections import deque
 from collections.abc import Sequence

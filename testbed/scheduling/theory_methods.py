@@ -4,8 +4,6 @@
 length shows.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 from testbed.model.schedule import Schedule

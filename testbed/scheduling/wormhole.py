@@ -4,8 +4,6 @@ turn.
 Virtual time. Deadlocks are found and reported as the cycle of transfers that wait for one another.
 """
 
-from __future__ import annotations
-
 import heapq
 import itertools
 import random

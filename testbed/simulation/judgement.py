@@ -1,7 +1,5 @@
 """The verdict on a simulation's rows, and what ``testbed simulate --json`` prints."""
 
-from __future__ import annotations
-
 import statistics
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """The two ends of a planned stream, configured from the plan; the same for either fabric."""
 
-from __future__ import annotations
-
 import secrets
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict

@@ -1,7 +1,5 @@
 """The port that both fabrics of a stream implement: run a plan, return what was measured."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Protocol
 

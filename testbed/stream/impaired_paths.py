@@ -1,8 +1,6 @@
 """Ways over impaired links in virtual time: packets come to each link in the order of their times, whatever path they
 take."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 

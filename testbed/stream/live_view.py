@@ -1,7 +1,5 @@
 """What the live page of a stream draws: the route of its (first) plan, and the faults that are to come."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import asdict
 from fractions import Fraction

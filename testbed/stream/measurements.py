@@ -4,8 +4,6 @@ run.
 All times are seconds since the stream's start on one clock. Arrays are numpy, one entry a packet, in log order.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property

@@ -4,8 +4,6 @@ Pure: the controller's part, routing and splitting again, is ``splits_of``; a fa
 function.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction

@@ -1,7 +1,5 @@
 """The streamed content: a deterministic payload for each source packet, so that the far end can check every byte."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable
 

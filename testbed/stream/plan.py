@@ -4,8 +4,6 @@ Network, label splits there and back, changes of both while nodes move, stream p
 clock or file in it.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import cast

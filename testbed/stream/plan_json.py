@@ -4,8 +4,6 @@ process.
 The network is written once, as a node-link document; the label splits in the plan name its links by their numbers.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any

@@ -3,8 +3,6 @@
 Pure: the same arguments and seed give the same plan on every machine.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace

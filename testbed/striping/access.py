@@ -1,8 +1,6 @@
 """What each compute process accesses of a striped file: blocks that are disjoint and together cover it, and their
 shares of subfiles."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import get_args
 

@@ -1,8 +1,6 @@
 """Figures of one striped-file run, drawn from its document alone: throughput of every operation next to what was
 predicted."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

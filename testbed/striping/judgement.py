@@ -1,7 +1,5 @@
 """Striped-file runs held against prediction: the verdict over all operations."""
 
-from __future__ import annotations
-
 import statistics
 from dataclasses import replace
 

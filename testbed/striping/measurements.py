@@ -1,8 +1,6 @@
 """What a striped-file run measured: one record an operation, what went wrong in it, and what the machine did
 meanwhile."""
 
-from __future__ import annotations
-
 from dataclasses import asdict, dataclass
 from typing import Literal
 

@@ -1,7 +1,5 @@
 """What the subfiles of a striped file must hold, worked out on its own: rows of stripe units, one column a subfile."""
 
-from __future__ import annotations
-
 import numpy as np
 import numpy.typing as npt
 

@@ -1,8 +1,6 @@
 """Whether the machine kept up with a striped-file run: judged by its processors and by how late its threads were, never
 by the throughput that came out."""
 
-from __future__ import annotations
-
 import statistics
 from collections.abc import Mapping
 

@@ -3,8 +3,6 @@
 Hosts with a role send (compute) or receive (keep subfiles), as Swiss-T1's two processors of a node; others may do both.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ they make.
 ``testbed.striping.planning`` builds plans; both ways to run them (on switches, over loopback) take one.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property

@@ -1,8 +1,6 @@
 """From options to a plan of striped-file accesses: placement, blocks, what they put on the network, and in which
 order."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path

@@ -1,8 +1,6 @@
 """What theory says that a striped-file access will measure: liquid throughput of its volumes, and its own order in
 virtual time."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 from testbed.bulk.simulated import SimulatedBulkFabric

@@ -1,8 +1,6 @@
 """Which wavelengths of which fibres are reserved in the slots to come, as bits: first fit over slots and
 wavelengths."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 

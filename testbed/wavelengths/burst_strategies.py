@@ -4,8 +4,6 @@ fit.
 A strategy is handed the arrivals and asked, slot by slot, what leaves; it holds no buffers and counts nothing.
 """
 
-from __future__ import annotations
-
 from collections import Counter, deque
 from collections.abc import Sequence
 from typing import Protocol

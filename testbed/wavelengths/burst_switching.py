@@ -5,8 +5,6 @@ Source: Gabrielyan 2007, 3.2.2 ("the filled buffers of the edge nodes are repeat
 scheduling").
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass

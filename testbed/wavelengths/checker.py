@@ -4,8 +4,6 @@ continuity.
 It knows no algorithm and imports none.
 """
 
-from __future__ import annotations
-
 from testbed.errors import InputError
 from testbed.wavelengths.plan import LitPath, WavelengthPlan
 from topologies.network import LinkId

@@ -4,8 +4,6 @@ another.
 Each takes the first round in which it fits; the rule says which wavelength of those that are free there.
 """
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 from collections.abc import Sequence

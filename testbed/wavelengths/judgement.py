@@ -1,7 +1,5 @@
 """What the rounds of a wavelength plan prove: what is lit arrives whole, what is dark is dropped and counted."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from testbed.model.verdict import Check, Verdict

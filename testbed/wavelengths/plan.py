@@ -5,8 +5,6 @@ A frame of a liquid schedule times a wavelength is a colour; a round is as many 
 (Gabrielyan 2007, 3.2.2).
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """From options to the rounds of lightpaths, beside what greedy assignments make of the same lightpaths."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 

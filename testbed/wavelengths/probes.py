@@ -4,8 +4,6 @@ them.
 Real switches (``emulated``) and virtual time (``simulated``) send the same probes and count in the same way.
 """
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 from collections.abc import Mapping, Sequence

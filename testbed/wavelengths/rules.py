@@ -4,8 +4,6 @@ wavelength).
 Light that no rule of the round expects is dropped, and counted a fibre, by rules that stay for the whole run.
 """
 
-from __future__ import annotations
-
 from testbed.errors import InputError
 from testbed.model.wiring import Cable, WiredHost, Wiring
 from testbed.openflow.rules import DROP, FlowRule, Match

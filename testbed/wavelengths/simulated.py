@@ -1,8 +1,6 @@
 """A wavelength plan in virtual time: every probe is walked through the flow rules of its round, as exact switches
 would."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 

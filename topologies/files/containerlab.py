@@ -4,8 +4,6 @@ both directions.
 What is kept: nodes, kinds (also by group or default), links; whatever else nodes and links have stays as attributes.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping, Sequence
 

@@ -6,8 +6,6 @@ their borders were not there; an edge of a whole subgraph is one of each of its 
 one edge, with the attributes of all.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field

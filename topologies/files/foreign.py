@@ -4,8 +4,6 @@ A key is refused where it is one of ours misspelt, or one of ours without its un
 and a note says which. Every format's reader gives such a document; the rules are these for all of them.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable
 from typing import Any

@@ -1,7 +1,5 @@
 """Networks to files of JSON node-link or GraphML, written whole or not at all, and networks by topohub name."""
 
-from __future__ import annotations
-
 import difflib
 import errno
 import os

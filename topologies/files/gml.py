@@ -1,7 +1,5 @@
 """Networks of GML files (Himsolt 1996; networkx and the Topology Zoo write them): nested lists of keys and values."""
 
-from __future__ import annotations
-
 import html
 import re
 from typing import Any

@@ -3,8 +3,6 @@
 What GraphML has no type for (lists, objects, null) travels as JSON text in the one key ``json_attributes``.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import re

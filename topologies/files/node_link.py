@@ -3,8 +3,6 @@
 Errors name the entry (``links[3]``); who reads a file puts its name in front.
 """
 
-from __future__ import annotations
-
 import json
 import math
 from collections import Counter

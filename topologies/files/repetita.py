@@ -5,8 +5,6 @@ Source: S. Gay, P. Schaus, S. Vissicchio, "REPETITA: Repeatable experiments for 
 traffic-engineering algorithms", arXiv 1710.08665, 2017.
 """
 
-from __future__ import annotations
-
 import math
 
 from topologies.errors import TopologyError

@@ -4,8 +4,6 @@ A schema is published as it is (``testbed schema``); parsers check values, and t
 JSON Schema it reads ``properties``, ``additionalProperties``, ``items``, ``anyOf``, ``$ref`` and ``$defs``.
 """
 
-from __future__ import annotations
-
 import difflib
 import json
 from collections.abc import Iterator, Mapping

@@ -5,8 +5,6 @@ Capacities have no unit there that fits all instances: they are kept as the attr
 read.
 """
 
-from __future__ import annotations
-
 import re
 import xml.etree.ElementTree as ElementTree
 from itertools import pairwise, takewhile

@@ -1,7 +1,5 @@
 """XML from bytes: its own encoding counts (Latin-1, Shift_JIS), but for a file that is UTF-8 whatever it declares."""
 
-from __future__ import annotations
-
 import codecs
 import re
 import xml.etree.ElementTree as ElementTree

@@ -5,8 +5,6 @@ Aliases share what they stand for, but are counted as if they were written out: 
 values.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from topologies.errors import TopologyError

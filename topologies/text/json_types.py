@@ -1,7 +1,5 @@
 """What JSON objects are typed as: their values by name, of any kind."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

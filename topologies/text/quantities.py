@@ -1,7 +1,5 @@
 """Rates and times as text with a unit: ``10Mbps``, ``2.5 Gbit/s``, ``5ms``."""
 
-from __future__ import annotations
-
 import math
 import re
 

@@ -1,8 +1,6 @@
 """A file of text or bytes, read whole but bounded, or a TopologyError that says why not, and replaced whole; knows no
 network."""
 
-from __future__ import annotations
-
 import contextlib
 import gzip
 import io

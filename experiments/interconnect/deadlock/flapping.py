@@ -4,8 +4,6 @@ settings.
 What the exploration of ``nac_exhaustive`` lets happen in any order happens here with the delays that routers have.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace

@@ -4,8 +4,6 @@
 The stated rates, a sweep of rates up to saturation, and the stated 500 packets/s with a burst in phase at 1.18 s.
 """
 
-from __future__ import annotations
-
 import itertools
 import statistics
 from typing import Unpack

@@ -6,8 +6,6 @@ knowledge it takes; heads that ask again after each failure and repair; and draw
 (``flapping.py``).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from experiments.interconnect.deadlock.flapping import measure_batch

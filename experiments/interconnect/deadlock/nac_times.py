@@ -4,8 +4,6 @@ load and failures (Zarza 2011, equations 4.8 and 4.9, sections 4.3 and 6.2)?
 Rings under tornado traffic, bursts in phase and Poisson; an 8x8 torus with failed links under FT-DRB.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -4,8 +4,6 @@ A.1-A.17)?
 Tornado in one row at 400, 500, 600 packets/s with a burst in phase at 1.18 s, alone and next to four patterns at 200/s.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 

@@ -5,8 +5,6 @@ A ring under tornado traffic, and the two failed links of Figure 4.2: without av
 bubble flow control, each until all has arrived or nothing has moved for a second.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from experiments.interconnect.samples import at_least, at_most

@@ -4,8 +4,6 @@ Fault-free against dimension order; loads and failures under which it deadlocks 
 and the design alternatives of 3.6 side by side.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any

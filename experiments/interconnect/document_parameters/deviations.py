@@ -4,8 +4,6 @@ Each departure is an option: the run with it and the run without it meet the sam
 table of docs/workloads/ft_drb.md quotes what this study measures.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import replace
 

@@ -5,8 +5,6 @@ What the other studies leave out of the document's parameters: both payloads, me
 the stated rate, which offers the root's only link 84 % of what it bears.
 """
 
-from __future__ import annotations
-
 from itertools import product
 
 from experiments.interconnect.figures import PERFORMANCE, named

@@ -4,8 +4,6 @@ As `interconnect_permanent`, where they all begin half-way: two tori and a fat t
 links.
 """
 
-from __future__ import annotations
-
 from experiments.interconnect.permanent import above_95, at_ten_percent, over_failures
 from experiments.interconnect.runs import measure_run
 from experiments.interconnect.samples import of_failures, safety_checks

@@ -5,8 +5,6 @@ An 8x8 torus of Open vSwitch bridges, sixteen pairs of hosts drawn by chance, tw
 good.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import numpy as np

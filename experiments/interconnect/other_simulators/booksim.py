@@ -5,8 +5,6 @@ BookSim2's values are stored (``booksim_values.json``, which says how they were 
 loads: 30, 70 and 90 % of the load at which BookSim2 saturates.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Mapping

@@ -4,8 +4,6 @@ table has it.
 The table (``booksim_values.json``) says how its values were made. Cycles are those of flits: 256 ns, 64 B at 2 Gbps.
 """
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Callable, Sequence

@@ -4,8 +4,6 @@ Accepted load over offered load on an 8x8 torus (Singh 2005) and on the Dragonfl
 and Abts 2008.
 """
 
-from __future__ import annotations
-
 from experiments.interconnect.runs import model_of
 from experiments.interconnect.study_points import network_of
 from testbed.interconnect.parameters import SimulationParameters

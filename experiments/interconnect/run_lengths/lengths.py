@@ -5,8 +5,6 @@ its time and in twice that. (`interconnect_phases` has one pattern on four netwo
 FT-DRB apart.)
 """
 
-from __future__ import annotations
-
 import math
 import statistics
 from collections.abc import Iterator, Sequence

@@ -6,8 +6,6 @@ stands still; as what is not diverted yet falls with one over the length, runs o
 it would stand in the end.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
 

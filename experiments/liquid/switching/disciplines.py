@@ -5,8 +5,6 @@ part (Gabrielyan 2007, 3.1.2 and 3.2.1), and that flows become liquid as blocks 
 overhead (Gabrielyan and Hersch 2002, section 1).
 """
 
-from __future__ import annotations
-
 import statistics
 from collections.abc import Mapping, Sequence
 

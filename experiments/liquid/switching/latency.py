@@ -4,8 +4,6 @@ Gabrielyan 2007, 1.3.1 (Figure 6): store and forward takes the time of a packet 
 7): with wormhole routing the message is on all links at once and the distance hardly matters.
 """
 
-from __future__ import annotations
-
 import statistics
 from collections.abc import Sequence
 from dataclasses import replace

@@ -5,8 +5,6 @@ Gabrielyan and Hersch 2002, section 1: "Due to the message overhead, communicati
 the message size. However, smaller messages allow a more progressive utilization of network links."
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from testbed.errors import InvalidRunError

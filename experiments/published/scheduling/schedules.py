@@ -6,8 +6,6 @@ flow, then liquid frames over them. Every schedule is judged by the independent 
 bound of frames over any routes.
 """
 
-from __future__ import annotations
-
 import math
 import statistics
 import time

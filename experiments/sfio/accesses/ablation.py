@@ -1,8 +1,6 @@
 """A write of many blocks with all optimisations, with each of them left out, and with none (Gabrielyan 2007, section
 2.6)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from experiments.sfio.runs import accessed, judged

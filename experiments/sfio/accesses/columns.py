@@ -1,8 +1,6 @@
 """Columns of an out-of-core matrix: in one call, in a message a fragment, and in a liquid schedule (Gabrielyan 2007,
 section 2.9)."""
 
-from __future__ import annotations
-
 from experiments.sfio.figures import TOGETHER, finish, plot_throughput
 from experiments.sfio.runs import accessed, judged
 from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, grid, where

@@ -1,8 +1,6 @@
 """Data fragmented in memory, in the file, in both or in neither, in one call and in a call a piece (Gabrielyan 2007,
 figure 22)."""
 
-from __future__ import annotations
-
 import statistics
 
 from experiments.sfio.figures import TOGETHER, finish, plot_throughput

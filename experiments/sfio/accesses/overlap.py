@@ -1,7 +1,5 @@
 """A slow disk behind a slow network: how far a write overlaps the two (Gabrielyan 2007, section 2.3)."""
 
-from __future__ import annotations
-
 import tempfile
 from pathlib import Path
 

@@ -1,8 +1,6 @@
 """A stream under Poisson failures of its route's cables, and its row of figures: what the studies of failures in time
 share."""
 
-from __future__ import annotations
-
 from dataclasses import asdict, replace
 
 from testbed.faults.schedules import PoissonFaults

@@ -5,8 +5,6 @@ nor failure: it diagnoses what failed, answers with the exact N, and falls again
 after a failure's end is the transient, which the formula does not speak of: it is counted next to it.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,8 +1,6 @@
 """What random failures cost a stream of ten minutes on real switches, in packets, against D x P x ROR (Gabrielyan 2007,
 eq. 21 and 22)."""
 
-from __future__ import annotations
-
 from experiments.stream.failures.failing_streams import PLAYBACK_S, cost_figures, failing_plan, valid_run
 from experiments.stream.failures.failure_cost import CABLES, before_any_failure, figures, judge
 from experiments.stream.networks import NETWORKS, points_over

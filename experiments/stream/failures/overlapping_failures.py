@@ -6,8 +6,6 @@ against the states of one and two broken cables (equation 45), and against its r
 and more at once are no longer rare, equation 45 is the rival, and all states are the prediction.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import asdict
 

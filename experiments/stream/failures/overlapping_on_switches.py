@@ -5,8 +5,6 @@ Every loaded cable of Swiss-T1 fails by itself; the more often, the more failure
 switches, so that a busy machine carries some; those of one rate are judged together.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import asdict
 

@@ -6,8 +6,6 @@ more, the same for the same cables at all layers, priced by equation 25. *Packet
 these networks, on either side of the unavailability at which the order of the first layer and the full route turns.
 """
 
-from __future__ import annotations
-
 import math
 import random
 import statistics

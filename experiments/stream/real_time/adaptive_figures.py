@@ -1,8 +1,6 @@
 """Figures of the studies of adaptive redundancy: what each sender spends, wastes and loses, over how fast the loss
 changes."""
 
-from __future__ import annotations
-
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 

@@ -9,8 +9,6 @@ goes and comes back periodically, one whose random loss rises and falls in ramps
 cable.
 """
 
-from __future__ import annotations
-
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace

@@ -1,8 +1,6 @@
 """Redundancy that adapts, fixed and none on real switches, under a link that goes and comes back: the same figures as
 in virtual time."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import asdict
 

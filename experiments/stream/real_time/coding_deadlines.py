@@ -4,8 +4,6 @@ answered.
 A shorter buffer, or a longer block, leaves less time for the parity that the sender adds once it has heard of the loss.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from testbed.faults.fault import Fault

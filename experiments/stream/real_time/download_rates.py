@@ -1,8 +1,6 @@
 """A download that raises its rate while links fail, against one that never does and against a single path, on switches
 and in virtual time."""
 
-from __future__ import annotations
-
 import itertools
 
 from testbed.download.judgement import judge_download

@@ -1,8 +1,6 @@
 """A telephone stream beside TCP on a slow last mile: one queue for both, or a queue for the stream that goes first, on
 switches."""
 
-from __future__ import annotations
-
 import statistics
 from typing import Literal
 

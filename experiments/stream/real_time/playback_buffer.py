@@ -6,8 +6,6 @@ retransmission saves a single path once the failure lasts longer than the buffer
 repair comes by another way.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

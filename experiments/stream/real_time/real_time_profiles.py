@@ -1,8 +1,6 @@
 """Telephony at 50 packets a second and video, on real switches, through failures shorter and longer than their playback
 buffers."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from experiments.stream.failures.failing_streams import valid_run

@@ -5,8 +5,6 @@ Every cable of a route fails in turn, for so long; what is lost, added up over t
 each failure that a cable has a second, so that routes of more cables pay for them.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import cache
 

@@ -1,8 +1,6 @@
 """Figures of the studies of ROR on packets: mean curves by layer, the fall network by network, and methods beside
 capillary routing."""
 
-from __future__ import annotations
-
 import math
 import statistics
 from collections.abc import Sequence

@@ -1,8 +1,6 @@
 """Does measured ROR fall from the first capillary layer to the full route, by as much as predicted? The rival is that
 it does not."""
 
-from __future__ import annotations
-
 import math
 
 from experiments.stream.ror.measured_routes import LABELS, RouteRor, allowed, beyond_notes, carried, mean_ror, route_ror

@@ -1,8 +1,6 @@
 """ROR of one route measured on packets, as a row; the networks, label orders and rows' arithmetic that the studies of
 ROR share."""
 
-from __future__ import annotations
-
 import itertools
 import math
 import statistics

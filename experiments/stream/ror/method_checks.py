@@ -4,8 +4,6 @@ An infinite ROR stands above every finite one: predicted where a link carries ev
 while such a link is down. Two infinite ones have no order.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Sequence

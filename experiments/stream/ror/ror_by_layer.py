@@ -3,8 +3,6 @@
 The sender knows neither route nor failure; it diagnoses what failed from the labels that are lost.
 """
 
-from __future__ import annotations
-
 from experiments.stream.networks import points_over
 from experiments.stream.ror.figures import layer_figures
 from experiments.stream.ror.layer_checks import FULL, LAYERS, judge_layers

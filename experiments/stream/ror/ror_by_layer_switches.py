@@ -1,7 +1,5 @@
 """ROR on packets by capillary layer on real switches: a sample of links spread over all loads fails."""
 
-from __future__ import annotations
-
 from experiments.stream.networks import points_over
 from experiments.stream.ror.figures import layer_figures
 from experiments.stream.ror.layer_checks import FULL, LAYERS, judge_layers

@@ -1,8 +1,6 @@
 """ROR on packets by routing method, in virtual time: is the order of the methods the predicted one, network by
 network?"""
 
-from __future__ import annotations
-
 from experiments.stream.networks import points_over
 from experiments.stream.ror.figures import method_figures
 from experiments.stream.ror.measured_routes import LABELS, MOST_16, measure_route, study_networks

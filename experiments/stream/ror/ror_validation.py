@@ -1,7 +1,5 @@
 """ROR on packets by routing method on real switches: a sample of links spread over all loads fails."""
 
-from __future__ import annotations
-
 from experiments.stream.networks import points_over
 from experiments.stream.ror.figures import method_figures
 from experiments.stream.ror.measured_routes import LABELS, measure_on_switches, named_networks

@@ -1,7 +1,5 @@
 """What every study of ROR asks of the sender, route by route, whatever the routes are; each check next to its rival."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from experiments.stream.ror.measured_routes import LABELS, mean_ror, off_in_tolerances, route_allowed, route_ror

@@ -1,8 +1,6 @@
 """Whose process is at the other end of a connection within this machine, as the kernel tells it (sock_diag(7),
 unix(7))."""
 
-from __future__ import annotations
-
 import os
 import socket
 import struct

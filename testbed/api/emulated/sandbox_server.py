@@ -5,8 +5,6 @@
 What it is to do comes over the lifeline as a pickled task: both ends are the same program, run by the same user.
 """
 
-from __future__ import annotations
-
 import os
 import pickle
 import socket

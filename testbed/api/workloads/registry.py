@@ -1,8 +1,6 @@
 """The workload of a plan: whose class the plan is of. Ours are registered here, plug-ins come by the group
 ``testbed.workloads``."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from testbed.api.workloads import LISTED, load

@@ -4,8 +4,6 @@ The parent gives orders and reads reports (``testbed.bulk.agent_messages``); the
 killed.
 """
 
-from __future__ import annotations
-
 import contextlib
 import gc
 import multiprocessing

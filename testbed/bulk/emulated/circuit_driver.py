@@ -6,8 +6,6 @@ of its own (reports of processes, wake-ups of threads). And it executes what the
 circuits go to the switchboard, messages to be sent to the caller, and the end of the run ends the loop.
 """
 
-from __future__ import annotations
-
 import select
 import time
 from collections.abc import Callable, Mapping, Sequence

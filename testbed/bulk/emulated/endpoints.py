@@ -3,8 +3,6 @@
 A receiver that is to be killed in mid-run has a process of its own, so that its death is nobody else's.
 """
 
-from __future__ import annotations
-
 import select
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing

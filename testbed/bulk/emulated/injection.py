@@ -4,8 +4,6 @@ They are sent once in a run, for a pair whose transfers are over and whose circu
 goes by a rule some time after it has confirmed its end, and what is injected waits at the host behind other data.
 """
 
-from __future__ import annotations
-
 import socket
 from collections.abc import Callable
 

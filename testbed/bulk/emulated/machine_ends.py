@@ -4,8 +4,6 @@ The functions are requests (``testbed.machines.rpc``), performed in the machine'
 processes are.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 

@@ -4,8 +4,6 @@ complete.
 One process serves all receivers; where one is to die in a run, it has a process of its own.
 """
 
-from __future__ import annotations
-
 import contextlib
 import select
 import socket

@@ -5,8 +5,6 @@ One loop over epoll, which decides nothing: what is sent when comes as orders, a
 reported.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import select

@@ -4,8 +4,6 @@ The rules are bytes before the run begins; a batch is one write a switch and end
 the circuits of a whole time frame. The sockets also report ports that go down.
 """
 
-from __future__ import annotations
-
 import itertools
 import select
 import time

@@ -1,7 +1,5 @@
 """``testbed attach [RUN]``: a prompt on a network that another process holds up; without a name, those that are up."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import signal

@@ -1,7 +1,5 @@
 """``testbed exec RUN HOST -- CMD``: a program in a host of a network that another process holds up."""
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Mapping
 from contextlib import suppress

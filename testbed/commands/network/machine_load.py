@@ -1,8 +1,6 @@
 """Raises the rate of 32 disjoint paths over real switches until the machine no longer keeps up: what ``doctor
 --calibrate`` measures."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 

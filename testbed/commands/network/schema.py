@@ -1,7 +1,5 @@
 """``testbed schema [KIND]``: the JSON Schema of each kind of file that commands read."""
 
-from __future__ import annotations
-
 import argparse
 import json
 from typing import Any

@@ -1,7 +1,5 @@
 """``testbed topology list | show | export``: which networks there are, what one is made of, and one as a file."""
 
-from __future__ import annotations
-
 import argparse
 import json
 from collections import Counter

@@ -1,7 +1,5 @@
 """The book of results as files: pages in ``ROOT/book``, and the tables in the pages of the documentation."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

@@ -1,8 +1,6 @@
 """``testbed experiment new NAME``: the skeleton of a study, which runs at once, with its test and its sentence in the
 documentation."""
 
-from __future__ import annotations
-
 import importlib
 import re
 from collections.abc import Callable, Container

@@ -1,7 +1,5 @@
 """Running a study of streaming sessions, on switches or simulated."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import sys

@@ -1,7 +1,5 @@
 """What other packages' studies import: ``Study`` with ``main``, for a study that is run by itself."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from testbed.commands.studies.study_runner import drawn as drawn

@@ -1,7 +1,5 @@
 """Programs in hosts that end when their client disconnects."""
 
-from __future__ import annotations
-
 import os
 import select
 import shutil

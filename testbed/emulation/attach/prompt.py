@@ -5,8 +5,6 @@ Lines from a pipe are executed like typed ones. A wrong line is one line on stde
 network lives on.
 """
 
-from __future__ import annotations
-
 import contextlib
 import logging
 import os

@@ -4,8 +4,6 @@ Links are given back as texts that name one link (``label_of``); a word that is 
 refuse.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress

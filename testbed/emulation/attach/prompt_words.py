@@ -1,7 +1,5 @@
 """Words of a line at the prompt, which may be quoted as a shell's."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections.abc import Mapping

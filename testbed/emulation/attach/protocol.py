@@ -1,7 +1,5 @@
 """One message on a network's door: a JSON header, bytes that may follow it, and descriptors that may come with it."""
 
-from __future__ import annotations
-
 import json
 import os
 import socket

@@ -5,8 +5,6 @@ Every handler is given the connection and the request, and answers itself; what 
 given none.
 """
 
-from __future__ import annotations
-
 import itertools
 import socket
 import threading

@@ -3,8 +3,6 @@
 They need no controller and lie below every rule of a plan.
 """
 
-from __future__ import annotations
-
 import subprocess
 from collections.abc import Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor

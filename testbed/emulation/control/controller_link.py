@@ -3,8 +3,6 @@
 The process ends with its caller; the switches keep the rules they have.
 """
 
-from __future__ import annotations
-
 import itertools
 import socket
 import subprocess

@@ -4,8 +4,6 @@ Faults may overlap, on one link too: it is whole again when the last of them has
 all).
 """
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence

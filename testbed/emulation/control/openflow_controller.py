@@ -5,8 +5,6 @@ Requests and answers are Python values on a socket that both have; it ends when 
 in testbed.openflow.installed_plans.
 """
 
-from __future__ import annotations
-
 import logging
 import os
 import socket

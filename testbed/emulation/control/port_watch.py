@@ -1,7 +1,5 @@
 """Passes port changes on as soon as they reach the controller, in a thread of its own."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable
 

@@ -3,8 +3,6 @@
 The trials that need a network of their own run in one throw-away sandbox (``capability_trials``).
 """
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import os

@@ -3,8 +3,6 @@
 Each trial sets up the real thing, and where that can be done in a moment measures its effect.
 """
 
-from __future__ import annotations
-
 import json
 import socket
 import subprocess

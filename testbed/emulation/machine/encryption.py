@@ -1,8 +1,6 @@
 """Whether this machine can speak WireGuard: in its kernel, or by the program wireguard-go; and the tool that configures
 both."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 

@@ -1,7 +1,5 @@
 """Which fabric a run goes on: as requested, else real switches where this machine can have them."""
 
-from __future__ import annotations
-
 import sys
 
 from testbed.emulation.machine import capabilities

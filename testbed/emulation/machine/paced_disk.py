@@ -4,8 +4,6 @@ throttles.
 Needs root outside any user namespace, loop devices and the blkio controller of control groups (version 1).
 """
 
-from __future__ import annotations
-
 import errno
 import os
 import secrets

@@ -1,7 +1,5 @@
 """How busy the machine's processors are, by the kernel's own count in ``/proc/stat``: the one place that reads it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """Where the system's programs lie, for users whose PATH leaves out the folders of administrators."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess

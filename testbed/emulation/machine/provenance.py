@@ -1,7 +1,5 @@
 """What a run was made with and on: versions of the software, the machine, its memory and kernel."""
 
-from __future__ import annotations
-
 import os
 import platform
 from collections.abc import Sequence

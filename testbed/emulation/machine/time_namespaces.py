@@ -1,8 +1,6 @@
 """Clocks of their own for programs on one machine: the kernel adds seconds to the monotonic clock of a namespace (Linux
 5.6 and newer)."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import time

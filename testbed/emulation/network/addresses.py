@@ -1,8 +1,6 @@
 """Gives the hosts their addresses and, so that no ARP packet is ever needed, whoever they talk to as permanent
 neighbours."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from testbed.emulation.network.cables import CablePlan

@@ -3,8 +3,6 @@
 Indices are chosen here, so that nothing has to be looked up after the interfaces are made.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Set
 from dataclasses import dataclass
 from typing import ClassVar

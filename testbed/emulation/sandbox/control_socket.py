@@ -7,8 +7,6 @@ guessed, the door is looked for among those that are open, and each side asks th
 before it says a word.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import secrets

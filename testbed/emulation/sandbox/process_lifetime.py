@@ -1,7 +1,5 @@
 """How long a process of ours may live."""
 
-from __future__ import annotations
-
 import ctypes
 import os
 import shlex

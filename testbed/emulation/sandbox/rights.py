@@ -1,7 +1,5 @@
 """What a user's program in a sandbox may do: as root it would otherwise be root on the machine."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 _RIGHTS = (

@@ -8,8 +8,6 @@ processes hold, so they go with the last of them. No clean-up code has to run fo
 that makes the namespaces.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -11,8 +11,6 @@ init (it collects orphans); the command is its child. The kernel kills init when
 everything inside with init, so that no way of ending leaves anything: no process, interface, mount or file.
 """
 
-from __future__ import annotations
-
 import ctypes
 import errno
 import fcntl

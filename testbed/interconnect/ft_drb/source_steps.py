@@ -5,8 +5,6 @@ Functions of flat arrays, run in Python and compiled; what routers decide is in 
 package's docstring tells the whole algorithm.
 """
 
-from __future__ import annotations
-
 from testbed.interconnect.engine_inputs import FtDrbSettings
 from testbed.interconnect.ft_drb.escape_steps import TOO_LONG, measure_path, mixed
 from testbed.interconnect.ft_drb.source_state import (

@@ -4,8 +4,6 @@ Routing is a table a set of failed cables: the network's own static routing whil
 left otherwise, known to every router at once.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, field

@@ -7,8 +7,6 @@ buffers (hosts send whenever they may), how FT-DRB draws its escape paths (route
 identification packets in transit: see ``Rules.late``.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 

@@ -3,8 +3,6 @@
 Nodes are numbers 0..n-1: positions in ``network.hosts``; on a torus the first coordinate is the most significant.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 A transfer longer than a packet is cut into packets; with packets as large as messages it holds its path like a circuit.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

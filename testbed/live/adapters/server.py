@@ -6,8 +6,6 @@ has a random token in it, learns nothing; a page from elsewhere is refused by it
 here by its Host.
 """
 
-from __future__ import annotations
-
 import asyncio
 import hmac
 import json

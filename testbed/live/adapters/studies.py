@@ -5,8 +5,6 @@ Verdicts and figures are made between two points, by the process that measures, 
 the time.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager

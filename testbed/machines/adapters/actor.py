@@ -4,8 +4,6 @@ through.
 The scheduler lets go of an actor when its client is gone, however that ended: with the actor its processes end.
 """
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 import socket

@@ -1,8 +1,6 @@
 """Recordings of links on several machines: each at the machine where the link's packets arrive, brought here with its
 times on our clock."""
 
-from __future__ import annotations
-
 import struct
 import tempfile
 import time

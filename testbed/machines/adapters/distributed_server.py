@@ -1,8 +1,6 @@
 """A network over several machines that others reach by the door of the process that coordinates it, as they reach one
 on one machine."""
 
-from __future__ import annotations
-
 import socket
 
 from testbed.emulation.attach.protocol import Frame, send

@@ -1,7 +1,5 @@
 """The coordinator's connections to streams that machines offer (``relays``): one key a run, one port a machine."""
 
-from __future__ import annotations
-
 import secrets
 import socket
 

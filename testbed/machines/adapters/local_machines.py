@@ -5,8 +5,6 @@ It proves correctness, not speed: all share the processors. Clocks are thousands
 temporary directory and no abstract socket is another's.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import socket

@@ -4,8 +4,6 @@ local_worker.py SCHEDULER NAME ADDRESS       runs in the machine's namespaces; a
                                              and holds the worker's certificate and key (JSON), which are in no file
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import logging

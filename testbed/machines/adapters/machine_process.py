@@ -6,8 +6,6 @@ socket closes.
 It is not the Dask worker itself: nothing that a switch or a sender does may wait for another program's event loop.
 """
 
-from __future__ import annotations
-
 import os
 import queue
 import socket

@@ -1,7 +1,5 @@
 """A program in a host of another machine, as the coordinator holds it: its streams, signals and exit code."""
 
-from __future__ import annotations
-
 import os
 import select
 import socket

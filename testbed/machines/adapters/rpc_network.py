@@ -4,8 +4,6 @@ Each function is a request's (``testbed.machines.rpc``): performed on the machin
 chose. Times are those of the machine's own monotonic clock.
 """
 
-from __future__ import annotations
-
 import fcntl
 import os
 import platform

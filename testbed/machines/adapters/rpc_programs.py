@@ -6,8 +6,6 @@ A program has four streams: its input, output and errors, and one on which reque
 closes.
 """
 
-from __future__ import annotations
-
 import itertools
 import os
 import socket

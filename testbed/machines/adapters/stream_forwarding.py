@@ -3,8 +3,6 @@
 A connection begins with the run's key and the stream's name; one without the key is closed unanswered.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import secrets

@@ -5,8 +5,6 @@ pasta copies the address of the machine's own network into the sandbox and passe
 sockets outside. Started by root it would become nobody, who may not enter root's namespaces: it is told to stay root.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -3,8 +3,6 @@
 A datagram carries the run's key, so that nobody else's answers are believed, and a question is answered once.
 """
 
-from __future__ import annotations
-
 import hmac
 import struct
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ poor.
 A figure that rests on two machines' stamps is known to within both their uncertainties; nothing here guesses.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 

@@ -5,8 +5,6 @@ A machine's address inside is a function of its number. Each peer may only be it
 has.
 """
 
-from __future__ import annotations
-
 import ipaddress
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ cut.
 A cell weighs as many cable ends as it has, and one a switch: what a user-space switch costs grows with its ports.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from testbed.machines.placement import nodes_of_devices

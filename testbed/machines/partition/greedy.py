@@ -3,8 +3,6 @@
 Plain graph growing; the passes of ``refinement`` do the rest.
 """
 
-from __future__ import annotations
-
 import heapq
 from collections.abc import Sequence
 

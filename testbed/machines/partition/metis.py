@@ -1,8 +1,6 @@
 """A cut by METIS (Karypis and Kumar 1998) through pymetis, where that is installed: better on large networks, and as
 deterministic."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from testbed.extras import installed

@@ -1,8 +1,6 @@
 """A network cut over machines by what each says that it can carry: METIS or the greedy cut, then refined and kept
 within bounds."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

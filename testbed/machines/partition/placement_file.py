@@ -1,8 +1,6 @@
 """``--machine-placement FILE``: where nodes lie, decided by hand: ``{"machines": [["s1", "s2"], ["s3"]]}``; hosts left
 out lie with their switch."""
 
-from __future__ import annotations
-
 from testbed.errors import InputError
 from testbed.machines.partition.cells import cells_of
 from testbed.machines.placement import Placement

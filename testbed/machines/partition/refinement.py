@@ -5,8 +5,6 @@ In a pass every cell moves at most once, always the one that gains most, also wh
 pass is its best beginning. Deterministic: ties go to the lowest cell, then to the lowest machine.
 """
 
-from __future__ import annotations
-
 import heapq
 from collections.abc import Sequence
 

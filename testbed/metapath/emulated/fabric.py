@@ -1,8 +1,6 @@
 """Runs plain streams over metapaths (or over one path, or over routes computed again) on real switches, inside the
 sandbox."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack

@@ -1,8 +1,6 @@
 """Runs the plain streams of many pairs at once on real switches, inside the sandbox; cables die under all of them
 together."""
 
-from __future__ import annotations
-
 import time
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """A capillary route that the controller computes again whenever a cable loses its carrier or gets it back."""
 
-from __future__ import annotations
-
 import time
 
 from fec.protocol.wire import STREAM_UDP_PORT

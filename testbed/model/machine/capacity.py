@@ -7,8 +7,6 @@ fixed set of disjoint paths until the machine no longer keeps up; the last sum t
 carries. A run gets the usual rate where its own sum is well below that, and a lower one where not.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

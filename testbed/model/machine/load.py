@@ -5,8 +5,6 @@ decided by figures of the machine alone, never by what the run achieved. Each wo
 (``MachineLoadLimits``).
 """
 
-from __future__ import annotations
-
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ A bound is worked out from the check, never from what runs came to: a run beyond
 was to show.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Which links are recorded, and where: ``LINK=FILE``, as commands take it."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from functools import partial

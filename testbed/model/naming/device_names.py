@@ -6,8 +6,6 @@ with, ``DEVICE-ethPORT``: the name itself where the kernel and its tools take it
 name.
 """
 
-from __future__ import annotations
-
 import itertools
 import re
 from collections.abc import Collection, Mapping

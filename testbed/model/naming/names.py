@@ -13,8 +13,6 @@ reading that takes in all of it. Where there are two, the error writes both in q
 quoted has one reading. A link's label (``label_of``) is always that link.
 """
 
-from __future__ import annotations
-
 import difflib
 import json
 import re

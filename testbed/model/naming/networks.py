@@ -1,7 +1,5 @@
 """A network as whoever uses the library may give it: itself, or its name."""
 
-from __future__ import annotations
-
 from os import PathLike
 
 from testbed.errors import require_type

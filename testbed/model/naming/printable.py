@@ -6,8 +6,6 @@ written. A raw escape sequence clears the screen and writes a verdict of its own
 name; a line break forges a line.
 """
 
-from __future__ import annotations
-
 import unicodedata
 from functools import lru_cache
 

@@ -4,8 +4,6 @@ same value.
 Only what is printed or handed to a caller has both; files that are kept have the keys with which they were written.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Keyword arguments of ``testbed.NAME_plan`` under the names that they had in 0.2: taken until 0.4."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Mapping
 from typing import Any

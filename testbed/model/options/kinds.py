@@ -7,8 +7,6 @@ of a file). Both raise ``InputError`` with what to give instead. Numbers are fin
 or on another option is checked where both are known.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Mapping

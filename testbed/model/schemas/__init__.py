@@ -1,8 +1,6 @@
 """The kinds of files that people write for the testbed, each with its JSON Schema: keys that a schema does not know are
 refused."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from testbed.errors import InputError

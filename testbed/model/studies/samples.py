@@ -1,7 +1,5 @@
 """What a few independent samples say of their mean; rows of a study by what they have in common."""
 
-from __future__ import annotations
-
 import math
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Scales and ticks of the figures, and how numbers are written in figures and tables; pure."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

@@ -4,8 +4,6 @@
 intervals of their means. ``STYLE`` holds while a figure is drawn by ``svg_figures``.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any

@@ -3,8 +3,6 @@
 Hues differ in lightness as well as in tint, and no meaning rests on colour alone (marks, numbers, dashes say it too).
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 LAYER_STEPS = 7

@@ -1,8 +1,6 @@
 """The drawing of a session's network: link loads as widths, capillary layers as colours, failed links as numbered
 badges."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 Positions that nodes have, rows for fat trees, a projected grid for tori, a circle for rings, else by path lengths.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 

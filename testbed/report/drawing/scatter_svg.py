@@ -1,7 +1,5 @@
 """Predicted against measured: one mark a fault, whiskers where there is an interval, the diagonal where both agree."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 

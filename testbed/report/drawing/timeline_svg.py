@@ -1,7 +1,5 @@
 """The timeline of a session: loss and redundancy over time, faults as numbered bands, predictions as dashed lines."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """A network namespace a router, a veth pair a cable, and one packet socket at each end of each."""
 
-from __future__ import annotations
-
 import socket
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager

@@ -6,8 +6,6 @@ fixed with an error is an error of all that follows. ``testbed.routing.capillary
 section 4.2.2.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, Literal
 

@@ -3,8 +3,6 @@
 The same recursion as ``testbed.routing.capillary.route``, in one call of the compiled kernel.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -3,8 +3,6 @@
 A piece is a part of the network in which known amounts are still to be moved; solving it splits it into components.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

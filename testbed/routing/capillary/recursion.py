@@ -4,8 +4,6 @@ Which links are full comes from a solver, in integers or in compiled floats; lev
 and a piece that the floats do not balance to zero is solved again in integers.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

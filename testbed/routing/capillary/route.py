@@ -3,8 +3,6 @@
 Exact fractions for any network; large ones are cut up by a compiled kernel whose every answer is checked exactly.
 """
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 from itertools import pairwise

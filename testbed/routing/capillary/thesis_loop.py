@@ -4,8 +4,6 @@ loop.
 Kept next to the recursion as its peer: slow, in floats, and true to the letter (Gabrielyan 2007, eq. 16 to 19).
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

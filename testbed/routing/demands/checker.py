@@ -4,8 +4,6 @@ from prices.
 It shares no code with any routing and takes plain numbers of any origin; its shortest paths are its own.
 """
 
-from __future__ import annotations
-
 import heapq
 import math
 from collections.abc import Mapping, Sequence

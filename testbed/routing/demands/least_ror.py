@@ -8,8 +8,6 @@ dearer, so that a linear programme fills them in order. Its value is a lower bou
 that keeps the limit, and what its shares really cost is what was found.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,8 +1,6 @@
 """A network as arrays and as a graph of least weights, in which hosts do not forward: what all routings of demands
 search in."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 

@@ -4,8 +4,6 @@ A routing of demands is ``f(matrix, *, seed)``; one named with a colon is made b
 routing of one flow (``testbed.routing.methods``) is one as well, pair by pair.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace

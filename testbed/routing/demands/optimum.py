@@ -12,8 +12,6 @@ utilisation times capacity; sum that up with the prices, and every bit pays at l
 the programme gives prices for which the two are equal; whoever doubts it needs shortest paths only (``checker``).
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple

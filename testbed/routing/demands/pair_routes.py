@@ -1,8 +1,6 @@
 """One pair of a routed demand matrix as a route of its own: its flow taken apart into paths, and those laid out as
 labels."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 from testbed.model.label_split import LabelSplit

@@ -1,7 +1,5 @@
 """Each pair routed by itself, without regard to the others: capillary routing in floats, or any method of one flow."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

@@ -5,8 +5,6 @@ Links that every route of a pair must load fully (bridges between its ends) coun
 about them. A pair whose flow is all on a link that it could have avoided is *exposed*: its ROR is infinite.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

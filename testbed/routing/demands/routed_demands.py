@@ -1,7 +1,5 @@
 """What a routing of a demand matrix is: the share of each pair's flow on each link, and the loads that follow."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 import numpy as np

@@ -1,8 +1,6 @@
 """Semi-oblivious routing: paths that were fixed before the demands were known, rates that are best for the demands
 (Kumar et al. 2018)."""
 
-from __future__ import annotations
-
 import numpy as np
 from scipy.sparse import csr_array, hstack
 

@@ -1,7 +1,5 @@
 """Max-min-fair rates of pairs over a given routing: all grow together until a link is full, then the others grow on."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

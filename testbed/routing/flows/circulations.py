@@ -1,7 +1,5 @@
 """Circulations of a flow, and how they are taken out."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from testbed.routing.flows.end_points import LinkEnds

@@ -4,8 +4,6 @@ integers.
 Hosts do not forward: a flow leaves its source host, enters its sink host and passes through switches only.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

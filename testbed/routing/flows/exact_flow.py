@@ -3,8 +3,6 @@
 Each node hands on exactly what it takes in, in the proportions of the floats.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from fractions import Fraction
 

@@ -3,8 +3,6 @@
 One text for two arithmetics: plain Python (lists of integers, exact) and compiled (arrays of floats, with tolerances).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, NamedTuple
 

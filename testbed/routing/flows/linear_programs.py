@@ -3,8 +3,6 @@
 A programme is over link flows x, one a usable link, and further variables behind them.
 """
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Sequence
 

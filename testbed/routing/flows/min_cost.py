@@ -4,8 +4,6 @@ Source: the "min-cost solution of the remaining flow" of Gabrielyan 2007, sectio
 one.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Sequence
 from typing import NamedTuple

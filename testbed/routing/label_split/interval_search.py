@@ -3,8 +3,6 @@
 Pure and deterministic: the generator has a fixed seed, floats are added in a fixed order, effort is counted, not timed.
 """
 
-from __future__ import annotations
-
 import heapq
 import random
 from collections.abc import Callable, Mapping, Sequence

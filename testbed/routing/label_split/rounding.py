@@ -3,8 +3,6 @@
 Pure and exact; which of the possible roundings comes out depends on the order of the network's links only.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 

@@ -6,8 +6,6 @@ stay whole, read off the path of each range of labels, join ranges of a label or
 next to them.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections import Counter
 from collections.abc import Sequence

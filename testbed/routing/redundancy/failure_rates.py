@@ -4,8 +4,6 @@ corrected).
 Every link fails as a Poisson process of its own: once in ``between_s`` seconds on average, each time for ``failure_s``.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

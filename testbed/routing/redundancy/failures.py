@@ -5,8 +5,6 @@ Two models: every node splits each packet again in the proportions of its links'
 (switches).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from fractions import Fraction
 

@@ -4,8 +4,6 @@
 What every other routing is measured against; a proved lower bound comes with each.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

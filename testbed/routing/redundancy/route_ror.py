@@ -4,8 +4,6 @@ and Appendix G).
 The functions that campaigns, experiments and ``testbed ror`` share.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ It finds a liquid schedule, or proves that none exists; with more frames than th
 Source: Gabrielyan 2007, section 3.7 and Appendices D to F.
 """
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence

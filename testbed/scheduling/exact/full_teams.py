@@ -3,8 +3,6 @@
 Source: Gabrielyan 2007, section 3.6 (Table 1) and eq. 4.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 from testbed.scheduling.exact.full_simultaneities import (

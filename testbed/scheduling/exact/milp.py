@@ -4,8 +4,6 @@ another.
 The only module of this package that calls HiGHS.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

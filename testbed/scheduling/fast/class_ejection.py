@@ -10,8 +10,6 @@ avoid is so learnt in a tenth of the steps. Which link of its pool a unit gets i
 Compiled by testbed.scheduling.fast.kernel; tests run it as it is.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

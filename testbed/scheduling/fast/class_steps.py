@@ -8,8 +8,6 @@ two edge colourings.
 Compiled by testbed.scheduling.fast.kernel.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -5,8 +5,6 @@ A heuristic's failure is never taken for a proof: "no-liquid-schedule" comes fro
 model.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any

@@ -3,8 +3,6 @@
 Written so that numba compiles it (see testbed.scheduling.fast.kernel) and that tests can run it as it is.
 """
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import numpy as np

@@ -8,8 +8,6 @@ each unit of a class its link.
 Compiled by testbed.scheduling.fast.kernel; tests run it as it is.
 """
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import numpy as np

@@ -5,8 +5,6 @@ What the thesis assumes equal is made equal: the result is a traffic of plain tr
 message to many receivers (multicast) is not covered: its copies are transfers of their own.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass

@@ -10,8 +10,6 @@ tabu: it stays for the next step (Glover 1989).
 Compiled by testbed.scheduling.fast.kernel; tests run it as it is.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -1,7 +1,5 @@
 """CP-SAT on the packing of lightpaths into bins: finds one, or proves that there is none."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal

@@ -4,8 +4,6 @@ switches W.
 Greedy first fit, then weighted ejection; finds packings, proves nothing (``testbed.scheduling.packing.cp_sat`` does).
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Sequence
 

@@ -9,8 +9,6 @@ sought greedily, until none is found. The frames of the longest durations are th
 filled up with whatever else fits.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Sequence
 

@@ -7,8 +7,6 @@ round the receivers from its own place on, so that all carry equal parts. A stag
 No search: its merit is time.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 from testbed.model.schedule import Schedule

@@ -1,7 +1,5 @@
 """Every source with every sink, as a sequence of pairs that takes no room."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import overload

@@ -5,8 +5,6 @@ The paths and their weights come from elsewhere, from a multicommodity flow for 
 whole here.
 """
 
-from __future__ import annotations
-
 from collections.abc import Hashable, Mapping, Sequence
 from typing import TypeVar
 

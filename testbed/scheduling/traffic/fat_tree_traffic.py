@@ -4,8 +4,6 @@ Gives the paths of ``topologies.routing_tables.d_mod_k_routing`` (a test compare
 switch.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

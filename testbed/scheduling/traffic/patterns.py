@@ -1,8 +1,6 @@
 """Traffics of a network: all-to-all and listed pairs over its static routing; fat trees and tori by arithmetic, a
 million at once."""
 
-from __future__ import annotations
-
 import itertools
 import re
 from collections.abc import Callable, Iterator, Sequence

@@ -1,8 +1,6 @@
 """Traffic and frame files: ``{"transfers": [[link, ...], ...]}``, and with ``"frames": [[transfer, ...], ...]`` a
 schedule of it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """TCP next to a stream: iperf3 between the same two hosts, on the same links, at a given rate."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import shutil

@@ -1,7 +1,5 @@
 """How many packets a second this machine can stream at its ease: measured on the sender and receiver themselves."""
 
-from __future__ import annotations
-
 import time
 
 from fec.code.reed_solomon import ReedSolomonCode

@@ -11,8 +11,6 @@ counted at both ends: what went in and never came out was lost by the network be
 more than a trace was says nothing.
 """
 
-from __future__ import annotations
-
 import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence

@@ -6,8 +6,6 @@ which come the more often the more seems to be lost. Reports are taken off by wh
 goes once over each return path, whose links are known, and a sink's host sends nothing else.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 

@@ -4,8 +4,6 @@ The functions are requests (``testbed.machines.rpc``), all but the counts perfor
 children the ends' processes are.
 """
 
-from __future__ import annotations
-
 from dataclasses import asdict, replace
 from typing import Any
 

@@ -1,8 +1,6 @@
 """Moving nodes on a running network: links come and go, the controller routes again and passes the stream from split to
 split."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable, Iterable

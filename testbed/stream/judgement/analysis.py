@@ -1,8 +1,6 @@
 """From packet logs to the figures of a run: its faults, what happened outside them, and ROR made of packets really
 sent; pure numpy."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

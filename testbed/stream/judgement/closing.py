@@ -1,7 +1,5 @@
 """What a command prints when its streams are over: a table a stream, frames and outages in words, and what failed."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from testbed.report.tables import closing_table

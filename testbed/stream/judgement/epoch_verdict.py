@@ -1,7 +1,5 @@
 """The verdict of a run under many failures or with moving nodes: packets, frames, blocks, redundancy, changes."""
 
-from __future__ import annotations
-
 from testbed.model.verdict import Check
 from testbed.stream.plan import StreamPlan
 from testbed.stream.prediction.epoch_analysis import EpochsResult

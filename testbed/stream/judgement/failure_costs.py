@@ -7,8 +7,6 @@ The excess of all others, less what the formula asks for in their time, is the *
 answer, N still raised after a failure's end.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

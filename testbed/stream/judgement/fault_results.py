@@ -6,8 +6,6 @@ suffices and, where the sender diagnoses, the moment from which it was certain w
 was cut before is counted apart.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any

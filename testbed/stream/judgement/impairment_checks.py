@@ -4,8 +4,6 @@ overtaking, a trace's rate.
 Each check names its rival: what would be measured if the link did nothing, or lost as much, but independently.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace

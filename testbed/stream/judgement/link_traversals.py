@@ -1,8 +1,6 @@
 """The packets of a run that crossed each impaired link, in the order in which they came to it, and what became of them;
 pure numpy."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

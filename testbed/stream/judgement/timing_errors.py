@@ -17,8 +17,6 @@ things follow.
   the news. A block that is begun upon older news than that may have too small an N through no fault of the sender.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from testbed.model.machine.timing_error import TimingError

@@ -1,8 +1,6 @@
 """What a rate trace let pass, next to what its opportunities allow: most bytes in a window, and the longest silence;
 pure numpy."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from testbed.model.verdict import Check

@@ -1,8 +1,6 @@
 """The verdict of a streaming run: each predicted figure next to the measured one, with the tolerance stated and its
 reason."""
 
-from __future__ import annotations
-
 import math
 
 from testbed.model.machine.load import LOWER_PACKET_RATE, overload_message

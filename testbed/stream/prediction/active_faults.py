@@ -4,8 +4,6 @@ Exact for switches: a label is lost when its path crosses a broken link, so seve
 labels.
 """
 
-from __future__ import annotations
-
 import bisect
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence

@@ -4,8 +4,6 @@ Two policies: FEC_p of Gabrielyan 2007, eq. 25 (random labels, random loss) and 
 label intervals.
 """
 
-from __future__ import annotations
-
 import bisect
 import itertools
 from collections.abc import Callable

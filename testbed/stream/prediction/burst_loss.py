@@ -6,8 +6,6 @@ survival of two packets k apart has the covariance v m^k (Gilbert 1960; Elliott 
 multiply.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 

@@ -1,8 +1,6 @@
 """What a sender that knew every failure beforehand would do, and how a stream fared: measures of redundancy against
 losses; pure."""
 
-from __future__ import annotations
-
 import bisect
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,8 +1,6 @@
 """How long delays and reordering hold packets up, and how many are overtaken: drawn for the times at which packets were
 sent; pure."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

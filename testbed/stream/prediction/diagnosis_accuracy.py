@@ -1,7 +1,5 @@
 """What a sender that diagnoses told of failures that overlap while nodes move, held against what was broken; pure."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

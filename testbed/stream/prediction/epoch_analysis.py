@@ -5,8 +5,6 @@ Single failures cannot be distinguished there, so epochs (testbed.stream.predict
 of faults.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any

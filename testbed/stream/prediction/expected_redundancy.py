@@ -5,8 +5,6 @@ Failures of cables are independent; each is broken for a share u of the time. Lo
 labels.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ all its cables.
 The sender is given a table from labels to suspects, not the network (``fec.redundancy.diagnosis``).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from fec.redundancy.block_size import Interval, fec_block_size, stratified_block_size

@@ -1,8 +1,6 @@
 """Which links of a stream's plan are impaired, by what and when: those of the network's file all the time, those of
 faults meanwhile."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

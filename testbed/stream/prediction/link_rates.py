@@ -1,8 +1,6 @@
 """How many packets a second several streams at once put on each link, at rest and while links are down: what counters
 should say."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 
 from testbed.model.label_split import LABELS

@@ -5,8 +5,6 @@ A split says which links each label takes, so that it is a set of paths already;
 path.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

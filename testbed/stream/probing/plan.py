@@ -1,7 +1,5 @@
 """The plan of a probe: a value."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from testbed.stream.plan import StreamPlan

@@ -1,7 +1,5 @@
 """``--probe-block-size``: two runs at fixed block sizes with a link down, decoding failures counted against theory."""
 
-from __future__ import annotations
-
 from dataclasses import asdict, dataclass, replace
 
 from testbed.errors import InputError

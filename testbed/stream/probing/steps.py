@@ -5,8 +5,6 @@ At DER = 1e-2 Gabrielyan 2007, eq. 25, says that N fails seldom enough and N - 1
 blocks can refute it.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """How clients of striped files reach their listeners: sockets, patience, and the threads that serve them."""
 
-from __future__ import annotations
-
 import gc
 import socket
 import sys

@@ -3,8 +3,6 @@ Rank 0 leaves in a file the seconds of every repetition, the bytes that crossed 
 bytes that connections carried, each once), whether all read what they should, and what share of the processors the
 run's own threads had meanwhile, or waited for."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

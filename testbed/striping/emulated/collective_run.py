@@ -2,8 +2,6 @@
 matrix, with or without two-phase buffering; how long it took, and how many bytes crossed the links of the compute
 nodes."""
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Mapping

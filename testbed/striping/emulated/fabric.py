@@ -4,8 +4,6 @@ every run.
 Over several machines listeners and clients are where their hosts lie, and all clients are one group.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext

@@ -4,8 +4,6 @@ neither (Gabrielyan 2007, section 2.9, figure 22), on a network of real switches
 ``run_fragmented`` starts the ranks; ``python -m testbed.striping.emulated.fragmented_access JSON`` is one of them.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 import time

@@ -3,8 +3,6 @@
 Content, messages and disk calls are those of a run on switches; only the seconds are predicted, not measured.
 """
 
-from __future__ import annotations
-
 import socket
 import threading
 from contextlib import suppress

@@ -4,8 +4,6 @@ The functions are requests (``testbed.machines.rpc``): listeners begin in the ma
 process is; clients are threads of the machine's process, told by the lane ``LANE_CLIENTS``.
 """
 
-from __future__ import annotations
-
 import socket
 import tempfile
 import time

@@ -1,7 +1,5 @@
 """What is on one machine of a program of ``testbed run``: listeners, and the way of its ranks to their group."""
 
-from __future__ import annotations
-
 import os
 import socket
 import sys

@@ -2,8 +2,6 @@
 begins. The process that uses a folder has locked it (flock): a folder that nobody has locked for a minute is
 nobody's."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import shutil

@@ -1,7 +1,5 @@
 """Subfiles on disk held against the layout that a striped file must have."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 

@@ -1,8 +1,6 @@
 """Which ends of cables are impaired, and by what means: a netem queue of the kernel's where it can, else a detour
 through the relay."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Literal

@@ -5,8 +5,6 @@ A packet that leaves a switch or host on an impaired link is redirected before t
 back marked, passes the redirecting rule, and goes through the link's own queue, capacity and faults like any other.
 """
 
-from __future__ import annotations
-
 import socket
 import struct
 from collections.abc import Callable, Sequence

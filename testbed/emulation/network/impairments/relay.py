@@ -5,8 +5,6 @@ What becomes of a packet is decided by ``testbed.faults.impaired_link``, as in v
 clock. It notes how late it was (docs/replication/real_time.md: 99 of 100 packets 3 to 4 ms at most, on two busy cores).
 """
 
-from __future__ import annotations
-
 import contextlib
 import gc
 import heapq

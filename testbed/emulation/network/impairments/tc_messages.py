@@ -1,8 +1,6 @@
 """What the kernel is told for an impaired link: a netem queue, or the rule that sends a link's packets on a detour
 (rtnetlink messages)."""
 
-from __future__ import annotations
-
 import struct
 from dataclasses import dataclass
 from typing import Literal

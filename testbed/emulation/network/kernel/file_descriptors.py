@@ -1,8 +1,6 @@
 """Room for the open files of many hosts, and out of the way of programs that wait with select, which knows numbers
 below 1024 only."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import resource

@@ -4,8 +4,6 @@ outside.
 A socket belongs for life to the namespace it was opened in: one process can own sockets in every host.
 """
 
-from __future__ import annotations
-
 import ctypes
 import os
 import socket

@@ -7,8 +7,6 @@ of this program needs 600.
     namespace_holder.py HOSTNAME ...
 """
 
-from __future__ import annotations
-
 import _thread
 import ctypes
 import errno

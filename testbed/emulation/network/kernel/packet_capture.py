@@ -3,8 +3,6 @@
 A process of its own, because the one that runs the network has other things to do at ten thousand packets a second.
 """
 
-from __future__ import annotations
-
 import os
 import select
 import signal

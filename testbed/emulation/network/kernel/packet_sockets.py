@@ -5,8 +5,6 @@ A user-space switch reads its interfaces through such sockets: one that waits fo
 no interface and no queue counts.
 """
 
-from __future__ import annotations
-
 import contextlib
 import socket
 import struct

@@ -5,8 +5,6 @@ Two classes share the link's rate. Packets of one UDP port are always within the
 rest takes what they leave, and waits in a queue of its own.
 """
 
-from __future__ import annotations
-
 import struct
 
 from testbed.emulation.network.kernel.rtnetlink import (

@@ -4,8 +4,6 @@ The kernel takes a VXLAN packet from whoever knows the identifier. The guard, a 
 in, drops what does not come from the machine at the identifier's other end.
 """
 
-from __future__ import annotations
-
 import socket
 import struct
 from collections.abc import Iterable

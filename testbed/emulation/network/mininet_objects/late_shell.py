@@ -4,8 +4,6 @@ What a command prints is read until its mark, which the shell prints however the
 has ended, the next command begins a new one: nobody waits permanently.
 """
 
-from __future__ import annotations
-
 import codecs
 import os
 import pty

@@ -1,8 +1,6 @@
 """Mininet's hosts, switches and interfaces for a network that is already up: objects only, no command at their
 making."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 from collections.abc import Callable, Sequence

@@ -3,8 +3,6 @@
 Kept apart so that a streaming run, which never opens the prompt, does not load Mininet at all.
 """
 
-from __future__ import annotations
-
 from testbed.emulation.network.mininet_objects.late_shell import WordsAt
 from testbed.emulation.network.mininet_objects.nodes import (
     BuiltHost,

@@ -3,8 +3,6 @@
 Everything is created at once: the daemon configures all bridges in one pass instead of one a command.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from testbed.model.wiring import WiredSwitch, Wiring

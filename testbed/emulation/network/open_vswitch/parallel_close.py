@@ -7,8 +7,6 @@ all at the same time, share their grace periods.
     parallel_close.py PID HELPERS
 """
 
-from __future__ import annotations
-
 import ctypes
 import os
 import select

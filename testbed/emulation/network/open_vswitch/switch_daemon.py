@@ -3,8 +3,6 @@
 Settings go to the database as one transaction (RFC 7047) over its socket; the daemon reports when it has applied them.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

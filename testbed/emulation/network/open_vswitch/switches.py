@@ -4,8 +4,6 @@ A user-space daemon searches and polls all its ports for each port that is added
 with the square of the ports. With shares of a fixed size it grows with their number.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -4,8 +4,6 @@ answers.
 The clock is the monotonic one that all of a machine's stamps are read from.
 """
 
-from __future__ import annotations
-
 import contextlib
 import select
 import socket

@@ -4,8 +4,6 @@ are heard.
 Two steps, so that whoever speaks first to a machine that knows nobody yet is answered by the other's own first words.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 

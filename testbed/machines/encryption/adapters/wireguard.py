@@ -4,8 +4,6 @@ The private key is made here for the run, goes from ``wg genkey`` through pipes 
 file, no argument, no answer carries it. What VXLAN packets come in on the underlay beside WireGuard are dropped.
 """
 
-from __future__ import annotations
-
 import os
 import socket
 import subprocess

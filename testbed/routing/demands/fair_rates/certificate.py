@@ -8,8 +8,6 @@ side be t times the sum over F of d times distance: then every pair of F that is
 times its demand in every such allocation. These are final; the rest go on.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -6,8 +6,6 @@ theirs. Prices of the full links say who is stopped: every pair that pays for it
 (Nace and Pioro 2008 for the method).
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np
