@@ -253,7 +253,7 @@ def _family(pattern: str, build: Callable[..., Network], description: str, **par
         parameters=tuple(
             Parameter(
                 name=n,
-                kind=_KINDS.get(given[n].annotation, "number"),
+                kind=_KINDS.get(getattr(given[n].annotation, "__name__", given[n].annotation), "number"),
                 default=_as_written(given[n].default),
                 description=about,
             )

@@ -156,7 +156,9 @@ def declared(one: dataclasses.Field[Any]) -> Option:
     """The option of a field, its name and flag filled in."""
     said: Option = one.metadata["option"]
     flag = "" if said.positional else said.flag or flag_of(one.name)
-    return replace(said, name=one.name, flag=flag if said.listed else None, annotation=str(one.type))
+    return replace(
+        said, name=one.name, flag=flag if said.listed else None, annotation=str(getattr(one.type, "__name__", one.type))
+    )
 
 
 def flag_of(name: str) -> str:
