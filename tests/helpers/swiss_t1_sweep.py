@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from testbed.jit import compiled_entry
-from testbed.scheduling.fast.class_steps import SwitchPairs, search_classes
 from testbed.scheduling.fast.steps import Ints, LinkSets
+from testbed.scheduling.fast.twin_links import search_twins
 
 SWITCHES = 8
 LIQUID, NOT_FOUND, WRONG = 1, 0, -1
@@ -51,7 +51,7 @@ def _compiled() -> Callable[[Ints, Ints, Ints, Ints], None]:
     return compiled_entry(sweep_counts)
 
 
-def build(counts: Ints, via: Ints) -> tuple[LinkSets, SwitchPairs]:
+def build(counts: Ints, via: Ints) -> LinkSets:
     """The n * n transfers of one allocation; links: n of senders, n of receivers, 64 between switches."""
     n = counts.sum()
     home = np.zeros(n, dtype=np.int32)
@@ -62,12 +62,10 @@ def build(counts: Ints, via: Ints) -> tuple[LinkSets, SwitchPairs]:
             node += 1
     offsets = np.zeros(n * n + 1, dtype=np.int64)
     indices = np.zeros(4 * n * n, dtype=np.int32)
-    first, last = np.zeros(n * n, dtype=np.int32), np.zeros(n * n, dtype=np.int32)
     at, t = 0, 0
     for s in range(n):
         for r in range(n):
             a, b = home[s], home[r]
-            first[t], last[t] = a, b
             indices[at] = s
             at += 1
             if a != b:
@@ -83,8 +81,7 @@ def build(counts: Ints, via: Ints) -> tuple[LinkSets, SwitchPairs]:
             at += 1
             t += 1
             offsets[t] = at
-    sets = LinkSets(offsets, indices[:at].copy(), 2 * n + SWITCHES * SWITCHES)
-    return sets, SwitchPairs(first, last, SWITCHES)
+    return LinkSets(offsets, indices[:at].copy(), 2 * n + SWITCHES * SWITCHES)
 
 
 def least_frames(sets: LinkSets) -> int:
@@ -113,12 +110,12 @@ def holds(sets: LinkSets, frames: int, frame_of: npt.NDArray[np.int32]) -> bool:
 def sweep_counts(allocations: Ints, via: Ints, outcome: Ints, duration: Ints) -> None:
     """Schedule and check each row of counts."""
     for i in range(len(allocations)):
-        sets, pairs = build(allocations[i], via)
+        sets = build(allocations[i], via)
         frames = least_frames(sets)
         duration[i] = frames
         outcome[i] = NOT_FOUND
         for attempt in range(_ATTEMPTS):
-            state, frame_of = search_classes(sets, pairs, frames, _STEPS, attempt + 1)
+            state, frame_of = search_twins(sets, frames, _STEPS, attempt + 1)
             if state == 1:
                 outcome[i] = LIQUID if holds(sets, frames, frame_of) else WRONG
                 break

@@ -5,7 +5,7 @@ has ``demand[c]`` units, each of which needs one place of every resource of the 
 links, has as many places in each frame as there are links. Units are placed in order of load; for those that find no
 room, the method is weighted ejection as in testbed.scheduling.fast.unit_ejection, but of classes: on Swiss-T1 what to
 avoid is so learnt in a tenth of the steps. Which link of its pool a unit gets is decided afterwards, by edge colouring
-(class_steps, twin_links): it always can be.
+(twin_links): it always can be.
 
 Compiled by testbed.scheduling.fast.kernel; tests run it as it is.
 """

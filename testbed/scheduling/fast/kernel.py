@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from testbed.jit import compiled_entry
-from testbed.scheduling.fast import class_steps, steps, twin_links, unit_ejection
+from testbed.scheduling.fast import steps, twin_links, unit_ejection
 
 _ENTRIES: tuple[Callable[..., Any], ...] = (
     steps.first_fit,
@@ -16,7 +16,6 @@ _ENTRIES: tuple[Callable[..., Any], ...] = (
     unit_ejection.eject,
     unit_ejection.place_greedily,
     unit_ejection.enter_positions,
-    class_steps.search_classes,
     twin_links.search_twins,
 )
 

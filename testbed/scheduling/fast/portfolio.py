@@ -1,4 +1,4 @@
-"""The fast method: classes with edge colouring, cyclic shifts, first fit, weighted ejection, CP-SAT last; and CP-SAT
+"""The fast method: cyclic shifts, first fit, classes with edge colouring, weighted ejection, CP-SAT last; and CP-SAT
 alone.
 
 A heuristic's failure is never taken for a proof: "no-liquid-schedule" comes from an exhausted search or an infeasible
@@ -7,7 +7,6 @@ model.
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +15,6 @@ from testbed.errors import require_type
 from testbed.model.schedule import Schedule
 from testbed.model.traffic import Traffic
 from testbed.scheduling.checker import check_schedule
-from testbed.scheduling.fast.class_steps import SwitchPairs
 from testbed.scheduling.fast.kernel import compiled
 from testbed.scheduling.fast.steps import LinkSets, seeded_state
 from testbed.scheduling.fast.unit_ejection import UnitTable, unit_table
@@ -85,7 +83,6 @@ def liquid_schedule(
 
 def _attempts(traffic: Traffic, seed: int, budget: _Budget) -> Iterator[Schedule | None]:
     bound = traffic.bottleneck_load
-    yield _by_classes(traffic, seed, budget)
     orders, fits = [], []
     for order in _orders(traffic):
         orders.append(order)
@@ -102,33 +99,18 @@ def _attempts(traffic: Traffic, seed: int, budget: _Budget) -> Iterator[Schedule
     yield from _lengthened(traffic, seed, budget)
 
 
-def _by_classes(traffic: Traffic, seed: int, budget: _Budget) -> Schedule | None:
-    """By the switches that processors are on, where the traffic knows them."""
-    if traffic.first_node is None or traffic.last_node is None:
-        return None
-    nodes = 1 + int(max(traffic.first_node.max(), traffic.last_node.max()))
-    if (2 * nodes + len(traffic.links)) * traffic.bottleneck_load > MAX_STORED or nodes > 4000:
-        return None
-    pairs = SwitchPairs(traffic.first_node, traffic.last_node, nodes)
-    return _by_pools(traffic, lambda *how: compiled().search_classes(_sets(traffic), pairs, *how), seed, budget)
-
-
-def _by_twins(traffic: Traffic, seed: int, budget: _Budget) -> Schedule | None:
-    """By links that may change places: the classes of a traffic that is given as sets of links."""
-    if len(traffic.links) * traffic.bottleneck_load > MAX_STORED:
-        return None
-    return _by_pools(traffic, lambda *how: compiled().search_twins(_sets(traffic), *how), seed, budget)
-
-
 def _sets(traffic: Traffic) -> LinkSets:
     return LinkSets(traffic.offsets, traffic.indices, len(traffic.links))
 
 
-def _by_pools(traffic: Traffic, search: Callable[..., Any], seed: int, budget: _Budget) -> Schedule | None:
+def _by_twins(traffic: Traffic, seed: int, budget: _Budget) -> Schedule | None:
+    """By classes of transfers over links that may change places."""
+    if len(traffic.links) * traffic.bottleneck_load > MAX_STORED:
+        return None
     bound, steps, attempt = traffic.bottleneck_load, FIRST_STEPS, 0
     until = budget.used_s() + max(0.0, budget.left_s()) / 4
     while steps <= MAX_STEPS and (attempt == 0 or budget.used_s() < until):
-        state, frame_of = search(bound, steps, seed * 1000 + attempt)
+        state, frame_of = compiled().search_twins(_sets(traffic), bound, steps, seed * 1000 + attempt)
         if state < 0:
             return None
         if state == 1:

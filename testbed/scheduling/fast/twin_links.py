@@ -1,7 +1,7 @@
 """Classes found in the links alone: links that may change places without changing the traffic are twins, and make a
 pool.
 
-So a traffic that is given as bare sets of links is scheduled by classes too (testbed.scheduling.fast.class_ejection),
+So a traffic is scheduled by classes (testbed.scheduling.fast.class_ejection) without a word about its switches,
 whatever the order of its links and however many pools a transfer uses. Pool after pool, an edge colouring then gives
 each unit of a class its link.
 
@@ -14,9 +14,12 @@ import numpy as np
 import numpy.typing as npt
 
 from testbed.scheduling.fast.class_ejection import ClassNeeds, UnitList, schedule_units
-from testbed.scheduling.fast.class_steps import MAX_CLASS_FRAMES
 from testbed.scheduling.fast.steps import UNPLACED, Ints, LinkSets, Pools, ascending, colour_edges
 
+MAX_CLASS_FRAMES = 1 << 26
+"""Classes times frames that are searched: half a gigabyte."""
+MAX_SINGLES = 256
+"""Larger traffics without twins are left to the search of single transfers."""
 MAX_VERTICES = 1 << 26
 """Transfers times the largest pool's links: half a gigabyte for the colouring."""
 
@@ -135,7 +138,7 @@ def sort_classes(sets: LinkSets, pools: Pools, classes: TwinClasses) -> bool:
 def search_twins(sets: LinkSets, frames: int, steps: int, seed: int) -> tuple[int, npt.NDArray[np.int32]]:
     """A schedule of ``frames`` frames by pools of twin links: (state, frame of each transfer).
 
-    State: 1 found, 0 not found in so many steps, -1 no two links are twins, or too many transfers for what the
+    State: 1 found, 0 not found in so many steps, -1 no twins in a large traffic, or too many transfers for what the
     colouring needs.
     """
     n = len(sets.offsets) - 1
@@ -144,7 +147,7 @@ def search_twins(sets: LinkSets, frames: int, steps: int, seed: int) -> tuple[in
     largest = 1
     for p in range(len(pools.size)):
         largest = max(largest, pools.size[p])
-    if largest == 1 or n * largest > MAX_VERTICES:
+    if (largest == 1 and n > MAX_SINGLES) or n * largest > MAX_VERTICES:
         return -1, frame_of
     good, classes = find_classes(sets, pools)
     if not good or len(classes.needs.demand) * frames > MAX_CLASS_FRAMES:

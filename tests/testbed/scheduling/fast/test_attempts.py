@@ -39,20 +39,6 @@ def notice() -> object:
     raise Tried
 
 
-@pytest.mark.parametrize(
-    ("nodes", "most", "tried"), [(4, 10, True), (4, 9, False), (4000, 1 << 28, True), (4001, 1 << 28, False)]
-)
-def test_switches_beyond_memory_are_left_out(monkeypatch, nodes: int, most: int, tried: bool) -> None:
-    """A place for each switch that sends, each that receives and each of two links, in one frame; at most 4000
-    switches."""
-    number = np.array([nodes - 1], dtype=np.int32)
-    traffic = replace(Traffic.from_transfers([["a", "b"]]), first_node=number, last_node=number)
-    monkeypatch.setattr(portfolio, "MAX_STORED", most)
-    monkeypatch.setattr(portfolio, "compiled", notice)
-    with pytest.raises(Tried) if tried else nullcontext():
-        assert portfolio._by_classes(traffic, 1, portfolio._Budget(1.0, None)) is None
-
-
 @pytest.mark.parametrize(("most", "tried"), [(12, True), (11, False)])
 def test_links_times_frames_beyond_memory_are_left_out(monkeypatch, most: int, tried: bool) -> None:
     """Four links, three frames."""

@@ -1,4 +1,4 @@
-"""Classes by switches and by twin links against a plain and slow statement of what they must be.
+"""Classes by twin links against a plain and slow statement of what they must be.
 
 The portfolio hides a step that went wrong, for another one then finds the schedule: so each is called alone here,
 uncompiled.
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -16,7 +15,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from testbed.scheduling.fast.class_ejection import UnitList
-from testbed.scheduling.fast.class_steps import SwitchPairs, amalgamate, class_needs, search_classes
 from testbed.scheduling.fast.steps import (
     Pools,
 )
@@ -45,108 +43,6 @@ def test_mixed_numbers_are_those_of_splitmix64() -> None:
         x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9 & mask
         x = (x ^ x >> 27) * 0x94D049BB133111EB & mask
         assert int(mixed(number)) == x ^ x >> 31
-
-
-def traffic_between(senders: Sequence[int], receivers: Sequence[int]) -> tuple[list[list[int]], list[int], list[int]]:
-    """(paths, first node, last node): all processors of each switch to all of each, over a link of the two switches'
-    own.
-
-    ``senders[i]``, ``receivers[j]``: how many processors switch i sends from, switch j receives at.
-    """
-    first = [(i, s) for i, many in enumerate(senders) for s in range(many)]
-    last = [(j, r) for j, many in enumerate(receivers) for r in range(many)]
-    inner = {pair: k for k, pair in enumerate(itertools.product(range(len(senders)), range(len(receivers))))}
-    paths, a, b = [], [], []
-    for (x, (i, _)), (y, (j, _)) in itertools.product(enumerate(first), enumerate(last)):
-        paths.append([x, len(first) + len(last) + inner[i, j], len(first) + y])
-        a.append(i)
-        b.append(len(senders) + j)
-    return paths, a, b
-
-
-def is_full(paths: list[list[int]], ends: list[tuple[int, int]]) -> bool:
-    """Whether each pair of switches has one inner path, and each of its senders a transfer to each of its receivers,
-    once."""
-    roles = [{path[0] for path in paths}, {path[-1] for path in paths}, {k for path in paths for k in path[1:-1]}]
-    if min(map(len, paths)) < 2 or any(a & b for a, b in itertools.combinations(roles, 2)):
-        return False
-    at_first, at_last = {}, {}
-    for path, (a, b) in zip(paths, ends, strict=True):
-        at_first.setdefault(path[0], a)
-        at_last.setdefault(path[-1], b)
-    for pair in set(ends):
-        own = [tuple(path) for path, end in zip(paths, ends, strict=True) if end == pair]
-        sends = {link for link, node in at_first.items() if node == pair[0]}
-        receives = {link for link, node in at_last.items() if node == pair[1]}
-        if len({path[1:-1] for path in own}) > 1:
-            return False
-        if Counter((path[0], path[-1]) for path in own) != Counter(itertools.product(sends, receives)):
-            return False
-    return True
-
-
-@FEW
-@given(
-    st.lists(st.integers(1, 3), min_size=1, max_size=2),
-    st.lists(st.integers(1, 2), min_size=1, max_size=2),
-    st.sampled_from(
-        [
-            "whole",
-            "left out",
-            "twice",
-            "other path",
-            "longer",
-            "shorter",
-            "inner sends",
-            "ends change places",
-            "one link",
-        ]
-    ),
-    st.randoms(use_true_random=False),
-)
-def test_only_full_classes_with_one_path_are_amalgamated(senders, receivers, change, chance) -> None:
-    paths, first, last = traffic_between(senders, receivers)
-    links = 1 + max(link for path in paths for link in path)
-    k = chance.randrange(len(paths))
-    spoilt = paths[k]
-    if change == "left out" and len(paths) > 1:
-        del paths[k], first[k], last[k]
-    elif change == "twice":
-        other = chance.choice([i for i in range(len(paths)) if (first[i], last[i]) == (first[k], last[k])])
-        paths[other] = list(spoilt)
-    elif change == "other path":
-        paths[k] = [spoilt[0], links, spoilt[2]]
-    elif change == "longer":
-        paths[k] = [*spoilt[:2], links, spoilt[2]]
-    elif change == "shorter":
-        paths[k] = [spoilt[0], spoilt[2]]
-    elif change == "inner sends":
-        paths[k] = [spoilt[0], paths[0][0], spoilt[2]]
-    elif change == "ends change places":
-        paths[k] = spoilt[::-1]
-    elif change == "one link":
-        paths[k] = [spoilt[0]]
-    full = is_full(paths, list(zip(first, last, strict=True)))
-    pairs = SwitchPairs(np.array(first), np.array(last), len(senders) + len(receivers))
-    sets = link_sets(paths, links + 1)
-    good, classes = amalgamate(sets, pairs)
-    assert good == full
-    if change == "whole":
-        assert good
-    load = max(Counter(link for path in paths for link in path).values())
-    state, frame_of = search_classes(sets, pairs, load, 2000, 1)
-    assert state in ((1, 0) if good else (-1,))
-    if state == 1:
-        assert_no_link_twice(paths, frame_of, load)
-    if good:
-        needs = class_needs(sets, pairs, classes)
-        sizes = Counter(zip(first, last, strict=True))
-        assert needs.demand.tolist() == list(sizes.values()) and len(needs.own) == len(sizes) + 1
-        wanted = [[a, pairs.nodes + b] for a, b in sizes]
-        for c, (resources, pair) in enumerate(zip(wanted, sizes, strict=True)):
-            t = list(zip(first, last, strict=True)).index(pair)
-            inner = [2 * pairs.nodes + link for link in paths[t][1:-1]]
-            assert needs.resources[needs.own[c] : needs.own[c + 1]].tolist() == [*resources, *inner]
 
 
 @FEW
