@@ -6,6 +6,7 @@ Greedy per-lightpath assignments next to it: first fit, random fit, most used, l
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
@@ -101,60 +102,15 @@ def assign_wavelengths(
         found = _Found(rounds=_gathered(colours), bound=-(-_bottleneck_load(paths) // wavelengths))
     else:
         found = _liquid(paths, wavelengths, switching, effort)
-    return _checked_plan(network, lightpaths, wavelengths, switching, method, found)
-
-
-def plan_of_frames(
-    network: Network,
-    lightpaths: Sequence[Lightpath],
-    frames: Iterable[Iterable[int]],
-    *,
-    wavelengths: int,
-    method: str = "liquid",
-) -> WavelengthPlan:
-    """The WSXC plan of any schedule of the lightpaths: its frames (indices of lightpaths), W a round, in their order.
-
-    ``optimal`` is true where the rounds are as few as the bottleneck load allows, as of every liquid schedule. Raises
-    InputError where the frames are no partition, or two lightpaths of a frame share a fibre.
-    """
-    _check(lightpaths, wavelengths, "wsxc", "liquid")
-    rounds: dict[int, list[LitPath]] = {}
-    count = 0
-    for frame in frames:
-        for index in frame:
-            length = len(lightpaths[index].links) if 0 <= index < len(lightpaths) else 0
-            lit = LitPath(lightpath=index, wavelengths=(count % wavelengths,) * length)
-            rounds.setdefault(count // wavelengths, []).append(lit)
-        count += 1
-    paths = [[network.link_index[link] for link in path.links] for path in lightpaths]
-    found = _Found(
-        rounds=tuple(tuple(rounds[n]) for n in sorted(rounds)),
-        bound=-(-_bottleneck_load(paths) // wavelengths),
-        frames=count,
-    )
-    return _checked_plan(network, lightpaths, wavelengths, "wsxc", method, found)
-
-
-def _checked_plan(
-    network: Network,
-    lightpaths: Sequence[Lightpath],
-    wavelengths: int,
-    switching: Switching,
-    method: str,
-    found: _Found,
-) -> WavelengthPlan:
-    paths = [[network.link_index[link] for link in path.links] for path in lightpaths]
     plan = WavelengthPlan(
         network=network,
         lightpaths=tuple(lightpaths),
         wavelengths=wavelengths,
         switching=switching,
         method=method,
-        rounds=found.rounds,
         bottleneck_load=_bottleneck_load(paths),
-        bound=found.bound,
         optimal=True if len(found.rounds) == found.bound else None,
-        frames=found.frames,
+        **vars(found),
     )
     check_wavelength_plan(plan)
     return plan
@@ -182,11 +138,7 @@ def _check(lightpaths: Sequence[Lightpath], wavelengths: int, switching: str, me
 
 
 def _bottleneck_load(paths: Sequence[Sequence[int]]) -> int:
-    load: dict[int, int] = {}
-    for path in paths:
-        for link in path:
-            load[link] = load.get(link, 0) + 1
-    return max(load.values())
+    return max(Counter(link for path in paths for link in path).values())
 
 
 def _liquid(paths: Sequence[Sequence[int]], wavelengths: int, switching: Switching, effort: Effort) -> _Found:

@@ -11,9 +11,10 @@ import socket
 import struct
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 
 from testbed.emulation.control.controller_link import ControllerLink
 from testbed.emulation.network.emulated_network import EmulatedNetwork
@@ -126,7 +127,7 @@ def run_round(
         if sum(dropped.values()) >= expected or time.monotonic() > limit:
             break
         time.sleep(0.05)
-    arrivals += ends.late(number)
+    arrivals += ends.collect(number, 0.0)  # packets that should not have arrived
     found = round_result(plan, number, probes, arrivals, dropped)
     return replace(found, setup_s=setup_s, fabric="emulation")
 
@@ -189,7 +190,7 @@ class Clients:
             for sender, frame, arrives in queue[k : k + _BURST]:
                 sender.send(frame)
                 required += arrives
-            arrivals += self._collect(number, _PAUSE_S)
+            arrivals += self.collect(number, _PAUSE_S)
             self._await(number, required - missed, _LAG_S, arrivals)
             missed = max(missed, required - len(arrivals))  # lost ones are waited for once
         self._await(number, required, _ARRIVE_S if missed else 0.0, arrivals)
@@ -199,27 +200,21 @@ class Clients:
         """Collect until so many have arrived, for ``limit_s`` at most."""
         limit = time.monotonic() + limit_s
         while len(arrivals) < required and time.monotonic() < limit:
-            arrivals += self._collect(number, _PAUSE_S)
-
-    def late(self, number: int) -> list[Arrival]:
-        """What else has arrived by now: packets that should not have."""
-        return self._collect(number, 0.0)
+            arrivals += self.collect(number, _PAUSE_S)
 
     def _sender(self, probe: Probe) -> socket.socket:
         """A socket at the client of the lightpath's source, or at the near end of a fibre: what it sends leaves
         there."""
+        opened: Callable[[int, int, int], socket.socket] = socket.socket
         if probe.fibre is None or self._plan.network.node(probe.fibre[0]).kind == "host":
             source = self._plan.lightpaths[probe.lightpath].source if probe.fibre is None else probe.fibre[0]
             name = self._wiring.host_at(client_of(self._plan.network, source)).name
-            interface = self._net.interface_of(name)
-            if interface not in self._senders:
-                self._senders[interface] = self._net.open_socket(name, socket.AF_PACKET, socket.SOCK_RAW, 0)
-                self._senders[interface].bind((interface, 0))
-            return self._senders[interface]
-        cable = self._wiring.cable_of(probe.fibre)
-        interface = cable.a_interface if cable.forward == probe.fibre else cable.b_interface
+            interface, opened = self._net.interface_of(name), partial(self._net.open_socket, name)
+        else:
+            cable = self._wiring.cable_of(probe.fibre)
+            interface = cable.a_interface if cable.forward == probe.fibre else cable.b_interface
         if interface not in self._senders:
-            self._senders[interface] = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
+            self._senders[interface] = opened(socket.AF_PACKET, socket.SOCK_RAW, 0)
             self._senders[interface].bind((interface, 0))
         return self._senders[interface]
 
@@ -230,7 +225,7 @@ class Clients:
         body = struct.pack("!HHH", _ETH_VLAN, vlan, ETH_EXPERIMENTAL) + _MAGIC + struct.pack("!II", number, index)
         return (addresses + body).ljust(_FRAME_BYTES, b"\0")
 
-    def _collect(self, number: int, wait_s: float) -> list[Arrival]:
+    def collect(self, number: int, wait_s: float) -> list[Arrival]:
         arrivals, limit = list[Arrival](), time.monotonic() + wait_s
         while True:
             ready = self._selector.select(max(0.0, limit - time.monotonic()))

@@ -97,20 +97,12 @@ class WavelengthPlan:
     def to_json(self) -> JsonObject:
         """JSON-ready: rounds as lists of lightpaths with their wavelengths."""
         return {
+            **{name: value for name, value in vars(self).items() if name != "seed"},
             "network": self.network.name,
-            "wavelengths": self.wavelengths,
-            "switching": self.switching,
-            "method": self.method,
             "lightpaths": len(self.lightpaths),
             "rounds": len(self.rounds),
-            "frames": self.frames,
-            "bottleneck_load": self.bottleneck_load,
-            "bound": self.bound,
-            "optimal": self.optimal,
             "conversions": self.conversions,
             "plan": [[self._lit_json(lit) for lit in lit_paths] for lit_paths in self.rounds],
-            "pattern": self.pattern,
-            "seconds": self.seconds,
             "baselines": dict(self.baselines),
         }
 
@@ -140,13 +132,6 @@ class RoundMeasurements:
     fabric: str = "simulator"
 
     def to_json(self) -> JsonObject:
-        return {
-            "lightpaths": self.lightpaths,
-            "sent": self.sent,
-            "delivered": self.delivered,
-            "strays": self.strays,
-            "injected": sum(self.injected.values()),
-            "dropped": sum(self.dropped.values()),
-            "setup_s": self.setup_s,
-            "incomplete": list(self.incomplete),
-        }
+        named = {name: value for name, value in vars(self).items() if name != "fabric"}
+        counts = {name: sum(named[name].values()) for name in ("injected", "dropped")}
+        return {**named, **counts, "incomplete": list(self.incomplete)}

@@ -22,7 +22,6 @@ from testbed.wavelengths.assignment import (
     colour_round,
     lightpaths_between,
     optical_end_points,
-    plan_of_frames,
 )
 from testbed.wavelengths.checker import check_wavelength_plan
 from testbed.wavelengths.plan import SWITCHINGS, LitPath, WavelengthPlan
@@ -172,23 +171,6 @@ def test_checker_names_what_is_wrong() -> None:
     ):
         with pytest.raises(InputError, match=said):
             check_wavelength_plan(replace(plan, rounds=wrong))
-
-
-def test_frames_of_any_schedule_become_rounds() -> None:
-    network = NETWORKS["optical-cloud"]
-    paths = lightpaths_between(network, all_to_all(network))
-    whole = assign_wavelengths(network, paths, wavelengths=1, switching="wsxc")
-    frames = [[lit.lightpath for lit in lit_paths] for lit_paths in whole.rounds]
-    plan = plan_of_frames(network, paths, frames, wavelengths=4, method="mine")
-    assert (len(plan.rounds), plan.frames, plan.optimal, plan.method) == (4, 15, True, "mine")
-    for wrong, said in (
-        (frames[1:], "is lit in no round"),
-        ([frames[0] + frames[1], *frames[2:]], "share wavelength 0"),
-        ([*frames, frames[0]], "again in round 3"),
-        ([*frames[:-1], [*frames[-1], 182]], "there is no lightpath 182"),
-    ):
-        with pytest.raises(InputError, match=said):
-            plan_of_frames(network, paths, wrong, wavelengths=4)
 
 
 def test_bad_requests_are_refused() -> None:
