@@ -26,7 +26,7 @@ from testbed.model.routes import SplitRoute
 from testbed.routing import capillary_route
 from testbed.routing.capillary import recursion as capillary_recursion
 from testbed.routing.capillary.certificate import check_certificate
-from testbed.routing.capillary.float_route import FloatRouter
+from testbed.routing.capillary.kernel import FloatRouter
 from testbed.routing.capillary.thesis_loop import hunt_layers
 from topologies.errors import NoPathError
 from topologies.network import Link, Network, Node

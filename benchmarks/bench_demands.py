@@ -16,7 +16,7 @@ import numpy as np
 from scipy.optimize import linprog
 from scipy.sparse import csr_array, eye_array, hstack, kron
 
-from testbed.routing.capillary.float_route import FloatRouter
+from testbed.routing.capillary.kernel import FloatRouter
 from testbed.routing.demands.link_graph import LinkGraph
 from testbed.routing.demands.matrix import DemandMatrix, gravity_matrix
 from testbed.routing.demands.methods import route_demands

@@ -9,7 +9,7 @@ from itertools import pairwise
 from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study
 from testbed.model.verdict import Claim, Verdict
 from testbed.report.drawing.charts import BLUE, GREEN, GREY, ORANGE, panels
-from testbed.routing.redundancy.failure_rates import (
+from testbed.routing.redundancy.failures import (
     failure_weights,
     failure_weights_of_two,
     most_links,

@@ -75,7 +75,7 @@ def measure(point: Row) -> Results:
 
 def _rated(routed: RoutedDemands, best: float, forced: csr_array, *, stratified: bool) -> Results:
     from testbed.routing.demands.redundancy import total_ror
-    from testbed.routing.demands.throughput import fair_rates
+    from testbed.routing.demands.routed_demands import fair_rates
     from testbed.routing.redundancy.coding import Coding
 
     short, large = (total_ror(routed, Coding(tolerance=TOLERANCE, large_blocks=eq29), forced) for eq29 in (False, True))

@@ -14,7 +14,7 @@ from testbed.model.studies.samples import sum_of
 from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study
 from testbed.model.verdict import Check, Claim, Verdict
 from testbed.report.drawing.charts import BLUE, INK, ORANGE, chart
-from testbed.scheduling.exact.full_teams import BLANK, IDLE, NAIVE, SKELETON, search_space
+from testbed.scheduling.exact.full_simultaneities import BLANK, IDLE, NAIVE, SKELETON, search_space
 from testbed.scheduling.traffic.allocation import distinct_allocations
 
 SEARCHES = {"naive": NAIVE, "blank": BLANK, "idle": IDLE, "skeleton": SKELETON}

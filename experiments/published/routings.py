@@ -77,7 +77,7 @@ def _rated(routed: RoutedDemands, best: float, forced: csr_array) -> Results:
     """MLU over the optimum's; rates, in units of what the optimum carries with no pair stopped; ROR (eq. 23); what the
     checker found."""
     from testbed.routing.demands.redundancy import total_ror
-    from testbed.routing.demands.throughput import fair_rates
+    from testbed.routing.demands.routed_demands import fair_rates
     from testbed.routing.redundancy.coding import Coding
 
     found, rates = checked(routed), fair_rates(routed)
@@ -100,7 +100,7 @@ def _filling(matrix: DemandMatrix) -> Results:
     from testbed.routing.demands.fair_rates.certificate import FillingLevel, check_fair_rates
     from testbed.routing.demands.fair_rates.water_filling import water_filling
     from testbed.routing.demands.optimum import optimal_demands
-    from testbed.routing.demands.throughput import fair_rates
+    from testbed.routing.demands.routed_demands import fair_rates
 
     found = water_filling(matrix)
     demands = _demands(matrix)

@@ -22,7 +22,6 @@ from numpy.typing import NDArray
 
 from testbed.arrays import IntArray
 from testbed.errors import InputError
-from testbed.interconnect.bubble_flow_control import axes, check_rings
 from testbed.interconnect.parameters import MAX_CYCLE, SimulationParameters, ticks
 from testbed.interconnect.relation_tables import (
     Cable,
@@ -31,7 +30,7 @@ from testbed.interconnect.relation_tables import (
     no_relation,
     relation_of,
 )
-from testbed.interconnect.route_tables import RouteTable, build_routes, check_routing, searched_paths
+from testbed.interconnect.route_tables import RouteTable, axes, build_routes, check_rings, check_routing, searched_paths
 from testbed.interconnect.static_paths import NONE, Paths, build_paths
 from topologies import Network
 

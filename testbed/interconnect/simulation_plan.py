@@ -1,17 +1,21 @@
 """The run of a simulation with one seed, and its row of figures.
 
+At the end of a run the head of every buffer waits for one link (``BlockedPackets.waits``), whatever routing chose it
+and whatever avoids deadlocks. In a deadlock some of these waits close a cycle, which a drawing shows.
+
 ``run_seed`` is what a process runs for a seed; it needs nothing but its arguments.
 """
 
+from collections.abc import Iterable
 from dataclasses import asdict, replace
 from typing import Any
 
+import networkx as nx
 import numpy as np
 
 from testbed.faults.cable_faults import check_faults, faults_from_trace
 from testbed.faults.fault import Fault
 from testbed.faults.grammar import parse_cable_faults
-from testbed.interconnect.deadlock import deadlock_cycle
 from testbed.interconnect.engine_inputs import Recording
 from testbed.interconnect.network_model import zero_load_ticks
 from testbed.interconnect.parameters import TICKS_PER_S, SimulationParameters
@@ -23,6 +27,29 @@ from testbed.interconnect.traffic.patterns import build_pattern
 from testbed.interconnect.traffic.traffic_files import read_messages
 from topologies import Network
 from topologies.text.json_types import JsonObject
+
+
+def cycle_of(waits: Iterable[tuple[int, int]]) -> list[int]:
+    """A cycle of links in which each waits for the next, from its smallest on; empty where the waits close none.
+
+    >>> cycle_of([(0, 1), (1, 2), (2, 0), (7, 0)])
+    [0, 1, 2]
+    >>> cycle_of([(0, 1), (1, 2)])
+    []
+    """
+    graph = nx.DiGraph(sorted(set(waits)))
+    try:
+        cycle = [link for link, _ in nx.find_cycle(graph, sorted(graph))]
+    except nx.NetworkXNoCycle:
+        return []
+    first = cycle.index(min(cycle))
+    return cycle[first:] + cycle[:first]
+
+
+def deadlock_cycle(network: Network, run: SimulationResult) -> list[tuple[str, str]]:
+    """The ends of the links of the cycle, in order; empty where there is none to be found."""
+    return [(network.links[i].source, network.links[i].target) for i in cycle_of(run.stuck.waits)]
+
 
 SAMPLES = 80
 """Moments at which a row says what lay in the network."""

@@ -22,10 +22,12 @@ from testbed.metapath.labelled_paths import (
 )
 from testbed.model.label_split import LABELS
 from testbed.model.wiring import Wiring
-from testbed.openflow.failover import BACK, Bucket, FailoverGroup
 from testbed.openflow.rules import (
+    BACK,
     OTHER_PRIORITY,
     STREAM_PRIORITY,
+    Bucket,
+    FailoverGroup,
     FlowRule,
     Match,
     label_prefixes,

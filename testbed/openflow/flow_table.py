@@ -6,8 +6,7 @@ from dataclasses import dataclass, field
 
 from testbed.errors import InputError
 from testbed.model.wiring import Wiring
-from testbed.openflow.failover import BACK, FailoverGroup
-from testbed.openflow.rules import ETH_IPV4, PROTOCOL_UDP, FlowRule, by_switch
+from testbed.openflow.rules import BACK, ETH_IPV4, PROTOCOL_UDP, FailoverGroup, FlowRule, by_switch
 from topologies.network import LinkId
 
 Packet = Mapping[str, int | str]

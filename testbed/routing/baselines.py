@@ -8,8 +8,8 @@ from fractions import Fraction
 
 from testbed.errors import InputError
 from testbed.model.routes import SplitRoute
-from testbed.routing.flows.circulations import drop_circulations
 from testbed.routing.flows.end_points import FlowProblem, flow_problem
+from testbed.routing.flows.exact_flow import drop_circulations
 from testbed.routing.flows.flow_steps import build_residual, index_arcs, integer_zeros, push_all
 from testbed.routing.flows.min_cost import fewest_links_flow
 from topologies.network import Network

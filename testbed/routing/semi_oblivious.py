@@ -10,11 +10,10 @@ from testbed.routing.baselines import single_path
 from testbed.routing.demands.link_graph import LinkGraph
 from testbed.routing.demands.matrix import given_matrix
 from testbed.routing.demands.pair_routes import flow_paths
-from testbed.routing.demands.path_sets import PathSet, shortest_path_set
+from testbed.routing.demands.path_sets import PathSet, best_rates, shortest_path_set
 from testbed.routing.demands.routing_trees import tree_path_set
-from testbed.routing.demands.semi_oblivious import best_rates
-from testbed.routing.flows.circulations import drop_circulations
 from testbed.routing.flows.end_points import flow_problem
+from testbed.routing.flows.exact_flow import drop_circulations
 from topologies.network import Network
 
 DIGITS = 10**6

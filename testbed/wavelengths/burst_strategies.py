@@ -8,7 +8,7 @@ from collections import Counter, deque
 from collections.abc import Sequence
 from typing import Protocol
 
-from testbed.scheduling.packing.packing import pack
+from testbed.scheduling.packing import pack
 
 
 class Reservations:

@@ -12,10 +12,8 @@ from testbed.model.studies.samples import mean_of, spread, sum_of
 from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, where
 from testbed.model.verdict import Check, Claim, Verdict
 from testbed.report.drawing.charts import BLUE, GREEN, RED, Figure, chart
-from testbed.routers.cycles import find_cycle
-from testbed.routers.measurements import RouterRun
-from testbed.routers.plan import RouterPlan, ring_plan
-from testbed.routers.two_failures import dependency_cycles, two_failures_plan
+from testbed.routers.measurements import RouterRun, find_cycle
+from testbed.routers.plan import RouterPlan, dependency_cycles, ring_plan, two_failures_plan
 
 RING, FAILURES = "ring of 8", "two failed links"
 ROUTERS, HOPS = 8, 3

@@ -30,7 +30,7 @@ def _codes() -> None:
 
 
 def _routes() -> None:
-    from testbed.routing.capillary.float_route import capillary_loads
+    from testbed.routing.capillary.kernel import capillary_loads
     from testbed.routing.capillary.recursion import LinkArrays, final_loads
     from topologies import load_network
 

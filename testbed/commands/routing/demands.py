@@ -175,8 +175,7 @@ def _rated(
     routed: RoutedDemands, method: str, seconds: float, optimum: RoutedDemands, rating: tuple[Coding, Any]
 ) -> dict[str, Any]:
     from testbed.routing.demands.redundancy import total_ror
-    from testbed.routing.demands.routed_demands import checked
-    from testbed.routing.demands.throughput import fair_rates
+    from testbed.routing.demands.routed_demands import checked, fair_rates
 
     found, redundancy = checked(routed), total_ror(routed, *rating)
     rates = fair_rates(routed)

@@ -205,7 +205,7 @@ def _failure(route: SplitRoute, names: list[str], coding: Coding) -> dict[str, A
 
 def _overlap(route: SplitRoute, coding: Coding, args: argparse.Namespace) -> dict[str, Any]:
     """Appendix G for the links of the route: how often failures overlap, and ROR with two at once."""
-    from testbed.routing.redundancy import failure_rates as rates
+    from testbed.routing.redundancy import failures as rates
     from testbed.routing.redundancy.route_ror import pair_ror, route_ror
 
     links, times = len(route.loaded), (args.failure_s, args.between_s)

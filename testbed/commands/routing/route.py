@@ -89,7 +89,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _float_documents(network: Network, pairs: Sequence[tuple[str, str]]) -> list[dict[str, Any]]:
     """The objects of ``testbed route --float --json``, one a pair: loads in floats, no layers."""
-    from testbed.routing.capillary.float_route import capillary_loads
+    from testbed.routing.capillary.kernel import capillary_loads
 
     largest = max((link.capacity_bps for link in network.links), default=1.0)
     documents = []

@@ -15,8 +15,7 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from testbed.errors import CapabilityError
-from testbed.openflow.failover import FailoverGroup
-from testbed.openflow.rules import FlowRule
+from testbed.openflow.rules import FailoverGroup, FlowRule
 
 DEFAULT_PORT = 6653
 _MAX_WAITING = 1024

@@ -30,9 +30,8 @@ from os_ken.ofproto.ofproto_parser import MsgBase
 
 from testbed.emulation.control.controller_link import FlowCounter, PortEvent
 from testbed.errors import CapabilityError, TestbedError
-from testbed.openflow.failover import FailoverGroup
 from testbed.openflow.installed_plans import InstalledPlans, SwitchBatch
-from testbed.openflow.rules import DROP, FlowRule
+from testbed.openflow.rules import DROP, FailoverGroup, FlowRule
 
 _ANSWER_S = 20.0
 _MAX_ERRORS = 5

@@ -3,10 +3,13 @@ read off."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cache
+
 import numpy as np
 
 from testbed.arrays import IntArray
-from testbed.interconnect.compiled.compiled_kernel import compiled_loop
+from testbed.interconnect.compiled.kernel_loop import run_events
 from testbed.interconnect.compiled.kernel_records import (
     DATA,
     FINISHED,
@@ -24,6 +27,19 @@ from testbed.interconnect.engine_inputs import EngineInputs
 from testbed.interconnect.ft_drb.source_state import SourceState, count_events
 from testbed.interconnect.ft_drb.source_state import build_state as build_sources
 from testbed.interconnect.results import BlockedPackets, EngineResult
+from testbed.jit import compiled_entry
+
+
+@cache
+def compiled_loop() -> Callable[..., None]:
+    """``kernel_loop.run_events`` compiled: read from the cache, or made now (a quarter of a minute or more) and kept
+    there.
+
+    Nothing is allocated, so arrays need no counting of references (``_nrt``; it would cost most of the time); nothing
+    divides by zero. It leaves the interpreter to others: a command's sign of life is drawn meanwhile.
+    """
+    return compiled_entry(run_events, _nrt=False, error_model="numpy", nogil=True)
+
 
 MAX_POOL = 1 << 22
 _SCRATCHES: list[Scratch] = []

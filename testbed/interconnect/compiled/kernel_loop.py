@@ -55,8 +55,7 @@ from testbed.interconnect.compiled.nac.detection import (
     retry_identification,
 )
 from testbed.interconnect.compiled.nac.identification import pass_identifications
-from testbed.interconnect.compiled.nac.recovery import receive_recovery_signal, release_reserved_slot
-from testbed.interconnect.compiled.nac.reroute_heads import reroute_all_heads
+from testbed.interconnect.compiled.nac.recovery import receive_recovery_signal, release_reserved_slot, reroute_all_heads
 from testbed.interconnect.compiled.nac.throttle import watch_if_full
 from testbed.interconnect.engine_inputs import CableEvents, EngineOptions
 from testbed.interconnect.static_paths import NONE

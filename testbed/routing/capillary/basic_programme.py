@@ -13,14 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, diags_array, hstack
 
+from testbed.arrays import FloatArray
 from testbed.routing.flows.end_points import FlowProblem, flow_problem
-from testbed.routing.flows.linear_programs import (
-    UnsolvedError,
-    Vector,
-    balance_matrix,
-    solve_lp,
-    solve_priced_lp,
-)
+from testbed.routing.flows.linear_programs import UnsolvedError, balance_matrix, solve_lp, solve_priced_lp
 from topologies.network import Network
 
 Rule = Literal["full", "priced", "hunted"]
@@ -112,7 +107,7 @@ class _Fixing:
         self._left = np.delete(self._left, full)
         return level, tuple(self._problem.links[i] for i in fixed)
 
-    def _hunted(self, most: Vector, candidates: NDArray[np.int64]) -> NDArray[np.int64]:
+    def _hunted(self, most: FloatArray, candidates: NDArray[np.int64]) -> NDArray[np.int64]:
         balance = balance_matrix(self._problem.nodes, self._tail[self._left], self._head[self._left])
         while True:
             cost = np.zeros(len(most))

@@ -9,11 +9,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from testbed.arrays import FloatArray
 from testbed.errors import InputError
 from testbed.model.routes import SplitRoute
 from testbed.routing.flows.end_points import FlowProblem, flow_problem
 from testbed.routing.flows.exact_flow import exact_route
-from testbed.routing.flows.linear_programs import UnsolvedError, Vector, balance_matrix, solve_lp
+from testbed.routing.flows.linear_programs import UnsolvedError, balance_matrix, solve_lp
 from topologies.network import Network
 
 FULL = 1e-7
@@ -147,7 +148,9 @@ class _Hunt:
             flow_out[largest] -= flow_out.sum()
         self._flow_out = flow_out
 
-    def _solve(self, cost: Vector, balance: object, right: Vector, upper: Vector) -> tuple[Vector, float]:
+    def _solve(
+        self, cost: FloatArray, balance: object, right: FloatArray, upper: FloatArray
+    ) -> tuple[FloatArray, float]:
         self.solved += 1
         try:
             return solve_lp(cost, (balance, right), upper, interior=self._interior)

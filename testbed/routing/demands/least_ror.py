@@ -14,13 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, eye_array, kron
 
+from testbed.arrays import FloatArray
 from testbed.errors import InputError
 from testbed.routing.demands.link_graph import LinkGraph
 from testbed.routing.demands.matrix import DemandMatrix
 from testbed.routing.demands.routed_demands import RoutedDemands, sparse_shares
 from testbed.routing.flows.linear_programs import UnsolvedError, balance_matrix, solve_lp
 
-Floats = NDArray[np.float64]
 SHARE_CAP = 0.999
 """Of a link that a pair could avoid: eq. 29 has a pole at 1."""
 TANGENTS = (0.12, 0.19, 0.26, 0.33, 0.4, 0.48, 0.56, 0.64, 0.72, 0.8, 0.87, 0.92, 0.955, 0.975, 0.99, 0.997)
@@ -76,12 +76,12 @@ def least_ror_demands(
     return LeastRor(routed=routed, ror=ror, bound=min(ror, max(0.0, least - SHORTER * float(x.sum()))))
 
 
-def overhead(share: Floats, tolerance: float) -> Floats:
+def overhead(share: FloatArray, tolerance: float) -> FloatArray:
     """A link's term of eq. 29; below the tolerance 0, where it continues convexly."""
     return np.asarray(np.maximum((1 - tolerance) / (1 - np.minimum(share, SHARE_CAP)) - 1, 0.0))
 
 
-def segments(tolerance: float) -> tuple[Floats, Floats]:
+def segments(tolerance: float) -> tuple[FloatArray, FloatArray]:
     """(widths, slopes) of the greatest of the tangents to eq. 29, from share 0 to SHARE_CAP; no cost up to the
     tolerance."""
     at = np.array([tolerance, *(share for share in TANGENTS if share > tolerance)])

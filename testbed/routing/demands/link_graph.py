@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import dijkstra
 
+from testbed.arrays import FloatArray
 from topologies.errors import NoPathError
 from topologies.network import Network
 
-Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 
@@ -20,7 +20,7 @@ class ShortestPaths(NamedTuple):
     """``distance`` (nodes, nodes), infinite where no path leads; ``before[a, b]``: the node before b on the way from
     a."""
 
-    distance: Floats
+    distance: FloatArray
     before: Ints
 
 
@@ -34,7 +34,7 @@ class LinkGraph:
         self.nodes = len(network.nodes)
         self.tail: Ints = np.array([index[link.source] for link in network.links], dtype=np.int64)
         self.head: Ints = np.array([index[link.target] for link in network.links], dtype=np.int64)
-        self.capacity: Floats = np.array([link.capacity_bps for link in network.links], dtype=np.float64)
+        self.capacity: FloatArray = np.array([link.capacity_bps for link in network.links], dtype=np.float64)
         self.is_host = np.array([node.kind == "host" for node in network.nodes], dtype=bool)
 
     def usable_from(self, source: int) -> NDArray[np.bool_]:
@@ -43,7 +43,7 @@ class LinkGraph:
         forwards = ~self.is_host[self.tail] | (self.tail == source)
         return np.asarray(forwards & (self.head != source))
 
-    def shortest_paths(self, weights: Floats) -> ShortestPaths:
+    def shortest_paths(self, weights: FloatArray) -> ShortestPaths:
         """From every node to every other; ``weights`` above 0, one a link. Of parallel links the lightest counts.
 
         A way out of a host costs so much that no path leads through one: only its own, which is then taken off again.
@@ -61,7 +61,7 @@ class LinkGraph:
         distance[distance >= barrier / 2] = np.inf
         return ShortestPaths(distance, before)
 
-    def hops(self, pairs: Iterable[tuple[str, str]] = ()) -> Floats:
+    def hops(self, pairs: Iterable[tuple[str, str]] = ()) -> FloatArray:
         """Links on the shortest path, shape (nodes, nodes), infinite where there is none; NoPathError where one of
         ``pairs`` has none."""
         found = self.shortest_paths(np.ones(len(self.tail))).distance
@@ -72,7 +72,7 @@ class LinkGraph:
                 )
         return found
 
-    def lightest_links(self, weights: Floats) -> dict[tuple[int, int], int]:
+    def lightest_links(self, weights: FloatArray) -> dict[tuple[int, int], int]:
         """(tail, head) -> the lightest link between them, the first of equals."""
         found: dict[tuple[int, int], int] = {}
         for link, ends in enumerate(zip(self.tail.tolist(), self.head.tolist(), strict=True)):

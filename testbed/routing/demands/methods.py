@@ -14,12 +14,11 @@ from testbed.routing.demands.fair_rates.water_filling import water_filling
 from testbed.routing.demands.least_ror import least_ror_demands
 from testbed.routing.demands.matrix import DemandMatrix
 from testbed.routing.demands.optimum import fair_demands, optimal_demands
-from testbed.routing.demands.path_sets import shortest_path_set
+from testbed.routing.demands.path_sets import best_rates, shortest_path_set
 from testbed.routing.demands.per_pair import capillary_demands, demands_by_method
 from testbed.routing.demands.redundancy import unavoidable_links
 from testbed.routing.demands.routed_demands import RoutedDemands
 from testbed.routing.demands.routing_trees import tree_path_set
-from testbed.routing.demands.semi_oblivious import best_rates
 from testbed.routing.named_routings import ROUTINGS, routing_method
 from topologies.errors import TopologyError, nearest
 from topologies.registry import PluginError, Registry, function_check

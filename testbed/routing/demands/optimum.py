@@ -21,14 +21,14 @@ from numpy.typing import NDArray
 from scipy.sparse import coo_array, csr_array, hstack
 from scipy.sparse.csgraph import shortest_path
 
+from testbed.arrays import FloatArray
 from testbed.errors import InputError
 from testbed.routing.demands.link_graph import LinkGraph
 from testbed.routing.demands.matrix import DemandMatrix
 from testbed.routing.demands.routed_demands import RoutedDemands, sparse_shares
-from testbed.routing.flows.circulations import drop_circulations
+from testbed.routing.flows.exact_flow import drop_circulations
 from testbed.routing.flows.linear_programs import UnsolvedError, solve_priced_lp
 
-Floats = NDArray[np.float64]
 NOTHING = 1e-6
 """Of a source's demand: a flow below it is the solver's rounding."""
 LEVEL_SLACK = 1e-6
@@ -98,7 +98,7 @@ class DemandProgramme:
         ones = np.ones(self.columns)
         self.loads = csr_array((ones, (rows, np.arange(self.columns))), shape=(len(self.capacity), self.columns))
 
-    def solve(self, level: Floats, free: NDArray[np.bool_]) -> tuple[Floats, float, Floats]:
+    def solve(self, level: FloatArray, free: NDArray[np.bool_]) -> tuple[FloatArray, float, FloatArray]:
         """(flow, utilisation, prices): the least utilisation of the ``free`` links while the others keep to their
         ``level``."""
         greatest = np.where(free, self.capacity, 0.0)
@@ -115,17 +115,17 @@ class DemandProgramme:
             ) from None
         return x[:-1], least, prices
 
-    def scaled(self, prices: Floats | None) -> Floats | None:
+    def scaled(self, prices: FloatArray | None) -> FloatArray | None:
         """Prices whose sum times the capacities in bits a second is 1."""
         if prices is None or not prices.sum() > 0:
             return None
         return np.asarray(prices / float(prices @ self.graph.capacity))
 
-    def shares(self, flow: Floats) -> object:
+    def shares(self, flow: FloatArray) -> object:
         """The shares of every pair that the flows of their sources come to. A pair of so small a demand that its flow
         cannot be distinguished from the solver's rounding takes a shortest path, which loads no link by more than that
         rounding."""
-        rows: list[Floats] = [np.zeros(0)] * len(self.matrix.pairs)
+        rows: list[FloatArray] = [np.zeros(0)] * len(self.matrix.pairs)
         for one in self.commodities:
             amounts = flow[one.first : one.first + len(one.links)]
             amounts = np.where(amounts > NOTHING * sum(one.amounts), amounts, 0.0)
@@ -134,7 +134,7 @@ class DemandProgramme:
                 rows[pair] = row if row.any() else self._shortest(one, sink)
         return sparse_shares(rows)
 
-    def _shortest(self, one: Commodity, sink: int) -> Floats:
+    def _shortest(self, one: Commodity, sink: int) -> FloatArray:
         """1 on each link of a path of fewest links, 0 on all others."""
         tails, heads, nodes = self.graph.tail[one.links], self.graph.head[one.links], self.graph.nodes
         arcs = csr_array((np.ones(len(one.links)), (tails, heads)), shape=(nodes, nodes))
@@ -161,7 +161,7 @@ class DemandProgramme:
             first += len(links)
         return found
 
-    def _conservation(self) -> tuple[object, Floats]:
+    def _conservation(self) -> tuple[object, FloatArray]:
         """Row (commodity, node): what leaves less what enters; one row of each commodity follows from the others and
         stays."""
         nodes = self.graph.nodes
@@ -187,7 +187,7 @@ class _Ends(NamedTuple):
     head: list[int]
 
 
-def sink_shares(graph: LinkGraph, sent: Commodity, flow: Floats) -> Floats:
+def sink_shares(graph: LinkGraph, sent: Commodity, flow: FloatArray) -> FloatArray:
     """The share on each link of what each sink is sent, shape (sinks, links of the network), by the flow of one source.
 
     ``flow`` (one number for each of the commodity's links) is acyclic once its circulations are taken out; what then

@@ -3,9 +3,10 @@ labels."""
 
 from fractions import Fraction
 
+from testbed.arrays import FloatArray
 from testbed.model.label_split import LabelSplit
 from testbed.model.routes import SplitRoute
-from testbed.routing.demands.routed_demands import Floats, RoutedDemands
+from testbed.routing.demands.routed_demands import RoutedDemands
 from testbed.routing.label_split.spraying import paths_split
 from topologies.network import Network
 
@@ -22,7 +23,7 @@ def pair_route(routed: RoutedDemands, pair: int) -> tuple[LabelSplit, SplitRoute
     return split, SplitRoute(network=network, source=source, sink=sink, method=routed.method, loads=loads)
 
 
-def flow_paths(network: Network, ends: tuple[str, str], shares: Floats) -> list[tuple[tuple[int, ...], Fraction]]:
+def flow_paths(network: Network, ends: tuple[str, str], shares: FloatArray) -> list[tuple[tuple[int, ...], Fraction]]:
     """(links, share) of each path into which a flow of one unit falls apart: the one of the greatest share first, then
     of what is left.
 

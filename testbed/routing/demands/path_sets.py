@@ -1,5 +1,5 @@
 """Sets of paths for each pair, with weights, made without a look at the demands: the k shortest paths; from weights to
-shares."""
+shares, and the weights that are best for the demands (semi-oblivious routing, Kumar et al. 2018)."""
 
 from __future__ import annotations
 
@@ -8,16 +8,17 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
+from scipy.sparse import csr_array, hstack
 from scipy.sparse.csgraph import yen
 
+from testbed.arrays import FloatArray
 from testbed.errors import InputError
 from testbed.routing.demands.link_graph import LinkGraph
 from testbed.routing.demands.matrix import DemandMatrix
 from testbed.routing.demands.routed_demands import RoutedDemands
+from testbed.routing.flows.linear_programs import UnsolvedError, solve_lp
 from topologies.errors import NoPathError
 
-Floats = NDArray[np.float64]
 Path = tuple[int, ...]
 """Indices of links, from source to sink."""
 
@@ -59,7 +60,7 @@ class PathSet:
         return csr_array((np.ones(len(columns)), columns, bounds), shape=shape)
 
 
-def routed_by_paths(paths: PathSet, method: str, weights: Floats) -> RoutedDemands:
+def routed_by_paths(paths: PathSet, method: str, weights: FloatArray) -> RoutedDemands:
     """Each pair's flow over its paths by ``weights``, shape (paths,), which sum to 1 for every pair."""
     count = len(weights)
     of_pair = csr_array((weights, (paths.pair_of_path, np.arange(count))), shape=(len(paths.paths), count))
@@ -124,3 +125,32 @@ def _links_of(before: Sequence[int], start: int, end: int, link_at: dict[tuple[i
             links.append(link)
         node = earlier
     return tuple(reversed(links))
+
+
+def best_rates(paths: PathSet, method: str) -> RoutedDemands:
+    """The weights of the paths by which the fullest link is as empty as these paths allow: one linear programme
+    (HiGHS).
+
+    Never a greater utilisation than the path set's own weights give, nor a smaller one than the multicommodity optimum.
+    """
+    matrix, count = paths.matrix, len(paths.pair_of_path)
+    rates = matrix.rates / (matrix.total_bps / len(matrix.pairs))
+    capacity = np.array([link.capacity_bps for link in matrix.network.links])
+    capacity = capacity / capacity.max()
+    own = rates[paths.pair_of_path]
+    loads = csr_array((paths.on_links() * own[:, None]).T)
+    at_most = hstack([loads, csr_array(-capacity[:, None])], format="csr")
+    ones = np.ones(count)
+    one = csr_array((ones, (paths.pair_of_path, np.arange(count))), shape=(len(paths.paths), count + 1))
+    cost = np.zeros(count + 1)
+    cost[-1] = 1.0
+    upper = np.concatenate([ones, [np.inf]])
+    try:
+        x, _ = solve_lp(cost, (one, np.ones(len(paths.paths))), upper, (at_most, np.zeros(len(capacity))))
+    except UnsolvedError as error:
+        raise InputError(
+            f"network {matrix.network.name!r}: no rates found for the paths of {method} ({error})"
+        ) from None
+    weights = np.maximum(x[:-1], 0.0)
+    weights /= np.bincount(paths.pair_of_path, weights=weights)[paths.pair_of_path]
+    return routed_by_paths(paths, method, weights)

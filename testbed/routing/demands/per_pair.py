@@ -3,13 +3,12 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from testbed.routing.capillary.float_route import FloatRouter
+from testbed.arrays import FloatArray
+from testbed.routing.capillary.kernel import FloatRouter
 from testbed.routing.demands.matrix import DemandMatrix
 from testbed.routing.demands.routed_demands import RoutedDemands, sparse_shares
 from testbed.routing.named_routings import routing_method
 from topologies.network import Network, reverse_of
-
-Floats = NDArray[np.float64]
 
 
 def capillary_demands(matrix: DemandMatrix) -> RoutedDemands:
@@ -20,7 +19,7 @@ def capillary_demands(matrix: DemandMatrix) -> RoutedDemands:
     Raises NoPathError.
     """
     router, mirror = FloatRouter(matrix.network), mirror_links(matrix.network)
-    known: dict[tuple[str, str], Floats] = {}
+    known: dict[tuple[str, str], FloatArray] = {}
     rows = []
     for source, sink in matrix.pairs:
         back = known.pop((sink, source), None) if mirror is not None else None

@@ -8,12 +8,12 @@ about them. A pair whose flow is all on a link that it could have avoided is *ex
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.special import betaincinv
 
 from fec.redundancy.block_size import fec_block_size
 from fec.redundancy.labels import LABELS
+from testbed.arrays import FloatArray
 from testbed.routing.demands.per_pair import capillary_demands
 from testbed.routing.demands.routed_demands import RoutedDemands
 from testbed.routing.flows.end_points import flow_problem
@@ -21,7 +21,6 @@ from testbed.routing.flows.exact_flow import exact_route
 from testbed.routing.redundancy.coding import Coding
 from testbed.routing.redundancy.route_ror import route_breakdown
 
-Floats = NDArray[np.float64]
 WHOLE = 1 - 1 / LABELS
 """A share above it is everything: not one label of a stream would go elsewhere."""
 TABLE = 400
@@ -32,8 +31,8 @@ TABLE = 400
 class TotalRor:
     """``per_pair``: shape (pairs,), infinite for exposed pairs. ``rates``: of the demands, bits a second."""
 
-    per_pair: Floats
-    rates: Floats
+    per_pair: FloatArray
+    rates: FloatArray
 
     @property
     def exposed(self) -> int:
@@ -87,7 +86,7 @@ def total_ror(routed: RoutedDemands, coding: Coding, forced: csr_array | None = 
     return TotalRor(per_pair=per_pair, rates=routed.matrix.rates)
 
 
-def _overheads(load: Floats, coding: Coding) -> Floats:
+def _overheads(load: FloatArray, coding: Coding) -> FloatArray:
     """FEC_r / FEC_t - 1 for loads of the tolerance and more, below 1; eq. 29 for large blocks."""
     if coding.large_blocks:
         return np.asarray((1 - coding.tolerance) / (1 - load) - 1)
@@ -106,7 +105,7 @@ def _overheads(load: Floats, coding: Coding) -> Floats:
     return np.asarray(np.maximum(found / fec_block_size(m, coding.tolerance, der) - 1, 0.0))
 
 
-def _stratified(routed: RoutedDemands, forced: csr_array, coding: Coding) -> Floats:
+def _stratified(routed: RoutedDemands, forced: csr_array, coding: Coding) -> FloatArray:
     network, found = routed.matrix.network, []
     for pair, (source, sink) in enumerate(routed.matrix.pairs):
         row = routed.pair_shares(pair)

@@ -20,15 +20,14 @@ from functools import cache
 from itertools import pairwise
 
 import numpy as np
-from numpy.typing import NDArray
 
+from testbed.arrays import FloatArray
 from testbed.errors import InputError
 from testbed.routing.demands.link_graph import LinkGraph, ShortestPaths
 from testbed.routing.demands.matrix import DemandMatrix
 from testbed.routing.demands.path_sets import Path, PathSet
 from topologies.network import reverse_of
 
-Floats = NDArray[np.float64]
 EAGERNESS = 0.1
 """How fast a used link grows long: epsilon of the multiplicative weights, as in Kumar et al. 2018."""
 MAX_TREES = 500
@@ -104,7 +103,7 @@ def _drawn_trees(graph: LinkGraph, members: Sequence[int], rng: random.Random) -
 class _TreePaths:
     """One random tree, its use of the links, and the way over it from any member to any other."""
 
-    def __init__(self, graph: LinkGraph, members: Sequence[int], weights: Floats, rng: random.Random) -> None:
+    def __init__(self, graph: LinkGraph, members: Sequence[int], weights: FloatArray, rng: random.Random) -> None:
         self._graph = graph
         self._shortest: ShortestPaths = graph.shortest_paths(weights)
         self._link_at = graph.lightest_links(weights)
@@ -138,7 +137,7 @@ class _TreePaths:
         for part in cluster.parts:
             self._climb(part, above)
 
-    def relative_use(self, twin: Sequence[int]) -> Floats:
+    def relative_use(self, twin: Sequence[int]) -> FloatArray:
         """Of each link over its capacity, both ways of a cable alike, were all that leaves each cluster to go over its
         centre."""
         graph, load = self._graph, np.zeros(len(self._graph.tail))

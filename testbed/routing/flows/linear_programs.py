@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from scipy.optimize import Bounds, LinearConstraint, OptimizeWarning, linprog, milp
 from scipy.sparse import csr_array
 
-Vector = NDArray[np.float64]
-
+from testbed.arrays import FloatArray
 
 INTERIOR = {"run_crossover": "off", "presolve": False, "ipm_optimality_tolerance": 1e-7}
 """Presolve would put at their bounds what it takes out, which an interior point does not; below 1e-7 HiGHS now and then
@@ -39,13 +38,13 @@ def balance_matrix(nodes: int, tail: Ends, head: Ends, columns: int | None = Non
 
 
 def solve_lp(
-    cost: Vector,
-    equal: tuple[csr_array, Vector] | None,
-    upper: Vector,
-    at_most: tuple[csr_array, Vector] | None = None,
+    cost: FloatArray,
+    equal: tuple[csr_array, FloatArray] | None,
+    upper: FloatArray,
+    at_most: tuple[csr_array, FloatArray] | None = None,
     *,
     interior: bool = False,
-) -> tuple[Vector, float]:
+) -> tuple[FloatArray, float]:
     """(x, cost) of the least ``cost @ x`` with 0 <= x <= ``upper``, ``equal[0] @ x == equal[1]``, ``at_most`` likewise.
 
     A vertex of the polytope, as the simplex method gives it. ``interior``: where an interior-point method ends instead,
@@ -56,13 +55,13 @@ def solve_lp(
 
 
 def solve_priced_lp(
-    cost: Vector,
-    equal: tuple[csr_array, Vector] | None,
-    upper: Vector,
-    at_most: tuple[csr_array, Vector] | None = None,
+    cost: FloatArray,
+    equal: tuple[csr_array, FloatArray] | None,
+    upper: FloatArray,
+    at_most: tuple[csr_array, FloatArray] | None = None,
     *,
     interior: bool = False,
-) -> tuple[Vector, float, Vector]:
+) -> tuple[FloatArray, float, FloatArray]:
     """As ``solve_lp``, and what one more unit of each right side of ``at_most`` would save, shape (rows,), 0 or
     more."""
     a_ub, b_ub = at_most if at_most is not None else (None, None)
@@ -81,13 +80,13 @@ def solve_priced_lp(
 
 
 def solve_milp(
-    cost: Vector,
-    rows: Sequence[tuple[csr_array, Vector, Vector]],
-    upper: Vector,
-    whole: Vector,
+    cost: FloatArray,
+    rows: Sequence[tuple[csr_array, FloatArray, FloatArray]],
+    upper: FloatArray,
+    whole: FloatArray,
     gap: float,
     limit_s: float,
-) -> tuple[Vector, float, float]:
+) -> tuple[FloatArray, float, float]:
     """(x, cost, proved lower bound) with 0 <= x <= ``upper``, ``low <= A @ x <= high`` for each of ``rows``.
 
     ``whole`` is 1 where x must be an integer. Stops within the relative ``gap`` of the optimum, or at ``limit_s``

@@ -9,6 +9,6 @@ lowers it, since FEC_r grows faster than r.
 
 - ``coding``: what the figures depend on next to the route; ``ror_study``: the figures of one route.
 - ``least_fec``: the route of least ROR itself, which every other route is held against, with a proved bound.
-- ``failure_rates``: how often failures of independent links overlap (eq. 35 to 45); ``failures``: what is lost when two
-  do (the function loss(l1, l2) of eq. 51 that the thesis leaves open).
+- ``failures``: how often failures of independent links overlap (eq. 35 to 45), and what is lost when two do (the
+  function loss(l1, l2) of eq. 51 that the thesis leaves open).
 """

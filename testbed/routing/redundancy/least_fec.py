@@ -14,13 +14,14 @@ from scipy.special import betaincinv
 
 from fec.redundancy.block_size import fec_block_size
 from fec.redundancy.ror import ror
+from testbed.arrays import FloatArray
 from testbed.errors import InputError
 from testbed.model.routes import SplitRoute
 from testbed.routing.baselines import max_flow
 from testbed.routing.capillary.route import capillary_route
 from testbed.routing.flows.end_points import FlowProblem, flow_problem
 from testbed.routing.flows.exact_flow import exact_route
-from testbed.routing.flows.linear_programs import UnsolvedError, Vector, balance_matrix, solve_lp, solve_milp
+from testbed.routing.flows.linear_programs import UnsolvedError, balance_matrix, solve_lp, solve_milp
 from testbed.routing.redundancy.coding import Coding
 from topologies.errors import NoPathError
 from topologies.network import Network
@@ -65,7 +66,8 @@ def least_fec_route(network: Network, source: str, sink: str, tolerance: float, 
     upper = np.concatenate([np.where(np.isin(np.arange(links), free), LOAD_CAP, 1.0), np.full(links, math.inf)])
     cost = np.concatenate([np.full(links, SHORTER), np.ones(links)])
     points = [(int(i), tolerance) for i in free] + [(int(i), r) for i in free for r in (0.2, 0.35, 0.5, 0.7)]
-    best, best_ror, bound, rounds = np.zeros(links), math.inf, 0.0, 0
+    best: FloatArray = np.zeros(links)
+    best_ror, bound, rounds = math.inf, 0.0, 0
     while best_ror - bound > gap * best_ror or rounds == 0:
         x, value = _solved(problem, cost, (balance, _unit(problem)), upper, _tangents(points, tolerance, links))
         rounds += 1
@@ -114,7 +116,7 @@ def least_fec_route_small(
 
 def _staircase_route(
     problem: FlowProblem, forced: frozenset[int], steps: Sequence[tuple[float, float]], gap: float, limit_s: float
-) -> tuple[Vector, float]:
+) -> tuple[FloatArray, float]:
     """Link i, step k: one of the y[i, k] is 1; x[i] is at most the load of that step."""
     links, count = len(problem.links), len(steps)
     free = [i for i in range(links) if i not in forced]
@@ -181,18 +183,18 @@ def _forced_links(problem: FlowProblem) -> frozenset[int]:
     return frozenset(found)
 
 
-def _unit(problem: FlowProblem) -> Vector:
+def _unit(problem: FlowProblem) -> FloatArray:
     demand = np.zeros(problem.nodes)
     demand[problem.source], demand[problem.sink] = 1.0, -1.0
     return demand
 
 
-def _overhead(load: Vector, tolerance: float) -> Vector:
+def _overhead(load: FloatArray, tolerance: float) -> FloatArray:
     """The term of Gabrielyan 2007, eq. 29, continued convexly below the tolerance."""
     return np.asarray(np.maximum((1 - tolerance) / (1 - np.minimum(load, LOAD_CAP)) - 1, 0.0), dtype=np.float64)
 
 
-def _tangents(points: Sequence[tuple[int, float]], tolerance: float, links: int) -> tuple[csr_array, Vector]:
+def _tangents(points: Sequence[tuple[int, float]], tolerance: float, links: int) -> tuple[csr_array, FloatArray]:
     """Each point (link, r): slope * x - w <= slope * r - overhead(r)."""
     at = np.array([i for i, _ in points], dtype=np.int64)
     r = np.array([max(r, tolerance) for _, r in points])
@@ -205,11 +207,11 @@ def _tangents(points: Sequence[tuple[int, float]], tolerance: float, links: int)
 
 def _solved(
     problem: FlowProblem,
-    cost: Vector,
-    equal: tuple[csr_array, Vector],
-    upper: Vector,
-    at_most: tuple[csr_array, Vector],
-) -> tuple[Vector, float]:
+    cost: FloatArray,
+    equal: tuple[csr_array, FloatArray],
+    upper: FloatArray,
+    at_most: tuple[csr_array, FloatArray],
+) -> tuple[FloatArray, float]:
     try:
         return solve_lp(cost, equal, upper, at_most)
     except UnsolvedError as error:
@@ -217,7 +219,7 @@ def _solved(
 
 
 def _found(
-    problem: FlowProblem, loads: Vector, forced: frozenset[int], coding: Coding, bound: float, rounds: int
+    problem: FlowProblem, loads: FloatArray, forced: frozenset[int], coding: Coding, bound: float, rounds: int
 ) -> LeastFec:
     route = exact_route(problem, f"least-fec:{coding.tolerance:g}", loads.tolist(), least=1e-9)
     reached = _ror(problem, route, forced, coding)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from testbed.errors import InputError
 from testbed.scheduling.exact.full_simultaneities import (
+    SKELETON,
     Category,
     CategoryCount,
     Choice,
@@ -18,9 +19,9 @@ from testbed.scheduling.exact.full_simultaneities import (
     OutOfTimeError,
     TeamSearch,
     lowest_transfer,
+    teams_of,
     transfers_of,
 )
-from testbed.scheduling.exact.full_teams import SKELETON, teams_of
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,15 +13,14 @@ import random
 from collections.abc import Callable, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import linprog
 from scipy.sparse import csc_array
 
+from testbed.arrays import FloatArray
 from testbed.model.schedule import Schedule
 from testbed.model.traffic import Traffic
 
 Clock = Callable[[], float]
-Floats = NDArray[np.float64]
 Frame = frozenset[int]
 ROUNDS = 40
 """Programmes solved at most."""
@@ -40,7 +39,8 @@ def flow_frames(traffic: Traffic, *, seed: int = 1, time_limit_s: float = 60.0, 
     found = _greedy_cover(paths, np.ones(len(paths)), chance)
     detail = "no programme: too many transfers"
     if len(paths) <= MOST_TRANSFERS:
-        durations, least, rounds = np.ones(len(found)), float(len(found)), 0
+        durations: FloatArray = np.ones(len(found))
+        least, rounds = float(len(found)), 0
         while rounds < ROUNDS and not (now is not None and end is not None and now() >= end):
             durations, least, prices = _durations(found, len(paths))
             new = _worthy_frames(paths, prices, chance, set(found))
@@ -55,7 +55,7 @@ def flow_frames(traffic: Traffic, *, seed: int = 1, time_limit_s: float = 60.0, 
     return Schedule.of_frames(frames, traffic.bottleneck_load, method="flow-frames", detail=detail)
 
 
-def _durations(frames: Sequence[Frame], transfers: int) -> tuple[Floats, float, Floats]:
+def _durations(frames: Sequence[Frame], transfers: int) -> tuple[FloatArray, float, FloatArray]:
     """(durations, their sum, what each transfer is worth) of the least sum that sends every transfer once."""
     rows = np.array([i for frame in frames for i in frame])
     columns = np.repeat(np.arange(len(frames)), [len(frame) for frame in frames])
@@ -65,7 +65,7 @@ def _durations(frames: Sequence[Frame], transfers: int) -> tuple[Floats, float, 
 
 
 def _worthy_frames(
-    paths: Sequence[Sequence[int]], prices: Floats, chance: random.Random, known: set[Frame]
+    paths: Sequence[Sequence[int]], prices: FloatArray, chance: random.Random, known: set[Frame]
 ) -> list[Frame]:
     """New frames whose transfers are together worth more than one."""
     worth = prices / np.sqrt([len(path) for path in paths])
@@ -80,7 +80,7 @@ def _worthy_frames(
     return found
 
 
-def _greedy_cover(paths: Sequence[Sequence[int]], worth: Floats, chance: random.Random) -> list[Frame]:
+def _greedy_cover(paths: Sequence[Sequence[int]], worth: FloatArray, chance: random.Random) -> list[Frame]:
     """Frames that send every transfer: the busiest links' transfers first."""
     load = np.bincount([link for path in paths for link in path])
     left = sorted(range(len(paths)), key=lambda i: (-max(load[link] for link in paths[i]), chance.random()))

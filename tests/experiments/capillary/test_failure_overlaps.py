@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from experiments.capillary import failure_overlaps
-from testbed.routing.redundancy.failure_rates import overlap_probability
+from testbed.routing.redundancy.failures import overlap_probability
 from tests.helpers.study_rows import Rows, failed, spoilt
 
 

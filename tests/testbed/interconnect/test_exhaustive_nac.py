@@ -12,10 +12,9 @@ import pytest
 
 from testbed.errors import InputError
 from testbed.interconnect.engine_inputs import Recording, build_inputs
-from testbed.interconnect.model_checking.compiled.breadth_first import CompiledSearch
 from testbed.interconnect.model_checking.compiled.model_tables import MOST_SIGNALS
 from testbed.interconnect.model_checking.compiled.state_access import add_signal, drop_signal
-from testbed.interconnect.model_checking.exploration import explore
+from testbed.interconnect.model_checking.exploration import CompiledSearch, explore
 from testbed.interconnect.model_checking.small_networks import one_way_ring, small_network, two_rings
 from testbed.interconnect.model_checking.symmetry import state_symmetry, symmetries
 from testbed.interconnect.model_checking.transition_system import LAGGING, Rules

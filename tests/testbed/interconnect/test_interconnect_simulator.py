@@ -11,8 +11,7 @@ import pytest
 from testbed.errors import InputError
 from testbed.faults.cable_faults import cable_fault
 from testbed.faults.grammar import parse_cable_faults
-from testbed.interconnect.compiled.compiled_kernel import compiled_loop
-from testbed.interconnect.compiled.compiled_run import read_outcome
+from testbed.interconnect.compiled.compiled_run import compiled_loop, read_outcome
 from testbed.interconnect.compiled.kernel_state import build_state, build_tables
 from testbed.interconnect.engine_inputs import EngineInputs, Recording, build_inputs
 from testbed.interconnect.network_model import build_model

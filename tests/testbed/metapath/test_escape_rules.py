@@ -26,8 +26,8 @@ from testbed.metapath.labelled_paths import (
     path_label,
 )
 from testbed.model.wiring import Wiring, wire
-from testbed.openflow.failover import BACK, Bucket, FailoverGroup
 from testbed.openflow.flow_table import RuleWalker, Walk
+from testbed.openflow.rules import BACK, Bucket, FailoverGroup
 from topologies import load_network
 from topologies.network import LinkId
 

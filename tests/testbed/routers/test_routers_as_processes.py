@@ -14,8 +14,8 @@ pytestmark = pytest.mark.emulation
 def _run_ring() -> dict[str, Any]:
     from dataclasses import replace
 
-    from testbed.routers.cycles import find_cycle
     from testbed.routers.emulated.processes import run_routers
+    from testbed.routers.measurements import find_cycle
     from testbed.routers.plan import ring_plan
 
     plan = replace(ring_plan(8, 3, messages=60, avoidance="none"), stuck_s=0.5)

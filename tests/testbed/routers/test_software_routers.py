@@ -8,10 +8,9 @@ from dataclasses import replace
 import pytest
 
 from testbed.errors import InputError
-from testbed.routers.cycles import find_cycle
+from testbed.routers.measurements import find_cycle
 from testbed.routers.nac import build_router
-from testbed.routers.plan import Flow, RouterPlan, ring_plan
-from testbed.routers.two_failures import dependency_cycles, two_failures_plan
+from testbed.routers.plan import Flow, RouterPlan, dependency_cycles, ring_plan, two_failures_plan
 from testbed.routers.wire import (
     CREDIT_FRAME,
     DataPacket,

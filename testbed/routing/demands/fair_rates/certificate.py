@@ -12,13 +12,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import NDArray
-
+from testbed.arrays import FloatArray
 from testbed.routing.demands.checker import Demand, price_distances
 from topologies.network import Network
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -28,7 +24,7 @@ class FillingLevel:
 
     height: float
     pairs: tuple[int, ...]
-    prices: Floats
+    prices: FloatArray
 
 
 def check_fair_rates(

@@ -9,9 +9,9 @@ theirs. Prices of the full links say who is stopped: every pair that pays for it
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import csr_array, hstack
 
+from testbed.arrays import FloatArray
 from testbed.errors import InputError
 from testbed.routing.demands.checker import price_distances
 from testbed.routing.demands.fair_rates.certificate import FillingLevel
@@ -20,7 +20,6 @@ from testbed.routing.demands.optimum import DemandProgramme
 from testbed.routing.demands.routed_demands import RoutedDemands
 from testbed.routing.flows.linear_programs import UnsolvedError, solve_priced_lp
 
-Floats = NDArray[np.float64]
 SLACK = 1e-7
 """Of a stopped pair's rate: given up, so that what the solver's tolerance took is not missing at the next level."""
 PAYS = 1e-6
@@ -33,7 +32,7 @@ class FairRates:
     them max-min fair."""
 
     routed: RoutedDemands
-    rates_bps: Floats
+    rates_bps: FloatArray
     levels: tuple[FillingLevel, ...]
 
 
@@ -61,7 +60,7 @@ def water_filling(matrix: DemandMatrix) -> FairRates:
     return FairRates(routed=routed, rates_bps=height * (1 - SLACK) * matrix.rates, levels=tuple(levels))
 
 
-def _distances(matrix: DemandMatrix, prices: Floats) -> Floats:
+def _distances(matrix: DemandMatrix, prices: FloatArray) -> FloatArray:
     """In prices, of each pair."""
     known = [max(0.0, float(price)) for price in prices]
     sources = {source for source, _ in matrix.pairs}
@@ -72,7 +71,7 @@ def _distances(matrix: DemandMatrix, prices: Floats) -> Floats:
 class _Filling(DemandProgramme):
     """The conservation of the multicommodity programme, with heights in place of given demands."""
 
-    def rise(self, height: Floats) -> tuple[Floats, float, Floats]:
+    def rise(self, height: FloatArray) -> tuple[FloatArray, float, FloatArray]:
         """(flow, height, prices): how far the pairs without a height (nan) rise together, the others kept to theirs."""
         rising = np.isnan(height)
         column, required = np.zeros(len(self.required)), np.zeros(len(self.required))

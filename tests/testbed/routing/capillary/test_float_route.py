@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from testbed.errors import InputError
 from testbed.routing import capillary_route
-from testbed.routing.capillary.float_route import FloatRouter, capillary_loads
+from testbed.routing.capillary.kernel import FloatRouter, capillary_loads
 from topologies import load_network
 from topologies.errors import NoPathError
 from topologies.network import Link, Network, Node

@@ -11,13 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from testbed.errors import InputError
-from testbed.routing.capillary.float_route import capillary_loads
+from testbed.routing.capillary.kernel import capillary_loads
 from testbed.routing.demands.checker import DemandCheck, check_demands
 from testbed.routing.demands.matrix import DemandMatrix, given_matrix, gravity_matrix, uniform_matrix
 from testbed.routing.demands.methods import check_method, route_demands
 from testbed.routing.demands.per_pair import mirror_links
-from testbed.routing.demands.routed_demands import RoutedDemands
-from testbed.routing.demands.throughput import fair_rates
+from testbed.routing.demands.routed_demands import RoutedDemands, fair_rates
 from tests.testbed.routing.demands.random_demands import random_matrix
 from topologies import load_network
 

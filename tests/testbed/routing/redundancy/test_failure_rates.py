@@ -7,7 +7,7 @@ import random
 import pytest
 
 from testbed.errors import InputError
-from testbed.routing.redundancy.failure_rates import (
+from testbed.routing.redundancy.failures import (
     failure_weights,
     failure_weights_of_two,
     most_links,

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from testbed.scheduling.exact.exact_search import ExactOptions, search_exactly
-from testbed.scheduling.exact.full_teams import NAIVE
+from testbed.scheduling.exact.full_simultaneities import NAIVE
 
 FIGURE_30 = [[i, *([10] if i < 3 <= j else [11] if j < 3 <= i else []), 5 + j] for i in range(5) for j in range(5)]
 FIGURE_37 = [[0, 1, 2, 3], [4, 2, 5, 6], [7, 5, 1, 8]]

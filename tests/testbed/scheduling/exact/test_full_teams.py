@@ -9,15 +9,21 @@ from itertools import combinations
 import pytest
 
 from testbed.scheduling.exact.full_simultaneities import (
+    BLANK,
+    IDLE,
+    NAIVE,
+    SKELETON,
     Category,
     CategoryCount,
     Conflicts,
     OutOfTimeError,
     TeamSearch,
     full_simultaneities,
+    full_teams,
+    search_space,
+    teams_of,
     transfers_of,
 )
-from testbed.scheduling.exact.full_teams import BLANK, IDLE, NAIVE, SKELETON, full_teams, search_space, teams_of
 
 FIGURE_30 = [
     [f"t{i}", *(["ab"] if i <= 3 < j else ["ba"] if j <= 3 < i else []), f"r{j}"]
