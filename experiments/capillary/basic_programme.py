@@ -175,9 +175,7 @@ def figures(rows: Rows) -> Figures:
 
 STUDY = Study.of_module(
     __name__,
-    name="basic_programme",
     title="The basic linear programme of capillary routing, and why it is unstable",
-    does="builds capillary routes by the basic programme with three rules for bottlenecks, and by the stable form, against the exact route",
     answers="Gabrielyan 2007, 4.2.1 to 4.2.3: the basic programme ends infeasible at tiny loads; full links are not bottlenecks",
     deviations=(
         "The document does not say which solver failed, nor on which network: the networks and HiGHS are ours.",

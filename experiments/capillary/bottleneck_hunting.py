@@ -216,9 +216,7 @@ def _listed(means: Sequence[tuple[float, float]]) -> str:
 
 STUDY = Study.of_module(
     __name__,
-    name="bottleneck_hunting",
     title="The bottleneck hunting loop",
-    does="suspected bottlenecks per iteration of the thesis' hunting loop, layers 1 to 10, on 200 mobile networks of 300 nodes",
     answers="Gabrielyan 2007, Figure 58: the loop finds the true bottlenecks, 5.9 to 9.9 a layer, in 14 to 23 iterations",
     deviations=(
         "The document does not give its networks: frames of a random walk with as many nodes and, on average, as many links.",

@@ -188,9 +188,7 @@ def _add_legend(axes: Axes, row: Row) -> None:
 
 STUDY = Study.of_module(
     __name__,
-    name="capillary_drawing",
     title="Ten layers of a capillary route over 180 nodes",
-    does="draws the first layers of a capillary route over 180 nodes and 1374 links, coloured by load",
     answers="Gabrielyan 2007, Figure 47: layer 10 of capillary routing",
     deviations=(
         "The document does not give its network: networks of as many nodes and links, with ends of our own choice.",

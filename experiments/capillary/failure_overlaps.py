@@ -134,11 +134,9 @@ def figures(rows: Rows) -> Figures:
 
 STUDY = Study.of_module(
     __name__,
-    name="failure_overlaps",
     title="How often random failures overlap, and how much of the broken time has one link down",
     deviations=(
         "The example of Figure 67 is printed for failures of one second; its probability belongs to two (errata).",
     ),
-    does="overlap probability and k1 of Poisson failures, by formula and simulated, against the duration of a failure",
     answers="Gabrielyan 2007, Figure 67 and equations 35 to 44, with the misprinted example corrected",
 )

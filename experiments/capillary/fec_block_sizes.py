@@ -124,9 +124,7 @@ def figures(rows: Rows) -> Figures:
 
 STUDY = Study.of_module(
     __name__,
-    name="fec_block_sizes",
     title="Length of a block against the loss",
-    does="exact block sizes N(M, p) against the loss, between their bounds",
     answers="Gabrielyan 2007, Figure 59 and equations 24 to 28",
     deviations=("The document draws M from 1 to 10; M = 20 and 50 are drawn beside them.",),
 )

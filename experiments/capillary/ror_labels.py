@@ -108,10 +108,8 @@ def figures(rows: Rows) -> Figures:
 
 STUDY = Study.of_module(
     __name__,
-    name="ror_labels",
     title="Packets that stratified labels save",
     ror_code=f"stratified and random labels, M as of each point, tolerance {TOLERANCE:.0%}, DER 1e-05",
-    does="block sizes and ROR of capillary routes with stratified and with random packet labels",
     answers="beyond Gabrielyan 2007: labels spread evenly decode for certain with fewer packets",
     deviations=("The document's labels are random; stratified ones are ours.",),
 )

@@ -265,10 +265,8 @@ def _figure(rows: Rows, equations: Sequence[str]) -> Figure:
 
 STUDY = Study.of_module(
     __name__,
-    name="ror_layers",
     title="Redundancy against the layers of capillary routing, while nodes move",
     ror_code=SHORT_AND_LARGE,
-    does="ROR of capillary layers 1 to 10 and full, 15 tolerances, short and large blocks, on 300 and 150 frames of moving nodes",
     answers="Gabrielyan 2007, Figures 60 and 61: path diversity lowers the redundancy requirement",
     deviations=(
         "The document gives neither range nor step nor ends: 6.1 neighbours on average, steps of 0.02 sides of the square, and pairs of our own choice.",

@@ -255,11 +255,9 @@ def figures(rows: Rows) -> Figures:
 
 STUDY = Study.of_module(
     __name__,
-    name="ror_optimum",
     title="Capillary routing's distance to the least redundancy there is",
     ror_code=describe_code(
         labels="random", m=CODING.source_packets, tolerance=TOLERANCE, der=CODING.decoding_error_rate
     ),
-    does="ROR of every routing over that of the best route there is: small random graphs and mobile networks",
     answers="what Gabrielyan 2007 leaves open: how far capillary routing is from the least redundancy possible",
 )

@@ -103,10 +103,8 @@ def figures(rows: Rows) -> Figures:
 
 STUDY = Study.of_module(
     __name__,
-    name="ror_tolerance",
     title="Where more capillary layers need more redundancy",
     ror_code=SHORT_AND_LARGE,
-    does="ROR of the first layer and of the full route against the static tolerance, from none to 7.8 percent",
     answers="Gabrielyan 2007, section 4.4, which looks at 3.6 to 7.8 percent only: below, more layers cost more",
     deviations=("The document looks at tolerances from 3.6 % on only; what is below is ours.",),
 )

@@ -231,11 +231,8 @@ def figures(rows: Rows) -> Figures:
 
 STUDY = Study.of_module(
     __name__,
-    name="demand_loads",
     title="A handful of pairs at once on switches",
     ror_code=describe_code(labels="stratified", m=20, tolerance=0.05, der=1e-5),
-    does="four and five streams at once over Swiss-T1 and NSFNET's optical cloud, routed pair by pair and all together: link loads by the "
-    "switches' counters, a cable cut, ROR of each pair",
     answers="not in the documents: whether predicted link loads of several capillary routes add up on switches, and what tells them from ECMP's",
     emulation=True,
     deviations=("Gabrielyan 2007 has one stream at a time; several at once are ours.",),

@@ -249,10 +249,8 @@ def _trade_figure(rows: Rows) -> Figure:
 
 STUDY = Study.of_module(
     __name__,
-    name="demand_routings",
     title="All pairs at once: load against redundancy",
     ror_code=f"{SHORT_AND_LARGE}; stratified labels where it is said",
-    does="routes demand matrices of SNDlib's networks by every routing, beside the proved optimum and the least redundancy within a limit",
     answers="not in the documents: what capillary routing pair by pair costs in greatest utilisation, and what it saves in ROR",
     deviations=(
         "Gabrielyan 2007 routes one pair; demand matrices, and the sum of ROR over pairs, are ours.",

@@ -121,7 +121,6 @@ STUDY = Study.of_module(
         "A scatter has one sender, so that a run of 2 s at 400 packets/s makes some 800 messages.",
         POISSON_512,
     ),
-    does="latency of scatter and gather on a 32x32 torus with up to 200 failed links",
     answers="Zarza 2011, Figure 5.31: less than 1 % lost",
     measure=measure_run,
 )

@@ -209,7 +209,6 @@ STUDY = Study.of_module(
         "Five seeds, 64 ms (6.4 and 128 ms of what is judged, 256 and 512 ms of what balancing costs), one load, uniform traffic: the document compares the alternatives in words.",
         "Hysteresis and averages are ours; Algorithm 3.3 to the letter stands beside them.",
     ),
-    does="latency, changes of metapaths, escapes and reaction time under FT-DRB's parameters and alternatives, 16x16 torus",
     answers="Zarza 2011, Algorithm 3.3 and section 3.6 (Tables 3.1, 3.2): no numbers are given there",
     measure=measure_run,
 )

@@ -164,7 +164,6 @@ STUDY = Study.of_module(
         "Six seeds, uniform traffic; a fiftieth of the time and twice the time beside it. The loads are ours: the document states 400 packets/s, 0.08 % of a link.",
         POISSON_512,
     ),
-    does="performance with a tenth of the links failed, over the load, on a fat tree and two tori; transient beside permanent",
     answers="Zarza 2011, Figure 5.25 (about 80 %) and section 5.6.4 (14, 8, 12 %): whether the stated load can give them",
     measure=measure_run,
 )

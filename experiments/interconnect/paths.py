@@ -113,7 +113,6 @@ STUDY = Study.of_module(
         "1.5 s a run (uniform 3 s, --quick 0.15 s), messages at random (Poisson), payloads of 512 bytes only.",
         "Two patterns besides at a tenth of a link, for 4 ms: at the stated rate nothing queues, and no second path is ever opened.",
     ),
-    does="latency on a 16x16 torus with ten failed links and 1 to 5 alternative paths, six patterns",
     answers="Zarza 2011, Figure 5.39: flat; bit reversal and butterfly fall",
     measure=measure_run,
 )

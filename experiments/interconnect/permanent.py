@@ -172,7 +172,6 @@ STUDY = Study.of_module(
         POISSON_512,
         "Failures come half-way through the run, so that half of the messages precede them; performance after the failure is in the notes.",
     ),
-    does="latency under 0 to 10 % permanently failed links: 8x8 and 16x16 tori and the 4-ary 3-tree, six patterns",
     answers="Zarza 2011, Figures 5.25-5.28: lowest about 80 % (fat tree, uniform, 10 %), all others above 95 %, no abrupt fall",
     measure=measure_run,
 )

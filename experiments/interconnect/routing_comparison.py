@@ -286,6 +286,5 @@ STUDY = Study.of_module(
         "three for odd-even on tori, four (torus) or eight (tree) for Valiant and UGAL, each with buffers of its own.",
         "The turn model is odd-even with a channel a wrap-around, not the positive-first routing of the paper that the document cites.",
     ),
-    does="latency and throughput over load with 0, 1, 5 and 10 % of links dead, on an 8x8 torus and a fat tree, for nine rivals",
     answers="Zarza 2011, section 5.6.7: FT-DRB against other fault-tolerant routings; the turn model's 82 %",
 )

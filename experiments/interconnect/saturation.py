@@ -132,7 +132,6 @@ STUDY = Study.of_module(
         "The turn model is not run: its 82 % are the document's reading of another paper's figure.",
         "Thl is four zero-load latencies and Tol a quarter of it, with hysteresis: the document gives no numbers.",
     ),
-    does="latency over load on a 16x16 torus with three failed links and without, FT-DRB with NAC",
     answers="Zarza 2011, section 5.6.7: about 95 % at 90 % of the saturation load, against 82 % of a turn-model routing",
     measure=measure_run,
 )

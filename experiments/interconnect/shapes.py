@@ -75,7 +75,6 @@ STUDY = Study.of_module(
         "3.2 s of traffic a run (--quick: 0.08 s): the document gives no time. Messages come at random (Poisson) where the document has a constant rate.",
         "Payloads of 512 bytes only, not of 256.",
     ),
-    does="latency on a 32x32 torus whose failed links form a line, square, L or U, uniform traffic",
     answers="Zarza 2011, Figures 5.29-5.30: above 98 % with each shape",
     measure=measure_run,
 )

@@ -178,7 +178,6 @@ STUDY = Study.of_module(
         "Uniform traffic under the failures of PNNL MPP2: 25.6 s and ten seeds instead of 30 (--quick: as the others).",
         "Table 5.2 counts 52, 62, 58 and 89 failures by a rule that it does not state; ours gives 52, 28, 58 and 167 of the tables, and no choice of the LANL table's 20 network causes gives 52, 62 and 58 at once.",
     ),
-    does="latency under failures like those of LANL 12, 18, 19 and PNNL MPP2 (their own with --traces), years scaled to the run",
     answers="Zarza 2011, Figures 5.35-5.38: less than 2 % on average, about 3 % if all were permanent, LANL below 1 %",
     measure=measure_machine,
 )

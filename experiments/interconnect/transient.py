@@ -175,7 +175,6 @@ STUDY = Study.of_module(
         "Intermittent failures (sections 2.2, 3.4) are ours: each of the links fails ten times, for a tenth of the run altogether.",
         "The gain is taken against permanent failures from the start of the run, with the same links.",
     ),
-    does="latency under transient failures (up to a tenth of the run) beside permanent ones, three networks, six patterns",
     answers="Zarza 2011, Figures 5.32-5.34: 8x8 above 99.5 %, better than permanent by about 14, 8 and 12 %",
     measure=measure_run,
 )

@@ -132,8 +132,6 @@ def measured_order(point: Row, method: str, fabric: Any) -> Results:
 judge, figures = verdict.judge, verdict.figures
 STUDY = Study.of_module(
     __name__,
-    name="bulk_swiss_t1",
-    does="carry Swiss-T1's traffic patterns over circuits in emulated switches, by liquid schedules and topology-unaware orders",
     title="Measured throughput of liquid schedules and of topology-unaware orders on Swiss-T1",
     answers="Gabrielyan 2007, Figures 42 and 43: round robin stays far below the liquid throughput, random and FIFO orders are no better, "
     "liquid schedules come very close to it",

@@ -84,7 +84,6 @@ STUDY = Study.of_module(
     __name__,
     points=points,
     name="liquid_dsatur",
-    does="colour the congestion graphs of Swiss-T1's traffic patterns by DSATUR and compare with liquid schedules",
     title="What greedy colouring (DSATUR) loses against liquid schedules",
     answers="Gabrielyan 2007, Figure 64: DSATUR loses up to 19 % on 26 % of the patterns",
 )

@@ -143,7 +143,6 @@ STUDY = Study.of_module(
     __name__,
     points=points,
     name="liquid_gain",
-    does="carry Swiss-T1's traffic patterns over a wormhole network by liquid schedules and by topology-unaware orders",
     title="What liquid schedules gain over orders that know nothing of the network",
     answers="Gabrielyan 2007, Figure 66 and section 3.8.2: a factor of 1.5 to 2 over round robin; random and FIFO orders no better than it",
     deviations=(

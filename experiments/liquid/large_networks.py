@@ -97,7 +97,6 @@ STUDY = Study.of_module(
     __name__,
     timed=True,
     name="liquid_large_networks",
-    does="time the fast method and the thesis' search on all-to-all exchanges of 32 to 128 nodes",
     title="Liquid schedules of a hundred nodes: thousands of transfers",
     answers="Gabrielyan 2007, 3.1 and 3.9; Gabrielyan 2006, abstract: liquid schedules of up to a hundred nodes in a fraction of a second",
     deviations=("the document names no network of a hundred nodes: tori, fat trees and a crossbar of the catalogue",),

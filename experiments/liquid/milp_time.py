@@ -123,7 +123,6 @@ STUDY = Study.of_module(
     __name__,
     timed=True,
     name="liquid_milp_time",
-    does="time integer programming, the thesis' search and the fast method on the traffic patterns of Swiss-T1",
     title="How long liquid schedules take to compute",
     answers="Gabrielyan 2007, Figure 65 and section 3.8.2: 97 % of the patterns within 0.1 s, 4000 times faster than MILP on average",
     deviations=(

@@ -116,7 +116,6 @@ def _edges(rows: Rows) -> Figure:
 STUDY = Study.of_module(
     __name__,
     name="liquid_patterns",
-    does="compute the liquid throughput, skeleton and congestion graph of the traffic patterns of Swiss-T1",
     title="The traffic patterns of Swiss-T1: throughput, skeletons, congestion graphs",
     answers="Gabrielyan 2007, Figures 33, 40, 41 and 63: 362 patterns, skeletons of 31.5 %, 48,704 edges",
 )

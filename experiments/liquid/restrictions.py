@@ -136,7 +136,6 @@ STUDY = Study.of_module(
     __name__,
     timed=True,
     name="liquid_restrictions",
-    does="build liquid schedules of Swiss-T1's traffic patterns with each of the document's choices of candidates for a frame",
     title="What equations 12 and 13 buy in the construction of a liquid schedule",
     answers="Gabrielyan 2007, sections 3.7.3 and 3.7.4, equations 11 to 15: each restriction speeds the construction up considerably",
     deviations=(

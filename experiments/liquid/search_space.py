@@ -115,7 +115,6 @@ STUDY = Study.of_module(
     __name__,
     timed=True,
     name="liquid_search_space",
-    does="count the categories that the search for all full teams traverses, with each optimisation of the thesis",
     title="How far the search for full teams shrinks",
     deviations=(
         "the document does not name its 23 patterns; these are the 23 of 3 to 8 nodes that differ in liquid throughput",

@@ -268,12 +268,10 @@ def _over(rows: Rows, load: float, strategy: str, name: str = "mean_delay_slots"
 
 STUDY = Study.of_module(
     __name__,
-    name="wavelength_bursts",
     title="Optical bursts: edge buffers emptied by liquid schedules",
     deviations=(
         "the document proposes it as further work, without figures; bursts of one slot, Poisson arrivals, all pairs alike, over NSFNET",
         "in virtual time; propagation and the time to compute a schedule are left out",
     ),
-    does="optical burst switching over NSFNET: repeated liquid schedules against per-burst first fit, at several loads",
     answers="Gabrielyan 2007, subsection 3.2.2 and its further work: edge buffers emptied by repeated liquid schedules",
 )

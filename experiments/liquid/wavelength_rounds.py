@@ -152,13 +152,11 @@ def _colours_figure(rows: Rows) -> Figure:
 
 STUDY = Study.of_module(
     __name__,
-    name="wavelength_rounds",
     title="Fewest rounds of lightpaths, whatever the number of wavelengths",
     deviations=(
         "NSFNET instead of the cloud of Figure 27, which the text does not give",
         "a wavelength is a VLAN of an emulated switch; packets are not paced",
     ),
-    does="rounds for all pairs of NSFNET, liquid and first fit, WSXC and WIXC, each run on real switches with wrong wavelengths",
     answers="Gabrielyan 2007, subsection 3.2.2: liquid scheduling minimises the rounds whatever the number of wavelengths",
     emulation=True,
 )

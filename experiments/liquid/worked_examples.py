@@ -151,7 +151,6 @@ def figures(rows: Rows) -> Figures:
 STUDY = Study.of_module(
     __name__,
     name="liquid_worked_examples",
-    does="compute the documents' worked examples: loads, frames, congestion graph, rounds",
     title="The worked examples: two switches, no liquid schedule, one shared fibre",
     answers="Gabrielyan 2007, Figures 27 to 30, 36, 37 and 62; Gabrielyan and Hersch 2002, section 1: 416.67 and 357.14 MB/s",
     deviations=("of Figure 27 only what the text says is built: A to B and C to D meet on one fibre",),

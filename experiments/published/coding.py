@@ -247,7 +247,6 @@ STUDY = Study.of_module(
     __name__,
     name="comparers_coding",
     title="Codes of other authors beside adaptive Reed-Solomon",
-    does="RS(30,23) and sliding-window RLC (RFC 8681) at one budget, and the adaptive code, under the same failures: residual loss, delay, redundancy",
     answers="Gabrielyan 2007, section 4.1, compares with a static code; sliding windows are not in the documents",
     deviations=(
         "In virtual time, no delay on the way; a report tells of a failure, and of its end, 0.1 s later, and always rightly.",

@@ -275,7 +275,6 @@ STUDY = Study.of_module(
     name="comparers_routing",
     title="Routings of other authors beside capillary routing",
     ror_code=describe_code(labels="random", m=20, tolerance=TOLERANCE, der=1e-5),
-    does="multicommodity optimum, max-min fairness and SMORE beside the documents' routings: load, rates, ROR, time; solved again by GLOP",
     answers="not in the documents: Gabrielyan 2007 compares capillary routing with a single path only",
     deviations=(
         "Gabrielyan 2007 routes one pair; demand matrices are ours, as are the networks other than Swiss-T1.",

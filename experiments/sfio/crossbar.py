@@ -165,7 +165,6 @@ STUDY = Study.of_module(
     __name__,
     name="sfio_crossbar",
     title="All to all on a full crossbar: plain messages (Figure 16) and a striped file (Figure 18)",
-    does="sends plain messages between halves of a full crossbar's nodes, and writes a striped file from all to all of them",
     answers="Gabrielyan 2007, Figures 16 and 18, sections 2.8.1 and 2.10: throughput grows linearly; a striped file's falls beyond 12 nodes",
     deviations=(
         "100 kB a pair of nodes (60 kB with --quick), which is 96 MB at 31 nodes, instead of one file of 2 GB for every number of nodes",

@@ -91,7 +91,6 @@ STUDY = Study.of_module(
     __name__,
     name="sfio_granularity",
     title="Writing a striped file in small units, optimised and not (Figure 13)",
-    does="writes a striped file in stripe units of a few bytes to 64 kB, optimised and not",
     answers="Gabrielyan 2007, Figure 13 and section 2.10: optimised writes are as fast at 75 bytes as at 64 kB",
     deviations=(
         "660 MB, the document's file, in stripe units of 75 and 65,536 bytes, once each; 60 MB, three times, in all others (10 MB with --quick)",

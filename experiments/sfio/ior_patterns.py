@@ -158,7 +158,6 @@ STUDY = Study.of_module(
     __name__,
     name="sfio_ior_patterns",
     title="IOR's patterns of access beside ROMIO",
-    does="writes and reads segments, interleaved and random blocks and a file for each process, by SFIO and by ROMIO",
     answers="Gabrielyan 2007, section 2.6: many small blocks in one call, against one request a fragment",
     deviations=(
         "Over loopback on one machine; bytes are counted by processor time of all processes, because wall-clock time is the machine's.",

@@ -84,7 +84,6 @@ STUDY = Study.of_module(
     __name__,
     name="sfio_multi_block",
     title="Many blocks in one call against one call a block (Figure 14)",
-    does="writes blocks of a striped file in one multi-block call and one by one",
     answers="Gabrielyan 2007, Figure 14: single-block writes are bounded by the stripe unit, multi-block writes are not",
     deviations=(
         "300 MB in blocks of 1024 and 262,144 bytes, once each; 30 MB, three times, in all others (6 MB with --quick): the document does not give the size of its file",

@@ -119,7 +119,6 @@ STUDY = Study.of_module(
     __name__,
     name="sfio_placed_writes",
     title="Random placements on Swiss-T1 written on switches (Figure 21)",
-    does="writes a striped file from all to all of randomly taken nodes of Swiss-T1, scheduled and as they come",
     answers="Gabrielyan 2007, Figure 21 and section 2.10: all-to-all writes of nodes assigned at random",
     deviations=(
         "8, 16, 24 and 31 nodes instead of every number from 1 to 31; --placements N of the 53, one write each",

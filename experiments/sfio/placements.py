@@ -266,7 +266,6 @@ STUDY = Study.of_module(
     __name__,
     name="sfio_placements",
     title="Nodes of Swiss-T1 taken at random: 53 placements of each number (Figure 21), and halves of them (Figure 19)",
-    does="computes what Swiss-T1 lets through of random placements: liquid throughput, and circuits as they come in virtual time",
     answers="Gabrielyan 2007, Figures 19 and 21 and section 2.10: 53 random placements of each number of nodes; the network binds from half of the machine on",
     deviations=(
         "computed: liquid throughput, and circuits as they come in virtual time; sfio_placed_writes writes some of the placements on switches",

@@ -92,7 +92,6 @@ STUDY = Study.of_module(
     __name__,
     name="sfio_scaling",
     title="More I/O nodes alone, and more compute nodes alone",
-    does="writes a striped file with one number of nodes varied and the other kept",
     answers="Gabrielyan 2007, sections 2.3 and 2.8, Conclusions: throughput scales with the I/O nodes; concurrent compute nodes do not slow them",
     deviations=(
         "the document varies both numbers together (Figures 18 and 21); its claims are of each alone",

@@ -102,7 +102,6 @@ STUDY = Study.of_module(
     __name__,
     name="sfio_schedules",
     title="A collective access in a liquid schedule, and without one",
-    does="writes and reads a striped file on Swiss-T1 with and without a liquid schedule",
     answers="Gabrielyan 2007, end of section 2.8.2 and 3.1: network transfers of collective access, coordinated and scheduled",
     deviations=(
         "the document argues for coordinated transfers of parallel I/O and did not build them: it has no figure to compare with",

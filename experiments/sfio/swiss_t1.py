@@ -169,7 +169,6 @@ STUDY = Study.of_module(
     __name__,
     name="sfio_swiss_t1",
     title="Steps of Swiss-T1's throughput where two more switches come into use (Figure 19)",
-    does="sends from half of Swiss-T1's nodes to the other half, and writes a striped file from all to all, two nodes more at a time",
     answers="Gabrielyan 2007, Figure 19 and section 2.8.2: throughput rises from 8 to 10, 16 to 18 and 24 to 26 nodes",
     deviations=(
         "the document does not say which nodes were taken; here switches are filled two by two and the first half of the nodes sends, an allocation chosen because it has the document's three steps: nodes taken at random do not have them (sfio_placements)",

@@ -128,7 +128,6 @@ STUDY = Study.of_module(
         " left out the lists of blocks, and what TCP sends again where 8 nodes send to one is no part of the claim. Since then the"
         " bytes that connections carry are counted, each once, and held to the claim with its lists within 0.02.",
     ),
-    does="writes and reads the columns of a matrix in two phases, directly, and by a liquid schedule",
     answers="Gabrielyan 2007, section 2.8, against collective buffering as ROMIO does it",
     emulation=True,
 )

@@ -141,11 +141,9 @@ def figures(rows: Rows) -> Figures:
 
 STUDY = Study.of_module(
     __name__,
-    name="coding_blocks",
     title="How many packets a block really takes until it decodes, by two codes",
     deviations=(
         "One per cent of the blocks may stay undecoded, where the document's examples have 1e-5: thousands of blocks tell no less.",
     ),
-    does="packets until blocks decode, Reed-Solomon and RaptorQ on one route with its most loaded link dead",
     answers="Gabrielyan 2007, eq. 25 and 29: what large blocks save, measured with real decoders",
 )

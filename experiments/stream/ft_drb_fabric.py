@@ -337,13 +337,11 @@ def _lost_figure(rows: Rows) -> Figure:
 
 STUDY = Study.of_module(
     __name__,
-    name="ft_drb_fabric",
     title="FT-DRB on switches beside one path, a recomputed route and a coded stream",
     deviations=(
         "The document simulates; here one pair of a 4x4 torus on Open vSwitch, one link at a time.",
         "ACKs and notifications are packets between hosts and switches; NAC is not run, as switches drop packets where routers would block.",
     ),
-    does="FT-DRB on the switches of an emulated 4x4 torus under a cut and a silent blackhole, beside three alternatives",
     answers="Zarza 2011, chapter 3, beside Gabrielyan 2007, chapter 4: packets lost, time to reconfigure, latency; equations 3.5 to 3.8 beside TCP",
     emulation=True,
     chapter=5,

@@ -214,9 +214,7 @@ def figures(rows: Rows) -> Figures:
 
 STUDY = Study.of_module(
     __name__,
-    name="machine_transfers",
     title="The same bulk exchange and striped files on one, two and four machines",
-    does="all-to-all messages and striped files over Swiss-T1, cut over machines with clocks thousands of seconds apart",
     answers="ours: what is exchanged on several machines arrives as on one; rival: what crosses between machines fares otherwise",
     deviations=(
         NAMESPACES,

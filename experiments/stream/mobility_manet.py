@@ -132,13 +132,11 @@ def _name(row: Row) -> str:
 
 STUDY = Study.of_module(
     __name__,
-    name="mobility_manet",
     title="Nodes that walk: what each frame loses while the plan follows the links",
     deviations=(
         "The document computes each frame by itself; here frames follow one another on switches, and what is lost between two plans is measured.",
         "Walks, network and rates are ours: 115 nodes and 12 frames at full size, 20 nodes and 4 frames in the quick one.",
     ),
-    does="a mobile network walks on real switches; routes, label splits and rules follow frame by frame",
     answers="Gabrielyan 2007, section 4.4, on frames that follow one another: losses between the change of links and the new plan",
     emulation=True,
 )

@@ -166,9 +166,7 @@ def figures(rows: Rows) -> Figures:
 
 STUDY = Study.of_module(
     __name__,
-    name="several_machines",
     title="The same streams on one, two and four machines",
-    does="streams over Swiss-T1, the optical cloud and a mobile network, cut over machines with clocks thousands of seconds apart",
     answers="ours: a plan gives the same on several machines as on one; rival: what crosses between machines fares otherwise",
     deviations=(NAMESPACES,),
     emulation=True,

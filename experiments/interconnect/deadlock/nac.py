@@ -201,7 +201,6 @@ STUDY = Study.of_module(
         "The time of a control packet over a hop, 0.3975 us, was set so that equation 4.8 gives the document's 6.36 us: that figure is no finding.",
         f"{POISSON}.",
     ),
-    does="tornado on a ring of eight with and without NAC: stated rates, a sweep of rates, a burst in phase at 500/s",
     answers="Zarza 2011, Figures 5.11-5.17: a deadlock that NAC treats, with no packet lost and latency as before",
     measure=measure_ring,
 )

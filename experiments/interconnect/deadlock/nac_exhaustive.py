@@ -331,6 +331,5 @@ STUDY = Study.of_module(
         "cable is down at once on rings of four (two would cut them), two on tori and meshes of 2 x 3.",
         "The timed runs have FT-DRB's escape paths instead of such tables, so that they cannot follow the explored steps to the letter.",
     ),
-    does="all states of NAC on rings of 3 to 6 routers, two rings that share a link, and a ring with a cable that fails",
     answers="Zarza 2011, section 4.2.4: freedom from deadlock, which the document argues for and does not prove",
 )

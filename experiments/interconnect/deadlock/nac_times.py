@@ -315,7 +315,5 @@ STUDY = Study.of_module(
         "The document gives equations 4.8 and 4.9 and proposals (4.3, 6.2) without figures; rings, loads and times are ours.",
         "t_f is set so that equation 4.8 gives the document's 6.36 us; times are counted in t_f.",
     ),
-    does="deadlock rate and identification time on rings and a torus, by buffers, slack, virtual channels, load and failed links",
     answers="Zarza 2011, equations 4.8 and 4.9; section 4.3: deeper buffers, fewer identifications, virtual channels",
-    measure=measure,
 )

@@ -167,7 +167,6 @@ STUDY = Study.of_module(
         "The stated rates do not deadlock; ten messages a node in phase at 1.18 s do, and the cost measured is that of this burst.",
         f"{POISSON}.",
     ),
-    does="latency and throughput while NAC treats a deadlock, at three rates, alone and beside four other patterns",
     answers="Zarza 2011, Figures 5.18-5.24: all delivered, latency back as before, throughput down by at most 0.33 %",
     measure=measure_ring,
 )

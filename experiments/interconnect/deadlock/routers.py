@@ -203,8 +203,6 @@ STUDY = Study.of_module(
         "Figure 4.2 gives each pair one source; here each has two, because fair arbitration keeps one alone from filling the cycle.",
         "The detours of Figure 4.2 are fixed paths; the recovery signal follows the cycle that the first identification recorded.",
     ),
-    does="software routers, a process each, on a ring and round two failed links: without avoidance, with NAC, with bubble flow control",
     answers="Zarza 2011, chapter 4 and Figures 4.1, 4.2: the deadlock of two failed links, and NAC, on real packets",
-    measure=measure,
     emulation=True,
 )

@@ -160,7 +160,6 @@ STUDY = Study.of_module(
         "The deadlock is made by eight failed links and 0.6 of a link offered; the document's own example (Figure 4.2) is one cycle through two.",
         "Of the alternatives of section 3.6 only the two that the document calls improvements are judged; it gives no figure for any.",
     ),
-    does="FT-DRB without failures against DOR, with failures without and with NAC, and its design alternatives",
     answers="Zarza 2011, section 5.3 and 5.6.7: sent = received, no cost without failures; chapter 4: NAC keeps it from deadlock",
     measure=measure_run,
 )

@@ -102,7 +102,6 @@ STUDY = Study.of_module(
         "8x8 torus and fat tree 2 s (uniform: 8 s; --quick: 0.4 s), gather 0.5 s (0.02 s); failures from the start; five seeds, of gather thirty.",
         "A constant rate has the nodes share the period out of phase; in phase it would be a burst.",
     ),
-    does="performance with a tenth of the links failed, by payload and injection, two networks, six patterns; gather at 400/s",
     answers="Zarza 2011, Tables 5.5 to 5.16: payloads of 256 and 512 bytes, a constant rate, gather at 400 packets/s",
     measure=measure_run,
 )

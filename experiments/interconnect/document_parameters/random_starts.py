@@ -81,7 +81,6 @@ STUDY = Study.of_module(
         POISSON_512,
         "A permanent failure lasts from its random moment until the end of the run; this is its random duration.",
     ),
-    does="latency under 0 to 10 % of the links failing for good at random moments, three networks, six patterns",
     answers="Zarza 2011, Figures A.18-A.20: as Figures 5.26-5.28, from random moments on",
     measure=measure_run,
 )

@@ -238,8 +238,6 @@ STUDY = Study.of_module(
         "lose in the change could not tell; the criterion stayed.",
         "Capillary routes run without their code; the redundancy that it would have needed is counted from the losses.",
     ),
-    does="FT-DRB for sixteen pairs on Open vSwitch, twelve cables of an 8x8 torus cut at once, beside three other routings",
     answers="Zarza 2011, chapter 3 with many pairs and a tenth of the links failed, on switches",
-    measure=measure,
     emulation=True,
 )

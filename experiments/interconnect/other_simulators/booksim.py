@@ -263,7 +263,6 @@ STUDY = Study.of_module(
         "Nodes of tori and meshes are numbered as in BookSim2, which corrects the lowest digit of a number first where ours corrects the highest.",
         "On the fat tree both take a random way up to the nearest common ancestor (BookSim2's nca, here --routing nca).",
     ),
-    does="mean latency at 30, 70 and 90 % of saturation beside BookSim2's, two tori, a mesh and a fat tree, six patterns; Valiant",
     answers="Zarza 2011, section 5.2 (models of a router): agreement with BookSim2 (Jiang and others 2013)",
     measure=booksim_runs.measure,
 )

@@ -178,6 +178,5 @@ STUDY = Study.of_module(
         "shortest path by links, so that some cross two links between groups.",
         "Accepted at most: over the offered loads that were tried, in the second half of each run.",
     ),
-    does="accepted load and latency of UGAL-L, minimal routing and Valiant under uniform and adverse traffic, 8x8 torus and Dragonfly",
     answers="Singh 2005 and Kim, Dally, Scott and Abts 2008: UGAL is as good as minimal routing under benign and as Valiant under adverse traffic",
 )

@@ -158,7 +158,6 @@ STUDY = Study.of_module(
         "Of the points of one figure those with most failed links; studies near saturation have their own doubled runs (interconnect_saturation).",
         POISSON_512,
     ),
-    does="performance in a tenth of the time of seven studies, in their time and in twice that",
     answers="The document gives no simulated time; how long a run must be follows from its figures",
     measure=measure_run,
 )

@@ -210,7 +210,6 @@ STUDY = Study.of_module(
         "Failures of pnnl-mpp2, all permanent, are generated, and fall on the whole run: there 'after the failure' is the second half.",
         POISSON_512,
     ),
-    does="performance and the shares of escaped and diverted messages, over the length of the run, four networks and a machine's failures",
     answers="Zarza 2011, section 3.4: sources divert after five notifications; the document gives no simulated time",
     measure=measure_run,
 )

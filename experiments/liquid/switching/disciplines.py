@@ -169,7 +169,6 @@ STUDY = Study.of_module(
     __name__,
     points=points,
     name="switching_disciplines",
-    does="carry Swiss-T1's traffic patterns over wormhole, virtual cut-through and parted links, and by liquid schedules",
     title="Wormhole, virtual cut-through and virtual links against liquid schedules",
     answers="Gabrielyan 2007, 3.1.2 and 3.2.1: storing messages and virtual links solve contention only in part; Gabrielyan and Hersch "
     "2002, section 1: overhead against fluidity",

@@ -141,7 +141,6 @@ def figures(rows: Rows) -> Figures:
 STUDY = Study.of_module(
     __name__,
     name="switching_latency",
-    does="send a message over one to six stops on switches: streamed through all, or stored whole at every stop",
     title="Latency by distance: store and forward against a stream through all switches",
     answers="Gabrielyan 2007, 1.3.1 and 1.3.2, Figures 6 and 7: stored messages take a message's time a stop, wormhole latency hardly grows",
     deviations=(

@@ -127,7 +127,6 @@ def figures(rows: Rows) -> Figures:
 STUDY = Study.of_module(
     __name__,
     name="switching_message_sizes",
-    does="an all-to-all exchange of 16 nodes of Swiss-T1 on switches with messages of 25 to 400 kB, over circuits and in packets",
     title="Overhead against fluidity: the size of messages on switches",
     answers="Gabrielyan and Hersch 2002, section 1: small messages cost more, and use the links more progressively",
     deviations=(

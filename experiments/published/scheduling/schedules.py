@@ -207,7 +207,6 @@ STUDY = Study.of_module(
     timed=True,
     name="comparers_scheduling",
     title="Schedulers of other authors beside liquid schedules",
-    does="all-to-all in frames: liquid, flow taken apart into frames, two-level rotation, round robin, DSATUR; free routes by multicommodity flow",
     answers="not in the documents: Gabrielyan 2007 compares with round robin, random orders, DSATUR and MILP",
     deviations=(
         "Basu et al. 2023 take a fractional flow apart into steps of unequal length; here frames are whole, and no link is used twice in one.",

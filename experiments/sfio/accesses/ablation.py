@@ -97,7 +97,6 @@ STUDY = Study.of_module(
     __name__,
     name="sfio_ablation",
     title="What each optimisation of a striped write or read is worth",
-    does="writes and reads random blocks with all optimisations, with each of them left out, and with none",
     answers="Gabrielyan 2007, sections 2.1 and 2.6, Figure 12: sorting, merging and combining of requests; disk and network at the same time",
     deviations=(
         "the document gives no value for any optimisation alone: what is judged is that each saves what it is for",

@@ -72,7 +72,6 @@ STUDY = Study.of_module(
     __name__,
     name="sfio_columns",
     title="Columns of an out-of-core matrix",
-    does="writes and reads bands of columns of a matrix stored by rows, in one call and in a message a fragment",
     answers="Gabrielyan 2007, section 2.9: access to columns of out-of-core matrices is many small requests, which SFIO optimises together",
     deviations=(
         "matrices of 0.13 to 8.4 MB: small ones, which fit in memory, accessed as those that do not; the document gives no size and no figure",

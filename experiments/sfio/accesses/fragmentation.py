@@ -112,7 +112,6 @@ STUDY = Study.of_module(
     __name__,
     name="sfio_fragmentation",
     title="Data fragmented in memory, in the file, in both or in neither (Figure 22)",
-    does="writes and reads through MPI-I/O views and derived datatypes, fragmented in memory, in the file, in both or in neither",
     answers="Gabrielyan 2007, section 2.9, Figures 22 and 23: four fragmentation scenarios; multi-block access makes all of them efficient",
     deviations=(
         "the document draws the four scenarios and measures none: what each keeps of the contiguous throughput is our measure",

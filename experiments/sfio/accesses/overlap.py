@@ -96,7 +96,6 @@ STUDY = Study.of_module(
     __name__,
     name="sfio_overlap",
     title="Network and disk at the same time",
-    does="writes over a slow network to a slow disk, beside each of the two alone",
     answers="Gabrielyan 2007, section 2.3: disk and network communications are overlapped, resulting in additional performance gain",
     deviations=(
         "the disk is a file system on a loop device that the kernel's block layer throttles (blkio, 20 Mbit/s), mounted so that every write waits for it",

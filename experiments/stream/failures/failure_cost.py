@@ -239,10 +239,8 @@ def _draw_by_duration(axes: Axes, rows: Rows, colour: str, network: str) -> None
 
 STUDY = Study.of_module(
     __name__,
-    name="failure_cost",
     title="What an hour of rare failures costs in packets",
     ror_code=describe_code(labels="stratified", m=20, tolerance=0.05, der=1e-5),
-    does="hour-long streams under rare random failures in virtual time: packets sent beyond rest, by rate and duration of the failures",
     answers="Gabrielyan 2007, eq. 21 and 22: D x P x ROR is what the sender really adds; rivals: a cost that does not depend on the "
     "duration, the same cost for every link, constant redundancy",
     deviations=(

@@ -40,10 +40,8 @@ def measure(point: Row, fabric: str = "emulation") -> Results:
 
 STUDY = Study.of_module(
     __name__,
-    name="failure_cost_switches",
     title="What ten minutes of failures cost in packets on switches",
     ror_code=describe_code(labels="stratified", m=20, tolerance=0.05, der=1e-5),
-    does="streams of up to ten minutes on real switches while cables fail at random: packets sent beyond rest, by duration and cable",
     answers="Gabrielyan 2007, eq. 21 and 22, on switches: D x P x ROR is what the sender really adds; rivals as those of failure_cost",
     emulation=True,
     judge=judge,

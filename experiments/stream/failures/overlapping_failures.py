@@ -131,9 +131,7 @@ def figures(rows: Rows) -> Figures:
 
 STUDY = Study.of_module(
     __name__,
-    name="overlapping_failures",
     title="Equation 45 where overlaps are rare but matter",
-    does="hours of random failures that overlap at times, in virtual time: mean redundancy sent, against one and two broken cables at once",
     answers="Gabrielyan 2007, appendix G, eq. 45 as corrected, on packets; rival: single failures alone (eq. 46)",
     deviations=(
         "Equation 45 is weighted as corrected: u (1-u)^(N-1) for each link, u^2 (1-u)^(N-2) for each pair.",

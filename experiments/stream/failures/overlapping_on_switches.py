@@ -178,7 +178,6 @@ STUDY = Study.of_module(
     __name__,
     name="fault_campaign",
     title="Hundreds of overlapping failures on running switches",
-    does="hundreds of random failures, overlapping ones too, on one running network of real switches",
     answers="Gabrielyan 2007, appendix G: packets sent against eq. 45 as corrected where overlaps are rare, against all states where they "
     "are not; rival: single failures alone",
     emulation=True,

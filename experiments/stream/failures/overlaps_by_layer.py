@@ -305,10 +305,8 @@ def figures(rows: Rows) -> Figures:
 
 STUDY = Study.of_module(
     __name__,
-    name="overlaps_by_layer",
     title="Where capillary routing stops to pay as failures overlap",
     ror_code=describe_code(labels="random", m=20, tolerance=0.05, der=1e-5),
-    does="redundancy by capillary layer over how often cables are broken: computed over the states of thirteen networks, and on packets",
     answers="Gabrielyan 2007, appendix G and section 4.4: ROR with failures that overlap, by layer; rivals: no saving, no difference",
     deviations=(
         "Thirteen networks of 40 and 80 nodes, one pair of end points each, first frames.",

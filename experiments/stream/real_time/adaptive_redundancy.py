@@ -291,9 +291,7 @@ def decode_check(when: str, times: Sequence[float | None], repaired_s: float) ->
 
 STUDY = Study.of_module(
     __name__,
-    name="adaptive_redundancy",
     title="Redundancy that adapts, fixed redundancy and none, while losses change",
-    does="redundancy spent and packets lost under loss that changes: adaptive, fixed and clairvoyant senders, in virtual time",
     answers="Gabrielyan 2007, section 4.3: redundancy added when a failure is heard of, against redundancy that is always there",
     deviations=("The document has no figure of it; losses are those of cut and lossy links over Swiss-T1.",),
     figures=lambda rows: outcome_figures(rows, PATTERNS, SENDERS),

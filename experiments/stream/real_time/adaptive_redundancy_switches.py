@@ -68,9 +68,7 @@ def _late_check(own: Mapping[str, Row], at: float, sender: str) -> Check:
 
 STUDY = Study.of_module(
     __name__,
-    name="adaptive_redundancy_switches",
     title="Redundancy that adapts, fixed and none, on switches and in virtual time",
-    does="redundancy spent and packets lost while a link goes and comes back, by senders that adapt, fixed ones and none, on real switches",
     answers="the study of adaptive redundancy on the fabric, held against virtual time",
     figures=lambda rows: outcome_figures(rows, PATTERNS, SENDERS),
     emulation=True,

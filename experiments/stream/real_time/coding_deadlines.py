@@ -111,8 +111,6 @@ def figures(rows: Rows) -> Figures:
 
 STUDY = Study.of_module(
     __name__,
-    name="coding_deadlines",
     title="Playback buffer against block length",
-    does="late packets and the sender's reaction for several block lengths and playback buffers, in virtual time",
     answers="Gabrielyan 2007, section 4.3: a restricted playback buffer limits the block, and what a failure costs before the sender answers",
 )

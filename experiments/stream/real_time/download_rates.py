@@ -128,9 +128,7 @@ def figures(rows: Rows) -> Figures:
 
 STUDY = Study.of_module(
     __name__,
-    name="download_rates",
     title="Downloads: a rate that is raised, one that never is, and a single path",
-    does="a file over a last kilometre while a link is down, by a sender that raises its rate, by one that does not, and over one path",
     answers="Gabrielyan 2007, section 4.3.3: an adaptive rate keeps the last kilometre full; rivals: a rate never raised, a single path",
     deviations=(
         "The file has 2 MB and the last kilometre 4 Mbit/s.",

@@ -216,9 +216,7 @@ def figures(rows: Rows) -> Figures:
 
 STUDY = Study.of_module(
     __name__,
-    name="last_mile_priority",
     title="The last kilometre: telephony beside TCP, with one queue and with priority",
-    does="a VOIP stream and greedy TCP connections through one slow link, in one queue or with the stream first, on real switches",
     answers="Gabrielyan 2007, section 4.5: congestion of the last kilometre is solved by QoS at the router; rival: it is not, as in one queue",
     deviations=(
         "Four TCP connections that take what they can get stand for bursty HTTP.",

@@ -153,9 +153,7 @@ def figures(rows: Rows) -> Figures:
 
 STUDY = Study.of_module(
     __name__,
-    name="playback_buffer",
     title="Failures longer than the playback buffer, on a single path and on many",
-    does="packets lost for failures shorter and longer than the playback buffer, on a single path with retransmission or a heavy code, and over many",
     answers="Gabrielyan 2007, sections 4.1 and 4.5: FEC cannot protect a single path against failures longer than the buffer; with many paths it can",
     deviations=(
         "The document states the claim and has no figure of it.",

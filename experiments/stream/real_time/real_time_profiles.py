@@ -156,9 +156,7 @@ def figures(rows: Rows) -> Figures:
 
 STUDY = Study.of_module(
     __name__,
-    name="real_time_profiles",
     title="Telephony and video through failures shorter and longer than the playback buffer",
-    does="VOIP and video through one failure of half and of two and a half playback buffers: a single path, RS(30,23) over two, capillary; on switches",
     answers="Gabrielyan 2007, sections 4.1 and 4.3: real-time streams survive long failures over many paths; rivals: a single path, a fixed code",
     deviations=("The document measured no stream; profiles are G.711 telephony and 2 Mbit/s video over Swiss-T1.",),
     emulation=True,

@@ -192,9 +192,7 @@ def figures(rows: Rows) -> Figures:
 
 STUDY = Study.of_module(
     __name__,
-    name="static_code_baseline",
     title="RS(30,23) at a fixed rate over two paths, the baseline of the literature",
-    does="packets lost by failures from 4 ms to a second, with RS(30,23) on one path, two and many, without a code, and with redundancy that adapts",
     answers="Gabrielyan 2007, section 4.1: static RS(30,23) over two paths has clear advantages over a single path [Nguyen03]; rival: it has none",
     deviations=(
         "Failures are cuts of one cable at a time; [Nguyen03] drew bursts of losses on the Internet.",

@@ -20,10 +20,8 @@ def points(quick: bool, seed: int) -> Points:
 
 STUDY = Study.of_module(
     __name__,
-    name="ror_by_layer",
     title="ROR by capillary layer, on packets",
     ror_code=BOTH_LABELS,
-    does="ROR made of packets sent, by capillary layer, while up to 16 links of a route fail in turn, in virtual time",
     answers="Gabrielyan 2007, eq. 20 to 23 and Figures 60 and 61: that ROR falls as layers are added, measured against predicted",
     measure=measure_route,
     judge=judge_layers,

@@ -29,10 +29,8 @@ def points(quick: bool, seed: int) -> Points:
 
 STUDY = Study.of_module(
     __name__,
-    name="ror_by_layer_switches",
     title="ROR by capillary layer, on real switches",
     ror_code=BOTH_LABELS,
-    does="ROR made of packets sent, by capillary layer, while up to 12 links of a route fail in turn, on real switches",
     answers="Gabrielyan 2007, eq. 20 to 23 and section 4.4: that ROR falls as layers are added, measured against predicted",
     measure=measure_on_switches,
     judge=judge_layers,

@@ -18,10 +18,8 @@ def points(quick: bool, seed: int) -> Points:
 
 STUDY = Study.of_module(
     __name__,
-    name="ror_by_method",
     title="ROR by routing method, on packets",
     ror_code=BOTH_LABELS,
-    does="ROR made of packets sent for a single path, two disjoint paths, ECMP, max-flow, capillary and least-FEC routing, in virtual time",
     answers="Gabrielyan 2007, section 4.4 and eq. 23: that path diversity lowers ROR; rival: the methods swapped",
     measure=measure_route,
     judge=judge_methods,

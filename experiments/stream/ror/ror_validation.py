@@ -16,10 +16,8 @@ def points(quick: bool, seed: int) -> Points:
 
 STUDY = Study.of_module(
     __name__,
-    name="ror_validation",
     title="ROR by routing method, on real switches",
     ror_code=BOTH_LABELS,
-    does="ROR made of packets sent for a single path, two disjoint paths, ECMP, max-flow, capillary and least-FEC routing, on real switches",
     answers="Gabrielyan 2007, section 4.4 and eq. 23: that path diversity lowers ROR; rival: the methods swapped",
     measure=measure_on_switches,
     judge=judge_methods,

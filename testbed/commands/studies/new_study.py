@@ -9,7 +9,8 @@ from string import Template
 
 from testbed.errors import InputError
 
-STUDY = Template('''"""What do rings of switches have for links? (Say here what is asked, and of which figure or claim of which document.)"""
+STUDY = Template('''"""What do rings of switches have for links? (Say here what is asked, and of which figure or claim of which document:
+`testbed experiment list` shows this paragraph.)"""
 
 from __future__ import annotations
 
@@ -51,9 +52,7 @@ def figures(rows: Rows) -> Figures:
 
 STUDY = Study.of_module(
     __name__,
-    name="$name",
     title="What $name asks, in words",
-    does="counts the links of rings of switches",
     answers="the figure or claim of the document that it speaks to",
     deviations=("Where what is run differs from the document.",),
 )

@@ -102,12 +102,15 @@ class Study(Subject):
     @classmethod
     def of_module(cls, module: str, **values: Any) -> Self:
         """The study whose functions are those of a module (its ``__name__``): ``points``, ``measure``, ``judge``,
-        ``figures`` and, where it has one, the class ``Options``. ``values`` are the other fields, or a function that
-        has another name. Raises TypeError where one is missing.
+        ``figures`` and, where it has one, the class ``Options``. It is called as the module is, and does what the first
+        paragraph of the module's docstring says. ``values`` are the other fields, or what is otherwise. Raises
+        TypeError where one is missing.
         """
         own = vars(sys.modules[module])
+        summary = " ".join((own["__doc__"] or "").split("\n\n")[0].replace("``", "").split())
         names = {name: name for name in ("points", "measure", "judge", "figures")} | {"options": "Options"}
-        return cls(**{field: own[name] for field, name in names.items() if name in own} | values)
+        found = {field: own[name] for field, name in names.items() if name in own}
+        return cls(**{"name": module.rpartition(".")[2], "does": summary} | found | values)
 
     @property
     def shared(self) -> bool:
