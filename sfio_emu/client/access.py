@@ -17,8 +17,7 @@ from sfio_emu.client.transfer import Call, HostTransfer, Job, packed_for
 from sfio_emu.errors import SfioError
 from sfio_emu.layout.block_stage import MIN_BLOCK_BYTES, BlockStage, room_bytes
 from sfio_emu.layout.piece import Bytes, Piece, StripedPiece
-from sfio_emu.layout.piece_builder import pieces_of
-from sfio_emu.layout.regular_piece import regular_pieces
+from sfio_emu.layout.piece_builder import pieces_of, regular_pieces
 from sfio_emu.layout.requests import Requests, make_requests, prepare
 from sfio_emu.layout.striping import Layout
 from sfio_emu.names import SubfileName
