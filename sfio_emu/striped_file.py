@@ -14,21 +14,20 @@ import numpy.typing as npt
 from sfio_emu import message_bodies
 from sfio_emu.client.access import Access
 from sfio_emu.client.buffers import as_bytes, each_offset, inside, span
+from sfio_emu.client.catalogue import store_layout, sync_subfiles, unmake_subfile
 from sfio_emu.client.connection import Message
 from sfio_emu.client.current_session import current_session
 from sfio_emu.client.nonblocking import Request, start
 from sfio_emu.client.session import Session
 from sfio_emu.client.size_check import NO_END, min_size, new_truncation_id
-from sfio_emu.client.subfile_requests import store_layout, sync_subfiles, unmake_subfile
 from sfio_emu.errors import SfioError, UsageError, whole_number
 from sfio_emu.layout.piece import Bytes
 from sfio_emu.layout.requests import Requests, StridedBlocks, make_requests, strided_requests
 from sfio_emu.layout.striping import Layout
 from sfio_emu.message_bodies import OpenFlag, StoredLayout
 from sfio_emu.names import SubfileName, parse_file_name
-from sfio_emu.opening import Opening, parse_mode
 from sfio_emu.ports import Direction
-from sfio_emu.positioned_file import PositionedFile
+from sfio_emu.positioned_file import Opening, PositionedFile, parse_mode
 from sfio_emu.settings import Settings, TransferCounters
 from sfio_emu.wire import Kind
 
@@ -99,7 +98,7 @@ class StripedFile(PositionedFile):
     ) -> StripedFile:
         """Open a striped file: collective, a synchronisation point.
 
-        `mode`: those of `sfio_emu.opening.FILE_MODES`; by default it is read and written, and made where it is missing.
+        `mode`: those of `sfio_emu.positioned_file.FILE_MODES`; by default it is read and written, and made where it is missing.
         `settings`: of this file, where they are not to be the session's. Raises `UsageError` (name, stripe unit, mode;
         another process means another file; the file was written, or is open, with another layout), `ListenerLost`,
         `RemoteFailure` (ENOENT: missing, EEXIST: there already).

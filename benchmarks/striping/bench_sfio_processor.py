@@ -37,7 +37,6 @@ from sfio_emu.adapters.key_files import new_key, write_key
 from sfio_emu.adapters.listener_clients import DEFAULT_MESSAGE_BYTES
 from sfio_emu.adapters.sockets import TcpConnections
 from sfio_emu.client.current_session import use
-from sfio_emu.layout import kernels
 from sfio_emu.views.datatypes import BYTE, contiguous, resized
 from sfio_emu.views.mpi_file import MpiFile
 
@@ -205,7 +204,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--folder", help="where the subfiles lie (default: /dev/shm)")
     options = parser.parse_args(arguments)
     rounds = 3 if options.quick else 9
-    assert kernels.deal is not None  # loaded from the beginning: long blocks are parted by it where it is there
     os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
     base = options.folder or ("/dev/shm" if Path("/dev/shm").is_dir() else None)
     wanted = (options.part,) if options.part else PARTS

@@ -11,10 +11,9 @@ from fsspec.spec import AbstractFileSystem
 
 from sfio_emu.adapters.environment import parse_listeners
 from sfio_emu.adapters.sockets import TcpConnections
-from sfio_emu.client.catalogue import mlist, mstat, remove_subfiles, rename_file
+from sfio_emu.client.catalogue import mlist, mstat, remove_subfiles, rename_file, stat_subfile
 from sfio_emu.client.current_session import current_session
 from sfio_emu.client.session import Session
-from sfio_emu.client.subfile_requests import stat_subfile
 from sfio_emu.errors import RemoteFailure, UsageError
 from sfio_emu.names import SubfileName, parse_file_name
 from sfio_emu.striped_file import StripedFile

@@ -24,8 +24,7 @@ from sfio_emu.adapters.command_line import OneLineParser
 from sfio_emu.adapters.key_files import key_from_environment, read_key
 from sfio_emu.adapters.listener_clients import DEFAULT_MEMORY_BYTES, DEFAULT_MESSAGE_BYTES, Client, Limits
 from sfio_emu.adapters.listener_disk import OpenFiles, RootedSubfiles
-from sfio_emu.adapters.listener_log import LimitedLog
-from sfio_emu.adapters.listener_threads import HeartbeatThread, SyncThread
+from sfio_emu.adapters.listener_threads import HeartbeatThread, LimitedLog, SyncThread
 from sfio_emu.adapters.peers.local_users import is_own_user
 from sfio_emu.adapters.sockets import watch_peer
 from sfio_emu.errors import UsageError

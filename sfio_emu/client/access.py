@@ -15,10 +15,8 @@ from sfio_emu.client.small_access import host_parts, is_small, read_small, write
 from sfio_emu.client.small_calls import BlockPart, block_parts
 from sfio_emu.client.transfer import Call, HostTransfer, Job, packed_for
 from sfio_emu.errors import SfioError
-from sfio_emu.layout.block_stage import MIN_BLOCK_BYTES, BlockStage, room_bytes
 from sfio_emu.layout.piece import Bytes, Piece, StripedPiece
-from sfio_emu.layout.piece_builder import pieces_of
-from sfio_emu.layout.regular_piece import regular_pieces
+from sfio_emu.layout.piece_builder import pieces_of, regular_pieces
 from sfio_emu.layout.requests import Requests, make_requests, prepare
 from sfio_emu.layout.striping import Layout
 from sfio_emu.names import SubfileName
@@ -127,7 +125,7 @@ class Access:
         settings, alone = self.settings, len(jobs) == 1
         with self._counted() as counters:
             sizes = WrittenSizes()
-            calls = [Call(job.memory, settings, counters, self._block(job) if alone else None, sizes) for job in jobs]
+            calls = [Call(job.memory, settings, counters, sizes) for job in jobs]
             shares = [self._shares(job.requests) for job in jobs]
             due: set[int] = set()
             for job, share in zip(jobs, shares, strict=True) if direction == "write" else ():
@@ -152,9 +150,6 @@ class Access:
             except SfioError as fault:
                 for job in [job for job in jobs if job.unfinished] or jobs:
                     job.fault = fault
-            finally:
-                if direction == "read" and calls[0].block is not None:
-                    calls[0].block.flush()
         for job in jobs:
             for source, target, size in job.copies:
                 job.memory[target : target + size] = job.memory[source : source + size]
@@ -224,17 +219,6 @@ class Access:
                 self.counters.add(counters)
                 self.session.counters.add(counters)
 
-    def _block(self, job: Job) -> BlockStage | None:
-        """Stages shared by all hosts, where there is one large block for several subfiles."""
-        requests = job.requests
-        if len(requests) != 1 or len(self.subfiles) == 1 or not self.settings.merge:
-            return None
-        offset, place, size = int(requests.offsets[0]), int(requests.memory[0]), int(requests.sizes[0])
-        if size < MIN_BLOCK_BYTES:
-            return None
-        room = self.session.block_room.room(room_bytes(len(self.subfiles)))
-        return BlockStage(self.layout, job.memory, offset, place, size, room)
-
     def ask_sizes(self) -> list[int]:
         """How long the subfiles are now."""
         sizes = [0] * len(self.subfiles)
@@ -299,7 +283,7 @@ class Access:
 
         return HostTransfer(
             memory=call.memory, handles=handles, stage=self.session.link(host).stage, counters=call.counters,
-            merge=call.settings.merge, checked=checked, block=call.block,
+            merge=call.settings.merge, checked=checked,
             path=path, limit_bytes=self._limit_bytes(host), block_bytes=self.session.link(host).block_bytes,
         )  # fmt: skip
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from sfio_emu import wire
 from sfio_emu.layout.piece import Piece
-from sfio_emu.layout.regular_piece import RegularPiece
+from sfio_emu.layout.piece_builder import RegularPiece
 from sfio_emu.layout.requests import Integers
 from sfio_emu.wire import Kind, Malformed, Strided
 

@@ -83,7 +83,6 @@ class Session:
         self.turns: Turns = turns if turns is not None else FreeTurns()
         self.settings = settings if settings is not None else Settings()
         self.counters = TransferCounters()
-        self.block_room = Stage()
         self._links: dict[str, Link] = {}
         self._errors = [0] * (len(ALL_CALLS) + 1)
         self._units: dict[tuple[SubfileName, ...], list[int]] = {}

@@ -12,26 +12,22 @@ from sfio_emu.client.connection import Message, Slice
 from sfio_emu.client.run_lists import Runs, runs_of
 from sfio_emu.client.size_check import NO_END, WrittenSizes
 from sfio_emu.errors import SfioError
-from sfio_emu.layout.block_stage import BlockStage
 from sfio_emu.layout.piece import VECTOR_BYTES, Bytes, Piece
 from sfio_emu.layout.requests import Integers, Prepared
 from sfio_emu.settings import Settings, TransferCounters
 
 OVERHEAD_BYTES = 64
 CONTIGUOUS_FACTOR = 8  # a run alone in its message may be so much longer than others: the listener does not hold it
-BLOCK_VECTOR_BYTES = 16 << 10
 CHECKED_VECTOR_BYTES = 4 << 10  # each piece is a call of the checksum's
 SLICE_BYTES = 1 << 20  # gathered, or summed, and sent while a cache holds them
 
 
 class Call(NamedTuple):
-    """One read or write: the caller's memory, the settings, what it counts, the stages of one large block, what a write
-    has learnt of the sizes."""
+    """One read or write: the caller's memory, the settings, what it counts, what a write has learnt of the sizes."""
 
     memory: Bytes
     settings: Settings
     counters: TransferCounters
-    block: BlockStage | None = None
     sizes: WrittenSizes | None = None
 
 
@@ -146,7 +142,7 @@ class HostTransfer(NamedTuple):
     `memory` is the caller's, `handles` those of the subfiles by number, `stage` the memory for gathered data. `merge`:
     join runs where pieces meet; `checked`: the data carry a checksum, for which small vectors are too many. A message
     of more than `limit_bytes` is streamed, a write in blocks of `block_bytes`. `path` names the subfile of a handle in
-    an error, `block` parts and joins one large block for all hosts together.
+    an error.
     """
 
     memory: Bytes
@@ -158,7 +154,6 @@ class HostTransfer(NamedTuple):
     path: Callable[[int], str]
     limit_bytes: int = wire.MAX_LIMIT
     block_bytes: int = wire.MAX_BLOCK_BYTES
-    block: BlockStage | None = None
 
     def write(
         self, pieces: Sequence[Piece], ensured: Sequence[tuple[int, int]] = (), sizes: WrittenSizes | None = None
@@ -223,8 +218,6 @@ class HostTransfer(NamedTuple):
     def _vectors(self, pieces: Sequence[Piece]) -> list[memoryview]:
         """The pieces' own memory where it is sent or filled without a copy; nothing where they are to be copied."""
         least_bytes = CHECKED_VECTOR_BYTES if self.checked else VECTOR_BYTES
-        if self.block is not None:
-            least_bytes = BLOCK_VECTOR_BYTES
         if any(piece.fragment_bytes < least_bytes for piece in pieces):
             self.counters.copies[pieces[0].copy_method] += 1
             return []
@@ -236,9 +229,6 @@ class HostTransfer(NamedTuple):
         self._count(pieces, runs)
         if vectors := self._vectors(pieces):
             yield from in_slices(vectors) if self.checked else (vectors,)
-        elif self.block is not None:
-            for piece in pieces:
-                yield from self.block.parted(piece.subfile, *piece.bounds)
         else:
             for parts, count in slices(pieces, runs.total_bytes):
                 stream = self.stage.room(count)
@@ -258,9 +248,6 @@ class HostTransfer(NamedTuple):
             _scatter_present(pieces, self.memory, stream, [int(n) for n in runs.sizes], [int(n) for n in counts])
         elif vectors := self._vectors(pieces):
             yield vectors
-        elif self.block is not None:
-            for piece in pieces:
-                yield from self.block.joined(piece.subfile, *piece.bounds)
         else:
             for parts, count in slices(pieces, size):
                 stream = self.stage.room(count)

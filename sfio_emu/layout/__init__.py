@@ -2,6 +2,5 @@
 memory.
 
 `striping` says which subfile has a byte of the file; `requests` sorts and merges the blocks of a call; `pieces` are the
-parts of one subfile with their places in the caller's memory, copied by `kernels` (compiled) or numpy; `block_stage`
-parts or joins one large block for all subfiles at once.
+parts of one subfile with their places in the caller's memory, copied by `kernels` (compiled) or numpy.
 """

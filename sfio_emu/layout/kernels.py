@@ -8,10 +8,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from llvmlite import ir
-from numba import njit, types
-from numba.core import cgutils
-from numba.extending import intrinsic
+from numba import njit
 
 Integers = npt.NDArray[np.int64]
 Bytes = npt.NDArray[np.uint8]
@@ -24,110 +21,6 @@ def _compiled(function: Callable[..., Any]) -> Any:
         return njit(cache=True, nogil=True)(function)
     except RuntimeError:  # numba's "no locator available"
         return njit(nogil=True)(function)
-
-
-@intrinsic
-def _copy(typing_context, to, source, size):  # type: ignore[no-untyped-def]
-    """memcpy(to, source, size) of addresses: a loop over single bytes takes three times as long."""
-
-    def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
-        pointer = ir.IntType(8).as_pointer()
-        there, here = (builder.inttoptr(address, pointer) for address in arguments[:2])
-        cgutils.raw_memcpy(builder, there, here, arguments[2], 1)
-        return context.get_dummy_value()
-
-    return types.void(types.intp, types.intp, types.intp), generate
-
-
-def _vector_copy(width: int) -> Any:
-    """A copy of `width` bytes between two addresses by vectors of the processor, in line."""
-
-    @intrinsic
-    def copy(typing_context, to, source):  # type: ignore[no-untyped-def]
-        def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
-            pointer = ir.VectorType(ir.IntType(8), width).as_pointer()
-            there, here = (builder.inttoptr(address, pointer) for address in arguments)
-            builder.store(builder.load(here, align=1), there, align=1)
-            return context.get_dummy_value()
-
-        return types.void(types.intp, types.intp), generate
-
-    return copy
-
-
-_copy_16, _copy_32, _copy_64 = _vector_copy(16), _vector_copy(32), _vector_copy(64)
-MAX_INLINE_BYTES = 1024
-
-
-@_compiled
-def _copy_short(to, source, size):  # type: ignore[no-untyped-def]
-    """As `_copy`, for fragments so short that a call takes as long as their bytes: by vectors, the last of which may
-    overlap."""
-    if size < 16 or size > MAX_INLINE_BYTES:
-        _copy(to, source, size)
-    elif size < 32:
-        _copy_16(to, source)
-        _copy_16(to + size - 16, source + size - 16)
-    elif size < 64:
-        _copy_32(to, source)
-        _copy_32(to + size - 32, source + size - 32)
-    else:
-        done = 0
-        while done + 64 < size:
-            _copy_64(to + done, source + done)
-            done += 64
-        _copy_64(to + size - 64, source + size - 64)
-
-
-@_compiled
-def _deal_whole(memory, unit, stripes, start, stages, gather):  # type: ignore[no-untyped-def]
-    """`deal` of stripes of which all subfiles have all bytes."""
-    subfiles = len(stages)
-    here = memory + stripes[0] * subfiles * unit
-    for inside in range(stripes[0] * unit - start, stripes[1] * unit - start, unit):
-        for s in range(subfiles):
-            there = stages[s] + inside
-            if gather:
-                _copy_short(there, here, unit)
-            else:
-                _copy_short(here, there, unit)
-            here += unit
-
-
-@_compiled
-def _deal_parts(memory, unit, stripes, window, bounds, stages, gather):  # type: ignore[no-untyped-def]
-    """`deal` of stripes at the borders."""
-    subfiles = len(stages)
-    start, end = window
-    for stripe in range(stripes[0], stripes[1]):
-        for s in range(subfiles):
-            low = max(stripe * unit, start, bounds[0, s])
-            high = min(stripe * unit + unit, end, bounds[1, s])
-            if low < high and stages[s]:
-                here = memory + (stripe * (subfiles - 1) + s) * unit + low
-                there = stages[s] + low - start
-                if gather:
-                    _copy_short(there, here, high - low)
-                else:
-                    _copy_short(here, there, high - low)
-
-
-@_compiled
-def deal(memory, unit, start, end, bounds, stages, gather):  # type: ignore[no-untyped-def]
-    """Copy bytes [start, end) of all subfiles between memory and their stages, stripe by stripe in the order of the
-    file.
-
-    Addresses: `memory` of byte 0 of the file, stages[s] of byte `start` of subfile s (0: leave it out). Of subfile s
-    only bytes [bounds[0, s], bounds[1, s]) are touched.
-    """
-    first, behind = start // unit, (end - 1) // unit + 1
-    low = (max(start, bounds[0].max()) + unit - 1) // unit  # from here to `high` every stripe unit is whole
-    high = min(end, bounds[1].min()) // unit
-    if low >= high or stages.min() == 0:
-        low = high = behind
-    _deal_parts(memory, unit, (first, low), (start, end), bounds, stages, gather)
-    _deal_whole(memory, unit, (low, high), start, stages, gather)
-    _deal_parts(memory, unit, (high, behind), (start, end), bounds, stages, gather)
 
 
 @_compiled
@@ -182,24 +75,23 @@ def list_fragments(offsets, memory, sizes, unit, subfiles, subfile, merge, run_o
 
 
 @_compiled
+def _copy(to, source):  # type: ignore[no-untyped-def]
+    """Byte by byte, which compiles to vectors; numpy's assignment of slices takes ten times as long for short ones."""
+    for i in range(len(to)):
+        to[i] = source[i]
+
+
+@_compiled
 def gather_list(memory, source, place, stream):  # type: ignore[no-untyped-def]
     """Copy fragments of memory to the stream."""
-    first = place[0]
-    memory_address, stream_address = memory.ctypes.data, stream.ctypes.data
     for f in range(len(source)):
-        size = place[f + 1] - place[f]
-        to = place[f] - first
-        start = source[f]
-        _copy_short(stream_address + to, memory_address + start, size)
+        size, to = place[f + 1] - place[f], place[f] - place[0]
+        _copy(stream[to : to + size], memory[source[f] : source[f] + size])
 
 
 @_compiled
 def scatter_list(memory, source, place, stream):  # type: ignore[no-untyped-def]
     """Copy the stream to fragments of memory."""
-    first = place[0]
-    memory_address, stream_address = memory.ctypes.data, stream.ctypes.data
     for f in range(len(source)):
-        size = place[f + 1] - place[f]
-        start = place[f] - first
-        to = source[f]
-        _copy_short(memory_address + to, stream_address + start, size)
+        size, start = place[f + 1] - place[f], place[f] - place[0]
+        _copy(memory[source[f] : source[f] + size], stream[start : start + size])

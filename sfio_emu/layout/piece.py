@@ -15,7 +15,7 @@ from sfio_emu.layout.striping import Layout
 Bytes = npt.NDArray[np.uint8]
 VECTOR_BYTES = 1024
 PAGE_BYTES = 4096
-ALIGNED_BYTES = 512 << 10  # long messages end there: a multiple of all windows of `block_stage`
+ALIGNED_BYTES = 512 << 10  # long messages end there
 RUN_COST_BYTES = 16
 
 

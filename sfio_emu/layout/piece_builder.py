@@ -1,14 +1,136 @@
 """The pieces of a call's requests on one subfile: stripes of few blocks, runs that are all alike, or lists of
 fragments."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from math import gcd
 
 import numpy as np
+import numpy.typing as npt
 
-from sfio_emu.layout.piece import ListedPiece, Piece, StripedPiece
-from sfio_emu.layout.regular_piece import regular_pieces
-from sfio_emu.layout.requests import Requests
+from sfio_emu.layout.piece import PAGE_BYTES, RUN_COST_BYTES, Bytes, ListedPiece, Piece, StripedPiece
+from sfio_emu.layout.requests import Integers, Requests
 from sfio_emu.layout.striping import Layout
+
+STRIDED_COST_BYTES = 32
+MAX_PERIOD = 256
+
+
+class RegularPiece:
+    """`count` runs of `run_bytes`: where the first begins and how far apart they are (bytes), ``at`` in the subfile,
+    ``source`` in memory."""
+
+    copy_method = "strided"
+    alike = True
+
+    def __init__(
+        self, subfile: int, run_bytes: int, count: int, *, at: tuple[int, int], source: tuple[int, int]
+    ) -> None:
+        self.subfile, self._run_bytes, self.run_count = subfile, run_bytes, count
+        (self._low, self._step), (self._source, self._source_step) = at, source
+        self.size = run_bytes * count
+
+    @property
+    def strided(self) -> tuple[int, int, int, int]:
+        """How long each run is, where in the subfile the first begins, how far apart they are, and how many."""
+        return self._run_bytes, self._low, self._step, self.run_count
+
+    @property
+    def cost_bytes(self) -> int:
+        """A listener takes no more runs in a message than could be listed in it."""
+        return STRIDED_COST_BYTES + max(self.size, RUN_COST_BYTES * self.run_count)
+
+    @property
+    def fragments(self) -> int:
+        return self.run_count
+
+    @property
+    def fragment_bytes(self) -> float:
+        return self._run_bytes
+
+    @property
+    def single_run(self) -> bool:
+        return self.run_count == 1
+
+    @property
+    def bounds(self) -> tuple[int, int]:
+        return self._low, self._low + (self.run_count - 1) * self._step + self._run_bytes
+
+    def runs(self) -> tuple[list[int], list[int]]:
+        return self._offsets().tolist(), [self._run_bytes] * self.run_count
+
+    def run_arrays(self) -> tuple[Integers, Integers]:
+        return self._offsets(), np.full(self.run_count, self._run_bytes, dtype=np.int64)
+
+    def _offsets(self) -> Integers:
+        return self._low + self._step * np.arange(self.run_count, dtype=np.int64)
+
+    def fitting(self, room_bytes: int) -> int:
+        whole = (room_bytes - STRIDED_COST_BYTES) // max(self._run_bytes, RUN_COST_BYTES)
+        return max(0, min(self.run_count, whole)) * self._run_bytes
+
+    def grain(self, count: int) -> int:
+        return count // self._run_bytes * self._run_bytes if self._run_bytes <= PAGE_BYTES else count
+
+    def slice(self, start: int, end: int) -> Piece:
+        first, inside = divmod(start, self._run_bytes)
+        if inside or end % self._run_bytes:
+            return self.listed().slice(start, end)
+        return RegularPiece(
+            self.subfile, self._run_bytes, end // self._run_bytes - first,
+            at=(self._low + first * self._step, self._step),
+            source=(self._source + first * self._source_step, self._source_step),
+        )  # fmt: skip
+
+    def listed(self) -> ListedPiece:
+        place = self._run_bytes * np.arange(self.run_count + 1, dtype=np.int64)
+        source = self._source + self._source_step * np.arange(self.run_count, dtype=np.int64)
+        return ListedPiece(self.subfile, self._offsets(), place, source, place)
+
+    def vectors(self, memory: Bytes) -> list[memoryview]:
+        view, end = memory.data, self._source + self.run_count * self._source_step
+        return [view[place : place + self._run_bytes] for place in range(self._source, end, self._source_step)]
+
+    def _spread(self, memory: Bytes) -> npt.NDArray[np.void]:
+        item = np.dtype((np.void, self._run_bytes))
+        return np.ndarray((self.run_count,), item, memory.data, self._source, (self._source_step,))
+
+    def gather(self, memory: Bytes, stream: Bytes) -> None:
+        there = self._spread(memory)
+        np.copyto(stream.view(there.dtype), there)
+
+    def scatter(self, memory: Bytes, stream: Bytes) -> None:
+        there = self._spread(memory)
+        np.copyto(there, stream.view(there.dtype))
+
+
+def regular_pieces(requests: Requests, layout: Layout, subfile: int) -> Sequence[Piece] | None:
+    """The runs of regular requests on a subfile, where they are regular there, too; None where they may not be.
+
+    The blocks' places within a round of the stripes recur; of one recurrence no more than one block may lie on the
+    subfile.
+    """
+    if requests.regular is None:
+        return None
+    distance, source_step, size = requests.regular
+    unit, round_bytes = layout.stripe_unit, layout.round_bytes
+    period = round_bytes // gcd(distance, round_bytes)
+    if period > min(MAX_PERIOD, len(requests)):
+        return None
+    first, memory = requests.first
+    places = [(first + number * distance) % round_bytes for number in range(period)]
+    mine = [number for number, place in enumerate(places) if place // unit == subfile]
+    step = distance * period // round_bytes * unit
+    if len(mine) > 1 or step == size or any(place % unit + size > unit for place in places):
+        return None
+    return [
+        RegularPiece(
+            subfile, size, (len(requests) - 1 - number) // period + 1,
+            at=(layout.share(first + number * distance, subfile), step),
+            source=(memory + number * source_step, period * source_step),
+        )
+        for number in mine
+    ]  # fmt: skip
+
 
 LISTED_FROM = 33
 MAX_BATCH = 1 << 16

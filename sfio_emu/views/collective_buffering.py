@@ -1,19 +1,23 @@
 """Two-phase collective accesses, as ROMIO makes them (Thakur, Gropp and Lusk 1999): what all processes want of a file
 is parted into regions, one for each process that gathers; data go to (or come from) those over the network, and they
-access the file in long runs."""
+access the file in long runs. What asks for them, and what else the processes share: hints (MPI 4.0, sections 10 and
+14.2.8), of which those that are not known are ignored, and the shared pointer (section 14.4.4)."""
+
+from __future__ import annotations
 
 import struct as binary
-from collections.abc import Callable, Sequence
+import weakref
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
+from sfio_emu.errors import UsageError, whole_number
 from sfio_emu.ports import ProcessGroup
-from sfio_emu.views.block_file import BlockFile
 from sfio_emu.views.datatypes import Integers
-from sfio_emu.views.file_views import PairedRuns
+from sfio_emu.views.file_views import BlockFile, PairedRuns
 
 Octets = npt.NDArray[np.uint8]
 _BOUNDS = binary.Struct("!qq")
@@ -201,3 +205,95 @@ def _scattered(memory: Octets, places: Integers, lengths: Integers, stream: Octe
 def _ends(lengths: Integers) -> Integers:
     """Where each block begins in the stream, and behind them its end: shape (n + 1,)."""
     return np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
+
+
+_SWITCHES = {"true": True, "enable": True, "false": False, "disable": False, "automatic": False}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Hints:
+    """The hints that are obeyed, by MPI's reserved names.
+
+    `collective_buffering`: collective accesses go in two phases, over the processes that gather (`romio_cb_write` and
+    `romio_cb_read` say it of one direction); `cb_nodes`: how many processes gather (all, where it is 0);
+    `cb_buffer_size`: bytes that each of them holds at a time.
+    """
+
+    buffer_writes: bool = False
+    buffer_reads: bool = False
+    cb_nodes: int = 0
+    cb_buffer_size: int = 16 << 20
+
+    @classmethod
+    def read(cls, given: Mapping[str, str]) -> Hints:
+        """The hints of a program. Raises UsageError for a known hint with a value that makes no sense.
+
+        >>> Hints.read({"collective_buffering": "true", "cb_nodes": "2", "access_style": "sequential"}).cb_nodes
+        2
+        """
+        if not isinstance(given, Mapping):
+            raise UsageError(f"the hints are {given!r}: give names and texts, as in {{'cb_nodes': '2'}}")
+        both = _switch(given, "collective_buffering", False)
+        return cls(
+            buffer_writes=_switch(given, "romio_cb_write", both),
+            buffer_reads=_switch(given, "romio_cb_read", both),
+            cb_nodes=_number(given, "cb_nodes", cls.cb_nodes, 1),
+            cb_buffer_size=_number(given, "cb_buffer_size", cls.cb_buffer_size, 4096),
+        )
+
+    def texts(self) -> dict[str, str]:
+        """The hints in use, as MPI_File_get_info gives them."""
+        return {
+            "romio_cb_write": "enable" if self.buffer_writes else "disable",
+            "romio_cb_read": "enable" if self.buffer_reads else "disable",
+            "collective_buffering": "true" if self.buffer_writes and self.buffer_reads else "false",
+            "cb_nodes": str(self.cb_nodes),
+            "cb_buffer_size": str(self.cb_buffer_size),
+        }
+
+
+def _switch(given: Mapping[str, str], name: str, default: bool) -> bool:
+    text = str(given.get(name, "")).lower()
+    if not text:
+        return default
+    if text not in _SWITCHES:
+        raise UsageError(f"the hint {name} is {given[name]!r}: give 'true' or 'false'")
+    return _SWITCHES[text]
+
+
+def _number(given: Mapping[str, str], name: str, default: int, least: int) -> int:
+    if name not in given:
+        return default
+    text = str(given[name])
+    return whole_number(int(text) if text.isascii() and text.isdigit() else given[name], f"hint {name}", least)  # type: ignore[arg-type]
+
+
+_opened: weakref.WeakKeyDictionary[ProcessGroup, int] = weakref.WeakKeyDictionary()
+
+
+class SharedPointer:
+    """The shared pointer of one collectively opened file: a counter of the group, in etypes. Making one is collective, as
+    opening is. A new view does not reset the counter, which somebody else may be adding to, but notes what it was when
+    all had come."""
+
+    def __init__(self, group: ProcessGroup) -> None:
+        number = _opened.get(group, 0)  # the same in all processes, which open files in the same order
+        _opened[group] = number + 1
+        self._group = group
+        self._name = f"shared pointer:{number}"
+        self._base = 0
+
+    @property
+    def position(self) -> int:
+        """Where it points now, in etypes of the view."""
+        return self._base + self._group.fetch_add(self._name, 0)
+
+    def fetch_and_add(self, etypes: int) -> int:
+        """Where an access of so many etypes begins; the next one, of whatever process, begins behind it."""
+        return self._base + self._group.fetch_add(self._name, etypes)
+
+    def move(self, position: int) -> None:
+        """Let it point to `position`: collective, a synchronisation point."""
+        self._group.barrier()  # nobody's call from before is under way any more
+        count = self._group.fetch_add(self._name, 0) if self._group.rank == 0 else 0
+        self._base = position - int(self._group.all_gather(str(count).encode())[0])

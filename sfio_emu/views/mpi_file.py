@@ -13,15 +13,12 @@ from sfio_emu.client.buffers import as_bytes
 from sfio_emu.client.nonblocking import Request
 from sfio_emu.client.session import Session
 from sfio_emu.errors import PeerError, SfioError, UsageError, whole_number
-from sfio_emu.opening import FILE_MODES, MPI_MODES, parse_mode
 from sfio_emu.ports import ProcessGroup, SoloGroup
+from sfio_emu.positioned_file import FILE_MODES, MPI_MODES, parse_mode
 from sfio_emu.striped_file import StripedFile
-from sfio_emu.views.block_file import BlockFile
-from sfio_emu.views.collective_buffering import TwoPhase
+from sfio_emu.views.collective_buffering import Hints, SharedPointer, TwoPhase
 from sfio_emu.views.datatypes import BYTE, Datatype
-from sfio_emu.views.file_views import PairedAccess, View, memory_runs
-from sfio_emu.views.hints import Hints
-from sfio_emu.views.shared_pointer import SharedPointer
+from sfio_emu.views.file_views import BlockFile, PairedAccess, View, memory_runs
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -76,8 +73,8 @@ class MpiFile:
     ) -> MpiFile:
         """Open a striped file (`"host/path;host/path;"`) in every process of the session's group. Collective.
 
-        `mode`: `sfio_emu.opening.MPI_MODES`; with "a" (MPI_MODE_APPEND) all pointers begin at the end. `hints`: as
-        `sfio_emu.views.hints` has them, the same in every process. Raises as StripedFile.open does.
+        `mode`: `sfio_emu.positioned_file.MPI_MODES`; with "a" (MPI_MODE_APPEND) all pointers begin at the end. `hints`: as
+        `sfio_emu.views.collective_buffering` has them, the same in every process. Raises as StripedFile.open does.
         """
         opening = parse_mode(mode, MPI_MODES)
         below = next(text for text, meant in FILE_MODES.items() if meant == replace(opening, reads=True, append=False))

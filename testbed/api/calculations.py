@@ -13,7 +13,7 @@ from os import PathLike
 from typing import TYPE_CHECKING, Literal
 
 from testbed.errors import InputError, require_type
-from testbed.model.naming.networks import NetworkLike, known_network
+from testbed.model.naming.names import NetworkLike, known_network
 from topologies import Network
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from testbed.api.calculations import network as known_network
 from testbed.errors import InputError, TimeLimitError, UsageError, require_type
-from testbed.model.naming.networks import NetworkLike
+from testbed.model.naming.names import NetworkLike
 from testbed.model.options.former_keys import ALIASES, with_aliases
 from topologies.errors import nearest
 

@@ -9,7 +9,7 @@ from testbed.bulk.coordinator import OnDeadlock
 from testbed.bulk.plan import SWITCHINGS, KilledProcess, Pair, Switching
 from testbed.faults.grammar import no_faults
 from testbed.faults.reading import FAULT_WORDS, FaultsLike
-from testbed.model.naming.networks import NetworkLike
+from testbed.model.naming.names import NetworkLike
 from testbed.model.options import kinds
 from testbed.model.options.option import ENDS, FAULTS, ROUTED, RUN, SENT, Only, option, options
 

@@ -9,7 +9,7 @@ from testbed.errors import InputError
 from testbed.faults.grammar import parse_node_time
 from testbed.faults.reading import read_faults
 from testbed.model.machine.capacity import USUAL_RATE_BPS
-from testbed.model.naming.networks import known_network
+from testbed.model.naming.names import known_network
 from testbed.model.traffic import Traffic
 from testbed.scheduling.baselines import Order, sending_rounds
 from testbed.scheduling.methods import schedule_by_name

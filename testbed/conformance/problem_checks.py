@@ -12,14 +12,7 @@ def finding(name: str, reason: Callable[[], str | None]) -> Check:
         wrong = reason()
     except Exception as error:  # noqa: BLE001 - another's code may raise anything
         wrong = f"{type(error).__name__}: {error}"
-    return Check(
-        name=name,
-        predicted=None,
-        measured=None,
-        tolerance=None,
-        passed=wrong is None,
-        detail=" ".join((wrong or "").split()),
-    )
+    return Check(name=name, passed=wrong is None, detail=" ".join((wrong or "").split()))
 
 
 def must_raise(kinds: tuple[type[Exception], ...], action: Callable[[], object]) -> str | None:

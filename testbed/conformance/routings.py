@@ -1,5 +1,5 @@
-"""Judges a routing of one flow: exact conservation recomputed here, the certified optimum as a bound, repeatability,
-errors."""
+"""Judges a routing of one flow, or of a demand matrix: conservation recomputed (by the independent checker), the
+certified (multicommodity) optimum as a bound, repeatability, errors."""
 
 from collections.abc import Callable
 from fractions import Fraction
@@ -10,10 +10,15 @@ from testbed.errors import InputError
 from testbed.model.routes import SplitRoute
 from testbed.model.verdict import Check
 from testbed.routing.capillary.route import capillary_route
+from testbed.routing.demands.matrix import given_matrix, gravity_matrix
+from testbed.routing.demands.methods import DemandRouting
+from testbed.routing.demands.optimum import optimal_demands
+from testbed.routing.demands.routed_demands import RoutedDemands, checked
 from testbed.routing.label_split.spraying import spray
 from topologies import Network, load_network
 from topologies.errors import NoPathError, TopologyError
 
+OUT_OF_REACH = "a sink out of reach is a NoPathError"
 Routing = Callable[[Network, str, str], SplitRoute]
 CASES = (
     ("ring:4", "s0", "s2"),
@@ -25,6 +30,8 @@ CASES = (
     ("two-switch", "t1", "r5"),
 )
 """Networks and the ends of a flow: cycles, parallel links, links that go one way only, hosts and switches as ends."""
+DEMAND_CASES = ("ring:5", "swiss-t1", "torus:3x3", "fat-tree:2,2")
+"""Of matrices: hosts are ends on the fat tree, switches elsewhere."""
 
 
 def routing_checks(routing: Routing) -> list[Check]:
@@ -33,7 +40,6 @@ def routing_checks(routing: Routing) -> list[Check]:
     for name, source, sink in CASES:
         network = load_network(name)
         where = f"{name} {source} to {sink}"
-
         route = partial(routing, network, source, sink)
         found += [
             finding(f"{where}: flow is conserved, in exact fractions", partial(_of, _unsound, route)),
@@ -41,20 +47,33 @@ def routing_checks(routing: Routing) -> list[Check]:
             finding(f"{where}: the same twice", partial(_differs, route)),
             finding(f"{where}: no better than the certified optimum", partial(_of, _too_good, route)),
         ]
-    found.append(
-        finding(
-            "a sink out of reach is a NoPathError",
-            lambda: must_raise((NoPathError,), lambda: routing(apart(), "a", "c")),
-        )
-    )
-    ring = load_network("ring:4")
-    found.append(
+    lost, stray = partial(routing, apart(), "a", "c"), partial(routing, load_network("ring:4"), "s0", "nowhere")
+    return [
+        *found,
+        finding(OUT_OF_REACH, partial(must_raise, (NoPathError,), lost)),
         finding(
             "an unknown node is an InputError or a TopologyError",
-            lambda: must_raise((InputError, TopologyError), lambda: routing(ring, "s0", "nowhere")),
-        )
-    )
-    return found
+            partial(must_raise, (InputError, TopologyError), stray),
+        ),
+    ]
+
+
+def demand_routing_checks(routing: DemandRouting) -> list[Check]:
+    """One check a property and network."""
+    found = []
+    for name in DEMAND_CASES:
+        network = load_network(name)
+        ends = network.hosts if name.startswith("fat-tree") else network.switches
+        make = partial(routing, gravity_matrix(network, [node.id for node in ends]), seed=1)
+        found += [
+            finding(
+                f"{name}: every pair's flow arrives whole, over links and switches only", partial(_violation, make)
+            ),
+            finding(f"{name}: no better than the proved optimum", partial(_better_than_proved, make)),
+            finding(f"{name}: the same twice", partial(_two_routings, make)),
+        ]
+    lost = partial(routing, given_matrix(apart(), "to nowhere", {("a", "c"): 1e6}), seed=1)
+    return [*found, finding(OUT_OF_REACH, partial(must_raise, (NoPathError,), lost))]
 
 
 def _of(judge: Callable[[SplitRoute], str | None], route: Callable[[], SplitRoute]) -> str | None:
@@ -99,3 +118,19 @@ def _too_good(route: SplitRoute) -> str | None:
     return (
         None if greatest >= least - 1e-12 else f"its fullest link carries {greatest:.6f}, less than the least there is"
     )
+
+
+def _violation(make: Callable[[], RoutedDemands]) -> str | None:
+    return next(iter(checked(make()).violations), None)
+
+
+def _better_than_proved(make: Callable[[], RoutedDemands]) -> str | None:
+    routed = make()
+    least = checked(optimal_demands(routed.matrix)).bound
+    greatest = checked(routed).utilisation
+    return None if greatest >= least * (1 - 1e-6) else f"its fullest link carries {greatest:.6g}, less than {least:.6g}"
+
+
+def _two_routings(make: Callable[[], RoutedDemands]) -> str | None:
+    first, second = make(), make()
+    return None if (first.shares != second.shares).nnz == 0 else "two calls with one seed gave two routings"

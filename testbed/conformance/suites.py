@@ -4,10 +4,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from testbed.conformance.codes import code_checks
-from testbed.conformance.demand_routings import demand_routing_checks
 from testbed.conformance.families import family_checks, workload_checks
 from testbed.conformance.file_formats import schedule_format_checks, traffic_format_checks
-from testbed.conformance.routings import routing_checks
+from testbed.conformance.routings import demand_routing_checks, routing_checks
 from testbed.conformance.schedulers import scheduler_checks
 from testbed.conformance.static_routings import static_routing_checks
 from testbed.errors import InputError

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from testbed.faults.reading import FAULT_WORDS, FaultsLike
-from testbed.model.naming.networks import NetworkLike
+from testbed.model.naming.names import NetworkLike
 from testbed.model.options import kinds
 from testbed.model.options.option import CODE, ENDS, FAULTS, ROUTED, RUN, SENT, option, options
 

@@ -14,8 +14,7 @@ from testbed.errors import InputError
 from testbed.faults.fault import Fault
 from testbed.faults.reading import read_faults
 from testbed.model.label_split import LabelSplit
-from testbed.model.naming.names import read_node
-from testbed.model.naming.networks import known_network
+from testbed.model.naming.names import known_network, read_node
 from testbed.routing import route_by_name
 from testbed.routing.label_split.spraying import disjoint_return_split, spray
 from topologies.impairments import RateTrace, to_text

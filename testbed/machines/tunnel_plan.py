@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 from testbed.errors import CapabilityError
 from testbed.machines.placement import Placement
-from testbed.model.wiring import Wiring
-from testbed.model.wiring_part import VXLAN_BYTES, Tunnel, WiringPart
+from testbed.model.wiring import VXLAN_BYTES, Tunnel, Wiring, WiringPart
 
 MOST_CROSSING = 1 << 12
 """Cables of one run that may cross: twelve bits of the identifier say which run, twelve which cable."""

@@ -15,8 +15,7 @@ from testbed.metapath.analysis import (
 )
 from testbed.metapath.labelled_paths import cable_number
 from testbed.metapath.plan import SLACK_S, MetapathPlan, MetapathRun
-from testbed.model.machine.load import LOWER_PACKET_RATE, overload_message
-from testbed.model.machine.timing_error import TimingError, first_exceeded
+from testbed.model.machine.load import LOWER_PACKET_RATE, TimingError, first_exceeded, overload_message
 from testbed.model.verdict import Check, Verdict
 from testbed.model.workload import Judgement
 from testbed.stream.mobility import Movement, splits_of

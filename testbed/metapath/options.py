@@ -7,7 +7,7 @@ from typing import Literal
 from testbed.errors import InputError
 from testbed.faults.fault import FaultKind
 from testbed.faults.reading import FaultsLike
-from testbed.model.naming.networks import NetworkLike
+from testbed.model.naming.names import NetworkLike
 from testbed.model.options import kinds
 from testbed.model.options.option import nested, option, options
 

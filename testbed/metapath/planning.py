@@ -8,7 +8,7 @@ from testbed.faults.reading import read_faults
 from testbed.metapath.escape_check import check_escapes
 from testbed.metapath.options import EACH_LINK, MetapathOptions, MetapathPlanOptions
 from testbed.metapath.plan import MetapathPlan
-from testbed.model.naming.networks import known_network
+from testbed.model.naming.names import known_network
 from topologies.network import Network
 from topologies.routing_tables import static_routing
 

@@ -44,9 +44,9 @@ class Check:
     """
 
     name: str
-    predicted: float | None
-    measured: float | None
-    tolerance: float | None
+    predicted: float | None = None
+    measured: float | None = None
+    tolerance: float | None = None
     passed: bool
     detail: str = ""
     relation: Relation = "states"
@@ -85,18 +85,14 @@ class Check:
     ) -> Check:
         """One that cannot tell, since nothing was measured, and ``why``."""
         return cls(
-            name=name, predicted=predicted, measured=None, tolerance=None, passed=False, unsure=True, rival=rival,
-            rival_note=rival_note, detail=why,
-        )  # fmt: skip
+            name=name, predicted=predicted, passed=False, unsure=True, rival=rival, rival_note=rival_note, detail=why
+        )
 
     def _with(self, evidence: Evidence) -> Check:
         said = replace(self, key=evidence.get("key", ""), about=evidence.get("about", ""))
         judged = said.against(evidence.get("rival"), evidence.get("rival_is", ""))
-        return (
-            judged.plus_minus(evidence.get("uncertainty"))
-            .cites(evidence.get("stated"))
-            .noting(evidence.get("detail", ""))
-        )
+        cited = judged.plus_minus(evidence.get("uncertainty")).cites(evidence.get("stated"))
+        return cited.noting(evidence.get("detail", ""))
 
     def cites(self, stated: float | str | None) -> Check:
         """This check, with what the document says, and its page or section."""
@@ -155,7 +151,8 @@ class Claim:
     """What is claimed, in words; ``key`` and ``about`` as of ``Check``. It becomes a check with the measurement, and
     the check says more:
 
-    >>> gain = Claim("median gain over round robin").at_least(1.5, 1.8).cites("1.5 to 2, section 3.9").against(1.0, "no gain")
+    >>> gain = Claim("median gain over round robin").at_least(1.5, 1.8).cites("1.5 to 2, section 3.9")
+    >>> gain = gain.against(1.0, "no gain")
     >>> gain.outcome, gain.plus_minus(0.9).outcome
     ('holds', 'cannot-tell')
     """
@@ -230,7 +227,8 @@ class Verdict:
         """The same, where each check that has no key is given the words of its name for one, numbered where two share
         them.
 
-        >>> Verdict(checks=(Check.equal("ROR, 2 layers", 1, 1), Check.equal("ROR: 2 layers", 2, 2))).keyed().checks[1].key
+        >>> checks = Check.equal("ROR, 2 layers", 1, 1), Check.equal("ROR: 2 layers", 2, 2)
+        >>> Verdict(checks=checks).keyed().checks[1].key
         'ror-2-layers-2'
         """
         taken, checks = {(check.key, check.about) for check in self.checks}, []

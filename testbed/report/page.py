@@ -10,8 +10,7 @@ from importlib.resources import files
 
 from testbed.model.code_description import describe_stream_code
 from testbed.model.json_values import json_ready
-from testbed.model.record_json import record_to_json
-from testbed.model.run_records import LoadedRun, Manifest, SessionRun
+from testbed.model.run_records import LoadedRun, Manifest, SessionRun, record_to_json
 from testbed.model.stored_runs import RunState
 from testbed.report.column_units import NOTHING, plain, seconds_in_words
 from testbed.report.drawing.colours import DARK, LIGHT, custom_properties

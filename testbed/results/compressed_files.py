@@ -15,8 +15,7 @@ from typing import Any
 
 from testbed.errors import InputError
 from testbed.model.json_values import from_json, parse_json
-from testbed.model.record_json import manifest_from_json
-from testbed.model.run_records import Manifest
+from testbed.model.run_records import Manifest, manifest_from_json
 from testbed.model.verdict import Verdict
 from testbed.results import run_folder
 from testbed.results.run_folder import bounded, open_plain, read_plain, read_unpacked, write_below

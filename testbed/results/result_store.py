@@ -29,8 +29,15 @@ from typing import IO, Self
 
 from testbed.errors import InputError
 from testbed.model.json_values import parse_json
-from testbed.model.record_json import record_from_json, record_to_json
-from testbed.model.run_records import LoadedRun, Manifest, Record, combined_verdict, group_sessions
+from testbed.model.run_records import (
+    LoadedRun,
+    Manifest,
+    Record,
+    combined_verdict,
+    group_sessions,
+    record_from_json,
+    record_to_json,
+)
 from testbed.model.verdict import Verdict
 from testbed.results.compressed_files import (
     MANIFEST,

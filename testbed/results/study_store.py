@@ -16,20 +16,25 @@ from typing import IO, Self
 from testbed.errors import InputError
 from testbed.model.json_values import json_ready, parse_json
 from testbed.model.run_records import Manifest
+from testbed.model.stored_runs import StoredRun
 from testbed.model.verdict import Verdict
 from testbed.results.compressed_files import (
     MANIFEST,
+    MEASUREMENTS,
     PAGE,
     POINTS,
     VERDICT,
+    drawings_of,
     is_there,
     named_run,
     read_lines,
     read_manifest,
+    read_packed,
     read_verdict,
+    runs_in,
 )
 from testbed.results.result_store import UNFINISHED, ResultStore, write_json
-from testbed.results.run_folder import open_to_append, write_below
+from testbed.results.run_folder import open_to_append, refuse_link, write_below
 from topologies.text.json_types import JsonObject
 
 DAMAGED = "the study is damaged, run it again"
@@ -186,3 +191,39 @@ def _read_points(path: Path) -> list[Row]:
                 break  # cut short by a kill: measured again
             raise
     return rows
+
+
+STORED = Path("data/replication")
+"""Where the runs are that are committed, below the root of the repository."""
+HINT = "the stored run is damaged; remove its folder and run the study again"
+
+
+def stored_runs(root: Path, name: str | None = None) -> list[StoredRun]:
+    """Every run ``root/NAME/RUN``, or those of one study, by names and times. Raises InputError, naming the file, for a
+    damaged one."""
+    folders = [root / name] if name is not None else sorted(path for path in root.glob("*") if path.is_dir())
+    return [_stored(place) for folder in folders for place in runs_in(folder)]
+
+
+def _stored(place: Path) -> StoredRun:
+    for folder in (place.parent, place):
+        refuse_link(folder)
+    return StoredRun(
+        directory=place,
+        manifest=read_manifest(place, HINT),
+        points=_lines(place / POINTS) if is_there(place / POINTS) else _sessions(place / MEASUREMENTS),
+        verdict=read_verdict(place, HINT),
+        drawings=drawings_of(place),
+    )
+
+
+def _lines(path: Path) -> int:
+    text = read_packed(path)
+    return text.count("\n") + (not text.endswith("\n") and bool(text))
+
+
+def _sessions(path: Path) -> int:
+    if not is_there(path):
+        return 0
+    lines = read_packed(path).splitlines()
+    return sum('"record": "session"' in line or '"record":"session"' in line for line in lines)

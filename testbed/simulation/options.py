@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from testbed.errors import InputError
 from testbed.interconnect.options import NAC, WITH_NAC, RouterOptions
-from testbed.model.naming.networks import NetworkLike
+from testbed.model.naming.names import NetworkLike
 from testbed.model.options import kinds
 from testbed.model.options.option import FAULTS, ROUTED, RUN, SENT, Only, option, options
 

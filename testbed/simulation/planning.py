@@ -17,8 +17,7 @@ from testbed.interconnect.plan import Experiment, SimulationPlan
 from testbed.interconnect.simulation_plan import own_routing
 from testbed.model.file_formats import TRAFFIC_FORMATS, find_format
 from testbed.model.json_values import is_file, read_json
-from testbed.model.naming.names import link_text
-from testbed.model.naming.networks import known_network
+from testbed.model.naming.names import known_network, link_text
 from testbed.model.options import kinds
 from testbed.model.schemas import refuse_unknown
 from testbed.results.trace_files import read_trace

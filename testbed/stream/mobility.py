@@ -11,8 +11,7 @@ from fractions import Fraction
 from testbed.errors import InputError
 from testbed.faults.schedules import PoissonFaults
 from testbed.model.label_split import LabelPath, LabelSplit
-from testbed.model.naming.names import read_node
-from testbed.model.naming.networks import NetworkLike, known_network
+from testbed.model.naming.names import NetworkLike, known_network, read_node
 from testbed.model.routes import SplitRoute
 from testbed.routing.label_split.spraying import disjoint_return_split, spray
 from testbed.stream.options import HANDOVERS, EachLink, Handover, MobilityOptions

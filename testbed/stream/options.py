@@ -10,7 +10,7 @@ from typing import Any, Literal
 from testbed.faults.fault import Direction, FaultKind
 from testbed.faults.reading import FAULT_WORDS, FaultsLike
 from testbed.faults.schedules import PoissonFaults
-from testbed.model.naming.networks import NetworkLike
+from testbed.model.naming.names import NetworkLike
 from testbed.model.options import kinds
 from testbed.model.options.option import CODE, ENDS, FAULTS, ROUTED, RUN, SENT, Only, option, options
 

@@ -18,8 +18,7 @@ from testbed.faults.grammar import parse_poisson
 from testbed.faults.reading import FaultsLike, read_faults
 from testbed.faults.schedules import PoissonFaults, overlapping, poisson_faults
 from testbed.model.label_split import LabelSplit
-from testbed.model.naming.names import read_node
-from testbed.model.naming.networks import known_network
+from testbed.model.naming.names import known_network, read_node
 from testbed.model.routes import SplitRoute
 from testbed.routing.label_split.spraying import disjoint_return_split, interval_groups, spray
 from testbed.stream.options import CodingOptions, StreamOptions

@@ -56,7 +56,7 @@ def carry_streams(streams: StreamsPlan, how: How, report_progress: ReportProgres
         from testbed.stream.simulated import SimulatedStreamFabric
 
         return SimulatedStreamFabric().run_concurrently(streams.plans, report_progress)
-    from testbed.model.naming.captures import parse_captures
+    from testbed.model.naming.names import parse_captures
     from testbed.stream.emulated.fabric import EmulatedStreamFabric
 
     own = how.options or StreamRunOptions()

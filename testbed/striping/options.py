@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 
 from testbed.faults.grammar import no_faults
 from testbed.faults.reading import FAULT_WORDS, FaultsLike
-from testbed.model.naming.networks import NetworkLike
+from testbed.model.naming.names import NetworkLike
 from testbed.model.options import kinds
 from testbed.model.options.option import ENDS, FAULTS, ROUTED, RUN, SENT, Only, option, options
 

@@ -12,7 +12,7 @@ from testbed.errors import InputError
 from testbed.faults.fault import Fault
 from testbed.faults.reading import FaultsLike, read_faults
 from testbed.model.machine.capacity import USUAL_RATE_BPS
-from testbed.model.naming.networks import known_network
+from testbed.model.naming.names import known_network
 from testbed.scheduling.traffic.traffic_file import CarriedSchedule, read_schedule
 from testbed.striping.access import access_blocks, bytes_per_subfile, matrix_side
 from testbed.striping.options import StripingOptions

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from testbed.model.naming.networks import NetworkLike
+from testbed.model.naming.names import NetworkLike
 from testbed.model.options import kinds
 from testbed.model.options.option import ENDS, ROUTED, RUN, RUNNING, SENT, option, options
 from testbed.wavelengths.plan import Switching

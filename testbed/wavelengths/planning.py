@@ -4,8 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from testbed.errors import InputError
-from testbed.model.naming.names import pair_text
-from testbed.model.naming.networks import known_network
+from testbed.model.naming.names import known_network, pair_text
 from testbed.scheduling.traffic.patterns import parse_pairs, read_pattern
 from testbed.wavelengths.assignment import METHODS, Effort, all_to_all, assign_wavelengths, lightpaths_between
 from testbed.wavelengths.options import CONVERSIONS, PatternLike, WavelengthOptions

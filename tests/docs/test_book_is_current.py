@@ -11,7 +11,7 @@ import pytest
 from testbed.commands.studies.book import book_chapters, tables_of_pages
 from testbed.commands.studies.experiment import find_experiments
 from testbed.report.book import Entry
-from testbed.results.replication import STORED, stored_runs
+from testbed.results.study_store import STORED, stored_runs
 from tests.helpers.paths import ROOT
 
 PAGES = ROOT / "docs" / "replication"

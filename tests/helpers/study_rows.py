@@ -8,8 +8,7 @@ from typing import Any
 
 from testbed.model.stored_runs import StoredRun, representative_run
 from testbed.model.verdict import Verdict
-from testbed.results.replication import STORED, stored_runs
-from testbed.results.study_store import load_study
+from testbed.results.study_store import STORED, load_study, stored_runs
 from tests.helpers.paths import ROOT
 
 Rows = list[dict[str, Any]]

@@ -15,7 +15,7 @@ import pytest
 from sfio_emu import PeerError, RemoteFailure, Session, StripedFile, UsageError
 from sfio_emu.adapters.peers.group_server import GroupServer
 from sfio_emu.adapters.process_group import SocketGroup
-from sfio_emu.opening import FILE_MODES
+from sfio_emu.positioned_file import FILE_MODES
 from sfio_emu.views.mpi_file import MpiFile
 from tests.helpers.listeners import listener, session_of
 from tests.helpers.striped_nodes import Nodes

@@ -18,7 +18,7 @@ from testbed.errors import InputError
 from testbed.faults.fault import Fault
 from testbed.faults.grammar import parse_fault, parse_fault_document
 from topologies import TopologyError, load_network
-from topologies.files.yaml_text import MAX_VALUES, parse_yaml
+from topologies.files.containerlab import MAX_VALUES, parse_yaml
 from topologies.impairments import parse_impairments
 from topologies.text import text_file
 from topologies.text.text_file import MAX_NETWORK_BYTES

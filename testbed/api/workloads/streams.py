@@ -81,8 +81,7 @@ def _build(requested: StreamCommandOptions) -> StreamsPlan | ProbePlan | Metapat
         from testbed.stream.probing.probe import build_probe
 
         return build_probe(requested, blocks=requested.blocks, link=requested.probe_link)
-    from testbed.model.naming.names import read_pair
-    from testbed.model.naming.networks import known_network
+    from testbed.model.naming.names import known_network, read_pair
     from testbed.stream.planning import build_together
 
     network = known_network(requested.network)

@@ -1,6 +1,6 @@
 """A process of its own that holds sockets in many hosts, forked from the run and ordered about over a pipe.
 
-The parent gives orders and reads reports (``testbed.bulk.agent_messages``); the child runs until the pipe ends or it is
+The parent gives orders and reads reports (``testbed.bulk.messages``); the child runs until the pipe ends or it is
 killed.
 """
 
@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from multiprocessing.connection import Connection
 from typing import cast
 
-from testbed.bulk.agent_messages import AgentFailed, Order, Report, decode, encode
+from testbed.bulk.messages import AgentFailed, Order, Report, decode, encode
 from testbed.emulation.sandbox.process_lifetime import die_with_parent
 from testbed.errors import CapabilityError
 

@@ -7,12 +7,11 @@ import select
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing
 
-from testbed.bulk.agent_messages import Count, Delivered, MessageDone, Retransmitted, SendMessages
 from testbed.bulk.emulated.agent_process import AgentProcess, PipeEnd, process_groups
 from testbed.bulk.emulated.receiver import Receiver
 from testbed.bulk.emulated.sender import Sender
 from testbed.bulk.measurements import TcpRetransmissions
-from testbed.bulk.messages import MessageSet
+from testbed.bulk.messages import Count, Delivered, MessageDone, MessageSet, Retransmitted, SendMessages
 from testbed.bulk.plan import BulkPlan
 from testbed.emulation.network.emulated_network import EmulatedNetwork
 from testbed.model.wiring import Wiring

@@ -12,17 +12,19 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import IO
 
-from testbed.bulk.agent_messages import Delivered, MessageDone, Ready
 from testbed.bulk.circuit_rules import BULK_PORT
 from testbed.bulk.emulated.agent_process import AgentPort, reset_on_close
 from testbed.bulk.messages import (
+    Delivered,
     Inbox,
     MessageArrived,
+    MessageDone,
     MessageError,
     MessageReader,
     MessageSet,
     MessageStarted,
     PayloadPart,
+    Ready,
 )
 from testbed.emulation.network.emulated_network import EmulatedNetwork
 from testbed.model.wiring import Wiring

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from testbed.bulk.agent_messages import ConnectionBroke, MessageDone
 from testbed.bulk.calibration import CalibrationJob, calibrate, calibration_pairs, recalibrate, uncalibrated
 from testbed.bulk.circuit_rules import packet_switching_rules, shared_return_rules
 from testbed.bulk.coordinator import BulkCoordinator, Circuit, OnDeadlock
@@ -25,7 +24,7 @@ from testbed.bulk.emulated.endpoints import BulkEndpoints, Retransmissions, Star
 from testbed.bulk.emulated.injection import InjectionChoice, inject
 from testbed.bulk.emulated.switchboard import CircuitSwitchboard
 from testbed.bulk.measurements import BulkMeasurements, Goodput, TcpRetransmissions
-from testbed.bulk.messages import MessageSet, Payloads
+from testbed.bulk.messages import ConnectionBroke, MessageDone, MessageSet, Payloads
 from testbed.bulk.plan import BulkPlan
 from testbed.emulation.control.fault_injection import FaultSchedule
 from testbed.emulation.machine.load_monitor import LoadMonitor

@@ -15,11 +15,18 @@ from collections import deque
 from collections.abc import Container, Sequence
 from dataclasses import dataclass, field
 
-from testbed.bulk.agent_messages import ConnectionBroke, Ready, Retransmitted, SendMessages
 from testbed.bulk.circuit_rules import BULK_PORT
 from testbed.bulk.emulated.agent_process import ANSWER_S, AgentPort, reset_on_close
 from testbed.bulk.measurements import TcpRetransmissions
-from testbed.bulk.messages import MessageHeader, MessageSet, trailer
+from testbed.bulk.messages import (
+    ConnectionBroke,
+    MessageHeader,
+    MessageSet,
+    Ready,
+    Retransmitted,
+    SendMessages,
+    trailer,
+)
 from testbed.bulk.plan import Pair
 from testbed.emulation.network.emulated_network import EmulatedNetwork
 from testbed.errors import CapabilityError

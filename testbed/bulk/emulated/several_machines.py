@@ -11,7 +11,6 @@ from dataclasses import replace
 from functools import partial
 from multiprocessing.connection import Connection
 
-from testbed.bulk.agent_messages import MessageDone, Order, Report
 from testbed.bulk.coordinator import OnDeadlock
 from testbed.bulk.emulated.agent_process import ANSWER_S, PipeEnd, process_groups
 from testbed.bulk.emulated.endpoints import StartAgents
@@ -19,7 +18,7 @@ from testbed.bulk.emulated.fabric import MTU_BYTES, run_on
 from testbed.bulk.emulated.machine_ends import kill_agent, start_agent, stop_agent
 from testbed.bulk.emulated.run import RunOptions
 from testbed.bulk.measurements import BulkMeasurements
-from testbed.bulk.messages import MessageSet
+from testbed.bulk.messages import MessageDone, MessageSet, Order, Report
 from testbed.bulk.plan import BulkPlan
 from testbed.machines.adapters.cluster import Machines, machines_up
 from testbed.machines.adapters.distributed_network import (

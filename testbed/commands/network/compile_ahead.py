@@ -75,21 +75,14 @@ def _states_of_nac() -> None:
 
 
 def _striped_files() -> None:
-    """Blocks and a fragment list over two subfiles, by the calls of a striped file: memory and what arrives may be
-    read-only."""
+    """A fragment list over two subfiles, by the calls of a striped file: memory and what arrives may be read-only."""
     import numpy as np
 
-    import sfio_emu.layout.kernels  # noqa: F401  # once it is loaded, blocks of any size go by it
-    from sfio_emu.layout.block_stage import BlockStage, room_bytes
     from sfio_emu.layout.piece_builder import pieces_of
     from sfio_emu.layout.requests import make_requests
     from sfio_emu.layout.striping import Layout
 
     layout, memory = Layout(stripe_unit=20, subfiles=2), np.zeros(4000, dtype=np.uint8)
-    stage = BlockStage(layout, memory, 0, 0, len(memory), np.empty(room_bytes(2), dtype=np.uint8))
-    for _ in (*stage.parted(0, 0, 2000), *stage.joined(0, 0, 2000)):
-        pass
-    stage.flush()
     every_other = np.arange(100) * 40
     for piece in pieces_of(make_requests(every_other, every_other, np.full(100, 30)), layout, 0, merge=True):
         stream = np.empty(piece.size, dtype=np.uint8)

@@ -22,7 +22,7 @@ from testbed.commands.several_machines import (
     said_when_lost,
 )
 from testbed.errors import CapabilityError, InputError, InvalidRunError
-from testbed.model.naming.captures import parse_captures
+from testbed.model.naming.names import parse_captures
 from testbed.model.naming.printable import printable
 from testbed.model.options import kinds
 from testbed.model.options.option import ENDS, ROUTED, RUN

@@ -9,8 +9,8 @@ from testbed.model.stored_runs import StoredRun, representative_run
 from testbed.report.book import Chapter, Entry, book_pages
 from testbed.report.book_tables import errata_of, with_counts, with_tables
 from testbed.results.compressed_files import pack_run, read_packed
-from testbed.results.replication import stored_runs
 from testbed.results.run_folder import make_directory, write_below
+from testbed.results.study_store import stored_runs
 
 PAGES = Path("docs/replication")
 """Where the errata of the documents stand, where there is such a folder."""

@@ -31,7 +31,7 @@ from testbed.model.progress import Progress
 from testbed.model.stored_runs import StoredRun, representative_run
 from testbed.report.column_units import seconds_in_words
 from testbed.report.progress_bar import progress_bar
-from testbed.results.replication import STORED, stored_runs
+from testbed.results.study_store import STORED, stored_runs
 
 DESCRIPTION = (
     "Run every study that is not stored yet, those that are computed over all workers first, then those on the clock one at a time, "

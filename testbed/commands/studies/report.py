@@ -49,7 +49,7 @@ def run(args: argparse.Namespace) -> int:
         return _redraw_study(args)
     found, page = redraw(args.directory)
     if args.figures:
-        from testbed.report.run_figures import run_figures
+        from testbed.report.standalone import run_figures
 
         _keep(page.parent, run_figures(found), found.manifest.name)
     if args.json:
@@ -139,7 +139,7 @@ def _print_table(found: LoadedRun, page: Path) -> None:
 
 def _document(found: LoadedRun, page: Path) -> dict[str, Any]:
     from testbed.model.json_values import json_ready
-    from testbed.model.record_json import record_to_json
+    from testbed.model.run_records import record_to_json
 
     sessions = []
     for part in found.sessions:

@@ -4,7 +4,7 @@ import sys
 
 from testbed.emulation.machine import capabilities
 from testbed.errors import CapabilityError
-from testbed.model.naming.networks import NetworkLike, known_network
+from testbed.model.naming.names import NetworkLike, known_network
 
 
 def choose_fabric(requested: str | None, *networks: NetworkLike, quiet: bool = False) -> str:

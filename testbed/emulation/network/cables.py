@@ -18,8 +18,7 @@ from testbed.emulation.network.kernel.rtnetlink import (
     set_up,
 )
 from testbed.emulation.network.kernel.tunnels import make_tunnel
-from testbed.model.wiring import Cable, Wiring
-from testbed.model.wiring_part import WiringPart
+from testbed.model.wiring import Cable, Wiring, WiringPart
 from topologies.network import Link, LinkId
 
 _FIRST_INDEX = 10_000

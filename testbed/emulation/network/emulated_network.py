@@ -62,8 +62,7 @@ from testbed.emulation.sandbox.sandbox import require_sandbox
 from testbed.errors import CapabilityError, InputError, InvalidRunError
 from testbed.faults.fault import Direction, Fault
 from testbed.model.naming.device_names import interface_name
-from testbed.model.wiring import WiredHost, Wiring, wiring_document
-from testbed.model.wiring_part import WiringPart
+from testbed.model.wiring import WiredHost, Wiring, WiringPart, wiring_document
 from topologies.errors import nearest
 from topologies.impairments import Impairments
 from topologies.network import LinkId, label_of

@@ -25,7 +25,7 @@ from testbed.machines.encryption.adapters.key_exchange import encrypt
 from testbed.machines.machines_request import MachinesRequest
 from testbed.machines.rpc import MAIN, Answer, Request, deserialise, serialise
 from testbed.machines.tunnel_plan import Carrier, tunnel_port
-from testbed.model.wiring_part import VXLAN_BYTES
+from testbed.model.wiring import VXLAN_BYTES
 
 if TYPE_CHECKING:
     from distributed import Client

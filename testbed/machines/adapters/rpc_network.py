@@ -26,8 +26,7 @@ from testbed.machines.clocks.adapters.datagram_clock import ClockAnswers
 from testbed.machines.crossing_losses import Counts
 from testbed.machines.rpc import MachineState
 from testbed.model.progress import CounterReading
-from testbed.model.wiring import Wiring
-from testbed.model.wiring_part import WiringPart
+from testbed.model.wiring import Wiring, WiringPart
 from testbed.openflow.rules import FlowRule
 from topologies.network import LinkId
 

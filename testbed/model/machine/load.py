@@ -2,12 +2,15 @@
 
 A run on a machine that did not keep up says nothing about the network, for or against: its verdict is invalid. That is
 decided by figures of the machine alone, never by what the run achieved. Each workload says how much it bears
-(``MachineLoadLimits``).
+(``MachineLoadLimits``). What a run was late by is held against what its checks bear of it by their own theory
+(``TimingError``): a bound is worked out from the check, never from what runs came to.
 """
 
+import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,3 +73,45 @@ LOWER_PACKET_RATE = "lower --packet-rate, or leave the machine to this run"
 def overload_message(why: str, hint: str = LOWER_LINK_RATE) -> str:
     """The reason of an invalid run in words, with what a user can do about it."""
     return f"the machine could not keep up: {why}; {hint}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class TimingError:
+    """``name`` in the run's figures; ``description``: what was late, with ``{was}`` where the figure stands.
+    ``measured`` and ``limit`` in seconds, or as a part of a figure that is judged (``unit`` "")."""
+
+    name: str
+    description: str
+    measured: float
+    limit: float
+    unit: Literal["ms", ""] = "ms"
+
+    @property
+    def within_limit(self) -> bool:
+        return self.measured <= self.limit
+
+    def reason(self) -> str:
+        """In words, with the bound.
+
+        >>> TimingError(name="lag", description="the sender was {was} late", measured=0.5, limit=0.1).reason()
+        'the sender was 500 ms late, where the checks bear 100 ms'
+        """
+        return f"{self.description.format(was=self._format(self.measured))}, where the checks bear {self._format(self.limit)}"
+
+    def _format(self, value: float) -> str:
+        return f"{value * 1000:.0f} ms" if self.unit == "ms" else f"{value:.3g}"
+
+
+def first_exceeded(latenesses: Sequence[TimingError], hint: str) -> str | None:
+    """The reason of an invalid run, None where the checks bear all of them; ``hint``: what a user can do."""
+    found = next((one for one in latenesses if not one.within_limit), None)
+    return None if found is None else overload_message(found.reason(), hint)
+
+
+def as_figures(latenesses: Sequence[TimingError]) -> Mapping[str, Mapping[str, float | None]]:
+    """Name -> what it was and what is borne, JSON-ready (null: without bound)."""
+    return {one.name: {"was": _finite(one.measured), "bears": _finite(one.limit)} for one in latenesses}
+
+
+def _finite(value: float) -> float | None:
+    return round(value, 6) if math.isfinite(value) else None

@@ -17,9 +17,13 @@ import difflib
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from os import PathLike
+from pathlib import Path
 from typing import TypeVar
 
-from testbed.errors import InputError
+from testbed.errors import InputError, require_type
+from topologies import load_network
 from topologies.errors import TopologyError
 from topologies.network import LinkId, Network, quoted
 
@@ -201,3 +205,39 @@ def _no_pair(text: str, network: Network) -> str:
             "testbed topology show --nodes lists them"
         )
     return no_node(sink if whole(source, nodes_at(source, 0, network)) else source, network)
+
+
+def parse_captures(words: Sequence[str], network: Network, *, named: bool) -> dict[LinkId, Path]:
+    """``LINK=FILE`` of each --pcap; without ``named`` the file may be left out, and is named after the link.
+
+    Raises InputError for another form, a link that is not there, and a directory that is not there.
+    """
+    captures = {}
+    for word in words:
+        readings = {
+            link: end
+            for link, end in links_at(word, 0, network)
+            if link in network.link_index and word[end:].strip()[:1] in ("=", "")
+        }
+        why_none = partial(no_link, word.partition("=")[0], network)
+        link = one_of([*readings], f"--pcap {word!r}", link_text, why_none)
+        written, path = word[: readings[link]], word[readings[link] :].strip()[1:]
+        if named and not path:
+            raise InputError(f"--pcap {word!r}: write LINK=FILE, for example 's1->s2=link.pcap'")
+        file = Path(path or re.sub(r"->|[^\w.-]", "-", written).strip("-") + ".pcap")
+        if not file.absolute().parent.is_dir():
+            raise InputError(f"--pcap {word!r}: there is no directory {file.absolute().parent}")
+        captures[link] = file
+    return captures
+
+
+NetworkLike = Network | str | PathLike[str]
+"""A network, or what ``testbed topology`` takes for one: a catalogue name or a file."""
+
+
+def known_network(network: NetworkLike) -> Network:
+    """The network itself. Raises TopologyError for a name that is none, UsageError for what is neither."""
+    if isinstance(network, Network):
+        return network
+    require_type(network, (str, PathLike), "network", 'a catalogue name such as "swiss-t1", a file, or a Network')
+    return load_network(network)

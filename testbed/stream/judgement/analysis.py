@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from fec.redundancy.block_size import fec_block_size
 from testbed.faults.fault_times import names_of_faults
-from testbed.model.machine.timing_error import TimingError
+from testbed.model.machine.load import TimingError
 from testbed.model.run_records import TimelineRecord
 from testbed.stream.judgement.fault_results import (
     FaultResult,

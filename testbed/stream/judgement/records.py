@@ -9,7 +9,7 @@ from typing import Any
 
 from fec.redundancy.label_layout import label_layout
 from testbed.model.json_values import json_ready
-from testbed.model.machine.timing_error import as_figures
+from testbed.model.machine.load import as_figures
 from testbed.model.run_records import FaultRecord, Record, SummaryRecord, session_record
 from testbed.model.verdict import Verdict
 from testbed.routing.label_split.spraying import interval_groups

@@ -19,7 +19,7 @@ things follow.
 
 import numpy as np
 
-from testbed.model.machine.timing_error import TimingError
+from testbed.model.machine.load import TimingError
 from testbed.stream.endpoints import SETTLE_S
 from testbed.stream.measurements import FloatArray, IntArray, StreamMeasurements
 from testbed.stream.plan import StreamPlan

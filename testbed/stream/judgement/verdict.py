@@ -3,8 +3,7 @@ reason."""
 
 import math
 
-from testbed.model.machine.load import LOWER_PACKET_RATE, overload_message
-from testbed.model.machine.timing_error import first_exceeded
+from testbed.model.machine.load import LOWER_PACKET_RATE, first_exceeded, overload_message
 from testbed.model.verdict import Check, Verdict
 from testbed.stream.judgement.analysis import FAULT_GUARD_S, SessionAnalysis
 from testbed.stream.judgement.epoch_verdict import MAX_WRONG, campaign_checks

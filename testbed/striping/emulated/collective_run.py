@@ -15,8 +15,7 @@ from testbed.errors import InvalidRunError
 from testbed.model.machine.load import overload_message
 from testbed.striping.emulated.program_run import ProgramNetwork
 from testbed.striping.emulated.scratch_folders import scratch_folder
-from testbed.striping.emulated.verification import verified_subfiles, write_subfiles
-from testbed.striping.oracle import file_content
+from testbed.striping.oracle import file_content, verified_subfiles, write_subfiles
 from testbed.striping.overload import UNCOORDINATED_LIMITS
 from testbed.striping.placement import Placement
 from topologies.text.json_types import JsonObject

@@ -27,7 +27,6 @@ from testbed.model.machine.load import MachineLoad
 from testbed.model.progress import Progress, ReportProgress
 from testbed.model.wiring import wire
 from testbed.striping.emulated.admission import TransferAdmission
-from testbed.striping.emulated.client_sockets import prompt_threads
 from testbed.striping.emulated.machine_ends import (
     LANE_CLIENTS,
     Operated,
@@ -35,6 +34,7 @@ from testbed.striping.emulated.machine_ends import (
     close_clients,
     occupied_of,
     operate_clients,
+    prompt_threads,
     restart_listeners,
     start_clients,
     start_listeners,

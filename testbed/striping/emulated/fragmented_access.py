@@ -49,7 +49,7 @@ def run_fragmented(network_name: str, nodes: int, link_rate_bps: float, access: 
     from testbed.model.machine.load import overload_message
     from testbed.striping.emulated.program_run import ProgramNetwork
     from testbed.striping.emulated.scratch_folders import scratch_folder
-    from testbed.striping.emulated.verification import verified_subfiles, write_subfiles
+    from testbed.striping.oracle import verified_subfiles, write_subfiles
     from testbed.striping.overload import UNCOORDINATED_LIMITS
     from testbed.striping.placement import place
     from topologies import load_network

@@ -21,9 +21,8 @@ from testbed.striping.emulated.clients import (
     operate,
     raise_first,
 )
-from testbed.striping.emulated.verification import verified_subfiles, write_subfiles
 from testbed.striping.measurements import MTU_BYTES, Direction, OperationRecord, StripingMeasurements
-from testbed.striping.oracle import file_content
+from testbed.striping.oracle import file_content, verified_subfiles, write_subfiles
 from testbed.striping.plan import StripingPlan
 from testbed.striping.prediction import predict
 

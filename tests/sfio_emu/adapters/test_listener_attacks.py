@@ -14,7 +14,7 @@ import pytest
 
 from sfio_emu import StripedFile, message_bodies, wire
 from sfio_emu.adapters.listener_clients import Client, Limits
-from sfio_emu.adapters.listener_log import LINES_AT_ONCE, PERIOD_S, LimitedLog
+from sfio_emu.adapters.listener_threads import LINES_AT_ONCE, PERIOD_S, LimitedLog
 from sfio_emu.wire import Kind
 from tests.helpers.listeners import Attacked, attacked, listening, session_of
 

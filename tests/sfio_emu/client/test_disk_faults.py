@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from sfio_emu import ListenerLost, RemoteFailure, Settings, StripedFile
-from sfio_emu.client.subfile_requests import sync_subfiles
+from sfio_emu.client.catalogue import sync_subfiles
 from tests.helpers.faulty_disk import Disk
 from tests.helpers.listeners import listening, session_of
 from tests.helpers.synced_writes import read_back, written_and_synced

@@ -13,7 +13,7 @@ import pytest
 
 from sfio_emu import RemoteFailure, Session, StripedFile, UsageError
 from sfio_emu.adapters.listener_disk import RootedSubfiles
-from sfio_emu.client.subfile_requests import (
+from sfio_emu.client.catalogue import (
     list_folder,
     rename_subfile,
     stat_subfile,

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from sfio_emu.errors import UsageError
 from sfio_emu.layout.piece import ListedPiece, Piece
-from sfio_emu.layout.piece_builder import pieces_of
-from sfio_emu.layout.regular_piece import RegularPiece, regular_pieces
+from sfio_emu.layout.piece_builder import RegularPiece, pieces_of, regular_pieces
 from sfio_emu.layout.requests import Requests, StridedBlocks, StridedRequests, make_requests, strided_requests
 from sfio_emu.layout.striping import Layout
 

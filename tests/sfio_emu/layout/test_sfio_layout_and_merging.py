@@ -229,10 +229,10 @@ def test_a_striped_piece_counts_the_stripe_units_that_it_touches() -> None:
 
 
 def test_fragments_of_every_size_are_copied_to_the_byte() -> None:
-    """Short fragments go by vectors that overlap: no byte is left out, and none beside a fragment is touched."""
-    from sfio_emu.layout.kernels import MAX_INLINE_BYTES, gather_list, scatter_list
+    """No byte is left out, and none beside a fragment is touched."""
+    from sfio_emu.layout.kernels import gather_list, scatter_list
 
-    sizes = np.array([*range(1, 300), *range(MAX_INLINE_BYTES - 70, MAX_INLINE_BYTES + 70)], dtype=np.int64)
+    sizes = np.array([*range(1, 300), *range(954, 1094)], dtype=np.int64)
     place = np.concatenate([[0], np.cumsum(sizes)])
     source = place[:-1] + 3 * np.arange(1, len(sizes) + 1)  # gaps of three bytes
     memory = np.random.default_rng(5).integers(1, 256, int(place[-1]) + 3 * len(sizes) + 3, dtype=np.uint8)

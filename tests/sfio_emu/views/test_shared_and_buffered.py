@@ -10,10 +10,9 @@ import pytest
 
 from sfio_emu.client.session import Session
 from sfio_emu.errors import PeerError, UsageError
-from sfio_emu.views.collective_buffering import TwoPhase
+from sfio_emu.views.collective_buffering import Hints, TwoPhase
 from sfio_emu.views.datatypes import BYTE, INT32, contiguous, hindexed, resized, subarray
 from sfio_emu.views.file_views import PairedRuns
-from sfio_emu.views.hints import Hints
 from sfio_emu.views.mpi_file import MpiFile
 from tests.sfio_emu.views.test_views_on_striped_files import NAME, in_every_process
 

@@ -6,12 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from testbed.bulk.agent_messages import (
+from testbed.bulk.messages import (
+    MAX_ATTEMPTS,
     AgentFailed,
     ConnectionBroke,
     Count,
     Delivered,
     MessageDone,
+    MessageError,
     Order,
     Ready,
     Report,
@@ -20,7 +22,6 @@ from testbed.bulk.agent_messages import (
     decode,
     encode,
 )
-from testbed.bulk.messages import MAX_ATTEMPTS, MessageError
 from testbed.errors import InputError
 
 U32, U64 = st.integers(0, 2**32 - 1), st.integers(0, 2**64 - 1)

@@ -8,10 +8,10 @@ from contextlib import closing, contextmanager
 
 import pytest
 
-from testbed.bulk.agent_messages import Count, Delivered, MessageDone, Ready, SendMessages
 from testbed.bulk.emulated.agent_process import AgentPort, AgentProcess, process_groups
 from testbed.bulk.emulated.run import retransmitted_since
 from testbed.bulk.measurements import TcpRetransmissions
+from testbed.bulk.messages import Count, Delivered, MessageDone, Ready, SendMessages
 from testbed.errors import CapabilityError
 
 

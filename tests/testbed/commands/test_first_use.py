@@ -101,7 +101,7 @@ def test_striped_files_compile_nothing_after_the_compilation_ahead() -> None:
     from testbed.commands.network.compile_ahead import TASKS
 
     TASKS["striped files"]()
-    entries = (kernels.deal, kernels.list_fragments, kernels.gather_list, kernels.scatter_list)
+    entries = (kernels.list_fragments, kernels.gather_list, kernels.scatter_list)
     known = [list(entry.signatures) for entry in entries]
     columns = [np.arange(0, 4000, 40, dtype=np.int64) for _ in range(2)]
     requests = Requests(offsets=columns[0], memory=columns[1], sizes=np.full(100, 20, dtype=np.int64))
@@ -113,4 +113,4 @@ def test_striped_files_compile_nothing_after_the_compilation_ahead() -> None:
         piece.scatter(memory, stream)
         piece.scatter(memory, read_only)
     assert [list(entry.signatures) for entry in entries] == known
-    assert known[2] and len(known[2]) == 2
+    assert known[1] and len(known[1]) == 2

@@ -15,7 +15,7 @@ from testbed.commands.network.exec import known_host
 from testbed.download.workload import download_plan
 from testbed.errors import InputError
 from testbed.faults.reading import read_faults
-from testbed.model.naming.captures import parse_captures
+from testbed.model.naming.names import parse_captures
 from testbed.scheduling.traffic.patterns import read_pattern
 from testbed.simulation.options import SimulationOptions
 from testbed.simulation.planning import split_faults

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from testbed.errors import InputError
-from testbed.model.naming.captures import parse_captures
+from testbed.model.naming.names import parse_captures
 from testbed.model.options.kinds import RATES, SIZES, rate_bps, search_limit, size_bytes, time_limit, times
 from testbed.scheduling.traffic.patterns import read_pattern
 from topologies import load_network

@@ -12,8 +12,16 @@ from hypothesis import strategies as st
 
 from testbed.errors import InputError
 from testbed.model.json_values import from_json
-from testbed.model.record_json import manifest_from_json, record_from_json, record_to_json
-from testbed.model.run_records import FaultRecord, LinkLoad, SessionRecord, SummaryRecord, TimelineRecord
+from testbed.model.run_records import (
+    FaultRecord,
+    LinkLoad,
+    SessionRecord,
+    SummaryRecord,
+    TimelineRecord,
+    manifest_from_json,
+    record_from_json,
+    record_to_json,
+)
 from testbed.model.verdict import Check, Verdict
 
 numbers = st.floats(-1e9, 1e9, allow_nan=False)

@@ -11,10 +11,8 @@ import pytest
 from matplotlib.figure import Figure
 
 from testbed.cli import main
-from testbed.report.drawing.captions import caption_of, name_in_words
-from testbed.report.drawing.svg_figures import caption_in, figures_with_text, rendered
-from testbed.report.run_figures import run_figures
-from testbed.report.standalone import drawing_rules
+from testbed.report.drawing.svg_figures import caption_in, caption_of, figures_with_text, name_in_words, rendered
+from testbed.report.standalone import drawing_rules, run_figures
 from tests.helpers.sample_runs import sample_run
 
 

@@ -19,9 +19,8 @@ from testbed.errors import InputError
 from testbed.model.run_records import Manifest
 from testbed.model.verdict import Check, Verdict
 from testbed.results.compressed_files import drawings_of, pack_run, read_bytes, read_packed
-from testbed.results.replication import stored_runs
 from testbed.results.result_store import ResultStore, load_run
-from testbed.results.study_store import StudyRun, load_study
+from testbed.results.study_store import StudyRun, load_study, stored_runs
 from tests.helpers import sample_runs
 from tests.helpers.study_rows import published_run
 

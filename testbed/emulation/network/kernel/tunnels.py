@@ -26,7 +26,7 @@ from testbed.emulation.network.kernel.rtnetlink import (
     text,
 )
 from testbed.errors import CapabilityError
-from testbed.model.wiring_part import Tunnel, WiringPart
+from testbed.model.wiring import Tunnel, WiringPart
 
 MOST_TUNNELS = 1900
 """Of one machine: each is two steps of the guard's program, and the kernel takes 4,096."""

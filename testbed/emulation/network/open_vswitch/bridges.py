@@ -5,8 +5,7 @@ Everything is created at once: the daemon configures all bridges in one pass ins
 
 from collections.abc import Mapping, Sequence
 
-from testbed.model.wiring import WiredSwitch, Wiring
-from testbed.model.wiring_part import WiringPart
+from testbed.model.wiring import WiredSwitch, Wiring, WiringPart
 from topologies.text.json_types import JsonObject
 
 _MAX_BACKOFF_MS = 1000

@@ -11,7 +11,7 @@ from sfio_emu import StripedFile
 from testbed.commands.network.compile_ahead import TASKS
 from tests.helpers.listeners import listening, session_of
 
-KERNELS = ("deal", "list_fragments", "gather_list", "scatter_list")
+KERNELS = ("list_fragments", "gather_list", "scatter_list")
 
 
 def test_striped_files_compile_nothing_more_when_they_are_used(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from testbed.cli import main
 from testbed.commands.studies import replicate
 from testbed.commands.studies.experiment import find_experiments
 from testbed.commands.studies.replicate import Replication, expected_seconds
-from testbed.results.replication import STORED, stored_runs
+from testbed.results.study_store import STORED, stored_runs
 from tests.helpers.paths import ROOT
 
 STUDIES = """

@@ -10,8 +10,7 @@ import pytest
 from rich.console import Console
 
 from testbed.faults.fault import Fault
-from testbed.model.record_json import record_from_json
-from testbed.model.run_records import FaultRecord, group_sessions
+from testbed.model.run_records import FaultRecord, group_sessions, record_from_json
 from testbed.model.verdict import Check, Verdict
 from testbed.report.sections import session_section
 from testbed.report.tables import closing_table

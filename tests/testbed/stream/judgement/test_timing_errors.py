@@ -11,7 +11,7 @@ import pytest
 
 from testbed.faults.fault import Fault
 from testbed.faults.fault_times import FaultTimes
-from testbed.model.machine.timing_error import TimingError, as_figures, first_exceeded
+from testbed.model.machine.load import TimingError, as_figures, first_exceeded
 from testbed.stream.judgement.analysis import analyse
 from testbed.stream.judgement.packet_logs import LossReportRecorder, block_outcomes
 from testbed.stream.judgement.timing_errors import spurious_loss_blocks, spurious_loss_intervals

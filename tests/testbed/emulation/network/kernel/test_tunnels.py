@@ -25,7 +25,7 @@ def arrivals(framed: bool) -> dict[str, int]:
 
     from testbed.emulation.network.kernel.rtnetlink import Netlink, VethEnd, packet_gate
     from testbed.emulation.network.kernel.tunnels import make_tunnel, tunnel_guard
-    from testbed.model.wiring_part import Tunnel, WiringPart
+    from testbed.model.wiring import Tunnel, WiringPart
 
     run = lambda words: subprocess.run(words, shell=True, check=True)  # noqa: E731
     if framed:
