@@ -17,18 +17,24 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from testbed.api.calculations import block_size, network, route, schedule, traffic
-    from testbed.api.data_frames import data_frame
-    from testbed.api.runs import run
-    from testbed.api.session import Session, session
-    from testbed.bulk.workload import bulk_plan
-    from testbed.campaigns.workload import campaign_plan
-    from testbed.download.workload import download_plan
-    from testbed.metapath.workload import metapath_plan
-    from testbed.simulation.workload import simulation_plan
-    from testbed.stream.workload import mobility_plan, stream_plan
-    from testbed.striping.workload import striping_plan
-    from testbed.wavelengths.workload import wavelength_plan
+    from testbed.api.calculations import block_size as block_size
+    from testbed.api.calculations import network as network
+    from testbed.api.calculations import route as route
+    from testbed.api.calculations import schedule as schedule
+    from testbed.api.calculations import traffic as traffic
+    from testbed.api.data_frames import data_frame as data_frame
+    from testbed.api.runs import run as run
+    from testbed.api.session import Session as Session
+    from testbed.api.session import session as session
+    from testbed.bulk.workload import bulk_plan as bulk_plan
+    from testbed.campaigns.workload import campaign_plan as campaign_plan
+    from testbed.download.workload import download_plan as download_plan
+    from testbed.metapath.workload import metapath_plan as metapath_plan
+    from testbed.simulation.workload import simulation_plan as simulation_plan
+    from testbed.stream.workload import mobility_plan as mobility_plan
+    from testbed.stream.workload import stream_plan as stream_plan
+    from testbed.striping.workload import striping_plan as striping_plan
+    from testbed.wavelengths.workload import wavelength_plan as wavelength_plan
 
 _HOMES = {
     "network": "api.calculations",
@@ -52,26 +58,7 @@ _HOMES = {
 }
 """Name -> the module below ``testbed`` in which it lies."""
 
-__all__ = [
-    "Session",
-    "block_size",
-    "bulk_plan",
-    "campaign_plan",
-    "data_frame",
-    "download_plan",
-    "metapath_plan",
-    "mobility_plan",
-    "network",
-    "route",
-    "run",
-    "schedule",
-    "session",
-    "simulation_plan",
-    "stream_plan",
-    "striping_plan",
-    "traffic",
-    "wavelength_plan",
-]
+__all__ = sorted(_HOMES)
 
 
 def __getattr__(name: str) -> Any:

@@ -15,6 +15,7 @@ from typing import Any
 
 from testbed.api.compile_notice import announce_compilation
 from testbed.api.workloads import LISTED, load
+from testbed.commands.command_list import COMMANDS
 from testbed.commands.heartbeat import heartbeat
 from testbed.commands.interrupts import exit_interrupted, install_interrupt_handler
 from testbed.commands.live import end_live
@@ -23,59 +24,6 @@ from testbed.commands.notes import notes_on_stderr
 from testbed.commands.parsing import INTERRUPTED, OneLineParser, reported
 from testbed.commands.unforeseen import UNFORESEEN, exit_code_with_threads, install_thread_handler
 from testbed.report.streams import make_printable
-
-COMMANDS = {
-    "topology": "network",
-    "route": "routing",
-    "ror": "routing",
-    "demands": "routing",
-    "stream": "",
-    "mobility": "",
-    "download": "",
-    "schedule": "scheduling",
-    "bulk": "",
-    "demo": "stream",
-    "experiment": "studies",
-    "campaign": "studies",
-    "replicate": "studies",
-    "report": "studies",
-    "allocate": "scheduling",
-    "wavelengths": "",
-    "simulate": "",
-    "up": "network",
-    "exec": "network",
-    "attach": "network",
-    "run": "striping",
-    "sfio": "",
-    "schema": "network",
-    "plugins": "network",
-    "doctor": "network",
-    **dict.fromkeys(LISTED, ""),
-}
-"""Each command and the folder of ``testbed.commands`` in which it lies ("": a workload's), in the order of --help."""
-_SAYS = {
-    "topology": "list, show, draw and export networks",
-    "route": "split a flow over a network",
-    "ror": "rate routings by the redundancy they need",
-    "demands": "route all pairs of a network at once",
-    "schedule": "schedule transfers in time frames (liquid, exact, baselines)",
-    "demo": "coded streams over capillary routes on three networks while links fail (under 2 minutes)",
-    "experiment": "list and run the experiments",
-    "campaign": "ROR over many networks, methods and tolerances, on Dask",
-    "replicate": "run all studies, resumably, and write the book of results",
-    "report": "regenerate the page of a stored run",
-    "allocate": "choose the nodes of a job",
-    "up": "build a network of real switches and give Mininet's prompt",
-    "exec": "run a program in a host of a network that is up",
-    "attach": "open a prompt on a running network, or list running networks",
-    "run": "run a parallel program on emulated hosts",
-    "schema": "the JSON Schema of the files that commands read",
-    "plugins": "list plug-ins and run their conformance tests",
-    "doctor": "check this machine's capabilities and suggest remedies",
-    **{name: listed.summary for name, listed in LISTED.items()},
-}
-SUMMARIES = {name: _SAYS[name] for name in COMMANDS}
-"""What --help says of each command, whose module it does not have to import."""
 
 
 def build_parser(chosen: str | None) -> OneLineParser:
@@ -87,7 +35,7 @@ def build_parser(chosen: str | None) -> OneLineParser:
 
             add_parser(subparsers, name, load(name))
             continue
-        importlib.import_module(f"testbed.commands.{COMMANDS[name]}.{name}").add_parser(subparsers)
+        importlib.import_module(f"testbed.commands.{COMMANDS[name].folder}.{name}").add_parser(subparsers)
     return parser
 
 
@@ -153,10 +101,14 @@ def _run_chosen(chosen: str | None, words: list[str]) -> int:
 
 
 class _Commands(argparse._SubParsersAction):  # type: ignore[type-arg]  # generic in its stub alone
-    """Commands, each with its line of ``SUMMARIES``."""
+    """Commands, each with its summary."""
 
     def add_parser(self, name: str, **said: Any) -> Any:
-        return super().add_parser(name, **{"help": SUMMARIES[name], **said})
+        command = COMMANDS[name]
+        parser = super().add_parser(name, **{"help": command.summary, **said})
+        if command.folder:
+            parser.example = f"testbed {name} {command.example}".strip()
+        return parser
 
 
 class _Completion(argparse.Action):

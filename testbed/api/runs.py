@@ -6,7 +6,6 @@ from typing import Any, Literal
 
 from testbed.api.workloads.registry import workload_of
 from testbed.errors import InputError
-from testbed.model.options.former_keys import ALIASES, with_aliases
 from testbed.model.progress import ReportProgress
 from testbed.model.workload import How, RunResult, Workload
 
@@ -33,16 +32,7 @@ def run(plan: Any, fabric: Fabric | None = None, *, progress: ReportProgress | N
         if chosen == "emulation"
         else workload.measured(plan, How(fabric=chosen), progress)
     )
-    judged = workload.judge(plan, measured)
-    return RunResult(
-        workload=workload.name,
-        fabric=chosen,
-        plan=plan,
-        measurements=measured,
-        verdict=judged.verdict,
-        document=with_aliases(judged.document, ALIASES.get(workload.name, {})),
-        rows=judged.rows,
-    )
+    return workload.result(plan, chosen, measured)
 
 
 def _fabric(workload: Workload[Any, Any], requested: Fabric | None) -> Fabric:

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 from testbed.api.calculations import network as known_network
 from testbed.errors import InputError, TimeLimitError, UsageError, require_type
 from testbed.model.naming.names import NetworkLike
-from testbed.model.options.former_keys import ALIASES, with_aliases
 from topologies.errors import nearest
 
 if TYPE_CHECKING:
@@ -287,19 +286,8 @@ class Session:
 
     def _run(self, workload: str, plan: StreamPlan | BulkPlan, progress: ReportProgress | None) -> RunResult[Any, Any]:
         from testbed.api.workloads.registry import workload_of
-        from testbed.model.workload import RunResult
 
-        measured = self._process.ask({"do": workload}, plan, progress)
-        judged = workload_of(plan).judge(plan, measured)
-        return RunResult(
-            workload=workload,
-            fabric="emulation",
-            plan=plan,
-            measurements=measured,
-            verdict=judged.verdict,
-            document=with_aliases(judged.document, ALIASES.get(workload, {})),
-            rows=judged.rows,
-        )
+        return workload_of(plan).result(plan, "emulation", self._process.ask({"do": workload}, plan, progress))
 
     def _host(self, node: str) -> Mapping[str, Any]:
         """What the network says of a node's host or of a switch; InputError for a name that is neither."""

@@ -30,6 +30,7 @@ class BulkOptions:
         kw_only=False, positional=True, metavar="NETWORK", help="a network with hosts (swiss-t1, ...) or a file"
     )
     scheduling: str = option(
+        former=("method",),
         default="liquid",
         group=ROUTED,
         metavar="METHOD",
@@ -67,6 +68,7 @@ class BulkOptions:
         default="circuit", choices=SWITCHINGS, group=ROUTED, help="which the verdict is about"
     )
     no_comparison: bool = option(
+        former=("alone",),
         default=False,
         group=ROUTED,
         help="do not run the other switching for comparison",
@@ -82,6 +84,7 @@ class BulkOptions:
         default=None, group=ROUTED, metavar="METHOD", help="static method (default: the network's own)"
     )
     inject_packets: int = option(
+        former=("--inject", "injected"),
         default=20,
         kind=kinds.few,
         group=SENT,
@@ -97,6 +100,7 @@ class BulkOptions:
         help="links to cut while it runs, as in s1->s2@1-3, or a JSON file as for testbed stream",
     )
     kill: KilledLike = option(
+        former=("killed",),
         default=(),
         many=True,
         group=FAULTS,
@@ -105,6 +109,7 @@ class BulkOptions:
         switches_only=True,
     )
     solver_time_limit_s: float = option(
+        former=("time_limit_s",),
         default="10",
         kind=kinds.search_limit,
         group=ROUTED,
@@ -120,12 +125,14 @@ class BulkRunOptions:
     """Of a run of the command. ``save_messages``: a directory that keeps every message that arrived whole."""
 
     on_deadlock: OnDeadlock = option(
+        former=("--deadlock",),
         default="retreat",
         choices=("retreat", "fail"),
         group=ROUTED,
         help="what ends a circle of waiting transfers",
     )
     save_messages: Path | None = option(
+        former=("--store",),
         default=None,
         group=SENT,
         metavar="DIR",

@@ -151,6 +151,15 @@ def _cells(row: Json) -> tuple[str, ...]:
 bulk_plan = planner("bulk_plan", "Messages from every host to every other in time frames.", BulkOptions, _build)
 BULK = Workload(
     name="bulk",
+    former_keys={
+        "several_machines": "machines",
+        "beside": "other_switching",
+        "goodput_together_bps": "concurrent_goodput_bps",
+        "changing_s": "circuit_change_s",
+        "repeated": "retried_transfers",
+        "injected": "injected_packets",
+        "dropped": "dropped_packets",
+    },
     title="Bulk transfers",
     description=DESCRIPTION,
     command="testbed bulk swiss-t1 --schedule schedule.json --message-size 100kB",

@@ -9,7 +9,18 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from testbed.commands.help_pages import FEW
-from testbed.model.options.option import GROUPS, RUN, RUNNING, Only, Option, build, option, options, options_of
+from testbed.model.options.option import (
+    GROUPS,
+    RUN,
+    RUNNING,
+    Only,
+    Option,
+    build,
+    former_flags,
+    option,
+    options,
+    options_of,
+)
 
 T = TypeVar("T")
 _TYPES: dict[str, Any] = {"int": int, "float": float, "Path": Path}
@@ -52,22 +63,26 @@ def add_options(parser: argparse.ArgumentParser, *kinds: type) -> None:
             if one.flag is not None:
                 _add(parser, one)
     _fold(parser)
-    parser.set_defaults(declared=(*(parser.get_default("declared") or ()), *kinds))
 
 
 def adder(parser: argparse.ArgumentParser, group: str | None = None) -> Callable[..., argparse.Action]:
     """``add_argument`` for options that a command alone has, under the heading ``group``; ``only`` says when one has a
-    meaning."""
+    meaning, ``former`` what it was called besides its ``dest``."""
 
-    def add(*words: str, only: Only | None = None, **said: object) -> argparse.Action:
+    def add(*words: str, only: Only | None = None, former: tuple[str, ...] = (), **said: object) -> argparse.Action:
         action = parser.add_argument(*words, **cast("dict[str, Any]", said))
-        setattr(action, "group", group)  # noqa: B010 - read by the help page
-        setattr(action, "once", said.get("action") != "append")  # noqa: B010
-        if only is not None:
-            parser.set_defaults(ruled=(*(parser.get_default("ruled") or ()), (action.dest, only)))
-        return action
+        flags = tuple(flag for name in (*former, action.dest) for flag in former_flags(name))
+        return _describe(action, group, flags, () if only is None else (only,))
 
     return add
+
+
+def _describe(
+    action: argparse.Action, group: str | None, former: tuple[str, ...], only: tuple[Only, ...]
+) -> argparse.Action:
+    """What argparse knows no place for: the help page reads the heading, ``OneLineParser`` former flags and rules."""
+    vars(action).update(group=group, former=former, only=only)
+    return action
 
 
 def read_options(args: argparse.Namespace, kind: type[T]) -> T:
@@ -85,11 +100,10 @@ def _add(parser: argparse.ArgumentParser, one: Option) -> None:
     words = _words(one)
     if one.positional:
         action = parser.add_argument(one.name, **words)
-        setattr(action, "group", one.group)  # noqa: B010 - read by the help page
-        return
-    words |= {"dest": one.name, "required": one.required}
-    action = _place(parser, one.group).add_argument(str(one.flag), *one.short, **words)
-    setattr(action, "group", one.group)  # noqa: B010
+    else:
+        words |= {"dest": one.name, "required": one.required}
+        action = _place(parser, one.group).add_argument(str(one.flag), *one.short, **words)
+    _describe(action, one.group, () if one.positional else one.former, one.only)
 
 
 def _place(parser: argparse.ArgumentParser, heading: str | None) -> argparse._ActionsContainer:

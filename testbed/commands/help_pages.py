@@ -6,49 +6,19 @@ An option says its heading where it is declared, the same one in every command.
 import argparse
 from collections.abc import Iterable, Iterator
 
-HEADINGS = ("network and end points", "what is sent", "routing and schedule", "code", "faults", "the run")
-"""In the order of a help page; what stands under none is listed as argparse has it."""
-COMMANDS: dict[str, tuple[str, ...]] = {
-    "send coded streams and files while links fail": ("demo", "stream", "mobility", "download"),
-    "compute routes and compare them": ("route", "ror", "demands", "campaign"),
-    "compute schedules and carry them out": ("schedule", "allocate", "bulk", "wavelengths"),
-    "stripe files, run programs on the hosts": ("sfio", "run"),
-    "simulate routers of an interconnection network": ("simulate",),
-    "replicate figures of the papers": ("experiment", "replicate", "report"),
-    "inspect a network or the machine, try things by hand": ("topology", "up", "exec", "attach", "doctor"),
-}
-"""Heading -> commands below it in ``testbed --help``, as in the README; the others come last."""
+from testbed.api.workloads import PURPOSES
+from testbed.commands.command_list import COMMANDS
+from testbed.model.options.option import GROUPS
+
 FEW = 8
 """A command with fewer options than this needs no headings."""
 
-EXAMPLES = {
-    "topology": "testbed topology show swiss-t1",
-    "route": "testbed route swiss-t1 --from s1 --to s6 --flow s2:s7",
-    "ror": "testbed ror swiss-t1 --from s1 --to s6 --routing capillary --routing ecmp",
-    "demands": "testbed demands topohub:sndlib/abilene --routing capillary --routing optimum",
-    "schedule": "testbed schedule swiss-t1 --pattern t0:r5,t1:r6 --output schedule.json",
-    "demo": "testbed demo --quick",
-    "experiment": "testbed experiment run liquid_worked_examples --quick",
-    "campaign": "testbed campaign --list",
-    "replicate": "testbed replicate --quick --chapter 3",
-    "report": "testbed report results/stream/RUN",
-    "allocate": "testbed allocate swiss-t1 --nodes 8",
-    "up": "testbed up swiss-t1 --routing capillary --from s1 --to s6",
-    "exec": "testbed exec NAME t0 -- hostname",
-    "attach": "testbed attach",
-    "run": "testbed run crossbar:4 --compute-nodes 1 --io-nodes 2 -- python examples/hello.py",
-    "schema": "testbed schema network",
-    "plugins": "testbed plugins list",
-    "doctor": "testbed doctor",
-}
-"""A command to begin with, each."""
-
 
 def by_subject(actions: Iterable[argparse.Action]) -> Iterator[tuple[str | None, list[argparse.Action]]]:
-    """(heading, options) in the order of ``HEADINGS``, then (None, what stands under none); everything once."""
+    """(heading, options) in the order of ``GROUPS``, then (None, what stands under none); everything once."""
     left = list(actions)
     if len(left) >= FEW:
-        for heading in HEADINGS:
+        for heading in GROUPS:
             own = [a for a in left if a.option_strings and getattr(a, "group", None) == heading]
             left = [action for action in left if action not in own]
             if own:
@@ -67,7 +37,7 @@ def help_text(parser: argparse.ArgumentParser, example: str | None) -> str:
             listed += [(heading or "other options", None, own) for heading, own in by_subject(group._group_actions)]
         elif not hasattr(group, "page"):
             listed += _by_purpose(group)
-    if not any(heading in HEADINGS for heading, _, _ in listed):
+    if not any(heading in GROUPS for heading, _, _ in listed):
         listed = [("options" if heading == "other options" else heading, words, own) for heading, words, own in listed]
     for heading, words, own in listed:
         page.start_section(heading)
@@ -86,9 +56,9 @@ def _by_purpose(
     commands = {one.dest: one for a in actions if a.dest == "command" for one in getattr(a, "_choices_actions", ())}
     if not commands:
         yield group.title, group.description, actions
-    for heading, names in [*COMMANDS.items(), ("other commands", tuple(commands))]:
-        if below := [commands.pop(name) for name in names if name in commands]:
-            yield heading, None, below
+    for purpose in (*PURPOSES, ""):
+        if below := [commands[name] for name, one in COMMANDS.items() if one.purpose == purpose and name in commands]:
+            yield purpose or "other commands", None, below
 
 
 def _short_usage(parser: argparse.ArgumentParser) -> str | None:

@@ -10,7 +10,6 @@ from collections.abc import Iterable
 from typing import Any
 
 from testbed.errors import CapabilityError, InputError
-from testbed.model.options.option import meaningless
 
 Args = argparse.Namespace
 
@@ -23,15 +22,9 @@ def given_options(args: Args) -> dict[str, str]:
 
 def refuse_meaningless(args: Args) -> None:
     """Raise InputError for the first option given that has no meaning next to the others."""
-    given = given_options(args)
-    ruled = [
-        (given[name], only.needs) for name, only in getattr(args, "ruled", ()) if name in given and not only.when(args)
-    ]
-    for written, needs in (
-        *ruled,
-        *(one for kind in getattr(args, "declared", ()) for one in meaningless(kind, given, args)),
-    ):
-        raise InputError(f"{written}: it is for {needs}; leave one of the two out")
+    for written, only in getattr(args, "ruled", ()):
+        if not only.when(args):
+            raise InputError(f"{written}: it is for {only.needs}; leave one of the two out")
 
 
 def require_switches(args: Args, fabric: str, options: Iterable[str]) -> None:

@@ -55,7 +55,12 @@ class OneLineParser(argparse.ArgumentParser):
     def _current(self, words: list[str]) -> list[str]:
         """The words, kept for messages; former spellings of this command's options are replaced."""
         try:
-            self._words = present_words("".join(self.prog.split()[1:2]), words, self._option_string_actions)
+            former: dict[str, tuple[str, str]] = {}
+            for action in self._actions:
+                for word in getattr(action, "former", ()) if action.option_strings else ():
+                    flag, _, how = word.partition(" ")
+                    former.setdefault(flag, (action.option_strings[0], how))
+            self._words = present_words(words, former, self._option_string_actions)
         except InputError as error:
             self.error(str(error))
         return self._words
@@ -91,10 +96,9 @@ class OneLineParser(argparse.ArgumentParser):
 
     def format_help(self) -> str:
         """Options by subject, and a command to begin with."""
-        from testbed.commands.help_pages import EXAMPLES, help_text
+        from testbed.commands.help_pages import help_text
 
-        name = self.prog.removeprefix("testbed ")
-        return help_text(self, EXAMPLES.get(name, self.example))
+        return help_text(self, self.example)
 
     def _chosen(self, found: argparse.Namespace) -> OneLineParser:
         """The parser of the command (and of the command's command) that the words chose."""
@@ -140,7 +144,10 @@ class _Noted(argparse.Action):
             raise argparse.ArgumentError(self, f"{given[self.dest]} stands there already; give it once")
         super().__call__(parser, namespace, values, option_string)
         if option_string is not None or values not in (None, []):
-            namespace.given = given | {self.dest: option_string or str(self.metavar or self.dest)}
+            written = option_string or str(self.metavar or self.dest)
+            namespace.given = given | {self.dest: written}
+            rules = [(written, only) for only in getattr(self, "only", ())]
+            namespace.ruled = [*getattr(namespace, "ruled", ()), *rules]
 
 
 def _note_when_given(action: argparse.Action) -> None:

@@ -35,6 +35,7 @@ class MachineOptions(TlsOptions):
         help="spread the network over N machines that are namespaces on this computer, or over the workers of a Dask scheduler, tls://HOST:PORT",
     )
     machine_placement: Path | None = option(
+        former=("--place",),
         default=None,
         group=RUN,
         metavar="FILE",

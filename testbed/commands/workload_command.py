@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 from testbed.commands.arguments import JsonOptions, LiveOptions, ResultsOptions, add_options, read_options
-from testbed.commands.link_rates import repeated, with_note
 from testbed.commands.live import start_live
 from testbed.commands.meaning import require_switches
 from testbed.commands.runs import keep_run, run_manifest, show_closing, show_verdict
@@ -24,12 +23,14 @@ from testbed.commands.several_machines import (
     said_when_lost,
 )
 from testbed.errors import InputError
+from testbed.model.json_values import with_aliases
 from testbed.model.naming.printable import printable
 from testbed.model.options import kinds
-from testbed.model.options.former_keys import ALIASES, with_aliases
 from testbed.model.options.option import RUN, RUNNING, Option, option, options, options_of
 from testbed.model.progress import ReportProgress
+from testbed.model.verdict import repeated
 from testbed.model.workload import Carry, How, Judgement, Workload
+from testbed.report.streams import complain
 
 Work = Workload[Any, Any]
 
@@ -39,6 +40,7 @@ class FabricOptions:
     """Where a run goes on, and how often."""
 
     retries: int = option(
+        former=("--repeats",),
         default=1,
         kind=kinds.whole(0, 20),
         group=RUN,
@@ -151,7 +153,7 @@ def _noted(judged: Judgement, note: str) -> Judgement:
     """With one more note in the verdict, the first."""
     if not note:
         return judged
-    verdict = with_note(judged.verdict, note)
+    verdict = replace(judged.verdict, notes=(note, *judged.verdict.notes))
     said = {"verdict": dict(verdict.to_json())}
     stored = tuple(row | said if "verdict" in row else row for row in map(dict, judged.stored))
     return replace(judged, verdict=verdict, document={**judged.document, **said}, stored=stored)
@@ -165,7 +167,7 @@ def _judged(workload: Work, plan: object, carry: Carry[Any, Any], repeats: int) 
         with nullcontext() if workload.view is None else live_progress(*workload.view(plan)) as report_progress:
             return workload.judge(plan, carry(plan, report_progress))
 
-    return repeated(once, lambda judged: judged.verdict, repeats)
+    return repeated(once, lambda judged: judged.verdict.invalid, repeats, complain)
 
 
 def _keeps(
@@ -196,7 +198,7 @@ def _report(args: argparse.Namespace, workload: Work, found: Judgement, director
 def _show(args: argparse.Namespace, workload: Work, document: Mapping[str, Any]) -> None:
     """The document as JSON, or the lines that a terminal is shown of it."""
     if args.json:
-        print(json.dumps(with_aliases(document, ALIASES.get(workload.name, {}))))
+        print(json.dumps(with_aliases(document, workload.former_keys)))
         return
     for line in workload.shown(document) if workload.shown is not None else ():
         print(printable(line))

@@ -19,6 +19,7 @@ class DownloadOptions:
     source: str = option(kw_only=False, flag="--from", group=ENDS, metavar="NODE", help="where the file is")
     sink: str = option(kw_only=False, flag="--to", group=ENDS, metavar="NODE", help="the switch before the last mile")
     last_mile_rate_bps: float = option(
+        former=("last_rate_bps",),
         default="8Mbps",
         kind=kinds.rate_bps,
         group=ENDS,
@@ -26,6 +27,7 @@ class DownloadOptions:
         help="of the last mile",
     )
     file_bytes: int = option(
+        former=("--size",),
         default="4MB",
         kind=kinds.bytes_up_to(MAX_BYTES),
         group=SENT,
@@ -37,7 +39,9 @@ class DownloadOptions:
         group=SENT,
         help="the rival: a sender that never raises its rate; judged against what a sender that does would take",
     )
-    routing: str = option(default="capillary", group=ROUTED, metavar="METHOD", help="as of testbed route")
+    routing: str = option(
+        former=("method",), default="capillary", group=ROUTED, metavar="METHOD", help="as of testbed route"
+    )
     code: str = option(default="raptorq", group=CODE, help="raptorq, reed-solomon or rlc, or a plug-in's")
     block_symbols: int | None = option(
         default=None,

@@ -76,6 +76,14 @@ def _shown(document: Mapping[str, Any]) -> Iterator[str]:
 download_plan = planner("download_plan", "A file in large coded blocks over a last mile.", DownloadOptions, _build)
 DOWNLOAD = Workload(
     name="download",
+    former_keys={
+        "rivals": "alternatives",
+        "bytes": "file_bytes",
+        "seconds": "duration_s",
+        "idle_s": "outage_s",
+        "last_rate_bps": "last_mile_rate_bps",
+        "ratio": "goodput_ratio",
+    },
     title="A download over many paths",
     description=DESCRIPTION,
     command="testbed download swiss-t1 --from s1 --to s6 --file-size 2MB",

@@ -148,7 +148,12 @@ class FtDrbOptions:
     )
     probe_every: int = option(default=100, kind=kinds.simulated_interval, metavar="N", help="one in N messages")
     probe_s: float = option(
-        default=0.05, kind=kinds.short, flag="--probe-period", metavar="TIME", help="of probing by clock"
+        former=("--probe-time",),
+        default=0.05,
+        kind=kinds.short,
+        flag="--probe-period",
+        metavar="TIME",
+        help="of probing by clock",
     )
     probes: str = option(
         default="message",
@@ -208,6 +213,7 @@ class FtDrbOptions:
     )
     always: bool = option(default=True, flag="--always-metapaths", help="for pairs without failures too")
     hop_cap_diameters: int = option(
+        former=("--hop-cap",),
         default=16,
         kind=kinds.diameters,
         flag="--hop-limit",

@@ -66,6 +66,7 @@ class MetapathOptions:
         help="one diverted packet in N tries the minimal path (default {default})",
     )
     silence_s: float = option(
+        former=("--silence-ms {}ms",),
         default="60ms",
         kind=kinds.silence,
         flag="--loss-timeout",
@@ -92,7 +93,10 @@ class MetapathOptions:
         default=0.125, kind=kinds.fraction, listed=False, help="weight of a new latency in the estimate of its path"
     )
     always: bool = option(
-        default=False, flag="--always-metapaths", help="use metapaths also without failures, as DRB does"
+        former=("--metapaths-always",),
+        default=False,
+        flag="--always-metapaths",
+        help="use metapaths also without failures, as DRB does",
     )
 
     def __post_init__(self) -> None:

@@ -203,3 +203,20 @@ _PLAIN: Mapping[Any, tuple[Callable[[Any], bool], str]] = {
 def _wrong(value: object, where: str, expected: str) -> InputError:
     shown = repr(value)
     return InputError(f"{where}: {shown[:40] + ('…' if len(shown) > 40 else '')} is not {expected}")
+
+
+def with_aliases(document: Any, aliases: Mapping[str, str]) -> Any:
+    """The document with every key of 0.2 (``aliases``: key -> present one) under both names, with the same value; what
+    is within verdicts and plans stays, as do files that are kept.
+
+    >>> with_aliases({"faults": [{"cut": 1}], "verdict": {"cut": 2}}, {"cut": "cut_links"})
+    {'faults': [{'cut': 1, 'cut_links': 1}], 'verdict': {'cut': 2}}
+    """
+    if isinstance(document, Mapping):
+        found: dict[str, Any] = {}
+        for key, value in document.items():
+            found[key] = value if key in ("verdict", "plan") else with_aliases(value, aliases)
+            if key in aliases:
+                found[aliases[key]] = found[key]
+        return found
+    return [with_aliases(one, aliases) for one in document] if isinstance(document, (list, tuple)) else document

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, field, replace
 from itertools import count
-from typing import Literal, TypedDict, Unpack
+from typing import Literal, TypedDict, TypeVar, Unpack
 
-from testbed.errors import InputError
+from testbed.errors import InputError, InvalidRunError, MachineDiedError
 from topologies.text.json_types import Json
 
+T = TypeVar("T")
 CheckOutcome = Literal["holds", "fails", "cannot-tell"]
 Relation = Literal["states", "equals", "at-least", "at-most"]
 
@@ -254,3 +255,26 @@ class Verdict:
             "checks": [c.to_json() for c in self.checks],
             "notes": list(self.notes),
         }
+
+
+def repeated(
+    run: Callable[[], T],
+    invalid: Callable[[T], str | None],
+    repeats: int,
+    say: Callable[[str], object] = lambda _: None,
+) -> T:
+    """Run; where that says nothing because the machine did not keep up (``invalid``: why, or None), run again, at most
+    ``repeats`` times, and ``say`` so. Raises the last InvalidRunError, and MachineDiedError at once: a run over several
+    machines ends with the first that dies."""
+    for left in range(repeats, -1, -1):
+        try:
+            result = run()
+            why = invalid(result)
+            if why is None or not left:
+                return result
+        except InvalidRunError as error:
+            if not left or isinstance(error, MachineDiedError):
+                raise
+            why = str(error)
+        say(f"{why}; once more ({left} left)")
+    raise AssertionError("unreachable")

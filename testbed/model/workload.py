@@ -6,16 +6,17 @@ A plan is a value of a class of the workload's own; that class says which worklo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from testbed.errors import CapabilityError
+from testbed.model.json_values import with_aliases
 from testbed.model.progress import ReportProgress
 from testbed.model.run_records import Manifest
-from testbed.model.verdict import Verdict
+from testbed.model.verdict import Verdict, repeated
 from testbed.renamed import former_names
 from topologies.text.json_types import Json
 
@@ -75,6 +76,8 @@ class Workload(Generic[P, M]):
     example: Callable[[], P] | None = None
 
     # of its command
+    former_keys: Mapping[str, str] = field(default_factory=dict)
+    """Keys of its document in 0.2 -> the present ones: until 0.4 what is printed and returned has both."""
     stored_as: str = ""
     """The name under which runs are kept; "": the command's."""
     title: str = ""
@@ -138,14 +141,27 @@ class Workload(Generic[P, M]):
             )
         return carry(plan, report_progress)
 
+    def result(self, plan: P, fabric: str, measured: M) -> RunResult[P, M]:
+        """The run that measured this, judged."""
+        judged = self.judge(plan, measured)
+        return RunResult(
+            workload=self.name,
+            fabric=fabric,
+            plan=plan,
+            measurements=measured,
+            verdict=judged.verdict,
+            document=with_aliases(judged.document, self.former_keys),
+            rows=judged.rows,
+        )
+
     def judged(self, plan: P, how: How, *, repeats: int = 0) -> tuple[M, Judgement]:
         """Carry the plan out and judge it, again at most so many times while the machine could not keep up."""
-        for _ in range(repeats + 1):
+
+        def once() -> tuple[M, Judgement]:
             measured = self.measured(plan, how, None)
-            found = self.judge(plan, measured)
-            if found.verdict.invalid is None:
-                break
-        return measured, found
+            return measured, self.judge(plan, measured)
+
+        return repeated(once, lambda found: found[1].verdict.invalid, repeats)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -46,6 +46,7 @@ class SimulationOptions(RouterOptions):
         "Chakra trace (NAME.0.et, NAME.1.et, ... or .et.json), whose messages wait for each other",
     )
     load: float = option(
+        former=("rate",),
         default=0.1,
         kw_only=False,
         kind=kinds.load,
@@ -63,6 +64,7 @@ class SimulationOptions(RouterOptions):
         help="of every sender instead, in packets a second",
     )
     loads: Sequence[float] | str | None = option(
+        former=("rates",),
         default=None,
         group=SENT,
         metavar="A:B:STEP",
@@ -82,6 +84,7 @@ class SimulationOptions(RouterOptions):
         help="when messages are made",
     )
     burst_length: int = option(
+        former=("burst",),
         default=1,
         kind=kinds.count,
         group=SENT,
@@ -90,6 +93,7 @@ class SimulationOptions(RouterOptions):
         help="messages a burst (with --injection burst)",
     )
     synchronised: bool = option(
+        former=("in_phase",),
         default=False,
         group=SENT,
         only=(_MADE, Only(when=lambda a: a.injection != "poisson", needs="--injection periodic or burst")),
@@ -141,6 +145,7 @@ class SimulationOptions(RouterOptions):
         default=False, group=FAULTS, only=(_TRACED,), help="treat all failures of the trace as permanent"
     )
     trace_skip_bad_rows: bool = option(
+        former=("skip_bad_rows",),
         default=False,
         group=FAULTS,
         only=(_TRACED,),
@@ -150,7 +155,12 @@ class SimulationOptions(RouterOptions):
     timeline: int = option(default=0, listed=False)
     seed: int = option(default=1, kind=kinds.seed, group=RUN, help="random seed")
     repetitions: int = option(
-        default=1, kind=kinds.some, group=RUN, metavar="N", help="runs with seeds SEED, SEED + 1, ..."
+        former=("seeds",),
+        default=1,
+        kind=kinds.some,
+        group=RUN,
+        metavar="N",
+        help="runs with seeds SEED, SEED + 1, ...",
     )
 
 
@@ -159,6 +169,7 @@ class TimelineOptions:
     """What a run of the command writes besides."""
 
     nac_trace: Path | None = option(
+        former=("--nac-timeline",),
         default=None,
         group=WITH_NAC,
         metavar="FILE",

@@ -158,6 +158,16 @@ simulation_plan = planner(
 )
 SIMULATION = Workload(
     name="simulation",
+    former_keys={
+        "circle": "deadlock_cycle",
+        "measured": "measured_messages",
+        "stuck_packets": "blocked_packets",
+        "conserved": "packets_conserved",
+        "latency_at_no_load_of_one_router_s": "zero_load_hop_latency_s",
+        "in_network": "packets_in_network",
+        "waiting": "packets_in_source_queues",
+        "nac_timeline": "nac_trace",
+    },
     title="Routers with finite buffers",
     description=DESCRIPTION,
     command="testbed simulate torus:8x8 --loads 0.1:0.5:0.1 --deadlock-avoidance nac",

@@ -257,6 +257,7 @@ class StreamRunOptions:
     """Of a run of the command ``stream``."""
 
     background_bps: float | None = option(
+        former=("--background-mbps {}Mbps",),
         default=None,
         flag="--background-rate",
         metavar="RATE",
@@ -336,6 +337,7 @@ class MobilityOptions(CodingOptions):
     )
     warm_up_s: float = option(default=0.8, listed=False, help="seconds before the first frame begins to count down")
     handover: str = option(
+        former=("--handover after=break-before-make before=make-before-break",),
         default="break-before-make",
         choices=tuple(HANDOVERS),
         metavar="{break-before-make,make-before-break}",

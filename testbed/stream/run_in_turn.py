@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -14,6 +13,7 @@ from testbed.live.adapters.feed import live_progress, record_page_path
 from testbed.model.progress import ReportProgress
 from testbed.model.run_records import Manifest
 from testbed.model.studies.study import Subject
+from testbed.model.verdict import repeated
 from testbed.results.result_store import OpenRun, ResultStore
 from testbed.stream.fabric import StreamFabric, open_fabric
 from testbed.stream.judgement.streams import StreamJudgement, StreamsJudgement, judge_stream, judge_together
@@ -41,11 +41,11 @@ def run_and_judge(
     repeats_if_invalid: int = 0,
 ) -> StreamJudgement:
     """An invalid run (the machine could not keep up) is repeated at most so many times."""
-    for attempt in itertools.count(1):
-        judged = judge_stream(plan, fabric.run(plan, report_progress))
-        if judged.verdict.invalid is None or attempt > repeats_if_invalid:
-            break
-    return judged
+
+    def once() -> StreamJudgement:
+        return judge_stream(plan, fabric.run(plan, report_progress))
+
+    return repeated(once, lambda judged: judged.verdict.invalid, repeats_if_invalid)
 
 
 def run_in_turn(

@@ -52,6 +52,7 @@ class StripingOptions:
     operation: Operation = option(default="write", choices=get_args(Operation), group=SENT)
     access: Access = option(default="contiguous", choices=get_args(Access), group=SENT)
     access_block_bytes: int = option(
+        former=("block_bytes",),
         default=1000,
         kind=kinds.size_bytes,
         group=SENT,
@@ -63,6 +64,7 @@ class StripingOptions:
         default=True, group=ROUTED, help="gather the fragments of a call into one message an I/O node (default: yes)"
     )
     disable: Sequence[Optimisation] = option(
+        former=("without",),
         default=(),
         many=True,
         choices=get_args(Optimisation),
@@ -70,6 +72,7 @@ class StripingOptions:
         help="disable one optimisation (repeatable)",
     )
     scheduling: str = option(
+        former=("schedule none liquid",),
         default="none",
         choices=("none", "liquid"),
         group=ROUTED,
@@ -92,6 +95,7 @@ class StripingOptions:
         only=_ONE_MACHINE,
     )
     repetitions: int = option(
+        former=("repeat",),
         default=1,
         kind=kinds.whole(1, 1000),
         group=SENT,
@@ -109,12 +113,14 @@ class StripingOptions:
         default=None, group=ROUTED, metavar="METHOD", help="static method (default: the network's own)"
     )
     host_selection: Order = option(
+        former=("--placement", "order"),
         default="first",
         choices=get_args(Order),
         group=ENDS,
         help="which hosts take part",
     )
     faults: FaultsLike = option(
+        former=("--fault",),
         default=(),
         many=True,
         group=FAULTS,
@@ -123,6 +129,7 @@ class StripingOptions:
         switches_only=lambda words: not all(map(no_faults, words)),
     )
     kill: Sequence[str | KilledProcess] = option(
+        former=("killed",),
         default=(),
         many=True,
         group=FAULTS,
@@ -132,6 +139,7 @@ class StripingOptions:
         switches_only=True,
     )
     solver_time_limit_s: float = option(
+        former=("time_limit_s",),
         default="10",
         kind=kinds.search_limit,
         group=ROUTED,
@@ -147,12 +155,14 @@ class StripingRunOptions:
     """Of a run of the command."""
 
     write_pattern: Path | None = option(
+        former=("--save-pattern",),
         default=None,
         group=ROUTED,
         metavar="FILE",
         help="write the pairs of hosts of this run for --pattern, and run nothing",
     )
     subfile_dir: Path | None = option(
+        former=("--root",),
         default=None,
         group=SENT,
         metavar="DIR",

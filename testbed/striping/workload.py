@@ -143,6 +143,18 @@ def _shown(document: Mapping[str, Any]) -> Iterator[str]:
 striping_plan = planner("striping_plan", "A striped file, written or read by many at once.", StripingOptions, _build)
 STRIPING = Workload(
     name="striping",
+    former_keys={
+        "several_machines": "machines",
+        "without": "disabled",
+        "killed": "killed_processes",
+        "cut": "cut_links",
+        "impaired": "impaired_links",
+        "stripe_unit": "stripe_unit_bytes",
+        "file_size": "file_bytes",
+        "strain": "machine_load",
+        "late_s": "thread_delay_s",
+        "faulty": "under_faults",
+    },
     title="A striped file",
     description=DESCRIPTION,
     command="testbed sfio swiss-t1 --compute-nodes 4 --io-nodes 4 --stripe-unit 1000",

@@ -38,6 +38,7 @@ class WavelengthOptions:
         default=None, kind=kinds.some, group=ENDS, metavar="W", help="per fibre (default: the network's own)"
     )
     switching: str | None = option(
+        former=("--switching wsxc=none wixc=full",),
         default=None,
         flag="--wavelength-conversion",
         choices=tuple(CONVERSIONS),

@@ -98,6 +98,7 @@ wavelength_plan = planner(
 )
 WAVELENGTHS = Workload(
     name="wavelengths",
+    former_keys={"seconds": "solve_s", "strays": "misdelivered", "injected": "wrong_wavelength_packets"},
     title="Lightpaths in rounds",
     description=DESCRIPTION,
     command="testbed wavelengths optical-cloud --pattern x1:x14,x2:x5",

@@ -6,6 +6,7 @@ from dataclasses import asdict, replace
 from testbed.faults.schedules import PoissonFaults
 from testbed.model.json_values import json_ready
 from testbed.model.studies.study import Results, Row
+from testbed.model.verdict import repeated
 from testbed.stream.judgement.failure_costs import failure_costs
 from testbed.stream.measurements import StreamMeasurements
 from testbed.stream.plan import StreamParameters, StreamPlan
@@ -57,9 +58,8 @@ def valid_run(plan: StreamPlan, fabric: str, tries: int) -> tuple[StreamMeasurem
     from testbed.stream.judgement.analysis import analyse
     from testbed.stream.judgement.verdict import invalid_reason
 
-    for _ in range(tries):
+    def once() -> tuple[StreamMeasurements, str | None]:
         run = open_fabric(fabric).run(plan)
-        invalid = invalid_reason(plan, run, analyse(plan, run))
-        if invalid is None:
-            break
-    return run, invalid
+        return run, invalid_reason(plan, run, analyse(plan, run))
+
+    return repeated(once, lambda found: found[1], tries - 1)

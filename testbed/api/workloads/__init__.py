@@ -5,45 +5,51 @@ A new workload adds one line here. Nothing of it is imported to say which comman
 
 from __future__ import annotations
 
-from importlib import import_module
+from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from testbed.model.workload import Workload
 
+SEND, ROUTE, SCHEDULE, STRIPE, SIMULATE, REPLICATE, INSPECT = PURPOSES = (
+    "send coded streams and files while links fail",
+    "compute routes and compare them",
+    "compute schedules and carry them out",
+    "stripe files, run programs on the hosts",
+    "simulate routers of an interconnection network",
+    "replicate figures of the papers",
+    "inspect a network or the machine, try things by hand",
+)
+"""The headings of ``testbed --help``, as in the README."""
+
 
 class Listed(NamedTuple):
-    """``summary``: what ``testbed --help`` says of the command; ``module``, ``value``: where its ``Workload`` is."""
+    """``summary``: what ``testbed --help`` says of the command, below the heading ``purpose``; ``value``: where its
+    ``Workload`` is."""
 
+    purpose: str
     summary: str
-    module: str
     value: str
 
 
-LISTED: dict[str, Listed] = {
-    "stream": Listed(
-        "stream coded packets over a network while links fail; verdict on every prediction",
-        "testbed.api.workloads.streams",
-        "STREAM_COMMAND",
+_STREAM = "stream coded packets over a network while links fail; verdict on every prediction"
+_MOBILITY = "stream while nodes move; routes are recomputed for each frame and replaced without loss"
+_DOWNLOAD = "send a file over many paths to a host behind a slow last-mile link"
+LISTED = {
+    "stream": Listed(SEND, _STREAM, "testbed.api.workloads.streams:STREAM_COMMAND"),
+    "mobility": Listed(SEND, _MOBILITY, "testbed.stream.workload:MOBILITY"),
+    "bulk": Listed(SCHEDULE, "bulk transfers frame by frame over circuits", "testbed.bulk.workload:BULK"),
+    "download": Listed(SEND, _DOWNLOAD, "testbed.download.workload:DOWNLOAD"),
+    "wavelengths": Listed(
+        SCHEDULE, "assign wavelengths in an optical cloud", "testbed.wavelengths.workload:WAVELENGTHS"
     ),
-    "mobility": Listed(
-        "stream while nodes move; routes are recomputed for each frame and replaced without loss",
-        "testbed.stream.workload",
-        "MOBILITY",
-    ),
-    "bulk": Listed("bulk transfers frame by frame over circuits", "testbed.bulk.workload", "BULK"),
-    "download": Listed(
-        "send a file over many paths to a host behind a slow last-mile link", "testbed.download.workload", "DOWNLOAD"
-    ),
-    "wavelengths": Listed("assign wavelengths in an optical cloud", "testbed.wavelengths.workload", "WAVELENGTHS"),
-    "simulate": Listed("simulate an interconnection network", "testbed.simulation.workload", "SIMULATION"),
-    "sfio": Listed("striped files over an emulated network", "testbed.striping.workload", "STRIPING"),
+    "simulate": Listed(SIMULATE, "simulate an interconnection network", "testbed.simulation.workload:SIMULATION"),
+    "sfio": Listed(STRIPE, "striped files over an emulated network", "testbed.striping.workload:STRIPING"),
 }
 """Command -> its workload, in the order of ``testbed --help``."""
 
 
 def load(command: str) -> Workload[Any, Any]:
     """The workload of a command of ``LISTED``."""
-    listed = LISTED[command]
-    workload: Workload[Any, Any] = getattr(import_module(listed.module), listed.value)
+    workload: Workload[Any, Any] = resolve_name(LISTED[command].value)
     return workload

@@ -17,18 +17,8 @@ def _check_workload(thing: object) -> str | None:
 
 
 WORKLOADS: Registry[Workload[Any, Any]] = Registry("testbed.workloads", "workload", _check_workload)
-_ALL: tuple[Workload[Any, Any], ...] = (
-    STREAM,
-    METAPATH,
-    load("bulk"),
-    load("download"),
-    load("sfio"),
-    load("wavelengths"),
-    load("simulate"),
-    CAMPAIGN,
-    *map(load, LISTED),
-)
-for _workload in _ALL:
+_OURS: tuple[Workload[Any, Any], ...] = (STREAM, METAPATH, CAMPAIGN, *map(load, LISTED))
+for _workload in _OURS:
     if _workload.name not in WORKLOADS.builtin_names():  # two commands may be of one workload
         WORKLOADS.register(_workload.name, _workload)
 

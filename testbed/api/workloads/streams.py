@@ -42,6 +42,7 @@ class StreamCommandOptions(StreamOptions):
         help="a second stream at once, from A to B; may be repeated",
     )
     routing: str | None = option(
+        former=("--method",),
         default=None,
         group=ROUTED,
         metavar="METHOD",

@@ -8,11 +8,12 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from testbed.errors import CapabilityError, InvalidRunError
-from testbed.model.options.former_keys import ALIASES, with_aliases
+from testbed.model.json_values import with_aliases
 
 if TYPE_CHECKING:
     from testbed.commands.network.machine_load import LoadStep
     from testbed.emulation.machine.capabilities import Capability
+_FORMER_KEYS = {"carried": "capacity"}
 
 
 def add_parser(subparsers: Any) -> None:
@@ -45,7 +46,7 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         document = {"emulation": not missing, "capabilities": as_document(found)}
         document |= {"carried": None if carried is None else carried.to_json()}
-        print(json.dumps(with_aliases(document, ALIASES["doctor"])))
+        print(json.dumps(with_aliases(document, _FORMER_KEYS)))
     else:
         _show(found, missing)
         print(
@@ -107,7 +108,7 @@ def _calibrate(as_json: bool) -> int:
     path = save_carried(load)
     if as_json:
         document = {"carried": load.to_json(), "file": str(path)}
-        print(json.dumps(with_aliases(document, ALIASES["doctor"])))
+        print(json.dumps(with_aliases(document, _FORMER_KEYS)))
     else:
         print(f"this machine carries {load.link_bps / 1e6:.0f} Mbit/s over all links together; stored in {path}")
     return 0

@@ -6,7 +6,7 @@ import argparse
 import json
 from typing import Any
 
-from testbed.model.options.former_keys import ALIASES, with_aliases
+from testbed.model.json_values import with_aliases
 
 
 def add_parser(subparsers: Any) -> None:
@@ -33,7 +33,7 @@ def run_list(args: argparse.Namespace) -> int:
     groups = registries()
     if args.json:
         document = {"groups": {group: _document(registry) for group, registry in groups.items()}}
-        print(json.dumps(with_aliases(document, ALIASES["plugins"])))
+        print(json.dumps(with_aliases(document, {"ours": "builtin", "broken": "error"})))
         return 0
     for group, registry in groups.items():
         print(f"{group}\n    ours: {', '.join(registry.builtin_names())}")

@@ -11,8 +11,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from testbed.commands.arguments import add_options, adder, read_options
+from testbed.model.json_values import with_aliases
 from testbed.model.options import kinds
-from testbed.model.options.former_keys import ALIASES, with_aliases
 from testbed.model.options.option import ENDS, ROUTED, RUN, SENT, Only
 from testbed.report.column_units import seconds_in_words
 from testbed.report.progress_bar import spinner
@@ -25,6 +25,15 @@ if TYPE_CHECKING:
 
 LAYOUT_S = 0.2
 """To seek an order of labels for a pair, where no other has the same."""
+_FORMER_KEYS = {
+    "tolerance": "static_tolerance",
+    "m": "source_packets",
+    "der": "decoding_error_rate",
+    "least_rate": "min_rate",
+    "left_out": "omitted_pairs",
+    "forced_pairs": "single_link_pairs",
+    "ror_of_others": "ror_without_exposed",
+}
 DESCRIPTION = (
     "Route a demand matrix: greatest link utilisation (MLU), max-min-fair throughput and total ROR of each routing beside the "
     "multicommodity optimum, which is proved. Methods: those of testbed route, each pair by itself; ksp:K (equal parts of the K shortest "
@@ -89,7 +98,7 @@ def run(args: argparse.Namespace) -> int:
     with spinner(_announced(len(matrix.pairs), len(methods), coding)):
         document = demands_document(matrix, methods, coding, args)
     if args.json:
-        print(json.dumps(with_aliases(document, ALIASES["demands"])))
+        print(json.dumps(with_aliases(document, _FORMER_KEYS)))
     else:
         _print_tables(document)
     return 0 if all(not one["violations"] for one in document["methods"]) else 1

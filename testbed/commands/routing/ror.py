@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from testbed.commands.arguments import add_options, adder, read_options
 from testbed.commands.parsing import read_ends
+from testbed.model.json_values import with_aliases
 from testbed.model.options import kinds
-from testbed.model.options.former_keys import ALIASES, with_aliases
 from testbed.model.options.option import CODE, ENDS, FAULTS, ROUTED, RUN, Only
 from testbed.routing.redundancy.coding import Coding, RatedCoding
 
@@ -19,6 +19,12 @@ if TYPE_CHECKING:
     from fec.redundancy.ror import LoadOverhead, RorBreakdown
     from testbed.model.routes import SplitRoute
 
+_FORMER_KEYS = {
+    "tolerance": "static_tolerance",
+    "m": "source_packets",
+    "der": "decoding_error_rate",
+    "bound": "block_size_lower_bound",
+}
 DESCRIPTION = (
     "Redundancy overall requirement (ROR): the sum, over the links of a route, of the extra packets that the sender needs "
     "while that link is down. Infinite where a link carries everything. Methods: those of testbed route, and least-fec "
@@ -104,7 +110,7 @@ def run(args: argparse.Namespace) -> int:
         documents.append(_document(route, method, coding, args))
     whole = documents[0] if len(documents) == 1 else {"methods": documents}
     if args.json:
-        print(json.dumps(with_aliases(whole, ALIASES["ror"])))
+        print(json.dumps(with_aliases(whole, _FORMER_KEYS)))
     for document in documents:
         if document["note"]:
             print(f"note: {document['method']}: {document['note']}", file=sys.stderr)

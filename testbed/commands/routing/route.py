@@ -42,6 +42,7 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         dest="also",
         action="append",
         default=[],
+        former=("--pair {}:{}",),
         metavar="A:B",
         help="a further flow of one unit; may be repeated",
     )

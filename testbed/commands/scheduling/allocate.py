@@ -6,6 +6,7 @@ import argparse
 import json
 from typing import TYPE_CHECKING, Any, SupportsFloat
 
+from testbed.commands.arguments import adder
 from testbed.errors import InputError
 from testbed.model.options import kinds
 
@@ -22,7 +23,7 @@ LINK_BPS = 86e6 * 8  # 86 MB/s, the machine's links (Gabrielyan 2007, 3.8.1)
 def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     """Adds the command to the parser."""
     parser = subparsers.add_parser("allocate", description=DESCRIPTION)
-    add = parser.add_argument
+    add = adder(parser)
     add("network", metavar="NETWORK", help="swiss-t1")
     add("--nodes", type=kinds.job_nodes, required=True, metavar="N", help="how many nodes the job needs, 1 to 32")
     add(

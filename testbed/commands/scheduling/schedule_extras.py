@@ -40,6 +40,7 @@ def add_extras(parser: argparse.ArgumentParser) -> None:
     routed(
         "--on-deadlock",
         dest="remedy",
+        former=("--remedy none=report timeout virtual-channels",),
         choices=("report", "timeout", "virtual-channels"),
         default="report",
         help="what is done about deadlocks of --wormhole",

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from testbed.errors import InputError
-from testbed.model.options.former_keys import ALIASES, with_aliases
+from testbed.model.json_values import with_aliases
 from testbed.model.studies.study import Study, Subject
 from topologies.errors import nearest
 from topologies.registry import Registry
@@ -110,7 +110,7 @@ def _list(args: argparse.Namespace) -> int:
     known = find_experiments()
     if args.json:
         listed = [{"name": n, "answers": e.answers, "does": e.does} for n, e in known.items()]
-        print(json.dumps(with_aliases({"experiments": listed}, ALIASES["experiment"])))
+        print(json.dumps(with_aliases({"experiments": listed}, {"does": "summary", "answers": "claim"})))
         return 0
     for name, experiment in known.items():
         print(f"{name}\n    does:    {experiment.does}\n    answers: {experiment.answers}")

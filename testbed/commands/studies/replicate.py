@@ -24,8 +24,8 @@ from testbed.emulation.sandbox.process_lifetime import die_with_parent
 from testbed.live.adapters.feed import live_feed
 from testbed.live.adapters.studies import PointsPage
 from testbed.live.events import InterimResults
+from testbed.model.json_values import with_aliases
 from testbed.model.options import kinds
-from testbed.model.options.former_keys import ALIASES, with_aliases
 from testbed.model.options.option import RUN, RUNNING, Only
 from testbed.model.progress import Progress
 from testbed.model.stored_runs import StoredRun, representative_run
@@ -293,7 +293,7 @@ def _closing(replication: Replication, index: Path, args: argparse.Namespace) ->
     failed = [name for name, state in states.items() if state in ("failed", "broken")]
     if args.json:
         document = _document(replication, stored, states) | {"book": str(index)}
-        print(json.dumps(with_aliases(document, ALIASES["replicate"])))
+        print(json.dumps(with_aliases(document, {"book": "report"})))
     else:
         for name, why in replication.broken.items():
             print(f"broken: {name}: {why}")

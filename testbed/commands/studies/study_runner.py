@@ -16,7 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from testbed.commands.arguments import JsonOptions, LiveOptions, ResultsOptions, add_options, read_options
+from testbed.commands.arguments import JsonOptions, LiveOptions, ResultsOptions, add_options, adder, read_options
 from testbed.commands.dask_link import DaskOptions, TlsOptions, security_of
 from testbed.commands.live import start_live
 from testbed.commands.meaning import refuse_meaningless
@@ -52,7 +52,7 @@ def run_study(study: Study, argv: Sequence[str] | None = None, program: str | No
 def study_parser(study: Study, program: str | None = None) -> OneLineParser:
     """The options of all studies, those of a study whose points may be shared, and its own."""
     parser = OneLineParser(prog=program or f"testbed experiment run {study.name}", description=study.does)
-    add = parser.add_argument
+    add = adder(parser)
     add("--quick", action="store_true", help="a small version, under a minute")
     add("--seed", type=kinds.seed, default=1, help="seed of everything random (default 1)")
     add("--resume", type=Path, metavar="DIR", help="go on with an unfinished run: results/NAME/RUN.unfinished")
@@ -119,7 +119,7 @@ def _open(study: Study, args: argparse.Namespace, words: list[str], size: str) -
 def _command(study: Study, words: Sequence[str]) -> str:
     """What was requested, as a run's manifest tells it: without the place where it is kept, and when to stop."""
     said = " ".join(["testbed experiment run", study.name, *words])
-    return re.sub(r" --(results|hours)[ =]\S+| --live\b", "", said)
+    return re.sub(r" --(results|max-hours|hours)[ =]\S+| --live\b", "", said)
 
 
 def _take_over(study: Study, run: StudyRun, points: list[Row], directory: Path) -> None:

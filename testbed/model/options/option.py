@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields, replace
 from functools import cache
 from typing import Any, TypeVar, dataclass_transform
@@ -62,7 +62,9 @@ class Option:
 
     ``name``: as the library takes it, with a dot inside nested options ("nac.slack"). ``flag``: as the command does (by
     itself ``flag_of`` the name; "" and ``positional``: by its place; None and not ``listed``: not at all), or
-    ``short``. ``shown``: the default as written in its unit. ``choices``: the words that may be given, or a function
+    ``short``. ``former``: its names in 0.2, taken until 0.4: of the library ("rate_bps"), whose flags follow as for
+    the present one, or a flag alone ("--size"); how a value is written now comes after it ("--wait-ms {}ms",
+    "--when after=later never"). ``shown``: the default as written in its unit. ``choices``: the words that may be given, or a function
     that lists them. ``only``: when it has a meaning. ``switches_only``: the simulated fabric cannot carry it out, or
     not the values for which it is true. ``many``: it may be given several times, and is a tuple. ``negated``: a bool
     that is False by itself can be said to be so (--no-...), as one that is True can. ``presets``: other options' values
@@ -74,6 +76,7 @@ class Option:
     positional: bool = False
     listed: bool = True
     short: tuple[str, ...] = ()
+    former: tuple[str, ...] = ()
     default: Any = MISSING
     shown: str | None = None
     kind: Kind | None = None
@@ -155,10 +158,10 @@ def options(cls: type[T]) -> type[T]:
 def declared(one: dataclasses.Field[Any]) -> Option:
     """The option of a field, its name and flag filled in."""
     said: Option = one.metadata["option"]
-    flag = "" if said.positional else said.flag or flag_of(one.name)
-    return replace(
-        said, name=one.name, flag=flag if said.listed else None, annotation=str(getattr(one.type, "__name__", one.type))
-    )
+    flag = None if not said.listed else "" if said.positional else said.flag or flag_of(one.name)
+    former = tuple(word for name in (*said.former, one.name) for word in former_flags(name))
+    annotation = str(getattr(one.type, "__name__", one.type))
+    return replace(said, name=one.name, flag=flag, former=former, annotation=annotation)
 
 
 def flag_of(name: str) -> str:
@@ -168,6 +171,18 @@ def flag_of(name: str) -> str:
     ['--packet-size', '--link-rate', '--warm-up', '--block-symbols']
     """
     return "--" + re.sub("_(bps|pps|s)$", "", re.sub("_bytes$", "_size", name)).replace("_", "-")
+
+
+def former_flags(name: str) -> tuple[str, ...]:
+    """The flags that a name of the library, present or former, had in 0.2: with its unit or without.
+
+    >>> former_flags("link_bps"), former_flags("--wait-ms {}ms")
+    (('--link-bps', '--link'), ('--wait-ms {}ms',))
+    """
+    word, space, how = name.partition(" ")
+    if word.startswith("--"):
+        return (name,)
+    return tuple(one + space + how for one in ("--" + word.replace("_", "-"), flag_of(word)))
 
 
 def with_default(said: str, default: object) -> str:
@@ -198,8 +213,9 @@ def _options_of(kind: Any) -> tuple[Option, ...]:
             inner, prefix, group, only = one.metadata["nested"]
             for each in options_of(inner):
                 flag = prefix + each.flag.lstrip("-") if prefix and each.flag else each.flag
-                name, of = f"{one.name}.{each.name}", each.group or group
-                found.append(replace(each, name=name, flag=flag, group=of, only=(*only, *each.only)))
+                former = tuple((prefix or "--") + word.lstrip("-") for word in each.former)
+                own = replace(each, name=f"{one.name}.{each.name}", flag=flag, former=former)
+                found.append(replace(own, group=each.group or group, only=(*only, *each.only)))
     return tuple(found)
 
 
@@ -225,14 +241,3 @@ def _built(kind: type[T], values: Mapping[str, Any], within: str) -> T:
         elif "nested" in one.metadata:
             own[one.name] = _built(one.metadata["nested"][0], values, f"{name}.")
     return kind(**own)
-
-
-def meaningless(kind: type, given: Mapping[str, str], values: Any) -> Iterator[tuple[str, str]]:
-    """(the option as written, what it is for) of each given that has no meaning next to the others.
-
-    ``given``: name -> the option as it was written; ``values``: has the value of each option under its name.
-    """
-    for one in options_of(kind):
-        for only in one.only if one.name in given else ():
-            if not only.when(values):
-                yield given[one.name], only.needs

@@ -4,12 +4,12 @@ own."""
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Mapping
 from dataclasses import fields
 from typing import Any, ParamSpec, TypeVar
 
 from testbed.errors import TestbedError, UsageError
-from testbed.model.options.former_keywords import present_keywords
 from testbed.model.options.option import build, options_of
 
 P = ParamSpec("P")
@@ -27,7 +27,7 @@ def planner(name: str, says: str, options: Callable[P, O], plan: Callable[[O], L
     kind: Any = options
 
     def made(*words: P.args, **named: P.kwargs) -> L:
-        given: Any = present_keywords(name, named)
+        given: Any = _present(name, kind, named)
         known = [one.name for one in fields(kind)]
         for wrong in set(given) - set(known):
             raise UsageError(f"{name}: there is no argument {wrong!r}; there are {', '.join(known)}")
@@ -43,3 +43,28 @@ def planner(name: str, says: str, options: Callable[P, O], plan: Callable[[O], L
     made.__doc__ = "\n".join([says, "", *(f"* ``{o.name}``: {o.words or o.metavar or ''}" for o in options_of(kind))])
     setattr(made, "__signature__", inspect.signature(options))  # noqa: B010 - mypy knows no such name of a function
     return made
+
+
+def _present(function: str, kind: Any, named: Mapping[str, Any]) -> dict[str, Any]:
+    """The keyword arguments under their present names, each of 0.2 with a DeprecationWarning.
+
+    Raises UsageError where a former and its present name are both there, and for a rate in a unit of its own.
+    """
+    found = dict(named)
+    former = {
+        word: one.name for one in fields(kind) if "option" in one.metadata for word in one.metadata["option"].former
+    }
+    if function == "simulation_plan" and found.pop("rate_unit", "") == "packets/s":
+        if "rate" not in found:
+            raise UsageError("simulation_plan: rate_unit is gone; give packet_rate_pps")
+        former["rate"] = "packet_rate_pps"
+    for word, present in former.items():
+        old, *values = word.split()
+        if old not in found or (values and found[old] not in values):
+            continue
+        if present in found:
+            raise UsageError(f"{function}: {old} is now {present}, which is there too; give it once")
+        said = f"{function}: {old} is now {present}; the old name goes in 0.4"
+        warnings.warn(said, DeprecationWarning, stacklevel=4)
+        found[present] = found.pop(old)
+    return found

@@ -12,7 +12,7 @@ import pytest
 
 from testbed.api import compile_notice
 from testbed.api.compile_notice import CompileNotice
-from testbed.cli import COMMANDS, SUMMARIES, build_parser
+from testbed.cli import COMMANDS, build_parser
 from tests.helpers.paths import ROOT
 
 HEAVY = (
@@ -43,8 +43,9 @@ print(step(10) > 0)
 
 def test_help_names_every_command_as_the_command_itself_does() -> None:
     (subparsers,) = (a for a in build_parser(None)._actions if isinstance(a, argparse._SubParsersAction))
-    assert {choice.dest: choice.help for choice in subparsers._choices_actions} == SUMMARIES
-    assert list(SUMMARIES) == list(COMMANDS)
+    assert {choice.dest: choice.help for choice in subparsers._choices_actions} == {
+        name: command.summary for name, command in COMMANDS.items()
+    }
 
 
 def test_help_imports_no_command_and_nothing_large() -> None:
@@ -53,10 +54,10 @@ def test_help_imports_no_command_and_nothing_large() -> None:
     assert all(name in done.stdout for name in COMMANDS)
     loaded = set(done.stderr.split())
     assert not {name for name in HEAVY if name in loaded}
-    assert not {f"testbed.commands.{folder}.{name}" for name, folder in COMMANDS.items()} & loaded
+    assert not {f"testbed.commands.{command.folder}.{name}" for name, command in COMMANDS.items()} & loaded
 
 
-@pytest.mark.parametrize(("wrong", "says"), [("rote", "did you mean route?"), ("xyz", "choose from topology, route")])
+@pytest.mark.parametrize(("wrong", "says"), [("rote", "did you mean route?"), ("xyz", "choose from demo, route")])
 def test_wrong_command_is_named_with_the_nearest_or_those_there_are(wrong: str, says: str) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "testbed.cli", wrong], capture_output=True, text=True, check=False, cwd=ROOT

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from testbed.api.workloads import LISTED, load
+from testbed.api.workloads import PURPOSES
 from testbed.cli import COMMANDS, build_parser, main
-from testbed.commands.help_pages import COMMANDS as BY_PURPOSE
-from testbed.commands.help_pages import EXAMPLES, HEADINGS, by_subject
+from testbed.commands.help_pages import by_subject
+from testbed.model.options.option import GROUPS
 
 
 def commands() -> dict[str, argparse.ArgumentParser]:
@@ -23,10 +23,8 @@ def commands() -> dict[str, argparse.ArgumentParser]:
 
 
 def test_every_command_has_an_example_and_every_example_is_a_command() -> None:
-    examples = EXAMPLES | {name: load(name).command for name in LISTED}
-    assert set(examples) == set(COMMANDS)
-    for name, words in examples.items():
-        first, *rest = shlex.split(words)
+    for name, parser in commands().items():
+        first, *rest = shlex.split(vars(parser)["example"])
         assert first == "testbed" and rest[0] == name
         build_parser(name).parse_args(rest)
 
@@ -37,7 +35,7 @@ def test_help_lists_every_option_once_under_its_subject(name: str) -> None:
     listed = [action.dest for _, own in by_subject(parser._optionals._group_actions) for action in own]
     assert sorted(listed) == sorted(action.dest for action in parser._optionals._group_actions)
     page = parser.format_help()
-    assert page.endswith(f"example: {EXAMPLES.get(name) or load(name).command}\n")
+    assert page.endswith(f"example: {vars(parser)['example']}\n")
     folded = [action for group in parser._action_groups if hasattr(group, "page") for action in group._group_actions]
     for action in parser._actions:
         for option in action.option_strings if action.help != argparse.SUPPRESS else ():
@@ -60,14 +58,15 @@ def test_the_page_of_testbed_groups_its_commands_as_the_readme_does(capsys: pyte
     page = capsys.readouterr().out
     assert main(["--help"]) == 0 and capsys.readouterr().out == page
     readme = (Path(__file__).parents[3] / "README.md").read_text()
-    for heading, names in BY_PURPOSE.items():
-        assert f"| {heading} | {', '.join(f'`{name}`' for name in names)} |" in readme and f"\n{heading}:\n" in page
+    for heading in PURPOSES:
+        names = [f"`{name}`" for name, command in COMMANDS.items() if command.purpose == heading]
+        assert f"| {heading} | {', '.join(names)} |" in readme and f"\n{heading}:\n" in page
     assert all(f"\n  {name} " in page for name in COMMANDS)
 
 
 def test_a_long_page_has_headings_and_a_usage_of_a_few_lines() -> None:
     page = commands()["stream"].format_help()
-    assert all(f"\n{heading}:\n" in page for heading in HEADINGS)
+    assert all(f"\n{heading}:\n" in page for heading in GROUPS)
     usage = page.split("\n\n")[0]
     assert "--from NODE --to NODE" in usage and usage.count("\n") < 3
 

@@ -8,10 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from testbed.commands.link_rates import repeated, with_note
 from testbed.errors import InvalidRunError, MachineDiedError
 from testbed.model.machine.capacity import MachineCapacity, rate_for
-from testbed.model.verdict import Check, Verdict
+from testbed.model.verdict import Check, Verdict, repeated
 from testbed.results.capacity_file import chosen_rate, load_carried, load_file, save_carried, this_machine
 
 PASSED = Verdict(checks=(Check.equal("all", 1, 1),))
@@ -55,14 +54,14 @@ def test_no_rate_asks_for_more_than_was_carried_unless_it_is_the_least(busy: int
     assert rate <= 20e6
 
 
-def test_only_an_invalid_run_is_repeated_and_no_more_often_than_asked(capsys: pytest.CaptureFixture[str]) -> None:
-    runs = iter([INVALID, PASSED, INVALID])
-    assert repeated(lambda: next(runs), lambda verdict: verdict, 1) is PASSED
-    assert capsys.readouterr().err.count("once more") == 1
-    assert repeated(lambda: next(runs), lambda verdict: verdict, 0) is INVALID
+def test_only_an_invalid_run_is_repeated_and_no_more_often_than_asked() -> None:
+    runs, said = iter([INVALID, PASSED, INVALID]), list[str]()
+    assert repeated(lambda: next(runs), lambda verdict: verdict.invalid, 1, said.append) is PASSED
+    assert said == ["the machine could not keep up; once more (1 left)"]
+    assert repeated(lambda: next(runs), lambda verdict: verdict.invalid, 0) is INVALID
     failed = Verdict(checks=(Check.equal("all", 1, 2),))
     runs = iter([failed])
-    assert repeated(lambda: next(runs), lambda verdict: verdict, 5) is failed
+    assert repeated(lambda: next(runs), lambda verdict: verdict.invalid, 5) is failed
 
 
 def test_a_calibration_that_fails_is_repeated_too() -> None:
@@ -73,14 +72,10 @@ def test_a_calibration_that_fails_is_repeated_too() -> None:
             raise left.pop()
         return PASSED
 
-    assert repeated(run, lambda verdict: verdict, 2) is PASSED
+    assert repeated(run, lambda verdict: verdict.invalid, 2) is PASSED
     left[:] = [InvalidRunError("slow"), InvalidRunError("slow")]
     with pytest.raises(InvalidRunError):
-        repeated(run, lambda verdict: verdict, 1)
-
-
-def test_the_sentence_stands_on_the_page() -> None:
-    assert with_note(PASSED, "links of 5 Mbit/s, as asked").notes == ("links of 5 Mbit/s, as asked",)
+        repeated(run, lambda verdict: verdict.invalid, 1)
 
 
 def test_a_run_in_which_a_machine_died_is_not_begun_anew() -> None:
@@ -91,5 +86,5 @@ def test_a_run_in_which_a_machine_died_is_not_begun_anew() -> None:
         raise MachineDiedError("machine-1 has died")
 
     with pytest.raises(MachineDiedError):
-        repeated(run, lambda verdict: verdict, 3)
+        repeated(run, lambda verdict: verdict.invalid, 3)
     assert len(calls) == 1

@@ -4,7 +4,6 @@ function."""
 from __future__ import annotations
 
 import argparse
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,7 +13,7 @@ from testbed.commands.meaning import refuse_meaningless
 from testbed.commands.parsing import OneLineParser
 from testbed.errors import InputError, UsageError
 from testbed.model.options import kinds
-from testbed.model.options.option import FAULTS, Only, build, meaningless, nested, option, options, options_of
+from testbed.model.options.option import FAULTS, Only, build, nested, option, options, options_of
 from testbed.model.options.planner import planner
 
 
@@ -118,7 +117,6 @@ def test_an_option_without_a_meaning_is_named_as_it_was_written() -> None:
     with pytest.raises(InputError, match="--block: it is for --access strided; leave one of the two out"):
         refuse_meaningless(parsed("ring:4", "--block", "3"))
     refuse_meaningless(parsed("ring:4", "--block", "3", "--access", "strided"))
-    assert not list(meaningless(SendOptions, {}, SimpleNamespace(access="whole")))
     with pytest.raises(InputError, match="--nac-slack: it is for --quick"):
         refuse_meaningless(parsed("ring:4", "--nac-slack", "3"))
     refuse_meaningless(parsed("ring:4", "--nac-slack", "3", "--quick"))

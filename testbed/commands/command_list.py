@@ -1,0 +1,61 @@
+"""The commands: where each lies, what ``testbed --help`` says of it and under which heading, and a command to begin
+with."""
+
+from typing import NamedTuple
+
+from testbed.api.workloads import INSPECT, LISTED, REPLICATE, ROUTE, SCHEDULE, SEND, STRIPE
+
+
+class Command(NamedTuple):
+    """``folder``: in which of ``testbed.commands`` its module lies ("": a workload's); ``purpose``: the heading of
+    ``testbed --help`` ("": the last); ``example``: the words after its name in a command to begin with (a workload says
+    its own)."""
+
+    folder: str
+    purpose: str
+    summary: str
+    example: str
+
+
+_FRAMES = "schedule transfers in time frames (liquid, exact, baselines)"
+_DEMO = "coded streams over capillary routes on three networks while links fail (under 2 minutes)"
+_HELLO = "crossbar:4 --compute-nodes 1 --io-nodes 2 -- python examples/hello.py"
+COMMANDS = {
+    "demo": Command("stream", SEND, _DEMO, "--quick"),
+    "route": Command("routing", ROUTE, "split a flow over a network", "swiss-t1 --from s1 --to s6 --flow s2:s7"),
+    "ror": Command(
+        "routing",
+        ROUTE,
+        "rate routings by the redundancy they need",
+        "swiss-t1 --from s1 --to s6 --routing capillary --routing ecmp",
+    ),
+    "demands": Command(
+        "routing",
+        ROUTE,
+        "route all pairs of a network at once",
+        "topohub:sndlib/abilene --routing capillary --routing optimum",
+    ),
+    "campaign": Command("studies", ROUTE, "ROR over many networks, methods and tolerances, on Dask", "--list"),
+    "schedule": Command("scheduling", SCHEDULE, _FRAMES, "swiss-t1 --pattern t0:r5,t1:r6 --output schedule.json"),
+    "allocate": Command("scheduling", SCHEDULE, "choose the nodes of a job", "swiss-t1 --nodes 8"),
+    **{name: Command("", one.purpose, one.summary, "") for name, one in LISTED.items()},
+    "run": Command("striping", STRIPE, "run a parallel program on emulated hosts", _HELLO),
+    "experiment": Command("studies", REPLICATE, "list and run the experiments", "run liquid_worked_examples --quick"),
+    "replicate": Command(
+        "studies", REPLICATE, "run all studies, resumably, and write the book of results", "--quick --chapter 3"
+    ),
+    "report": Command("studies", REPLICATE, "regenerate the page of a stored run", "results/stream/RUN"),
+    "topology": Command("network", INSPECT, "list, show, draw and export networks", "show swiss-t1"),
+    "up": Command(
+        "network",
+        INSPECT,
+        "build a network of real switches and give Mininet's prompt",
+        "swiss-t1 --routing capillary --from s1 --to s6",
+    ),
+    "exec": Command("network", INSPECT, "run a program in a host of a network that is up", "NAME t0 -- hostname"),
+    "attach": Command("network", INSPECT, "open a prompt on a running network, or list running networks", ""),
+    "doctor": Command("network", INSPECT, "check this machine's capabilities and suggest remedies", ""),
+    "schema": Command("network", "", "the JSON Schema of the files that commands read", "network"),
+    "plugins": Command("network", "", "list plug-ins and run their conformance tests", "list"),
+}
+"""In the order of --help below each heading."""
