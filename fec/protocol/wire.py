@@ -8,14 +8,7 @@ import struct
 from dataclasses import dataclass
 from operator import attrgetter
 
-from fec.errors import (
-    FecError,
-    ImpossibleBlock,
-    TruncatedPacket,
-    UnknownFlags,
-    WrongLength,
-    WrongType,
-)
+from fec.errors import FecError, MalformedPacket
 from fec.protocol.framing import (
     BLOCK_NUMBERS,
     COMPACT_FLAG,
@@ -177,16 +170,18 @@ def decode_header(data: bytes | bytearray | memoryview, seal: Seal | None = None
     """
     kind = peek_type(data)
     if kind is PacketType.REPORT:
-        raise WrongType("a loss report where a coded packet was expected")
+        raise MalformedPacket("type", "a loss report where a coded packet was expected")
     if len(data) < 2:
-        raise TruncatedPacket("packet of 1 byte: no flags")
+        raise MalformedPacket("truncated", "packet of 1 byte: no flags")
     flags = data[1]
     if flags not in (0, COMPACT_FLAG, KEYED_FLAG):
-        raise UnknownFlags(f"packet flags 0x{flags:02x}: only 0x{COMPACT_FLAG:02x} or 0x{KEYED_FLAG:02x} is defined")
+        raise MalformedPacket(
+            "flags", f"packet flags 0x{flags:02x}: only 0x{COMPACT_FLAG:02x} or 0x{KEYED_FLAG:02x} is defined"
+        )
     compact, keyed = flags == COMPACT_FLAG, flags == KEYED_FLAG
     size = COMPACT_HEADER_BYTES if compact else HEADER_BYTES
     if len(data) < size:
-        raise TruncatedPacket(f"packet of {len(data)} bytes, shorter than its header of {size}")
+        raise MalformedPacket("truncated", f"packet of {len(data)} bytes, shorter than its header of {size}")
     if compact:
         fields, timestamp = COMPACT_HEADER.unpack_from(data), 0
     else:
@@ -194,13 +189,15 @@ def decode_header(data: bytes | bytearray | memoryview, seal: Seal | None = None
         fields, timestamp = whole[:-2], whole[-2]
     _, _, stream, ids, _, k, n, _, _, length = fields
     if len(data) != size + length:
-        raise WrongLength(f"packet of {len(data)} bytes, its length field says {size + length}")
+        raise MalformedPacket("length", f"packet of {len(data)} bytes, its length field says {size + length}")
     check_seal(memoryview(data), 0 if compact else HEADER_BYTES, keyed, seal)
     esi = ids & 0xFF
     if not 1 <= k <= n or k > MAX_SYMBOL_ID or esi > MAX_SYMBOL_ID:
-        raise ImpossibleBlock(f"symbol {esi} of a block with k = {k}, N = {n}: 1 <= k <= 254, k <= N, symbol <= 254")
+        raise MalformedPacket(
+            "block", f"symbol {esi} of a block with k = {k}, N = {n}: 1 <= k <= 254, k <= N, symbol <= 254"
+        )
     if (kind is PacketType.DATA) is not (esi < k):
-        raise WrongType(f"{kind.name.lower()} packet with symbol {esi} of k = {k}")
+        raise MalformedPacket("type", f"{kind.name.lower()} packet with symbol {esi} of k = {k}")
     return PacketHeader(
         stream_id=stream,
         source_block_number=ids >> 8,
@@ -234,10 +231,10 @@ def protect(payload: bytes | bytearray | memoryview, symbol_bytes: int | None = 
 
 
 def unprotect(symbol: bytes | bytearray | memoryview) -> bytes:
-    """The payload of a symbol; WrongLength where its length prefix does not fit it."""
+    """The payload of a symbol; MalformedPacket where its length prefix does not fit it."""
     if len(symbol) < 2:
-        raise WrongLength(f"symbol of {len(symbol)} bytes has no length prefix")
+        raise MalformedPacket("length", f"symbol of {len(symbol)} bytes has no length prefix")
     (length,) = _LENGTH.unpack_from(symbol)
     if length + 2 > len(symbol):
-        raise WrongLength(f"symbol of {len(symbol)} bytes whose prefix says {length}")
+        raise MalformedPacket("length", f"symbol of {len(symbol)} bytes whose prefix says {length}")
     return bytes(symbol[2 : 2 + length])

@@ -10,14 +10,7 @@ import pytest
 
 from fec.errors import (
     FecError,
-    ImpossibleBlock,
     MalformedPacket,
-    TruncatedPacket,
-    UnknownFlags,
-    WrongChecksum,
-    WrongLength,
-    WrongType,
-    WrongVersion,
 )
 from fec.protocol.wire import (
     HEADER_BYTES,
@@ -93,31 +86,30 @@ def test_late_parity_may_lie_beyond_the_advisory_block_size() -> None:
 
 
 @pytest.mark.parametrize(
-    ("data", "error", "reason"),
+    ("data", "reason"),
     [
-        (b"", TruncatedPacket, "truncated"),
-        (b"\x21", TruncatedPacket, "truncated"),
-        (_packet()[:23], TruncatedPacket, "truncated"),
-        (_packet(COMPACT)[:15], TruncatedPacket, "truncated"),
-        (b"\x12" + _packet()[1:], WrongVersion, "version"),
-        (b"\x20" + _packet()[1:], WrongType, "type"),
-        (b"\x21" + _packet()[1:], WrongChecksum, "checksum"),
-        (_patched(_packet(), 0, b"\x21"), WrongType, "type"),
-        (REPORT.encode(), WrongType, "type"),
-        (_patched(_packet(), 1, b"\x03"), UnknownFlags, "flags"),
-        (_packet()[:-1], WrongLength, "length"),
-        (_packet() + b"x", WrongLength, "length"),
-        (_packet()[:-1] + b"x", WrongChecksum, "checksum"),
-        (_patched(_packet(), 9, b"\x19"), ImpossibleBlock, "block"),  # k = 25 > N = 24
-        (_patched(_packet(), 9, b"\x00"), ImpossibleBlock, "block"),  # k = 0
-        (_patched(_packet(), 9, b"\xff\xff"), ImpossibleBlock, "block"),  # k = 255
-        (_patched(_packet(), 7, b"\xff"), ImpossibleBlock, "block"),  # symbol 255
+        (b"", "truncated"),
+        (b"\x21", "truncated"),
+        (_packet()[:23], "truncated"),
+        (_packet(COMPACT)[:15], "truncated"),
+        (b"\x12" + _packet()[1:], "version"),
+        (b"\x20" + _packet()[1:], "type"),
+        (b"\x21" + _packet()[1:], "checksum"),
+        (_patched(_packet(), 0, b"\x21"), "type"),
+        (REPORT.encode(), "type"),
+        (_patched(_packet(), 1, b"\x03"), "flags"),
+        (_packet()[:-1], "length"),
+        (_packet() + b"x", "length"),
+        (_packet()[:-1] + b"x", "checksum"),
+        (_patched(_packet(), 9, b"\x19"), "block"),  # k = 25 > N = 24
+        (_patched(_packet(), 9, b"\x00"), "block"),  # k = 0
+        (_patched(_packet(), 9, b"\xff\xff"), "block"),  # k = 255
+        (_patched(_packet(), 7, b"\xff"), "block"),  # symbol 255
     ],
 )
-def test_decoder_names_why_it_refuses(data: bytes, error: type[MalformedPacket], reason: str) -> None:
-    with pytest.raises(error) as caught:
+def test_decoder_names_why_it_refuses(data: bytes, reason: str) -> None:
+    with pytest.raises(MalformedPacket) as caught:
         decode_header(data)
-    assert type(caught.value) is error
     assert caught.value.reason == reason
     assert "\n" not in str(caught.value)
 
@@ -155,7 +147,7 @@ def test_protected_payload_keeps_its_length_through_padding() -> None:
     with pytest.raises(FecError, match="two bytes"):
         protect(b"abcdefg", 8)
     for damaged in (b"", b"\x00", b"\x00\x04abc"):
-        with pytest.raises(WrongLength):
+        with pytest.raises(MalformedPacket, match="prefix"):
             unprotect(damaged)
 
 
@@ -199,23 +191,24 @@ def _patched_report(offset: int, value: bytes) -> bytes:
 
 
 @pytest.mark.parametrize(
-    ("data", "error"),
+    ("data", "reason"),
     [
-        (REPORT.encode()[:43], TruncatedPacket),
-        (REPORT.encode()[:-1], WrongLength),
-        (REPORT.encode()[:-1] + b"x", WrongChecksum),
-        (_packet(), WrongType),
-        (_patched_report(1, b"\x01"), UnknownFlags),
-        (_patched_report(37, b"\x01"), WrongLength),
-        (_patched_report(39, b"\x01"), UnknownFlags),
-        (_patched_report(16, b"\x01"), ImpossibleBlock),  # highest block above 24 bits
-        (_patched_report(44, b"\x01"), ImpossibleBlock),  # a block number above 24 bits
-        (_patched_report(48, b"\x80"), ImpossibleBlock),  # symbol 255
+        (REPORT.encode()[:43], "truncated"),
+        (REPORT.encode()[:-1], "length"),
+        (REPORT.encode()[:-1] + b"x", "checksum"),
+        (_packet(), "type"),
+        (_patched_report(1, b"\x01"), "flags"),
+        (_patched_report(37, b"\x01"), "length"),
+        (_patched_report(39, b"\x01"), "flags"),
+        (_patched_report(16, b"\x01"), "block"),  # highest block above 24 bits
+        (_patched_report(44, b"\x01"), "block"),  # a block number above 24 bits
+        (_patched_report(48, b"\x80"), "block"),  # symbol 255
     ],
 )
-def test_report_decoder_names_why_it_refuses(data: bytes, error: type[MalformedPacket]) -> None:
-    with pytest.raises(error):
+def test_report_decoder_names_why_it_refuses(data: bytes, reason: str) -> None:
+    with pytest.raises(MalformedPacket) as caught:
         decode_report(data)
+    assert caught.value.reason == reason
 
 
 @pytest.mark.parametrize(
