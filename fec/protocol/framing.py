@@ -15,8 +15,6 @@ from hmac import compare_digest
 from fec.errors import FecError, MalformedPacket
 
 VERSION = 2
-COMPACT_FLAG = 0x01
-"""16-byte header without time stamp and CRC, for small packets."""
 KEYED_FLAG = 0x02
 """The last four bytes of the header are of an HMAC, not a CRC."""
 BLOCK_NUMBERS = 1 << 24
@@ -71,10 +69,10 @@ def sealed_with(key: bytes | None) -> Seal:
 
 def check_seal(data: memoryview, header_bytes: int, keyed: bool, seal: Seal | None) -> None:
     """Whether the last four bytes of a header are the seal of the whole packet. ``keyed``: the packet says that it has
-    one of a key; ``seal``: of this side's key. ``header_bytes`` 0: of a header without one. Raises MalformedPacket."""
+    one of a key; ``seal``: of this side's key. Raises MalformedPacket."""
     if seal is not None and not keyed:
         raise MalformedPacket("key", "packet without a key where one is required")
-    if not header_bytes or (keyed and seal is None):
+    if keyed and seal is None:
         return
     at = header_bytes - SEAL_BYTES
     right = (seal or checksum)(bytes(data[:at]) + NO_SEAL, data[header_bytes:])

@@ -130,7 +130,6 @@ def test_blocks_of_which_nothing_came_are_given_up_with_the_others() -> None:
         ("checksum", packet(0, 0)[:16] + b"\xff" + packet(0, 0)[17:]),
         ("stream", packet(0, 0, stream_id=9)),
         ("shape", packet(0, 0, source_packets=5)),
-        ("compact", packet(0, 0, compact=True)),
         ("far-ahead", packet(FARTHEST_AHEAD + 5, 0)),
     ],
 )

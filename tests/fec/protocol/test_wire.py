@@ -24,7 +24,6 @@ from fec.protocol.wire import (
     decode_report,
     peek_type,
     protect,
-    symbol_of,
     unprotect,
 )
 
@@ -40,7 +39,6 @@ HEADER = PacketHeader(
     timestamp_us=0x0C0D0E0F,
     session=7,
 )
-COMPACT = dataclasses.replace(HEADER, timestamp_us=0, compact=True)
 REPORT = LossReport(stream_id=1, number=5, newest_us=77, highest_block=9, blocks=((8, (1 << 24) - 1), (9, 0b101)))
 
 
@@ -65,13 +63,6 @@ def test_header_has_the_documented_bytes() -> None:
     assert data[20:24] == zlib.crc32(data[:20] + bytes(4) + b"hello").to_bytes(4, "big")
 
 
-def test_compact_header_is_sixteen_bytes_without_time_stamp_and_crc() -> None:
-    data = _packet(COMPACT)
-    assert data.hex() == "2201010203040515071418090a0b0005" + b"hello".hex()
-    assert decode_header(data) == COMPACT
-    assert symbol_of(data, COMPACT) == b"hello"
-
-
 def test_type_follows_from_the_symbol_id() -> None:
     assert HEADER.packet_type is PacketType.PARITY
     data = dataclasses.replace(HEADER, encoding_symbol_id=19)
@@ -91,13 +82,13 @@ def test_late_parity_may_lie_beyond_the_advisory_block_size() -> None:
         (b"", "truncated"),
         (b"\x21", "truncated"),
         (_packet()[:23], "truncated"),
-        (_packet(COMPACT)[:15], "truncated"),
         (b"\x12" + _packet()[1:], "version"),
         (b"\x20" + _packet()[1:], "type"),
         (b"\x21" + _packet()[1:], "checksum"),
         (_patched(_packet(), 0, b"\x21"), "type"),
         (REPORT.encode(), "type"),
         (_patched(_packet(), 1, b"\x03"), "flags"),
+        (_patched(_packet(), 1, b"\x01"), "flags"),
         (_packet()[:-1], "length"),
         (_packet() + b"x", "length"),
         (_packet()[:-1] + b"x", "checksum"),
@@ -124,9 +115,7 @@ def test_decoder_names_why_it_refuses(data: bytes, reason: str) -> None:
         {"source_packets": 0},
         {"path": -1},
         {"timestamp_us": 1 << 32},
-        {"compact": True},
         {"session": 256},
-        {"timestamp_us": 0, "compact": True, "keyed": True},
     ],
 )
 def test_header_refuses_fields_outside_their_ranges(change: dict[str, Any]) -> None:
