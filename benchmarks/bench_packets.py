@@ -18,7 +18,8 @@ from collections.abc import Callable, Iterator
 from fec.adapters.raw_sockets import DatagramReceiver, FrameSender
 from fec.adapters.scapy_layer import FrameTemplate
 from fec.code.reed_solomon import ReedSolomonCode
-from fec.protocol.receiver import ReceiverParameters, StreamReceiver
+from fec.protocol.receiver import StreamReceiver
+from fec.protocol.receiver_types import ReceiverParameters
 from fec.protocol.sender import OutgoingPacket, SenderParameters, StreamSender
 from fec.protocol.wire import STREAM_UDP_PORT
 from fec.redundancy.block_size_control import fixed_block_size

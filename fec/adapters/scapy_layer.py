@@ -26,7 +26,8 @@ from scapy.layers.l2 import Ether
 from scapy.packet import Packet, bind_layers, bind_top_down
 
 from fec.errors import FecError
-from fec.protocol.wire import CRC_OFFSET, STREAM_UDP_PORT, VERSION, PacketType
+from fec.protocol.framing import VERSION, PacketType
+from fec.protocol.wire import CRC_OFFSET, STREAM_UDP_PORT
 
 _KINDS = {int(kind): kind.name.lower() for kind in PacketType}
 _KIND_MASK = 0x0F

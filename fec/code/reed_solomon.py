@@ -6,17 +6,17 @@ Any M of a block's symbols decode it, and parity can be added to a block at any 
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from numbers import Integral
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from fec.code.checked import octets, plain, whole
-from fec.code.erasure_code import BytesLike
 from fec.engines import best_engine, load_engine
 from fec.engines.engine import Symbols
 from fec.engines.galois_field import ORDER
 from fec.errors import FecError, NotDecodable
 
+BytesLike: TypeAlias = bytes | bytearray | memoryview
 MAX_BLOCK = ORDER
 """Symbols in one block over GF(2^8)."""
 

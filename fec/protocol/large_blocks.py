@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from fec.errors import FecError, MalformedPacket
-from fec.protocol.wire import VERSION
+from fec.protocol.framing import VERSION
 
 HEADER = struct.Struct(">BBHIHHHHII")
 """version << 4 | type, flags, stream id, RFC 6330 payload id (block << 24 | symbol), symbols a block, blocks, symbol

@@ -10,7 +10,6 @@ from operator import attrgetter
 
 from fec.errors import FecError, MalformedPacket
 from fec.protocol.framing import (
-    BLOCK_NUMBERS,
     KEYED_FLAG,
     MAX_SYMBOL_ID,
     VERSION,
@@ -20,51 +19,15 @@ from fec.protocol.framing import (
     checksum,
     peek_type,
 )
-from fec.protocol.loss_report import (
-    MAX_BLOCKS,
-    MAX_LOST,
-    MAX_PATH,
-    MAX_PATHS,
-    MAX_REPORT_BYTES,
-    LossReport,
-    decode_report,
-)
-
-# Others import a stream's names from here, those of reports and of what both have in common, too.
-__all__ = [
-    "BLOCK_NUMBERS",
-    "CRC_OFFSET",
-    "HEADER",
-    "HEADER_BYTES",
-    "KEYED_FLAG",
-    "MAX_BLOCKS",
-    "MAX_LOST",
-    "MAX_PATH",
-    "MAX_PATHS",
-    "MAX_REPORT_BYTES",
-    "MAX_SYMBOL_ID",
-    "STREAM_UDP_PORT",
-    "VERSION",
-    "LossReport",
-    "PacketHeader",
-    "PacketType",
-    "decode_header",
-    "decode_report",
-    "peek_type",
-    "protect",
-    "unprotect",
-]
 
 STREAM_UDP_PORT = 47000
 """UDP destination port of streams and of their loss reports (the source port is the packet's label)."""
 
-HEADER_BYTES = 24
 MAX_SYMBOL_BYTES = 65535
-
 HEADER = struct.Struct(">BBHIBBBBHHII")
 """version << 4 | type, flags, stream id, SBN << 8 | ESI, session, k, N, path, path sequence, symbol length, time stamp,
 CRC32 or HMAC."""
-CRC_OFFSET = 20
+HEADER_BYTES, CRC_OFFSET = HEADER.size, HEADER.size - 4
 _LENGTH = struct.Struct(">H")
 
 
@@ -73,9 +36,9 @@ class PacketHeader:
     """Header of one coded packet; the type follows from the symbol id (below ``source_packets``: data, else parity).
 
     ``block_size`` is N as its sender saw it, advisory: it may grow within a block. ``timestamp_us``: the sender's
-    stream time in microseconds modulo 2^32. ``path``: 1 to 255, or 0 where the sender does not number paths; ``path_sequence`` counts the packets of that path, modulo 2^16. ``session``:
-    another one whenever a sender is started again. ``keyed``: sealed with a key. FecError for a field outside its
-    range.
+    stream time in microseconds modulo 2^32. ``path``: 1 to 255, or 0 where the sender does not number paths;
+    ``path_sequence`` counts the packets of that path, modulo 2^16. ``session``: another one whenever a sender is
+    started again. ``keyed``: sealed with a key. FecError for a field outside its range.
     """
 
     stream_id: int

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from fec.protocol.wire import MAX_PATH
+from fec.protocol.loss_report import MAX_PATH
 from testbed.model.label_split import LABELS, LabelSplit
 from testbed.stream.measurements import StreamMeasurements
 from testbed.stream.plan import StreamPlan

@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fec.errors import FecError
-from fec.protocol.wire import STREAM_UDP_PORT, LossReport, PacketHeader, decode_header, decode_report
+from fec.protocol.loss_report import LossReport, decode_report
+from fec.protocol.wire import STREAM_UDP_PORT, PacketHeader, decode_header
 
 scapy_layer = pytest.importorskip("fec.adapters.scapy_layer", reason="scapy is not installed")
 inet = pytest.importorskip("scapy.layers.inet", reason="scapy is not installed")

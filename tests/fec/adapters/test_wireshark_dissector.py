@@ -14,7 +14,8 @@ from scapy.utils import wrpcap
 from fec.adapters import scapy_layer
 from fec.adapters.scapy_layer import FrameTemplate
 from fec.protocol.framing import sealed_with
-from fec.protocol.wire import LossReport, PacketHeader, protect
+from fec.protocol.loss_report import LossReport
+from fec.protocol.wire import PacketHeader, protect
 
 DISSECTOR = Path(scapy_layer.__file__).with_name("stream_dissector.lua")
 TSHARK = shutil.which("tshark")

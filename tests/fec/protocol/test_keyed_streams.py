@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from fec.errors import FecError, MalformedPacket
 from fec.protocol.framing import sealed_with
-from fec.protocol.receiver import SourceDelivered
-from fec.protocol.wire import LossReport, decode_header, decode_report
+from fec.protocol.loss_report import LossReport, decode_report
+from fec.protocol.receiver_types import SourceDelivered
+from fec.protocol.wire import decode_header
 from tests.helpers.delay_loop import DelayLoop, build_receiver, build_sender, cut
 
 KEY, OTHER = bytes(range(32)), bytes(32)

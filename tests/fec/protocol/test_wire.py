@@ -12,20 +12,9 @@ from fec.errors import (
     FecError,
     MalformedPacket,
 )
-from fec.protocol.wire import (
-    HEADER_BYTES,
-    MAX_BLOCKS,
-    MAX_PATHS,
-    MAX_REPORT_BYTES,
-    LossReport,
-    PacketHeader,
-    PacketType,
-    decode_header,
-    decode_report,
-    peek_type,
-    protect,
-    unprotect,
-)
+from fec.protocol.framing import PacketType, peek_type
+from fec.protocol.loss_report import MAX_BLOCKS, MAX_PATHS, MAX_REPORT_BYTES, LossReport, decode_report
+from fec.protocol.wire import HEADER_BYTES, PacketHeader, decode_header, protect, unprotect
 
 HEADER = PacketHeader(
     stream_id=0x0102,

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from fec.errors import MalformedPacket
 from fec.protocol.framing import sealed_with
-from fec.protocol.wire import HEADER_BYTES, LossReport, PacketHeader, decode_header, decode_report, protect, unprotect
+from fec.protocol.loss_report import LossReport, decode_report
+from fec.protocol.wire import HEADER_BYTES, PacketHeader, decode_header, protect, unprotect
 
 MUTATED_PACKETS = 100_000
 
