@@ -18,7 +18,8 @@ from collections.abc import Callable, Iterator
 from fec.adapters.raw_sockets import DatagramReceiver, FrameSender
 from fec.adapters.scapy_layer import FrameTemplate
 from fec.code.reed_solomon import ReedSolomonCode
-from fec.protocol.receiver import ReceiverParameters, StreamReceiver
+from fec.protocol.receiver import StreamReceiver
+from fec.protocol.receiver_types import ReceiverParameters
 from fec.protocol.sender import OutgoingPacket, SenderParameters, StreamSender
 from fec.protocol.wire import STREAM_UDP_PORT
 from fec.redundancy.block_size_control import fixed_block_size
@@ -114,14 +115,10 @@ class Wire:
                 self.frames.send(packet.label, packet.data)
         return self.packets
 
-    def many(self) -> int:
-        for batch in self.made:
-            self.frames.send_batch(batch)
-        return self.packets
-
     def whole_sender(self) -> int:
         for batch in batches(self.symbol_bytes, self.packets):
-            self.frames.send_batch(batch)
+            for packet in batch:
+                self.frames.send(packet.label, packet.data)
         return self.packets
 
     def drain_one_by_one(self) -> int:
@@ -154,15 +151,14 @@ class Wire:
 
     def receiving(self, drain: Callable[[], int]) -> Rates:
         self.drain_many()
-        self.many()
+        self.one_by_one()
         return rate(drain)
 
 
 def sockets(symbol_bytes: int, packets: int, repeats: int) -> Iterator[tuple[str, Rates]]:
     wire = Wire(symbol_bytes, packets)
     yield "send ready packets: label patched, one a call", best(lambda: wire.sending(wire.one_by_one), repeats)
-    yield "send ready packets: label patched, sendmmsg", best(lambda: wire.sending(wire.many), repeats)
-    yield "send: the whole sender, sendmmsg", best(lambda: wire.sending(wire.whole_sender), repeats)
+    yield "send: the whole sender", best(lambda: wire.sending(wire.whole_sender), repeats)
     yield "receive: recv_into, one a call", best(lambda: wire.receiving(wire.drain_one_by_one), repeats)
     yield "receive: recvmmsg, a bytes object each", best(lambda: wire.receiving(wire.drain_many), repeats)
     yield "receive: recvmmsg and the whole receiver", best(lambda: wire.receiving(wire.drain_into_receiver), repeats)

@@ -22,60 +22,15 @@ class EngineUnavailable(FecError):
 
 
 class MalformedPacket(FecError):
-    """Bytes that are not a packet of this protocol. ``reason`` is a short word to count rejections under."""
+    """Bytes that are not a packet of this protocol. ``reason``, a short word to count rejections under:
 
-    reason: str = "malformed"
+    truncated: shorter than its header; version: of another version of the protocol, or no packet of it at all; type:
+    unknown, or one that contradicts the symbol id; flags: one that this version does not define; length: longer or
+    shorter than its length fields say; checksum: damaged on the way, or forged; key: sealed with another key than this
+    side's, or without one, or with one where this side has none; block: parameters that no encoder makes (k = 0, k > N,
+    a symbol id above 254); path: a loss report on one that cannot be, numbered 0, or more of them than fit.
+    """
 
-
-class TruncatedPacket(MalformedPacket):
-    """Shorter than its header."""
-
-    reason = "truncated"
-
-
-class WrongVersion(MalformedPacket):
-    """Another version of the protocol, or no packet of it at all."""
-
-    reason = "version"
-
-
-class WrongType(MalformedPacket):
-    """An unknown packet type, or one that contradicts the symbol id."""
-
-    reason = "type"
-
-
-class UnknownFlags(MalformedPacket):
-    """A flag that this version does not define."""
-
-    reason = "flags"
-
-
-class WrongLength(MalformedPacket):
-    """Longer or shorter than its length fields say."""
-
-    reason = "length"
-
-
-class WrongChecksum(MalformedPacket):
-    """The CRC does not match: damaged on the way, or forged."""
-
-    reason = "checksum"
-
-
-class WrongKey(MalformedPacket):
-    """Sealed with another key than this side's, or without one, or with one where this side has none."""
-
-    reason = "key"
-
-
-class ImpossibleBlock(MalformedPacket):
-    """Block parameters that no encoder makes: k = 0, k > N, a symbol id above 254."""
-
-    reason = "block"
-
-
-class ImpossiblePath(MalformedPacket):
-    """A loss report on a path that cannot be: numbered 0, or more of them than fit."""
-
-    reason = "path"
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason

@@ -1,4 +1,4 @@
-"""sendmmsg and recvmmsg of the C library over one buffer of equal rows: many datagrams a system call.
+"""recvmmsg of the C library over one buffer of equal rows: many datagrams a system call.
 
 Laid out for 64-bit Linux (amd64, arm64), the only place where streams run on real sockets.
 """
@@ -7,6 +7,7 @@ import ctypes
 import errno
 import os
 import socket
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,39 +30,35 @@ REFUSALS = (errno.ENOBUFS, errno.ENETDOWN)
 """A packet socket's answers where the interface drops the frame or is down."""
 
 _libc = ctypes.CDLL(None, use_errno=True)
-for _call in (_libc.sendmmsg, _libc.recvmmsg):
-    _call.restype = ctypes.c_int
-_libc.sendmmsg.argtypes = (ctypes.c_int, ctypes.c_void_p, ctypes.c_uint, ctypes.c_int)
+_libc.recvmmsg.restype = ctypes.c_int
 _libc.recvmmsg.argtypes = (ctypes.c_int, ctypes.c_void_p, ctypes.c_uint, ctypes.c_int, ctypes.c_void_p)
+
+
+def _row_addresses(rows: NDArray[Any]) -> NDArray[np.uint64]:
+    return rows.ctypes.data + np.arange(len(rows), dtype=np.uint64) * np.uint64(rows.strides[0])
 
 
 class MessageVector:
     """``most`` messages of ``stride`` bytes: message i is in ``buffer`` from i * stride."""
 
     def __init__(self, most: int, stride: int, *, control: bool = False, names: bool = False) -> None:
-        self.most, self.stride = most, stride
-        self._rows = np.zeros(most * stride, dtype=np.uint8)
-        self.buffer = memoryview(self._rows)  # type: ignore[arg-type]
+        self.stride = stride
+        rows = np.zeros((most, stride), dtype=np.uint8)
+        self.buffer = memoryview(rows.reshape(-1))  # type: ignore[arg-type]
         self._iovecs = np.empty((most, 2), dtype=np.uint64)
-        self._iovecs[:, 0] = self._rows.ctypes.data + np.arange(most, dtype=np.uint64) * np.uint64(stride)
+        self._iovecs[:, 0] = _row_addresses(rows)
         self._iovecs[:, 1] = stride
         self._messages = np.zeros(most, dtype=_MESSAGE)
-        self._messages["iov"] = self._iovecs.ctypes.data + np.arange(most, dtype=np.uint64) * np.uint64(16)
+        self._messages["iov"] = _row_addresses(self._iovecs)
         self._messages["iov_count"] = 1
         self._control = np.zeros((most, _CONTROL_WORDS), dtype=np.int64) if control else None
         if self._control is not None:
-            row_bytes = np.uint64(8 * _CONTROL_WORDS)
-            self._messages["control"] = self._control.ctypes.data + np.arange(most, dtype=np.uint64) * row_bytes
+            self._messages["control"] = _row_addresses(self._control)
         self._names = np.zeros((most, _NAME_WORDS), dtype=np.uint32) if names else None
         if self._names is not None:
-            row_bytes = np.uint64(4 * _NAME_WORDS)
-            self._messages["name"] = self._names.ctypes.data + np.arange(most, dtype=np.uint64) * row_bytes
-        self._address = self._messages.ctypes.data
+            self._messages["name"] = _row_addresses(self._names)
+        self.address = int(self._messages.ctypes.data)
         self._lengths = self._messages["length"]
-
-    def address(self, first: int = 0) -> int:
-        """Where the headers of message ``first`` and those behind it lie."""
-        return int(self._address) + first * _MESSAGE.itemsize
 
     def lengths(self, count: int) -> list[int]:
         """Bytes of each of the first messages, as received."""
@@ -93,29 +90,10 @@ class MessageVector:
         return np.asarray(self._control[:count, 2:4], dtype=np.int64)
 
 
-def send_many(sock: socket.socket, vector: MessageVector, count: int) -> int:
-    """Send the first ``count`` messages; blocks as the socket does. How many of them the interface refused.
-
-    OSError for what is no refusal of a single message.
-    """
-    done = refused = 0
-    while done < count:
-        sent = _libc.sendmmsg(sock.fileno(), vector.address(done), count - done, 0)
-        if sent >= 0:
-            done += sent
-            continue
-        number = ctypes.get_errno()
-        if number in REFUSALS:
-            done, refused = done + 1, refused + 1
-        elif number != errno.EINTR:
-            raise OSError(number, f"sendmmsg after {done} of {count} messages: {os.strerror(number)}")
-    return refused
-
-
 def receive_many(sock: socket.socket, vector: MessageVector, most: int) -> int:
     """Fill the first messages with what waits, at most ``most``; how many there were (0: none waits)."""
     vector.make_room()
-    count: int = _libc.recvmmsg(sock.fileno(), vector.address(), most, socket.MSG_DONTWAIT, None)
+    count: int = _libc.recvmmsg(sock.fileno(), vector.address, most, socket.MSG_DONTWAIT, None)
     if count >= 0:
         return count
     number = ctypes.get_errno()

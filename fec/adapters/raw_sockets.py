@@ -1,4 +1,4 @@
-"""Sockets of the stream's ends: labelled frames out of a raw socket, datagrams in, many a call. Sockets come opened.
+"""Sockets of the stream's ends: labelled frames out of a raw socket, datagrams in, many of those a call. Sockets come opened.
 
 A UDP socket has one source port, so labelled packets leave as whole Ethernet frames: Scapy designs the headers once for
 each length, the data path writes the label into them.
@@ -11,10 +11,8 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from fec.adapters.message_vectors import REFUSALS, MessageVector, receive_many, send_many
+from fec.adapters.message_vectors import REFUSALS, MessageVector, receive_many
 from fec.adapters.scapy_layer import FrameTemplate
-from fec.errors import FecError
-from fec.protocol.sender import OutgoingPacket
 
 _LABEL = struct.Struct(">H")
 _SO_MEMINFO, _DROPS_INDEX = 55, 8
@@ -24,16 +22,15 @@ _SO_TIMESTAMPNS = 35
 class FrameSender:
     """Sends datagrams from one host to another as frames, each with a label as its UDP source port.
 
-    ``sock``: AF_PACKET, SOCK_RAW, bound to the sending interface; ``most``: frames handed to the kernel in one call of
-    ``send_batch``. ``refused`` counts frames that the interface did not take: its queue was full, it dropped them (a
-    fault on the host's own cable), or it was down. They are lost like any other; a UDP socket would not even tell.
+    ``sock``: AF_PACKET, SOCK_RAW, bound to the sending interface. ``refused`` counts frames that the interface did not
+    take: its queue was full, it dropped them (a fault on the host's own cable), or it was down. They are lost like any
+    other; a UDP socket would not even tell.
     """
 
-    def __init__(self, sock: socket.socket, template: FrameTemplate, *, most: int = 64) -> None:
-        self._sock, self._template, self._most = sock, template, most
+    def __init__(self, sock: socket.socket, template: FrameTemplate) -> None:
+        self._sock, self._template = sock, template
         self.refused = 0
         self._headers: dict[int, bytearray] = {}
-        self._batches: dict[int, MessageVector] = {}
 
     def send(self, label: int, payload: bytes) -> None:
         """One datagram; blocks while the socket's own buffer is full."""
@@ -47,32 +44,6 @@ class FrameSender:
             if error.errno not in REFUSALS:
                 raise
             self.refused += 1
-
-    def send_batch(self, packets: Sequence[OutgoingPacket]) -> None:
-        """Packets of one length, in order, many a system call. OSError where the socket cannot send at all."""
-        for first in range(0, len(packets), self._most):
-            self._send_some(packets[first : first + self._most])
-
-    def _send_some(self, packets: Sequence[OutgoingPacket]) -> None:
-        size = len(packets[0].data)
-        vector = self._batches.get(size) or self._batch_for(size)
-        front, stride, buffer = self._template.header_bytes, vector.stride, vector.buffer
-        label_at, at, write_label = self._template.label_offset - front, front, _LABEL.pack_into
-        for _, label, data, _, _, _ in packets:
-            if len(data) != size:
-                raise FecError(f"packets of {size} and {len(data)} bytes in one batch; give packets of one length")
-            write_label(buffer, at + label_at, label)
-            buffer[at : at + size] = data
-            at += stride
-        self.refused += send_many(self._sock, vector, len(packets))
-
-    def _batch_for(self, payload_bytes: int) -> MessageVector:
-        """Frames whose headers stand already; label and payload are written into them."""
-        headers = self._template.headers_for(payload_bytes)
-        vector = self._batches[payload_bytes] = MessageVector(self._most, len(headers) + payload_bytes)
-        for row in range(self._most):
-            vector.buffer[row * vector.stride : row * vector.stride + len(headers)] = headers
-        return vector
 
 
 class DatagramReceiver:

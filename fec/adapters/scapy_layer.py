@@ -12,7 +12,6 @@ from scapy.fields import (
     BitEnumField,
     BitField,
     ByteField,
-    ConditionalField,
     FieldLenField,
     FlagsField,
     IntField,
@@ -27,16 +26,12 @@ from scapy.layers.l2 import Ether
 from scapy.packet import Packet, bind_layers, bind_top_down
 
 from fec.errors import FecError
-from fec.protocol.wire import CRC_OFFSET, STREAM_UDP_PORT, VERSION, PacketType
+from fec.protocol.framing import VERSION, PacketType
+from fec.protocol.wire import CRC_OFFSET, STREAM_UDP_PORT
 
 _KINDS = {int(kind): kind.name.lower() for kind in PacketType}
 _KIND_MASK = 0x0F
 _LENGTH_OFFSET = 14
-
-
-def _has_tail(packet: Any) -> bool:
-    """The compact form has neither time stamp nor CRC."""
-    return not packet.flags.compact
 
 
 class StreamPacket(Packet):  # type: ignore[misc,unused-ignore]
@@ -51,7 +46,7 @@ class StreamPacket(Packet):  # type: ignore[misc,unused-ignore]
     fields_desc = (
         BitField("version", VERSION, 4),
         BitEnumField("kind", None, 4, _KINDS),
-        FlagsField("flags", 0, 8, ["compact"]),
+        FlagsField("flags", 0, 8, ["unused", "keyed"]),
         ShortField("stream_id", 0),
         ThreeBytesField("source_block_number", 0),
         ByteField("encoding_symbol_id", 0),
@@ -60,8 +55,8 @@ class StreamPacket(Packet):  # type: ignore[misc,unused-ignore]
         ByteField("path", 0),
         ShortField("path_sequence", 0),
         ShortField("symbol_length", None),
-        ConditionalField(IntField("timestamp_us", 0), _has_tail),
-        ConditionalField(XIntField("crc", None), _has_tail),
+        IntField("timestamp_us", 0),
+        XIntField("crc", None),
     )
 
     def post_build(self, pkt: bytes, pay: bytes) -> bytes:
@@ -72,7 +67,7 @@ class StreamPacket(Packet):  # type: ignore[misc,unused-ignore]
             header[0] |= PacketType.DATA if data else PacketType.PARITY
         if self.symbol_length is None:
             header[_LENGTH_OFFSET : _LENGTH_OFFSET + 2] = len(pay).to_bytes(2, "big")
-        if _has_tail(self) and self.crc is None:
+        if self.crc is None:
             header[CRC_OFFSET : CRC_OFFSET + 4] = zlib.crc32(pay, zlib.crc32(header)).to_bytes(4, "big")
         return bytes(header) + pay
 

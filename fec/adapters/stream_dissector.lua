@@ -5,7 +5,7 @@ local stream = Proto("testbed_stream", "Coded stream of the parallel communicati
 
 local PORT = 47000
 local VERSION = 2
-local HEADER_BYTES, COMPACT_BYTES, REPORT_BYTES, ENTRY_BYTES, PATH_BYTES = 24, 16, 44, 36, 8
+local HEADER_BYTES, REPORT_BYTES, ENTRY_BYTES, PATH_BYTES = 24, 44, 36, 8
 local DATA, PARITY, REPORT = 1, 2, 3
 local kinds = { [DATA] = "data", [PARITY] = "parity", [REPORT] = "report" }
 
@@ -13,7 +13,6 @@ local f = stream.fields
 f.version = ProtoField.uint8("testbed_stream.version", "Version", base.DEC, nil, 0xf0)
 f.kind = ProtoField.uint8("testbed_stream.kind", "Type", base.DEC, kinds, 0x0f)
 f.flags = ProtoField.uint8("testbed_stream.flags", "Flags", base.HEX)
-f.compact = ProtoField.bool("testbed_stream.flags.compact", "Compact header", 8, nil, 0x01)
 f.keyed = ProtoField.bool("testbed_stream.flags.keyed", "Sealed with a key", 8, nil, 0x02)
 f.session = ProtoField.uint8("testbed_stream.session", "Session of the sender")
 f.seal = ProtoField.bytes("testbed_stream.seal", "HMAC-SHA256, first four bytes (only the ends can check it)")
@@ -95,8 +94,7 @@ local function add_crc(tree, buffer, crc_at)
 end
 
 local function add_packet(tree, buffer, pinfo)
-    local compact = bits.band(buffer(1, 1):uint(), 1) == 1
-    local size = compact and COMPACT_BYTES or HEADER_BYTES
+    local size = HEADER_BYTES
     if buffer:len() < size then
         tree:add_proto_expert_info(malformed, "shorter than its header of " .. size .. " bytes")
         return
@@ -110,10 +108,8 @@ local function add_packet(tree, buffer, pinfo)
     tree:add(f.path, buffer(11, 1))
     tree:add(f.path_sequence, buffer(12, 2))
     tree:add(f.symbol_length, buffer(14, 2))
-    if not compact then
-        tree:add(f.timestamp, buffer(16, 4))
-        add_crc(tree, buffer, 20)
-    end
+    tree:add(f.timestamp, buffer(16, 4))
+    add_crc(tree, buffer, 20)
     local length = buffer(14, 2):uint()
     if buffer:len() ~= size + length then
         tree:add_proto_expert_info(malformed, "its length field says " .. (size + length) .. " bytes")
@@ -178,7 +174,6 @@ function stream.dissector(buffer, pinfo, root)
     tree:add(f.version, buffer(0, 1))
     tree:add(f.kind, buffer(0, 1))
     local flags = tree:add(f.flags, buffer(1, 1))
-    flags:add(f.compact, buffer(1, 1))
     flags:add(f.keyed, buffer(1, 1))
     if kind == REPORT then
         add_report(tree, buffer, pinfo)

@@ -6,17 +6,17 @@ Any M of a block's symbols decode it, and parity can be added to a block at any 
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from numbers import Integral
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from fec.code.checked import octets, plain, whole
-from fec.code.erasure_code import BytesLike
 from fec.engines import best_engine, load_engine
 from fec.engines.engine import Symbols
 from fec.engines.galois_field import ORDER
 from fec.errors import FecError, NotDecodable
 
+BytesLike: TypeAlias = bytes | bytearray | memoryview
 MAX_BLOCK = ORDER
 """Symbols in one block over GF(2^8)."""
 
@@ -26,7 +26,7 @@ _CACHE_BYTES = 16 << 20
 class ReedSolomonCode:
     """The code with ``source_packets`` = M source symbols a block, 1 <= M <= 254.
 
-    ``engine``: "isal", "numba", "reedsolo", or None for the fastest that this machine has. All give the same bytes.
+    ``engine``: "isal", "numba", or None for the fastest that this machine has. All give the same bytes.
     FecError for an M outside its range, EngineUnavailable for an engine that this machine is missing.
 
     >>> code = ReedSolomonCode(source_packets=2)

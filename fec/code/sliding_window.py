@@ -9,16 +9,55 @@ as soon as one equation has it alone.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fec.code.checked import MOST_NUMBER, block, octets, symbol_bytes_of, whole
-from fec.code.tinymt32 import TinyMT32
 from fec.engines.galois_field import LOGARITHMS, ORDER, POWERS
 from fec.errors import FecError
+
+_MASK = 0xFFFFFFFF
+_MAT1, _MAT2, _TMAT = 0x8F7011EE, 0xFC78FF1F, 0x3793FDFF
+_LOOPS = 8
+"""Steps with which a seed is mixed in, and as many that are thrown away."""
+
+
+class TinyMT32:
+    """32-bit numbers, the same for a seed (32 bits) on every machine.
+
+    >>> draws = TinyMT32(1)
+    >>> [draws.next() for _ in range(3)]  # RFC 8682, section 3
+    [2545341989, 981918433, 3715302833]
+    """
+
+    def __init__(self, seed: int) -> None:
+        state = [seed & _MASK, _MAT1, _MAT2, _TMAT]
+        for i in range(1, _LOOPS):
+            before = state[(i - 1) & 3]
+            state[i & 3] ^= (i + 1812433253 * (before ^ (before >> 30))) & _MASK
+        self._state = state
+        for _ in range(_LOOPS):
+            self._step()
+
+    def next(self) -> int:
+        """The next number, 0 to 2^32 - 1."""
+        self._step()
+        first, _, third, last = self._state
+        mixed = (first + (third >> 8)) & _MASK
+        drawn = last ^ mixed
+        return drawn ^ _TMAT if mixed & 1 else drawn
+
+    def _step(self) -> None:
+        first, second, third, last = self._state
+        x = (first & 0x7FFFFFFF) ^ second ^ third
+        x ^= (x << 1) & _MASK
+        y = last ^ (last >> 1) ^ x
+        odd = -(y & 1) & _MASK
+        self._state = [second, third ^ (odd & _MAT1), x ^ (y << 10) & _MASK ^ (odd & _MAT2), y]
+
 
 Symbol = NDArray[np.uint8]
 LONGEST = 4095
@@ -43,10 +82,10 @@ def coding_coefficients(repair_key: int, count: int, density: int = DENSEST) -> 
     draws = TinyMT32(repair_key)
     found = np.zeros(count, dtype=np.uint8)
     for i in range(count):
-        if density < DENSEST and draws.next_half_byte() > density:
+        if density < DENSEST and draws.next() & 0xF > density:
             continue
         while not found[i]:
-            found[i] = draws.next_byte()
+            found[i] = draws.next() & 0xFF  # the lowest eight bits of each number (RFC 8681, section 3.5)
     return found
 
 
@@ -55,6 +94,14 @@ def product(coefficient: int, symbol: Symbol) -> Symbol:
     if coefficient == 0:
         return np.zeros_like(symbol)
     return np.where(symbol == 0, 0, POWERS[LOGARITHMS[symbol] + int(LOGARITHMS[coefficient])]).astype(np.uint8)
+
+
+def _combined(repair_key: int, sources: Sequence[Symbol] | Symbol) -> Symbol:
+    """The repair symbol of these source symbols."""
+    total = np.zeros_like(sources[0])
+    for coefficient, source in zip(coding_coefficients(repair_key, len(sources)).tolist(), sources, strict=True):
+        total ^= product(coefficient, source)
+    return total
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,13 +132,9 @@ class SlidingWindowEncoder:
         """A repair symbol of what the window holds now. FecError before the first source symbol."""
         if not self._recent:
             raise FecError("no source symbol yet: there is nothing to repair")
-        key = self._key & 0xFFFF
+        key, count = self._key & 0xFFFF, len(self._recent)
         self._key += 1
-        coefficients = coding_coefficients(key, len(self._recent))
-        symbol = np.zeros_like(self._recent[0])
-        for coefficient, source in zip(coefficients.tolist(), self._recent, strict=True):
-            symbol = symbol ^ product(coefficient, source)
-        return Repair(key=key, first=self._sent - len(self._recent), count=len(self._recent), symbol=symbol)
+        return Repair(key=key, first=self._sent - count, count=count, symbol=_combined(key, self._recent))
 
 
 class SlidingWindowDecoder:
@@ -122,13 +165,7 @@ class SlidingWindowDecoder:
         if repair.symbol.ndim != 1 or len(repair.symbol) != (self._symbol_bytes or len(repair.symbol) or 1):
             raise FecError(f"repair symbol of shape {repair.symbol.shape}: give one as long as the source symbols")
         self._symbol_bytes = len(repair.symbol)
-        row = dict(
-            zip(
-                range(repair.first, repair.first + repair.count),
-                coding_coefficients(repair.key, repair.count).tolist(),
-                strict=True,
-            )
-        )
+        row = dict(enumerate(coding_coefficients(repair.key, repair.count).tolist(), start=repair.first))
         self._forget(repair.first + repair.count - 1)
         if min(row) <= self._newest - self._memory:
             return {}
@@ -229,12 +266,7 @@ class _BlockEncoder:
         whole(number, "symbol", 0, MOST_NUMBER)
         if number < count:
             return bytes(self._source[number].tobytes())
-        found = np.zeros(self._source.shape[1], dtype=np.uint8)
-        for coefficient, source in zip(
-            coding_coefficients((number - count) & 0xFFFF, count).tolist(), self._source, strict=True
-        ):
-            found ^= product(coefficient, source)
-        return found.tobytes()
+        return _combined((number - count) & 0xFFFF, self._source).tobytes()
 
 
 class _BlockDecoder:

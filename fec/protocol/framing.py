@@ -12,11 +12,9 @@ from collections.abc import Callable
 from enum import IntEnum
 from hmac import compare_digest
 
-from fec.errors import FecError, TruncatedPacket, WrongChecksum, WrongKey, WrongType, WrongVersion
+from fec.errors import FecError, MalformedPacket
 
 VERSION = 2
-COMPACT_FLAG = 0x01
-"""16-byte header without time stamp and CRC, for small packets."""
 KEYED_FLAG = 0x02
 """The last four bytes of the header are of an HMAC, not a CRC."""
 BLOCK_NUMBERS = 1 << 24
@@ -71,30 +69,29 @@ def sealed_with(key: bytes | None) -> Seal:
 
 def check_seal(data: memoryview, header_bytes: int, keyed: bool, seal: Seal | None) -> None:
     """Whether the last four bytes of a header are the seal of the whole packet. ``keyed``: the packet says that it has
-    one of a key; ``seal``: of this side's key. ``header_bytes`` 0: of a header without one. Raises WrongChecksum,
-    WrongKey."""
+    one of a key; ``seal``: of this side's key. Raises MalformedPacket."""
     if seal is not None and not keyed:
-        raise WrongKey("packet without a key where one is required")
-    if not header_bytes or (keyed and seal is None):
+        raise MalformedPacket("key", "packet without a key where one is required")
+    if keyed and seal is None:
         return
     at = header_bytes - SEAL_BYTES
     right = (seal or checksum)(bytes(data[:at]) + NO_SEAL, data[header_bytes:])
     if not compare_digest(right, data[at:header_bytes]):
         if keyed:
-            raise WrongKey("packet sealed with another key, or changed on its way")
-        raise WrongChecksum("packet's CRC does not match its bytes")
+            raise MalformedPacket("key", "packet sealed with another key, or changed on its way")
+        raise MalformedPacket("checksum", "packet's CRC does not match its bytes")
 
 
 def peek_type(data: bytes | bytearray | memoryview) -> PacketType:
-    """Type of a packet by its first byte (nothing else is checked); raises TruncatedPacket, WrongVersion, WrongType."""
+    """Type of a packet by its first byte (nothing else is checked); raises MalformedPacket."""
     if len(data) < 1:
-        raise TruncatedPacket("empty packet: no version, no type")
+        raise MalformedPacket("truncated", "empty packet: no version, no type")
     if data[0] >> 4 != VERSION:
-        raise WrongVersion(f"packet of version {data[0] >> 4}; this side speaks version {VERSION}")
+        raise MalformedPacket("version", f"packet of version {data[0] >> 4}; this side speaks version {VERSION}")
     try:
         return PacketType(data[0] & 0x0F)
     except ValueError:
-        raise WrongType(f"packet type {data[0] & 0x0F} is not known") from None
+        raise MalformedPacket("type", f"packet type {data[0] & 0x0F} is not known") from None
 
 
 def signed(difference: int, modulus: int) -> int:

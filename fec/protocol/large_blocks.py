@@ -14,18 +14,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
-from fec.errors import (
-    FecError,
-    ImpossibleBlock,
-    MalformedPacket,
-    TruncatedPacket,
-    UnknownFlags,
-    WrongChecksum,
-    WrongLength,
-    WrongType,
-    WrongVersion,
-)
-from fec.protocol.wire import VERSION
+from fec.errors import FecError, MalformedPacket
+from fec.protocol.framing import VERSION
 
 HEADER = struct.Struct(">BBHIHHHHII")
 """version << 4 | type, flags, stream id, RFC 6330 payload id (block << 24 | symbol), symbols a block, blocks, symbol
@@ -283,11 +273,11 @@ class LargeBlockReceiver:
         return [encode_acknowledgement(self._stream_id, self._newest_us, self.received, self._decoded)]
 
     def _decoder(self, number: int, symbols: int, blocks: int, symbol_bytes: int) -> BlockDecoder | None:
-        """The block's decoder, None where it is decoded; ImpossibleBlock for one that contradicts what is known."""
+        """The block's decoder, None where it is decoded; MalformedPacket for one that contradicts what is known."""
         if self._blocks is not None and blocks != self._blocks:
-            raise ImpossibleBlock(f"a file of {blocks} blocks where {self._blocks} were announced")
+            raise MalformedPacket("block", f"a file of {blocks} blocks where {self._blocks} were announced")
         if symbols > self._code.most_symbols:
-            raise ImpossibleBlock(f"{symbols} symbols in a block of {self._code.name}")
+            raise MalformedPacket("block", f"{symbols} symbols in a block of {self._code.name}")
         self._blocks = blocks
         if number in self._decoded:
             return None
@@ -295,10 +285,10 @@ class LargeBlockReceiver:
             try:
                 self._decoders[number] = (self._code.decoder(symbols, symbol_bytes), symbols, symbol_bytes)
             except FecError as error:
-                raise ImpossibleBlock(str(error)) from None
+                raise MalformedPacket("block", str(error)) from None
         decoder, known_symbols, known_bytes = self._decoders[number]
         if (symbols, symbol_bytes) != (known_symbols, known_bytes):
-            raise ImpossibleBlock(f"block {number} of {symbols} symbols where {known_symbols} were announced")
+            raise MalformedPacket("block", f"block {number} of {symbols} symbols where {known_symbols} were announced")
         return decoder
 
     def _assemble(self) -> None:
@@ -336,14 +326,14 @@ def decode_symbol(data: bytes, stream_id: int) -> LargeSymbol:
     _check_kind(data, LARGE_SYMBOL, HEADER.size)
     _, flags, stream, payload_id, symbols, blocks, length, spare, stamp, crc = HEADER.unpack_from(data)
     if len(data) != HEADER.size + length:
-        raise WrongLength(f"packet of {len(data)} bytes, its length field says {HEADER.size + length}")
+        raise MalformedPacket("length", f"packet of {len(data)} bytes, its length field says {HEADER.size + length}")
     if crc != zlib.crc32(data[HEADER.size :], zlib.crc32(bytes(4), zlib.crc32(data[:_CRC_OFFSET]))):
-        raise WrongChecksum("packet's CRC does not match its bytes")
+        raise MalformedPacket("checksum", "packet's CRC does not match its bytes")
     if flags or spare or stream != stream_id:
-        raise UnknownFlags(f"flags {flags:#x}, spare {spare:#x}, stream {stream}: not of this stream")
+        raise MalformedPacket("flags", f"flags {flags:#x}, spare {spare:#x}, stream {stream}: not of this stream")
     block = payload_id >> 24
     if not 1 <= blocks <= MAX_BLOCKS or block >= blocks or not 1 <= symbols <= MAX_SYMBOLS or length % 8 or not length:
-        raise ImpossibleBlock(f"block {block} of {blocks} with {symbols} symbols of {length} bytes")
+        raise MalformedPacket("block", f"block {block} of {blocks} with {symbols} symbols of {length} bytes")
     return LargeSymbol(block, payload_id & 0xFFFFFF, symbols, blocks, stamp, data[HEADER.size :])
 
 
@@ -360,19 +350,19 @@ def decode_acknowledgement(data: bytes, stream_id: int) -> tuple[int, int, int]:
     """Newest time stamp, packets received, bitmap of decoded blocks; raises a MalformedPacket."""
     _check_kind(data, LARGE_ACKNOWLEDGEMENT, ACKNOWLEDGEMENT.size)
     if len(data) != ACKNOWLEDGEMENT.size:
-        raise WrongLength(f"acknowledgement of {len(data)} bytes; it has {ACKNOWLEDGEMENT.size}")
+        raise MalformedPacket("length", f"acknowledgement of {len(data)} bytes; it has {ACKNOWLEDGEMENT.size}")
     _, flags, stream, newest_us, received, bitmap, crc = ACKNOWLEDGEMENT.unpack(data)
     if crc != zlib.crc32(data[:-4]):
-        raise WrongChecksum("acknowledgement's CRC does not match its bytes")
+        raise MalformedPacket("checksum", "acknowledgement's CRC does not match its bytes")
     if flags or stream != stream_id:
-        raise UnknownFlags(f"flags {flags:#x}, stream {stream}: not of this stream")
+        raise MalformedPacket("flags", f"flags {flags:#x}, stream {stream}: not of this stream")
     return newest_us, received, int.from_bytes(bitmap, "big")
 
 
 def _check_kind(data: bytes, kind: int, size: int) -> None:
     if len(data) < size:
-        raise TruncatedPacket(f"packet of {len(data)} bytes, shorter than its header of {size}")
+        raise MalformedPacket("truncated", f"packet of {len(data)} bytes, shorter than its header of {size}")
     if data[0] >> 4 != VERSION:
-        raise WrongVersion(f"packet of version {data[0] >> 4}; this side speaks version {VERSION}")
+        raise MalformedPacket("version", f"packet of version {data[0] >> 4}; this side speaks version {VERSION}")
     if data[0] & 0x0F != kind:
-        raise WrongType(f"packet type {data[0] & 0x0F} where {kind} was expected")
+        raise MalformedPacket("type", f"packet type {data[0] & 0x0F} where {kind} was expected")

@@ -4,15 +4,7 @@ import struct
 from dataclasses import dataclass
 from operator import attrgetter
 
-from fec.errors import (
-    FecError,
-    ImpossibleBlock,
-    ImpossiblePath,
-    TruncatedPacket,
-    UnknownFlags,
-    WrongLength,
-    WrongType,
-)
+from fec.errors import FecError, MalformedPacket
 from fec.protocol.framing import (
     BLOCK_NUMBERS,
     KEYED_FLAG,
@@ -127,28 +119,26 @@ def decode_report(data: bytes | bytearray | memoryview, seal: Seal | None = None
     """
     kind = peek_type(data)
     if kind is not PacketType.REPORT:
-        raise WrongType(f"a {kind.name.lower()} packet where a loss report was expected")
+        raise MalformedPacket("type", f"a {kind.name.lower()} packet where a loss report was expected")
     if len(data) < REPORT_HEADER.size:
-        raise TruncatedPacket(f"loss report of {len(data)} bytes, shorter than its header of {REPORT_HEADER.size}")
+        raise MalformedPacket("truncated", f"loss report of {len(data)} bytes, shorter than its header")
     fields = REPORT_HEADER.unpack_from(data)
     flags, listed, named, session, spare = fields[1], *fields[11:15]
     paths_at = REPORT_HEADER.size + listed * BLOCK_ENTRY.size
     if len(data) != paths_at + named * PATH_ENTRY.size:
-        raise WrongLength(f"loss report of {len(data)} bytes that says it lists {listed} blocks and {named} paths")
+        raise MalformedPacket("length", f"loss report of {len(data)} bytes lists {listed} blocks and {named} paths")
     view = memoryview(data)
     if flags not in (0, KEYED_FLAG) or spare:
-        raise UnknownFlags(f"loss report with flags 0x{flags:02x}, spare {spare}: only 0x{KEYED_FLAG:02x} is defined")
+        raise MalformedPacket("flags", f"loss report's flags 0x{flags:02x}, spare {spare}: only flag 2 is defined")
     check_seal(view, REPORT_HEADER.size, bool(flags), seal)
     entries = [
         (b, int.from_bytes(bits, "big")) for b, bits in BLOCK_ENTRY.iter_unpack(view[REPORT_HEADER.size : paths_at])
     ]
     paths = tuple((word >> 24, word & MAX_LOST, arrived) for word, arrived in PATH_ENTRY.iter_unpack(view[paths_at:]))
     if listed > MAX_BLOCKS or fields[6] >> 24 or any(b >> 24 or bits > _SYMBOLS_MASK for b, bits in entries):
-        raise ImpossibleBlock(
-            f"loss report of {listed} blocks, highest {fields[6]}: a number or symbol outside its range"
-        )
+        raise MalformedPacket("block", f"loss report of {listed} blocks up to {fields[6]}: one is outside its range")
     if named > MAX_PATHS or any(not path for path, _, _ in paths):
-        raise ImpossiblePath(f"loss report of {named} paths: at most {MAX_PATHS}, none of them numbered 0")
+        raise MalformedPacket("path", f"loss report of {named} paths: at most {MAX_PATHS}, none of them numbered 0")
     return LossReport(
         stream_id=fields[2],
         **dict(zip(_WORDS, fields[3:11], strict=True)),

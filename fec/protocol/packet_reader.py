@@ -80,5 +80,4 @@ class PacketReader:
             return "stream"
         if header.keyed and self.seal is None:
             return "key"
-        # Without a time stamp a packet has no deadline and its loss cannot be told.
-        return "compact" if header.compact else "shape"
+        return "shape"

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from fec.errors import FecError
-from fec.protocol.wire import MAX_LOST, MAX_PATH, MAX_PATHS
+from fec.protocol.loss_report import MAX_LOST, MAX_PATH, MAX_PATHS
 from fec.redundancy.labels import LABELS
 
 _NUMBERS = 1 << 16
@@ -41,11 +41,6 @@ class PathNumbers:
         number = self._sent[path]
         self._sent[path] = number + 1
         return path, number % _NUMBERS
-
-    @property
-    def sent(self) -> dict[int, int]:
-        """Packets that left on each numbered path."""
-        return {path: count for path, count in enumerate(self._sent) if count}
 
 
 @dataclass(slots=True)

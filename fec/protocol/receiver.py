@@ -7,34 +7,24 @@ Source packets are handed on at once, recovered ones as soon as M symbols of the
 import math
 from collections import Counter
 
-from fec.code.erasure_code import ErasureCode
+from fec.code.reed_solomon import ReedSolomonCode
 from fec.errors import FecError, MalformedPacket
-from fec.protocol.framing import signed
+from fec.protocol.framing import BLOCK_NUMBERS, signed
+from fec.protocol.loss_report import MAX_BLOCKS
 from fec.protocol.loss_reporting import STAMPS, LossReporter
-from fec.protocol.open_block import OpenBlock
 from fec.protocol.packet_reader import Packet, PacketReader
 from fec.protocol.probation import CLOCK_JUMP_S, NEAR_BLOCKS, QUICKER, RESTART_PLAYBACKS, STEP, Probation, Schedule
-from fec.protocol.receiver_parameters import ReceiverParameters
-from fec.protocol.stream_events import (
+from fec.protocol.receiver_types import (
     BlockComplete,
     BlocksSkipped,
     BlockUndecodable,
     Event,
+    OpenBlock,
+    ReceiverParameters,
     SourceDelivered,
     StreamRestarted,
 )
-from fec.protocol.wire import BLOCK_NUMBERS, MAX_BLOCKS, unprotect
-
-__all__ = [
-    "BlockComplete",
-    "BlockUndecodable",
-    "BlocksSkipped",
-    "Event",
-    "ReceiverParameters",
-    "SourceDelivered",
-    "StreamReceiver",
-    "StreamRestarted",
-]
+from fec.protocol.wire import unprotect
 
 FARTHEST_AHEAD = 4096
 """Blocks that one packet may be ahead of all before it, even where there was time for more; then several must agree."""
@@ -60,7 +50,7 @@ class StreamReceiver:
 
     >>> from fec.code.reed_solomon import ReedSolomonCode
     >>> from fec.protocol.wire import PacketHeader, protect
-    >>> code = ReedSolomonCode(2, "reedsolo")
+    >>> code = ReedSolomonCode(2)
     >>> symbols = code.encode([protect(b"one", 8), protect(b"two", 8)], 3)
     >>> receiver = StreamReceiver(ReceiverParameters(source_packets=2, symbol_bytes=8), code)
     >>> def packet(symbol):
@@ -73,7 +63,7 @@ class StreamReceiver:
     b'two'
     """
 
-    def __init__(self, parameters: ReceiverParameters, code: ErasureCode) -> None:
+    def __init__(self, parameters: ReceiverParameters, code: ReedSolomonCode) -> None:
         if code.source_packets != parameters.source_packets:
             raise FecError(
                 f"a code of {code.source_packets} source packets for a stream of {parameters.source_packets}"

@@ -12,12 +12,13 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 from zlib import crc32
 
-from fec.code.erasure_code import ErasureCode
+from fec.code.reed_solomon import ReedSolomonCode
 from fec.errors import FecError, MalformedPacket
-from fec.protocol.framing import KEYED_FLAG, MAX_SESSION, sealed_with, signed
+from fec.protocol.framing import BLOCK_NUMBERS, KEYED_FLAG, MAX_SESSION, VERSION, PacketType, sealed_with, signed
+from fec.protocol.loss_report import LossReport, decode_report
 from fec.protocol.path_counts import PathNumbers, PathReports
 from fec.protocol.reordering import ReorderingAllowance
-from fec.protocol.wire import BLOCK_NUMBERS, CRC_OFFSET, HEADER, VERSION, LossReport, PacketType, decode_report, protect
+from fec.protocol.wire import CRC_OFFSET, HEADER, protect
 from fec.redundancy.block_size_control import MAX_BLOCK, BlockSizeControl, PacketReport
 from fec.redundancy.labels import LabelOrder
 
@@ -111,7 +112,7 @@ class StreamSender:
     >>> from fec.code.reed_solomon import ReedSolomonCode
     >>> from fec.redundancy.block_size_control import fixed_block_size
     >>> parameters = SenderParameters(source_packets=2, symbol_bytes=8, rate_pps=100)
-    >>> code = ReedSolomonCode(2, "reedsolo")
+    >>> code = ReedSolomonCode(2)
     >>> sender = StreamSender(parameters, code, StratifiedLabels(), fixed_block_size(3), lambda i: b"x")
     >>> [(p.block, p.symbol) for p in sender.packets_due(0.03)]
     [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1)]
@@ -120,7 +121,7 @@ class StreamSender:
     def __init__(
         self,
         parameters: SenderParameters,
-        code: ErasureCode,
+        code: ReedSolomonCode,
         labels: LabelOrder,
         control: BlockSizeControl,
         source: Callable[[int], bytes],
@@ -181,16 +182,6 @@ class StreamSender:
     def block_size(self) -> int:
         """N of the blocks begun from now on."""
         return min(self._largest, self.control.block_size_at(self._next_source * self._interval))
-
-    @property
-    def loss_estimate(self) -> float:
-        """Fraction of packets lost since the last change, as reports tell."""
-        return self.control.loss
-
-    @property
-    def done(self) -> bool:
-        """No source packet will come and no parity waits."""
-        return self._source_over() and not self._parity and not self._late
 
     def finish_source(self) -> None:
         """No block is begun any more; the one under way is completed."""

@@ -8,17 +8,8 @@ import struct
 from dataclasses import dataclass
 from operator import attrgetter
 
-from fec.errors import (
-    FecError,
-    ImpossibleBlock,
-    TruncatedPacket,
-    UnknownFlags,
-    WrongLength,
-    WrongType,
-)
+from fec.errors import FecError, MalformedPacket
 from fec.protocol.framing import (
-    BLOCK_NUMBERS,
-    COMPACT_FLAG,
     KEYED_FLAG,
     MAX_SYMBOL_ID,
     VERSION,
@@ -28,55 +19,15 @@ from fec.protocol.framing import (
     checksum,
     peek_type,
 )
-from fec.protocol.loss_report import (
-    MAX_BLOCKS,
-    MAX_LOST,
-    MAX_PATH,
-    MAX_PATHS,
-    MAX_REPORT_BYTES,
-    LossReport,
-    decode_report,
-)
-
-# Others import a stream's names from here, those of reports and of what both have in common, too.
-__all__ = [
-    "BLOCK_NUMBERS",
-    "COMPACT_FLAG",
-    "CRC_OFFSET",
-    "HEADER",
-    "HEADER_BYTES",
-    "KEYED_FLAG",
-    "MAX_BLOCKS",
-    "MAX_LOST",
-    "MAX_PATH",
-    "MAX_PATHS",
-    "MAX_REPORT_BYTES",
-    "MAX_SYMBOL_ID",
-    "STREAM_UDP_PORT",
-    "VERSION",
-    "LossReport",
-    "PacketHeader",
-    "PacketType",
-    "decode_header",
-    "decode_report",
-    "peek_type",
-    "protect",
-    "symbol_of",
-    "unprotect",
-]
 
 STREAM_UDP_PORT = 47000
 """UDP destination port of streams and of their loss reports (the source port is the packet's label)."""
 
-HEADER_BYTES = 24
-COMPACT_HEADER_BYTES = 16
 MAX_SYMBOL_BYTES = 65535
-
 HEADER = struct.Struct(">BBHIBBBBHHII")
 """version << 4 | type, flags, stream id, SBN << 8 | ESI, session, k, N, path, path sequence, symbol length, time stamp,
 CRC32 or HMAC."""
-COMPACT_HEADER = struct.Struct(">BBHIBBBBHH")
-CRC_OFFSET = 20
+HEADER_BYTES, CRC_OFFSET = HEADER.size, HEADER.size - 4
 _LENGTH = struct.Struct(">H")
 
 
@@ -85,10 +36,9 @@ class PacketHeader:
     """Header of one coded packet; the type follows from the symbol id (below ``source_packets``: data, else parity).
 
     ``block_size`` is N as its sender saw it, advisory: it may grow within a block. ``timestamp_us``: the sender's
-    stream time in microseconds modulo 2^32; 0 in the compact form, which carries none. ``path``: 1 to 255, or 0 where
-    the sender does not number paths; ``path_sequence`` counts the packets of that path, modulo 2^16. ``session``:
-    another one whenever a sender is started again. ``keyed``: sealed with a key. FecError for a field outside its
-    range.
+    stream time in microseconds modulo 2^32. ``path``: 1 to 255, or 0 where the sender does not number paths;
+    ``path_sequence`` counts the packets of that path, modulo 2^16. ``session``: another one whenever a sender is
+    started again. ``keyed``: sealed with a key. FecError for a field outside its range.
     """
 
     stream_id: int
@@ -101,7 +51,6 @@ class PacketHeader:
     path_sequence: int = 0
     timestamp_us: int = 0
     session: int = 0
-    compact: bool = False
     keyed: bool = False
 
     def __post_init__(self) -> None:
@@ -115,17 +64,10 @@ class PacketHeader:
             raise FecError(
                 f"packet header: symbol {self.encoding_symbol_id} of {self.source_packets} source packets; both reach 254"
             )
-        if self.compact and (self.timestamp_us or self.keyed):
-            raise FecError("packet header: the compact form has no room for a time stamp or a key")
 
     @property
     def packet_type(self) -> PacketType:
         return PacketType.DATA if self.encoding_symbol_id < self.source_packets else PacketType.PARITY
-
-    @property
-    def size_bytes(self) -> int:
-        """Bytes in front of the symbol."""
-        return COMPACT_HEADER_BYTES if self.compact else HEADER_BYTES
 
     def encode(self, symbol: bytes | bytearray | memoryview, seal: Seal = checksum) -> bytes:
         """The header's bytes in front of this symbol of ``symbol_length`` bytes: the seal covers both. ``keyed`` wants
@@ -138,21 +80,19 @@ class PacketHeader:
         """
         if len(symbol) != self.symbol_length:
             raise FecError(f"symbol of {len(symbol)} bytes under a header that says {self.symbol_length}")
-        first = (
+        front = HEADER.pack(
             VERSION << 4 | self.packet_type,
-            COMPACT_FLAG * self.compact | KEYED_FLAG * self.keyed,
+            KEYED_FLAG * self.keyed,
             self.stream_id,
             self.source_block_number << 8 | self.encoding_symbol_id,
             *_in_order(self),
+            0,
         )
-        if self.compact:
-            return COMPACT_HEADER.pack(*first)
-        front = HEADER.pack(*first, self.timestamp_us, 0)
         return front[:CRC_OFFSET] + seal(front, bytes(symbol))
 
 
-_IN_ORDER = ("session", "source_packets", "block_size", "path", "path_sequence", "symbol_length")
-"""What follows the identifiers of block and symbol in both forms of the header."""
+_IN_ORDER = ("session", "source_packets", "block_size", "path", "path_sequence", "symbol_length", "timestamp_us")
+"""What follows the identifiers of block and symbol."""
 _in_order = attrgetter(*_IN_ORDER)
 
 _FIELD_BITS = (
@@ -172,49 +112,34 @@ _FIELD_BITS = (
 def decode_header(data: bytes | bytearray | memoryview, seal: Seal | None = None) -> PacketHeader:
     """Header of a whole packet, checked against its symbol (length, CRC); raises a MalformedPacket naming the reason.
 
-    ``symbol_of`` gives the symbol. The compact form has no CRC: only its fields and length are checked. ``seal``: of
-    the key with which packets must be sealed; without it what is sealed with some key is read unchecked.
+    ``seal``: of the key with which packets must be sealed; without it what is sealed with some key is read unchecked.
     """
     kind = peek_type(data)
     if kind is PacketType.REPORT:
-        raise WrongType("a loss report where a coded packet was expected")
-    if len(data) < 2:
-        raise TruncatedPacket("packet of 1 byte: no flags")
-    flags = data[1]
-    if flags not in (0, COMPACT_FLAG, KEYED_FLAG):
-        raise UnknownFlags(f"packet flags 0x{flags:02x}: only 0x{COMPACT_FLAG:02x} or 0x{KEYED_FLAG:02x} is defined")
-    compact, keyed = flags == COMPACT_FLAG, flags == KEYED_FLAG
-    size = COMPACT_HEADER_BYTES if compact else HEADER_BYTES
-    if len(data) < size:
-        raise TruncatedPacket(f"packet of {len(data)} bytes, shorter than its header of {size}")
-    if compact:
-        fields, timestamp = COMPACT_HEADER.unpack_from(data), 0
-    else:
-        whole = HEADER.unpack_from(data)
-        fields, timestamp = whole[:-2], whole[-2]
-    _, _, stream, ids, _, k, n, _, _, length = fields
-    if len(data) != size + length:
-        raise WrongLength(f"packet of {len(data)} bytes, its length field says {size + length}")
-    check_seal(memoryview(data), 0 if compact else HEADER_BYTES, keyed, seal)
+        raise MalformedPacket("type", "a loss report where a coded packet was expected")
+    if len(data) < HEADER_BYTES:
+        raise MalformedPacket("truncated", f"packet of {len(data)} bytes, shorter than its header of {HEADER_BYTES}")
+    _, flags, stream, ids, *fields, _ = HEADER.unpack_from(data)
+    if flags not in (0, KEYED_FLAG):
+        raise MalformedPacket("flags", f"packet flags 0x{flags:02x}: only 0x{KEYED_FLAG:02x} is defined")
+    _, k, n, _, _, length, _ = fields
+    if len(data) != HEADER_BYTES + length:
+        raise MalformedPacket("length", f"packet of {len(data)} bytes, its length field says {HEADER_BYTES + length}")
+    check_seal(memoryview(data), HEADER_BYTES, bool(flags), seal)
     esi = ids & 0xFF
     if not 1 <= k <= n or k > MAX_SYMBOL_ID or esi > MAX_SYMBOL_ID:
-        raise ImpossibleBlock(f"symbol {esi} of a block with k = {k}, N = {n}: 1 <= k <= 254, k <= N, symbol <= 254")
+        raise MalformedPacket(
+            "block", f"symbol {esi} of a block with k = {k}, N = {n}: 1 <= k <= 254, k <= N, symbol <= 254"
+        )
     if (kind is PacketType.DATA) is not (esi < k):
-        raise WrongType(f"{kind.name.lower()} packet with symbol {esi} of k = {k}")
+        raise MalformedPacket("type", f"{kind.name.lower()} packet with symbol {esi} of k = {k}")
     return PacketHeader(
         stream_id=stream,
         source_block_number=ids >> 8,
         encoding_symbol_id=esi,
-        timestamp_us=timestamp,
-        **dict(zip(_IN_ORDER, fields[4:], strict=True)),
-        compact=compact,
-        keyed=keyed,
+        **dict(zip(_IN_ORDER, fields, strict=True)),
+        keyed=bool(flags),
     )
-
-
-def symbol_of(data: bytes | bytearray | memoryview, header: PacketHeader) -> bytes:
-    """The symbol of a packet whose header was decoded from it."""
-    return bytes(data[header.size_bytes :])
 
 
 def protect(payload: bytes | bytearray | memoryview, symbol_bytes: int | None = None) -> bytes:
@@ -234,10 +159,10 @@ def protect(payload: bytes | bytearray | memoryview, symbol_bytes: int | None = 
 
 
 def unprotect(symbol: bytes | bytearray | memoryview) -> bytes:
-    """The payload of a symbol; WrongLength where its length prefix does not fit it."""
+    """The payload of a symbol; MalformedPacket where its length prefix does not fit it."""
     if len(symbol) < 2:
-        raise WrongLength(f"symbol of {len(symbol)} bytes has no length prefix")
+        raise MalformedPacket("length", f"symbol of {len(symbol)} bytes has no length prefix")
     (length,) = _LENGTH.unpack_from(symbol)
     if length + 2 > len(symbol):
-        raise WrongLength(f"symbol of {len(symbol)} bytes whose prefix says {length}")
+        raise MalformedPacket("length", f"symbol of {len(symbol)} bytes whose prefix says {length}")
     return bytes(symbol[2 : 2 + length])

@@ -43,10 +43,6 @@ class LabelOrder(Protocol):
         """Label of packet ``index`` (any integer from 0), in 0..65535."""
         ...
 
-    def labels(self, start: int, count: int) -> NDArray[np.int64]:
-        """Labels of packets start .. start + count - 1, int64 of shape (count,)."""
-        ...
-
 
 class StratifiedLabels:
     """label(i) = multiplier i mod 65536 for an odd multiplier: a permutation that repeats after 65,536 packets.
@@ -55,7 +51,7 @@ class StratifiedLabels:
     given route another may be better (``fec.redundancy.label_layout``).
 
     >>> order = StratifiedLabels()
-    >>> order.labels(0, 4).tolist()
+    >>> [order.label(index) for index in range(4)]
     [0, 40503, 15470, 55973]
     """
 
@@ -67,9 +63,10 @@ class StratifiedLabels:
     def label(self, index: int) -> int:
         return (index * self._multiplier) % LABELS
 
-    def labels(self, start: int, count: int) -> NDArray[np.int64]:
-        index = np.arange(start % LABELS, start % LABELS + count, dtype=np.int64)
-        return np.asarray((index * self._multiplier) % LABELS, dtype=np.int64)
+    @property
+    def table(self) -> NDArray[np.int64]:
+        """One period."""
+        return np.arange(LABELS, dtype=np.int64) * self._multiplier % LABELS
 
 
 class SlottedLabels:
@@ -79,7 +76,7 @@ class SlottedLabels:
     The order repeats after T * floor(65536 / T) packets; by then a link's labels were taken as often as its share says,
     to within a few in 100,000. FecError unless ``slots`` has each of 0 .. T-1 once, 2 <= T <= 4096.
 
-    >>> SlottedLabels((0, 2, 1, 3)).labels(0, 8).tolist()
+    >>> SlottedLabels((0, 2, 1, 3)).table[:8].tolist()
     [2, 32770, 16386, 49154, 10127, 42895, 26511, 59279]
     """
 
@@ -92,19 +89,10 @@ class SlottedLabels:
         )
         turns = (2 * (np.arange(rounds, dtype=np.int64) * step % rounds) + 1) * (LABELS - 2 * _MARGIN * count)
         within = _MARGIN * count + turns // (2 * rounds)
-        self._table = ((np.array(slots, dtype=np.int64) * LABELS + within[:, None]) // count).reshape(-1)
+        self.table = ((np.array(slots, dtype=np.int64) * LABELS + within[:, None]) // count).reshape(-1)
 
     def label(self, index: int) -> int:
-        return int(self._table[index % len(self._table)])
-
-    def labels(self, start: int, count: int) -> NDArray[np.int64]:
-        first = start % len(self._table)
-        return np.asarray(self._table[np.arange(first, first + count) % len(self._table)], dtype=np.int64)
-
-    @property
-    def period(self) -> int:
-        """Packets after which the order repeats."""
-        return len(self._table)
+        return int(self.table[index % len(self.table)])
 
 
 def slot_edges(count: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -122,31 +110,17 @@ def stratified_labels(rule: LabelRule) -> StratifiedLabels | SlottedLabels:
 @lru_cache(maxsize=128)
 def label_table(rule: LabelRule) -> NDArray[np.int64]:
     """The labels of one period of an order, int64 of shape (period,); not to be written to."""
-    period = LABELS if isinstance(rule, int) else SlottedLabels(rule).period
-    return stratified_labels(rule).labels(0, period)
+    return stratified_labels(rule).table
 
 
 class RandomLabels:
-    """Independent uniform labels, a pure function of seed and index (SplitMix64's output function over a counter).
-
-    >>> bool(RandomLabels(7).label(123) == RandomLabels(7).labels(120, 10)[3])
-    True
-    """
+    """Independent uniform labels, a pure function of seed and index (SplitMix64's output function over a counter)."""
 
     def __init__(self, seed: int) -> None:
         self._key = _mixed(seed & _MASK)
 
     def label(self, index: int) -> int:
         return _mixed((self._key + index * _STEP) & _MASK) >> 48
-
-    def labels(self, start: int, count: int) -> NDArray[np.int64]:
-        with np.errstate(over="ignore"):
-            index = np.arange(count, dtype=np.uint64) + np.uint64(start & _MASK)
-            state = index * np.uint64(_STEP) + np.uint64(self._key)
-            for shift, factor in _ROUNDS:
-                state = (state ^ (state >> np.uint64(shift))) * np.uint64(factor)
-            state ^= state >> np.uint64(31)
-        return (state >> np.uint64(48)).astype(np.int64)
 
 
 _MASK = (1 << 64) - 1

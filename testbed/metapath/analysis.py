@@ -5,13 +5,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from testbed.faults.fault_times import FaultTimes
 from testbed.metapath.labelled_paths import LabelledPaths, cable_number, labelled_paths
 from testbed.metapath.plan import MetapathPlan, MetapathRun
 from testbed.metapath.source import SourceEvent, metapath_bandwidth
-from testbed.stream.measurements import FloatArray
+from testbed.stream.measurements import BoolArray, FloatArray, IntArray
 from topologies.network import label_of
 
 UNDER_WAY_S = 0.05
@@ -66,11 +65,11 @@ class MessageDeliveries:
 
     sent_s: FloatArray
     arrived_s: FloatArray
-    path: npt.NDArray[np.int64]
-    escaped: npt.NDArray[np.bool_]
+    path: IntArray
+    escaped: BoolArray
 
     @property
-    def lost(self) -> npt.NDArray[np.bool_]:
+    def lost(self) -> BoolArray:
         return np.isnan(self.arrived_s)
 
 
@@ -212,7 +211,7 @@ def _off_the_cable_at(
 
 def _settled(
     plan: MetapathPlan, run: MetapathRun, known: LabelledPaths | None, episode: Sequence[FaultTimes], sent_s: FloatArray
-) -> npt.NDArray[np.bool_]:
+) -> BoolArray:
     """Shape (messages,): whether packets kept off the cables of all faults in force when this one was sent."""
     settled = np.ones(len(sent_s), dtype=bool)
     for times in episode:
@@ -270,7 +269,7 @@ def fault_timeline(
     latency_ms = (deliveries.arrived_s - deliveries.sent_s) * 1e3
     latencies = [latency_of(latency_ms[number == k]) or (None, None) for k in range(count)]
 
-    def counted(which: npt.NDArray[np.bool_]) -> list[int]:
+    def counted(which: BoolArray) -> list[int]:
         found: list[int] = np.bincount(number[which & inside], minlength=count).tolist()
         return found
 

@@ -7,7 +7,8 @@ from typing import Any
 
 from fec.code.reed_solomon import ReedSolomonCode
 from fec.protocol.framing import MAX_SESSION
-from fec.protocol.receiver import Event, ReceiverParameters, SourceDelivered, StreamReceiver
+from fec.protocol.receiver import StreamReceiver
+from fec.protocol.receiver_types import Event, ReceiverParameters, SourceDelivered
 from fec.protocol.sender import SenderParameters, StreamSender
 from fec.redundancy.adaptation import AdaptationParameters, BlockSizeController
 from fec.redundancy.block_size_control import BlockSizeControl, PlannedBlockSize, fixed_block_size

@@ -20,17 +20,7 @@ was."""
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
-
-
-@dataclass(frozen=True, kw_only=True)
-class SentPackets:
-    """Shape (n,): when each packet was handed to the network, its block, symbol id, label and the block size N then."""
-
-    time_s: FloatArray
-    block: IntArray
-    symbol: IntArray
-    label: IntArray
-    block_size: IntArray
+BoolArray = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,6 +30,19 @@ class ReceivedPackets:
     time_s: FloatArray
     block: IntArray
     symbol: IntArray
+
+    @property
+    def key(self) -> IntArray:
+        """Shape (n,): the same number for the same symbol of the same block."""
+        return self.block * 256 + self.symbol
+
+
+@dataclass(frozen=True, kw_only=True)
+class SentPackets(ReceivedPackets):
+    """Shape (n,): when each packet was handed to the network, its block, symbol id, label and the block size N then."""
+
+    label: IntArray
+    block_size: IntArray
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,13 +72,9 @@ class LossReportLog:
     came_s: FloatArray
 
 
+_TIMES, _NUMBERS = np.empty(0), np.empty(0, dtype=np.int64)
 NO_LOSS_REPORTS = LossReportLog(
-    told_s=np.empty(0),
-    newest_s=np.empty(0),
-    block=np.empty(0, dtype=np.int64),
-    symbol=np.empty(0, dtype=np.int64),
-    lost_s=np.empty(0),
-    came_s=np.empty(0),
+    told_s=_TIMES, newest_s=_TIMES, block=_NUMBERS, symbol=_NUMBERS, lost_s=_TIMES, came_s=_TIMES
 )
 
 
@@ -115,10 +114,23 @@ ONE_CLOCK = StreamClocks()
 
 @dataclass(frozen=True, kw_only=True)
 class PacketDeliveries:
-    """Shape (sent,): how many copies of each packet arrived, and after how long the first one (nan: none)."""
+    """Shape (sent,): how many copies of each packet arrived, when the first one did, and after how long (nan: none)."""
 
     copies: IntArray
+    arrived_s: FloatArray
     transit_s: FloatArray
+
+
+def packet_deliveries(sent: SentPackets, received: ReceivedPackets) -> PacketDeliveries:
+    """Of the packets sent. Cost O((n + m) log) for n packets sent and m received."""
+    by_time = np.argsort(received.time_s, kind="stable")
+    known, first, count = np.unique(received.key[by_time], return_index=True, return_counts=True)
+    place = np.searchsorted(known, sent.key)
+    there = np.isin(sent.key, known)
+    copies, arrived_s = np.zeros(len(place), dtype=np.int64), np.full(len(place), np.nan)
+    copies[there] = count[place[there]]
+    arrived_s[there] = received.time_s[by_time][first[place[there]]]
+    return PacketDeliveries(copies=copies, arrived_s=arrived_s, transit_s=arrived_s - sent.time_s)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,19 +150,39 @@ class StreamMeasurements:
 
     @cached_property
     def deliveries(self) -> PacketDeliveries:
-        """Of the packets sent; worked out once. Cost O((n + m) log) for n packets sent and m received."""
-        key = self.sent.block * 256 + self.sent.symbol
-        got = self.received.block * 256 + self.received.symbol
-        by_time = np.argsort(self.received.time_s, kind="stable")
-        known, first, count = np.unique(got[by_time], return_index=True, return_counts=True)
-        place = np.searchsorted(known, key)
-        there = (
-            (place < len(known)) & (known[np.minimum(place, len(known) - 1)] == key)
-            if len(known)
-            else np.zeros(len(key), bool)
-        )
-        copies = np.zeros(len(key), dtype=np.int64)
-        transit = np.full(len(key), np.nan)
-        copies[there] = count[place[there]]
-        transit[there] = self.received.time_s[by_time][first[place[there]]] - self.sent.time_s[there]
-        return PacketDeliveries(copies=copies, transit_s=transit)
+        """Of the packets sent; worked out once."""
+        return packet_deliveries(self.sent, self.received)
+
+    @cached_property
+    def lost(self) -> BoolArray:
+        """Shape (sent,): which packets never arrived."""
+        return np.asarray(self.deliveries.copies == 0)
+
+    @cached_property
+    def first_of_block(self) -> BoolArray:
+        """Shape (sent,): which packets are the first of their block."""
+        first = np.zeros(len(self.sent.block), dtype=np.bool_)
+        first[np.unique(self.sent.block, return_index=True)[1]] = True
+        return first
+
+    @cached_property
+    def place_of_block(self) -> IntArray:
+        """Shape (sent,): the index of each packet's block in ``blocks``."""
+        return np.searchsorted(self.blocks.block, self.sent.block)
+
+    @cached_property
+    def packets_of_block(self) -> IntArray:
+        """Shape (blocks,): how many packets were sent of each."""
+        return np.bincount(self.place_of_block, minlength=len(self.blocks.block))
+
+    @cached_property
+    def size_begun(self) -> IntArray:
+        """Shape (blocks,): the N that each was begun with."""
+        begun = np.zeros(len(self.blocks.block), dtype=np.int64)
+        begun[self.place_of_block[self.first_of_block]] = self.sent.block_size[self.first_of_block]
+        return begun
+
+    @property
+    def never_complete(self) -> BoolArray:
+        """Shape (blocks,): which were never decoded in time."""
+        return np.isnan(self.blocks.complete_s)

@@ -8,8 +8,7 @@ import random
 import numpy as np
 import pytest
 
-from fec.code.sliding_window import SlidingWindowDecoder, SlidingWindowEncoder, coding_coefficients, product
-from fec.code.tinymt32 import TinyMT32
+from fec.code.sliding_window import SlidingWindowDecoder, SlidingWindowEncoder, TinyMT32, coding_coefficients, product
 from fec.errors import FecError
 
 PUBLISHED = """

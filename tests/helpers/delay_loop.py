@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import heapq
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields
 
 from fec.code.reed_solomon import ReedSolomonCode
-from fec.protocol.receiver import Event, ReceiverParameters, StreamReceiver
+from fec.protocol.receiver import StreamReceiver
+from fec.protocol.receiver_types import Event, ReceiverParameters
 from fec.protocol.sender import OutgoingPacket, SenderParameters, StreamSender
 from fec.redundancy.adaptation import AdaptationParameters, BlockSizeController
 from fec.redundancy.block_size_control import fixed_block_size
@@ -74,7 +76,7 @@ class DelayLoop:
         """End the source and let everything arrive or expire."""
         self.sender.finish_source()
         self.run_until(self.now_s + 3.0)
-        assert self.sender.done
+        assert self.sender.next_due_s() == math.inf
         self.events += self.receiver.advance(self.now_s + 3.0)
 
     def _step(self) -> None:

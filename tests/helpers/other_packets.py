@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from testbed.stream.judgement.fault_results import lost_mask
 from testbed.stream.measurements import StreamMeasurements
 from testbed.stream.plan import StreamPlan
 from testbed.stream.simulated import SimulatedStreamFabric
@@ -24,13 +23,13 @@ class OtherPackets(SimulatedStreamFabric):
 
     def run(self, plan: StreamPlan, progress: Any = None) -> StreamMeasurements:
         run = super().run(plan, progress)
-        lost = lost_mask(run)
+        lost = run.lost
         moved = np.flatnonzero(lost)
         moved = moved[: max(1, round(self._share * len(moved)))]
         lost[moved] = False
         lost[(moved + self._by) % len(lost)] = True
         sent, there = run.sent, ~lost
-        late_s = float(np.median(run.received.time_s - sent.time_s[~lost_mask(run)]))
+        late_s = float(np.median(run.received.time_s - sent.time_s[~run.lost]))
         received = replace(
             run.received, time_s=sent.time_s[there] + late_s, block=sent.block[there], symbol=sent.symbol[there]
         )

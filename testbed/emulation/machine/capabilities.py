@@ -44,7 +44,6 @@ PACKAGES = (
     "networkx",
     "numba",
     "scipy",
-    "reedsolo",
     "rich",
     "xxhash",
     "matplotlib",

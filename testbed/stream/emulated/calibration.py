@@ -3,7 +3,8 @@
 import time
 
 from fec.code.reed_solomon import ReedSolomonCode
-from fec.protocol.receiver import ReceiverParameters, StreamReceiver
+from fec.protocol.receiver import StreamReceiver
+from fec.protocol.receiver_types import ReceiverParameters
 from fec.protocol.sender import SenderParameters, StreamSender
 from fec.redundancy.block_size_control import fixed_block_size
 from fec.redundancy.labels import StratifiedLabels

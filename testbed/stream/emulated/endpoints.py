@@ -19,7 +19,8 @@ from typing import Any
 
 from fec.adapters.raw_sockets import DatagramReceiver, FrameSender, socket_drops, waiting_datagrams
 from fec.adapters.scapy_layer import FrameTemplate
-from fec.protocol.wire import HEADER_BYTES, MAX_REPORT_BYTES, STREAM_UDP_PORT
+from fec.protocol.loss_report import MAX_REPORT_BYTES
+from fec.protocol.wire import HEADER_BYTES, STREAM_UDP_PORT
 from testbed.emulation.machine.shared_counters import shared_numbers
 from testbed.emulation.network.emulated_network import EmulatedNetwork
 from testbed.emulation.sandbox.process_lifetime import die_with_parent

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from fec.redundancy.block_size import fec_block_size
 from testbed.faults.fault_times import names_of_faults
@@ -16,13 +15,10 @@ from testbed.model.run_records import TimelineRecord
 from testbed.stream.judgement.fault_results import (
     FaultResult,
     fault_result,
-    first_of_block,
-    lost_mask,
-    never_complete,
     sent_per_source,
 )
 from testbed.stream.judgement.timing_errors import latenesses, spurious_loss_blocks
-from testbed.stream.measurements import StreamMeasurements
+from testbed.stream.measurements import BoolArray, StreamMeasurements
 from testbed.stream.plan import StreamPlan
 from testbed.stream.planning import recovery_s
 from testbed.stream.prediction.active_faults import is_campaign
@@ -35,7 +31,6 @@ from testbed.stream.prediction.block_size_policy import (
 from testbed.stream.prediction.epoch_analysis import EpochsResult, LossBounds, analyse_epochs, run_loss_bounds
 from testbed.stream.prediction.loss_by_path import PathResult, path_results
 
-BoolArray = npt.NDArray[np.bool_]
 FAULT_GUARD_S = 0.02
 """On each side of a fault, besides two blocks: what lies there is neither inside nor outside."""
 START_UP_S = 0.4
@@ -74,7 +69,7 @@ def analyse(plan: StreamPlan, run: StreamMeasurements) -> SessionAnalysis:
     redundancies.
     """
     policy = block_size_policy(plan)
-    lost = lost_mask(run)
+    lost = run.lost
     deliveries = run_loss_bounds(plan, run, lost)
     if is_campaign(plan):
         return _campaign(plan, run, policy, deliveries)
@@ -84,9 +79,8 @@ def analyse(plan: StreamPlan, run: StreamMeasurements) -> SessionAnalysis:
         for times, about in zip(run.faults, names_of_faults(plan.faults, run.faults), strict=True)
     )
     outside, block_outside = _outside_faults(plan, run)
-    broken = never_complete(run)
     recovering = _in_recovery(plan, run)
-    resting = first_of_block(run) & outside & ~recovering[np.searchsorted(run.blocks.block, run.sent.block)]
+    resting = run.first_of_block & outside & ~recovering[run.place_of_block]
     base = float(np.median(run.sent.block_size[resting])) if resting.any() else float(policy.base)
     calm = block_outside & ~recovering & (run.blocks.started_s >= START_UP_S)
     at_rest = _at_rest(plan, run, calm & ~np.isin(run.blocks.block, spurious), base)
@@ -101,7 +95,7 @@ def analyse(plan: StreamPlan, run: StreamMeasurements) -> SessionAnalysis:
         faults=results,
         base_block_size=base,
         blocks=len(run.blocks.block),
-        undecodable_outside=int((broken & block_outside).sum()),
+        undecodable_outside=int((run.never_complete & block_outside).sum()),
         blocks_outside=int(block_outside.sum()),
         lost_outside=int((lost & outside).sum()),
         sent_outside=int(outside.sum()),
@@ -120,7 +114,7 @@ def _campaign(
     plan: StreamPlan, run: StreamMeasurements, policy: BlockSizePolicy, deliveries: LossBounds
 ) -> SessionAnalysis:
     result = analyse_epochs(plan, run, policy, deliveries)
-    sizes = run.sent.block_size[first_of_block(run)]
+    sizes = run.sent.block_size[run.first_of_block]
     return SessionAnalysis(
         policy=policy,
         faults=(),
@@ -223,7 +217,7 @@ def timeline(plan: StreamPlan, run: StreamMeasurements, session: int, bin_s: flo
     bins = max(1, int(np.ceil(plan.duration_s / bin_s)))
     index = np.clip((run.sent.time_s / bin_s).astype(int), 0, bins - 1)
     sent = np.bincount(index, minlength=bins)
-    lost = np.bincount(index, weights=lost_mask(run), minlength=bins)
+    lost = np.bincount(index, weights=run.lost, minlength=bins)
     size = np.bincount(index, weights=run.sent.block_size, minlength=bins)
     m = plan.stream.source_packets
     busy = [int(n) for n in sent]

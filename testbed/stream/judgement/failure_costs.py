@@ -14,19 +14,13 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from testbed.faults.schedules import cables_of
-from testbed.stream.judgement.fault_results import first_of_block, never_complete
-from testbed.stream.measurements import StreamMeasurements
+from testbed.stream.measurements import BoolArray, FloatArray, IntArray, StreamMeasurements
 from testbed.stream.plan import StreamPlan
 from testbed.stream.prediction.active_faults import epochs
 from testbed.stream.prediction.expected_redundancy import StateCosts
 from testbed.stream.prediction.failure_candidates import DIAGNOSES, cable_name
-
-BoolArray = npt.NDArray[np.bool_]
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 
 _ANSWER_BLOCKS, _ANSWER_LOSSES = 5, 3
 """A sender that has not answered a state after two reports, so many blocks and the time in which so many packets are
@@ -134,8 +128,8 @@ def failure_costs(plan: StreamPlan, run: StreamMeasurements) -> FailureCosts:
         beyond_s=float(states.lasts_s[~reach].sum()),
         redundancy=float((states.lasts_s * _means(states, blocks))[reach].sum()) / base / plan.duration_s,
         redundancy_states=float((states.lasts_s * requested).sum()) / base / plan.duration_s,
-        undecodable_settled=int((settled & never_complete(run)).sum()),
-        undecodable=int(never_complete(run).sum()),
+        undecodable_settled=int((settled & run.never_complete).sum()),
+        undecodable=int(run.never_complete.sum()),
         by_down=_pooled([str(down) for down in states.down], states, blocks),
         by_cable=_pooled(
             [name if down == 1 else "" for down, name in zip(states.down, states.names, strict=True)], states, blocks
@@ -155,10 +149,7 @@ def _each_alone(run: StreamMeasurements, costs: StateCosts) -> float:
 def _blocks(plan: StreamPlan, run: StreamMeasurements, states: _States, base: int) -> _Blocks:
     started = run.blocks.started_s
     state = np.clip(np.searchsorted(states.start_s, started, side="right") - 1, 0, len(states.start_s) - 1)
-    counts = np.bincount(np.searchsorted(run.blocks.block, run.sent.block), minlength=len(started)).astype(np.float64)
-    first = first_of_block(run)
-    begun = np.zeros(len(started))
-    begun[np.searchsorted(run.blocks.block, run.sent.block[first])] = run.sent.block_size[first]
+    counts, begun = run.packets_of_block.astype(np.float64), run.size_begun.astype(np.float64)
     settled = _settled(plan, run, states, (started, begun - base, state)) & ~np.isnan(states.extra)[state]
     required = np.nan_to_num(states.extra)[state]
     return _Blocks(state, counts - base, required, np.maximum(0.0, counts - begun), settled)

@@ -11,7 +11,6 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from fec.redundancy.block_size import binomial_interval, fec_block_size, order_share, window_share_error
 from fec.redundancy.label_layout import block_size_bound
@@ -20,7 +19,7 @@ from testbed.faults.fault import Fault
 from testbed.faults.fault_times import FaultTimes
 from testbed.model.run_records import FaultOutcome
 from testbed.stream.judgement.timing_errors import max_queueing_delay_s
-from testbed.stream.measurements import BlockOutcomes, IntArray, SentPackets, StreamMeasurements
+from testbed.stream.measurements import BlockOutcomes, BoolArray, IntArray, SentPackets, StreamMeasurements
 from testbed.stream.plan import StreamPlan
 from testbed.stream.planning import REACTION_S, predicted_loss
 from testbed.stream.prediction.active_faults import fault_intervals
@@ -28,7 +27,6 @@ from testbed.stream.prediction.block_size_policy import BlockSizePolicy, is_dete
 from testbed.stream.prediction.failure_candidates import DIAGNOSES, cable_name, exact_block_size, is_diagnosing
 from topologies.network import label_of
 
-BoolArray = npt.NDArray[np.bool_]
 _QUEUED_BEFORE_S = 0.25
 """So long before a repair packets may still lie in a switch at it."""
 
@@ -83,26 +81,14 @@ class FaultResult(FaultOutcome):
         return document | {"diagnosis": None if self.diagnosis is None else asdict(self.diagnosis)}
 
 
-def lost_mask(run: StreamMeasurements) -> BoolArray:
-    """Shape (sent,): which sent packets never arrived (by block and symbol)."""
-    sent = run.sent.block * 256 + run.sent.symbol
-    got = run.received.block * 256 + run.received.symbol
-    return ~np.isin(sent, got)
-
-
-def loses_all(fault: Fault) -> bool:
-    """Whether the fault loses all that crosses it, so that labels alone decide what is lost to it."""
-    return not fault.partial
-
-
 def is_exact(plan: StreamPlan, fault: Fault) -> bool:
     """Whether the sender can know the lost labels: it diagnoses, and the fault loses all that crosses it."""
-    return is_diagnosing(plan) and loses_all(fault)
+    return is_diagnosing(plan) and not fault.partial
 
 
 def labels_decide(plan: StreamPlan, fault: Fault) -> bool:
     """Whether the order of labels decides how many packets the fault takes, whatever other faults of the plan do."""
-    return plan.stream.labels == "stratified" and loses_all(fault)
+    return plan.stream.labels == "stratified" and not fault.partial
 
 
 def fault_result(
@@ -137,12 +123,13 @@ def fault_result(
         - (max_queueing_delay_s(plan, run, times.stop_s - _QUEUED_BEFORE_S) if run.fabric == "emulation" else 0.0)
     )
     starts, last = run.blocks.started_s, ends_s - 2 * block_s
-    mask = _packets_of_blocks_started(run, answered + apart_s, last) & (run.sent.time_s < ends_s)
+    begun_since = (starts >= answered + apart_s) & (starts < last)
+    mask = begun_since[run.place_of_block] & (run.sent.time_s < ends_s)
     packets = int(mask.sum())
-    broken, late = never_complete(run), run.blocks.late_source_packets
+    broken, late = run.never_complete, run.blocks.late_source_packets
     transient = (starts >= times.start_s - 2 * block_s) & (starts < answered)
     steady = (starts >= answered) & (starts < times.stop_s)
-    sizes = run.sent.block_size[first_of_block(run) & mask]
+    sizes = run.sent.block_size[run.first_of_block & mask]
     counted, spurious_losses = (starts >= answered) & (starts < last), np.isin(run.blocks.block, spurious)
     ratio, error = sent_per_source(plan, run, counted & ~spurious_losses)
     return FaultResult(
@@ -172,7 +159,7 @@ def fault_result(
         sent_per_source=ratio,
         sent_per_source_error=error,
         transient_packets=int(((run.sent.time_s >= times.start_s) & (run.sent.time_s < answered)).sum()),
-        transient_late_parity=_late_parity(run, transient),
+        transient_late_parity=int(np.maximum(0, run.packets_of_block - run.size_begun)[transient].sum()),
         reaction_uncertainty_s=apart_s,
         undecided_packets=undecided_packets(run, times),
         misled_blocks=int((counted & spurious_losses).sum()),
@@ -270,22 +257,10 @@ def loss_interval(plan: StreamPlan, times: FaultTimes, packets: int, lost: BoolA
 def sent_per_source(plan: StreamPlan, run: StreamMeasurements, blocks: BoolArray) -> tuple[float | None, float]:
     """Packets sent per source packet over whole blocks (``blocks``: a mask), late parity included, and the mean's
     standard error."""
-    chosen = run.blocks.block[blocks]
-    if not len(chosen):
+    if not blocks.any():
         return None, 0.0
-    place = np.searchsorted(run.blocks.block, run.sent.block)
-    counts = np.bincount(place, minlength=len(run.blocks.block))[blocks] / plan.stream.source_packets
+    counts = run.packets_of_block[blocks] / plan.stream.source_packets
     return float(counts.mean()), float(counts.std() / np.sqrt(len(counts)))
-
-
-def _late_parity(run: StreamMeasurements, blocks: BoolArray) -> int:
-    """Packets of these blocks beyond the N that each was begun with."""
-    place = np.searchsorted(run.blocks.block, run.sent.block)
-    counts = np.bincount(place, minlength=len(run.blocks.block))
-    begun = np.zeros(len(run.blocks.block), dtype=np.int64)
-    first = first_of_block(run)
-    begun[place[first]] = run.sent.block_size[first]
-    return int(np.maximum(0, counts - begun)[blocks].sum())
 
 
 def _diagnosis(run: StreamMeasurements, times: FaultTimes, loss: float) -> FaultDiagnosis | None:
@@ -310,20 +285,3 @@ def _diagnosis(run: StreamMeasurements, times: FaultTimes, loss: float) -> Fault
 def _reaction(run: StreamMeasurements, times: FaultTimes, needed: int) -> float | None:
     after = (run.sent.time_s >= times.start_s) & (run.sent.time_s < times.stop_s) & (run.sent.block_size >= needed)
     return float(run.sent.time_s[after].min() - times.start_s) if after.any() else None
-
-
-def _packets_of_blocks_started(run: StreamMeasurements, start_s: float, stop_s: float) -> BoolArray:
-    required = run.blocks.block[(run.blocks.started_s >= start_s) & (run.blocks.started_s < stop_s)]
-    return np.isin(run.sent.block, required)
-
-
-def never_complete(run: StreamMeasurements) -> BoolArray:
-    """Which blocks were never decoded in time."""
-    return np.isnan(run.blocks.complete_s)
-
-
-def first_of_block(run: StreamMeasurements) -> BoolArray:
-    """Which sent packets are the first of their block."""
-    first = np.zeros(len(run.sent.block), dtype=bool)
-    first[np.unique(run.sent.block, return_index=True)[1]] = True
-    return first

@@ -9,12 +9,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
-import numpy.typing as npt
 
 from testbed.model.verdict import Check
-from testbed.stream.judgement.link_traversals import BoolArray, LinkTraversal, link_traversals
+from testbed.stream.judgement.link_traversals import LinkTraversal, link_traversals
 from testbed.stream.judgement.trace_checks import trace_checks
-from testbed.stream.measurements import FloatArray, PacketDeliveries, StreamMeasurements
+from testbed.stream.measurements import BoolArray, FloatArray, IntArray, PacketDeliveries, StreamMeasurements
 from testbed.stream.plan import StreamPlan
 from testbed.stream.prediction.burst_loss import (
     binomial_losses,
@@ -273,7 +272,7 @@ class _Blocks:
         self, plan: StreamPlan, run: StreamMeasurements, found: Sequence[LinkTraversal], deliveries: PacketDeliveries
     ) -> None:
         sent, m = run.sent, plan.stream.source_packets
-        met: dict[int, list[tuple[GilbertElliott, npt.NDArray[np.int64]]]] = {}
+        met: dict[int, list[tuple[GilbertElliott, IntArray]]] = {}
         barred: set[int] = set()
         counts = []
         for crossing in found:
@@ -304,7 +303,7 @@ class _Blocks:
         self.inflation = 1 + 2 * memory / max(1e-9, 1 - memory**length)
 
 
-def _short(met: Sequence[tuple[GilbertElliott, npt.NDArray[np.int64]]], spare: int, *, burst: bool) -> float:
+def _short(met: Sequence[tuple[GilbertElliott, IntArray]], spare: int, *, burst: bool) -> float:
     """Probability that more than ``spare`` packets of a block are lost on the links that it meets."""
     total = np.ones(1)
     for chain, places in met:

@@ -4,15 +4,13 @@ pure numpy."""
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from testbed.model.label_split import LabelSplit
-from testbed.stream.measurements import FloatArray, IntArray, StreamMeasurements
+from testbed.stream.measurements import BoolArray, FloatArray, IntArray, StreamMeasurements
 from testbed.stream.plan import StreamPlan
 from testbed.stream.prediction.active_faults import faulty_links
 from testbed.stream.prediction.impaired_links import ImpairedSpan, stream_spans
 
-BoolArray = npt.NDArray[np.bool_]
 GUARD_S = 0.05
 """At the beginning and the end of an impairment: packets that were in transit then are not counted."""
 

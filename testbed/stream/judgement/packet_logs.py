@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from array import array
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -15,11 +16,11 @@ from fec.errors import MalformedPacket
 from fec.protocol.wire import decode_header
 from testbed.stream.measurements import (
     BlockOutcomes,
-    FloatArray,
-    IntArray,
     LossReportLog,
+    PacketDeliveries,
     ReceivedPackets,
     SentPackets,
+    packet_deliveries,
 )
 
 
@@ -31,8 +32,16 @@ def _ints() -> array[int]:
     return array("q")
 
 
+class _Log:
+    def _arrays(self) -> dict[str, Any]:
+        """Its columns by name."""
+        columns = {name: values for name, values in vars(self).items() if isinstance(values, array)}
+        kinds = {"d": np.float64, "q": np.int64}
+        return {name: np.frombuffer(values.tobytes(), kinds[values.typecode]) for name, values in columns.items()}
+
+
 @dataclass
-class SentLog:
+class SentLog(_Log):
     """Grows by one entry a packet sent; compact while it runs, numpy when it is read."""
 
     time_s: array[float] = field(default_factory=_floats)
@@ -51,17 +60,11 @@ class SentLog:
         self.worst_lag_s = max(self.worst_lag_s, time_s - due_s)
 
     def packets(self) -> SentPackets:
-        return SentPackets(
-            time_s=_float_array(self.time_s),
-            block=_int_array(self.block),
-            symbol=_int_array(self.symbol),
-            label=_int_array(self.label),
-            block_size=_int_array(self.block_size),
-        )
+        return SentPackets(**self._arrays())
 
 
 @dataclass
-class LossReportRecorder:
+class LossReportRecorder(_Log):
     """Grows by one entry a loss report, and by one a packet that the sender takes for lost."""
 
     told_s: array[float] = field(default_factory=_floats)
@@ -91,18 +94,11 @@ class LossReportRecorder:
             self.came_s[place] = at_s
 
     def log(self) -> LossReportLog:
-        return LossReportLog(
-            told_s=_float_array(self.told_s),
-            newest_s=_float_array(self.newest_s),
-            block=_int_array(self.block),
-            symbol=_int_array(self.symbol),
-            lost_s=_float_array(self.lost_s),
-            came_s=_float_array(self.came_s),
-        )
+        return LossReportLog(**self._arrays())
 
 
 @dataclass
-class ReceivedLog:
+class ReceivedLog(_Log):
     """Grows by one entry a packet that arrived."""
 
     time_s: array[float] = field(default_factory=_floats)
@@ -123,9 +119,7 @@ class ReceivedLog:
         self.add(time_s, header.source_block_number, header.encoding_symbol_id)
 
     def packets(self) -> ReceivedPackets:
-        return ReceivedPackets(
-            time_s=_float_array(self.time_s), block=_int_array(self.block), symbol=_int_array(self.symbol)
-        )
+        return ReceivedPackets(**self._arrays())
 
 
 def block_outcomes(
@@ -140,74 +134,25 @@ def block_outcomes(
     ids, where = np.unique(sent.block, return_inverse=True)
     started = np.full(len(ids), np.inf)
     np.minimum.at(started, where, sent.time_s)
-    key = received.block * 256 + received.symbol
-    order = np.argsort(received.time_s, kind="stable")
-    unique, at = np.unique(key[order], return_index=True)
-    block_of, arrival = unique // 256, received.time_s[order][at]
-    by_time = np.lexsort((arrival, block_of))
-    block_of, arrival, symbol = block_of[by_time], arrival[by_time], (unique % 256)[by_time]
-    lead = np.searchsorted(block_of, ids, side="left")
-    count = np.searchsorted(block_of, ids, side="right") - lead
-    complete = np.full(len(ids), np.nan)
-    enough = count >= source_packets
-    if enough.any():
-        complete[enough] = arrival[(lead + source_packets - 1)[enough]]
+    arrived_s = np.nan_to_num(packet_deliveries(sent, received).arrived_s, nan=np.inf)
+    count = np.bincount(where, weights=np.isfinite(arrived_s), minlength=len(ids)).astype(np.int64)
+    in_order = np.lexsort((arrived_s, where))
+    lead = np.searchsorted(where[in_order], np.arange(len(ids)))
+    complete, enough = np.full(len(ids), np.nan), count >= source_packets
+    complete[enough] = arrived_s[in_order][(lead + source_packets - 1)[enough]]
     complete[complete > started + playback_s] = np.nan
-    arrived = ReceivedPackets(time_s=arrival, block=block_of, symbol=symbol)
-    late = _late_sources(sent, ids, complete, arrived, (source_packets, playback_s))
+    decoded = np.nan_to_num(complete, nan=np.inf)[where]
+    late = (sent.symbol < source_packets) & (np.minimum(arrived_s, decoded) > sent.time_s + playback_s)
     return BlockOutcomes(
         block=ids.astype(np.int64),
         started_s=started,
         complete_s=complete,
-        arrived=count.astype(np.int64),
-        late_source_packets=late,
+        arrived=count,
+        late_source_packets=np.bincount(where, weights=late, minlength=len(ids)).astype(np.int64),
     )
 
 
-def _late_sources(
-    sent: SentPackets,
-    ids: IntArray,
-    complete: FloatArray,
-    arrived: ReceivedPackets,
-    limits: tuple[int, float],
-) -> IntArray:
-    """Late source packets of each block; ``arrived``: each packet's first arrival; ``limits``: M and the playback
-    buffer."""
-    source_packets, playback_s = limits
-    chosen = sent.symbol < source_packets
-    key = sent.block[chosen] * 256 + sent.symbol[chosen]
-    due = sent.time_s[chosen] + playback_s
-    arrived_key = arrived.block * 256 + arrived.symbol
-    order = np.argsort(arrived_key, kind="stable")
-    place = np.searchsorted(arrived_key[order], key)
-    there = place < len(order)
-    there[there] = arrived_key[order][place[there]] == key[there]
-    at = np.full(len(key), np.inf)
-    at[there] = arrived.time_s[order][place[there]]
-    where = np.searchsorted(ids, sent.block[chosen])
-    decoded = np.where(np.isnan(complete[where]), np.inf, complete[where])
-    late = np.minimum(at, decoded) > due
-    return np.bincount(where, weights=late, minlength=len(ids)).astype(np.int64)
-
-
-def undecided_arrivals(sent: SentPackets, received: ReceivedPackets, playback_s: float, within_s: float) -> int:
+def undecided_arrivals(deliveries: PacketDeliveries, playback_s: float, within_s: float) -> int:
     """First arrivals so near to ``playback_s`` after their sending that clocks which are known to ``within_s`` cannot
     tell which side."""
-    if within_s == 0:
-        return 0
-    keys, at = (log.block * 256 + log.symbol for log in (sent, received)), []
-    for key, times in zip(keys, (sent.time_s, received.time_s), strict=True):
-        order = np.argsort(times, kind="stable")
-        unique, first = np.unique(key[order], return_index=True)
-        at.append((unique, times[order][first]))
-    (sent_key, sent_at), (got_key, got_at) = at
-    _, ours, theirs = np.intersect1d(sent_key, got_key, assume_unique=True, return_indices=True)
-    return int((np.abs(got_at[theirs] - sent_at[ours] - playback_s) <= within_s).sum())
-
-
-def _float_array(values: array[float]) -> FloatArray:
-    return np.frombuffer(values.tobytes(), dtype=np.float64)
-
-
-def _int_array(values: array[int]) -> IntArray:
-    return np.frombuffer(values.tobytes(), dtype=np.int64)
+    return int((np.abs(deliveries.transit_s - playback_s) <= within_s).sum()) if within_s else 0

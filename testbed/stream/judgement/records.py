@@ -114,7 +114,7 @@ def summary_figures(plan: StreamPlan, run: StreamMeasurements, analysis: Session
         "loaded_links": len(plan.forward.loaded),
         **_clocks(plan, run),
         **_layout(plan),
-        **({"campaign": json_ready(analysis.campaign.to_json())} if analysis.campaign is not None else {}),
+        **({"campaign": json_ready(analysis.campaign)} if analysis.campaign is not None else {}),
         **{name: value for name, value in run.counters.items() if name not in (REPORTS, DIAGNOSES)},
     }
 
@@ -124,7 +124,7 @@ def _clocks(plan: StreamPlan, run: StreamMeasurements) -> dict[str, Any]:
     all."""
     if run.clocks == ONE_CLOCK:
         return {}
-    undecided = undecided_arrivals(run.sent, run.received, plan.stream.playback_s, run.clocks.end_to_end_s)
+    undecided = undecided_arrivals(run.deliveries, plan.stream.playback_s, run.clocks.end_to_end_s)
     return {"clocks": asdict(run.clocks) | {"arrivals_undecided_at_playback": undecided}}
 
 

@@ -21,7 +21,7 @@ import numpy as np
 
 from testbed.model.machine.load import TimingError
 from testbed.stream.endpoints import SETTLE_S
-from testbed.stream.measurements import FloatArray, IntArray, StreamMeasurements
+from testbed.stream.measurements import BoolArray, FloatArray, IntArray, StreamMeasurements
 from testbed.stream.plan import StreamPlan
 from testbed.stream.planning import REACTION_S, longest_path_delay_s
 from testbed.stream.prediction.impaired_links import is_impaired
@@ -109,7 +109,7 @@ def spurious_loss_intervals(plan: StreamPlan, run: StreamMeasurements) -> FloatA
     with that one it has judged the labels again. One that it was never told of counts for the playback buffer's
     time."""
     loss_reports = run.news
-    arrived = np.isin(loss_reports.block * 256 + loss_reports.symbol, run.received.block * 256 + run.received.symbol)
+    arrived = np.isin(loss_reports.block * 256 + loss_reports.symbol, run.received.key)
     began = loss_reports.lost_s[arrived]
     reported = np.where(
         np.isfinite(loss_reports.came_s[arrived]), loss_reports.came_s[arrived], began + plan.stream.playback_s
@@ -137,13 +137,11 @@ def spurious_loss_blocks(plan: StreamPlan, run: StreamMeasurements) -> IntArray:
         return np.empty(0, dtype=np.int64)
     spans, blocks, sent = spurious_loss_intervals(plan, run), run.blocks, run.sent
     begun = _within(blocks.started_s, spans, 0.0)
-    first = np.unique(sent.block, return_index=True)[1]
-    sizes = sent.block_size[first][np.searchsorted(sent.block[first], sent.block)]
-    late = (sent.symbol >= sizes) & _within(sent.time_s, spans, plan.stream.playback_s)
+    late = (sent.symbol >= run.size_begun[run.place_of_block]) & _within(sent.time_s, spans, plan.stream.playback_s)
     return np.union1d(blocks.block[begun], sent.block[late])
 
 
-def _within(times_s: FloatArray, spans: FloatArray, longer_s: float) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+def _within(times_s: FloatArray, spans: FloatArray, longer_s: float) -> BoolArray:
     if not len(spans):
         return np.zeros(len(times_s), dtype=np.bool_)
     place = np.searchsorted(spans[:, 0], times_s, side="right") - 1

@@ -67,10 +67,7 @@ def latest_s(run: StreamMeasurements, label: str) -> float:
 
 def _arrivals(run: StreamMeasurements, crossing: LinkTraversal) -> FloatArray:
     """When the packets came that crossed the link, in order."""
-    chosen = crossing.packets
-    sent = run.sent.block[chosen] * 256 + run.sent.symbol[chosen]
-    got = run.received.block * 256 + run.received.symbol
-    return np.sort(run.received.time_s[np.isin(got, sent)])
+    return np.sort(run.received.time_s[np.isin(run.received.key, run.sent.key[crossing.packets])])
 
 
 def most_in_window(times: FloatArray, window_s: float) -> int:

@@ -11,12 +11,12 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
-import numpy.typing as npt
 
 from fec.redundancy.block_size import stratified_block_size
 from testbed.faults.fault import Fault
 from testbed.faults.fault_times import ChangeTimes, FaultTimes
 from testbed.model.label_split import LABELS, Interval, LabelSplit
+from testbed.stream.measurements import FloatArray
 from testbed.stream.plan import StreamPlan
 from topologies.network import LinkId
 
@@ -51,7 +51,7 @@ class Epoch:
         return self.stop_s - self.start_s
 
 
-def path_losses(split: LabelSplit, broken: Broken) -> npt.NDArray[np.float64]:
+def path_losses(split: LabelSplit, broken: Broken) -> FloatArray:
     """Shape (paths,): the probability that a packet on each path of the split is lost."""
     lost = dict(broken)
     retained = np.ones(len(split.paths))

@@ -10,11 +10,10 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 
 import numpy as np
-import numpy.typing as npt
 
+from testbed.stream.measurements import FloatArray
 from topologies.impairments import GilbertElliott, Impairments
 
-FloatArray = npt.NDArray[np.float64]
 _LAGS = 2000
 
 

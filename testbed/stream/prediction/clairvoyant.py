@@ -65,12 +65,11 @@ def stream_outcome(plan: StreamPlan, run: StreamMeasurements) -> StreamOutcome:
     m, blocks = plan.stream.source_packets, run.blocks
     source = int((run.sent.symbol < m).sum())
     late = int(blocks.late_source_packets.sum())
-    decoded = ~np.isnan(blocks.complete_s)
     return StreamOutcome(
         overhead=len(run.sent.symbol) / source - 1,
         wasted=float(run.counters.get("unused_parity", 0)) / source,
         late=late / source,
-        undecodable=float((~decoded).mean()),
+        undecodable=float(run.never_complete.mean()),
         blocks=len(blocks.block),
         first_decode_s=tuple(_first_decode_s(run, times.start_s, times.stop_s) for times in run.faults),
     )

@@ -4,11 +4,10 @@ sent; pure."""
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from testbed.stream.measurements import FloatArray
 from topologies.impairments import Duplication, ExtraDelay, Impairments, RateTrace, Reordering
 
-FloatArray = npt.NDArray[np.float64]
 DRAWS = 40
 """Their spread tells how far one run may lie from the mean."""
 

@@ -6,21 +6,18 @@ of faults.
 """
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from testbed.faults.fault_times import FaultTimes
-from testbed.stream.measurements import StreamMeasurements
+from testbed.stream.measurements import BoolArray, FloatArray, StreamMeasurements
 from testbed.stream.plan import StreamPlan
 from testbed.stream.prediction.active_faults import NEVER, Epoch, epochs, path_losses
 from testbed.stream.prediction.block_size_policy import BlockSizePolicy
 from testbed.stream.prediction.diagnosis_accuracy import DiagnosisAccuracy, diagnosis_accuracy
 
-FloatArray = npt.NDArray[np.float64]
-BoolArray = npt.NDArray[np.bool_]
 _EARLY_S = 0.01
 """A change may have been in force so long before it was noted."""
 _BIN_S, _BINS_AROUND = 0.25, 4
@@ -97,9 +94,6 @@ class EpochsResult:
     transit_s: float
     diagnoses: DiagnosisAccuracy | None = None
 
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
-
 
 @dataclass(frozen=True)
 class LossBounds:
@@ -123,7 +117,6 @@ def analyse_epochs(
     found, lost = epochs(plan, run.faults, run.changes), deliveries.lost
     certain, sure = deliveries.certain, deliveries.lowest
     outages, beyond = _outages(plan, run, found, policy, deliveries)
-    broken = np.isnan(run.blocks.complete_s)
     measured = _redundancies(run, found, policy, deliveries)
     chance = certain & (sure > 0) & (sure < 1)
     spread = float(np.sqrt((sure[chance] * (1 - sure[chance])).sum()))
@@ -139,8 +132,8 @@ def analyse_epochs(
         wrongly_lost=int((certain & (sure == 0) & lost).sum()),
         wrongly_arrived=int((certain & (sure == 1) & ~lost).sum()),
         random_losses=(float(sure[chance].sum()), float(lost[chance].sum()), 4 * spread),
-        undecodable=int(broken.sum()),
-        undecodable_within_reach=int((broken & ~beyond).sum()),
+        undecodable=int(run.never_complete.sum()),
+        undecodable_within_reach=int((run.never_complete & ~beyond).sum()),
         redundancy_predicted=measured[0],
         redundancy_measured=measured[1],
         redundancy_tolerance=measured[2],
@@ -166,8 +159,8 @@ def transits_s(run: StreamMeasurements) -> FloatArray:
     at = run.sent.time_s
     if not len(at):
         return np.zeros(0)
-    sent, order = np.unique(run.sent.block * 256 + run.sent.symbol, return_index=True)
-    got = run.received.block * 256 + run.received.symbol
+    sent, order = np.unique(run.sent.key, return_index=True)
+    got = run.received.key
     place = np.minimum(np.searchsorted(sent, got), len(sent) - 1)
     known = sent[place] == got
     left = order[place[known]]
@@ -251,8 +244,7 @@ def _outages(
             groups[-1].append(epoch)
         else:
             groups.append([epoch])
-    blocks = run.blocks
-    place = np.searchsorted(blocks.block, run.sent.block)
+    blocks, place = run.blocks, run.place_of_block
     surely = np.bincount(place, weights=deliveries.highest == 0, minlength=len(blocks.block))
     perhaps = np.bincount(place, weights=deliveries.lowest < 1, minlength=len(blocks.block))
     m, covered, listed = plan.stream.source_packets, np.zeros(len(blocks.block), dtype=bool), []
@@ -274,7 +266,7 @@ def _outages(
                 blocks=int(open_then.sum()),
                 predicted=int((open_then & (perhaps < m)).sum()),
                 predicted_most=int((open_then & (surely < m)).sum()),
-                measured=int((open_then & np.isnan(blocks.complete_s)).sum()),
+                measured=int((open_then & run.never_complete).sum()),
             )
         )
     return tuple(listed), covered
@@ -319,5 +311,4 @@ def _sender_redundancy(run: StreamMeasurements, policy: BlockSizePolicy) -> floa
     """Mean over the blocks of the N that each was begun with, over FEC_t, less one."""
     if not len(run.sent.block):
         return 0.0
-    first = np.unique(run.sent.block, return_index=True)[1]
-    return float(run.sent.block_size[first].mean() / policy.base - 1)
+    return float(run.size_begun.mean() / policy.base - 1)

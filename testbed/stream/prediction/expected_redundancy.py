@@ -15,6 +15,7 @@ import numpy.typing as npt
 from fec.redundancy.block_size import Interval
 from testbed.faults.schedules import PoissonFaults, cables_of
 from testbed.model.label_split import LABELS
+from testbed.stream.measurements import BoolArray, FloatArray
 from testbed.stream.plan import StreamPlan
 from testbed.stream.prediction.active_faults import RETURN_LABELS
 from testbed.stream.prediction.block_size_policy import block_size_policy
@@ -22,9 +23,6 @@ from testbed.stream.prediction.failure_candidates import exact_block_size
 from topologies.network import LinkId
 
 SAMPLES = 20_000
-
-BoolArray = npt.NDArray[np.bool_]
-FloatArray = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, kw_only=True)

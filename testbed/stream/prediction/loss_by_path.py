@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from fec.protocol.wire import MAX_PATH
+from fec.protocol.loss_report import MAX_PATH
 from testbed.model.label_split import LABELS, LabelSplit
-from testbed.stream.measurements import StreamMeasurements
+from testbed.stream.measurements import BoolArray, StreamMeasurements
 from testbed.stream.plan import StreamPlan
 from testbed.stream.prediction.epoch_analysis import LossBounds
 
@@ -110,7 +110,7 @@ def path_results(plan: StreamPlan, run: StreamMeasurements, deliveries: LossBoun
 def _result(
     plan: StreamPlan,
     path: NumberedPath,
-    own: np.ndarray[Any, np.dtype[np.bool_]],
+    own: BoolArray,
     deliveries: LossBounds,
     reports: Mapping[Any, Sequence[int]],
 ) -> PathResult:

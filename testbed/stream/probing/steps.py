@@ -13,7 +13,7 @@ from fec.redundancy.block_size import binomial_interval, decoding_failure_probab
 from fec.redundancy.labels import label_table
 from testbed.faults.fault import Fault
 from testbed.model.verdict import Check, Verdict
-from testbed.stream.measurements import StreamMeasurements
+from testbed.stream.measurements import IntArray, StreamMeasurements
 from testbed.stream.plan import StreamPlan
 from testbed.stream.prediction.block_size_policy import link_block_size
 from topologies.network import LinkId
@@ -56,8 +56,8 @@ def probe_step(plan: StreamPlan, run: StreamMeasurements) -> ProbeStep:
     """Count blocks, started while the link was down, of which fewer than M symbols arrived."""
     size = plan.stream.block_size or 0
     start = run.faults[0].start_s + 0.02
-    complete_block = _whole_blocks(run, size)
-    chosen = (run.blocks.started_s >= start) & np.isin(run.blocks.block, complete_block)
+    # the last ones may have been cut off by the end of the run
+    chosen = (run.blocks.started_s >= start) & (run.packets_of_block == size)
     blocks = int(chosen.sum())
     failures = int((run.blocks.arrived[chosen] < plan.stream.source_packets).sum())
     index = plan.network.link_index[run.faults[0].fault.link]
@@ -70,7 +70,7 @@ def probe_step(plan: StreamPlan, run: StreamMeasurements) -> ProbeStep:
     )
 
 
-def predicted_failure(plan: StreamPlan, link: int, size: int, blocks: np.typing.NDArray[np.int64]) -> float:
+def predicted_failure(plan: StreamPlan, link: int, size: int, blocks: IntArray) -> float:
     """Random labels: the probability of eq. 25. Stratified: the exact share of these blocks whose window falls
     short."""
     m = plan.stream.source_packets
@@ -81,9 +81,7 @@ def predicted_failure(plan: StreamPlan, link: int, size: int, blocks: np.typing.
     return float((_arriving(plan, link, size, blocks) < m).mean())
 
 
-def _arriving(
-    plan: StreamPlan, link: int, size: int, blocks: np.typing.NDArray[np.int64]
-) -> np.typing.NDArray[np.int64]:
+def _arriving(plan: StreamPlan, link: int, size: int, blocks: IntArray) -> IntArray:
     """How many labels of each block's window (its packets' label indices b*N ... b*N + N - 1) miss the link."""
     labels = label_table(plan.stream.label_rule)
     outside = np.ones(len(labels), dtype=np.int64)
@@ -129,9 +127,3 @@ def judge_probe(plan: StreamPlan, steps: tuple[ProbeStep, ...], invalid: str | N
             ).of(step.blocks)
         )
     return Verdict(checks=tuple(checks), invalid=invalid)
-
-
-def _whole_blocks(run: StreamMeasurements, size: int) -> np.typing.NDArray[np.int64]:
-    """Blocks of which all N symbols were sent (the last ones may have been cut off by the end of the run)."""
-    blocks, counts = np.unique(run.sent.block, return_counts=True)
-    return np.asarray(blocks[counts == size], dtype=np.int64)

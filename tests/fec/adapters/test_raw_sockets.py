@@ -9,9 +9,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from fec.adapters.raw_sockets import DatagramReceiver, FrameSender, socket_drops, waiting_datagrams
+from fec.adapters.raw_sockets import DatagramReceiver, FrameSender, socket_drops
 from fec.adapters.scapy_layer import FrameTemplate
-from fec.errors import FecError
 from fec.protocol.sender import OutgoingPacket
 
 
@@ -32,53 +31,19 @@ def packets(count: int, size: int = 300) -> list[OutgoingPacket]:
     return [OutgoingPacket(0.0, (i * 40503) % 65536, bytes([i % 256]) * size, 0, i, 22) for i in range(count)]
 
 
-def test_a_batch_sends_the_frames_that_the_template_describes(
+def test_the_frames_that_the_template_describes_arrive_in_order(
     pair: tuple[socket.socket, socket.socket], template: FrameTemplate
 ) -> None:
-    sender, receiver = FrameSender(pair[0], template, most=8), DatagramReceiver(pair[1], most=5)
+    sender, receiver = FrameSender(pair[0], template), DatagramReceiver(pair[1], most=5)
     got = []
     for batch in (packets(7), packets(3, size=90), packets(10)[5:]):
-        sender.send_batch(batch)
+        for packet in batch:
+            sender.send(packet.label, packet.data)
         while frames := receiver.receive():
             assert len(frames) <= 5
             got += frames
     expected = [*packets(7), *packets(3, size=90), *packets(10)[5:]]
     assert got == [template.frame(p.label, p.data) for p in expected]
-
-
-def test_more_packets_than_one_call_takes_keep_their_order(
-    pair: tuple[socket.socket, socket.socket], template: FrameTemplate
-) -> None:
-    pair[0].setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 20)
-    pair[0].setblocking(False)
-    sender = FrameSender(pair[0], template, most=3)
-    sender.send_batch(packets(8))
-    assert [frame[42] for frame in waiting_datagrams(pair[1])] == list(range(8))
-
-
-def test_a_single_frame_is_the_same_as_one_of_a_batch(
-    pair: tuple[socket.socket, socket.socket], template: FrameTemplate
-) -> None:
-    sender = FrameSender(pair[0], template)
-    sender.send(40503, b"payload")
-    sender.send_batch([OutgoingPacket(0.0, 40503, b"payload", 0, 0, 22)])
-    first, second = waiting_datagrams(pair[1])
-    assert first == second == template.frame(40503, b"payload")
-
-
-def test_packets_of_two_lengths_are_refused_in_one_batch(
-    pair: tuple[socket.socket, socket.socket], template: FrameTemplate
-) -> None:
-    with pytest.raises(FecError, match="one length"):
-        FrameSender(pair[0], template).send_batch([*packets(1), *packets(1, size=20)])
-
-
-def test_a_refused_frame_is_an_error_that_says_how_many_were_sent(
-    pair: tuple[socket.socket, socket.socket], template: FrameTemplate
-) -> None:
-    pair[1].close()
-    with pytest.raises(OSError, match="after 0 of 2 messages"):
-        FrameSender(pair[0], template).send_batch(packets(2))
 
 
 class RefusingSocket:

@@ -12,9 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fec.protocol.receiver import SourceDelivered, StreamReceiver
+from fec.protocol.framing import BLOCK_NUMBERS
+from fec.protocol.loss_report import LossReport, decode_report
+from fec.protocol.receiver import StreamReceiver
+from fec.protocol.receiver_types import SourceDelivered
 from fec.protocol.sender import StreamSender
-from fec.protocol.wire import BLOCK_NUMBERS, LossReport, PacketHeader, decode_report, protect
+from fec.protocol.wire import PacketHeader, protect
 from tests.helpers.delay_loop import build_receiver, build_sender
 
 M, SYMBOL, RATE = 20, 24, 1000

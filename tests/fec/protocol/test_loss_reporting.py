@@ -6,8 +6,9 @@ import math
 from collections import Counter
 from itertools import pairwise
 
+from fec.protocol.framing import BLOCK_NUMBERS
+from fec.protocol.loss_report import MAX_BLOCKS, LossReport, decode_report
 from fec.protocol.loss_reporting import LossReporter
-from fec.protocol.wire import BLOCK_NUMBERS, MAX_BLOCKS, LossReport, decode_report
 
 
 def _reporter() -> LossReporter:

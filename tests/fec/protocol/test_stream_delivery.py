@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from fec.protocol.receiver import BlocksSkipped, BlockUndecodable, SourceDelivered
+from fec.protocol.receiver_types import BlocksSkipped, BlockUndecodable, SourceDelivered
 from fec.redundancy.block_size import fec_block_size, stratified_block_size, stratified_tolerance_block_size
 from fec.redundancy.labels import RandomLabels
 from tests.helpers.delay_loop import DelayLoop, build_receiver, build_sender, cut, payload
@@ -120,7 +120,7 @@ def test_n_converges_to_the_policys_value_and_returns_after_the_hold(share: floa
     loop = DelayLoop(sender, build_receiver(), forward=cut(20000, 20000 + stop, 1.0, 4.0, delay_s))
     loop.backward = lambda way, number, at: (delay_s,)
     loop.run_until(3.9)
-    assert sender.loss_estimate == pytest.approx(share, abs=0.005)
+    assert sender.control.loss == pytest.approx(share, abs=0.005)
     settled = {p.block_size for at, p in loop.sent if at > 2.0}
     assert max(settled) - min(settled) <= 1
     assert min(settled) >= max(22, stratified_block_size([(20000, 20000 + stop)], 20))
@@ -168,7 +168,7 @@ def test_a_stream_that_was_wholly_silent_goes_on_afterwards() -> None:
     sender = build_sender(policy=lambda loss: int(20 / (1 - loss)) + 3, hold_s=0.5)
     loop = DelayLoop(sender, build_receiver(), forward=cut(0, 65536, 1.0, 3.0))
     loop.run_until(5.0)
-    assert sender.block_size <= 23 and sender.loss_estimate == 0
+    assert sender.block_size <= 23 and sender.control.loss == 0
     loop.finish()
     indices = {event.index for event in loop.events if isinstance(event, SourceDelivered)}
     lost = sum(event.missing for event in loop.events if isinstance(event, BlockUndecodable))

@@ -6,16 +6,17 @@ import pytest
 
 from fec.code.reed_solomon import ReedSolomonCode
 from fec.errors import FecError
-from fec.protocol.receiver import (
-    FARTHEST_AHEAD,
+from fec.protocol.framing import BLOCK_NUMBERS
+from fec.protocol.loss_report import decode_report
+from fec.protocol.receiver import FARTHEST_AHEAD, StreamReceiver
+from fec.protocol.receiver_types import (
     BlockComplete,
     BlocksSkipped,
     BlockUndecodable,
     ReceiverParameters,
     SourceDelivered,
-    StreamReceiver,
 )
-from fec.protocol.wire import BLOCK_NUMBERS, PacketHeader, decode_report, protect
+from fec.protocol.wire import PacketHeader, protect
 from tests.helpers import delay_loop
 
 build_receiver, payload = delay_loop.build_receiver, delay_loop.payload
@@ -130,7 +131,6 @@ def test_blocks_of_which_nothing_came_are_given_up_with_the_others() -> None:
         ("checksum", packet(0, 0)[:16] + b"\xff" + packet(0, 0)[17:]),
         ("stream", packet(0, 0, stream_id=9)),
         ("shape", packet(0, 0, source_packets=5)),
-        ("compact", packet(0, 0, compact=True)),
         ("far-ahead", packet(FARTHEST_AHEAD + 5, 0)),
     ],
 )

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections import Counter, defaultdict
 
 import pytest
 
 from fec.errors import FecError
+from fec.protocol.loss_report import LossReport
 from fec.protocol.reordering import ReorderingAllowance
-from fec.protocol.wire import LossReport, PacketHeader, decode_header, symbol_of, unprotect
+from fec.protocol.wire import HEADER_BYTES, PacketHeader, decode_header, unprotect
 from fec.redundancy.labels import StratifiedLabels
 from tests.helpers.delay_loop import DelayLoop, build_receiver, build_sender, cut, payload
 
@@ -32,7 +34,7 @@ def report(number, newest_s, blocks, highest):
 def test_packets_are_what_the_header_class_encodes() -> None:
     for packet in build_sender(symbol_bytes=32).packets_due(0.06, limit=80):
         header = decode_header(packet.data)
-        symbol = symbol_of(packet.data, header)
+        symbol = packet.data[HEADER_BYTES:]
         built = PacketHeader(
             stream_id=1,
             source_block_number=packet.block,
@@ -81,7 +83,7 @@ def test_each_block_is_a_window_of_consecutive_labels_after_the_one_before() -> 
             blocks[p.block][p.symbol] = p.label
     for number in range(20):
         assert len(blocks[number]) == 22
-        assert [blocks[number][e] for e in range(22)] == StratifiedLabels().labels(index, 22).tolist()
+        assert [blocks[number][e] for e in range(22)] == [StratifiedLabels().label(index + e) for e in range(22)]
         index += 22
 
 
@@ -89,9 +91,9 @@ def test_finishing_completes_the_block_under_way() -> None:
     sender = build_sender()
     sender.packets_due(0.0305)
     sender.finish_source()
-    assert not sender.done
+    assert math.isfinite(sender.next_due_s())
     rest = sender.packets_due(5.0, limit=1000)
-    assert sender.done and sender.next_due_s() == float("inf")
+    assert sender.next_due_s() == math.inf
     assert sender.counters["source"] == 40 and sender.counters["parity"] == 4
     assert rest[-1].block == 1
 
@@ -102,11 +104,11 @@ def test_a_block_not_known_complete_is_extended_at_once_when_a_report_shows_loss
         sender.packets_due(0.001 * k)
     lossy = ((1 << 22) - 1) & ~0b1000100010
     sender.receive(report(0, 0.045, [(0, lossy), (1, lossy)], 1), 0.05)
-    assert sender.block_size == 30 and sender.loss_estimate > 0.05
+    assert sender.block_size == 30 and sender.control.loss > 0.05
     late = [p for p in sender.packets_due(0.06, limit=200) if p.symbol >= 22]
     assert {p.block for p in late} == {0, 1}  # block 2 grows with its own parity
     assert sorted(p.symbol for p in late if p.block == 0) == list(range(22, 30))
-    assert [p.label for p in late if p.block == 0] == StratifiedLabels().labels(22, 8).tolist()
+    assert [p.label for p in late if p.block == 0] == [StratifiedLabels().label(22 + e) for e in range(8)]
     assert max(p.due_s for p in late) < 0.0585
     assert sender.counters["late_parity"] == 16
 
@@ -201,7 +203,7 @@ def test_packets_that_come_late_after_all_teach_the_sender_to_wait_longer() -> N
     loop = DelayLoop(sender, build_receiver(), forward=lambda p, at: (0.032,) if p.label < 21845 else (0.002,))
     loop.run_until(8.0)
     assert 0 < sender.counters["misjudged"] < 500
-    assert sender.loss_estimate == 0
+    assert sender.control.loss == 0
     assert sender.block_size == 22
     assert loop.receiver.worst_reordering_s == pytest.approx(0.03, abs=0.002)
 
@@ -213,7 +215,7 @@ def test_time_stamps_that_wrap_are_told_apart() -> None:
         sender.packets_due(wrap_s - 0.02 + 0.002 * k, limit=4)
     bitmap = (1 << 22) - 1
     sender.receive(report(0, (wrap_s + 0.038) % wrap_s, [(b, bitmap) for b in range(5)], 4), wrap_s + 0.05)
-    assert sender.counters["reports"] == 1 and sender.loss_estimate == 0
+    assert sender.counters["reports"] == 1 and sender.control.loss == 0
     assert sender.block_size == 40  # the policy was asked: fates were known on both sides of the wrap
 
 

@@ -10,30 +10,11 @@ import pytest
 
 from fec.errors import (
     FecError,
-    ImpossibleBlock,
     MalformedPacket,
-    TruncatedPacket,
-    UnknownFlags,
-    WrongChecksum,
-    WrongLength,
-    WrongType,
-    WrongVersion,
 )
-from fec.protocol.wire import (
-    HEADER_BYTES,
-    MAX_BLOCKS,
-    MAX_PATHS,
-    MAX_REPORT_BYTES,
-    LossReport,
-    PacketHeader,
-    PacketType,
-    decode_header,
-    decode_report,
-    peek_type,
-    protect,
-    symbol_of,
-    unprotect,
-)
+from fec.protocol.framing import PacketType, peek_type
+from fec.protocol.loss_report import MAX_BLOCKS, MAX_PATHS, MAX_REPORT_BYTES, LossReport, decode_report
+from fec.protocol.wire import HEADER_BYTES, PacketHeader, decode_header, protect, unprotect
 
 HEADER = PacketHeader(
     stream_id=0x0102,
@@ -47,7 +28,6 @@ HEADER = PacketHeader(
     timestamp_us=0x0C0D0E0F,
     session=7,
 )
-COMPACT = dataclasses.replace(HEADER, timestamp_us=0, compact=True)
 REPORT = LossReport(stream_id=1, number=5, newest_us=77, highest_block=9, blocks=((8, (1 << 24) - 1), (9, 0b101)))
 
 
@@ -72,13 +52,6 @@ def test_header_has_the_documented_bytes() -> None:
     assert data[20:24] == zlib.crc32(data[:20] + bytes(4) + b"hello").to_bytes(4, "big")
 
 
-def test_compact_header_is_sixteen_bytes_without_time_stamp_and_crc() -> None:
-    data = _packet(COMPACT)
-    assert data.hex() == "2201010203040515071418090a0b0005" + b"hello".hex()
-    assert decode_header(data) == COMPACT
-    assert symbol_of(data, COMPACT) == b"hello"
-
-
 def test_type_follows_from_the_symbol_id() -> None:
     assert HEADER.packet_type is PacketType.PARITY
     data = dataclasses.replace(HEADER, encoding_symbol_id=19)
@@ -93,31 +66,30 @@ def test_late_parity_may_lie_beyond_the_advisory_block_size() -> None:
 
 
 @pytest.mark.parametrize(
-    ("data", "error", "reason"),
+    ("data", "reason"),
     [
-        (b"", TruncatedPacket, "truncated"),
-        (b"\x21", TruncatedPacket, "truncated"),
-        (_packet()[:23], TruncatedPacket, "truncated"),
-        (_packet(COMPACT)[:15], TruncatedPacket, "truncated"),
-        (b"\x12" + _packet()[1:], WrongVersion, "version"),
-        (b"\x20" + _packet()[1:], WrongType, "type"),
-        (b"\x21" + _packet()[1:], WrongChecksum, "checksum"),
-        (_patched(_packet(), 0, b"\x21"), WrongType, "type"),
-        (REPORT.encode(), WrongType, "type"),
-        (_patched(_packet(), 1, b"\x03"), UnknownFlags, "flags"),
-        (_packet()[:-1], WrongLength, "length"),
-        (_packet() + b"x", WrongLength, "length"),
-        (_packet()[:-1] + b"x", WrongChecksum, "checksum"),
-        (_patched(_packet(), 9, b"\x19"), ImpossibleBlock, "block"),  # k = 25 > N = 24
-        (_patched(_packet(), 9, b"\x00"), ImpossibleBlock, "block"),  # k = 0
-        (_patched(_packet(), 9, b"\xff\xff"), ImpossibleBlock, "block"),  # k = 255
-        (_patched(_packet(), 7, b"\xff"), ImpossibleBlock, "block"),  # symbol 255
+        (b"", "truncated"),
+        (b"\x21", "truncated"),
+        (_packet()[:23], "truncated"),
+        (b"\x12" + _packet()[1:], "version"),
+        (b"\x20" + _packet()[1:], "type"),
+        (b"\x21" + _packet()[1:], "checksum"),
+        (_patched(_packet(), 0, b"\x21"), "type"),
+        (REPORT.encode(), "type"),
+        (_patched(_packet(), 1, b"\x03"), "flags"),
+        (_patched(_packet(), 1, b"\x01"), "flags"),
+        (_packet()[:-1], "length"),
+        (_packet() + b"x", "length"),
+        (_packet()[:-1] + b"x", "checksum"),
+        (_patched(_packet(), 9, b"\x19"), "block"),  # k = 25 > N = 24
+        (_patched(_packet(), 9, b"\x00"), "block"),  # k = 0
+        (_patched(_packet(), 9, b"\xff\xff"), "block"),  # k = 255
+        (_patched(_packet(), 7, b"\xff"), "block"),  # symbol 255
     ],
 )
-def test_decoder_names_why_it_refuses(data: bytes, error: type[MalformedPacket], reason: str) -> None:
-    with pytest.raises(error) as caught:
+def test_decoder_names_why_it_refuses(data: bytes, reason: str) -> None:
+    with pytest.raises(MalformedPacket) as caught:
         decode_header(data)
-    assert type(caught.value) is error
     assert caught.value.reason == reason
     assert "\n" not in str(caught.value)
 
@@ -132,9 +104,7 @@ def test_decoder_names_why_it_refuses(data: bytes, error: type[MalformedPacket],
         {"source_packets": 0},
         {"path": -1},
         {"timestamp_us": 1 << 32},
-        {"compact": True},
         {"session": 256},
-        {"timestamp_us": 0, "compact": True, "keyed": True},
     ],
 )
 def test_header_refuses_fields_outside_their_ranges(change: dict[str, Any]) -> None:
@@ -155,7 +125,7 @@ def test_protected_payload_keeps_its_length_through_padding() -> None:
     with pytest.raises(FecError, match="two bytes"):
         protect(b"abcdefg", 8)
     for damaged in (b"", b"\x00", b"\x00\x04abc"):
-        with pytest.raises(WrongLength):
+        with pytest.raises(MalformedPacket, match="prefix"):
             unprotect(damaged)
 
 
@@ -199,23 +169,24 @@ def _patched_report(offset: int, value: bytes) -> bytes:
 
 
 @pytest.mark.parametrize(
-    ("data", "error"),
+    ("data", "reason"),
     [
-        (REPORT.encode()[:43], TruncatedPacket),
-        (REPORT.encode()[:-1], WrongLength),
-        (REPORT.encode()[:-1] + b"x", WrongChecksum),
-        (_packet(), WrongType),
-        (_patched_report(1, b"\x01"), UnknownFlags),
-        (_patched_report(37, b"\x01"), WrongLength),
-        (_patched_report(39, b"\x01"), UnknownFlags),
-        (_patched_report(16, b"\x01"), ImpossibleBlock),  # highest block above 24 bits
-        (_patched_report(44, b"\x01"), ImpossibleBlock),  # a block number above 24 bits
-        (_patched_report(48, b"\x80"), ImpossibleBlock),  # symbol 255
+        (REPORT.encode()[:43], "truncated"),
+        (REPORT.encode()[:-1], "length"),
+        (REPORT.encode()[:-1] + b"x", "checksum"),
+        (_packet(), "type"),
+        (_patched_report(1, b"\x01"), "flags"),
+        (_patched_report(37, b"\x01"), "length"),
+        (_patched_report(39, b"\x01"), "flags"),
+        (_patched_report(16, b"\x01"), "block"),  # highest block above 24 bits
+        (_patched_report(44, b"\x01"), "block"),  # a block number above 24 bits
+        (_patched_report(48, b"\x80"), "block"),  # symbol 255
     ],
 )
-def test_report_decoder_names_why_it_refuses(data: bytes, error: type[MalformedPacket]) -> None:
-    with pytest.raises(error):
+def test_report_decoder_names_why_it_refuses(data: bytes, reason: str) -> None:
+    with pytest.raises(MalformedPacket) as caught:
         decode_report(data)
+    assert caught.value.reason == reason
 
 
 @pytest.mark.parametrize(

@@ -99,7 +99,7 @@ def _evenly_placed(share: float, count: int) -> list[tuple[int, int]]:
 def test_stratified_block_size_is_the_smallest_that_every_window_meets(
     intervals: list[tuple[int, int]], source_packets: int
 ) -> None:
-    labels = StratifiedLabels().labels(0, LABELS)
+    labels = StratifiedLabels().table
     outside = ~np.logical_or.reduce([(labels >= a) & (labels < b) for a, b in intervals] or [labels < 0])
     running = np.concatenate([[0], np.cumsum(np.concatenate([outside, outside]))])
 
@@ -135,7 +135,7 @@ def test_a_link_with_every_label_has_no_block_size() -> None:
 
 def test_window_share_error_matches_counting() -> None:
     intervals = [(1000, 9000), (30000, 31000)]
-    labels = np.tile(StratifiedLabels().labels(0, LABELS), 2)
+    labels = np.tile(StratifiedLabels().table, 2)
     hit = sum(((labels >= a) & (labels < b)).astype(np.int64) for a, b in intervals)
     share = 9000 / LABELS
     for window in (1, 37, 500):

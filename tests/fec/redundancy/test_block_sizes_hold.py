@@ -62,7 +62,7 @@ def test_every_block_of_the_worst_window_size_decodes(cuts: list[int], m: int, o
     if sum(b - a for a, b in intervals) == LABELS:
         intervals = [(0, LABELS - 1)]
     n = stratified_block_size(intervals, m)
-    labels = StratifiedLabels().labels(offset, n)
+    labels = np.array([StratifiedLabels().label(offset + i) for i in range(n)])
     lost = sum(int(((labels >= a) & (labels < b)).sum()) for a, b in intervals)
     assert n - lost >= m
     share = Fraction(sum(b - a for a, b in intervals), LABELS)
@@ -89,7 +89,7 @@ def test_ror_is_a_sum_over_links_and_large_blocks_need_less(loads: list[Fraction
 
 
 def test_importing_the_package_loads_no_compiler_no_scapy_and_no_scipy() -> None:
-    heavy = "{'numba', 'scapy', 'scipy', 'reedsolo', 'ctypes.util'}"
+    heavy = "{'numba', 'scapy', 'scipy', 'ctypes.util'}"
     program = f"import sys, fec, fec.protocol.wire, fec.redundancy.labels; print(sorted({heavy} & set(sys.modules)))"
     out = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
     assert out.stdout.strip() == "[]"

@@ -211,7 +211,8 @@ def control() -> DiagnosingControl:
 
 def fates(first: int, count: int, lost: Callable[[int], bool]) -> list[PacketReport]:
     return [
-        PacketReport(label, lost(label), k / 1000) for k, label in enumerate(ORDER.labels(first, count).tolist(), first)
+        PacketReport(label, lost(label), k / 1000)
+        for k, label in enumerate(map(ORDER.label, range(first, first + count)), first)
     ]
 
 

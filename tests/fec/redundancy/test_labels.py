@@ -8,34 +8,42 @@ import pytest
 from fec.errors import FecError
 from fec.redundancy.labels import (
     LABELS,
-    LabelOrder,
+    WEYL_MULTIPLIER,
+    LabelRule,
     RandomLabels,
     SlottedLabels,
     StratifiedLabels,
     label_table,
     slot_edges,
+    stratified_labels,
 )
 
 
-@pytest.mark.parametrize("order", [StratifiedLabels(), SlottedLabels((1, 0, 2)), RandomLabels(3), RandomLabels(-3)])
+@pytest.mark.parametrize("rule", [WEYL_MULTIPLIER, (1, 0, 2)])
 @pytest.mark.parametrize("start", [0, 65530, 10**9 + 7, 2**40])
-def test_single_labels_and_runs_of_labels_agree(order: LabelOrder, start: int) -> None:
-    run = order.labels(start, 20)
-    assert run.dtype == np.int64
-    assert run.tolist() == [order.label(start + i) for i in range(20)]
-    assert all(0 <= label < LABELS for label in run.tolist())
+def test_single_labels_and_the_table_of_a_period_agree(rule: LabelRule, start: int) -> None:
+    order, table = stratified_labels(rule), label_table(rule)
+    assert table.dtype == np.int64
+    assert [table[(start + i) % len(table)] for i in range(20)] == [order.label(start + i) for i in range(20)]
+
+
+@pytest.mark.parametrize("seed", [3, -3])
+def test_random_labels_are_in_the_label_space(seed: int) -> None:
+    assert all(0 <= RandomLabels(seed).label(2**40 + i) < LABELS for i in range(50))
 
 
 def test_stratified_labels_take_every_label_once_a_period() -> None:
     order = StratifiedLabels()
-    assert np.array_equal(np.sort(order.labels(0, LABELS)), np.arange(LABELS))
-    assert order.labels(LABELS, 5).tolist() == order.labels(0, 5).tolist()
+    assert np.array_equal(np.sort(order.table), np.arange(LABELS))
+    assert [order.label(LABELS + i) for i in range(5)] == order.table[:5].tolist()
 
 
 def test_random_labels_depend_on_the_seed_and_are_uniform() -> None:
-    labels = RandomLabels(1).labels(0, 200_000)
-    assert labels.tolist() == RandomLabels(1).labels(0, 200_000).tolist()
-    assert (labels == RandomLabels(2).labels(0, 200_000)).mean() < 0.001
+    labels, again, others = (
+        np.array([order.label(i) for i in range(200_000)]) for order in map(RandomLabels, (1, 1, 2))
+    )
+    assert (labels == again).all()
+    assert (labels == others).mean() < 0.001
     for bit in range(16):
         assert abs(((labels >> bit) & 1).mean() - 0.5) < 0.006
     counts = np.bincount(labels >> 8, minlength=256)
@@ -47,13 +55,13 @@ def test_random_labels_depend_on_the_seed_and_are_uniform() -> None:
 def test_slots_take_every_label_equally_often_but_for_those_at_their_edges() -> None:
     slots = tuple(np.random.default_rng(1).permutation(24).tolist())
     order, table = SlottedLabels(slots), label_table(slots)
-    assert len(table) == order.period == 24 * (LABELS // 24)
+    assert len(table) == 24 * (LABELS // 24)
     assert (table.reshape(-1, 24) * 24 // LABELS == np.array(slots)).all()
     assert len(np.unique(table)) > 0.99 * LABELS
     low, high = slot_edges(24)
     rows = np.sort(table.reshape(-1, 24), axis=1)
     assert (rows >= low).all() and (rows <= high).all()
-    assert [order.label(k) for k in (0, 23, 24, order.period + 5)] == table[[0, 23, 24, 5]].tolist()
+    assert [order.label(k) for k in (0, 23, 24, len(table) + 5)] == table[[0, 23, 24, 5]].tolist()
 
 
 @pytest.mark.parametrize("slots", [(), (0,), (0, 0), (1, 2), (0, 1, 3)])

@@ -19,7 +19,7 @@ def times(count: int, start: float = 0.0) -> list[float]:
 
 def fates(share: float, count: int, first: int = 0) -> list[bool]:
     """Fates of packets in stratified order while a link with one interval of that share is down."""
-    return [int(label) < share * 65536 for label in ORDER.labels(first, count)]
+    return [int(label) < share * 65536 for label in map(ORDER.label, range(first, first + count))]
 
 
 def controller(**changes: object) -> BlockSizeController:

@@ -18,7 +18,7 @@ from testbed.faults.fault import Fault
 from testbed.faults.fault_times import FaultTimes
 from testbed.model.label_split import LabelPath, LabelSplit
 from testbed.stream.fabric import StreamFabric
-from testbed.stream.judgement.analysis import FaultResult, analyse, lost_mask
+from testbed.stream.judgement.analysis import FaultResult, analyse
 from testbed.stream.judgement.packet_logs import block_outcomes
 from testbed.stream.judgement.verdict import invalid_reason, judge
 from testbed.stream.measurements import ReceivedPackets, RunHealth, SentPackets, StreamMeasurements
@@ -169,7 +169,7 @@ def _within(run: StreamMeasurements, number: int) -> set[int]:
 
 def _lost_of(run: StreamMeasurements, blocks: set[int]) -> set[tuple[int, int]]:
     """(block, symbol) of the packets of these blocks that never arrived."""
-    lost = lost_mask(run)
+    lost = run.lost
     pairs = zip(run.sent.block[lost].tolist(), run.sent.symbol[lost].tolist(), strict=True)
     return {(block, symbol) for block, symbol in pairs if block in blocks}
 

@@ -15,7 +15,9 @@ from scapy.layers.inet import UDP
 from scapy.utils import rdpcap
 
 from fec.adapters import scapy_layer
-from fec.protocol.wire import VERSION, PacketType, decode_header, decode_report, peek_type
+from fec.protocol.framing import VERSION, PacketType, peek_type
+from fec.protocol.loss_report import decode_report
+from fec.protocol.wire import decode_header
 
 pytestmark = [pytest.mark.emulation, pytest.mark.unclocked]
 DISSECTOR = Path(scapy_layer.__file__).with_name("stream_dissector.lua")

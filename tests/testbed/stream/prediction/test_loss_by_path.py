@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import pytest
 
-from fec.protocol.wire import MAX_PATH
+from fec.protocol.loss_report import MAX_PATH
 from testbed.faults.fault import Fault
 from testbed.model.label_split import LABELS
 from testbed.model.run_records import LoadedRun, Manifest, SummaryRecord, group_sessions
