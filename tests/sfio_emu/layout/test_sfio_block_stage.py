@@ -50,7 +50,9 @@ def cuts(low: int, high: int, points: list[int]) -> list[tuple[int, int]]:
 
 @settings(max_examples=60, deadline=None)
 @given(SHAPES, st.lists(st.integers(0, 4), max_size=200), st.lists(st.integers(0, 500), max_size=4))
-def test_parted_windows_are_the_subfiles_whoever_is_ahead(shape: tuple[int, int, int, int], order: list[int], points: list[int]) -> None:  # fmt: skip
+def test_parted_windows_are_the_subfiles_whoever_is_ahead(
+    shape: tuple[int, int, int, int], order: list[int], points: list[int]
+) -> None:
     unit, count, offset, size = shape
     layout = Layout(stripe_unit=unit, subfiles=count)
     memory = np.random.default_rng(size).integers(0, 256, size + 20, dtype=np.uint8)
