@@ -43,7 +43,8 @@ def main() -> int:
         found = run_trial(conditions, duration_s=arguments.seconds)
         report = found.report
         print(
-            f"{conditions.name:46} {report.replies_received:>4}/{report.asked:<4} {report.quickest_s * 1e3:14.3f} {found.worst_error_s * 1e3:9.3f} "
+            f"{conditions.name:46} {report.replies_received:>4}/{report.asked:<4} {report.quickest_s * 1e3:14.3f} "
+            f"{found.worst_error_s * 1e3:9.3f} "
             f"{found.median_claimed_s * 1e3:8.3f} {found.worst_claimed_s * 1e3:8.3f} {found.outside:7}",
             flush=True,
         )

@@ -73,7 +73,8 @@ def main() -> int:
             router.loads(*pair)
         each = (process_time() - began) / len(matrix.pairs[::step])
         print(
-            f"  capillary, all pairs: {every:.2f} s; one by one {each * 1e3:.2f} ms a pair, {each * len(matrix.pairs):.2f} s"
+            f"  capillary, all pairs: {every:.2f} s; one by one {each * 1e3:.2f} ms a pair, "
+            f"{each * len(matrix.pairs):.2f} s"
         )
         began = process_time()
         best = route_demands(matrix, "optimum").greatest_utilisation

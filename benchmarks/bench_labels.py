@@ -36,7 +36,8 @@ def row(nodes: int) -> str:
     )
     usual = label_layout(groups, M, TOLERANCE, WEYL_MULTIPLIER)
     return (
-        f"{nodes:5d} {sum(count for _, count in groups):6d} {len(split.paths):6d} {sprayed - began:8.2f} {ordered - sprayed:8.2f} "
+        f"{nodes:5d} {sum(count for _, count in groups):6d} {len(split.paths):6d} {sprayed - began:8.2f} "
+        f"{ordered - sprayed:8.2f} "
         f"{usual.packets:8d} {multiplier.packets:10d} {best.packets:6d} {best.packets - best.over_bound:6d}"
     )
 

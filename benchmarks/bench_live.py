@@ -116,7 +116,8 @@ def main() -> None:
                     file.write(json.dumps(row) + "\n")
             print(json.dumps(row), file=sys.stderr, flush=True)
     print(
-        f"browser: {program or 'none'}; load average {min(r['load'] for r in rows):.1f} to {max(r['load'] for r in rows):.1f}"
+        f"browser: {program or 'none'}; load average {min(r['load'] for r in rows):.1f} to "
+        f"{max(r['load'] for r in rows):.1f}"
     )
     print(table(args.workload, rows))
 

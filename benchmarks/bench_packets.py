@@ -194,7 +194,8 @@ def main() -> None:
     enter_namespace()
     gc.disable()  # as the ends of a session do
     print(
-        f"symbols of {options.symbol_bytes} bytes, M = {M}, N = {N}; thousands of packets a second, best of {options.repeats};"
+        f"symbols of {options.symbol_bytes} bytes, M = {M}, N = {N}; thousands of packets a second, best of "
+        f"{options.repeats};"
     )
     print(f"one process of an otherwise idle machine is meant, the load before was {os.getloadavg()[0]:.1f}")
     print(f"{'':<66}{'by clock':>10}{'of processor time':>20}")

@@ -105,7 +105,8 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=0.3, help="for each figure (default 0.3)")
     budget = parser.parse_args().seconds
     print(
-        f"{'code':12}{'engine':10}{'bound enc':>10}{'bound dec':>10}{'bytes enc':>10}{'bytes dec':>10}   MB/s; encode / zfec's"
+        f"{'code':12}{'engine':10}{'bound enc':>10}{'bound dec':>10}{'bytes enc':>10}{'bytes dec':>10}   MB/s; "
+        f"encode / zfec's"
     )
     for block, sources in CODES:
         name = f"RS({block},{sources})"

@@ -216,7 +216,8 @@ def line(code: str, rows: list[dict[str, Any]]) -> str:
     times = [row["set_up_s"] for row in whole]
     return (
         f"{head} {len(whole):>4} {median('set_up_s'):>9.1f} {min(times):>6.1f} {max(times):>6.1f} "
-        f"{median('set_up_cpu_s', 'all'):>6.1f} {median('set_up_cpu_s', 'switch daemons'):>8.1f} {median('rules'):>7.0f} "
+        f"{median('set_up_cpu_s', 'all'):>6.1f} {median('set_up_cpu_s', 'switch daemons'):>8.1f} "
+        f"{median('rules'):>7.0f} "
         f"{median('rules_s'):>5.1f} {median('controllers_cpu_s'):>7.1f} {median('mb_of_each'):>8.0f} "
         f"{median('kernel_mb'):>9.0f} {median('down_s'):>6.1f} {median('load'):>5.1f}"
     )

@@ -34,8 +34,10 @@ CASES = (
     ("thesis hops, NAC at 0.8", "torus:8x8", replace(THESIS, deadlock="nac"), 97_656.0, 0.03),
     ("32x32, 400/s, 1 s", "torus:32x32", SMALL, 400.0, 1.0),
     ("32x32, NAC at 0.8", "torus:32x32", replace(THESIS, deadlock="nac"), 97_656.0, 0.0015),
-    ("32x32, FT-DRB and NAC, 400/s, 0.2 s", "torus:32x32", replace(SMALL, routing="ft-drb", deadlock="nac"), 400.0, 0.2),
-    ("32x32, FT-DRB and NAC at 0.8", "torus:32x32", replace(THESIS, routing="ft-drb", deadlock="nac"), 97_656.0, 0.0008),
+    ("32x32, FT-DRB and NAC, 400/s, 0.2 "
+    "s", "torus:32x32", replace(SMALL, routing="ft-drb", deadlock="nac"), 400.0, 0.2),
+    ("32x32, FT-DRB and NAC at 0.8", "torus:32x32",
+     replace(THESIS, routing="ft-drb", deadlock="nac"), 97_656.0, 0.0008),
 )  # fmt: skip
 ROUNDS = 3
 

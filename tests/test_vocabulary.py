@@ -43,15 +43,18 @@ BANNED = {
 EXEMPT = frozenset(
     {
         "mend",  # a key of `testbed doctor --json`
-        "asked", "news", "came", "told_s", "came_s", "suspects", "misled_blocks", "sent_per_source_misled", "reported_came",  # keys of stored runs and of --json
+        "asked", "news", "came", "told_s", "came_s", "suspects", "misled_blocks", "sent_per_source_misled",
+        "reported_came",  # keys of stored runs and of --json
         "ask_anew", "identify_anew",  # options of plans
         "held", "came_over",  # fields of compiled records; resources that are held are deadlock theory's own word
     }
 )  # fmt: skip
 """Identifiers that stay, and why."""
 PHRASES = (
-    r"\banew\b", r"\bmend(s|ed|ing)?\b", r"\bknocks?\b", r"\bwhoever\b", r"\bkilometre\b", r"\bmisled\b", r"\bspokesman\b", r"\basked for\b",
-    r"\bso many (?:seconds|hours|notifications)\b", r"\bfor ever\b", r"nothing that it takes", r"\bhangs on\b", r"\bfaults? that stands?\b",
+    r"\banew\b", r"\bmend(s|ed|ing)?\b", r"\bknocks?\b", r"\bwhoever\b", r"\bkilometre\b", r"\bmisled\b",
+    r"\bspokesman\b", r"\basked for\b",
+    r"\bso many (?:seconds|hours|notifications)\b", r"\bfor ever\b", r"nothing that it takes", r"\bhangs on\b",
+    r"\bfaults? that stands?\b",
 )  # fmt: skip
 """What no message says: patterns. (Studies state what documents say, and their stored rows quote it.)"""
 TEXTS = frozenset({"help", "description", "epilog", "hint", "detail"})

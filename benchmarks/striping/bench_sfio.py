@@ -183,7 +183,8 @@ def main() -> int:
             show(results)
             after = peak_bytes(listeners.pid)
             print(
-                f"listeners: {after / 1e6:.0f} MB at most, {(after - before) / 1e6:.1f} MB of them for {total_bytes / 1e6:.0f} MB of data"
+                f"listeners: {after / 1e6:.0f} MB at most, {(after - before) / 1e6:.1f} MB of them for "
+                f"{total_bytes / 1e6:.0f} MB of data"
             )
         finally:
             for process in (listeners, peer):

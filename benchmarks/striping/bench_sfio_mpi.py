@@ -35,7 +35,8 @@ HINTS = {
         "romio_cb_write": "disable", "romio_cb_read": "disable", "romio_ds_write": "enable", "romio_ds_read": "enable",
     },
     "neither": {
-        "romio_cb_write": "disable", "romio_cb_read": "disable", "romio_ds_write": "disable", "romio_ds_read": "disable",
+        "romio_cb_write": "disable", "romio_cb_read": "disable", "romio_ds_write": "disable",
+        "romio_ds_read": "disable",
     },
 }  # fmt: skip
 

@@ -133,7 +133,8 @@ def views(session: Session, server: int, rounds: int, total_bytes: int, stack: E
             by_stripes, by_views = f"{name} stripes {block}", f"{name} views {block}"
             print(
                 f"{name:5} blocks of {block:4}: stripes {cost(found, by_stripes, sizes[block])} ns a byte, views"
-                f" {cost(found, by_views, sizes[block])}: {ratio(found, by_stripes, by_views):.2f} of the speed of stripes"
+                f" {cost(found, by_views, sizes[block])}: {ratio(found, by_stripes, by_views):.2f} of the speed of "
+                f"stripes"
             )
 
 
@@ -157,7 +158,8 @@ def checksums(addresses: Mapping[str, tuple[str, int]], server: int, rounds: int
         ]
         plain = [f"{name} {cost(found, f'{name} {unit} False', total_bytes)}" for name in ("write", "read")]
         print(
-            f"checksums, units of {unit:5}: {', '.join(shown)} times what it costs without ({', '.join(plain)} ns a byte)"
+            f"checksums, units of {unit:5}: {', '.join(shown)} times what it costs without ({', '.join(plain)} ns a "
+            f"byte)"
         )
 
 
@@ -192,7 +194,8 @@ def keys(root: Path, rounds: int) -> None:
     for what in ("connection", "call"):
         with_key, without = (cost(found, f"{what} {name}", CALLS * 1000) for name in ("key", "none"))
         print(
-            f"{what}: with a key {with_key} us, {ratio(found, f'{what} key', f'{what} none'):.2f} times that without ({without} us)"
+            f"{what}: with a key {with_key} us, {ratio(found, f'{what} key', f'{what} none'):.2f} times that "
+            f"without ({without} us)"
         )
 
 

@@ -38,7 +38,8 @@ def executed(notebook: Path) -> subprocess.CompletedProcess[str]:
         "--nbmake-timeout=240",
     ]
     return subprocess.run(
-        [*words, str(notebook)], cwd=notebook.parent, env=environment(), capture_output=True, text=True, timeout=290, check=False,
+        [*words, str(notebook)], cwd=notebook.parent, env=environment(), capture_output=True, text=True, timeout=290,
+        check=False,
     )  # fmt: skip
 
 

@@ -81,7 +81,10 @@ def ssh_machines(folder: Path) -> Iterator[SshMachines]:
         words = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(folder / name)]
         subprocess.run(words, check=True)
     (folder / "sshd_config").write_text(_CONFIG.format(folder=folder, root=ROOT))
-    serve = f"mount -t proc none /proc && mount -t tmpfs none /run && mkdir /run/sshd && exec {sshd()} -D -e -f {folder}/sshd_config"
+    serve = (
+        f"mount -t proc none /proc && mount -t tmpfs none /run && mkdir /run/sshd && exec {sshd()} -D -e -f "
+        f"{folder}/sshd_config"
+    )
     with ExitStack() as stack:
         outer = {}
         for number in (1, 2, HEAD):
@@ -109,7 +112,10 @@ def _child_of(pid: int) -> int:
 
 
 def _join(machines: SshMachines) -> None:
-    own = "link set lo up\nlink set between up\naddress add 192.168.78.{0}/24 dev between\nroute add default via 192.168.78.254\n"
+    own = (
+        "link set lo up\nlink set between up\naddress add 192.168.78.{0}/24 dev between\nroute add default via "
+        "192.168.78.254\n"
+    )
     head = [
         "link set lo up",
         "link add br0 mtu 9000 type bridge",

@@ -69,7 +69,8 @@ JSON: dict[str, str] = {
     "bulk-faults": "bulk ring:4 --fabric simulator --faults s0->s1@0.1-0.3 --message-size 100kB --json",
     "sfio-write": "sfio swiss-t1 --compute-nodes 3 --io-nodes 3 --fabric simulator --json",
     "sfio-both": "sfio crossbar:4 --compute-nodes 2 --io-nodes 2 --operation both --fabric simulator --json",
-    "sfio-strided": "sfio crossbar:4 --compute-nodes 2 --io-nodes 2 --access strided --file-size 200kB --fabric simulator --json",
+    "sfio-strided": "sfio crossbar:4 --compute-nodes 2 --io-nodes 2 --access strided --file-size 200kB --fabric "
+    "simulator --json",
     "wavelengths": "wavelengths optical-cloud --fabric none --json",
     "wavelengths-simulator": "wavelengths optical-cloud --fabric simulator --json",
     "simulate": "simulate torus:4x4 --load 0.2 --duration 1e-4 --json",

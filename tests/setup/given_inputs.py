@@ -107,12 +107,13 @@ REFUSED = {
     "trace_zero.json": "outside the folder",
     "xxe.graphml": "undefined entity",
 }
+FORGED = "tests/fec/protocol/test_forged_packets.py"
 BY_TESTS = {
     # scripts that need a stored run, or whose subject the product's own tests follow much further
     "report_symlink.sh": "tests/testbed/results/test_run_folder.py::test_the_script_of_the_attack",
-    "sender_restart.py": "tests/fec/protocol/test_forged_packets.py::test_a_sender_started_again_loses_two_blocks_at_most",
-    "spoof_report.py": "tests/fec/protocol/test_forged_packets.py::test_a_report_number_from_the_future_locks_nobody_out",
-    "spoof_stream.py": "tests/fec/protocol/test_forged_packets.py::test_a_burst_from_ahead_or_behind_loses_nothing",
+    "sender_restart.py": f"{FORGED}::test_a_sender_started_again_loses_two_blocks_at_most",
+    "spoof_report.py": f"{FORGED}::test_a_report_number_from_the_future_locks_nobody_out",
+    "spoof_stream.py": f"{FORGED}::test_a_burst_from_ahead_or_behind_loses_nothing",
     "squat_door.py": "tests/testbed/emulation/sandbox/test_control_socket.py::test_another_user_can_keep_no_name",
 }
 README = "README.md"

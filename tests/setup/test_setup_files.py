@@ -27,8 +27,10 @@ BASH = shutil.which("bash") or "/bin/bash"
 
 FAKE_PYTHON = f"""#!{BASH}
 case "$*" in
-    *"-m venv"*) echo "venv $*" >>"$CALLS"; for d; do :; done; mkdir -p "$d/bin"; cp "$0" "$d/bin/python"; : >"$d/pyvenv.cfg" ;;
-    *"-m pip install"*) echo "pip start" >>"$CALLS"; sleep "${{PIP_SECONDS:-0}}"; echo "pip end $*" >>"$CALLS"; exit "${{PIP_EXIT:-0}}" ;;
+    *"-m venv"*) echo "venv $*" >>"$CALLS"; for d; do :; done
+        mkdir -p "$d/bin"; cp "$0" "$d/bin/python"; : >"$d/pyvenv.cfg" ;;
+    *"-m pip install"*) echo "pip start" >>"$CALLS"; sleep "${{PIP_SECONDS:-0}}"; echo "pip end $*" >>"$CALLS"
+        exit "${{PIP_EXIT:-0}}" ;;
     --version) echo "Python 3.11.0" ;;
 esac
 exit 0

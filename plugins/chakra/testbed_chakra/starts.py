@@ -91,7 +91,8 @@ def _matched(nodes: Mapping[Key, TraceNode]) -> dict[Key, Key]:
     for (source, sink, tag), (sent, received) in ways.items():
         if len(sent) != len(received):
             raise InputError(
-                f"trace: {len(sent)} sends and {len(received)} receives from rank {source} to {sink} with tag {tag}; give as many"
+                f"trace: {len(sent)} sends and {len(received)} receives from rank {source} to {sink} with tag "
+                f"{tag}; give as many"
             )
         found |= dict(zip(received, sent, strict=True))
     return found

@@ -68,7 +68,8 @@ def _node(fields: Json, rank: int, where: str) -> TraceNode:
     size = attributes.get("comm_size", 0)
     if min(source, sink) < 0 or source == sink or (source if kind == "COMM_SEND" else sink) != rank or size < 1:
         raise InputError(
-            f"{where}: node {number}: from {source} to {sink}, {size} bytes; give comm_src, comm_dst and comm_size, one end rank {rank}"
+            f"{where}: node {number}: from {source} to {sink}, {size} bytes; give comm_src, comm_dst and comm_size, "
+            f"one end rank {rank}"
         )
     return TraceNode(
         id=number, kind=kind, after=base.after, ends=(source, sink), size_bytes=size, tag=attributes.get("comm_tag", 0)

@@ -14,7 +14,8 @@ PUBLISHED = [row for row in table()["published"] if row["load"] <= 0.1]
 SPOT = [
     row
     for row in table()["rows"]
-    if (row["routing"], row["pattern"], row["share"]) in {("dor", "uniform", 0.3), ("nca", "shuffle", 0.3), ("valiant", "uniform", 0.3)}
+    if (row["routing"], row["pattern"], row["share"])
+    in {("dor", "uniform", 0.3), ("nca", "shuffle", 0.3), ("valiant", "uniform", 0.3)}
 ]  # fmt: skip
 
 

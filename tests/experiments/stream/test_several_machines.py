@@ -15,7 +15,9 @@ SPOILT: dict[str, tuple[str, Change]] = {
     ),
     "a hundredth of what crosses is lost": (
         "packets that fared otherwise",
-        lambda row: {"wrong_fates": None if row["wrong_fates"] is None else row["wrong_fates"] + row["crossing_sent"] / 100},
+        lambda row: {
+            "wrong_fates": None if row["wrong_fates"] is None else row["wrong_fates"] + row["crossing_sent"] / 100
+        },
     ),
     "the machines' clocks are taken for ours": (
         "clocks further off than they claim",

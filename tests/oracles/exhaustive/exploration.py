@@ -22,7 +22,8 @@ def explore_readably(model: ReadableSteps, *, most_states: int = 2_000_000) -> E
     stuck = search.stuck()
     trace, last = _trace(model, symmetries.canonical, search.way_to(int(stuck[0]))) if len(stuck) else ((), b"")
     return Exploration(
-        states=search.known, steps=search.steps, symmetries=symmetries.count, deepest=len(search.way_to(search.known - 1)) - 1,
+        states=search.known, steps=search.steps, symmetries=symmetries.count,
+        deepest=len(search.way_to(search.known - 1)) - 1,
         complete=search.looked_at == search.known, stuck=len(stuck), trace=trace, stuck_state=last,
     )  # fmt: skip
 

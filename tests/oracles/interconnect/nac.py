@@ -20,7 +20,8 @@ SIGNALS = 4096
 THE_CYCLE = -2
 """Holder of a freed slot while the router finds out which of its inputs is on the cycle (22)."""
 COUNTED = (
-    "blocked", "identification_packets", "identified", "moved", "recovery_moved", "reserved", "normal", "retries", "signals",
+    "blocked", "identification_packets", "identified", "moved", "recovery_moved", "reserved", "normal", "retries",
+    "signals",
 )  # fmt: skip
 
 

@@ -16,7 +16,8 @@ from testbed.cli import COMMANDS, build_parser
 from tests.helpers.paths import ROOT
 
 HEAVY = (
-    "numpy", "scipy", "numba", "networkx", "rich", "matplotlib", "ortools", "importlib.resources", "topologies", "fec", "sfio_emu",
+    "numpy", "scipy", "numba", "networkx", "rich", "matplotlib", "ortools", "importlib.resources", "topologies", "fec",
+    "sfio_emu",
     "experiments", "testbed.api.calculations", "testbed.stream", "testbed.emulation", "testbed.machines",
 )  # fmt: skip
 """Nothing of these may be imported to say which commands there are."""

@@ -27,11 +27,14 @@ pytestmark = [
 SWISS = "swiss-t1:allocation=1-1-1-1-0-0-0-0"
 PLACE = {"machines": [["s0", "s1"], ["s2", "s3"]]}
 COMMANDS = {
-    "stream": ("stream", "ring:4", "--from", "s0", "--to", "s2", "--packet-rate", "200", "--faults", "none", "--duration", "4"),
+    "stream": (
+        "stream", "ring:4", "--from", "s0", "--to", "s2", "--packet-rate", "200", "--faults", "none", "--duration", "4"
+    ),
     "bulk": ("bulk", SWISS, "--no-comparison", "--message-size", "500kB", "--link-rate", "5Mbps"),
     "sfio": ("sfio", SWISS, "--compute-nodes", "4", "--io-nodes", "4", "--file-size", "4MB", "--link-rate", "5Mbps"),
     "mobility": (
-        "mobility", "manet:nodes=12,seed=3", "--from", "n0", "--to", "n11", "--frames", "2", "--frame-duration", "2", "--retries", "0"
+        "mobility", "manet:nodes=12,seed=3", "--from", "n0", "--to", "n11", "--frames", "2", "--frame-duration", "2",
+        "--retries", "0"
     ),
     "run": ("run", SWISS, "--compute-nodes", "2", "--io-nodes", "2"),
 }  # fmt: skip

@@ -23,9 +23,14 @@ STREAM = ("stream", "torus:3x3", "--from", "s0_0", "--to", "s2_1", "--faults", "
 
 SWISS = "swiss-t1:allocation=1-1-1-1-0-0-0-0"
 KILLED = {
-    "mobility": ("mobility", "manet:nodes=12", "--from", "n0", "--to", "n11", "--frames", "3", "--frame-duration", "20", "--json"),
+    "mobility": (
+        "mobility", "manet:nodes=12", "--from", "n0", "--to", "n11", "--frames", "3", "--frame-duration", "20", "--json"
+    ),
     "bulk": ("bulk", SWISS, "--no-comparison", "--message-size", "1MB", "--link-rate", "5Mbps", "--json"),
-    "sfio": ("sfio", SWISS, "--compute-nodes", "4", "--io-nodes", "4", "--file-size", "20MB", "--link-rate", "5Mbps", "--json"),
+    "sfio": (
+        "sfio", SWISS, "--compute-nodes", "4", "--io-nodes", "4", "--file-size", "20MB", "--link-rate", "5Mbps",
+        "--json",
+    ),
     "run": ("run", SWISS, "--compute-nodes", "3", "--io-nodes", "4"),
 }  # fmt: skip
 """Commands that take far longer than until a machine is killed."""

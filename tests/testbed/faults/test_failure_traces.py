@@ -44,7 +44,8 @@ LANL = [
     "8,5,6/23/2005 10:00,6/23/2005 12:00,Interconnect Switch,\n",
 ]
 FTA = [
-    "event_id component_id node_id platform_id node_name event_type event_start_time event_stop_time event_end_reason\n",
+    "event_id component_id node_id platform_id node_name event_type event_start_time event_stop_time "
+    "event_end_reason\n",
     "0 0 1 3 12.007 1 100 200 3001\n",
     "1 0 1 3 12.007 0 200 260 8000\n",
     "2 0 1 3 12.007 1 260 900 1\n",

@@ -134,7 +134,10 @@ def test_no_packet_leaves_a_trace_early_or_out_of_order_and_no_second_carries_mo
 
 
 def test_words_come_back_from_their_text_with_a_trace_inside() -> None:
-    words = "loss:0.1 ge:p=0.01,r=0.3,1-h=0.9,1-k=0.001 delay:0.02,jitter=0.01 reorder:0.2 duplicate:0.05 trace:ms=0+12x3+40"
+    words = (
+        "loss:0.1 ge:p=0.01,r=0.3,1-h=0.9,1-k=0.001 delay:0.02,jitter=0.01 reorder:0.2 duplicate:0.05 "
+        "trace:ms=0+12x3+40"
+    )
     known = parse_impairments(words)
     assert parse_impairments(impairment_text(known)) == known
     assert known[-1] == RateTrace(times_ms=(0, 12, 24, 36, 76))

@@ -189,7 +189,8 @@ def test_what_does_not_go_together_is_an_input_error() -> None:
 
 @pytest.mark.parametrize(
     ("name", "switches", "hosts", "cables", "diameter"),
-    [("dragonfly:4,2,2", 36, 72, 9 * 6 + 36, 3), ("dragonfly:2,1,1", 6, 6, 3 + 3, 3), ("hyperx:4x4,2", 16, 32, 48, 2), ("hyperx:3x3x3", 27, 27, 81, 3)],
+    [("dragonfly:4,2,2", 36, 72, 9 * 6 + 36, 3), ("dragonfly:2,1,1", 6, 6, 3 + 3, 3),
+     ("hyperx:4x4,2", 16, 32, 48, 2), ("hyperx:3x3x3", 27, 27, 81, 3)],
 )  # fmt: skip
 def test_dragonfly_and_hyperx_are_as_their_papers_have_them(
     name: str, switches: int, hosts: int, cables: int, diameter: int

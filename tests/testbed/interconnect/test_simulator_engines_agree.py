@@ -30,7 +30,8 @@ FIRST, CONFIGURATIONS = (
     int(os.environ.get("SIMULATOR_CONFIGURATIONS", "12")),
 )
 NETWORKS = (
-    "torus:4x4", "torus:8x8", "ring:8", "mesh:4x4", "fat-tree:2,3", "fat-tree:4,2", "torus:3x5", "torus:3x3x3", "torus:6x6",
+    "torus:4x4", "torus:8x8", "ring:8", "mesh:4x4", "fat-tree:2,3", "fat-tree:4,2", "torus:3x5", "torus:3x3x3",
+    "torus:6x6",
 )  # fmt: skip
 pytestmark = pytest.mark.scaled
 MESSAGES = int(os.environ.get("SIMULATOR_MESSAGES", "250"))

@@ -20,7 +20,8 @@ CUT_S, MENDED_S = 6.0, 8.0
 SEEN = """new Promise((found) => {
   const look = () => {
     const words = document.getElementById("faults").textContent;
-    const dead = [...document.querySelectorAll(".link.down")].filter((g) => g.checkVisibility()).map((g) => g.dataset.link);
+    const dead = [...document.querySelectorAll(".link.down")].filter((g) => g.checkVisibility())
+        .map((g) => g.dataset.link);
     const at = Number((/([0-9.]+) s$/.exec(document.getElementById("doing").textContent) || [])[1]);
     if (%s) found({ words, dead, at });
     else setTimeout(look, 20);

@@ -29,14 +29,19 @@ NEEDS = {
 pytestmark = [
     pytest.mark.emulation,
     pytest.mark.soak,
-    pytest.mark.skipif(not all(NEEDS.values()), reason=f"needs {', '.join(n for n, there in NEEDS.items() if not there)}"),
+    pytest.mark.skipif(
+        not all(NEEDS.values()), reason=f"needs {', '.join(n for n, there in NEEDS.items() if not there)}"
+    ),
 ]  # fmt: skip
 SWISS = "swiss-t1:allocation=1-1-1-1-0-0-0-0"
 STREAM = ("stream", "ring:4", "--from", "s0", "--to", "s2", "--packet-rate", "200", "--mtu", "1400", "--json")
 COMMANDS = {
     "stream": (*STREAM, "--faults", "s0->s1@1-2", "--duration", "4"),
     "bulk": ("bulk", SWISS, "--no-comparison", "--message-size", "500kB", "--link-rate", "5Mbps", "--json"),
-    "sfio": ("sfio", SWISS, "--compute-nodes", "2", "--io-nodes", "2", "--file-size", "400kB", "--link-rate", "5Mbps", "--json"),
+    "sfio": (
+        "sfio", SWISS, "--compute-nodes", "2", "--io-nodes", "2", "--file-size", "400kB", "--link-rate", "5Mbps",
+        "--json",
+    ),
     "run": ("run", SWISS, "--compute-nodes", "3", "--io-nodes", "4"),
 }  # fmt: skip
 

@@ -92,7 +92,10 @@ def networks() -> Iterator[dict[int, list[str]]]:
         ]
         commands += [f"link add v{k} mtu 9000 type veth peer name between mtu 9000 netns {holders[k]}" for k in (1, 2)]
         commands += [f"link set v{k} master br0 up" for k in (1, 2)]
-        own = "link set lo up\nlink set between up\naddress add 192.168.78.{k}/24 dev between\nroute add default via 192.168.78.254\n"
+        own = (
+            "link set lo up\nlink set between up\naddress add 192.168.78.{k}/24 dev between\nroute add default "
+            "via 192.168.78.254\n"
+        )
         for number, text in ((9, "\n".join(commands) + "\n"), (1, own.format(k=1)), (2, own.format(k=2))):
             subprocess.run([*inside[number], "ip", "-batch", "-"], input=text, text=True, check=True)
         yield inside

@@ -135,7 +135,10 @@ def test_a_trace_with_a_broken_row_is_refused_by_its_number_or_skipped_and_count
     file = tmp_path / "trace.csv"
     file.write_text("".join(line if line.endswith("\n") else line + "\n" for line in lines))
     system = lines[1].split(",")[0]
-    words = f"torus:8x8 --routing ft-drb --deadlock-avoidance nac --duration 0.005 --faults trace:{file} --trace-system {system}"
+    words = (
+        f"torus:8x8 --routing ft-drb --deadlock-avoidance nac --duration 0.005 --faults trace:{file} "
+        f"--trace-system {system}"
+    )
     assert main(["simulate", *words.split()]) == 2
     assert "row 3" in capsys.readouterr().err
     found = _measured(f"{words} --trace-skip-bad-rows")

@@ -124,7 +124,10 @@ def test_doctor_finds_emulation_possible_where_it_runs() -> None:
 
 
 def test_doctor_names_what_is_missing_and_strict_ends_with_3() -> None:
-    hidden = "import shutil, sys; from testbed.emulation.machine import capabilities as c; c.find_program = lambda name: None; "
+    hidden = (
+        "import shutil, sys; from testbed.emulation.machine import capabilities as c; c.find_program = lambda "
+        "name: None; "
+    )
     script = hidden + "from testbed.cli import main; sys.exit(main(['doctor', '--strict']))"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 3

@@ -50,7 +50,8 @@ def test_no_faults_need_no_switches(words: str, tmp_path: Path) -> None:
         ),
         (
             "sfio crossbar:4 --compute-nodes 1 --io-nodes 2 --faults s1->r1@1-2 --scheduling liquid --switching packet",
-            "--faults and --kill are for packet switching without a schedule; leave out --scheduling, --schedule and --switching",
+            "--faults and --kill are for packet switching without a schedule; leave out --scheduling, --schedule "
+            "and --switching",
         ),
         (
             "sfio crossbar:4 --compute-nodes 1 --io-nodes 2 --kill r1@1 --fabric simulator",

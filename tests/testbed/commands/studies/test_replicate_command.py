@@ -50,7 +50,8 @@ def busy(rows):
     return Verdict(checks=(Check.equal("one", 1, 1),), invalid=reason)
 
 def lagging(point):
-    late = point["x"] == 1 and "1" not in (HERE / "measured").read_text().split() if (HERE / "measured").exists() else False
+    measured = HERE / "measured"
+    late = measured.exists() and point["x"] == 1 and "1" not in measured.read_text().split()
     return measure(point) | {"invalid": "the machine lagged" if late else None}
 
 def judge_valid(rows):
@@ -63,12 +64,12 @@ def figures(rows):
     return {}
 
 SLOW = Study.of_module(__name__, name="slow", does="multiplies", answers="a claim", timed=True)
-PARTLY = Study(name="partly", does="lags once", answers="a claim", points=points, measure=lagging, judge=judge_valid, figures=figures,
-               timed=True)
-BUSY = Study(name="busy", does="is busy", answers="a claim", points=lambda quick, seed: [{"x": 1}], measure=lambda p: {},
-             judge=busy, figures=figures, timed=True)
-BROKEN = Study(name="broken", does="breaks", answers="a claim", points=points, measure=broken, judge=judge, figures=figures,
-               timed=True)
+PARTLY = Study(name="partly", does="lags once", answers="a claim", points=points, measure=lagging,
+               judge=judge_valid, figures=figures, timed=True)
+BUSY = Study(name="busy", does="is busy", answers="a claim", points=lambda quick, seed: [{"x": 1}],
+             measure=lambda p: {}, judge=busy, figures=figures, timed=True)
+BROKEN = Study(name="broken", does="breaks", answers="a claim", points=points, measure=broken, judge=judge,
+               figures=figures, timed=True)
 """
 
 

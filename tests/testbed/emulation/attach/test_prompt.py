@@ -402,7 +402,8 @@ def test_hosts_that_stand_for_switches_have_names_of_their_own(tmp_path: Path) -
 
 def test_a_network_that_ends_meanwhile_ends_the_prompt_in_one_line() -> None:
     name = f"ending-{os.getpid()}"
-    with subprocess.Popen([*TESTBED, "up", "ring:3", "--name", name], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT) as up:  # fmt: skip
+    words = [*TESTBED, "up", "ring:3", "--name", name]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT) as up:
         assert up.stdout is not None and name in up.stdout.readline()
         words = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
         with subprocess.Popen([*TESTBED, "attach", name], **words) as attached:  # type: ignore[call-overload]

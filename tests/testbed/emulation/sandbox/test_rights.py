@@ -50,7 +50,8 @@ WORKS = {
     "ping": "ping -c 1 -W 2 10.0.0.2",
     "forwarding": "echo 1 > /proc/sys/net/ipv4/ip_forward && grep 1 /proc/sys/net/ipv4/ip_forward",
     "ip": "ip address add 192.0.2.1/32 dev lo && ip route add 198.51.100.0/24 dev h0-eth0 && ip route show",
-    "tc": "tc qdisc add dev h0-eth0 root tbf rate 1mbit burst 10kb latency 50ms; tc qdisc show dev h0-eth0 | grep -q tbf",
+    "tc": "tc qdisc add dev h0-eth0 root tbf rate 1mbit burst 10kb latency 50ms; tc qdisc show dev h0-eth0 | grep "
+    "-q tbf",
     "nft": "nft add table ip attempt && nft list tables | grep attempt",
     "tcpdump": "(sleep 0.3; ping -c 2 -W 1 10.0.0.2 >/dev/null) & timeout 10 tcpdump -c 1 -n -i any icmp",
     "a server below port 1024": "python3 -c 'import socket; socket.create_server((\"\", 80))' || perl -e 1",

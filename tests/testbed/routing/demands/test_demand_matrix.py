@@ -44,7 +44,8 @@ def test_gravity_is_capacity_out_times_capacity_in_and_leaves_out_who_is_cut_off
         "source,sink,bps\na,b,1e6\n",
         "a, b, 1000000\n",
         "DEMANDS 1\nlabel src dest bw\ndemand_0 0 1 1000\n",
-        "?SNDlib native format; type: network; version: 1.0\nNODES (\n a ( 1 2 )\n)\nDEMANDS (\n  a_b ( a b ) 1 1000000.00 UNLIMITED\n)\n",
+        "?SNDlib native format; type: network; version: 1.0\nNODES (\n a ( 1 2 )\n)\nDEMANDS (\n  a_b ( a b ) 1 "
+        "1000000.00 UNLIMITED\n)\n",
     ],
 )
 def test_all_formats_say_the_same(text: str) -> None:
@@ -59,10 +60,12 @@ def test_all_formats_say_the_same(text: str) -> None:
         "source,sink,bps\na,b,10\na,b,5\n",
         "DEMANDS 2\nlabel src dest bw\nd0 0 1 0.01\nd1 0 1 0.005\n",
         "\nDEMANDS 2\nlabel src dest bw\nd0 0 1 0.01\nd1 0 1 0.005\n",
-        "?SNDlib native format; type: network; version: 1.0\nDEMANDS (\n # two\n D1 ( a b ) 1 10.0 UNLIMITED\n D2 ( a b ) 1 5 UNLIMITED\n)\n",
+        "?SNDlib native format; type: network; version: 1.0\nDEMANDS (\n # two\n D1 ( a b ) 1 10.0 UNLIMITED\n D2 ( "
+        "a b ) 1 5 UNLIMITED\n)\n",
         '<?xml version="1.0" encoding="ISO-8859-1"?><network xmlns="http://sndlib.zib.de/network"><demands>'
         '<demand id="D1"><source>a</source><target>b</target><demandValue>10.0</demandValue></demand>'
-        '<demand id="D2"><source>a</source><target>b</target><demandValue> 5 </demandValue></demand></demands></network>',
+        '<demand id="D2"><source>a</source><target>b</target><demandValue> 5 '
+        "</demandValue></demand></demands></network>",
     ],
 )
 def test_demands_of_one_pair_add_up(text: str) -> None:
