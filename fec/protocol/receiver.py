@@ -50,7 +50,7 @@ class StreamReceiver:
 
     >>> from fec.code.reed_solomon import ReedSolomonCode
     >>> from fec.protocol.wire import PacketHeader, protect
-    >>> code = ReedSolomonCode(2)
+    >>> code = ReedSolomonCode(2, "reedsolo")
     >>> symbols = code.encode([protect(b"one", 8), protect(b"two", 8)], 3)
     >>> receiver = StreamReceiver(ReceiverParameters(source_packets=2, symbol_bytes=8), code)
     >>> def packet(symbol):

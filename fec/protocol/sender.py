@@ -112,7 +112,7 @@ class StreamSender:
     >>> from fec.code.reed_solomon import ReedSolomonCode
     >>> from fec.redundancy.block_size_control import fixed_block_size
     >>> parameters = SenderParameters(source_packets=2, symbol_bytes=8, rate_pps=100)
-    >>> code = ReedSolomonCode(2)
+    >>> code = ReedSolomonCode(2, "reedsolo")
     >>> sender = StreamSender(parameters, code, StratifiedLabels(), fixed_block_size(3), lambda i: b"x")
     >>> [(p.block, p.symbol) for p in sender.packets_due(0.03)]
     [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1)]

@@ -44,6 +44,7 @@ PACKAGES = (
     "networkx",
     "numba",
     "scipy",
+    "reedsolo",
     "rich",
     "xxhash",
     "matplotlib",

@@ -89,7 +89,7 @@ def test_ror_is_a_sum_over_links_and_large_blocks_need_less(loads: list[Fraction
 
 
 def test_importing_the_package_loads_no_compiler_no_scapy_and_no_scipy() -> None:
-    heavy = "{'numba', 'scapy', 'scipy', 'ctypes.util'}"
+    heavy = "{'numba', 'scapy', 'scipy', 'reedsolo', 'ctypes.util'}"
     program = f"import sys, fec, fec.protocol.wire, fec.redundancy.labels; print(sorted({heavy} & set(sys.modules)))"
     out = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
     assert out.stdout.strip() == "[]"

@@ -1,7 +1,6 @@
-"""An engine for tests: the reedsolo package encodes and decodes whole codewords, a byte column at a time.
+"""The reference engine: the reedsolo package encodes and decodes whole codewords, a byte column at a time.
 
-It shares no arithmetic with the other engines, which is what makes it their judge: the generator matrix is by definition what the
-package makes of unit vectors. About 0.1-1 MB/s.
+It shares no arithmetic with the other engines, which is what makes it their judge. About 0.1-1 MB/s.
 """
 
 from collections.abc import Callable
@@ -48,5 +47,5 @@ class ReedsoloEngine:
 
 
 def build_engine() -> ReedsoloEngine:
-    """The engine, as ``fec.engines`` asks for it."""
+    """The engine; ImportError of this module where reedsolo is not installed."""
     return ReedsoloEngine()
