@@ -3,6 +3,8 @@
 The plan is replaced after links vanished without warning, or before they do; random failures come on top.
 """
 
+from dataclasses import asdict
+
 from testbed.faults.schedules import PoissonFaults
 from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, verdict_of, where
 from testbed.model.verdict import Check, Claim, Verdict
@@ -41,7 +43,7 @@ def measure(point: Row, fabric: str = "emulation") -> Results:
     campaign = session.analysis.campaign
     assert campaign is not None
     return {
-        "frames_measured": campaign.to_json()["frames"],
+        "frames_measured": asdict(campaign)["frames"],
         "faults": campaign.faults,
         "most_at_once": campaign.most_at_once,
         "undecodable": campaign.undecodable,

@@ -68,7 +68,7 @@ def measure(point: Row, fabric: str = "emulation") -> Results:
         "wrong_packets": campaign.wrongly_lost + campaign.wrongly_arrived,
         "undecodable_within_reach": campaign.undecodable_within_reach,
         "outages": [
-            outage for outage in campaign.to_json()["outages"] if outage["predicted_most"] or outage["measured"]
+            outage for outage in asdict(campaign)["outages"] if outage["predicted_most"] or outage["measured"]
         ],
         "invalid": session.verdict.invalid,
         "failed": [check.name for check in session.verdict.checks if not check.passed],
