@@ -10,6 +10,7 @@ from operator import attrgetter
 
 from fec.errors import FecError, MalformedPacket
 from fec.protocol.framing import (
+    BLOCK_NUMBERS,
     KEYED_FLAG,
     MAX_SYMBOL_ID,
     VERSION,
@@ -19,6 +20,14 @@ from fec.protocol.framing import (
     checksum,
     peek_type,
 )
+from fec.protocol.loss_report import MAX_BLOCKS, LossReport, decode_report
+
+# Others import what is on the wire from here: the names of reports and of what both have in common, too.
+__all__ = [
+    "BLOCK_NUMBERS", "CRC_OFFSET", "HEADER", "HEADER_BYTES", "KEYED_FLAG", "MAX_BLOCKS", "MAX_SYMBOL_ID", "STREAM_UDP_PORT",
+    "VERSION", "LossReport", "PacketHeader", "PacketType", "decode_header", "decode_report", "peek_type", "protect",
+    "unprotect",
+]  # fmt: skip
 
 STREAM_UDP_PORT = 47000
 """UDP destination port of streams and of their loss reports (the source port is the packet's label)."""
