@@ -118,7 +118,8 @@ def _least_ror(number: str) -> DemandRouting:
         found = least_ror_demands(matrix, unavoidable_links(capillary_demands(matrix)), limit)
         if found is None:
             raise InputError(
-                f"method {method!r}: no routing of {matrix.name!r} that leaves every pair two ways keeps that limit; raise it"
+                f"method {method!r}: no routing of {matrix.name!r} that leaves every pair two ways keeps that limit; "
+                "raise it"
             )
         return replace(found.routed, method=method)
 

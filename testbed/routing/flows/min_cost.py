@@ -20,9 +20,10 @@ def fewest_links_flow(
 ) -> tuple[list[int], list[int]]:
     """(flow a link, demand left unmet a node): as much as the capacities bear, over as few links in sum as that takes.
 
-    Positive demands send, negative ones receive. Successive shortest paths, all paths of one length together (primal-
-    dual); ``cost``: of each link (no cycle may cost nothing or less), 1 where not given; equally short ones are tried breadth first in the order of the links: the tie-break, so the result is
-    deterministic. At most one round a path length, O(nodes * links) each in practice.
+    Positive demands send, negative ones receive. ``cost``: of each link, 1 where not given; no cycle may cost nothing.
+    Successive shortest paths, all paths of one length together (primal-dual); equally short ones are tried breadth
+    first in the order of the links: the tie-break, so the result is deterministic. At most one round a path
+    length, O(nodes * links) each in practice.
 
     >>> fewest_links_flow([0, 1, 0], [1, 2, 2], [2, 2, 1], [3, 0, -3])
     ([2, 2, 1], [0, 0, 0])
