@@ -19,9 +19,9 @@ from pathlib import Path
 import numpy as np
 
 from testbed.model.traffic import Traffic
-from testbed.scheduling import check_schedule, liquid_schedule
 from testbed.scheduling.baselines import networkx_dsatur_frames
-from testbed.scheduling.fast.portfolio import cp_sat_schedule
+from testbed.scheduling.checker import check_schedule
+from testbed.scheduling.fast.portfolio import cp_sat_schedule, liquid_schedule
 from testbed.scheduling.theory_methods import dsatur, exact, milp
 from testbed.scheduling.traffic.allocation import distinct_allocations
 from testbed.scheduling.traffic.patterns import all_to_all

@@ -36,7 +36,7 @@ class DemandRouting(Protocol):
 
 
 def route_demands(matrix: DemandMatrix, method: str, seed: int = 1) -> RoutedDemands:
-    """The matrix routed by a method: those of ``testbed route`` pair by pair, or one of JOINT_NAMES.
+    """The matrix routed by a method: those of ``testbed route`` pair by pair, or one of DEMAND_ROUTINGS.
 
     ``ksp:K``: equal parts over the K shortest paths; ``raecke``: over Raecke's trees; ``semi-ksp:K`` and ``smore:K``:
     the same paths (of the trees the K heaviest of each pair), rates by linear programme; ``optimum``: least greatest
@@ -79,11 +79,6 @@ def demand_routing(method: str) -> DemandRouting:
         )
     routing_method(method)
     return _pair_by_pair(method)
-
-
-def check_method(method: str) -> None:
-    """Raise InputError for a name that is none, before any network is read."""
-    demand_routing(method)
 
 
 def _pair_by_pair(method: str) -> DemandRouting:
@@ -143,4 +138,3 @@ DEMAND_ROUTINGS.register("optimum", lambda matrix, *, seed=1: optimal_demands(ma
 DEMAND_ROUTINGS.register("fair", lambda matrix, *, seed=1: fair_demands(matrix))
 DEMAND_ROUTINGS.register("max-min", lambda matrix, *, seed=1: water_filling(matrix).routed)
 DEMAND_ROUTINGS.register("least-ror:B", _least_ror)
-JOINT_NAMES = DEMAND_ROUTINGS.builtin_names()

@@ -12,10 +12,9 @@ import pytest
 from testbed.errors import InputError
 from testbed.model.schedule import Schedule
 from testbed.model.traffic import Traffic
-from testbed.scheduling import check_schedule, liquid_schedule
-from testbed.scheduling.checker import check_frames
+from testbed.scheduling.checker import check_frames, check_schedule
 from testbed.scheduling.fast.class_ejection import ClassNeeds, class_table, eject_classes, place_class
-from testbed.scheduling.fast.portfolio import cp_sat_schedule
+from testbed.scheduling.fast.portfolio import cp_sat_schedule, liquid_schedule
 from testbed.scheduling.fast.steps import LinkSets, next_random, seeded_state
 from testbed.scheduling.fast.symmetry import MAX_WASTE, subgroups
 from testbed.scheduling.fast.twin_links import search_twins, twin_pools
