@@ -13,7 +13,7 @@ packets out of an input: one at a time from all its lanes together.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,13 +31,11 @@ from testbed.interconnect.relation_tables import (
     relation_of,
 )
 from testbed.interconnect.route_tables import RouteTable, axes, build_routes, check_rings, check_routing, searched_paths
-from testbed.interconnect.static_paths import NONE, Paths, build_paths
+from testbed.interconnect.static_paths import NONE, Paths, build_paths, by_router
 from topologies import Network
 
 MAX_QUEUES = 1 << 18
 """The numbers of what an event concerns have 18 bits."""
-
-Numbers = IntArray
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,15 +80,15 @@ class Layout:
 class LinkTable:
     """One entry a link."""
 
-    start: Numbers
+    start: IntArray
     """The router where it begins; NONE: a host."""
-    end: Numbers
+    end: IntArray
     """The router where it ends; NONE: a host."""
-    host: Numbers
+    host: IntArray
     """The host where it ends; NONE: a router."""
-    entry: Numbers
+    entry: IntArray
     """The channel that leads from a router into it: the way into its output buffer, or the link itself."""
-    cable: Numbers
+    cable: IntArray
     """Its cable (both directions are one); NONE: a host's link, which never fails."""
 
 
@@ -100,7 +98,7 @@ class ChannelTable:
 
     delay: IntArray
     """Ticks that a head takes over it."""
-    ranks: Numbers
+    ranks: IntArray
     """How many queues may ask for it."""
 
 
@@ -108,11 +106,11 @@ class ChannelTable:
 class QueueTable:
     """One entry a queue."""
 
-    slots: Numbers
+    slots: IntArray
     """Packets that it holds; 0: no limit."""
-    router: Numbers
+    router: IntArray
     """The router where its packets wait; NONE: a host."""
-    rank: Numbers
+    rank: IntArray
     """Its place among the queues of its router or host, for arbitration."""
 
 
@@ -120,11 +118,11 @@ class QueueTable:
 class HostTable:
     """One entry a host."""
 
-    uplink: Numbers
+    uplink: IntArray
     """The link from it."""
-    downlink: Numbers
+    downlink: IntArray
     """The link to it."""
-    target: Numbers
+    target: IntArray
     """What stands for it in the routing tables: itself, or on a grid its router."""
 
 
@@ -133,11 +131,11 @@ class RouterTable:
     """Lists by router: those of router r are ``inputs[input_first[r]]`` until ``inputs[input_first[r + 1] - 1]``, hosts
     likewise."""
 
-    input_first: Numbers
-    inputs: Numbers
+    input_first: IntArray
+    inputs: IntArray
     """Links from other routers."""
-    host_first: Numbers
-    hosts: Numbers
+    host_first: IntArray
+    hosts: IntArray
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -153,7 +151,7 @@ class NetworkModel:
     routes: RouteTable
     paths: Paths
     relation: RelationTables
-    axes: Numbers
+    axes: IntArray
     """By link: the ring that it is in, for bubble flow control."""
     dead: frozenset[Cable]
     """Cables that were left out when the relation was made."""
@@ -171,7 +169,7 @@ class NetworkModel:
 def build_model(
     network: Network, parameters: SimulationParameters, dead: Collection[Cable] = frozenset()
 ) -> NetworkModel:
-    """Numbers and tables for a network. O(routers^2) memory. ``dead``: cables that an adaptive routing is to do
+    """IntArray and tables for a network. O(routers^2) memory. ``dead``: cables that an adaptive routing is to do
     without.
 
     Raises InputError where the routing does not fit the network (no dimension order), virtual channels have no dateline
@@ -190,8 +188,8 @@ def build_model(
     sides = [int(s) for s in shape] if isinstance(shape, list) else [paths.diameter]
     if parameters.deadlock == "nac" and max(sides) >= MAX_CYCLE:
         raise InputError(
-            f"--deadlock-avoidance nac: {network.name} has rings of {max(sides)} routers; NAC's identification packets name at most "
-            f"{MAX_CYCLE - 1}: take a smaller network"
+            f"--deadlock-avoidance nac: {network.name} has rings of {max(sides)} routers; NAC's identification packets "
+            f"name at most {MAX_CYCLE - 1}: take a smaller network"
         )
     has_ack_lane = parameters.routing == "ft-drb" and not parameters.shares_ack_buffers
     layout = Layout(
@@ -238,7 +236,7 @@ def zero_load_ticks(parameters: SimulationParameters, routers: int, size_bytes: 
     return ticks(hop.injection_delay_s) + routers * a_router + parameters.serialization_ticks(size_bytes)
 
 
-def _links_and_hosts(network: Network, layout: Layout, paths: Paths, target: Numbers) -> tuple[LinkTable, HostTable]:
+def _links_and_hosts(network: Network, layout: Layout, paths: Paths, target: IntArray) -> tuple[LinkTable, HostTable]:
     number = {host.id: i for i, host in enumerate(network.hosts)}
     uplink, downlink = np.full(layout.hosts, NONE, np.int32), np.full(layout.hosts, NONE, np.int32)
     for i, link in enumerate(network.links):
@@ -258,7 +256,7 @@ def _links_and_hosts(network: Network, layout: Layout, paths: Paths, target: Num
     return links, HostTable(uplink=uplink, downlink=downlink, target=target)
 
 
-def _places(layout: Layout, links: LinkTable) -> tuple[Numbers, Numbers, list[int]]:
+def _places(layout: Layout, links: LinkTable) -> tuple[IntArray, IntArray, list[int]]:
     """(router of each queue, its rank there, queues of each router). A host's two queues have ranks 0 and 1."""
     parts: list[NDArray[Any]] = [np.repeat(links.end, layout.lanes)]
     if layout.output_buffers:
@@ -289,7 +287,7 @@ def _channels(
 
 
 def _queues(
-    layout: Layout, links: LinkTable, parameters: SimulationParameters, router: Numbers, rank: Numbers
+    layout: Layout, links: LinkTable, parameters: SimulationParameters, router: IntArray, rank: IntArray
 ) -> QueueTable:
     lanes, buffers = layout.lanes, layout.source_queue
     slots = np.zeros(layout.queues, dtype=np.int32)
@@ -304,15 +302,6 @@ def _routers(layout: Layout, links: LinkTable, paths: Paths) -> RouterTable:
     inner = (
         (b, i) for i, (a, b) in enumerate(zip(links.start.tolist(), links.end.tolist(), strict=True)) if a >= 0 <= b
     )
-    input_first, inputs = _by_router(layout.routers, inner)
-    host_first, hosts = _by_router(layout.routers, ((r, h) for h, r in enumerate(paths.host_router.tolist())))
+    input_first, inputs = by_router(layout.routers, inner)
+    host_first, hosts = by_router(layout.routers, ((r, h) for h, r in enumerate(paths.host_router.tolist())))
     return RouterTable(input_first=input_first, inputs=inputs, host_first=host_first, hosts=hosts)
-
-
-def _by_router(routers: int, items: Iterable[tuple[int, int]]) -> tuple[Numbers, Numbers]:
-    """Pairs of router and item as one list by router, and where each router's part begins."""
-    found: list[list[int]] = [[] for _ in range(routers)]
-    for router, item in items:
-        found[router].append(item)
-    first = np.cumsum([0, *map(len, found)], dtype=np.int32)
-    return first, np.array([i for part in found for i in part], dtype=np.int32)

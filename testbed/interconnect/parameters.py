@@ -111,8 +111,8 @@ class SimulationParameters(RouterOptions):
     def _check_sizes(self) -> None:
         if self.packet_bytes > self.buffer_bytes:
             raise InputError(
-                f"simulation: a packet of {self.packet_bytes} B is larger than a buffer of {self.buffer_bytes} B; virtual "
-                "cut-through holds whole packets: give smaller packets or larger buffers"
+                f"simulation: a packet of {self.packet_bytes} B is larger than a buffer of {self.buffer_bytes} B; "
+                "virtual cut-through holds whole packets: give smaller packets or larger buffers"
             )
         if self.slots > 64:
             raise InputError(f"simulation: buffers of {self.slots} packets; give at most 64 packets a buffer")

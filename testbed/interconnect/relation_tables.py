@@ -77,7 +77,8 @@ def relation_of(
         )
     if avoided == "virtual-channels" or (own > 1 and avoided != "none"):
         raise InputError(
-            f"--deadlock-avoidance {avoided}: --routing {parameters.routing} has virtual channels of its own; leave it out"
+            f"--deadlock-avoidance {avoided}: --routing {parameters.routing} has virtual channels of its own; "
+            "leave it out"
         )
     return relation
 

@@ -75,7 +75,8 @@ def check_routing(network: Network, parameters: SimulationParameters) -> None:
     is_tree = network.attributes.get("family") in ("fat-tree", "clos")
     if parameters.deadlock == "virtual-channels" and not (is_grid(network) or is_tree):
         raise InputError(
-            f"--deadlock-avoidance virtual-channels: {network.name} has no dateline (it is no torus, mesh, ring or fat tree); use nac"
+            f"--deadlock-avoidance virtual-channels: {network.name} has no dateline (it is no torus, mesh, ring or fat "
+            "tree); use nac"
         )
 
 

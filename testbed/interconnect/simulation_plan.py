@@ -51,6 +51,8 @@ def deadlock_cycle(network: Network, run: SimulationResult) -> list[tuple[str, s
     return [(network.links[i].source, network.links[i].target) for i in cycle_of(run.stuck.waits)]
 
 
+OF_RUN = ("sent", "received", "conserved", "deadlocked", "deadlocked_at_s", "livelocked", "stopped", "packet_hops")
+"""Figures of a row that a run has by itself."""
 SAMPLES = 80
 """Moments at which a row says what lay in the network."""
 NAC_DRAWN = 100_000
@@ -83,16 +85,9 @@ def run_seed(experiment: Experiment, seed: int) -> JsonObject:
         "seed": seed,
         "load": load_of(experiment),
         **asdict(summary),
-        "sent": run.sent,
-        "received": run.received,
-        "conserved": run.conserved,
-        "deadlocked": run.deadlocked,
-        "deadlocked_at_s": run.deadlocked_at_s,
+        **{name: getattr(run, name) for name in OF_RUN},
         "stuck_packets": run.stuck.packets,
-        "livelocked": run.livelocked,
-        "stopped": run.stopped,
         "last_delivery_s": last_delivery_s(run),
-        "packet_hops": run.packet_hops,
         "nac": dict(run.nac_counters),
         "ft_drb": dict(run.drb_counters),
         "faults": len(faults),

@@ -7,7 +7,7 @@ its intermediate routers (Zarza 2011, section 3.2).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -105,7 +105,8 @@ def build_paths(network: Network) -> Paths:
         table = np.concatenate([table, at_hosts], axis=1)
     at = np.concatenate([np.arange(len(routers), dtype=np.int32), host_router])
     length = np.ascontiguousarray(_grid_lengths(network)[:, at]) if is_grid(network) else _lengths(table, target)
-    out_first, out_link = _out_links(len(routers), source, target)
+    inner = ((a, i) for i, (a, b) in enumerate(zip(source.tolist(), target.tolist(), strict=True)) if a >= 0 <= b)
+    out_first, out_link = by_router(len(routers), inner)
     near_first, near, near_hops = _supernodes(len(routers), out_first, out_link, target)
     is_tree = network.attributes.get("family") == "fat-tree"
     radix = int(network.attributes["k"]) if is_tree else 0
@@ -194,12 +195,13 @@ def _cables(source: IntArray, target: IntArray) -> IntArray:
     return found
 
 
-def _out_links(routers: int, source: IntArray, target: IntArray) -> tuple[IntArray, IntArray]:
-    """Links between routers by the router where they begin: (first, links)."""
-    inner = [i for i in range(len(source)) if source[i] >= 0 and target[i] >= 0]
-    inner.sort(key=lambda i: (int(source[i]), i))
-    counts = np.bincount(source[inner], minlength=routers)
-    return np.concatenate([[0], np.cumsum(counts)]).astype(np.int32), np.array(inner, dtype=np.int32)
+def by_router(routers: int, items: Iterable[tuple[int, int]]) -> tuple[IntArray, IntArray]:
+    """Pairs of router and item as one list by router, and where each router's part begins."""
+    found: list[list[int]] = [[] for _ in range(routers)]
+    for router, item in items:
+        found[router].append(item)
+    first = np.cumsum([0, *map(len, found)], dtype=np.int32)
+    return first, np.array([i for part in found for i in part], dtype=np.int32)
 
 
 def _supernodes(

@@ -209,7 +209,8 @@ DEAD_2: frozenset[Place] = frozenset(((2, 1), (3, 1)))
 
 
 def two_failures_plan(
-    *, messages: int, dead: Sequence[int] = (1, 2), avoidance: Avoidance = "nac", load: float = 1.0, seed: int = 1, slots: int = 2
+    *, messages: int, dead: Sequence[int] = (1, 2), avoidance: Avoidance = "nac", load: float = 1.0, seed: int = 1,
+    slots: int = 2,
 ) -> RouterPlan:  # fmt: skip
     """Both pairs, with the first, the second, both (default) or neither of the links dead.
 
@@ -219,7 +220,8 @@ def two_failures_plan(
     first, second = PATHS[tuple(dead)]
     cables = [cable for number, cable in ((1, DEAD_1), (2, DEAD_2)) if number in dead]
     return paths_plan(
-        SHAPE, [first, second, first[1:], second[1:]], cables, messages=messages, load=load, seed=seed, avoidance=avoidance, slots=slots
+        SHAPE, [first, second, first[1:], second[1:]], cables, messages=messages, load=load, seed=seed,
+        avoidance=avoidance, slots=slots,
     )  # fmt: skip
 
 

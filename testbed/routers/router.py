@@ -24,7 +24,7 @@ NEVER = float("inf")
 @dataclass(frozen=True, kw_only=True)
 class Snapshot:
     """What a router holds at a moment. ``wants``: the port that the head of each input asks for (None: none, or the
-    host); ``moves``: packets moved so far, within the router or out of it."""
+    host)."""
 
     router: int
     inputs: tuple[int, ...]
@@ -32,10 +32,6 @@ class Snapshot:
     outputs: tuple[int, ...]
     credits: tuple[int, ...]
     avoidance: tuple[int, ...]
-    from_host: int
-    moves: int
-    delivered: int
-    made: int
 
 
 class Router:
@@ -54,8 +50,8 @@ class Router:
         self.source_queue: deque[DataPacket] = deque()
         self.outgoing: list[tuple[int, bytes]] = []
         self.arrived: list[DataPacket] = []
-        self.moves = self.delivered = self.made = 0
-        """Packets moved, within the router or out of it; brought to its host; made by its host."""
+        self.moves = self.delivered = 0
+        """Packets moved, within the router or out of it; brought to its host."""
         self.done: Counter[str] = Counter()
         self.first_blocked_s: float | None = None
         self.first_identified_s: float | None = None
@@ -65,7 +61,6 @@ class Router:
     def inject(self, packet: DataPacket) -> None:
         """A message of the router's own host, which waits in front of the router for as long as it takes."""
         self.source_queue.append(packet)
-        self.made += 1
 
     def receive(self, port: int, frame: bytes, now_s: float) -> None:
         """A frame that came in at the port. Raises WireError for one that cannot be, a packet without a slot
@@ -126,10 +121,6 @@ class Router:
             outputs=tuple(map(len, self.outputs)),
             credits=tuple(self.credits),
             avoidance=tuple(int(packet is not None) for packet in self.aside),
-            from_host=len(self.inputs[-1]) + len(self.source_queue),
-            moves=self.moves,
-            delivered=self.delivered,
-            made=self.made,
         )
 
     def _output_for(self, packet: DataPacket) -> int | None:

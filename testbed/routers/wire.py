@@ -8,8 +8,8 @@ endian:
 
     data            source (2), destination (2), number (4), hops (2), made at (8, ns), CRC-32 of payload (4), payload
     credit          nothing: one slot of the input buffer at the other end of the cable is free again
-    identification  router (2), input (1), output (1) it is about; count (2); so many (router (2), input (1)): where it has been
-    recovery        place (2), count (2); so many (router (2), input (1)): the cycle; it carries the credit of the slot freed
+    identification  router (2), input (1), output (1) it is about; count (2); so many (router (2), input (1)): its way
+    recovery        place (2), count (2); so many (router (2), input (1)): the cycle; carries the freed slot's credit
 """
 
 import struct

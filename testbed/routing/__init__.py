@@ -3,19 +3,8 @@
 Importing this package imports neither numba nor numpy; large networks do, when they are first routed.
 """
 
-from testbed.routing.baselines import disjoint_paths, ecmp, max_flow, single_path
 from testbed.routing.capillary.route import capillary_route
-from testbed.routing.methods import METHOD_NAMES, route_by_name
-from testbed.routing.named_routings import ROUTINGS, routing_method
+from testbed.routing.methods import route_by_name
+from testbed.routing.named_routings import routing_method
 
-__all__ = [
-    "METHOD_NAMES",
-    "ROUTINGS",
-    "capillary_route",
-    "disjoint_paths",
-    "ecmp",
-    "max_flow",
-    "route_by_name",
-    "routing_method",
-    "single_path",
-]
+__all__ = ["capillary_route", "route_by_name", "routing_method"]

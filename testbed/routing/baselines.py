@@ -10,7 +10,7 @@ from testbed.errors import InputError
 from testbed.model.routes import SplitRoute
 from testbed.routing.flows.end_points import FlowProblem, flow_problem
 from testbed.routing.flows.exact_flow import drop_circulations
-from testbed.routing.flows.flow_steps import build_residual, index_arcs, integer_zeros, push_all
+from testbed.routing.flows.flow_steps import integer_residual, push_all
 from testbed.routing.flows.min_cost import fewest_links_flow
 from topologies.network import Network
 
@@ -65,7 +65,7 @@ def disjoint_paths(network: Network, source: str, sink: str, k: int) -> SplitRou
     problem = flow_problem(network, source, sink)
     demand = [0] * problem.nodes
     demand[problem.source], demand[problem.sink] = k, -k
-    flow, unmet = fewest_links_flow(problem.nodes, problem.tail, problem.head, [1] * len(problem.links), demand)
+    flow, unmet = fewest_links_flow(problem.tail, problem.head, [1] * len(problem.links), demand)
     paths = k - unmet[problem.source]
     if paths == 0:
         raise problem.no_path()
@@ -96,7 +96,7 @@ def cheapest_max_flow(network: Network, source: str, sink: str) -> SplitRoute:
     problem = flow_problem(network, source, sink)
     demand = [0] * problem.nodes
     demand[problem.source], demand[problem.sink] = sum(problem.weight), -sum(problem.weight)
-    flow, unmet = fewest_links_flow(problem.nodes, problem.tail, problem.head, problem.weight, demand)
+    flow, unmet = fewest_links_flow(problem.tail, problem.head, problem.weight, demand)
     total = sum(problem.weight) - unmet[problem.source]
     if total == 0:
         raise problem.no_path()
@@ -133,10 +133,7 @@ def _shortest_paths(problem: FlowProblem) -> list[list[int]]:
 
 
 def _greatest_flow(problem: FlowProblem) -> list[int]:
-    graph = build_residual(problem.nodes, len(problem.links), integer_zeros, integer_zeros)
-    graph.order[:] = range(problem.nodes)
-    graph.capacity[:] = problem.weight
-    index_arcs(graph, problem.tail, problem.head)
+    graph = integer_residual(problem.nodes, problem.tail, problem.head, problem.weight)
     graph.need[problem.source] = sum(problem.weight)
     graph.need[problem.sink] = -graph.need[problem.source]
     push_all(graph)

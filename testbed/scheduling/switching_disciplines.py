@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Sequence
 
 from testbed.errors import InputError
-from testbed.scheduling.wormhole import WormholeRun, shared_wormhole
+from testbed.scheduling.wormhole import WormholeRun, order_of, shared_wormhole
 
 
 def run_queues(
@@ -30,9 +30,7 @@ def run_queues(
     >>> run_queues([[0, 1, 2]], [[0]], stored_fraction=1.0), run_queues([[0, 1, 2]], [[0]], stored_fraction=0.0)
     ((3.0,), (1.0,))
     """
-    order = [i for frame in frames for i in frame]
-    if sorted(order) != list(range(len(paths))):
-        raise InputError("frames: they must hold every transfer once")
+    order = order_of(paths, frames)
     if not 0 <= stored_fraction <= 1:
         raise InputError(f"stored fraction {stored_fraction:g}: give 0 to 1")
     free_at: dict[int, float] = {}
@@ -69,9 +67,7 @@ def run_virtual_links(paths: Sequence[Sequence[int]], frames: Sequence[Sequence[
     once, whichever part is free, and share its rate evenly. With 1 it is ``run_wormhole``. InputError for less, or
     frames that miss a transfer.
     """
-    order = [i for frame in frames for i in frame]
-    if sorted(order) != list(range(len(paths))):
-        raise InputError("frames: they must hold every transfer once")
+    order = order_of(paths, frames)
     if number < 1:
         raise InputError(f"{number} virtual links a link: give 1 or more")
     return shared_wormhole(paths, order, number)

@@ -43,6 +43,14 @@ class WormholeRun:
     channels: int = 1
 
 
+def order_of(paths: Sequence[Sequence[int]], frames: Sequence[Sequence[int]]) -> list[int]:
+    """The transfers frame by frame. InputError where the frames do not hold each once."""
+    order = [i for frame in frames for i in frame]
+    if sorted(order) != list(range(len(paths))):
+        raise InputError("frames: they must hold every transfer once")
+    return order
+
+
 def run_wormhole(
     paths: Sequence[Sequence[int]],
     frames: Sequence[Sequence[int]],
@@ -64,9 +72,7 @@ def run_wormhole(
     impossible (see ``virtual_channels``); transfers that send over the same link share its rate evenly. O(hops log
     hops) without it.
     """
-    order = [i for frame in frames for i in frame]
-    if sorted(order) != list(range(len(paths))):
-        raise InputError("frames: they must hold every transfer once")
+    order = order_of(paths, frames)
     if remedy == "virtual-channels":
         channels = virtual_channels(paths)
     else:

@@ -7,13 +7,10 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from testbed.model.studies.samples import half_width, whiskers
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+from testbed.report.drawing.charts import Axes, Figure, panels
 
 Row = Mapping[str, Any]
 ENOUGH_SEEDS = 3
@@ -32,9 +29,20 @@ def simulation_figures(rows: Sequence[Row]) -> dict[str, Figure]:
         drawn["throughput-over-load"] = _over_load(
             rows, "accepted", 1.0, "delivered, as a share of a link of every sender"
         )
-    drawn["packets-over-time"] = _packets(rows)
+    drawn["packets-over-time"] = _over_time(
+        rows,
+        "in_network",
+        "packets in the network's buffers",
+        "Packets in the network's buffers over simulated time, one line a load (first seed).",
+    )
     if any(sum(row["over_time"]["nac_moves"]) for row in rows):
-        drawn["nac-moves"] = _moves(rows)
+        drawn["nac-moves"] = _over_time(
+            rows,
+            "nac_moves",
+            "packets that NAC moved, in each interval",
+            "Packets that NAC moved to avoidance buffers, in each interval of time, one line a load (first seed).",
+            drawstyle="steps-pre",
+        )
     stuck = next((row for row in rows if row["circle"]), None)
     if stuck is not None:
         drawn["deadlock"] = _cycle(stuck)
@@ -56,10 +64,8 @@ def whiskers_of(values: Sequence[float]) -> tuple[float, float, float]:
     return mean, *whiskers(mean, half_width(values))
 
 
-def _over_load(rows: Sequence[Row], name: str, factor: float, words: str) -> Any:
-    from matplotlib import pyplot as plt
-
-    figure, axes = plt.subplots(figsize=(7, 4), layout="constrained")
+def _over_load(rows: Sequence[Row], name: str, factor: float, words: str) -> Figure:
+    figure, (axes,) = panels(7, 4)
     points = []
     for load in sorted({row["load"] for row in rows}):
         own = [row for row in rows if row["load"] == load and not row["deadlocked"]]
@@ -82,10 +88,9 @@ def _over_load(rows: Sequence[Row], name: str, factor: float, words: str) -> Any
     axes.set_title(f"Mean of {seeds} seed{'s' if seeds > 1 else ''}{whiskers}")
     figure.set_label(
         f"{words[:1].upper()}{words[1:]}, against the load that every sender offers; mean of {seeds} "
-        f"seed{'s' if seeds > 1 else ''}{whiskers}. Shaded: loads at which the network is saturated, latency being above {SATURATED:g} "
-        "times that of the lowest load."
+        f"seed{'s' if seeds > 1 else ''}{whiskers}. Shaded: loads at which the network is saturated, latency being "
+        f"above {SATURATED:g} times that of the lowest load."
     )
-    axes.grid(alpha=0.3)
     if axes.get_legend_handles_labels()[0]:
         axes.legend(fontsize="small")
     return figure
@@ -115,51 +120,24 @@ def _mark_saturation(axes: Axes, rows: Sequence[Row], *, ideal: bool) -> None:
         axes.axvspan(saturated, loads[-1], color=_OTHER, alpha=0.12, label=words)
 
 
-def _packets(rows: Sequence[Row]) -> Any:
-    from matplotlib import pyplot as plt
+def _over_time(rows: Sequence[Row], name: str, words: str, about: str, **style: str) -> Figure:
+    from matplotlib import colormaps
 
-    figure, axes = plt.subplots(figsize=(7, 4), layout="constrained")
-    shown = _first_of_each_load(rows)
-    for number, row in enumerate(shown):
-        over = row["over_time"]
-        colour = plt.get_cmap("viridis")(number / max(1, len(shown) - 1) * 0.9)
-        axes.plot([1e3 * t for t in over["time_s"]], over["in_network"], color=colour, label=f"load {row['load']:g}")
-    axes.set(xlabel="time, ms", ylabel="packets in the network's buffers", ylim=(0, None))
-    figure.set_label("Packets in the network's buffers over simulated time, one line a load (first seed).")
-    axes.grid(alpha=0.3)
+    figure, (axes,) = panels(7, 4)
+    first = {row["load"]: row for row in reversed(rows)}  # of the seeds of each load
+    for number, load in enumerate(sorted(first)):
+        over, colour = first[load]["over_time"], colormaps["viridis"](number / max(1, len(first) - 1) * 0.9)
+        axes.plot([1e3 * t for t in over["time_s"]], over[name], color=colour, label=f"load {load:g}", **style)
+    axes.set(xlabel="time, ms", ylabel=words, ylim=(0, None))
+    figure.set_label(about)
     axes.legend(fontsize="small", ncols=2)
     return figure
 
 
-def _moves(rows: Sequence[Row]) -> Any:
-    from matplotlib import pyplot as plt
-
-    figure, axes = plt.subplots(figsize=(7, 4), layout="constrained")
-    for row in _first_of_each_load(rows):
-        over = row["over_time"]
-        axes.step([1e3 * t for t in over["time_s"]], over["nac_moves"], where="pre", label=f"load {row['load']:g}")
-    axes.set(xlabel="time, ms", ylabel="packets that NAC moved, in each interval", ylim=(0, None))
-    figure.set_label(
-        "Packets that NAC moved to avoidance buffers, in each interval of simulated time, one line a load (first seed)."
-    )
-    axes.grid(alpha=0.3)
-    axes.legend(fontsize="small", ncols=2)
-    return figure
-
-
-def _first_of_each_load(rows: Sequence[Row]) -> list[Row]:
-    first: dict[float, Row] = {}
-    for row in rows:
-        first.setdefault(row["load"], row)
-    return [first[load] for load in sorted(first)]
-
-
-def _cycle(row: Row) -> Any:
+def _cycle(row: Row) -> Figure:
     """Routers on a ring; an arrow is a link on which packets wait for the next arrow's."""
-    from matplotlib import pyplot as plt
-
     links = row["circle"]
-    figure, axes = plt.subplots(figsize=(6, 6), layout="constrained")
+    figure, (axes,) = panels(6, 6)
     angles = [math.pi / 2 - 2 * math.pi * k / len(links) for k in range(len(links))]
     places = [(math.cos(a), math.sin(a)) for a in angles]
     arrow = {"arrowstyle": "-|>", "color": _COLOUR, "shrinkA": 18, "shrinkB": 18, "connectionstyle": "arc3,rad=-0.12"}
@@ -171,8 +149,8 @@ def _cycle(row: Row) -> Any:
     at = "" if row["deadlocked_at_s"] is None else f" since {1e3 * row['deadlocked_at_s']:.3f} ms"
     axes.set_title(f"Deadlock at load {row['load']:g}, seed {row['seed']}: {len(links)} links wait for each other{at}")
     figure.set_label(
-        f"The cycle of a deadlock at load {row['load']:g}: packets on each of these {len(links)} links, drawn as arrows between routers, "
-        "wait for the next link, so that none can ever go on."
+        f"The cycle of a deadlock at load {row['load']:g}: packets on each of these {len(links)} links, drawn as "
+        "arrows between routers, wait for the next link, so that none can ever go on."
     )
     axes.set(xlim=(-1.3, 1.3), ylim=(-1.3, 1.3), aspect="equal")
     axes.axis("off")

@@ -34,9 +34,10 @@ def _load(experiment: Experiment, rows: Sequence[Json]) -> JsonObject:
 def _document(experiment: Experiment, rows: Sequence[Json], verdict: Verdict) -> JsonObject:
     """Means over the seeds with half their 95 % confidence intervals, every seed's row, what was read of the trace
     of failures, and what another program's file of traffic said besides its messages."""
-    latency, latency_half = _mean(rows, "mean_latency_s")
-    network_latency, network_half = _mean(rows, "network_latency_s")
-    throughput, throughput_half = _mean(rows, "throughput")
+    means: JsonObject = {}
+    for name in ("mean_latency", "network_latency", "throughput"):
+        unit = "" if name == "throughput" else "_s"
+        means[f"{name}{unit}"], means[f"{name}_interval{unit}"] = _mean(rows, f"{name}{unit}")
     return {
         "network": experiment.network.name,
         "pattern": experiment.pattern,
@@ -46,17 +47,10 @@ def _document(experiment: Experiment, rows: Sequence[Json], verdict: Verdict) ->
         "rate_packets_per_s": experiment.rate_per_s,
         "duration_s": experiment.duration_s,
         "warm_up_s": experiment.warm_up_s,
-        "mean_latency_s": latency,
-        "mean_latency_interval_s": latency_half,
-        "network_latency_s": network_latency,
-        "network_latency_interval_s": network_half,
-        "throughput": throughput,
-        "throughput_interval": throughput_half,
+        **means,
         "trace": _trace(experiment),
-        "sent": sum(row["sent"] for row in rows),
-        "received": sum(row["received"] for row in rows),
+        **{name: sum(row[name] for row in rows) for name in ("sent", "received", "packet_hops")},
         "deadlocked": any(row["deadlocked"] for row in rows),
-        "packet_hops": sum(row["packet_hops"] for row in rows),
         "per_seed": list(rows),
         "verdict": dict(verdict.to_json()),
         **{name: value for name, value in (experiment.traffic or {}).items() if name not in OF_MESSAGES},

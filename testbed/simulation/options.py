@@ -124,9 +124,9 @@ class SimulationOptions(RouterOptions):
         default=None,
         group=FAULTS,
         metavar="none|LINK@START-STOP,...|FILE",
-        help="s0_0->s0_1@0.1-0.2,... (both directions; from the beginning and permanent where times are left out), a JSON file as for testbed stream, random:N, "
-        "transient:N, intermittent:N, line:N, square:N, L:N, U:N (legs of N links), or trace:FILE (an LANL, FTA "
-        "or PNNL table, plain or .gz)",
+        help="s0_0->s0_1@0.1-0.2,... (both directions; from the beginning and permanent where times are left out), "
+        "a JSON file as for testbed stream, random:N, transient:N, intermittent:N, line:N, square:N, L:N, U:N (legs of "
+        "N links), or trace:FILE (an LANL, FTA or PNNL table, plain or .gz)",
     )
     trace_system: str | None = option(
         default=None,

@@ -169,10 +169,7 @@ class _Simulation:
         offered, lost = self._counts["offered"], self._counts["overflowed"] + self._counts["blocked"]
         cycles = self._dispatcher.cycles
         return BurstResult(
-            offered=offered,
-            carried=self._counts["carried"],
-            blocked=self._counts["blocked"],
-            overflowed=self._counts["overflowed"],
+            **{name: self._counts[name] for name in ("offered", "carried", "blocked", "overflowed")},
             backlog=sum(self._in_use),
             throughput=self._counts["carried"] / offered if offered else 0.0,
             loss=lost / offered if offered else 0.0,

@@ -21,8 +21,8 @@ def check_wavelength_plan(plan: WavelengthPlan) -> None:
             _check_lit_path(plan, lit, number)
             if lit.lightpath in seen:
                 raise InputError(
-                    f"lightpath {lit.lightpath} ({_name(plan, lit.lightpath)}) is lit in round {seen[lit.lightpath]} and again "
-                    f"in round {number}; light it once"
+                    f"lightpath {lit.lightpath} ({_name(plan, lit.lightpath)}) is lit in round {seen[lit.lightpath]} "
+                    f"and again in round {number}; light it once"
                 )
             seen[lit.lightpath] = number
             for link, wavelength in zip(plan.lightpaths[lit.lightpath].links, lit.wavelengths, strict=True):
@@ -30,7 +30,8 @@ def check_wavelength_plan(plan: WavelengthPlan) -> None:
                 if other != lit.lightpath:
                     raise InputError(
                         f"round {number}: lightpaths {other} ({_name(plan, other)}) and {lit.lightpath} "
-                        f"({_name(plan, lit.lightpath)}) share wavelength {wavelength} of {plan.network.link(*link).label}"
+                        f"({_name(plan, lit.lightpath)}) share wavelength {wavelength} of "
+                        f"{plan.network.link(*link).label}"
                     )
     missing = next((i for i in range(len(plan.lightpaths)) if i not in seen), None)
     if missing is not None:

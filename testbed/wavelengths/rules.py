@@ -70,7 +70,7 @@ def round_rules(wiring: Wiring, plan: WavelengthPlan, number: int) -> tuple[Flow
     """
     if plan.wavelengths > MAX_FABRIC_WAVELENGTHS:
         raise InputError(
-            f"{plan.wavelengths} wavelengths: a wavelength is a VLAN on the fabric; give at most {MAX_FABRIC_WAVELENGTHS}"
+            f"{plan.wavelengths} wavelengths: one is a VLAN on the fabric; give at most {MAX_FABRIC_WAVELENGTHS}"
         )
     rules: dict[FlowRule, None] = {}
     for lit in plan.rounds[number]:

@@ -17,9 +17,10 @@ from testbed.wavelengths.options import ProbeOptions, WavelengthOptions
 from testbed.wavelengths.plan import RoundMeasurements, WavelengthPlan
 
 DESCRIPTION = (
-    "Light a path for every pair, in as few rounds as can be: wavelength assignment as liquid scheduling. With wsxc switches a "
-    "path keeps one wavelength; wixc switches may change it. With --fabric the rounds are set up on switches (a wavelength is a "
-    "VLAN), packets are sent over every path and on wrong wavelengths, and a verdict says what became of them."
+    "Light a path for every pair, in as few rounds as can be: wavelength assignment as liquid scheduling. With wsxc "
+    "switches a path keeps one wavelength; wixc switches may change it. With --fabric the rounds are set up on "
+    "switches (a wavelength is a VLAN), packets are sent over every path and on wrong wavelengths, and a verdict says "
+    "what became of them."
 )
 _PLANNED, _MEASURED = ("round", "paths", "fibres", "full"), ("sent", "arrived", "astray", "wrong", "dropped", "set up")
 Rounds = tuple[RoundMeasurements, ...]

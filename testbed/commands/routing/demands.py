@@ -86,13 +86,13 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Exit code 0; 1 where the independent check of a routing fails. Bad input raises InputError or TopologyError."""
-    from testbed.routing.demands.methods import USUAL_METHODS, check_method
+    from testbed.routing.demands.methods import USUAL_METHODS, demand_routing
     from topologies import load_network
 
     coding = read_options(args, RatedCoding)
     methods = args.method or list(USUAL_METHODS)
     for method in methods:
-        check_method(method)
+        demand_routing(method)
     network = load_network(args.network)
     matrix = read_matrix(network, args)
     with spinner(_announced(len(matrix.pairs), len(methods), coding)):

@@ -76,6 +76,7 @@ def run_compiled(inputs: EngineInputs) -> EngineResult:
 def read_outcome(inputs: EngineInputs, state: State, sources: SourceState | None) -> EngineResult:
     """What the tables say at the end of a run."""
     run = {name: int(state.run[name][0]) for name in Run.__annotations__}
+    counted = {name: run[name] for name in ("deliveries", "packet_hops", "digest", "livelocked", "acks")}
     nac = inputs.options.nac.enabled
     occupied = _messages_in_network(state)
     numbers = state.packets["number"][occupied]
@@ -84,15 +85,11 @@ def read_outcome(inputs: EngineInputs, state: State, sources: SourceState | None
         entered=state.entered,
         delivered=state.delivered,
         hops=state.hops,
-        deliveries=run["deliveries"],
+        **counted,
         made=run["next_message"],
         held=numbers,
         stopped=REASONS.get(run["status"], "out of memory for events"),
         stopped_tick=run["now"],
-        packet_hops=run["packet_hops"],
-        digest=run["digest"],
-        livelocked=run["livelocked"],
-        acks=run["acks"],
         stuck=_stuck(inputs, state),
         carried=np.asarray(state.channels["carried"][: inputs.model.layout.links]),
         nac_counters={name: int(state.counters[name][0]) for name in NacCounters.__annotations__} if nac else {},

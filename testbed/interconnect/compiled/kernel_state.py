@@ -290,8 +290,8 @@ def _channels(model: NetworkModel) -> Records[Channel]:
     none = np.full(layout.channels - layout.links, NONE)
     router = np.concatenate([links.start, links.start[: layout.channels - layout.links]])
     return records(
-        Channel, layout.channels, woken=-1, last=-1, first_asker=NONE, delay=paths.delay, ranks=paths.ranks, router=router,
-        cable=np.concatenate([links.cable, none]),
+        Channel, layout.channels, woken=-1, last=-1, first_asker=NONE, delay=paths.delay, ranks=paths.ranks,
+        router=router, cable=np.concatenate([links.cable, none]),
     )  # fmt: skip
 
 

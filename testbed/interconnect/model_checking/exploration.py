@@ -24,7 +24,7 @@ from testbed.interconnect.model_checking.compiled.model_tables import (
 )
 from testbed.interconnect.model_checking.compiled.successors import SuccessorBuffer, step_name, successors
 from testbed.interconnect.model_checking.compiled.visited import Visited, canonical, number_of, visited_states
-from testbed.interconnect.model_checking.symmetry import Canonical, Image, state_symmetry
+from testbed.interconnect.model_checking.symmetry import Image, state_images
 from testbed.interconnect.model_checking.transition_system import NacTransitionSystem
 from testbed.jit import Step, by_reference, compiled_entry
 
@@ -54,7 +54,8 @@ class CompiledSearch:
             ended = look(tables, self.seen, found, work, (sure, targets, most_states))
             if found.overflow[0]:
                 raise InputError(
-                    f"{model.network.name}: more than {MOST_SIGNALS} recovery signals at once; explore fewer flows or slots"
+                    f"{model.network.name}: more than {MOST_SIGNALS} recovery signals at once; "
+                    "explore fewer flows or slots"
                 )
             sure_parts.append(sure[: self.looked_at - before].copy())
             target_parts.append(targets[:ended].copy())
@@ -83,19 +84,24 @@ class CompiledSearch:
             number = int(self.seen.parents[number])
         return way[::-1]
 
-    def trace(self, number: int, canonical: Canonical) -> tuple[tuple[tuple[str, int], ...], bytes]:
+    def trace(self, number: int) -> tuple[tuple[tuple[str, int], ...], bytes]:
         """The steps (name, link) by which a state was reached first, in the numbers of one and the same network, and
-        the state at their end. ``canonical``: a state to the least of those symmetric to it. The steps run in Python:
-        they are few."""
+        the state at their end. The steps run in Python: they are few."""
         found = found_steps(most_steps(self.model), self.seen.rows.shape[1])
         row, steps = np.zeros(self.seen.rows.shape[1], np.uint8), []
         for required in self.path_to(number)[1:]:
             count = successors(self._tables, row, found)
-            nth = next(i for i in range(count) if canonical(state_of(self.model, found.rows[i])) == required)
+            nth = next(i for i in range(count) if self._least(found.rows[i]) == required)
             what = found.what[nth].tolist()
             steps.append((step_name(self.model, row.tobytes(), what), what[1]))
             row = found.rows[nth].copy()
         return tuple(steps), state_of(self.model, row)
+
+    def _least(self, row: IntArray) -> bytes:
+        """Of the states symmetric to that of a row."""
+        image, least = np.zeros_like(row), np.zeros_like(row)
+        canonical(self._tables, row, image, least)
+        return state_of(self.model, least)
 
     def stuck(self) -> IntArray:
         """States from which no sure steps lead to a drained state, or to one not looked at."""
@@ -190,11 +196,12 @@ def explore(model: NacTransitionSystem, *, most_states: int = 2_000_000) -> Expl
     Of what was reached until then those are stuck that no sure steps lead out of to a drained state or to one not yet
     looked at.
     """
-    symmetries = state_symmetry(model)
-    search = CompiledSearch(model, symmetries.images, most_states)
+    images = state_images(model)
+    search = CompiledSearch(model, images, most_states)
     stuck = search.stuck()
-    trace, last = search.trace(int(stuck[0]), symmetries.canonical) if len(stuck) else ((), b"")
+    trace, last = search.trace(int(stuck[0])) if len(stuck) else ((), b"")
     return Exploration(
-        states=search.reached, steps=search.steps, symmetries=symmetries.count, deepest=len(search.path_to(search.reached - 1)) - 1,
-        complete=search.looked_at == search.reached, stuck=len(stuck), trace=trace, stuck_state=last,
+        states=search.reached, steps=search.steps, symmetries=len(images),
+        deepest=len(search.path_to(search.reached - 1)) - 1, complete=search.looked_at == search.reached, stuck=len(stuck),
+        trace=trace, stuck_state=last,
     )  # fmt: skip

@@ -6,7 +6,7 @@ left otherwise, known to every router at once.
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from testbed.errors import InputError
 from testbed.interconnect.static_paths import NONE, build_paths
@@ -156,13 +156,10 @@ def _only_used(whole: SmallNetwork) -> SmallNetwork:
     retained = sorted(used)
     number = {old: new for new, old in enumerate(retained)}
     number[NONE] = NONE
-    return SmallNetwork(
-        name=whole.name,
-        routers=whole.routers,
+    return replace(
+        whole,
         links=tuple(whole.links[i] for i in retained),
-        flows=whole.flows,
         cables=tuple(tuple(number[i] for i in links if i in used) for links in whole.cables),
-        most_down=whole.most_down,
         tables={
             down: tuple(tuple(number.get(i, NONE) for i in row) for row in table)
             for down, table in whole.tables.items()

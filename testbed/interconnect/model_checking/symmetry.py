@@ -3,40 +3,19 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from testbed.interconnect.model_checking.small_networks import SmallNetwork
 from testbed.interconnect.model_checking.transition_system import HERE, NacTransitionSystem
 
-Canonical = Callable[[bytes], bytes]
 MOST_ROUTERS = 6
 """Their orders are tried one by one."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class StateSymmetry:
-    """``canonical``: a state to the least of those symmetric to it; ``images``: the symmetries, the first of which
-    moves nothing."""
-
-    canonical: Canonical
-    images: list[Image]
-
-    @property
-    def count(self) -> int:
-        """Of the symmetries, the network itself among them."""
-        return len(self.images)
-
-
-def state_symmetry(model: NacTransitionSystem) -> StateSymmetry:
-    """From the orders of the routers under which links, flows, cables and tables stay what they are."""
-    images = [_image(model, order) for order in symmetries(model.network)]
-    others = images[1:]
-
-    def canonical(state: bytes) -> bytes:
-        return min(state, *[image.of(state) for image in others]) if others else state
-
-    return StateSymmetry(canonical=canonical, images=images)
+def state_images(model: NacTransitionSystem) -> list[Image]:
+    """From the orders of the routers under which links, flows, cables and tables stay what they are; the first moves
+    nothing."""
+    return [_image(model, order) for order in symmetries(model.network)]
 
 
 def symmetries(network: SmallNetwork) -> list[tuple[int, ...]]:
@@ -92,21 +71,6 @@ class Image:
     outs: bytes
     masks: bytes
     cycles: tuple[int, ...]
-    middle: int
-
-    def of(self, state: bytes) -> bytes:
-        """The state with the routers in that order; ``middle`` is where buffers end and what is requested begins."""
-        down_at, signals_at = len(self.places) - 1, len(self.places)
-        moved = bytes(map(state.__getitem__, self.places))
-        found = (
-            moved[: self.middle].translate(self.packets)
-            + moved[self.middle : down_at].translate(self.outs)
-            + bytes([self.masks[moved[down_at]]])
-        )
-        if len(state) > signals_at:
-            pairs = sorted((self.cycles[state[i]], state[i + 1]) for i in range(signals_at, len(state), 2))
-            found += bytes(v for pair in pairs for v in pair)
-        return found
 
 
 def _image(model: NacTransitionSystem, order: tuple[int, ...]) -> Image:
@@ -136,5 +100,4 @@ def _image(model: NacTransitionSystem, order: tuple[int, ...]) -> Image:
     cycles = tuple(numbers.get(tuple(links[i] for i in path), 0) for path in model.cycles)
     return Image(
         places=tuple(places), packets=bytes(packets), outs=bytes(outs), masks=bytes(masks), cycles=cycles,
-        middle=model.reserved_at,
     )  # fmt: skip

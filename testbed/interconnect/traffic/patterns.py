@@ -122,11 +122,11 @@ def build_pattern(
     raise InputError(f"pattern {name!r} is unknown; give one of {', '.join(PATTERNS)}")
 
 
-def only_in_row(pattern: DestinationPattern, members: Sequence[int], name: str | None = None) -> DestinationPattern:
+def only_in_row(pattern: DestinationPattern, members: Sequence[int]) -> DestinationPattern:
     """The pattern with all nodes silent that are not among the members."""
     inside = frozenset(members)
     choices = tuple(there if s in inside else () for s, there in enumerate(pattern.choices))
-    return DestinationPattern(name=name or pattern.name, choices=choices, in_turn=pattern.in_turn)
+    return DestinationPattern(name=pattern.name, choices=choices, in_turn=pattern.in_turn)
 
 
 def tornado_in_one_row(shape: Sequence[int], row: int) -> DestinationPattern:

@@ -10,19 +10,16 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import csr_array, diags_array, hstack
 
-from testbed.arrays import FloatArray
+from testbed.routing.capillary.thesis_loop import FULL, LinksLeft
 from testbed.routing.flows.end_points import FlowProblem, flow_problem
-from testbed.routing.flows.linear_programs import UnsolvedError, balance_matrix, solve_lp, solve_priced_lp
+from testbed.routing.flows.linear_programs import UnsolvedError, balance_matrix
 from topologies.network import Network
 
 Rule = Literal["full", "priced", "hunted"]
 """What is taken for a bottleneck: every link that the solution fills (no slack is left); of these the ones whose load
 has a price (a dual variable that is not zero); or the ones that the hunting loop of section 4.2.3 leaves."""
-FULL = 1e-7
-"""A link within this of the greatest load, relative to it, is taken for full."""
 PRICED = 1e-9
 NOTHING = 1e-14
 """A flow below this is rounding."""
@@ -68,17 +65,10 @@ def basic_layers(network: Network, source: str, sink: str, rule: Rule) -> BasicR
     return BasicRoute(layers=tuple(layers), loads=tuple(loads), linear_programs=state.solved, failure=failure)
 
 
-class _Fixing:
-    """The links that are not fixed yet, and what each node must still send out over them."""
-
+class _Fixing(LinksLeft):
     def __init__(self, problem: FlowProblem, rule: Rule) -> None:
-        self._problem, self._rule = problem, rule
-        self._capacity = np.array(problem.weight, dtype=np.float64) / problem.largest_weight
-        self._tail, self._head = np.array(problem.tail, dtype=np.int64), np.array(problem.head, dtype=np.int64)
-        self._left = np.arange(len(problem.links))
-        self._out = np.zeros(problem.nodes)
-        self._out[problem.source], self._out[problem.sink] = 1.0, -1.0
-        self.solved = 0
+        super().__init__(problem, FULL)
+        self._rule = rule
 
     @property
     def unfinished(self) -> bool:
@@ -91,14 +81,13 @@ class _Fixing:
         cost = np.append(np.zeros(links), 1.0)
         below: Any = hstack([diags_array(np.ones(links)), csr_array(-capacity.reshape(-1, 1))], format="csr")
         balance = balance_matrix(self._problem.nodes, tail, head, links + 1)
-        self.solved += 1
-        x, _, prices = solve_priced_lp(cost, (balance, self._out), np.full(links + 1, np.inf), (below, np.zeros(links)))
+        x, _, prices = self._solve(cost, (balance, self._out), np.full(links + 1, np.inf), (below, np.zeros(links)))
         level = float(x[links])
         full = np.flatnonzero(x[:links] >= level * capacity * (1 - FULL))
         if self._rule == "priced":
             full = np.flatnonzero(prices > PRICED)
         elif self._rule == "hunted":
-            full = self._hunted(level * capacity, full)
+            full, _ = self._hunted(self._out, level * capacity, full)
         if not len(full):
             raise UnsolvedError("no link is left at the greatest load")
         fixed = self._left[full]
@@ -106,15 +95,3 @@ class _Fixing:
         np.add.at(self._out, head[full], level * capacity[full])
         self._left = np.delete(self._left, full)
         return level, tuple(self._problem.links[i] for i in fixed)
-
-    def _hunted(self, most: FloatArray, candidates: NDArray[np.int64]) -> NDArray[np.int64]:
-        balance = balance_matrix(self._problem.nodes, self._tail[self._left], self._head[self._left])
-        while True:
-            cost = np.zeros(len(most))
-            cost[candidates] = 1.0
-            self.solved += 1
-            x, _ = solve_lp(cost, (balance, self._out), most)
-            retained = candidates[x[candidates] >= most[candidates] * (1 - FULL)]
-            if len(retained) == len(candidates):
-                return retained
-            candidates = retained

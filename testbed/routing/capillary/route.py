@@ -69,7 +69,6 @@ def _shares_after(problem: FlowProblem, final: FinalLoads, layers: int) -> list[
             demand[problem.tail[i]] -= int(shares[i] * scale)
             demand[problem.head[i]] += int(shares[i] * scale)
     flow, _ = fewest_links_flow(
-        problem.nodes,
         [problem.tail[i] for i in free],
         [problem.head[i] for i in free],
         [int(lowest * problem.weight[i] * scale) for i in free],

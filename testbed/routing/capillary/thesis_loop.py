@@ -5,9 +5,11 @@ Kept next to the recursion as its peer: slow, in floats, and true to the letter 
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from testbed.arrays import FloatArray
 from testbed.errors import InputError
@@ -64,7 +66,7 @@ def hunt_layers(
     [0.5, 0.5, 0.5, 0.5]
     """
     problem = flow_problem(network, source, sink)
-    hunt = _Hunt(problem, INTERIOR_FULL if interior else FULL, interior)
+    hunt = _Hunt(problem, INTERIOR_FULL if interior else FULL, interior=interior)
     found: list[HuntedLayer] = []
     while hunt.unfinished and (layers is None or len(found) < layers):
         found.append(hunt.next_layer())
@@ -82,48 +84,65 @@ def thesis_route(network: Network, source: str, sink: str) -> SplitRoute:
     return exact_route(problem, "thesis-loop", [loads[i] for i in problem.links])
 
 
-class _Hunt:
-    """The links not yet in a bottleneck, and the flow-out coefficients that are left to them."""
+class LinksLeft:
+    """The links not yet in a bottleneck, and what each node must still send out over them."""
 
-    def __init__(self, problem: FlowProblem, full: float, interior: bool) -> None:
+    def __init__(self, problem: FlowProblem, full: float, *, interior: bool = False) -> None:
         self._problem, self._full, self._interior = problem, full, interior
         self._capacity = np.array(problem.weight, dtype=np.float64) / problem.largest_weight
         self._tail, self._head = np.array(problem.tail, dtype=np.int64), np.array(problem.head, dtype=np.int64)
-        self._flow_out = np.zeros(problem.nodes)
-        self._flow_out[problem.source], self._flow_out[problem.sink] = 1.0, -1.0
         self._left = np.arange(len(problem.links))
+        self._out = np.zeros(problem.nodes)
+        self._out[problem.source], self._out[problem.sink] = 1.0, -1.0
+        self.solved = 0
+
+    def _solve(
+        self, cost: FloatArray, equal: tuple[csr_array, FloatArray], upper: FloatArray, at_most: Any = None
+    ) -> tuple[FloatArray, float, FloatArray]:
+        self.solved += 1
+        return solve_lp(cost, equal, upper, at_most, interior=self._interior)
+
+    def _hunted(
+        self, out: FloatArray, most: FloatArray, candidates: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int64], tuple[int, ...]]:
+        """The candidates that stay full whenever the sum of their flows is made least, and how many there were before
+        and after each turn."""
+        balance = balance_matrix(self._problem.nodes, self._tail[self._left], self._head[self._left])
+        counts = [len(candidates)]
+        while True:
+            cost = np.zeros(len(most))
+            cost[candidates] = 1.0
+            x = self._solve(cost, (balance, out), most)[0]
+            candidates = candidates[x[candidates] > most[candidates] * (1 - self._full)]
+            counts.append(len(candidates))
+            if counts[-1] == counts[-2]:
+                return candidates, tuple(counts)
+
+
+class _Hunt(LinksLeft):
+    def __init__(self, problem: FlowProblem, full: float, *, interior: bool) -> None:
+        super().__init__(problem, full, interior=interior)
         self._product = 1.0
         self.loads = np.zeros(len(problem.links))
-        self.solved = 0
 
     @property
     def unfinished(self) -> bool:
-        return bool(np.any(self._flow_out))
+        return bool(np.any(self._out))
 
     def next_layer(self) -> HuntedLayer:
         links = len(self._left)
         capacity = self._capacity[self._left]
         nodes = self._problem.nodes
         with_factor = balance_matrix(nodes, self._tail[self._left], self._head[self._left], links + 1).tolil()
-        with_factor[:, [links]] = -self._flow_out.reshape(-1, 1)
+        with_factor[:, [links]] = -self._out.reshape(-1, 1)
         cost = np.zeros(links + 1)
         cost[links] = -1.0
-        x, _ = self._solve(cost, with_factor.tocsr(), np.zeros(nodes), np.append(capacity, np.inf))
+        x = self._solve(cost, (with_factor.tocsr(), np.zeros(nodes)), np.append(capacity, np.inf))[0]
         factor = float(x[links])
         if factor < self._full:
             raise self._problem.no_path()
-        balance = balance_matrix(nodes, self._tail[self._left], self._head[self._left])
-        candidates = np.flatnonzero(x[:links] > capacity * (1 - self._full))
-        counts = [len(candidates)]
-        while True:
-            cost = np.zeros(links)
-            cost[candidates] = 1.0
-            x, _ = self._solve(cost, balance, self._flow_out * factor, capacity)
-            retained = candidates[x[candidates] > capacity[candidates] * (1 - self._full)]
-            counts.append(len(retained))
-            if len(retained) == len(candidates):
-                break
-            candidates = retained
+        suspects = np.flatnonzero(x[:links] > capacity * (1 - self._full))
+        candidates, counts = self._hunted(self._out * factor, capacity, suspects)
         if not len(candidates):
             raise InputError(
                 f"network {self._problem.network.name!r}: the thesis' loop lost its digits (no bottleneck)"
@@ -131,14 +150,14 @@ class _Hunt:
         bottlenecks = self._left[candidates]
         self._remove(bottlenecks, candidates, factor)
         named = tuple(self._problem.links[i] for i in bottlenecks)
-        return HuntedLayer(factor=factor, suspects=tuple(counts), bottlenecks=named)
+        return HuntedLayer(factor=factor, suspects=counts, bottlenecks=named)
 
     def _remove(self, bottlenecks: NDArray[np.int64], at: NDArray[np.int64], factor: float) -> None:
         """Gabrielyan 2007, eq. 17 and 18; rounding is repaired by letting small coefficients vanish and the rest sum to
         zero."""
         self._product *= factor
         self.loads[bottlenecks] = self._capacity[bottlenecks] / self._product
-        flow_out = self._flow_out * factor
+        flow_out = self._out * factor
         np.subtract.at(flow_out, self._tail[bottlenecks], self._capacity[bottlenecks])
         np.add.at(flow_out, self._head[bottlenecks], self._capacity[bottlenecks])
         flow_out[np.abs(flow_out) < 100 * FULL] = 0.0
@@ -146,14 +165,13 @@ class _Hunt:
         if np.any(flow_out):
             largest = int(np.argmax(np.abs(flow_out)))
             flow_out[largest] -= flow_out.sum()
-        self._flow_out = flow_out
+        self._out = flow_out
 
     def _solve(
-        self, cost: FloatArray, balance: object, right: FloatArray, upper: FloatArray
-    ) -> tuple[FloatArray, float]:
-        self.solved += 1
+        self, cost: FloatArray, equal: tuple[csr_array, FloatArray], upper: FloatArray, at_most: Any = None
+    ) -> tuple[FloatArray, float, FloatArray]:
         try:
-            return solve_lp(cost, (balance, right), upper, interior=self._interior)
+            return super()._solve(cost, equal, upper, at_most)
         except UnsolvedError as error:
             name = self._problem.network.name
             raise InputError(

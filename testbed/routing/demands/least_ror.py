@@ -65,7 +65,7 @@ def least_ror_demands(
     loads = kron(csr_array(matrix.rates[None, :] / unit), kron(eye_array(links), np.ones((1, count))), format="csr")
     at_most = (loads, most_utilisation * graph.capacity / unit) if np.isfinite(most_utilisation) else None
     try:
-        x, least = solve_lp(cost.ravel(), (balance, required.ravel()), upper.ravel(), at_most)
+        x, least, _ = solve_lp(cost.ravel(), (balance, required.ravel()), upper.ravel(), at_most)
     except UnsolvedError as error:
         if "nfeasible" in str(error):
             return None

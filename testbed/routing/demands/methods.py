@@ -36,7 +36,7 @@ class DemandRouting(Protocol):
 
 
 def route_demands(matrix: DemandMatrix, method: str, seed: int = 1) -> RoutedDemands:
-    """The matrix routed by a method: those of ``testbed route`` pair by pair, or one of JOINT_NAMES.
+    """The matrix routed by a method: those of ``testbed route`` pair by pair, or one of DEMAND_ROUTINGS.
 
     ``ksp:K``: equal parts over the K shortest paths; ``raecke``: over Raecke's trees; ``semi-ksp:K`` and ``smore:K``:
     the same paths (of the trees the K heaviest of each pair), rates by linear programme; ``optimum``: least greatest
@@ -81,11 +81,6 @@ def demand_routing(method: str) -> DemandRouting:
     return _pair_by_pair(method)
 
 
-def check_method(method: str) -> None:
-    """Raise InputError for a name that is none, before any network is read."""
-    demand_routing(method)
-
-
 def _pair_by_pair(method: str) -> DemandRouting:
     def route(matrix: DemandMatrix, *, seed: int = 1) -> RoutedDemands:
         return capillary_demands(matrix) if method == "capillary" else demands_by_method(matrix, method)
@@ -118,7 +113,8 @@ def _least_ror(number: str) -> DemandRouting:
         found = least_ror_demands(matrix, unavoidable_links(capillary_demands(matrix)), limit)
         if found is None:
             raise InputError(
-                f"method {method!r}: no routing of {matrix.name!r} that leaves every pair two ways keeps that limit; raise it"
+                f"method {method!r}: no routing of {matrix.name!r} that leaves every pair two ways keeps that limit; "
+                "raise it"
             )
         return replace(found.routed, method=method)
 
@@ -142,4 +138,3 @@ DEMAND_ROUTINGS.register("optimum", lambda matrix, *, seed=1: optimal_demands(ma
 DEMAND_ROUTINGS.register("fair", lambda matrix, *, seed=1: fair_demands(matrix))
 DEMAND_ROUTINGS.register("max-min", lambda matrix, *, seed=1: water_filling(matrix).routed)
 DEMAND_ROUTINGS.register("least-ror:B", _least_ror)
-JOINT_NAMES = DEMAND_ROUTINGS.builtin_names()

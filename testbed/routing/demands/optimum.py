@@ -22,12 +22,11 @@ from scipy.sparse import coo_array, csr_array, hstack
 from scipy.sparse.csgraph import shortest_path
 
 from testbed.arrays import FloatArray
-from testbed.errors import InputError
 from testbed.routing.demands.link_graph import LinkGraph
 from testbed.routing.demands.matrix import DemandMatrix
 from testbed.routing.demands.routed_demands import RoutedDemands, sparse_shares
 from testbed.routing.flows.exact_flow import drop_circulations
-from testbed.routing.flows.linear_programs import UnsolvedError, solve_priced_lp
+from testbed.routing.flows.linear_programs import solve_lp, solving
 
 NOTHING = 1e-6
 """Of a source's demand: a flow below it is the solver's rounding."""
@@ -107,12 +106,8 @@ class DemandProgramme:
         cost[-1] = 1.0
         upper = np.full(self.columns + 1, np.inf)
         limit = np.where(free, 0.0, level * self.capacity)
-        try:
-            x, least, prices = solve_priced_lp(cost, (self.balance, self.required), upper, (loads, limit))
-        except UnsolvedError as error:
-            raise InputError(
-                f"network {self.matrix.network.name!r}, demands {self.matrix.name!r}: no optimum found ({error})"
-            ) from None
+        with solving(f"network {self.matrix.network.name!r}, demands {self.matrix.name!r}: no optimum found"):
+            x, least, prices = solve_lp(cost, (self.balance, self.required), upper, (loads, limit))
         return x[:-1], least, prices
 
     def scaled(self, prices: FloatArray | None) -> FloatArray | None:

@@ -16,7 +16,7 @@ from testbed.errors import InputError
 from testbed.routing.demands.link_graph import LinkGraph
 from testbed.routing.demands.matrix import DemandMatrix
 from testbed.routing.demands.routed_demands import RoutedDemands
-from testbed.routing.flows.linear_programs import UnsolvedError, solve_lp
+from testbed.routing.flows.linear_programs import solve_lp, solving
 from topologies.errors import NoPathError
 
 Path = tuple[int, ...]
@@ -145,12 +145,8 @@ def best_rates(paths: PathSet, method: str) -> RoutedDemands:
     cost = np.zeros(count + 1)
     cost[-1] = 1.0
     upper = np.concatenate([ones, [np.inf]])
-    try:
-        x, _ = solve_lp(cost, (one, np.ones(len(paths.paths))), upper, (at_most, np.zeros(len(capacity))))
-    except UnsolvedError as error:
-        raise InputError(
-            f"network {matrix.network.name!r}: no rates found for the paths of {method} ({error})"
-        ) from None
+    with solving(f"network {matrix.network.name!r}: no rates found for the paths of {method}"):
+        x, _, _ = solve_lp(cost, (one, np.ones(len(paths.paths))), upper, (at_most, np.zeros(len(capacity))))
     weights = np.maximum(x[:-1], 0.0)
     weights /= np.bincount(paths.pair_of_path, weights=weights)[paths.pair_of_path]
     return routed_by_paths(paths, method, weights)

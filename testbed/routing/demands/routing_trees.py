@@ -76,7 +76,8 @@ def _members(graph: LinkGraph, matrix: DemandMatrix) -> list[int]:
     if missing:
         names = [matrix.network.nodes[node].id for node in (min(requested), missing[0])]
         raise InputError(
-            f"network {matrix.network.name!r}: routing trees need nodes that all reach one another; {names[0]!r} and {names[1]!r} do not"
+            f"network {matrix.network.name!r}: routing trees need nodes that all reach one another; {names[0]!r} and "
+            f"{names[1]!r} do not"
         )
     return members
 

@@ -74,6 +74,15 @@ def build_residual(
     )
 
 
+def integer_residual(nodes: int, tail: Numbers, head: Numbers, capacity: Numbers) -> Residual:
+    """No flow over links of these capacities, in Python's integers."""
+    graph = build_residual(nodes, len(tail), integer_zeros, integer_zeros)
+    graph.order[:] = range(nodes)
+    graph.capacity[:] = capacity
+    index_arcs(graph, tail, head)
+    return graph
+
+
 def integer_zeros(count: int) -> list[int]:
     """Zeros of plain Python, which never overflow."""
     return [0] * count

@@ -4,7 +4,8 @@ A programme is over link flows x, one a usable link, and further variables behin
 """
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +13,7 @@ from scipy.optimize import Bounds, LinearConstraint, OptimizeWarning, linprog, m
 from scipy.sparse import csr_array
 
 from testbed.arrays import FloatArray
+from testbed.errors import InputError
 
 INTERIOR = {"run_crossover": "off", "presolve": False, "ipm_optimality_tolerance": 1e-7}
 """Presolve would put at their bounds what it takes out, which an interior point does not; below 1e-7 HiGHS now and then
@@ -37,41 +39,36 @@ def balance_matrix(nodes: int, tail: Ends, head: Ends, columns: int | None = Non
     return csr_array((ones, (rows, at)), shape=(nodes, links if columns is None else columns))
 
 
+@contextmanager
+def solving(what: str) -> Iterator[None]:
+    """Turns UnsolvedError into an InputError that says what was not found."""
+    try:
+        yield
+    except UnsolvedError as error:
+        raise InputError(f"{what} ({error})") from None
+
+
 def solve_lp(
     cost: FloatArray,
-    equal: tuple[csr_array, FloatArray] | None,
-    upper: FloatArray,
-    at_most: tuple[csr_array, FloatArray] | None = None,
-    *,
-    interior: bool = False,
-) -> tuple[FloatArray, float]:
-    """(x, cost) of the least ``cost @ x`` with 0 <= x <= ``upper``, ``equal[0] @ x == equal[1]``, ``at_most`` likewise.
-
-    A vertex of the polytope, as the simplex method gives it. ``interior``: where an interior-point method ends instead,
-    inside the face of all optima, so that only what is tight in every optimum is tight. Raises UnsolvedError.
-    """
-    x, least, _ = solve_priced_lp(cost, equal, upper, at_most, interior=interior)
-    return x, least
-
-
-def solve_priced_lp(
-    cost: FloatArray,
-    equal: tuple[csr_array, FloatArray] | None,
+    equal: tuple[csr_array, FloatArray],
     upper: FloatArray,
     at_most: tuple[csr_array, FloatArray] | None = None,
     *,
     interior: bool = False,
 ) -> tuple[FloatArray, float, FloatArray]:
-    """As ``solve_lp``, and what one more unit of each right side of ``at_most`` would save, shape (rows,), 0 or
-    more."""
+    """(x, cost, prices) of the least ``cost @ x`` with 0 <= x <= ``upper``, ``equal[0] @ x == equal[1]``, ``at_most``
+    likewise.
+
+    A vertex of the polytope, as the simplex method gives it. ``interior``: where an interior-point method ends instead,
+    inside the face of all optima, so that only what is tight in every optimum is tight. Prices: what one more unit of
+    each right side of ``at_most`` would save, shape (rows,), 0 or more. Raises UnsolvedError.
+    """
     a_ub, b_ub = at_most if at_most is not None else (None, None)
-    a_eq, b_eq = equal if equal is not None else (None, None)
+    a_eq, b_eq = equal
     bounds = np.column_stack([np.zeros(len(upper)), upper])
     method, options = ("highs-ipm", INTERIOR) if interior else ("highs", None)
     with warnings.catch_warnings():
-        warnings.simplefilter(
-            "ignore", OptimizeWarning
-        )  # scipy says that it does not know HiGHS' option, and hands it on
+        warnings.simplefilter("ignore", OptimizeWarning)  # scipy does not know HiGHS' option, and hands it on
         found = linprog(cost, A_ub=a_ub, b_ub=b_ub, A_eq=a_eq, b_eq=b_eq, bounds=bounds, method=method, options=options)
     if found.status != 0:
         raise UnsolvedError(str(found.message))

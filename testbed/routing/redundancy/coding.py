@@ -76,6 +76,6 @@ class RatedCoding(Coding):
         flag="--label-order",
         choices=("stratified", "random"),
         group=CODE,
-        help="block sizes for these packet labels (default {default}; testbed demands seeks an order of them for every pair and method, "
-        "which takes 0.1 to 0.3 s unless another pair has the same; random: at once)",
+        help="block sizes for these packet labels (default {default}; testbed demands seeks an order of them for every "
+        "pair and method, which takes 0.1 to 0.3 s unless another pair has the same; random: at once)",
     )

@@ -21,7 +21,7 @@ from testbed.routing.baselines import max_flow
 from testbed.routing.capillary.route import capillary_route
 from testbed.routing.flows.end_points import FlowProblem, flow_problem
 from testbed.routing.flows.exact_flow import exact_route
-from testbed.routing.flows.linear_programs import UnsolvedError, balance_matrix, solve_lp, solve_milp
+from testbed.routing.flows.linear_programs import balance_matrix, solve_lp, solve_milp, solving
 from testbed.routing.redundancy.coding import Coding
 from topologies.errors import NoPathError
 from topologies.network import Network
@@ -69,7 +69,8 @@ def least_fec_route(network: Network, source: str, sink: str, tolerance: float, 
     best: FloatArray = np.zeros(links)
     best_ror, bound, rounds = math.inf, 0.0, 0
     while best_ror - bound > gap * best_ror or rounds == 0:
-        x, value = _solved(problem, cost, (balance, _unit(problem)), upper, _tangents(points, tolerance, links))
+        with solving(f"network {network.name!r}: no least-FEC route found"):
+            x, value, _ = solve_lp(cost, (balance, _unit(problem)), upper, _tangents(points, tolerance, links))
         rounds += 1
         bound = max(bound, value - SHORTER * float(x[:links].sum()))
         reached = float(_overhead(x[:links][free], tolerance).sum())
@@ -137,10 +138,8 @@ def _staircase_route(
         (one, ones, ones),
         (own - caps, np.full(len(free), -math.inf), np.zeros(len(free))),
     ]
-    try:
+    with solving(f"network {problem.network.name!r}: no least-FEC route found"):
         x, _, bound = solve_milp(cost, constraints, upper, whole, gap, limit_s)
-    except UnsolvedError as error:
-        raise InputError(f"network {problem.network.name!r}: no least-FEC route found ({error})") from None
     return x[:links], max(0.0, bound - SHORTER * links)
 
 
@@ -203,19 +202,6 @@ def _tangents(points: Sequence[tuple[int, float]], tolerance: float, links: int)
     left = csr_array((slope, (rows, at)), shape=(len(points), links))
     right = csr_array((-np.ones(len(points)), (rows, at)), shape=(len(points), links))
     return csr_array(hstack([left, right])), slope * r - _overhead(r, tolerance)
-
-
-def _solved(
-    problem: FlowProblem,
-    cost: FloatArray,
-    equal: tuple[csr_array, FloatArray],
-    upper: FloatArray,
-    at_most: tuple[csr_array, FloatArray],
-) -> tuple[FloatArray, float]:
-    try:
-        return solve_lp(cost, equal, upper, at_most)
-    except UnsolvedError as error:
-        raise InputError(f"network {problem.network.name!r}: no least-FEC route found ({error})") from None
 
 
 def _found(

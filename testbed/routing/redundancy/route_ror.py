@@ -87,23 +87,15 @@ class PairRor:
     infinite_pairs: int
 
 
-def pair_ror(route: SplitRoute, coding: Coding, links: int | None = None) -> PairRor:
-    """ROR of double failures by the proportional model's loss(l1, l2); ``links``: how many of the network can fail.
-
-    A pair of which only one link carries anything costs what that link costs alone; by default the links that can fail
-    are those that carry anything. Losses are rounded to a millionth. Raises InputError for fewer links than are loaded.
-    """
+def pair_ror(route: SplitRoute, coding: Coding) -> PairRor:
+    """ROR of double failures of links that carry anything, by the proportional model's loss(l1, l2), rounded to a
+    millionth."""
     losses = pair_losses(route)
-    count = len(losses)
-    idle = (count if links is None else links) - count
-    if idle < 0:
-        raise InputError(f"links {links}: the route alone loads {count}")
     t = coding.tolerance
     cost = _overhead_of(coding)
     total = printed = 0.0
     infinite = 0
-    for a in range(count):
-        total += idle * cost(round(float(losses[a, a]), 6))
+    for a in range(len(losses)):
         for b in range(a):
             loss = round(float(losses[a, b]), 6)
             if loss >= 1:

@@ -134,9 +134,6 @@ def _orders(traffic: Traffic) -> Iterator[npt.NDArray[np.int64]]:
 
 def _shifts(traffic: Traffic) -> npt.NDArray[np.int64]:
     """Cyclic distance from source to destination, nodes numbered in order of first appearance."""
-    if hasattr(traffic.ends, "shifts"):
-        shifts: npt.NDArray[np.int64] = traffic.ends.shifts()
-        return shifts
     sources: dict[str, int] = {}
     sinks: dict[str, int] = {}
     pairs = [(sources.setdefault(a, len(sources)), sinks.setdefault(b, len(sinks))) for a, b in traffic.ends]

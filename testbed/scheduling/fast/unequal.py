@@ -73,7 +73,8 @@ def split_messages(
     rate = Fraction(channel_bps) if channel_bps is not None else min(exact.values())
     if not 0 < rate <= min(exact.values()):
         raise InputError(
-            f"channels of {float(rate):g} bit/s: give more than 0 and at most the least capacity, {float(min(exact.values())):g}"
+            f"channels of {float(rate):g} bit/s: give more than 0 and at most the least capacity, "
+            f"{float(min(exact.values())):g}"
         )
     channels = {link: int(capacity // rate) for link, capacity in exact.items()}
     transfers, message, turn = [], [], Counter[Name]()

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 
 from testbed.model.schedule import Schedule
 from testbed.model.traffic import Traffic
+from testbed.scheduling.baselines import split_rounds
 
 Clock = Callable[[], float]
 
@@ -27,9 +28,7 @@ def two_level(traffic: Traffic, *, seed: int = 1, time_limit_s: float = 60.0, no
     for i in range(len(paths)):
         turn = (receivers[i] - senders[i]) % size
         stages.setdefault((sinks[i] - sources[i]) % number, []).append((turn, i))
-    frames: list[list[int]] = []
-    for stage in sorted(stages):
-        frames += _first_fit(paths, [i for _, i in sorted(stages[stage])])
+    frames = split_rounds(paths, [[i for _, i in sorted(stages[stage])] for stage in sorted(stages)])
     return Schedule.of_frames(frames, traffic.bottleneck_load, method="two-level", detail=f"{len(stages)} stages")
 
 
@@ -49,16 +48,3 @@ def _places(ends: Sequence[int], groups: Sequence[int]) -> list[int]:
         own = known.setdefault(group, {})
         found.append(own.setdefault(end, len(own)))
     return found
-
-
-def _first_fit(paths: Sequence[Sequence[int]], order: Sequence[int]) -> list[list[int]]:
-    frames: list[list[int]] = []
-    busy: list[set[int]] = []
-    for i in order:
-        at = next((n for n, links in enumerate(busy) if links.isdisjoint(paths[i])), len(busy))
-        if at == len(busy):
-            frames.append([])
-            busy.append(set())
-        frames[at].append(i)
-        busy[at].update(paths[i])
-    return frames

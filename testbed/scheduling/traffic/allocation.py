@@ -64,7 +64,8 @@ def choose_allocations(nodes: int, *, count: int = 5, occupied: Counts = NOTHING
 
     if len(occupied) != SWITCHES or not all(0 <= taken <= NODES_PER_SWITCH for taken in occupied):
         raise InputError(
-            f"occupied {'-'.join(map(str, occupied))}: give {SWITCHES} counts from 0 to {NODES_PER_SWITCH}, as in 4-4-0-0-0-0-0-0"
+            f"occupied {'-'.join(map(str, occupied))}: give {SWITCHES} counts from 0 to {NODES_PER_SWITCH}, "
+            "as in 4-4-0-0-0-0-0-0"
         )
     free = NODES_PER_SWITCH * SWITCHES - sum(occupied)
     if not 1 <= nodes <= free:

@@ -4,31 +4,24 @@ Gives the paths of ``topologies.routing_tables.d_mod_k_routing`` (a test compare
 switch.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from testbed.model.traffic import Traffic
-from testbed.scheduling.traffic.all_pairs import AllPairs
 from topologies.network import Network
 
 Grid = npt.NDArray[np.int32]
 
 
-def clos_traffic(network: Network, pairs: AllPairs, random_seed: int | None = None) -> Traffic:
-    """Every host to every host. ``random_seed``: random static routes: each switch's port up for each destination is
-    drawn, instead of taken from the destination's digits."""
+def clos_traffic(network: Network, pairs: Sequence[tuple[str, str]]) -> Traffic:
+    """Every host to every host, which is what ``pairs`` lists."""
     half = int(network.attributes["k"]) // 2
-    hosts = len(pairs.sources)
+    hosts = len(network.hosts)
     source, sink = (grid.reshape(-1) for grid in np.meshgrid(np.arange(hosts), np.arange(hosts), indexing="ij"))
-    if random_seed is None:
-        first, second = sink % half, sink // half % half
-    else:
-        chance = np.random.default_rng(random_seed)
-        first_table, second_table = (chance.integers(0, half, size=(hosts // half, hosts)) for _ in range(2))
-        first = first_table[source // half, sink]
-        second = second_table[source // half // half * half + first, sink]
+    first, second = sink % half, sink // half % half
     edge, goal = source // half, sink // half
     pod, goal_pod = edge // half, goal // half
     far, other = pod != goal_pod, edge != goal

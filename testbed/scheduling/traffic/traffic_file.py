@@ -51,8 +51,8 @@ class CarriedSchedule:
         if tuple(labels) != self.paths[number]:
             source, sink = self.pairs[number]
             raise InputError(
-                f"{self.where}: transfer {number} goes over {', '.join(self.paths[number])}; {source} to {sink} goes over "
-                f"{', '.join(labels)} here: give the network and the --routing that it was scheduled for"
+                f"{self.where}: transfer {number} goes over {', '.join(self.paths[number])}; {source} to {sink} "
+                f"goes over {', '.join(labels)} here: give the network and the --routing that it was scheduled for"
             )
 
 

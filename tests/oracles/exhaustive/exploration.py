@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from testbed.interconnect.model_checking.exploration import Exploration
-from testbed.interconnect.model_checking.symmetry import state_symmetry
+from testbed.interconnect.model_checking.symmetry import Image, state_images
 from tests.oracles.exhaustive.nac_steps import ReadableSteps
 
 Canonical = Callable[[bytes], bytes]
@@ -17,15 +17,36 @@ Canonical = Callable[[bytes], bytes]
 
 def explore_readably(model: ReadableSteps, *, most_states: int = 2_000_000) -> Exploration:
     """What ``explore`` finds by compiled steps."""
-    symmetries = state_symmetry(model)
-    search = Search(model, symmetries.canonical, most_states)
+    images = state_images(model)
+    canonical = canonical_by(model, images)
+    search = Search(model, canonical, most_states)
     stuck = search.stuck()
-    trace, last = _trace(model, symmetries.canonical, search.way_to(int(stuck[0]))) if len(stuck) else ((), b"")
+    trace, last = _trace(model, canonical, search.way_to(int(stuck[0]))) if len(stuck) else ((), b"")
     return Exploration(
-        states=search.known, steps=search.steps, symmetries=symmetries.count,
+        states=search.known, steps=search.steps, symmetries=len(images),
         deepest=len(search.way_to(search.known - 1)) - 1,
         complete=search.looked_at == search.known, stuck=len(stuck), trace=trace, stuck_state=last,
     )  # fmt: skip
+
+
+def canonical_by(model: ReadableSteps, images: list[Image]) -> Canonical:
+    """A state to the least of those symmetric to it; the first image is the state itself."""
+    return lambda state: min(state, *(image_of(image, state, model.reserved_at) for image in images))
+
+
+def image_of(image: Image, state: bytes, middle: int) -> bytes:
+    """The state with the routers in that order; ``middle`` is where buffers end and what is requested begins."""
+    down_at, signals_at = len(image.places) - 1, len(image.places)
+    moved = bytes(map(state.__getitem__, image.places))
+    found = (
+        moved[:middle].translate(image.packets)
+        + moved[middle:down_at].translate(image.outs)
+        + bytes([image.masks[moved[down_at]]])
+    )
+    if len(state) > signals_at:
+        pairs = sorted((image.cycles[state[i]], state[i + 1]) for i in range(signals_at, len(state), 2))
+        found += bytes(v for pair in pairs for v in pair)
+    return found
 
 
 class Search:

@@ -17,8 +17,11 @@ import pytest
 import fec
 import testbed
 from testbed.errors import InputError, TestbedError, UsageError
-from testbed.routing import capillary_route, route_by_name, single_path
-from testbed.scheduling import Traffic, check_schedule, liquid_schedule
+from testbed.model.traffic import Traffic
+from testbed.routing import capillary_route, route_by_name
+from testbed.routing.baselines import single_path
+from testbed.scheduling.checker import check_schedule
+from testbed.scheduling.fast.portfolio import liquid_schedule
 from tests.helpers.commands import in_process
 from tests.helpers.paths import ROOT
 from topologies import load_network

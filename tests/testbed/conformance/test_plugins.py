@@ -24,7 +24,8 @@ from testbed.conformance.schedulers import scheduler_checks
 from testbed.conformance.static_routings import static_routing_checks
 from testbed.errors import InputError
 from testbed.model.schedule import Schedule
-from testbed.routing import route_by_name, single_path
+from testbed.routing import route_by_name
+from testbed.routing.baselines import single_path
 from testbed.routing.methods import ROUTINGS
 from testbed.scheduling.methods import schedule_by_name
 from tests.helpers.paths import ROOT
@@ -265,7 +266,7 @@ from dataclasses import dataclass
 from fec.code.block_codes import ReedSolomonBlocks
 from testbed.model.verdict import Check, Verdict
 from testbed.model.workload import Judgement, Workload
-from testbed.routing import ecmp, single_path
+from testbed.routing.baselines import ecmp, single_path
 from topologies.catalog import CatalogueEntry, Parameter
 from topologies.network import Link, Network, Node
 from topologies.routing_tables import shortest_path_routing

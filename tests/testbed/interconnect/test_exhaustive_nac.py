@@ -16,14 +16,14 @@ from testbed.interconnect.model_checking.compiled.model_tables import MOST_SIGNA
 from testbed.interconnect.model_checking.compiled.state_access import add_signal, drop_signal
 from testbed.interconnect.model_checking.exploration import CompiledSearch, explore
 from testbed.interconnect.model_checking.small_networks import one_way_ring, small_network, two_rings
-from testbed.interconnect.model_checking.symmetry import state_symmetry, symmetries
+from testbed.interconnect.model_checking.symmetry import state_images, symmetries
 from testbed.interconnect.model_checking.transition_system import LAGGING, Rules
 from testbed.interconnect.network_model import build_model
 from testbed.interconnect.parameters import SimulationParameters
 from testbed.interconnect.traffic.injection import InjectionProcess, Injections, build_injections
 from testbed.interconnect.traffic.patterns import build_pattern
 from tests.helpers.study_rows import published
-from tests.oracles.exhaustive.exploration import Search, explore_readably
+from tests.oracles.exhaustive.exploration import Search, canonical_by, explore_readably
 from tests.oracles.exhaustive.nac_steps import ReadableSteps
 from tests.oracles.interconnect import simulate
 from tests.oracles.interconnect.nac import Nac
@@ -217,9 +217,9 @@ def test_compiled_steps_find_the_same_states_in_the_same_order(case: int) -> Non
 
 def test_compiled_steps_lead_from_the_same_states_to_the_same_and_are_as_sure() -> None:
     model = ReadableSteps(small_network("ring:4", [(0, 2), (3, 1)], [(0, 1)], 1), Rules())
-    symmetries = state_symmetry(model)
-    compiled = CompiledSearch(model, symmetries.images, 10_000)
-    reference = Search(model, symmetries.canonical, 10_000)
+    images = state_images(model)
+    compiled = CompiledSearch(model, images, 10_000)
+    reference = Search(model, canonical_by(model, images), 10_000)
     assert reference.order == [compiled.path_to(i)[-1] for i in range(compiled.reached)]
     assert list(reference.edges_to) == compiled.sure_targets.tolist()
 

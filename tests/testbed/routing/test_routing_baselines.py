@@ -8,16 +8,9 @@ import pytest
 
 from testbed.errors import InputError
 from testbed.model.routes import SplitRoute
-from testbed.routing import (
-    METHOD_NAMES,
-    capillary_route,
-    disjoint_paths,
-    ecmp,
-    max_flow,
-    route_by_name,
-    routing_method,
-    single_path,
-)
+from testbed.routing import capillary_route, route_by_name, routing_method
+from testbed.routing.baselines import disjoint_paths, ecmp, max_flow, single_path
+from testbed.routing.methods import METHOD_NAMES
 from topologies.errors import NoPathError
 from topologies.network import Link, Network, Node
 

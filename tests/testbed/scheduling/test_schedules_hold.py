@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 
 from testbed.model.schedule import Schedule
 from testbed.model.traffic import Traffic
-from testbed.scheduling import check_schedule, liquid_schedule
+from testbed.scheduling.checker import check_schedule
 from testbed.scheduling.fast.kernel import compiled
-from testbed.scheduling.fast.portfolio import cp_sat_schedule
+from testbed.scheduling.fast.portfolio import cp_sat_schedule, liquid_schedule
 from testbed.scheduling.fast.steps import LinkSets, colour_edges
 from tests.helpers.paths import SHARED
 

@@ -2,5 +2,5 @@
 (``tests/oracles/exhaustive``), which it is held against, reaches a million.
 
 ``model_tables.py`` has the network and the rules as arrays, ``state_access.py`` what a step reads and changes,
-``successors.py`` what may come next, ``visited.py`` which states are known; ``exploration.py`` above puts them together.
+``successors.py`` what may come next, ``visited.py`` which states are known; ``exploration.py`` puts them together.
 """

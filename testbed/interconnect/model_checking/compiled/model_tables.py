@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from testbed.arrays import BoolArray, IntArray
 from testbed.interconnect.model_checking.symmetry import Image
-from testbed.interconnect.model_checking.transition_system import NacTransitionSystem
+from testbed.interconnect.model_checking.transition_system import LAGGING, NacTransitionSystem
 
 MOST_SIGNALS = 8
 """Recovery signals under way at once that a row has room for."""
@@ -92,24 +92,19 @@ def model_tables(model: NacTransitionSystem, images: Sequence[Image]) -> ModelTa
     pairs = [model.cycles_of.get((i, j), ()) for i in range(model.links) for j in range(model.links)]
     paired_first, paired = _flat(pairs)
     others = images[1:]
-    return ModelTables(
-        links=model.links, a=model.a, o=model.o, inputs_at=model.inputs_at, avoidance_at=model.avoidance_at,
-        reserved_at=model.reserved_at, out_asks_at=model.out_asks_at, input_asks_at=model.input_asks_at,
-        avoidance_asks_at=model.avoidance_asks_at, down_at=model.down_at, signals_at=model.signals_at,
-        start=np.array(model.start, np.int16), end=np.array(model.end, np.int16), into_first=into_first, into=into,
-        table=table, dead=dead, flows=np.array(network.flows, np.int16).reshape(-1, 2), cable_first=cable_first,
-        cable=cable, most_down=network.most_down, cycle_first=cycle_first, cycle=cycle, paired_first=paired_first,
-        paired=paired, nac=rules.nac, late_throttle=rules.lags("throttle"), late_priority=rules.lags("priority"),
-        late_identification=rules.lags("identification"), late_signal=rules.lags("signal"), slack=rules.slack, reserve=rules.reserve,
-        stop_local=rules.stop_local, own_request=rules.own_request, repeat_when_full=rules.repeat_when_full,
-        recovery_run=rules.recovery_run, check_output=rules.check_output, recall=rules.recall,
-        keep_output=rules.keep_output, ask_anew=rules.ask_anew, images=len(others),
-        image_places=_rows([image.places for image in others], model.signals_at, np.int16),
-        image_packets=_rows([list(image.packets) for image in others], 256, np.uint8),
-        image_outs=_rows([list(image.outs) for image in others], 256, np.uint8),
-        image_masks=_rows([list(image.masks) for image in others], 256, np.uint8),
-        image_cycles=_rows([image.cycles for image in others], len(model.cycles), np.int16),
-    )  # fmt: skip
+    named = {name: value for name, value in {**vars(model), **vars(rules)}.items() if name in ModelTables._fields}
+    return ModelTables(**named | {
+        **{f"late_{part}": rules.lags(part) for part in LAGGING},
+        "start": np.array(model.start, np.int16), "end": np.array(model.end, np.int16), "into_first": into_first,
+        "into": into, "table": table, "dead": dead, "flows": np.array(network.flows, np.int16).reshape(-1, 2),
+        "cable_first": cable_first, "cable": cable, "most_down": network.most_down, "cycle_first": cycle_first,
+        "cycle": cycle, "paired_first": paired_first, "paired": paired, "images": len(others),
+        "image_places": _rows([image.places for image in others], model.signals_at, np.int16),
+        "image_packets": _rows([list(image.packets) for image in others], 256, np.uint8),
+        "image_outs": _rows([list(image.outs) for image in others], 256, np.uint8),
+        "image_masks": _rows([list(image.masks) for image in others], 256, np.uint8),
+        "image_cycles": _rows([image.cycles for image in others], len(model.cycles), np.int16),
+    })  # fmt: skip
 
 
 def row_bytes(model: NacTransitionSystem) -> int:

@@ -18,7 +18,7 @@ from testbed.routing.demands.fair_rates.certificate import FillingLevel
 from testbed.routing.demands.matrix import DemandMatrix
 from testbed.routing.demands.optimum import DemandProgramme
 from testbed.routing.demands.routed_demands import RoutedDemands
-from testbed.routing.flows.linear_programs import UnsolvedError, solve_priced_lp
+from testbed.routing.flows.linear_programs import solve_lp, solving
 
 SLACK = 1e-7
 """Of a stopped pair's rate: given up, so that what the solver's tolerance took is not missing at the next level."""
@@ -86,10 +86,8 @@ class _Filling(DemandProgramme):
         cost = np.zeros(self.columns + 1)
         cost[-1] = -1.0
         unit = self.capacity_unit / self.rate_unit
-        try:
-            x, least, prices = solve_priced_lp(
+        with solving(f"network {self.matrix.network.name!r}: no fair rates found"):
+            x, least, prices = solve_lp(
                 cost, (equal, required / unit), np.full(self.columns + 1, np.inf), (loads, self.capacity)
             )
-        except UnsolvedError as error:
-            raise InputError(f"network {self.matrix.network.name!r}: no fair rates found ({error})") from None
         return x[:-1] * unit, -least * unit, prices

@@ -188,7 +188,7 @@ def test_the_fewest_links_flow_costs_what_network_simplex_finds(network: Network
     demand = [0] * len(network.nodes)
     demand[0], demand[1] = amount, -amount
     capacity = [1 + i % 3 for i in range(len(tail))]
-    flow, unmet = fewest_links_flow(len(demand), tail, head, capacity, demand)
+    flow, unmet = fewest_links_flow(tail, head, capacity, demand)
     sent = amount - unmet[0]
     graph = nx.DiGraph()
     graph.add_nodes_from(range(len(demand)))

@@ -14,7 +14,7 @@ from testbed.errors import InputError
 from testbed.routing.capillary.kernel import capillary_loads
 from testbed.routing.demands.checker import DemandCheck, check_demands
 from testbed.routing.demands.matrix import DemandMatrix, given_matrix, gravity_matrix, uniform_matrix
-from testbed.routing.demands.methods import check_method, route_demands
+from testbed.routing.demands.methods import demand_routing, route_demands
 from testbed.routing.demands.per_pair import mirror_links
 from testbed.routing.demands.routed_demands import RoutedDemands, fair_rates
 from tests.testbed.routing.demands.random_demands import random_matrix
@@ -136,4 +136,4 @@ def test_fair_rates_fill_no_link_beyond_its_capacity_and_stop_each_pair_at_a_ful
 @pytest.mark.parametrize("name", ["smore:0", "ksp:x", "least-ror:0.5", "least-ror", "optimum:3", "swift", "disjoint:0"])
 def test_a_name_that_is_none_is_refused(name: str) -> None:
     with pytest.raises(InputError):
-        check_method(name)
+        demand_routing(name)

@@ -12,16 +12,14 @@ import pytest
 from testbed.errors import InputError
 from testbed.model.schedule import Schedule
 from testbed.model.traffic import Traffic
-from testbed.scheduling import check_schedule, liquid_schedule
-from testbed.scheduling.checker import check_frames
+from testbed.scheduling.checker import check_frames, check_schedule
 from testbed.scheduling.fast.class_ejection import ClassNeeds, class_table, eject_classes, place_class
-from testbed.scheduling.fast.portfolio import cp_sat_schedule
+from testbed.scheduling.fast.portfolio import cp_sat_schedule, liquid_schedule
 from testbed.scheduling.fast.steps import LinkSets, next_random, seeded_state
 from testbed.scheduling.fast.symmetry import MAX_WASTE, subgroups
 from testbed.scheduling.fast.twin_links import search_twins, twin_pools
 from testbed.scheduling.fast.unit_ejection import eject, place, place_greedily, remove, unit_table
 from testbed.scheduling.methods import SCHEDULING_METHODS, schedule_by_name
-from testbed.scheduling.traffic.all_pairs import AllPairs
 from testbed.scheduling.traffic.fat_tree_traffic import clos_traffic
 from testbed.scheduling.traffic.patterns import all_to_all, processors, traffic_of
 from tests.helpers.swiss_t1_sweep import sweep
@@ -107,7 +105,7 @@ def test_symmetry_is_tried_by_every_subgroup_that_wastes_little() -> None:
 @pytest.mark.parametrize("k", [2, 4, 6])
 def test_arithmetic_gives_the_paths_of_d_mod_k(k: int) -> None:
     network = load_network(f"clos:{k}")
-    pairs = AllPairs(*processors(network))
+    pairs = list(itertools.product(*processors(network)))
     fast, slow = clos_traffic(network, pairs), traffic_of(network, pairs)
     assert len(fast) == len(slow) == len(network.hosts) ** 2
     route = static_routing(network)
@@ -115,12 +113,6 @@ def test_arithmetic_gives_the_paths_of_d_mod_k(k: int) -> None:
         assert fast.transfer(i) == slow.transfer(i)
         if source != sink:
             assert fast.transfer(i) == tuple(map(label_of, route(source, sink)))
-
-
-def test_random_static_routes_are_scheduled_liquidly() -> None:
-    network = load_network("clos:8")
-    traffic = clos_traffic(network, AllPairs(*processors(network)), random_seed=3)
-    assert_liquid(traffic, liquid_schedule(traffic, time_limit_s=30))
 
 
 def test_the_smallest_traffic_without_a_liquid_schedule_is_proved_to_have_none() -> None:
