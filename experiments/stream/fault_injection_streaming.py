@@ -18,22 +18,14 @@ KINDS: tuple[tuple[FaultKind, float, str], ...] = (
 
 def sessions(quick: bool, seed: int) -> Titled:
     """Nine sessions: three networks, three kinds of fault (quick: two links each, at two points of loss)."""
+    precision, most = (0.02, 2) if quick else (0.01, 8)
+    failing = [
+        (words, EachLink(kind=kind, loss_fraction=loss, precision=precision, most=most)) for kind, loss, words in KINDS
+    ]
     return [
-        (
-            f"{network.title}: {words}",
-            stream_plan(
-                network.name,
-                network.source,
-                network.sink,
-                hold_s=1.0,
-                faults=EachLink(
-                    kind=kind, loss_fraction=loss, precision=0.02 if quick else 0.01, most=2 if quick else 8
-                ),
-                seed=seed,
-            ),
-        )
+        (f"{network.title}: {words}", stream_plan(*network.ends, hold_s=1.0, faults=faults, seed=seed))
         for network in NETWORKS
-        for kind, loss, words in KINDS
+        for words, faults in failing
     ]
 
 

@@ -8,6 +8,7 @@ crowded by TCP.
 import math
 from collections.abc import Sequence
 from statistics import median
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +18,7 @@ from testbed.metapath.analysis import MessageDeliveries, latency_of
 from testbed.metapath.judgement import MAX_LOST_S
 from testbed.metapath.plan import SLACK_S
 from testbed.model.studies.samples import sum_of
-from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, verdict_of
+from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, verdict_of, where
 from testbed.model.verdict import Check, Claim, Verdict
 from testbed.report.drawing.charts import BELOW, INK, Figure, chart, panels
 from topologies.network import label_of
@@ -64,50 +65,35 @@ def _fault(kind: FaultKind) -> Fault:
 
 
 def _measure_plain(point: Row) -> Results:
-    from testbed.metapath.options import MetapathOptions
-    from testbed.metapath.workload import METAPATH, metapath_plan
-    from testbed.model.workload import How
-
     header = point["routing"].endswith("header")
-    plan = metapath_plan(
-        NETWORK,
-        SOURCE,
-        SINK,
-        routing="ft-drb" if header else point["routing"],
-        rate_pps=RATE_PPS,
-        faults=(_fault(point["kind"]),),
-        duration_s=WARM_UP_S + LASTS_S + AFTER_S,
-        options=MetapathOptions(notify="header" if header else "both"),
-        seed=point["seed"],
-    )
-    run, judged = METAPATH.judged(plan, How(fabric="emulation"), repeats=_REPEATS)
+    routing, notify = ("ft-drb", "header") if header else (point["routing"], "both")
+    common = {"faults": (_fault(point["kind"]),), "duration_s": WARM_UP_S + LASTS_S + AFTER_S}
+    run, judged = _judged(point, routing=routing, options={"notify": notify}, **common)
     (row,) = (dict(stored) for stored in judged.stored)
     del row["routing"], row["kind"]
     sent = len(run.sent.time_s) / judged.document["figures"]["packets_sent"]
     return {**row, "datagrams_a_message": sent, "invalid": judged.verdict.invalid}
 
 
-def _measure_crowded(point: Row) -> Results:
-    from testbed.metapath.analysis import path_shares
+def _judged(point: Row, *, options: Row, **asked: Any) -> tuple[Any, Any]:
+    """A stream on switches, repeated where the machine could not keep up, and what is judged of it."""
     from testbed.metapath.options import MetapathOptions
-    from testbed.metapath.plan import BACKGROUND_AFTER_S
     from testbed.metapath.workload import METAPATH, metapath_plan
     from testbed.model.workload import How
 
+    asked |= {"rate_pps": RATE_PPS, "options": MetapathOptions(**options), "seed": point["seed"]}
+    plan = metapath_plan(NETWORK, SOURCE, SINK, **asked)
+    return METAPATH.judged(plan, How(fabric="emulation"), repeats=_REPEATS)
+
+
+def _measure_crowded(point: Row) -> Results:
+    from testbed.metapath.analysis import path_shares
+    from testbed.metapath.plan import BACKGROUND_AFTER_S
+
     wide = {"first_paths": 4, "threshold": 0.3, "tolerance": 0.9} if "four" in point["routing"] else {}
-    plan = metapath_plan(
-        NETWORK,
-        SOURCE,
-        SINK,
-        faults="none",
-        routing="single" if point["routing"] == "single" else "ft-drb",
-        rate_pps=RATE_PPS,
-        duration_s=BACKGROUND_AFTER_S + CROWDED_S,
-        background_bps=CROWD_BPS,
-        options=MetapathOptions(always=True, **wide),  # type: ignore[arg-type]
-        seed=point["seed"],
-    )
-    run, judged = METAPATH.judged(plan, How(fabric="emulation"), repeats=_REPEATS)
+    lasts: Results = {"duration_s": BACKGROUND_AFTER_S + CROWDED_S, "background_bps": CROWD_BPS, "faults": "none"}
+    routing = "single" if point["routing"] == "single" else "ft-drb"
+    run, judged = _judged(point, routing=routing, options={"always": True, **wide}, **lasts)
     sent_s, arrived_s, counts = run.sent.time_s, run.arrival_s(), judged.document["figures"]
     since_s = BACKGROUND_AFTER_S + 1.0
     shares = path_shares(run, since_s)
@@ -128,14 +114,8 @@ def _measure_coded(point: Row) -> Results:
     from testbed.stream.run_in_turn import run_and_judge
     from testbed.stream.workload import stream_plan
 
-    plan = stream_plan(
-        NETWORK,
-        SOURCE,
-        SINK,
-        faults=(_fault(point["kind"]),),
-        duration_s=WARM_UP_S + LASTS_S + AFTER_S,
-        seed=point["seed"],
-    )
+    faults, lasts_s = (_fault(point["kind"]),), WARM_UP_S + LASTS_S + AFTER_S
+    plan = stream_plan(NETWORK, SOURCE, SINK, faults=faults, duration_s=lasts_s, seed=point["seed"])
     session = run_and_judge(plan, open_fabric("emulation"), repeats_if_invalid=_REPEATS)
     (result,) = session.analysis.faults
     return {
@@ -180,7 +160,7 @@ def judge(rows: Rows) -> Verdict:
 
 
 def _of(rows: Rows, routing: str, kind: str) -> list[Row]:
-    return [row for row in rows if (row["routing"], row["kind"]) == (routing, kind)]
+    return where(rows, routing=routing, kind=kind)
 
 
 def _ft_drb_checks(rows: Rows) -> list[Check]:
@@ -319,10 +299,8 @@ def _crowded_figure(rows: Rows) -> Figure:
 def _lost_figure(rows: Rows) -> Figure:
     x = f"packets lost in a fault of {LASTS_S:g} s, ms of the stream ({RATE_PPS:g} packets/s)"
     figure, axes = chart(size=(7.5, 3.8), xlabel=x)
-    for shift, kind, mark, words in (
-        (-0.12, "down", "C0o", "carrier lost"),
-        (0.12, "blackhole", "C1s", "silent blackhole"),
-    ):
+    kinds = (-0.12, "down", "C0o", "carrier lost"), (0.12, "blackhole", "C1s", "silent blackhole")
+    for shift, kind, mark, words in kinds:
         for place, routing in enumerate(NAMES):
             lost = [1e3 * row["lost_s"] for row in _of(rows, routing, kind)]
             axes.plot(lost, [place + shift] * len(lost), mark, alpha=0.6, label=words if place == 0 else None)

@@ -4,6 +4,8 @@ they were requested?
 Nothing of this is in the four documents: it is what users of emulators (netem, Mahimahi) expect a link to do.
 """
 
+import itertools
+
 from testbed.faults.grammar import parse_fault_list
 from testbed.stream.run_in_turn import SessionStudy, Titled
 from testbed.stream.workload import stream_plan
@@ -24,24 +26,12 @@ CASES = (
 def sessions(quick: bool, seed: int) -> Titled:
     """A session a case, its link impaired for 15 seconds (quick: for 6); the stream has a fixed N, so that it answers
     nothing."""
-    network, until_s = load_network(NETWORK), 6.8 if quick else 15.8
-    return [
-        (
-            title,
-            stream_plan(
-                network,
-                SOURCE,
-                SINK,
-                rate_pps=600.0,
-                block_size=23,
-                playback_s=1.2,
-                faults=parse_fault_list(f"{LINKS[number % len(LINKS)]}@0.8-{until_s} {words} one-way", network),
-                duration_s=until_s + 1.7,
-                seed=seed,
-            ),
-        )
-        for number, (title, words) in enumerate(CASES)
-    ]
+    network, until_s, found = load_network(NETWORK), 6.8 if quick else 15.8, []
+    common = {"rate_pps": 600.0, "block_size": 23, "playback_s": 1.2, "duration_s": until_s + 1.7, "seed": seed}
+    for (title, words), link in zip(CASES, itertools.cycle(LINKS), strict=False):
+        faults = parse_fault_list(f"{link}@0.8-{until_s} {words} one-way", network)
+        found.append((title, stream_plan(network, SOURCE, SINK, faults=faults, **common)))  # type: ignore[arg-type]
+    return found
 
 
 STUDY = SessionStudy(

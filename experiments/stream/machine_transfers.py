@@ -3,6 +3,7 @@ what the clocks claim."""
 
 import statistics
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -37,16 +38,16 @@ REPEATS = {"striped file": 5}
 machine too."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class _Run:
     verdict: Verdict
     shares: list[float]
     """Measured throughput over the predicted one, of each part."""
-    queue_drops: list[int]
-    """Packets that found a link's queue full, of each part."""
     arrived: tuple[int, int]
-    broken: int
     machines: Row
+    queue_drops: Sequence[int] = ()
+    """Packets that found a link's queue full, of each part."""
+    broken: int = 0
 
 
 def points(quick: bool, seed: int) -> Points:
@@ -57,9 +58,8 @@ def points(quick: bool, seed: int) -> Points:
 def measure(point: Row) -> Results:
     """As many valid runs on switches as the case asks for: shares as medians, what failed or was lost in any of
     them."""
-    requested = None
-    if point["machines"] > 1:
-        requested = MachinesRequest(count=point["machines"], place={"machines": PLACES[point["machines"]]})
+    places = PLACES.get(point["machines"])
+    requested = MachinesRequest(count=len(places), place={"machines": places}) if places else None
     tries = [_valid_run(point, requested) for _ in range(REPEATS.get(point["case"], 1))]
     runs = [run for run, _ in tries]
     first = runs[0].machines
@@ -70,11 +70,10 @@ def measure(point: Row) -> Results:
         "checks": len(runs[0].verdict.checks),
         "shares": [statistics.median(part) for part in zip(*(run.shares for run in runs), strict=True)],
         "shares_of_runs": [run.shares for run in runs],
-        "queue_drops_of_runs": [run.queue_drops for run in runs],
+        "queue_drops_of_runs": [list(run.queue_drops) for run in runs],
         "arrived": [sum(run.arrived[k] for run in runs) for k in (0, 1)],
         "broken": sum(run.broken for run in runs),
-        "crossing_sent": sum(run.machines.get("crossing_sent", 0) for run in runs),
-        "crossing_lost_on_the_way": sum(run.machines.get("crossing_lost_on_the_way", 0) for run in runs),
+        **{key: sum(run.machines.get(key, 0) for run in runs) for key in ("crossing_sent", "crossing_lost_on_the_way")},
         "seconds_uncertainty_s": max(run.machines.get("seconds_uncertainty_s", 0.0) for run in runs),
         "clocks": first.get("machines", []),
     }
@@ -101,40 +100,24 @@ def _bulk(point: Row, requested: MachinesRequest | None) -> _Run:
     with EmulatedBulkFabric() if requested is None else SeveralMachinesBulk(requested) as fabric:
         judged = judge_bulk(plan, fabric.run(plan))
     row = judged.document
-    return _Run(
-        verdict=judged.verdict,
-        shares=[row["ratio"]],
-        queue_drops=[],
-        arrived=(row["messages_verified"], row["transfers"]),
-        broken=0,
-        machines=row["several_machines"] or {},
-    )
+    arrived, machines = (row["messages_verified"], row["transfers"]), row["several_machines"] or {}
+    return _Run(judged.verdict, [row["ratio"]], arrived, machines)
 
 
 def _striped(point: Row, requested: MachinesRequest | None) -> _Run:
-    plan = striping_plan(
-        NETWORK,
-        compute_nodes=4,
-        io_nodes=4,
-        file_bytes=FILE_BYTES,
-        operation="both",
-        link_rate_bps=RATE_BPS,
-        faults=(CUT,) if "cut" in point["case"] else (),
-        seed=point["seed"],
-    )
+    faults = (CUT,) if "cut" in point["case"] else ()
+    nodes, file = {"compute_nodes": 4, "io_nodes": 4}, {"file_bytes": FILE_BYTES, "operation": "both"}
+    asked = {**nodes, **file, "link_rate_bps": RATE_BPS, "faults": faults, "seed": point["seed"]}
+    plan = striping_plan(NETWORK, **asked)  # type: ignore[arg-type]
     with tempfile.TemporaryDirectory(dir=require_sandbox() / "tmp") as root:
         run = run_striping(plan, Path(root), machines=requested)
     judged = judge_striping(plan, run)
     whole = [record for record in run.operations if not record.errors]
     predicted = judged.document["liquid_throughput_bps"]
-    return _Run(
-        verdict=judged.verdict,
-        shares=[record.throughput_bps / predicted for record in whole],
-        queue_drops=[record.queue_drops for record in whole],
-        arrived=(sum(record.bytes for record in whole if record.verified), 2 * FILE_BYTES),
-        broken=sum(len(record.errors) for record in run.operations),
-        machines=judged.document["several_machines"] or {},
-    )
+    shares = [record.throughput_bps / predicted for record in whole]
+    arrived = sum(record.bytes for record in whole if record.verified), 2 * FILE_BYTES
+    drops, broken = [record.queue_drops for record in whole], sum(len(record.errors) for record in run.operations)
+    return _Run(judged.verdict, shares, arrived, judged.document["several_machines"] or {}, drops, broken)
 
 
 def judge(rows: Rows) -> Verdict:
@@ -147,24 +130,12 @@ def _against_one(row: Row, one: Row) -> list[Check]:
     other = len(set(row["failed"]) ^ set(one["failed"]))
     missing = [total - whole for whole, total in (row["arrived"], one["arrived"])]
     found = [
-        Check(
-            name=f"{name}: checks of the run itself that fare otherwise than on one machine",
-            predicted=0,
-            measured=other,
-            tolerance=0,
-            passed=other == 0,
-            rival=1,
-            rival_note="one packet that crosses is enough: a message that is not whole, or comes twice",
-        ),
-        Check(
-            name=f"{name}: messages or bytes that did not arrive whole, beyond those on one machine",
-            predicted=0,
-            measured=missing[0] - missing[1],
-            tolerance=0,
-            passed=missing[0] == missing[1],
-            rival=row["arrived"][1] / 4,
-            rival_note="a quarter: what goes from one half of the machines to the other",
-        ),
+        Claim(f"{name}: checks of the run itself that fare otherwise than on one machine")
+        .equal(0, other)
+        .against(1, "one packet that crosses is enough: a message that is not whole, or comes twice"),
+        Claim(f"{name}: messages or bytes that did not arrive whole, beyond those on one machine")
+        .equal(0, missing[0] - missing[1])
+        .against(row["arrived"][1] / 4, "a quarter: what goes from one half of the machines to the other"),
     ]
     if "cut" in row["case"]:
         return [*found, _broken_check(name, row, one)]
@@ -188,17 +159,13 @@ def _throughput_checks(name: str, row: Row, one: Row) -> list[Check]:
 
 
 def _broken_check(name: str, row: Row, one: Row) -> Check:
-    both = (row["broken"], one["broken"])
+    broken, alone = row["broken"], one["broken"]
     return Check(
-        name=f"{name}: processes that the cut breaks, against none at all",
-        predicted=one["broken"],
-        measured=row["broken"],
-        tolerance=one["broken"] - 1 if one["broken"] else 0,
-        passed=min(both) > 0,
-        rival=0,
+        name=f"{name}: processes that the cut breaks, against none at all", predicted=alone, measured=broken,
+        tolerance=alone - 1 if alone else 0, passed=min(broken, alone) > 0, rival=0,
         rival_note="the cable is cut at no end, or mended at once",
         detail="which processes use it at that moment differs from run to run",
-    )
+    )  # fmt: skip
 
 
 def figures(rows: Rows) -> Figures:

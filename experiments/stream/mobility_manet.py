@@ -27,18 +27,10 @@ def measure(point: Row, fabric: str = "emulation") -> Results:
     from testbed.stream.workload import mobility_plan
 
     name = f"manet:nodes={point['nodes']},degree=5.6,step={point['step']},seed={point['walk']}"
-    plan = mobility_plan(
-        name,
-        "n0",
-        f"n{point['nodes'] - 1}",
-        count=point["frames"],
-        frame_s=point["frame_s"],
-        handover=point["handover"],
-        rate_pps=point["rate_pps"],
-        playback_s=0.4 * 1000.0 / point["rate_pps"],
-        faults=PoissonFaults(rate_per_s=point["rate_per_s"], lasts_s=1.0) if point["rate_per_s"] else (),
-        seed=point["seed"],
-    )
+    faults = PoissonFaults(rate_per_s=point["rate_per_s"], lasts_s=1.0) if point["rate_per_s"] else ()
+    asked = {key: point[key] for key in ("frame_s", "handover", "rate_pps", "seed")}
+    asked |= {"count": point["frames"], "playback_s": 0.4 * 1000.0 / point["rate_pps"], "faults": faults}
+    plan = mobility_plan(name, "n0", f"n{point['nodes'] - 1}", **asked)
     session = run_and_judge(plan, open_fabric(fabric), repeats_if_invalid=1)
     campaign = session.analysis.campaign
     assert campaign is not None
@@ -62,17 +54,14 @@ def judge(rows: Rows) -> Verdict:
     for row in rows:
         name = _name(row)
         checks.append(
-            Check(
-                name=f"every prediction, {name}",
-                predicted=0,
-                measured=len(row["failed"]),
-                tolerance=0,
-                passed=not row["failed"],
-                rival_note="none: predictions are counted, each with a rival or a tolerance of its own",
-                detail=f"{row['wrong_packets']} of {row['packets']} packets fared otherwise; longest change "
+            Claim(f"every prediction, {name}")
+            .count(0, len(row["failed"]), "none: predictions are counted, each with a rival or a tolerance of its own")
+            .noting(
+                f"{row['wrong_packets']} of {row['packets']} packets fared otherwise; longest change "
                 f"{row['longest_change_s']:.2f} s; {row['faults']} failures"
-                + (f"; failed: {', '.join(row['failed'])}" if row["failed"] else ""),
-            ).of(row["packets"] + len(row["failed"]))
+                + (f"; failed: {', '.join(row['failed'])}" if row["failed"] else "")
+            )
+            .of(row["packets"] + len(row["failed"]))
         )
         checks += _frame_checks(row, name)
         if row["handover"] == "before" and not row["faults"]:

@@ -28,6 +28,11 @@ CASES = {
     "mobile network": ("manet:nodes=40", "n0", "n39", ""),
 }
 TRIES = 3
+OF_FAULTS = {
+    "links": "link", "predicted_losses": "predicted_loss", "losses": "measured_loss",
+    "block_sizes": "measured_block_size", "undecodable": "undecodable_blocks",
+}  # fmt: skip
+"""In the rows -> in a fault's result."""
 
 
 NAMESPACES = "All machines are namespaces of one: its processors are shared, and the network between them is a bridge."
@@ -60,21 +65,15 @@ def measure(point: Row) -> Results:
         except InvalidRunError:
             if tried == TRIES:
                 raise
-    counters, campaign = session.run.counters, session.analysis.campaign
+    counters, campaign, faults = session.run.counters, session.analysis.campaign, session.analysis.faults
     return {
         "tried": tried,
         "invalid": session.verdict.invalid,
         "failed": [c.name for c in session.verdict.checks if not c.passed],
-        "links": [f.link for f in session.analysis.faults],
-        "predicted_losses": [f.predicted_loss for f in session.analysis.faults],
-        "losses": [f.measured_loss for f in session.analysis.faults],
-        "block_sizes": [f.measured_block_size for f in session.analysis.faults],
-        "undecodable": [f.undecodable_blocks for f in session.analysis.faults],
+        **{key: [getattr(fault, name) for fault in faults] for key, name in OF_FAULTS.items()},
         "wrong_fates": None if campaign is None else campaign.wrongly_lost + campaign.wrongly_arrived,
         "sent": session.analysis.sent,
-        "crossing_links": counters.get("crossing_links", 0),
-        "crossing_sent": counters.get("crossing_sent", 0),
-        "crossing_lost_on_the_way": counters.get("crossing_lost_on_the_way", 0),
+        **{f"crossing_{what}": counters.get(f"crossing_{what}", 0) for what in ("links", "sent", "lost_on_the_way")},
         "clocks": counters.get("machines", []),
     }
 
@@ -100,8 +99,7 @@ def compared_with_one_machine(rows: Rows, against_one: Callable[[Row, Row], list
     checks: list[Check] = []
     for row in rows:
         if row["machines"] > 1:
-            checks += against_one(row, alone[row["case"]])
-            checks.append(clock_check(row))
+            checks += [*against_one(row, alone[row["case"]]), clock_check(row)]
     return Verdict(checks=tuple(checks), invalid=invalid)
 
 
@@ -110,15 +108,9 @@ def _against_one(row: Row, one: Row) -> list[Check]:
     if row["wrong_fates"] is not None:
         wrong = row["wrong_fates"]
         return [
-            Check(
-                name=f"{name}: packets that fared otherwise than their labels say",
-                predicted=one["wrong_fates"],
-                measured=wrong,
-                tolerance=2,
-                passed=abs(wrong - one["wrong_fates"]) <= 2,
-                rival=row["crossing_sent"] / 100,
-                rival_note="one in a hundred of the packets that cross is lost on the way",
-            )
+            Claim(f"{name}: packets that fared otherwise than their labels say")
+            .equal(one["wrong_fates"], wrong, 2)
+            .against(row["crossing_sent"] / 100, "one in a hundred of the packets that cross is lost on the way")
         ]
     apart = max(abs(a - b) for a, b in zip(row["losses"], one["losses"], strict=True))
     wrong_sizes = sum(a != b for a, b in zip(row["block_sizes"], one["block_sizes"], strict=True))
@@ -137,15 +129,11 @@ def clock_check(row: Row) -> Check:
     errors = [abs(c["offset_s"] - CLOCK_STEP_S * (k + 1)) for k, c in enumerate(row["clocks"])]
     claims = [c["uncertainty_s"] for c in row["clocks"]]
     outside = sum(error > claim for error, claim in zip(errors, claims, strict=True))
-    return Check(
-        name=f"{row['case']}, {row['machines']} machines: clocks further off than they claim",
-        predicted=0,
-        measured=outside,
-        tolerance=0,
-        passed=outside == 0,
-        detail=f"errors up to {1e6 * max(errors):.0f} us, claims up to {1e6 * max(claims):.0f} us",
-        rival=len(errors),
-        rival_note="the machines' clocks are taken for ours",
+    return (
+        Claim(f"{row['case']}, {row['machines']} machines: clocks further off than they claim")
+        .equal(0, outside)
+        .against(len(errors), "the machines' clocks are taken for ours")
+        .noting(f"errors up to {1e6 * max(errors):.0f} us, claims up to {1e6 * max(claims):.0f} us")
     )
 
 

@@ -26,9 +26,7 @@ def failing_plan(point: Row, stream: StreamParameters | None = None) -> tuple[St
 
     Symbols are small where none are requested, as the simulator carries them all the same.
     """
-    stream = stream or StreamParameters(
-        rate_pps=SIMULATED_PPS, playback_s=PLAYBACK_S, symbol_bytes=16, labels=point.get("labels", "stratified")
-    )
+    stream = stream or StreamParameters(rate_pps=SIMULATED_PPS, playback_s=PLAYBACK_S, symbol_bytes=16)
     options = PlanOptions(layers=point.get("layers") or None, stream=stream, seed=point["seed"])
     plan, _ = build_plan(load_network(point["network"]), point["source"], point["sink"], options)
     rate_per_s = point["failures_an_hour"] / 3600 / len(loaded_cables(plan))

@@ -14,7 +14,7 @@ from experiments.stream.networks import NETWORKS, points_over
 from testbed.faults.schedules import PoissonFaults
 from testbed.model.code_description import describe_code
 from testbed.model.studies.samples import grouped, sum_of
-from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, verdict_of, where
+from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, verdict_of
 from testbed.model.verdict import Check, Claim, Verdict
 from testbed.report.drawing.charts import Axes, panels, ticks
 from testbed.stream.plan import StreamPlan
@@ -74,12 +74,15 @@ def judge(rows: Rows) -> Verdict:
     """Cost by duration, by cable and before anything has happened; what is sent at rest; no block lost after the
     answer."""
     checks = [*_by_duration(rows), _slope(rows), _by_cable(rows), *_in_advance(rows), _at_rest(rows)]
-    checks.append(
-        Claim("undecodable blocks after the sender's answer").count(
-            0, sum_of(rows, "undecodable_settled"), "none: a count that has to be nought"
-        )
+    return verdict_of(rows, [*checks, settled_check(rows)])
+
+
+def settled_check(rows: Rows) -> Check:
+    """No block is lost once the sender has answered."""
+    undecodable = sum_of(rows, "undecodable_settled")
+    return Claim("undecodable blocks after the sender's answer").count(
+        0, undecodable, "none: a count that has to be nought"
     )
-    return verdict_of(rows, checks)
 
 
 def cost_of_a_failure(rows: Rows) -> tuple[float, float]:
@@ -91,21 +94,18 @@ def cost_of_a_failure(rows: Rows) -> tuple[float, float]:
 
 def _by_duration(rows: Rows) -> list[Check]:
     """Packets that a failure costs, by its duration; the rival's cost is that of another duration."""
-    lasting = sorted({row["lasts_s"] for row in rows})
-    predicted, measured = {}, {}
-    for lasts_s in lasting:
-        own = where(rows, lasts_s=lasts_s)
-        predicted[lasts_s], measured[lasts_s] = cost_of_a_failure(own)
-    checks = []
-    for lasts_s in lasting:
-        other = lasting[0] if lasts_s != lasting[0] else lasting[-1]
-        checks.append(
-            Claim(f"packets beyond rest that a failure of {lasts_s:g} s costs")
-            .equal(predicted[lasts_s], measured[lasts_s], SHARE * predicted[lasts_s])
-            .against(predicted[other], f"a cost that does not depend on the duration: that of {other:g} s")
-            .noting("eq. 22, overlapping failures as one state; the transient left out")
+    costs = {lasts_s: cost_of_a_failure(own) for lasts_s, own in sorted(grouped(rows, "lasts_s").items())}
+    least, *_, most = (*costs, *costs)
+    others = {lasts_s: least if lasts_s != least else most for lasts_s in costs}
+    return [
+        Claim(f"packets beyond rest that a failure of {lasts_s:g} s costs")
+        .equal(predicted, measured, SHARE * predicted)
+        .against(
+            costs[others[lasts_s]][0], f"a cost that does not depend on the duration: that of {others[lasts_s]:g} s"
         )
-    return checks
+        .noting("eq. 22, overlapping failures as one state; the transient left out")
+        for lasts_s, (predicted, measured) in costs.items()
+    ]
 
 
 def transient_fit(rows: Rows) -> tuple[float, float, float, float]:
@@ -140,26 +140,23 @@ def _slope(rows: Rows) -> Check:
 
 def _by_cable(rows: Rows) -> Check:
     """The worst cable; the rival takes all failures to cost alike."""
-    found: dict[tuple[str, str], list[Row]] = {}
-    for row in rows:
-        for cable in row["by_cable"]:
-            found.setdefault((row["network"], cable["name"]), []).append(cable)
+    cables = [cable | {"network": row["network"]} for row in rows for cable in row["by_cable"]]
+    found = grouped(cables, ("network", "name"))
     blocks = {key: sum_of(own, "blocks") for key, own in found.items()}
     mean = {
         what: {key: sum(one[what] * one["blocks"] for one in own) / blocks[key] for key, own in found.items()}
         for what in ("measured", "predicted")
     }
     of_network = grouped(
-        [{"network": key[0], "cost": cost} for key, cost in mean["predicted"].items()], "network", "cost"
+        [{"key": key} for key in found], lambda cable: cable["key"][0], lambda c: mean["predicted"][c["key"]]
     )
     alike = {network: sum(costs) / len(costs) for network, costs in of_network.items()}
+    off = [abs(mean["measured"][key] - mean["predicted"][key]) for key in found]
+    rival = max((abs(alike[key[0]] - mean["predicted"][key]) for key in found), default=0.0)
     return (
         Claim("mean packets a block beyond rest while one cable is broken, off the predicted ones: the worst cable")
-        .at_most(PACKETS, max((abs(mean["measured"][key] - mean["predicted"][key]) for key in found), default=math.inf))
-        .against(
-            max((abs(alike[key[0]] - mean["predicted"][key]) for key in found), default=0.0),
-            "every failure costs the mean of all, whichever it is",
-        )
+        .at_most(PACKETS, max(off, default=math.inf))
+        .against(rival, "every failure costs the mean of all, whichever it is")
         .noting(f"{len(found)} cables, {sum(blocks.values())} blocks")
     )
 
@@ -167,8 +164,7 @@ def _by_cable(rows: Rows) -> Check:
 def _in_advance(rows: Rows) -> list[Check]:
     """Equation 21 as it stands, on each network, against the packets of all its streams, the transient included."""
     checks = []
-    for network in dict.fromkeys(row["network"] for row in rows):
-        own = where(rows, network=network)
+    for network, own in grouped(rows, "network").items():
         predicted = sum_of(own, "equation_21")
         spread = math.sqrt(sum(row["equation_21_spread"] ** 2 for row in own))
         constant = sum((row["worst_block"] - row["block_packets"]) * row["blocks"] for row in own)
@@ -189,12 +185,11 @@ def _in_advance(rows: Rows) -> list[Check]:
 def _at_rest(rows: Rows) -> Check:
     calm = [one for row in rows for one in row["by_down"] if one["name"] == "0"]
     blocks = sum_of(calm, "blocks")
+    mean = sum(one["measured"] * one["blocks"] for one in calm) / max(1, blocks) if calm else math.inf
     return (
         Claim("mean packets a block beyond N at rest, while nothing is broken")
-        .at_most(0.05, sum(one["measured"] * one["blocks"] for one in calm) / max(1, blocks) if calm else math.inf)
-        .against(
-            min(row["worst_block"] - row["block_packets"] for row in rows), "constant redundancy for the worst failure"
-        )
+        .at_most(0.05, mean)
+        .against(min(r["worst_block"] - r["block_packets"] for r in rows), "constant redundancy for the worst failure")
         .noting(f"{blocks} blocks, from the moment at which the sender has fallen back")
     )
 
@@ -202,8 +197,7 @@ def _at_rest(rows: Rows) -> Check:
 def figures(rows: Rows) -> Figures:
     """Packets a failure by its duration, and by cable."""
     figure, (left, right) = panels(11, 4.8, columns=2)
-    for number, network in enumerate(dict.fromkeys(row["network"] for row in rows)):
-        own = where(rows, network=network)
+    for number, (network, own) in enumerate(grouped(rows, "network").items()):
         _draw_by_duration(left, own, f"C{number}", network)
         cables = [one for row in own for one in row["by_cable"]]
         at, drawn = [one["predicted"] for one in cables], [one["measured"] for one in cables]
@@ -223,14 +217,10 @@ def figures(rows: Rows) -> Figures:
 
 
 def _draw_by_duration(axes: Axes, rows: Rows, colour: str, network: str) -> None:
-    lasting = sorted({row["lasts_s"] for row in rows})
-    formula, steady, total = [], [], []
-    for lasts_s in lasting:
-        own = where(rows, lasts_s=lasts_s)
-        requested, sent = cost_of_a_failure(own)
-        formula.append(requested)
-        steady.append(sent)
-        total.append(sum_of(own, "total") / max(1, sum_of(own, "failures")))
+    by_duration = dict(sorted(grouped(rows, "lasts_s").items()))
+    lasting = list(by_duration)
+    formula, steady = zip(*map(cost_of_a_failure, by_duration.values()), strict=True)
+    total = [sum_of(own, "total") / max(1, sum_of(own, "failures")) for own in by_duration.values()]
     axes.loglog(lasting, formula, "-", color=colour, label=f"{network}: eq. 22")
     axes.loglog(lasting, steady, "o", color=colour)
     axes.loglog(lasting, total, "x", color=colour)

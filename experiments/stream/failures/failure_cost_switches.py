@@ -18,13 +18,10 @@ def points(quick: bool, seed: int) -> Points:
     runs = [(1, short), (2, short), (4, long), (5, long), (0, whole)]
     if quick:
         runs = [(0, (900, 1.0, 30.0)), (1, (360, 4.0, 30.0))]
-    return [
-        point
-        for k, (rate, lasts_s, duration_s) in runs
-        for point in points_over(
-            [NETWORKS[0].ends], failures_an_hour=rate, lasts_s=lasts_s, duration_s=duration_s, seed=seed + k
-        )
-    ]
+    names, found = ("failures_an_hour", "lasts_s", "duration_s"), []
+    for k, values in runs:
+        found += points_over([NETWORKS[0].ends], **dict(zip(names, values, strict=True)), seed=seed + k)
+    return found
 
 
 def measure(point: Row, fabric: str = "emulation") -> Results:

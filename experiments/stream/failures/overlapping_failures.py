@@ -10,9 +10,10 @@ import math
 from dataclasses import asdict
 
 from experiments.stream.failures.failing_streams import simulated_figures
+from experiments.stream.failures.failure_cost import settled_check
 from experiments.stream.networks import NETWORKS, points_over
-from testbed.model.studies.samples import sum_of
-from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, where
+from testbed.model.studies.samples import grouped, sum_of
+from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study
 from testbed.model.verdict import Check, Claim, Verdict
 from testbed.report.drawing.charts import ORANGE, panels, ticks
 from testbed.stream.prediction.expected_redundancy import expected_redundancy
@@ -48,26 +49,16 @@ def measure(point: Row) -> Results:
 
 def judge(rows: Rows) -> Verdict:
     """Each network and rate: redundancy against the expectation, and against that of the failures that came."""
-    checks = []
-    for network, in_force in dict.fromkeys((row["network"], row["in_force"]) for row in rows):
-        own = where(rows, network=network, in_force=in_force)
-        checks += [_expectation(own), _given(own)]
-    checks.append(
-        (
-            Claim("undecodable blocks after the sender's answer").count(
-                0, sum_of(rows, "undecodable_settled"), "none: a count that has to be nought"
-            )
-        ).of(sum_of(rows, "blocks"))
-    )
-    return Verdict.of(checks)
+    each = grouped(rows, ("network", "in_force")).values()
+    checks = [check for own in each for check in (_expectation(own), _given(own))]
+    return Verdict.of([*checks, settled_check(rows).of(sum_of(rows, "blocks"))])
 
 
 def pooled(rows: Rows) -> dict[str, float]:
     """Means over hours of one network and rate; ``deviation``: of the measured mean, by chance."""
     count = len(rows)
     found = {key: sum(row["expected"][key] for row in rows) / count for key in ("singles_only", "equation_45", "mean")}
-    found["measured"] = sum_of(rows, "redundancy") / count
-    found["states"] = sum_of(rows, "redundancy_states") / count
+    found |= {"measured": sum_of(rows, "redundancy") / count, "states": sum_of(rows, "redundancy_states") / count}
     found["each_alone"] = sum(row["formula"] / row["rest_pps"] / row["duration_s"] for row in rows) / count
     found["all"] = sum(row["total"] / row["block_packets"] / row["blocks"] for row in rows) / count
     found["deviation"] = math.sqrt(sum(row["expected"]["spread"] ** 2 for row in rows)) / count
@@ -77,17 +68,13 @@ def pooled(rows: Rows) -> dict[str, float]:
 def _expectation(rows: Rows) -> Check:
     row, means = rows[0], pooled(rows)
     inside = row["in_force"] <= MOST_IN_REGIME
-    predicted, rival = (
-        (means["equation_45"], means["singles_only"]) if inside else (means["mean"], means["equation_45"])
-    )
+    kept, other = ("equation_45", "singles_only") if inside else ("mean", "equation_45")
+    words = "equation 45 as corrected" if inside else "all states"
     return (
-        Claim(
-            f"mean redundancy, {row['in_force']:g} failures in force, {row['network']}: "
-            + ("equation 45 as corrected" if inside else "all states")
-        )
-        .equal(predicted, means["measured"], DEVIATIONS * means["deviation"])
+        Claim(f"mean redundancy, {row['in_force']:g} failures in force, {row['network']}: {words}")
+        .equal(means[kept], means["measured"], DEVIATIONS * means["deviation"])
         .plus_minus(1.96 * means["deviation"])
-        .against(rival, "single failures alone" if inside else "equation 45, which ends at two at once")
+        .against(means[other], "single failures alone" if inside else "equation 45, which ends at two at once")
         .noting(
             f"{sum_of(rows, 'failures')} failures in {len(rows)} hours; all states {means['mean']:.4f}; "
             f"tolerance: {DEVIATIONS:g} standard deviations of chance; transient beside it: {means['all'] - means['measured']:.4f}"
@@ -107,12 +94,11 @@ def _given(rows: Rows) -> Check:
 
 def figures(rows: Rows) -> Figures:
     """Redundancy over failures in force, relative to single failures alone."""
-    networks = list(dict.fromkeys(row["network"] for row in rows))
+    networks = grouped(rows, "network")
     figure, every = panels(5.5 * len(networks), 4.6, columns=len(networks))
-    for axes, network in zip(every, networks, strict=True):
-        own = where(rows, network=network)
-        rates = sorted({row["in_force"] for row in own})
-        means = [pooled(where(own, in_force=rate)) for rate in rates]
+    for axes, (network, own) in zip(every, networks.items(), strict=True):
+        of_rate = dict(sorted(grouped(own, "in_force").items()))
+        rates, means = list(of_rate), [pooled(some) for some in of_rate.values()]
         mean, corrected, measured, deviation = (
             [one[key] / one["singles_only"] for one in means]
             for key in ("mean", "equation_45", "measured", "deviation")

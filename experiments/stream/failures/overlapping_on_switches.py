@@ -41,17 +41,8 @@ def measure(point: Row, fabric: str = "emulation") -> Results:
     from testbed.stream.workload import stream_plan
 
     faults = PoissonFaults(rate_per_s=point["rate_per_s"], lasts_s=LASTS_S)
-    plan = stream_plan(
-        NETWORK,
-        SOURCE,
-        SINK,
-        rate_pps=400,
-        playback_s=1.0,
-        hold_s=1.0,
-        faults=faults,
-        duration_s=point["duration_s"],
-        seed=point["seed"],
-    )
+    asked = {"faults": faults, "duration_s": point["duration_s"], "seed": point["seed"]}
+    plan = stream_plan(NETWORK, SOURCE, SINK, rate_pps=400, playback_s=1.0, hold_s=1.0, **asked)
     session = run_and_judge(plan, open_fabric(fabric), repeats_if_invalid=1)
     campaign = session.analysis.campaign
     if campaign is None:  # so few failures that none overlapped
@@ -60,6 +51,7 @@ def measure(point: Row, fabric: str = "emulation") -> Results:
         )
     costs = cost_figures(plan, session.run)
     del costs["by_cable"]
+    outages = asdict(campaign)["outages"]
     return {
         **costs,
         "expected": asdict(expected_redundancy(plan, faults)),
@@ -67,9 +59,7 @@ def measure(point: Row, fabric: str = "emulation") -> Results:
         "packets": campaign.certain,
         "wrong_packets": campaign.wrongly_lost + campaign.wrongly_arrived,
         "undecodable_within_reach": campaign.undecodable_within_reach,
-        "outages": [
-            outage for outage in asdict(campaign)["outages"] if outage["predicted_most"] or outage["measured"]
-        ],
+        "outages": [outage for outage in outages if outage["predicted_most"] or outage["measured"]],
         "invalid": session.verdict.invalid,
         "failed": [check.name for check in session.verdict.checks if not check.passed],
     }
@@ -82,17 +72,13 @@ def judge(rows: Rows) -> Verdict:
     for rate, own in by_rate(rows).items():
         name = f"{rate:g} failures a cable and second"
         off = [check for row in own for check in row["failed"]]
+        failures, wrong, packets = (sum_of(own, key) for key in ("failures", "wrong_packets", "packets"))
+        words = f"{failures:.0f} failures, {wrong:.0f} of {packets:.0f} packets fared otherwise"
         checks += [
-            Check(
-                name=f"every prediction of the runs, {name}",
-                predicted=0,
-                measured=len(off),
-                tolerance=0,
-                passed=not off,
-                rival_note="none: every check of a run names its own",
-                detail=f"{sum_of(own, 'failures'):.0f} failures, {sum_of(own, 'wrong_packets'):.0f} of {sum_of(own, 'packets'):.0f} packets fared otherwise"
-                + (f"; failed: {', '.join(off)}" if off else ""),
-            ).of(sum_of(own, "packets") + len(off)),
+            Claim(f"every prediction of the runs, {name}")
+            .count(0, len(off), "none: every check of a run names its own")
+            .noting(words + (f"; failed: {', '.join(off)}" if off else ""))
+            .of(packets + len(off)),
             _expectation(rate, own, name),
             _given(own, name),
         ]

@@ -18,7 +18,7 @@ from experiments.stream.failures.failing_streams import PLAYBACK_S, SIMULATED_PP
 from experiments.stream.networks import points_over
 from fec.redundancy.block_size import fec_block_size
 from testbed.model.code_description import describe_code
-from testbed.model.studies.samples import sum_of
+from testbed.model.studies.samples import grouped, mean_of, sum_of
 from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, where
 from testbed.model.verdict import Check, Claim, Verdict
 from testbed.report.drawing.charts import panels, ticks
@@ -61,21 +61,12 @@ def points(quick: bool, seed: int) -> Points:
         networks += [(f"manet:nodes=80,seed={k}", "n0", "n79") for k in range(1, 4)]
         networks += [("swiss-t1", "s1", "s6"), ("optical-cloud", "x1", "x14")]
     states = points_over(networks, kind="states", layers=LAYERS, seed=seed)
-    packets = [
-        point
-        for unavailable, lasts_s, hours in ((OFTEN,) if quick else (RARE, OFTEN))
-        for hour in range(1 if quick else hours)
-        for point in points_over(
-            [SHOWN],
-            kind="packets",
-            layers=(1, FULL),
-            unavailable=unavailable,
-            lasts_s=lasts_s,
-            duration_s=720.0 if quick else 3600.0,
-            seed=seed + hour,
-        )
-    ]
-    return states + packets
+    duration_s = 720.0 if quick else 3600.0
+    for unavailable, lasts_s, hours in (OFTEN,) if quick else (RARE, OFTEN):
+        for hour in range(1 if quick else hours):
+            failing = {"unavailable": unavailable, "lasts_s": lasts_s, "duration_s": duration_s, "seed": seed + hour}
+            states += points_over([SHOWN], kind="packets", layers=(1, FULL), **failing)
+    return states
 
 
 def measure(point: Row) -> Results:
@@ -87,10 +78,8 @@ def _states(point: Row) -> Results:
     options = PlanOptions(layers=point["layers"] or None, stream=STREAM)
     plan, _ = build_plan(load_network(point["network"]), point["source"], point["sink"], options)
     costs = StateCosts(plan, reports=False)
-    draws = np.array(
-        [np.random.default_rng(_number(point["seed"], cable)).random(STATES) for cable in costs.cables]
-    ).transpose()
-    means = redundancy_means(costs, UNAVAILABLE, draws)
+    draws = [np.random.default_rng(_number(point["seed"], cable)).random(STATES) for cable in costs.cables]
+    means = redundancy_means(costs, UNAVAILABLE, np.array(draws).transpose())
     ror = costs.redundancies(costs.singles())
     return {
         "cables": len(costs.cables),
@@ -121,9 +110,7 @@ def judge(rows: Rows) -> Verdict:
     """By computation: at the lowest rate layers save what ROR says. By packets: each stream, and the order on either
     side of the turn."""
     checks = [_saving(rows)]
-    packets = where(rows, kind="packets")
-    for unavailable in sorted({row["unavailable"] for row in packets}):
-        own = where(packets, unavailable=unavailable)
+    for unavailable, own in sorted(grouped(where(rows, kind="packets"), "unavailable").items()):
         if {row["layers"] for row in own} == {1, FULL}:
             checks += [_order(unavailable, own), *_streams(unavailable, own)]
     return Verdict.of(checks)
@@ -131,15 +118,9 @@ def judge(rows: Rows) -> Verdict:
 
 def whole_networks(rows: Rows) -> dict[str, dict[int, Row]]:
     """Network -> layers -> computed row, of those that have every layer and no link that carries everything."""
-    found: dict[str, dict[int, Row]] = {}
-    for row in rows:
-        if row["kind"] == "states":
-            found.setdefault(row["network"], {})[row["layers"]] = row
-    return {
-        name: by_layer
-        for name, by_layer in found.items()
-        if len(by_layer) == len(LAYERS) and not any(row["infinite"] for row in by_layer.values())
-    }
+    found = grouped(where(rows, kind="states"), "network")
+    whole = {n: own for n, own in found.items() if len(own) == len(LAYERS) and not sum_of(own, "infinite")}
+    return {name: {row["layers"]: row for row in own} for name, own in whole.items()}
 
 
 def turn(first: Sequence[float], full: Sequence[float]) -> float | None:
@@ -178,13 +159,8 @@ def _saving(rows: Rows) -> Check:
     """Mean over the networks of 1 - full / first layer, at the lowest rate, against that of ROR; and where it ends."""
     whole = list(whole_networks(rows).values())
     if not whole:
-        return Check(
-            name="saving of the full route over the first layer",
-            predicted=None,
-            measured=None,
-            tolerance=None,
-            passed=False,
-            detail="no network was computed at every layer",
+        return Check.unmeasured(
+            "saving of the full route over the first layer", "no network was computed at every layer"
         )
     predicted = sum(1 - own[FULL]["ror"] / own[1]["ror"] for own in whole) / len(whole)
     found = sum(1 - own[FULL]["mean"][0] / own[1]["mean"][0] for own in whole) / len(whole)
@@ -210,22 +186,17 @@ def _order(unavailable: float, rows: Rows) -> Check:
     that hours would be needed by the dozen.
     """
     of = {layers: where(rows, layers=layers) for layers in (1, FULL)}
-    means = {
-        key: {layers: sum(read(row) for row in own) / len(own) for layers, own in of.items()}
-        for key, read in (("sent", _sent), ("came", _arrived), ("expected", _expected))
-    }
-    known = {k: means["sent"][k] - means["came"][k] + means["expected"][k] for k in of}
-    spread = math.hypot(*(math.sqrt(sum(r["expected"]["spread"] ** 2 for r in own)) / len(own) for own in of.values()))
-    raw = means["sent"][FULL] - means["sent"][1]
+    sent, came, expected = (
+        {layers: sum(map(read, own)) / len(own) for layers, own in of.items()} for read in (_sent, _arrived, _expected)
+    )
+    known = {k: sent[k] - came[k] + expected[k] for k in of}
+    spread = math.hypot(*map(_spread, of.values()))
+    raw = sent[FULL] - sent[1]
     return (
         Claim(
             f"on packets: mean redundancy of the full route less that of the first layer, each cable broken {unavailable:.1%} of the time"
         )
-        .equal(
-            means["expected"][FULL] - means["expected"][1],
-            known[FULL] - known[1],
-            SHARE * (means["expected"][FULL] + means["expected"][1]),
-        )
+        .equal(expected[FULL] - expected[1], known[FULL] - known[1], SHARE * (expected[FULL] + expected[1]))
         .against(0.0, "no difference")
         .noting(
             f"{min(map(len, of.values()))} streams each; with the chance of which failures came left in {raw:.4f} ± {1.96 * spread:.4f}"
@@ -246,27 +217,26 @@ def _expected(row: Row) -> float:
     return float(row["expected"]["mean"])
 
 
+def _spread(rows: Rows) -> float:
+    """Standard deviation of the mean of what is expected, by chance."""
+    return math.sqrt(sum(row["expected"]["spread"] ** 2 for row in rows)) / len(rows)
+
+
 def _streams(unavailable: float, rows: Rows) -> list[Check]:
     """What was sent against the states of the failures that came; the rival takes it to be the same over either
     route."""
-    checks = []
-    of = {layers: where(rows, layers=layers) for layers in (1, FULL)}
-    requested = {layers: sum_of(own, "redundancy_states") / len(own) for layers, own in of.items()}
-    for layers, own in of.items():
-        predicted, other = requested[layers], requested[FULL if layers == 1 else 1]
-        checks.append(
-            Claim(
-                f"on packets: redundancy for the failures that came, {'all layers' if layers == FULL else 'layer 1'}, "
-                f"{unavailable:.1%}"
-            )
-            .equal(predicted, sum_of(own, "redundancy") / len(own), SHARE * predicted)
-            .against(other, "what the other route's failures call for")
-            .noting(
-                f"{sum_of(own, 'failures')} failures; {sum_of(own, 'undecodable')} of "
-                f"{sum_of(own, 'blocks')} blocks undecodable, beyond reach for {sum_of(own, 'beyond_s'):.0f} s"
-            )
+    of = {words: where(rows, layers=layers) for layers, words in ((1, "layer 1"), (FULL, "all layers"))}
+    first, full = (mean_of(own, "redundancy_states") for own in of.values())
+    return [
+        Claim(f"on packets: redundancy for the failures that came, {words}, {unavailable:.1%}")
+        .equal(predicted, mean_of(own, "redundancy"), SHARE * predicted)
+        .against(other, "what the other route's failures call for")
+        .noting(
+            f"{sum_of(own, 'failures')} failures; {sum_of(own, 'undecodable')} of "
+            f"{sum_of(own, 'blocks')} blocks undecodable, beyond reach for {sum_of(own, 'beyond_s'):.0f} s"
         )
-    return checks
+        for (words, own), predicted, other in zip(of.items(), (first, full), (full, first), strict=True)
+    ]
 
 
 def figures(rows: Rows) -> Figures:
@@ -286,10 +256,8 @@ def figures(rows: Rows) -> Figures:
     left.set(title=f"geometric mean of {len(whole)} networks", ylabel="mean redundancy, over that of layer 1")
     packets = where(rows, kind="packets")
     for layers, colour, aside in ((1, "C0", 0.96), (FULL, f"C{len(LAYERS) - 1}", 1.04)):
-        for u in sorted({row["unavailable"] for row in packets}):
-            own = where(packets, layers=layers, unavailable=u)
-            spread = math.sqrt(sum(row["expected"]["spread"] ** 2 for row in own)) / len(own)
-            mean = sum(map(_sent, own)) / len(own)
+        for u, own in sorted(grouped(where(packets, layers=layers), "unavailable").items()):
+            spread, mean = _spread(own), sum(map(_sent, own)) / len(own)
             place, style = 100 * u * aside, {"color": colour, "fillstyle": "none"}
             right.plot(place, sum(map(_expected, own)) / len(own) / u, "_", color=colour, markersize=14)
             right.errorbar(place, mean / u, yerr=1.96 * spread / u, fmt="o", **style)

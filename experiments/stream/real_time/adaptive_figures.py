@@ -3,6 +3,7 @@ changes."""
 
 import statistics
 from collections.abc import Callable, Mapping, Sequence
+from itertools import product
 
 from testbed.model.studies.study import Results, Row, Rows, where
 from testbed.report.drawing.charts import AMBER, BLUE, GREEN, INK, ORANGE, PURPLE, SKY, Axes, Figure, panels, ticks
@@ -16,51 +17,46 @@ STYLES = {
     "fixed, at rest": (ORANGE, ":", "v"),
     "fixed, for the worst": (GREEN, ":", "^"),
 }
-MEASURES = (
-    ("overhead", "parity sent,\n% of the source packets"),
-    ("wasted", "parity that came and was not\nneeded, % of the source packets"),
-    ("late", "late or lost,\n% of the source packets"),
-)
+Value = Callable[[Row], float | None]
+MEASURES: Mapping[str, Value] = {
+    "parity sent,\n% of the source packets": lambda row: 100 * row["overhead"],
+    "parity that came and was not\nneeded, % of the source packets": lambda row: 100 * row["wasted"],
+    "late or lost,\n% of the source packets": lambda row: 100 * row["late"],
+}
 
 
 def outcome_figures(rows: Rows, patterns: Mapping[str, str], senders: Sequence[str]) -> Results:
     """``spent-and-lost``: a column a pattern, a row a measure. ``first-decode``: from a failure to the first block that
     decodes."""
-    named = [pattern for pattern in patterns if any(row["pattern"] == pattern for row in rows)]
-    figure, every = panels(4.6 * len(named), 9.2, len(MEASURES), len(named), sharey="row")
-    for number, axes in enumerate(every):
-        (line, column), (key, words) = divmod(number, len(named)), MEASURES[number // len(named)]
-        for sender in senders:
-            _line(axes, rows, named[column], sender, _percent(key))
-        across = patterns[named[column]] if line == len(MEASURES) - 1 else ""
-        axes.set(title="" if line else named[column], xlabel=across, ylabel="" if column else words)
+    named = {name: across for name, across in patterns.items() if any(row["pattern"] == name for row in rows)}
+    spent, every = _by_pattern(rows, named, senders, MEASURES, (4.6, 9.2))
     for axes in every[:: len(named)]:
         axes.set_ylim(bottom=0)  # last: it ends the scaling of the whole row
-    _legend(figure, every[0], senders)
-    return {"spent-and-lost": figure, "first-decode": _decode_figure(rows, patterns, senders)}
-
-
-def _decode_figure(rows: Rows, patterns: Mapping[str, str], senders: Sequence[str]) -> Figure:
-    named = [pattern for pattern in patterns if any(row["pattern"] == pattern for row in rows) and pattern != "ramps"]
-    figure, every = panels(5.2 * len(named), 6.4, 2, len(named), sharey="row")
-    for number, axes in enumerate(every):
-        line, column = divmod(number, len(named))
-        for sender in senders:
-            _line(axes, rows, named[column], sender, (_median_ms, _none_share)[line])
-        words = (
-            "median time from a failure to the\nfirst block that decodes, ms",
-            "failures during which\nno block decodes, %",
-        )
-        across = patterns[named[column]] if line else ""
-        axes.set(title="" if line else named[column], xlabel=across, ylabel="" if column else words[line])
+    named.pop("ramps", None)
+    decode, every = _by_pattern(rows, named, senders, OF_DECODING, (5.2, 6.4))
     every[0].set_ylim(bottom=0)
     every[-1].set_ylim(-4, 104)
-    _legend(figure, every[0], senders)
-    return figure
+    return {"spent-and-lost": spent, "first-decode": decode}
 
 
-def _legend(figure: Figure, axes: Axes, senders: Sequence[str]) -> None:
-    figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=min(3, len(senders)))
+def _by_pattern(
+    rows: Rows,
+    named: Mapping[str, str],
+    senders: Sequence[str],
+    measures: Mapping[str, Value],
+    size: tuple[float, float],
+) -> tuple[Figure, list[Axes]]:
+    """A column a pattern with what stands below it, as wide as ``size`` says; a row a measure, a line a sender."""
+    figure, every = panels(size[0] * len(named), size[1], len(measures), len(named), sharey="row")
+    for axes, ((words, value), pattern) in zip(every, product(measures.items(), named), strict=True):
+        for sender in senders:
+            _line(axes, rows, pattern, sender, value)
+        axes.set(ylabel=words if pattern == next(iter(named)) else "")
+    for above, below, (pattern, across) in zip(every, every[-len(named) :], named.items(), strict=False):
+        above.set_title(pattern)
+        below.set_xlabel(across)
+    figure.legend(*every[0].get_legend_handles_labels(), loc="outside lower center", ncols=min(3, len(senders)))
+    return figure, every
 
 
 def _median_ms(row: Row) -> float | None:
@@ -73,14 +69,16 @@ def _none_share(row: Row) -> float | None:
     return 100 * sum(t is None for t in times) / len(times) if times else None
 
 
-def _line(axes: Axes, rows: Rows, pattern: str, sender: str, value: Callable[[Row], float | None]) -> None:
+OF_DECODING: Mapping[str, Value] = {
+    "median time from a failure to the\nfirst block that decodes, ms": _median_ms,
+    "failures during which\nno block decodes, %": _none_share,
+}
+
+
+def _line(axes: Axes, rows: Rows, pattern: str, sender: str, value: Value) -> None:
     own = sorted((row["at"], value(row)) for row in where(rows, pattern=pattern, sender=sender))
     shown = [(at, y) for at, y in own if y is not None]
     colour, style, mark = STYLES[sender]
     look = {"color": colour, "linestyle": style, "marker": mark, "fillstyle": "none"}
     axes.plot([at for at, _ in shown], [y for _, y in shown], label=sender, **look)
     ticks(axes, (at for at, _ in own))
-
-
-def _percent(key: str) -> Callable[[Row], float]:
-    return lambda row: float(100 * row[key])

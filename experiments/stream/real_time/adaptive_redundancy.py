@@ -13,13 +13,14 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import partial
+from itertools import pairwise
 
 import numpy as np
 
 from experiments.stream.real_time.adaptive_figures import outcome_figures
 from testbed.faults.fault import Fault
 from testbed.faults.schedules import PoissonFaults
-from testbed.model.studies.samples import sum_of
+from testbed.model.studies.samples import mean_of, sum_of
 from testbed.model.studies.study import Points, Results, Row, Rows, Study, grid
 from testbed.model.verdict import Check, Claim, Verdict
 from testbed.stream.endpoints import build_sender
@@ -76,16 +77,11 @@ def changing_faults(pattern: str, at: float, lasts_s: float) -> PoissonFaults | 
         if pattern == "on and off":
             found.append(Fault(link=LINK, start_s=start_s, stop_s=start_s + at / 2))
         else:
-            step_s = at / (2 * STEPS)
+            times = [round(start_s + k * at / (2 * STEPS), 6) for k in range(2 * STEPS + 1)]
+            losses = [min(k + 1, 2 * STEPS - k) / STEPS for k in range(2 * STEPS)]
             found += [
-                Fault(
-                    link=LINK,
-                    kind="loss",
-                    start_s=round(start_s + k * step_s, 6),
-                    stop_s=round(start_s + (k + 1) * step_s, 6),
-                    loss_fraction=min(k + 1, 2 * STEPS - k) / STEPS,
-                )
-                for k in range(2 * STEPS)
+                Fault(link=LINK, kind="loss", start_s=start, stop_s=stop, loss_fraction=loss)
+                for (start, stop), loss in zip(pairwise(times), losses, strict=True)
             ]
         start_s += at if pattern == "on and off" else at + CALM_S
     return tuple(found)
@@ -190,13 +186,12 @@ def _losses_check(table: Table, pattern: str, values: Sequence[float], own: str)
     case."""
     shares = []
     for at in values:
-        late = {sender: table[pattern, at, sender]["late"] for sender in ("clairvoyant", own, "fixed, at rest")}
-        if late["fixed, at rest"] > late["clairvoyant"]:
-            shares.append((late[own] - late["clairvoyant"]) / (late["fixed, at rest"] - late["clairvoyant"]))
+        best, late, still = (table[pattern, at, sender]["late"] for sender in ("clairvoyant", own, "fixed, at rest"))
+        if still > best:
+            shares.append((late - best) / (still - best))
+    saved = f"{pattern}: of the packets that only foresight saves and N at rest loses"
     return (
-        Claim(
-            f"{pattern}: of the packets that only foresight saves and N at rest loses, share lost by the {own} sender, worst"
-        )
+        Claim(f"{saved}, share lost by the {own} sender, worst")
         .at_most(0.1, max(shares, default=0.0))
         .against(1.0, "N at rest")
         .noting("below 0 it does better than foresight without late parity")
@@ -206,27 +201,22 @@ def _losses_check(table: Table, pattern: str, values: Sequence[float], own: str)
 def _hold_check(table: Table, periods: Sequence[float], sender: str) -> Check:
     """How long N is raised: while the link is down and ``hold_s`` longer."""
     rows = [table["on and off", at, sender] for at in periods]
+    predicted = statistics.fmean(stored_fraction(row, HOLDS_S[sender]) for row in rows)
     return (
         Claim(f"on and off, {sender}: share of blocks with N raised, mean over the periods")
-        .equal(
-            statistics.fmean(stored_fraction(row, HOLDS_S[sender]) for row in rows),
-            statistics.fmean(row["raised"] for row in rows),
-            SLACK,
-        )
-        .against(statistics.fmean(row["down"] for row in rows), "a sender that lowers N at once")
+        .equal(predicted, mean_of(rows, "raised"), SLACK)
+        .against(mean_of(rows, "down"), "a sender that lowers N at once")
         .noting(f"it holds N for {HOLDS_S[sender]:g} s")
     )
 
 
 def _exact_check(table: Table, periods: Sequence[float]) -> Check:
     """A sender that knows what failed spends what foresight does: no hold, no margin."""
-    gaps, rivals = (
-        {
-            at: table["on and off", at, sender]["overhead"] - table["on and off", at, "clairvoyant"]["overhead"]
-            for at in periods
-        }
-        for sender in ("diagnosing", "estimating")
+    foreseen, ours, theirs = (
+        {at: table["on and off", at, sender]["overhead"] for at in periods}
+        for sender in ("clairvoyant", "diagnosing", "estimating")
     )
+    gaps, rivals = ({at: of[at] - foreseen[at] for at in periods} for of in (ours, theirs))
     worst = max(gaps, key=lambda at: abs(gaps[at]))
     return (
         Claim("on and off, diagnosing: overhead beyond that of foresight, worst")
@@ -254,27 +244,22 @@ def _cheaper_check(table: Table, periods: Sequence[float]) -> Check:
 
 def _no_code_check(table: Table, cases: Sequence[tuple[str, float]]) -> Check:
     """Without a code, what the faults take is late: what all others are to save."""
-    own = [table[pattern, at, "none"] for pattern, at in cases]
+    own, rival = ([table[pattern, at, sender] for pattern, at in cases] for sender in ("none", "diagnosing"))
+    lost = sum_of(own, "lost")
     return (
         Claim("no code: source packets late or lost, over those that the failures take")
-        .equal(1.0, sum_of(own, "late") / sum_of(own, "lost"), 0.03)
-        .against(
-            sum(table[pattern, at, "diagnosing"]["late"] for pattern, at in cases) / sum_of(own, "lost"),
-            "the diagnosing sender",
-        )
+        .equal(1.0, sum_of(own, "late") / lost, 0.03)
+        .against(sum_of(rival, "late") / lost, "the diagnosing sender")
     )
 
 
 def _notes(table: Table, cases: Sequence[tuple[str, float]]) -> list[str]:
-    notes = []
-    for pattern, at in cases:
-        words = [
-            f"{sender} {100 * row['overhead']:.0f} %, {100 * row['late']:.2f} % late"
-            for sender in SENDERS
-            if (row := table.get((pattern, at, sender))) is not None
-        ]
-        notes.append(f"{pattern}, {at:g}: {'; '.join(words)}")
-    return notes
+    def said(pattern: str, at: float) -> str:
+        found = {sender: table[pattern, at, sender] for sender in SENDERS if (pattern, at, sender) in table}
+        words = (f"{who} {100 * row['overhead']:.0f} %, {100 * row['late']:.2f} % late" for who, row in found.items())
+        return f"{pattern}, {at:g}: {'; '.join(words)}"
+
+    return [said(*case) for case in cases]
 
 
 def decode_check(when: str, times: Sequence[float | None], repaired_s: float) -> Check:

@@ -7,7 +7,8 @@ A shorter buffer, or a longer block, leaves less time for the parity that the se
 from dataclasses import replace
 
 from testbed.faults.fault import Fault
-from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, grid, where
+from testbed.model.studies.samples import grouped
+from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, grid
 from testbed.model.verdict import Claim, Verdict
 from testbed.report.drawing.charts import panels
 from testbed.stream.run_in_turn import run_and_judge
@@ -30,20 +31,11 @@ def points(quick: bool, seed: int) -> Points:
 
 def measure(point: Row) -> Results:
     """One stream over Swiss-T1 in virtual time, its link s1->s2 (a quarter of the packets) down for three seconds."""
-    plan = stream_plan(
-        "swiss-t1",
-        "s1",
-        "s6",
-        rate_pps=RATE_PPS,
-        source_packets=point["m"],
-        hold_s=1.0,
-        faults=(Fault(link=LINK, start_s=FAIL_S, stop_s=REPAIR_S),),
-        duration_s=8.0,
-        seed=point["seed"],
-    )
-    plan = replace(
-        plan, stream=replace(plan.stream, playback_s=point["playback_s"])
-    )  # shorter ones than a plan may have, too
+    failing = {"faults": (Fault(link=LINK, start_s=FAIL_S, stop_s=REPAIR_S),), "duration_s": 8.0, "hold_s": 1.0}
+    sent = {"rate_pps": RATE_PPS, "source_packets": point["m"], "seed": point["seed"]}
+    plan = stream_plan("swiss-t1", "s1", "s6", **sent, **failing)  # type: ignore[arg-type]
+    # shorter buffers than a plan may have, too
+    plan = replace(plan, stream=replace(plan.stream, playback_s=point["playback_s"]))
     session = run_and_judge(plan, SimulatedStreamFabric())
     (fault,) = session.analysis.faults
     return {
@@ -63,27 +55,24 @@ def judge(rows: Rows) -> Verdict:
     """A buffer of two and a half blocks, and a report, loses nothing; one of less than two blocks loses: their parity
     comes too late."""
     checks = []
-    for m in dict.fromkeys(row["m"] for row in rows):
-        own = where(rows, m=m)
+    for m, own in grouped(rows, "m").items():
         block_s, carried = own[0]["block_s"], own[0]["carried"]
         enough = [row for row in own if row["playback_s"] >= 2.5 * block_s + REPORT_S]
         short = [row for row in own if row["playback_s"] < 2 * block_s]
+        least = min(row["playback_s"] for row in enough)
         checks.append(
             Claim(f"M = {m}: packets late or lost, buffers of two and a half blocks and a report or more, worst")
-            .equal(0.0, max(_late(row) for row in enough))
+            .equal(0.0, max(map(_late, enough)))
             .against(carried, "all that the failed link carries")
-            .noting(
-                f"{len(enough)} buffers from {min(row['playback_s'] for row in enough):g} s; a block lasts {block_s:g} s"
-            )
+            .noting(f"{len(enough)} buffers from {least:g} s; a block lasts {block_s:g} s")
         )
         if short:
+            most = max(row["playback_s"] for row in short)
             checks.append(
                 Claim(f"M = {m}: packets late or lost, buffers shorter than two blocks, least")
-                .at_least(0.1 * carried, min(_late(row) for row in short))
+                .at_least(0.1 * carried, min(map(_late, short)))
                 .against(0.0, "the buffer does not matter")
-                .noting(
-                    f"{len(short)} buffers up to {max(row['playback_s'] for row in short):g} s, {carried:.0f} packets on the failed link"
-                )
+                .noting(f"{len(short)} buffers up to {most:g} s, {carried:.0f} packets on the failed link")
             )
     return Verdict.of(checks)
 
@@ -95,11 +84,10 @@ def _late(row: Row) -> float:
 def figures(rows: Rows) -> Figures:
     """Late packets of the transient over the buffer, a line a block length; time to the answer next to it."""
     figure, (left, right) = panels(11, 4.6, columns=2)
-    for m, mark in zip(dict.fromkeys(row["m"] for row in rows), "osD^v", strict=False):
-        own = where(rows, m=m)
+    for (m, own), mark in zip(grouped(rows, "m").items(), "osD^v", strict=False):
         label = f"M = {m} ({1000 * own[0]['block_s']:.0f} ms a block)"
         at = [row["playback_s"] for row in own]
-        left.plot(at, [row["transient_late"] + row["steady_late"] for row in own], mark + "-", label=label)
+        left.plot(at, list(map(_late, own)), mark + "-", label=label)
         right.plot(at, [1000 * (row["reaction_s"] or 0) for row in own], mark + "-", label=label)
     left.set(title="A quarter of the packets lost for 3 s", ylabel="source packets late or lost")
     right.set(title="The sender's answer", ylabel="ms from failure to larger blocks")

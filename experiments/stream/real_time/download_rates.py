@@ -1,11 +1,12 @@
 """A download that raises its rate while links fail, against one that never does and against a single path, on switches
 and in virtual time."""
 
-import itertools
+from itertools import product
 
 from testbed.download.judgement import judge_download
 from testbed.download.simulated import simulate_download
 from testbed.download.workload import download_plan
+from testbed.model.studies.samples import grouped
 from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, grid, verdict_of, where
 from testbed.model.verdict import Check, Claim, Verdict
 from testbed.report.drawing.charts import panels
@@ -26,10 +27,7 @@ def points(quick: bool, seed: int) -> Points:
     networks."""
     cases = [("swiss-t1", "raptorq")]
     if not quick:
-        cases = [
-            *((network, "raptorq") for network in PAIRS),
-            *((network, "reed-solomon") for network in list(PAIRS)[:2]),
-        ]
+        cases = [*product(PAIRS, ["raptorq"]), *product(list(PAIRS)[:2], ["reed-solomon"])]
     size = 1_000_000 if quick else 2_000_000
     rest = grid(bytes=size, fabric=("simulator", "emulation"), download=DOWNLOADS, seed=seed)
     return [{"network": network, "code": code} | point for network, code in cases for point in rest]
@@ -70,31 +68,24 @@ def judge(rows: Rows) -> Verdict:
     """The claim holds where the download passes its own verdict, the rival fails it, and the seconds saved are those
     predicted."""
     checks: list[Check] = []
-    for case in dict.fromkeys((row["network"], row["code"], row["fabric"]) for row in rows):
-        own = {row["download"]: row for row in rows if (row["network"], row["code"], row["fabric"]) == case}
+    for case, some in grouped(rows, ("network", "code", "fabric")).items():
+        own = {row["download"]: row for row in some}
         name, raised = ", ".join(case), own["raises its rate"]
-        for number, download in enumerate(DOWNLOADS):
-            passing = download != "never raises it"
+        for download, row in own.items():
+            passing, single = download != "never raises it", download == "single path"
             checks.append(
-                Claim(
-                    f"{name}: verdict of the download that {download}"
-                    if number < 2
-                    else f"{name}: verdict of the single path"
-                )
-                .equal(float(passing), float(own[download]["verdict"] == "passed"))
+                Claim(f"{name}: verdict of the {download if single else f'download that {download}'}")
+                .equal(float(passing), float(row["verdict"] == "passed"))
                 .against(float(not passing), "1: passed, 0: failed")
             )
-            if download == "raises its rate":
+            if row is raised:
                 continue
+            saved, took, quick = row["predicted_s"] - raised["predicted_s"], _seconds(row), _seconds(raised)
             checks.append(
-                Claim(f"{name}: seconds saved, raised rate over {'constant rate' if number == 1 else 'single path'}")
-                .equal(
-                    own[download]["predicted_s"] - raised["predicted_s"],
-                    _seconds(own[download]) - _seconds(raised),
-                    raised["tolerance_s"],
-                )
+                Claim(f"{name}: seconds saved, raised rate over {download if single else 'constant rate'}")
+                .equal(saved, took - quick, raised["tolerance_s"])
                 .against(0.0, "nothing is saved")
-                .noting(f"{_seconds(raised):.2f} s instead of {_seconds(own[download]):.2f} s")
+                .noting(f"{quick:.2f} s instead of {took:.2f} s")
             )
     return verdict_of(rows, checks)
 
@@ -110,7 +101,7 @@ def figures(rows: Rows) -> Figures:
     networks = list(dict.fromkeys(row["network"] for row in rows))
     fabrics = list(dict.fromkeys(row["fabric"] for row in rows))
     figure, every = panels(11, 3.4 * len(networks), len(networks), len(fabrics), sharex=True, sharey=True)
-    for axes, (network, fabric) in zip(every, itertools.product(networks, fabrics), strict=True):
+    for axes, (network, fabric) in zip(every, product(networks, fabrics), strict=True):
         for row in where(rows, network=network, fabric=fabric, code=first):
             at = [BIN_S * (k + 0.5) for k in range(len(row["arrived"]))]
             share = [100 * count / BIN_S / row["asked_pps"] for count in row["arrived"]]

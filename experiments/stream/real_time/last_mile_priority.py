@@ -61,13 +61,7 @@ def last_mile_plan(point: Row) -> StreamPlan:
     _, _, redundancy, outage = CASES[point["case"]]
     profile = PROFILES["voip"]
     network, last = with_last_kilometre(load_network(NETWORK), EDGE, LAST_BPS)
-    stream = StreamParameters(
-        rate_pps=profile["rate_pps"],
-        source_packets=profile["source_packets"],
-        symbol_bytes=profile["symbol_bytes"],
-        playback_s=profile["playback_s"],
-        block_size=profile["source_packets"] if redundancy == "none" else None,
-    )
+    stream = StreamParameters(**profile, block_size=profile["source_packets"] if redundancy == "none" else None)
     faults = (FAULT,) if outage else ()
     options = PlanOptions(stream=stream, faults=faults, duration_s=LASTS_S, seed=point["seed"])
     return build_plan(network, SOURCE, last[1], options)[0]
@@ -79,9 +73,8 @@ def measure(point: Row) -> Results:
 
     queues, tcp, _, _ = CASES[point["case"]]
     plan = last_mile_plan(point)
-    fabric = EmulatedStreamFabric(
-        queues=queues, background_bps=GREEDY_BPS if tcp else 0.0, background_connections=CONNECTIONS
-    )
+    greedy_bps = GREEDY_BPS if tcp else 0.0
+    fabric = EmulatedStreamFabric(queues=queues, background_bps=greedy_bps, background_connections=CONNECTIONS)
     for _ in range(3):
         run = fabric.run(plan)
         if (invalid := lag_reason(plan, run)) is None:
@@ -101,8 +94,8 @@ def last_mile_row(plan: StreamPlan, run: StreamMeasurements) -> Results:
     """Shares of the source packets, delays in seconds, what was carried in bits a second."""
     delays = source_delays(plan, run)
     arrived = delays[np.isfinite(delays)]
-    lasts_s = plan.duration_s - plan.stream.playback_s
-    sent_pps = len(run.sent.symbol) / lasts_s
+    sent_pps = len(run.sent.symbol) / (plan.duration_s - plan.stream.playback_s)
+    tcp_bytes, tcp_s = (float(run.counters.get(f"background_{key}", k)) for k, key in enumerate(("carried_bytes", "s")))
     return {
         "lost": float(np.isinf(delays).mean()),
         "not_in_time": float((delays > IN_TIME_S).mean()),
@@ -111,9 +104,7 @@ def last_mile_row(plan: StreamPlan, run: StreamMeasurements) -> Results:
         "p99_s": float(np.quantile(arrived, 0.99)),
         "sent_per_source": len(run.sent.symbol) / len(delays),
         "stream_bps": 8 * sent_pps * (plan.stream.symbol_bytes + HEADERS_BYTES),
-        "tcp_bps": 8
-        * float(run.counters.get("background_carried_bytes", 0))
-        / float(run.counters.get("background_s", 1)),
+        "tcp_bps": 8 * tcp_bytes / tcp_s,
         "delays": [float(q) for q in np.quantile(np.where(np.isinf(delays), 1e3, delays), np.linspace(0, 1, 101))],
     }
 

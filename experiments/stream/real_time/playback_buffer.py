@@ -7,10 +7,12 @@ repair comes by another way.
 """
 
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 
 from testbed.faults.fault import Fault
+from testbed.model.studies.samples import grouped, mean_of
 from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, where
 from testbed.model.verdict import Claim, Verdict
 from testbed.report.drawing.charts import panels
@@ -42,9 +44,7 @@ def points(quick: bool, seed: int) -> Points:
     multiples = (0.5, 1.5, 3.0) if quick else (0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0)
     return [
         {"sender": sender, "playback_s": playback_s, "outage_s": round(multiple * playback_s, 3), "seed": seed}
-        for sender in SENDERS
-        for playback_s in buffers
-        for multiple in multiples
+        for sender, playback_s, multiple in product(SENDERS, buffers, multiples)
     ]
 
 
@@ -93,8 +93,7 @@ def judge(rows: Rows) -> Verdict:
     """The single path's step is at the buffer; heavier codes do not move it; many paths have none."""
     checks = []
     table = {sender: where(rows, sender=sender) for sender in SENDERS}
-    for playback_s in dict.fromkeys(row["playback_s"] for row in rows):
-        single = where(table["single path, retransmission"], playback_s=playback_s)
+    for playback_s, single in grouped(table["single path, retransmission"], "playback_s").items():
         longer = [row for row in single if row["outage_s"] > 1.2 * playback_s]
         survived = [row["outage_s"] - row["lost"] / RATE_PPS for row in longer]
         checks.append(
@@ -103,31 +102,28 @@ def judge(rows: Rows) -> Verdict:
             .against(0.0, "every failure costs packets, as without a buffer")
             .noting(f"from what {len(longer)} longer failures lost; a block is {SHORT_BLOCK / RATE_PPS:g} s")
         )
-        shorter = [row for row in single if row["outage_s"] < playback_s - REACTION_S - 1e-9]
+        *_, short = (row for row in single if row["outage_s"] < playback_s - REACTION_S - 1e-9)
         checks.append(
-            Claim(f"buffer of {playback_s:g} s: packets lost on it by a failure of {shorter[-1]['outage_s']:g} s")
-            .equal(0.0, shorter[-1]["lost"], 1.0)
-            .against(RATE_PPS * shorter[-1]["outage_s"], "all that are sent meanwhile")
+            Claim(f"buffer of {playback_s:g} s: packets lost on it by a failure of {short['outage_s']:g} s")
+            .equal(0.0, short["lost"], 1.0)
+            .against(RATE_PPS * short["outage_s"], "all that are sent meanwhile")
         )
     heavy = [row for row in table["single path, heavy code"] if unavoidable(row)]
-    checks.append(
+    sent = f"{mean_of(heavy, 'sent_per_source'):.1f} packets sent for each source packet"
+    alone = max(row["lost"] for row in table["single path, retransmission"])
+    checks += [
         Claim("single path, heavy code: packets lost over those that no code saves, least")
         .at_least(0.98, min(row["lost"] / unavoidable(row) for row in heavy))
         .against(0.0, "a code that outlasts the failure")
-        .noting(
-            f"{len(heavy)} failures longer than the buffer; {np.mean([r['sent_per_source'] for r in heavy]):.1f} packets sent "
-            "for each source packet"
-        )
-    )
-    for sender in ("two paths", "capillary"):
-        worst = max(table[sender], key=lambda row: row["lost"])
-        alone = max(row["lost"] for row in table["single path, retransmission"])
-        checks.append(
+        .noting(f"{len(heavy)} failures longer than the buffer; {sent}"),
+        *(
             Claim(f"{sender}: packets lost by a failure, worst of all lengths and buffers")
-            .equal(0.0, worst["lost"], 1.0)
+            .equal(0.0, max(row["lost"] for row in table[sender]), 1.0)
             .against(alone, "the single path's")
             .noting(f"{len(table[sender])} points, failures of up to {max(r['outage_s'] for r in table[sender]):g} s")
-        )
+            for sender in ("two paths", "capillary")
+        ),
+    ]
     return Verdict.of(checks)
 
 

@@ -2,10 +2,11 @@
 buffers."""
 
 from dataclasses import replace
+from itertools import product
 
 from experiments.stream.failures.failing_streams import valid_run
 from testbed.faults.fault import Fault
-from testbed.model.studies.samples import sum_of
+from testbed.model.studies.samples import grouped, sum_of
 from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, verdict_of, where
 from testbed.model.verdict import Claim, Verdict
 from testbed.report.drawing.charts import chart
@@ -32,21 +33,13 @@ def points(quick: bool, seed: int) -> Points:
     profiles = ("voip",) if quick else ("voip", "video")
     return [
         {"profile": profile, "sender": sender, "failure_s": multiple * PROFILES[profile]["playback_s"], "seed": seed}
-        for profile in profiles
-        for sender in SENDERS
-        for multiple in MULTIPLES
+        for profile, sender, multiple in product(profiles, SENDERS, MULTIPLES)
     ]
 
 
 def profile_plan(point: Row) -> StreamPlan:
     """The stream, with the most loaded link of its route down once."""
-    profile, sender = PROFILES[point["profile"]], point["sender"]
-    stream = StreamParameters(
-        rate_pps=profile["rate_pps"],
-        source_packets=profile["source_packets"],
-        symbol_bytes=profile["symbol_bytes"],
-        playback_s=profile["playback_s"],
-    )
+    stream, sender = StreamParameters(**PROFILES[point["profile"]]), point["sender"]
     if sender == "single path, retransmission":
         late_pps = 2 * stream.rate_pps  # all of it fits into one link
         stream = replace(stream, diagnosis=False, most_overhead=MOST_OVERHEAD, late_pps=late_pps)
@@ -93,52 +86,46 @@ def judge(rows: Rows) -> Verdict:
     """Capillary routes lose nothing; a single path loses what no code saves, and a fixed code over two paths its
     half."""
     checks = []
-    for profile in dict.fromkeys(row["profile"] for row in rows):
-        own = {(row["sender"], row["failure_s"]): row for row in where(rows, profile=profile)}
-        longest = max(failure_s for _, failure_s in own)
-        single = own["single path, retransmission", longest]
-        checks.append(
+    for profile, own in grouped(rows, "profile").items():
+        rate_pps, playback_s = PROFILES[profile]["rate_pps"], PROFILES[profile]["playback_s"]
+        longest = max(row["failure_s"] for row in own)
+        single, static = (
+            where(own, sender=name, failure_s=longest)[0]
+            for name in ("single path, retransmission", "RS(30,23), two paths")
+        )
+        total, lost, lossy = sum_of(own, "virtual_lost"), sum_of(own, "lost"), [r for r in own if r["virtual_lost"]]
+        checks += [
             Claim(f"{profile}, single path: packets lost by a failure of {longest:g} s")
             .at_least(0.98 * unavoidable(single), single["lost"])
             .against(0.0, "a code that outlasts the failure")
-            .noting(
-                f"buffer of {PROFILES[profile]['playback_s']:g} s; {single['sent_per_source']:.2f} packets sent for each source packet"
-            )
-        )
-        static = own["RS(30,23), two paths", longest]
-        half = 0.5 * PROFILES[profile]["rate_pps"] * longest
-        checks.append(
+            .noting(f"buffer of {playback_s:g} s; {_sent(single)}"),
             Claim(f"{profile}, RS(30,23) over two paths: packets lost by a failure of {longest:g} s")
-            .equal(half, static["lost"], static["block"])
+            .equal(0.5 * rate_pps * longest, static["lost"], static["block"])
             .against(0.0, "the code repairs it")
-            .noting(f"half of all; {static['sent_per_source']:.2f} packets sent for each source packet")
-        )
-        for row in own.values():
-            if row["sender"] == "capillary":
-                carried = row["load"] * PROFILES[profile]["rate_pps"] * row["failure_s"]
-                checks.append(
-                    Claim(f"{profile}, capillary: packets lost by a failure of {row['failure_s']:g} s")
-                    .equal(0.0, row["lost"], 1.0)
-                    .against(carried, "without a code, what the failed link carries")
-                    .noting(f"{row['sent_per_source']:.2f} packets sent for each source packet")
-                )
-        total = sum_of(own.values(), "virtual_lost")
-        checks.append(
+            .noting(f"half of all; {_sent(static)}"),
+            *(
+                Claim(f"{profile}, capillary: packets lost by a failure of {row['failure_s']:g} s")
+                .equal(0.0, row["lost"], 1.0)
+                .against(row["load"] * rate_pps * row["failure_s"], "without a code, what the failed link carries")
+                .noting(_sent(row))
+                for row in where(own, sender="capillary")
+            ),
             Claim(f"{profile}: packets lost in all runs, switches against virtual time")
-            .equal(
-                total, sum_of(own.values(), "lost"), sum(row["block"] for row in own.values() if row["virtual_lost"])
-            )
-            .against(0.0, "none")
-        )
+            .equal(total, lost, sum_of(lossy, "block"))
+            .against(0.0, "none"),
+        ]
     return verdict_of(rows, checks)
+
+
+def _sent(row: Row) -> str:
+    return f"{row['sent_per_source']:.2f} packets sent for each source packet"
 
 
 def figures(rows: Rows) -> Figures:
     """Packets lost, a group of bars for each profile and failure; virtual time as marks."""
     cases = list(dict.fromkeys((row["profile"], row["failure_s"]) for row in rows))
-    figure, axes = chart(
-        "One failure of the most loaded link of each route", size=(8.5, 4.6), ylabel="source packets lost or late"
-    )
+    title, y = "One failure of the most loaded link of each route", "source packets lost or late"
+    figure, axes = chart(title, size=(8.5, 4.6), ylabel=y)
     for number, sender in enumerate(SENDERS):
         own = {(row["profile"], row["failure_s"]): row for row in where(rows, sender=sender)}
         at = [k + 0.26 * (number - 1) for k in range(len(cases))]
@@ -146,10 +133,8 @@ def figures(rows: Rows) -> Figures:
         axes.bar_label(bars, fmt="%.0f", fontsize=8)
         marks = [own[case]["virtual_lost"] for case in cases]
         axes.plot(at, marks, "k_", markersize=14, label="virtual time" if number == 0 else None)
-    axes.set_xticks(
-        range(len(cases)),
-        [f"{profile}: {failure_s:g} s\n(buffer {PROFILES[profile]['playback_s']:g} s)" for profile, failure_s in cases],
-    )
+    names = [f"{profile}: {fails_s:g} s\n(buffer {PROFILES[profile]['playback_s']:g} s)" for profile, fails_s in cases]
+    axes.set_xticks(range(len(cases)), names)
     axes.legend()
     return {"profiles": figure}
 

@@ -60,12 +60,10 @@ def failing_plan(point: Row) -> StreamPlan:
     plan = calm_plan(point["sender"], point["seed"])
     cables = cables_of(plan.network.links[i].id for i in plan.forward.loaded)
     lasts_s = point["packets"] / RATE_PPS
-    faults = []
-    at_s = 1.0
-    for cable in cables:
-        for _ in range(point["phases"]):
-            faults.append(Fault(link=cable, start_s=at_s, stop_s=at_s + lasts_s))
-            at_s += lasts_s + REST_S + PHASE_S
+    faults, at_s = [], 1.0
+    for cable in (cable for cable in cables for _ in range(point["phases"])):
+        faults.append(Fault(link=cable, start_s=at_s, stop_s=at_s + lasts_s))
+        at_s += lasts_s + REST_S + PHASE_S
     return replace(plan, faults=tuple(faults), duration_s=at_s + 1.0)
 
 
@@ -112,11 +110,12 @@ def judge(rows: Rows) -> Verdict:
     checks = []
     for sender, rival in (("RS(30,23), single path", 0.0), ("RS(30,23), two paths", float(N - M))):
         own = where(rows, sender=sender)
+        share = own[0]["heaviest"]
         checks.append(
             Claim(f"{sender}: longest failure without loss, source packets")
-            .equal((N - M) / own[0]["heaviest"], longest_without_loss(own), 1.5 / own[0]["heaviest"])
+            .equal((N - M) / share, longest_without_loss(own), 1.5 / share)
             .against(rival, "on a single path" if rival else "without a code")
-            .noting(f"7 losses a block are repaired; the most loaded cable carries {own[0]['heaviest']:.2f}")
+            .noting(f"7 losses a block are repaired; the most loaded cable carries {share:.2f}")
         )
     checks += [_prediction_check(sender, rows) for sender in SENDERS if sender.startswith("RS")]
     long = {row["sender"]: row for row in where(rows, packets=LONGEST)}
@@ -125,18 +124,17 @@ def judge(rows: Rows) -> Verdict:
         Claim("RS(30,23), two paths: lost while a cable is down for a second, share")
         .equal(0.5, static["lost"] / static["cables"] / LONGEST, 0.05)
         .against(0.0, "the code repairs it")
-        .noting(
-            f"either path carries half, more than 7 of 30; {static['sent_per_source']:.2f} packets sent for each source packet"
-        ),
+        .noting(f"either path carries half, more than 7 of 30; {_sent(static)}"),
         Claim("adaptive, capillary: lost while a cable is down for a second, summed over the route's cables, shares")
         .at_most(0.1 * static["lost"] / LONGEST, adaptive["lost"] / LONGEST)
         .against(static["lost"] / LONGEST, "RS(30,23) over two paths")
-        .noting(
-            f"{adaptive['cables']} cables instead of {static['cables']}; {adaptive['sent_per_source']:.2f} packets sent for each "
-            "source packet"
-        ),
+        .noting(f"{adaptive['cables']} cables instead of {static['cables']}; {_sent(adaptive)}"),
     ]
     return Verdict.of(checks, _notes(rows))
+
+
+def _sent(row: Row) -> str:
+    return f"{row['sent_per_source']:.2f} packets sent for each source packet"
 
 
 def _prediction_check(sender: str, rows: Rows) -> Check:
@@ -175,14 +173,12 @@ def figures(rows: Rows) -> Figures:
     """What failures of one length cost, summed over the route's cables; below, what each sender sends."""
     figure, (left, right) = panels(11.5, 4.8, columns=2)
     for sender, mark in zip(SENDERS, "xosD^", strict=True):
-        own = sorted((row for row in where(rows, sender=sender)), key=lambda row: row["packets"])
+        own = sorted(where(rows, sender=sender), key=lambda row: row["packets"])
         at = [1000 * row["packets"] / RATE_PPS for row in own]
         left.plot(at, [row["lost"] / row["packets"] for row in own], f"{mark}-", fillstyle="none", label=sender)
         right.plot(at, [row["sent_per_source"] for row in own], f"{mark}-", fillstyle="none", label=sender)
-    left.set(
-        ylabel="lost, of the packets sent meanwhile,\nsummed over the route's cables",
-        title="Source packets lost or late",
-    )
+    left.set(ylabel="lost, of the packets sent meanwhile,\nsummed over the route's cables")
+    left.set_title("Source packets lost or late")
     right.set(ylabel="packets sent for each source packet", title="Redundancy, over the whole stream")
     for axes in (left, right):
         axes.set(xscale="log", xlabel="length of a failure, ms", ylim=(0, None))

@@ -107,16 +107,14 @@ def _draw_pairs(axes: Axes, rows: Rows, labels: str) -> None:
     """Two methods on one network, a point: measured difference over predicted one, those infinite left out."""
     found = [pair for pair in pairs(rows, labels) if math.isfinite(pair.predicted) and math.isfinite(pair.measured)]
     # each pair once, the way round in which a difference above zero is predicted
-    signs = [1 if pair.predicted >= 0 else -1 for pair in found]
-    x = [sign * pair.predicted for sign, pair in zip(signs, found, strict=True)]
-    y = [sign * pair.measured for sign, pair in zip(signs, found, strict=True)]
-    span = [0.0, max([*x, 0.1])]
+    dots = [(abs(pair.predicted), math.copysign(1, pair.predicted) * pair.measured, pair) for pair in found]
+    span = [0.0, max([*(x for x, _, _ in dots), 0.1])]
     axes.axhspan(-0.12 * span[1], 0, color=RIVAL, alpha=0.12, label="rival: the order swapped")
     axes.plot(span, span, "--", color=PREDICTED, label="as predicted")
     for judged, colour, words in ((True, MEASURED, "judged"), (False, "0.6", "too near to be judged")):
-        chosen = [k for k, pair in enumerate(found) if pair.judged == judged]
-        measured, bars = [y[k] for k in chosen], [found[k].uncertainty for k in chosen]
+        chosen = [(x, y, pair.uncertainty) for x, y, pair in dots if pair.judged == judged]
+        x, y, bars = ([one[k] for one in chosen] for k in range(3))
         label = f"{words}: {len(chosen)}"
-        axes.errorbar([x[k] for k in chosen], measured, yerr=bars, fmt="o", markersize=4, color=colour, label=label)
+        axes.errorbar(x, y, yerr=bars, fmt="o", markersize=4, color=colour, label=label)
     axes.set(xlabel="predicted difference of ROR", ylabel="measured difference", title=f"{labels} labels, finite pairs")
     axes.legend(loc="upper left")

@@ -3,9 +3,10 @@ it does not."""
 
 import math
 
-from experiments.stream.ror.measured_routes import LABELS, RouteRor, allowed, beyond_notes, carried, mean_ror, route_ror
+from experiments.stream.ror.measured_routes import LABELS, RouteRor, allowed, beyond_notes, carried, mean_ror
 from experiments.stream.ror.sender_checks import sender_checks
-from testbed.model.studies.study import Results, Row, Rows, where
+from testbed.model.studies.samples import grouped
+from testbed.model.studies.study import Row, Rows, where
 from testbed.model.verdict import Check, Claim, Verdict
 
 FULL = 0
@@ -20,32 +21,20 @@ def layer_name(layers: int) -> str:
 def judge_layers(rows: Rows) -> Verdict:
     """Means layer by layer, the fall, and what is asked of the sender on every route that the code can carry."""
     left_out, rows = beyond_notes(rows), carried(rows)
-    first = {(row["network"], row["labels"]): route_ror(row).predicted for row in where(rows, layers=1)}
     checks: list[Check] = []
-    orders = [labels for labels in LABELS if any(row["labels"] == labels for row in rows)]
+    orders = [labels for labels in LABELS if where(rows, labels=labels)]
     for labels in orders:
         means = layer_means(rows, labels)
         checks += [*_mean_checks(labels, means), _fall_check(labels, means)]
-    checks += sender_checks(
-        rows,
-        lambda row: first.get((row["network"], row["labels"]), 0.0),
-        "no fall: what layer 1 calls for, at every layer",
-    )
+    checks += sender_checks(rows, where(rows, layers=1), "no fall: what layer 1 calls for, at every layer")
     return Verdict.of(checks, (*(_note(rows, labels) for labels in orders), *left_out))
 
 
 def whole_networks(rows: Rows, labels: str) -> list[dict[int, Row]]:
     """For each network that has been measured at every layer, and whose ROR is finite there: layers -> row."""
-    layers = {row["layers"] for row in rows}
-    by_network: dict[str, dict[int, Row]] = {}
-    for row in rows:
-        if row["labels"] == labels:
-            by_network.setdefault(row["network"], {})[row["layers"]] = row
-    return [
-        found
-        for found in by_network.values()
-        if found.keys() == layers and not any(row["forced"] for row in found.values())
-    ]
+    layers, by_network = {row["layers"] for row in rows}, grouped(where(rows, labels=labels), "network").values()
+    found = [{row["layers"]: row for row in own} for own in by_network if not any(row["forced"] for row in own)]
+    return [one for one in found if one.keys() == layers]
 
 
 def layer_means(rows: Rows, labels: str) -> dict[int, RouteRor]:
@@ -57,25 +46,21 @@ def layer_means(rows: Rows, labels: str) -> dict[int, RouteRor]:
 
 def _mean_checks(labels: str, means: dict[int, RouteRor]) -> list[Check]:
     return [
-        Check.equal(
-            f"{labels} labels: mean ROR, {'all layers' if k == FULL else f'layers up to {k}'}",
-            one.predicted,
-            one.measured,
-            tolerance=allowed(labels, one.predicted),
-            uncertainty=one.uncertainty,
-            **_rival_of_mean(labels, k, means),
-        )
+        Claim(f"{labels} labels: mean ROR, {'all layers' if k == FULL else f'layers up to {k}'}")
+        .equal(one.predicted, one.measured, allowed(labels, one.predicted))
+        .against(*_rival_of_mean(labels, k, means))
+        .plus_minus(one.uncertainty)
         for k, one in means.items()
     ]
 
 
-def _rival_of_mean(labels: str, layers: int, means: dict[int, RouteRor]) -> Results:
+def _rival_of_mean(labels: str, layers: int, means: dict[int, RouteRor]) -> tuple[float, str]:
     """No fall; for the first layer, which falls from nothing, and where theory foretells no fall either, nothing sent
     at all."""
     one, first = means[layers], means.get(1)
     if layers == 1 or first is None or abs(first.predicted - one.predicted) <= allowed(labels, one.predicted):
-        return {"rival": 0.0, "rival_is": "a sender that never raises N"}
-    return {"rival": first.predicted, "rival_is": "no fall from layer 1"}
+        return 0.0, "a sender that never raises N"
+    return first.predicted, "no fall from layer 1"
 
 
 def _fall_check(labels: str, means: dict[int, RouteRor]) -> Check:

@@ -5,7 +5,7 @@ import itertools
 import math
 import statistics
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 
 from experiments.stream.networks import NETWORKS
 from testbed.errors import InvalidRunError
@@ -81,20 +81,11 @@ def measure_route(point: Row, fabric: str = "simulator") -> Results:
     block size. ``forced`` links carry everything; while ``forced_open`` of them were down something arrived all the
     same. ``beyond``: links that ask for more packets than a block can have.
     """
-    plan = stream_plan(
-        point["network"],
-        point["source"],
-        point["sink"],
-        method=point.get("method", "capillary"),
-        layers=point.get("layers") or None,
-        labels=point["labels"],
-        rate_pps=RATE_PPS[fabric],
-        symbol_bytes=SYMBOL_BYTES,
-        playback_s=PLAYBACK_S[fabric],
-        hold_s=0.3,
-        faults=EachLink(precision=PRECISION[fabric], most=point.get("most_links", MOST_LINKS[fabric])),
-        seed=point["seed"],
-    )
+    faults = EachLink(precision=PRECISION[fabric], most=point.get("most_links", MOST_LINKS[fabric]))
+    asked = {key: point[key] for key in ("labels", "seed", "method") if key in point}
+    asked |= {"layers": point.get("layers") or None, "faults": faults, "hold_s": 0.3, "symbol_bytes": SYMBOL_BYTES}
+    asked |= {"rate_pps": RATE_PPS[fabric], "playback_s": PLAYBACK_S[fabric]}
+    plan = stream_plan(point["network"], point["source"], point["sink"], **asked)
     forced = [i for i in plan.forward.loaded if plan.forward.load(i) == 1]
     finite = protectable_links(plan)
     row = _finite_part(_session(plan, fabric).analysis, plan.stream.source_packets) if finite else dict(_NOTHING)
@@ -102,8 +93,7 @@ def measure_route(point: Row, fabric: str = "simulator") -> Results:
     sizes = _predicted_sizes(plan, finite)
     whole = sum(size / block_size_policy(plan).base - 1 for size in sizes)
     row |= {"whole": whole, "of_links": len(finite), "forced": len(forced)}
-    row |= {"beyond": sum(size > MAX_SYMBOLS for size in sizes)}
-    row |= {"forced_open": sum(fault.measured_loss != 1 for fault in cut)}
+    row |= {"beyond": sum(size > MAX_SYMBOLS for size in sizes), "forced_open": sum(f.measured_loss != 1 for f in cut)}
     return {key: round(value, 9) for key, value in row.items()}
 
 
@@ -126,24 +116,18 @@ def carried(rows: Rows) -> list[Row]:
 
 def beyond_notes(rows: Rows) -> list[str]:
     """Which routes are left out because the code cannot carry them."""
-    left = [
-        f"{row['network']} ({row.get('method', row.get('layers'))}, {row['labels']} labels)"
-        for row in rows
-        if row.get("beyond", 0)
-    ]
-    if not left:
-        return []
-    return [f"left out, because a link of theirs asks for more than {MAX_SYMBOLS} packets a block: {', '.join(left)}"]
+    beyond = [row for row in rows if row.get("beyond", 0)]
+    left = [f"{row['network']} ({row.get('method', row.get('layers'))}, {row['labels']} labels)" for row in beyond]
+    why = f"left out, because a link of theirs asks for more than {MAX_SYMBOLS} packets a block: {', '.join(left)}"
+    return [why] if left else []
 
 
 def _with_failures_of(plan: StreamPlan, links: Sequence[int]) -> StreamPlan:
     """The links down for 0.6 s each, one after another."""
     lasts_s, every_s = 0.6, 0.6 + recovery_s(plan.stream)
     starts = [WARM_UP_S + k * every_s for k in range(len(links))]
-    faults = tuple(
-        Fault(link=plan.network.links[i].id, kind="down", start_s=at, stop_s=at + lasts_s)
-        for i, at in zip(links, starts, strict=True)
-    )
+    ids = [plan.network.links[i].id for i in links]
+    faults = tuple(Fault(link=i, start_s=at, stop_s=at + lasts_s) for i, at in zip(ids, starts, strict=True))
     return replace(plan, faults=faults, duration_s=WARM_UP_S + len(links) * every_s + plan.stream.playback_s)
 
 
@@ -156,9 +140,8 @@ def _session(plan: StreamPlan, fabric: str) -> StreamJudgement:
         reason, open_to = session.verdict.invalid, Z95 * session.analysis.ror_error
         if reason is None and open_to <= session.analysis.ror_tolerance:
             return session
-        reason = (
-            reason or f"counting blocks leaves {open_to:.2f} of ROR open (limit {session.analysis.ror_tolerance:.2f})"
-        )
+        limit = session.analysis.ror_tolerance
+        reason = reason or f"counting blocks leaves {open_to:.2f} of ROR open (limit {limit:.2f})"
     if fabric == "simulator":
         return session
     raise InvalidRunError(f"{plan.network.name}, {plan.method}: {reason}, {attempts} times in a row; repeat it")
@@ -198,7 +181,7 @@ def _finite_part(analysis: SessionAnalysis, m: int) -> Results:
     }
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class RouteRor:
     """ROR of whole routes: one's, or the mean over several. ``uncertainty``: half width of the measured one's 95 %
     interval.
@@ -218,23 +201,16 @@ def route_ror(row: Row) -> RouteRor:
     there."""
     failed, of = row["links"], row["of_links"]
     if not failed:
-        return RouteRor(predicted=0.0, measured=0.0, uncertainty=0.0)
-    chosen = row["spread"] * math.sqrt(failed * (1 - failed / of))
-    return RouteRor(
-        predicted=row["whole"],
-        measured=row["whole"] + of / failed * (row["measured"] - row["predicted"]),
-        uncertainty=Z95 * of / failed * math.hypot(row["error"], chosen),
-    )
+        return RouteRor(0.0, 0.0, 0.0)
+    chosen, off = row["spread"] * math.sqrt(failed * (1 - failed / of)), row["measured"] - row["predicted"]
+    uncertainty = Z95 * of / failed * math.hypot(row["error"], chosen)
+    return RouteRor(row["whole"], row["whole"] + of / failed * off, uncertainty)
 
 
 def mean_ror(rows: Rows) -> RouteRor:
     """The mean over routes, one or more."""
-    found, count = [route_ror(row) for row in rows], len(rows)
-    return RouteRor(
-        predicted=sum(one.predicted for one in found) / count,
-        measured=sum(one.measured for one in found) / count,
-        uncertainty=math.hypot(*(one.uncertainty for one in found)) / count,
-    )
+    predicted, measured, uncertainty = zip(*(astuple(route_ror(row)) for row in rows), strict=True)
+    return RouteRor(sum(predicted) / len(rows), sum(measured) / len(rows), math.hypot(*uncertainty) / len(rows))
 
 
 def allowed(labels: str, predicted: float) -> float:

@@ -20,7 +20,7 @@ MEASURE = "capillary"
 """The method that the others are set beside."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Pair:
     """Two methods on one network: ``predicted`` and ``measured`` are ROR of ``a`` less that of ``b``, perhaps
     infinite."""
@@ -60,17 +60,10 @@ def pairs(rows: Rows, labels: str) -> list[Pair]:
         (predicted_a, measured_a), (predicted_b, measured_b) = whole_ror(a), whole_ror(b)
         both_infinite = math.isinf(measured_a) and math.isinf(measured_b)
         one, two = route_ror(a), route_ror(b)
-        found.append(
-            Pair(
-                network=a["network"],
-                a=a["method"],
-                b=b["method"],
-                predicted=predicted_a - predicted_b,
-                measured=0.0 if both_infinite else measured_a - measured_b,
-                tolerance=allowed(labels, max(one.predicted, two.predicted)),
-                uncertainty=math.hypot(one.uncertainty, two.uncertainty),
-            )
-        )
+        measured = 0.0 if both_infinite else measured_a - measured_b
+        tolerance = allowed(labels, max(one.predicted, two.predicted))
+        uncertainty, names = math.hypot(one.uncertainty, two.uncertainty), (a["network"], a["method"], b["method"])
+        found.append(Pair(*names, predicted_a - predicted_b, measured, tolerance, uncertainty))
     return found
 
 
@@ -78,12 +71,11 @@ def judge_methods(rows: Rows) -> Verdict:
     """The order pair by pair, each method beside capillary routing, infinite ROR, and what is asked of the sender on
     every route that the code can carry."""
     checks, notes, rows = [], beyond_notes(rows), carried(rows)
-    for labels in LABELS:
-        if any(row["labels"] == labels for row in rows):
-            checks.append(_order_check(labels, pairs(rows, labels)))
-            comparison = [_compare_with_capillary(rows, labels, method) for method in METHODS if method != MEASURE]
-            checks += [one for one in comparison if isinstance(one, Check)]
-            notes += [one for one in comparison if isinstance(one, str)]
+    for labels in (labels for labels in LABELS if where(rows, labels=labels)):
+        checks.append(_order_check(labels, pairs(rows, labels)))
+        comparison = [_compare_with_capillary(rows, labels, method) for method in METHODS if method != MEASURE]
+        checks += [one for one in comparison if isinstance(one, Check)]
+        notes += [one for one in comparison if isinstance(one, str)]
     forced = sum_of(rows, "forced")
     checks.append(
         Claim("failures of links that carry everything in which something arrived: ROR is infinite where nothing does")
@@ -91,13 +83,8 @@ def judge_methods(rows: Rows) -> Verdict:
         .against(forced, "something arrives, so that some N would do")
         .noting(f"{forced} failures on {sum(row['forced'] > 0 for row in rows)} routes")
     )
-    capillary = {(row["network"], row["labels"]): route_ror(row).predicted for row in where(rows, method=MEASURE)}
-    checks += sender_checks(
-        rows,
-        lambda row: capillary.get((row["network"], row["labels"]), 0.0),
-        "what capillary routing calls for, whatever the method",
-    )
-    return Verdict.of(checks, notes)
+    other_is = "what capillary routing calls for, whatever the method"
+    return Verdict.of([*checks, *sender_checks(rows, where(rows, method=MEASURE), other_is)], notes)
 
 
 def _order_check(labels: str, found: Sequence[Pair]) -> Check:
@@ -107,15 +94,11 @@ def _order_check(labels: str, found: Sequence[Pair]) -> Check:
     if not judged:
         why = "no two predictions differ by more than twice the tolerance"
         return Check.unmeasured(name, why, predicted=1.0, rival=0.0, rival_note="the order swapped")
-    return (
-        Claim(name)
-        .at_least(1.0, 1 - len(astray) / len(judged))
-        .against(0.0, "the order swapped")
-        .noting(
-            f"{len(judged)} pairs on {len({pair.network for pair in judged})} networks; {len(found) - len(judged)} more differ by "
-            "less than twice the tolerance" + (f"; not so: {', '.join(astray)}" if astray else "")
-        )
-    )
+    networks = len({pair.network for pair in judged})
+    counted = f"{len(judged)} pairs on {networks} networks; {len(found) - len(judged)} more differ by less"
+    otherwise = f"; not so: {', '.join(astray)}" if astray else ""
+    check = Claim(name).at_least(1.0, 1 - len(astray) / len(judged)).against(0.0, "the order swapped")
+    return check.noting(f"{counted} than twice the tolerance{otherwise}")
 
 
 def _compare_with_capillary(rows: Rows, labels: str, method: str) -> Check | str:
