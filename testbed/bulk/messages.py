@@ -2,8 +2,8 @@
 
 What arrives is believed only when the checksum agrees; a message that breaks off is never called whole.
 
-What a run and its end-point processes say to each other over a pipe is here too, orders one way, reports the other. Each
-process reports ``Ready`` once, when its receivers listen or all of its connections stand. The sending process then takes
+What a run and its end-point processes say to each other over a pipe is here too, orders one way, reports the other.
+Each process reports ``Ready`` once, when its receivers listen or its connections stand. The sending process then takes
 ``SendMessages`` and reports ``ConnectionBroke`` where a connection ends too early; a receiving process reports
 ``MessageDone`` for every message that is complete. ``Count`` asks for ``Retransmitted`` or ``Delivered``, and a process
 that cannot go on reports ``AgentFailed``.
@@ -14,9 +14,8 @@ from __future__ import annotations
 import struct
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from testbed.bulk.plan import Pair
 from testbed.errors import InputError, InvalidRunError
@@ -255,53 +254,3 @@ class AgentFailed:
 
 Order = SendMessages | Count
 Report = Ready | MessageDone | ConnectionBroke | Retransmitted | Delivered | AgentFailed
-
-_FIXED: dict[type[Order | Report], struct.Struct] = {
-    Count: struct.Struct("!"),
-    Ready: struct.Struct("!"),
-    MessageDone: struct.Struct("!IB?d"),
-    ConnectionBroke: struct.Struct("!IB"),
-}
-_ROWS: dict[type[Order | Report], struct.Struct] = {
-    SendMessages: struct.Struct("!IB"),
-    Retransmitted: struct.Struct("!IQQQ"),
-    Delivered: struct.Struct("!II"),
-}
-"""Messages of one field that is a tuple of rows: what a row looks like."""
-_KINDS = (*_FIXED, *_ROWS, AgentFailed)
-
-
-def encode(message: Order | Report) -> bytes:
-    """One byte that says which message this is, then its fields in network byte order.
-
-    Raises InputError for a number that has no room in its field.
-    """
-    kind = type(message)
-    tag = bytes([_KINDS.index(kind)])
-    if isinstance(message, AgentFailed):
-        return tag + message.reason.encode()
-    values = [getattr(message, field.name) for field in fields(message)]
-    try:
-        if kind in _FIXED:
-            return tag + _FIXED[kind].pack(*values)
-        return tag + b"".join(_ROWS[kind].pack(*row) for row in values[0])
-    except struct.error as error:
-        raise InputError(f"{message}: {error}") from None
-
-
-def decode(data: bytes) -> Order | Report:
-    """The message that ``encode`` wrote; MessageError for any other bytes."""
-    if not data or data[0] >= len(_KINDS):
-        raise MessageError(f"{data[:8].hex() or 'nothing'}... is no order and no report")
-    kind, body = _KINDS[data[0]], data[1:]
-    try:
-        if kind is AgentFailed:
-            return AgentFailed(reason=body.decode())
-        if kind in _ROWS:
-            values: tuple[Any, ...] = (tuple(_ROWS[kind].iter_unpack(body)),)
-        else:
-            values = _FIXED[kind].unpack(body)
-    except (struct.error, UnicodeDecodeError) as error:
-        raise MessageError(f"{kind.__name__} of {len(body)} bytes: {error}") from None
-    names = [field.name for field in fields(kind)]
-    return kind(**dict(zip(names, values, strict=True)))

@@ -43,9 +43,7 @@ def judge_claims(campaign: Campaign, rows: Sequence[Row]) -> Verdict:
     some = Check(
         name="rows with a route",
         key="rows-with-a-route",
-        predicted=None,
         measured=float(routed),
-        tolerance=None,
         passed=routed > 0,
         detail=f"of {len(rows)}",
         rival_note="none: rows are counted",
@@ -74,16 +72,7 @@ def _check(claim: Claim, rows: Sequence[Row]) -> Check:
     detail = f"over {len(common)} rows of {len(units)} units where both are finite"
     below = sum(other for _, other in units.values())
     if not below:
-        nothing = Check(
-            name=name,
-            key="mean-ror",
-            predicted=claim.at_most,
-            measured=None,
-            tolerance=None,
-            passed=False,
-            detail=detail,
-        )
-        return nothing.of(0)
+        return Check(name=name, key="mean-ror", predicted=claim.at_most, passed=False, detail=detail).of(0)
     ratio = sum(own for own, _ in units.values()) / below
     gain = claim.at_most < 1
     return Check.at_most(

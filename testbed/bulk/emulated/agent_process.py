@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from multiprocessing.connection import Connection
 from typing import cast
 
-from testbed.bulk.messages import AgentFailed, Order, Report, decode, encode
+from testbed.bulk.messages import AgentFailed, Order, Report
 from testbed.emulation.sandbox.process_lifetime import die_with_parent
 from testbed.errors import CapabilityError
 
@@ -36,10 +36,10 @@ class AgentPort:
         return self._pipe.fileno()
 
     def receive_order(self) -> Order:
-        return cast(Order, decode(self._pipe.recv_bytes()))
+        return cast(Order, self._pipe.recv())
 
     def report(self, report: Report) -> None:
-        self._pipe.send_bytes(encode(report))
+        self._pipe.send(report)
 
 
 class PipeEnd(ABC):
@@ -55,7 +55,7 @@ class PipeEnd(ABC):
     def order(self, order: Order) -> None:
         """Send an order. That the process has died shows when its next report is read."""
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-            self._pipe.send_bytes(encode(order))
+            self._pipe.send(order)
 
     @property
     def has_report(self) -> bool:
@@ -68,7 +68,7 @@ class PipeEnd(ABC):
         if not self._pipe.poll(timeout_s):
             raise CapabilityError(f"bulk {self.role}: no response within {timeout_s:g} s")
         try:
-            report = cast(Report, decode(self._pipe.recv_bytes()))
+            report = cast(Report, self._pipe.recv())
         except ConnectionResetError:
             raise EOFError from None
         if isinstance(report, AgentFailed):

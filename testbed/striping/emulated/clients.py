@@ -11,15 +11,14 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
+from sfio_emu.adapters.process_group import SocketGroup
 from sfio_emu.adapters.sockets import TcpConnections
-from sfio_emu.client.group_rounds import pack_items, unpack_items
 from sfio_emu.client.session import Session
-from sfio_emu.errors import PeerError, SfioError
+from sfio_emu.errors import SfioError
 from sfio_emu.ports import ProcessGroup, Turns
 from sfio_emu.settings import Settings
 from sfio_emu.striped_file import StripedFile
@@ -29,88 +28,32 @@ from testbed.striping.oracle import Bytes, data_of
 from testbed.striping.plan import StripingPlan
 from topologies.text.json_types import JsonObject
 
-_MAX_COLLECTIVE_S = 60.0
+_JOIN_S = 30.0
 _FEW, _LITTLE = 300, 60_000
 
 
-class ThreadGroup:
-    """The threads of one process as a group; ``member(rank)`` is what each is given."""
+class ClientGroup:
+    """All compute processes of a run as a group, on whatever machine; those here are threads, each with a connection to
+    the group's server at ``address``."""
 
-    def __init__(self, size: int) -> None:
-        self.size = size
-        self._rounds: dict[int, dict[int, bytes]] = {}
-        self._at = [0] * size
-        self._counters: dict[str, int] = {}
-        self._changed = threading.Condition()
-        self._aborted = False
+    def __init__(self, address: str, size: int) -> None:
+        self._address, self._size = address, size
+        self._members: dict[int, SocketGroup] = {}
 
-    def member(self, rank: int) -> ThreadMember:
-        return ThreadMember(self, rank)
+    def member(self, rank: int) -> SocketGroup:
+        """That process's place in it: joined; returns when all have."""
+        self._members[rank] = SocketGroup.join(self._address, rank, self._size, _JOIN_S)
+        return self._members[rank]
 
-    def exchange(self, rank: int, item: bytes) -> list[bytes]:
-        """The items of all; PeerError where one did not come. A round that all came to is whole, whoever goes then."""
-        with self._changed:
-            number = self._at[rank]
-            self._at[rank] += 1
-            items = self._rounds.setdefault(number, {})
-            items[rank] = item
-            self._changed.notify_all()
-            arrived = self._changed.wait_for(lambda: len(items) == self.size or self._aborted, _MAX_COLLECTIVE_S)
-            if not arrived or len(items) < self.size:
-                raise PeerError(f"process {rank}", "another process did not come to a collective call")
-            if min(self._at) > number:
-                self._rounds.pop(number, None)
-            return [items[other] for other in range(self.size)]
+    def leave(self, rank: int) -> None:
+        """That process goes: whoever waits for it is told."""
+        if rank in self._members:
+            self._members.pop(rank).close()
 
-    def fetch_add(self, counter: str, amount: int) -> int:
-        """Add to a counter of the group; what it was before."""
-        with self._changed:
-            before = self._counters.get(counter, 0)
-            self._counters[counter] = before + amount
-            return before
-
-    def abort(self) -> None:
-        """Let nobody wait for one that has gone."""
-        with self._changed:
-            self._aborted = True
-            self._changed.notify_all()
-
-
-@dataclass(frozen=True)
-class ThreadMember:
-    """One thread's place in its group (the library's port ProcessGroup)."""
-
-    group: ThreadGroup
-    rank: int
-
-    @property
-    def size(self) -> int:
-        return self.group.size
-
-    def barrier(self) -> None:
-        self.group.exchange(self.rank, b"")
-
-    def all_gather(self, item: bytes) -> list[bytes]:
-        return self.group.exchange(self.rank, item)
-
-    def all_to_all(self, items: Sequence[bytes]) -> list[bytes]:
-        rows = self.group.exchange(self.rank, pack_items(list(items)))
-        return [unpack_items(row, self.size)[self.rank] for row in rows]
-
-    def fetch_add(self, counter: str, amount: int) -> int:
-        return self.group.fetch_add(counter, amount)
-
-
-class Group(Protocol):
-    """All compute processes of a run, of which some or all are threads here."""
-
-    def member(self, rank: int) -> ProcessGroup:
-        """That process's place in it."""
-        ...
-
-    def abort(self) -> None:
-        """Let nobody wait for one that has gone."""
-        ...
+    def close(self) -> None:
+        """Let all go that are here."""
+        for rank in list(self._members):
+            self.leave(rank)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -145,14 +88,14 @@ class Client:
     done_s: float = 0.0
     _session: Session | None = None
 
-    def open(self, group: Group, name: str, stripe_unit: int, file_bytes: int) -> None:
-        """Collective: open the file and give it its size."""
+    def open(self, member: Callable[[int], ProcessGroup], name: str, stripe_unit: int, file_bytes: int) -> None:
+        """Collective: open the file and give it its size; ``member``: of the rank its place in the group."""
         reach = self.reach
         connections = TcpConnections(
             reach.addresses, timeout_s=reach.timeout_s, open_socket=self._open_socket, key=reach.key
         )
         turns = None if self.turns is None else self.turns(self)
-        self._session = Session(connections, group.member(self.rank), turns, self.settings)
+        self._session = Session(connections, member(self.rank), turns, self.settings)
         self.file = StripedFile.open(name, stripe_unit, session=self._session)
         self.file.truncate(file_bytes)
 
@@ -232,7 +175,7 @@ class Client:
         return list(zip(self.blocks.offsets.tolist(), self._places().tolist(), self.blocks.sizes.tolist(), strict=True))
 
 
-def all_at_once(clients: Sequence[Client], act: Callable[[Client], object], group: Group | None = None) -> float:
+def all_at_once(clients: Sequence[Client], act: Callable[[Client], object], group: ClientGroup | None = None) -> float:
     """Every client acts in a thread of its own; seconds until the last was done. What one raises is in its
     ``error``."""
     start = threading.Barrier(len(clients) + 1)
@@ -247,7 +190,7 @@ def all_at_once(clients: Sequence[Client], act: Callable[[Client], object], grou
             client.error = error
             client.error_after_s = time.monotonic() - began[0]
             if group is not None:
-                group.abort()
+                group.leave(client.rank)
         client.done_s = time.monotonic() - began[0]
 
     threads = [threading.Thread(target=live, args=(client,), daemon=True) for client in clients]

@@ -6,7 +6,7 @@ Over several machines listeners and clients are where their hosts lie, and all c
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,6 @@ from testbed.emulation.machine.load_monitor import LoadMonitor
 from testbed.errors import InputError
 from testbed.machines.adapters.platform import Here, Platform, here
 from testbed.machines.adapters.rpc_network import read_links
-from testbed.machines.adapters.stream_forwarding import listen_address
 from testbed.machines.machines_request import MachinesRequest
 from testbed.model.machine.load import MachineLoad
 from testbed.model.progress import Progress, ReportProgress
@@ -40,6 +39,7 @@ from testbed.striping.emulated.machine_ends import (
     start_listeners,
     subfiles,
 )
+from testbed.striping.emulated.program_share import group_address
 from testbed.striping.measurements import MTU_BYTES, TIMEOUT_S, Direction, OperationRecord, StripingMeasurements
 from testbed.striping.overload import delay_by_late_threads_s
 from testbed.striping.plan import StripingPlan
@@ -121,7 +121,8 @@ class _Run:
         self._circuits = plan.switching == "circuit" and bool(plan.transfers)
         key = new_key()
         self._shares = [
-            Share(plan=plan, io=self._on(k, plan.placement.io), compute=self._on(k, plan.placement.compute), key=key, timeout_s=TIMEOUT_S, root=root)
+            Share(plan=plan, io=self._on(k, plan.placement.io), compute=self._on(k, plan.placement.compute),
+                  key=key, timeout_s=TIMEOUT_S, root=root)
             for k in range(len(platform.names))
         ]  # fmt: skip
         self._computing = [k for k, share in enumerate(self._shares) if share.compute]
@@ -165,17 +166,10 @@ class _Run:
     @contextmanager
     def _clients(self) -> Iterator[None]:
         """Clients on all machines, the file open in all of them."""
-        with self._group() as group:
-            self._ask(start_clients, None if group is None else group.address)
+        with GroupServer(group_address(self._platform), len(self._plan.placement.compute)) as group:
+            self._ask(start_clients, group.address)
             yield
             self._ask(close_clients)
-
-    def _group(self) -> AbstractContextManager[GroupServer | None]:
-        """What joins the clients of several machines; None where they are threads of one process."""
-        if isinstance(self._platform, Here):
-            return nullcontext()
-        address = listen_address(self._platform.machines.facts[0].address)
-        return GroupServer(f"tcp:{address}:0", len(self._plan.placement.compute))
 
     def _operate(self, direction: Direction, *, attempt: int, faulty: bool) -> OperationRecord:
         platform, plan = self._platform, self._plan

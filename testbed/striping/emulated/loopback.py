@@ -4,17 +4,19 @@ Content, messages and disk calls are those of a run on switches; only the second
 """
 
 import socket
+import tempfile
 import threading
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
 
 from sfio_emu.adapters.listener import Listener, open_listening_socket
+from sfio_emu.adapters.peers.group_server import GroupServer
 from testbed.errors import InputError
 from testbed.striping.emulated.clients import (
     Client,
+    ClientGroup,
     Reach,
-    ThreadGroup,
     all_at_once,
     build_clients,
     close_all,
@@ -62,17 +64,20 @@ def _operations(
         timeout_s=_TIMEOUT_S,
         open_socket=lambda node, host: socket.socket(socket.AF_INET, socket.SOCK_STREAM),
     )
-    clients = build_clients(plan, content, reach)
-    group = ThreadGroup(len(clients))
-    name = plan.placement.file_name()
-    try:
-        all_at_once(clients, lambda c: c.open(group, name, options.stripe_unit, plan.file_bytes), group)
-        raise_first(clients)
-        if options.operation == "read":
-            write_subfiles(content, root, plan.placement, options.stripe_unit)
-        return tuple(_operate(plan, root, clients, direction, seconds) for direction in plan.directions)
-    finally:
-        close_all(clients)
+    clients, name = build_clients(plan, content, reach), plan.placement.file_name()
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        GroupServer(f"unix:{folder}/group", len(clients)) as server,
+        closing(ClientGroup(server.address, len(clients))) as group,
+    ):
+        try:
+            all_at_once(clients, lambda c: c.open(group.member, name, options.stripe_unit, plan.file_bytes), group)
+            raise_first(clients)
+            if options.operation == "read":
+                write_subfiles(content, root, plan.placement, options.stripe_unit)
+            return tuple(_operate(plan, root, clients, direction, seconds) for direction in plan.directions)
+        finally:
+            close_all(clients)
 
 
 def _operate(

@@ -15,7 +15,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
-from sfio_emu.adapters.process_group import SocketGroup
 from sfio_emu.errors import SfioError
 from testbed.bulk.emulated.agent_process import process_groups
 from testbed.emulation.machine.load_monitor import LoadMonitor
@@ -27,9 +26,8 @@ from testbed.machines.rpc import MachineState
 from testbed.striping.emulated.admission import ClientTurns, TransferAdmission
 from testbed.striping.emulated.clients import (
     Client,
-    Group,
+    ClientGroup,
     Reach,
-    ThreadGroup,
     all_at_once,
     build_clients,
     close_all,
@@ -67,11 +65,11 @@ def client_socket(net: EmulatedNetwork, plan: StripingPlan, host: str) -> socket
     return sock
 
 
-def open_clients(clients: Sequence[Client], group: Group, plan: StripingPlan) -> None:
+def open_clients(clients: Sequence[Client], group: ClientGroup, plan: StripingPlan) -> None:
     """Collective over all clients of the plan, here or elsewhere: the file is open, and a little of another has been
     written and read (``rehearsal``). Raises SfioError."""
     unit = plan.options.stripe_unit
-    all_at_once(clients, lambda c: c.open(group, plan.placement.file_name(), unit, plan.file_bytes), group)
+    all_at_once(clients, lambda c: c.open(group.member, plan.placement.file_name(), unit, plan.file_bytes), group)
     raise_first(clients)
     all_at_once(clients, lambda c: c.rehearse(plan.placement.file_name("rehearsal"), unit), group)
     raise_first(clients)
@@ -96,7 +94,6 @@ def prompt_threads() -> Iterator[None]:
 LANE_CLIENTS = "clients"
 SUBFILES = "subfiles-"
 """How the folder of a machine's subfiles begins, in its temporary directory."""
-_JOIN_S = 30.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -145,8 +142,8 @@ def restart_listeners(machine: MachineState) -> None:
     objects.listeners = [objects.listen(one.nodes) if one.killed else one for one in objects.listeners]
 
 
-def start_clients(machine: MachineState, group_address: str | None) -> None:
-    """Collective over all machines with compute nodes (None: this one alone): connect, open the file, rehearse.
+def start_clients(machine: MachineState, group_address: str) -> None:
+    """Collective over all machines with compute nodes: connect, open the file, rehearse.
     InputError where that fails."""
     objects = occupied_of(machine)
     share, plan, net = objects.share, objects.share.plan, objects.net
@@ -159,8 +156,7 @@ def start_clients(machine: MachineState, group_address: str | None) -> None:
     reach = Reach(addresses=addresses, timeout_s=patience, open_socket=open_socket, key=share.key)
     built = build_clients(plan, share.content(), reach, turns=objects.turns_of)
     objects.clients = [client for client in built if client.node in share.compute]
-    size = len(plan.placement.compute)
-    objects.group = ThreadGroup(size) if group_address is None else _SpreadGroup(group_address, size)
+    objects.group = ClientGroup(group_address, len(plan.placement.compute))
     try:
         open_clients(objects.clients, objects.group, plan)
     except SfioError as error:
@@ -199,28 +195,6 @@ def subfiles(machine: MachineState, action: Literal["fill", "verify"]) -> bool:
     return True
 
 
-class _SpreadGroup:
-    """The compute processes of all machines as a group; those here are threads, each with a connection to the
-    coordinator."""
-
-    def __init__(self, address: str, size: int) -> None:
-        self._address, self._size = address, size
-        self._members: dict[int, SocketGroup] = {}
-
-    def member(self, rank: int) -> SocketGroup:
-        """Joined; returns when all have."""
-        self._members[rank] = SocketGroup.join(self._address, rank, self._size, _JOIN_S)
-        return self._members[rank]
-
-    def abort(self) -> None:
-        """Leave: whoever waits for those here is told."""
-        self.close()
-
-    def close(self) -> None:
-        for member in list(self._members.values()):
-            member.close()
-
-
 @dataclass
 class _MachineObjects:
     """``admission``: of the coordinated operation under way, on one machine alone."""
@@ -230,7 +204,7 @@ class _MachineObjects:
     root: Path
     listeners: list[ListenerProcess] = field(default_factory=list)
     clients: list[Client] = field(default_factory=list)
-    group: ThreadGroup | _SpreadGroup | None = None
+    group: ClientGroup | None = None
     admission: TransferAdmission | None = None
 
     def listen(self, nodes: tuple[str, ...]) -> ListenerProcess:
@@ -254,7 +228,7 @@ class _MachineObjects:
 
     def close_clients(self) -> None:
         close_all(self.clients)
-        if isinstance(self.group, _SpreadGroup):
+        if self.group is not None:
             self.group.close()
         self.clients, self.group = [], None
 

@@ -25,13 +25,12 @@ from testbed.emulation.network.emulated_network import EmulatedNetwork
 from testbed.emulation.sandbox.rights import confined
 from testbed.machines.adapters.platform import Here, Platform, here
 from testbed.machines.adapters.rpc_programs import add_all_neighbours
-from testbed.machines.adapters.stream_forwarding import listen_address
 from testbed.machines.machines_request import MachinesRequest
 from testbed.model.progress import ReadCounters
 from testbed.model.wiring import Wiring, wire
 from testbed.openflow.rules import FlowRule
 from testbed.striping.emulated.listeners import LISTENER_PORT
-from testbed.striping.emulated.program_share import ProgramShare, group_listener, make_directories, start_program_share
+from testbed.striping.emulated.program_share import ProgramShare, group_address, make_directories, start_program_share
 from testbed.striping.placement import Placement
 
 
@@ -123,7 +122,7 @@ class ProgramNetwork:
         platform.all(add_all_neighbours)
         with closing(CircuitSwitchboard(platform, ())) as switchboard:
             switchboard.change_rules(file_rules(platform.wiring, placement), "add")
-        self._server = GroupServer(_group_address(platform), len(placement.compute))
+        self._server = GroupServer(group_address(platform), len(placement.compute))
         stack.callback(self._server.close)
         key, root = new_key(), self.root.absolute()
         io = [tuple(n for n in placement.io if platform.machine_of(n) == k) for k in range(len(platform.names))]
@@ -204,13 +203,6 @@ def run_over_machines(
         stack.enter_context(watched(platform.reading))
         limit_s = options.time_limit_s
         return network.run(command, prefixed=options.prefixed, time_limit_s=limit_s, folder=options.folder)
-
-
-def _group_address(platform: Platform) -> str:
-    """Where the coordinator has the group of all ranks: a socket of this sandbox, or one that other machines reach."""
-    if isinstance(platform, Here):
-        return f"unix:{group_listener()}"
-    return f"tcp:{listen_address(platform.machines.facts[0].address)}:0"
 
 
 def end_of(ranks: ProgramGroup, group: GroupServer, time_limit_s: float | None) -> ProgramEnd:

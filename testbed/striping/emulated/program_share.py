@@ -12,8 +12,9 @@ from pathlib import Path
 from sfio_emu.adapters.key_files import write_key
 from testbed.emulation.sandbox.sandbox import require_sandbox
 from testbed.errors import InputError
+from testbed.machines.adapters.platform import Here, Platform
 from testbed.machines.adapters.rpc_network import network_of
-from testbed.machines.adapters.stream_forwarding import copy_both_directions
+from testbed.machines.adapters.stream_forwarding import copy_both_directions, listen_address
 from testbed.machines.rpc import MachineState
 from testbed.striping.emulated.listeners import ListenerProcess
 from testbed.striping.placement import Placement
@@ -65,6 +66,13 @@ def start_program_share(machine: MachineState, share: ProgramShare) -> dict[str,
 def group_listener() -> Path:
     """The socket of the group of all ranks, in this machine's sandbox."""
     return require_sandbox() / "tmp" / "group"
+
+
+def group_address(platform: Platform) -> str:
+    """Where the coordinator has the group of all ranks: a socket of this sandbox, or one that other machines reach."""
+    if isinstance(platform, Here):
+        return f"unix:{group_listener()}"
+    return f"tcp:{listen_address(platform.machines.facts[0].address)}:0"
 
 
 def make_directories(root: Path, placement: Placement) -> None:

@@ -12,8 +12,9 @@ from pathlib import Path
 import numpy as np
 
 from sfio_emu.errors import SfioError
+from sfio_emu.ports import SoloGroup
 from testbed.striping.access import Blocks
-from testbed.striping.emulated.clients import Client, Reach, ThreadGroup, close_all
+from testbed.striping.emulated.clients import Client, Reach, close_all
 from tests.helpers.faulty_disk import Disk
 from tests.helpers.listeners import Addresses, listening
 
@@ -27,7 +28,7 @@ def waiting(addresses: Addresses, disk: Disk) -> tuple[list[Client], list[thread
     data = np.ones(100, dtype=np.uint8)
     clients = [Client(rank=0, node=name, blocks=blocks, data=data, reach=reach) for name in ("c0", "c1")]
     for client in clients:
-        client.open(ThreadGroup(1), "p1/a", 75, 100)
+        client.open(lambda rank: SoloGroup(), "p1/a", 75, 100)
     disk.gate.clear()
 
     def act(client: Client) -> None:

@@ -7,14 +7,16 @@ import itertools
 import threading
 import time
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from sfio_emu.adapters.peers.group_server import GroupServer
 from sfio_emu.errors import PeerError
 from testbed.bulk.coordinator import Circuit
 from testbed.striping.emulated.admission import ClientTurns, TransferAdmission
-from testbed.striping.emulated.clients import ThreadGroup
+from testbed.striping.emulated.clients import ClientGroup
 from testbed.striping.plan import StripingPlan
 from testbed.striping.workload import striping_plan
 from topologies import load_network
@@ -106,8 +108,9 @@ def test_a_client_that_fails_gives_its_links_back() -> None:
     assert len(turns) == 36 and len(errors) == 6
 
 
-def test_a_group_of_threads_gathers_items_and_breaks_where_one_does_not_come() -> None:
-    group = ThreadGroup(3)
+def test_a_group_of_threads_gathers_items_and_breaks_where_one_does_not_come(tmp_path: Path) -> None:
+    server = GroupServer(f"unix:{tmp_path}/group", 3)
+    group = ClientGroup(server.address, 3)
     found: dict[int, list[bytes]] = {}
     lost: list[str] = []
 
@@ -115,7 +118,7 @@ def test_a_group_of_threads_gathers_items_and_breaks_where_one_does_not_come() -
         member = group.member(rank)
         found[rank] = member.all_gather(bytes([rank]))
         if rank == 2:
-            group.abort()
+            group.leave(rank)
             return
         try:
             member.barrier()
@@ -128,4 +131,6 @@ def test_a_group_of_threads_gathers_items_and_breaks_where_one_does_not_come() -
     for thread in threads:
         thread.join(10)
     assert found == {rank: [b"\x00", b"\x01", b"\x02"] for rank in range(3)}
-    assert len(lost) == 2 and "did not come" in lost[0]
+    group.close()
+    server.close()
+    assert len(lost) == 2 and "rank 2 left the process group" in lost[0]
