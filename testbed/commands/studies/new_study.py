@@ -9,7 +9,7 @@ from string import Template
 
 from testbed.errors import InputError
 
-STUDY = Template('''"""What do rings of switches have for links? (Say here what is asked, and of which figure or claim of which document.)"""
+STUDY = Template('''"""How many links have rings of switches? (Say here what is asked, and of which claim of which document.)"""
 
 from __future__ import annotations
 
