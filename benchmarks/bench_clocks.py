@@ -13,7 +13,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from testbed.emulation.machine.time_namespaces import time_namespace_obstacle
+from testbed.emulation.machine.capabilities import time_namespace_obstacle
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from tests.helpers.clock_trial import TrialConditions, run_trial

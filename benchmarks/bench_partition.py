@@ -10,7 +10,7 @@ import sys
 import time
 
 from testbed.machines.partition import METHODS, partition
-from testbed.machines.partition.metis import has_metis
+from testbed.machines.partition.greedy import has_metis
 from topologies import load_network
 
 CASES = (

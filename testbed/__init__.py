@@ -67,7 +67,7 @@ def __getattr__(name: str) -> Any:
     import_module("testbed.api.compile_notice").announce_to_people()
     found = getattr(import_module(f"testbed.{_HOMES[name]}"), name)
     if not isinstance(found, type):
-        found = import_module("testbed.api.missing_extras").with_missing_extra_error(found)
+        found = import_module("testbed.extras").with_missing_extra_error(found)
     globals()[name] = found
     return found
 

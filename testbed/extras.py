@@ -4,9 +4,11 @@ is left out.
 The extra ``all`` installs every extra that a run can need.
 """
 
+import functools
 import json
+from collections.abc import Callable
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 from testbed.errors import CapabilityError
 
@@ -80,3 +82,24 @@ def missing_extra(error: ImportError) -> CapabilityError | None:
 def installed(module: str) -> bool:
     """Whether a top-level module can be imported, without importing it."""
     return find_spec(module) is not None
+
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def with_missing_extra_error(function: Callable[P, R]) -> Callable[P, R]:
+    """The same function; an import inside it that fails for want of an extra is a CapabilityError that names the
+    extra."""
+
+    @functools.wraps(function)
+    def named(*words: P.args, **options: P.kwargs) -> R:
+        try:
+            return function(*words, **options)
+        except ImportError as error:
+            lack = missing_extra(error)
+            if lack is None:
+                raise
+            raise lack from error
+
+    return named

@@ -7,7 +7,7 @@ from experiments.interconnect.figures import PERFORMANCE
 from experiments.interconnect.runs import measure_run
 from experiments.interconnect.samples import at_least, of_failures, safety_checks
 from experiments.interconnect.study_points import drb_point, seeds_of
-from testbed.faults.fault_regions import SHAPES, shape_walk
+from testbed.faults.cable_faults import SHAPES, shape_walk
 from testbed.model.studies.study import Figures, Points, Rows, Study
 from testbed.model.verdict import Verdict
 from testbed.report.drawing.charts import INK, RED, Figure, draw_bars, panels

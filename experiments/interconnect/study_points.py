@@ -7,10 +7,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Self
 
-from testbed.faults.cable_faults import faults_from_trace, intermittent_faults, random_faults
+from testbed.faults.cable_faults import faults_from_trace, intermittent_faults, random_faults, shape_faults
 from testbed.faults.failure_traces import FailureTrace
 from testbed.faults.fault import Fault
-from testbed.faults.fault_regions import shape_faults
 from testbed.faults.trace_generator import KNOWN_STATISTICS, generate_trace
 from testbed.interconnect.traffic.injection import InjectionProcess, Injections, build_injections, burst_at, merge
 from testbed.interconnect.traffic.patterns import (

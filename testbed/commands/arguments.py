@@ -1,5 +1,5 @@
 """Options classes on a command line: their fields become arguments of a parser, and its values one of them again; and
-those that commands share."""
+those that commands share. An option that has a meaning only next to others is refused, not dropped in silence."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from testbed.commands.help_pages import FEW
+from testbed.errors import CapabilityError, InputError
 from testbed.model.options.option import (
     GROUPS,
     RUN,
@@ -160,3 +161,33 @@ def _words(one: Option) -> dict[str, Any]:
     elif one.positional and not one.required:
         words["nargs"] = "?"
     return words
+
+
+Args = argparse.Namespace
+
+
+def given_options(args: Args) -> dict[str, str]:
+    """Value's name -> the option as it was written, for what stood on the command line (see ``OneLineParser``)."""
+    found: dict[str, str] = getattr(args, "given", {})
+    return found
+
+
+def refuse_meaningless(args: Args) -> None:
+    """Raise InputError for the first option given that has no meaning next to the others."""
+    for written, only in getattr(args, "ruled", ()):
+        if not only.when(args):
+            raise InputError(f"{written}: it is for {only.needs}; leave one of the two out")
+
+
+def require_switches(args: Args, fabric: str, options: Iterable[str]) -> None:
+    """Refuse options that only switches can carry out, where the run is on the simulated fabric.
+
+    Raises InputError where the simulator was requested, CapabilityError where this machine has nothing else.
+    """
+    given: Any = given_options(args)
+    named = next((given[name] for name in options if name in given), None)
+    if fabric != "emulation" and named is not None:
+        kind = InputError if args.fabric == "simulator" else CapabilityError
+        raise kind(
+            f"{named} needs the emulated fabric: the simulated one has no switches, queues or cables; leave it out"
+        )

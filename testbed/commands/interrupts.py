@@ -16,7 +16,7 @@ import threading
 import time
 from typing import NoReturn
 
-from testbed.commands.early_interrupt import exit_interrupted_early
+from testbed.commands.early import exit_interrupted_early
 
 CLEAN_UP_S = 8.0
 """For so long after a Ctrl-C another one is ignored."""

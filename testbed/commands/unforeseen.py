@@ -32,7 +32,7 @@ def describe(error: BaseException) -> tuple[str, int]:
     if any(map(_is_lack_of_memory, _chain(error))):
         traceback.clear_frames(error.__traceback__)
         return (
-            "not enough memory: raise the limit (ulimit -v, the container's), end other programs, or ask for less at once",
+            "not enough memory: raise the limit (ulimit -v, the container's), end other programs, or ask for less",
             CapabilityError.exit_code,
         )
     text = "".join(traceback.format_exception(error))

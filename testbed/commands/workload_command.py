@@ -12,10 +12,15 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from testbed.commands.arguments import JsonOptions, LiveOptions, ResultsOptions, add_options, read_options
-from testbed.commands.live import start_live
-from testbed.commands.meaning import require_switches
-from testbed.commands.runs import keep_run, run_manifest, show_closing, show_verdict
+from testbed.commands.arguments import (
+    JsonOptions,
+    LiveOptions,
+    ResultsOptions,
+    add_options,
+    read_options,
+    require_switches,
+)
+from testbed.commands.runs import keep_run, run_manifest, show_closing, show_verdict, start_live
 from testbed.commands.several_machines import (
     MachineOptions,
     enter_unless_elsewhere,

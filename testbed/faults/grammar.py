@@ -5,12 +5,13 @@ As text, for the prompt of ``testbed up`` and the options of commands::
     faults  = fault {"," fault} | "poisson:" setting {"," setting}
     fault   = what ["@" times] {" " manner}
     what    = link | cable | "random:" N | "transient:" N | "intermittent:" N | shape ":" N
-    link    = a "->" b ["#" key]         from a to b; the key tells parallel links apart (``testbed.model.naming.names``)
+    link    = a "->" b ["#" key]         from a to b; the key tells parallel links apart (``model.naming.names``)
     cable   = a "-" b                    both links between two switches
     shape   = "line" | "square" | "L" | "U"                   legs of N links, at a place drawn by the seed
     times   = [start] ["-" [stop]]       seconds; from the beginning and permanently, where left out
     manner  = "down" | "blackhole" | "loss" fraction | impairment {" " impairment}, each also with "one-way"
-    impairment = "loss:" F | "ge:p=" P ",r=" R | "delay:" S ",jitter=" J | "jitter:" J | "reorder:" F | "duplicate:" F | "trace:" FILE
+    impairment = "loss:" F | "ge:p=" P ",r=" R | "delay:" S ",jitter=" J | "jitter:" J | "reorder:" F
+               | "duplicate:" F | "trace:" FILE
     setting = ("rate=" | "lasts=" | "start=" | "lengths=" | "kind=" | "loss=") value
 
 ``random:N`` are N cables drawn by the seed, ``transient:N`` as many that each fail once for a short while,
@@ -32,9 +33,15 @@ from functools import partial
 from pathlib import Path
 
 from testbed.errors import InputError
-from testbed.faults.cable_faults import cable_fault, check_faults, intermittent_faults, random_faults
+from testbed.faults.cable_faults import (
+    SHAPES,
+    cable_fault,
+    check_faults,
+    intermittent_faults,
+    random_faults,
+    shape_faults,
+)
 from testbed.faults.fault import Fault
-from testbed.faults.fault_regions import SHAPES, shape_faults
 from testbed.faults.schedules import PoissonFaults, flapping_faults, node_faults
 from testbed.model.naming.names import (
     Found,
@@ -348,8 +355,8 @@ def _no_cable(word: str, network: Network) -> str:
     if len(ends) == 2 and unknown:
         return f"fault on {word}: {no_node(unknown[0], network)}"
     return (
-        f"faults {word!r}: give links as s0_0->s0_1 or s0_0->s0_1@0.1-0.2 (seconds), a JSON file, random:N, transient:N, "
-        "intermittent:N, or a shape, as line:5, square:5, L:5, U:5"
+        f"faults {word!r}: give links as s0_0->s0_1 or s0_0->s0_1@0.1-0.2 (seconds), a JSON file, random:N, "
+        "transient:N, intermittent:N, or a shape, as line:5, square:5, L:5, U:5"
     )
 
 

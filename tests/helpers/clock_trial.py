@@ -22,7 +22,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from testbed.emulation.machine.time_namespaces import time_namespace, time_namespace_obstacle
+from testbed.emulation.machine.capabilities import time_namespace, time_namespace_obstacle
 from testbed.errors import CapabilityError
 from testbed.machines.clocks.adapters.datagram_clock import ClockAnswers, ClockQuestions
 from testbed.machines.clocks.exchange import ANSWER_BYTES, KEY_BYTES

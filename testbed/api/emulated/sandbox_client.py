@@ -21,7 +21,7 @@ from typing import IO, Any
 
 from testbed.emulation.attach.client import receive_reply, send_request
 from testbed.emulation.attach.protocol import send
-from testbed.emulation.machine.capabilities import emulation_problem
+from testbed.emulation.machine.capabilities import require_emulation
 from testbed.emulation.sandbox.control_socket import VARIABLE, listen
 from testbed.emulation.sandbox.sandbox import sandbox_command
 from testbed.errors import CapabilityError, SessionClosedError, TestbedError
@@ -41,9 +41,7 @@ class SandboxProcess:
     def __init__(
         self, task: dict[str, Any], name: str | None = None, report_progress: ReportProgress | None = None
     ) -> None:
-        obstacle = emulation_problem()
-        if obstacle is not None:
-            raise CapabilityError(f"emulation is not possible here: {obstacle}")
+        require_emulation()
         self.name = name or f"session-{os.getpid()}-{next(_NUMBERS)}"
         self._owner = os.getpid()
         self._ended = threading.Event()

@@ -1,6 +1,6 @@
 """The process inside the sandbox: holds a network up, or carries out one plan, for the ordinary process that owns it.
 
-    python -m testbed.api.emulated.sandbox_server LIFELINE        the descriptor of its end of the lifeline (see ``owner``)
+    python -m testbed.api.emulated.sandbox_server LIFELINE    descriptor of its end of the lifeline (see ``owner``)
 
 What it is to do comes over the lifeline as a pickled task: both ends are the same program, run by the same user.
 """

@@ -17,11 +17,9 @@ from testbed.bulk.plan import BulkPlan
 from testbed.emulation.attach.protocol import Frame, send
 from testbed.emulation.attach.server import Handler, RequestHandlers
 from testbed.emulation.control.base_rules import install_shortest_paths, remove_shortest_paths
-from testbed.emulation.control.controller_link import ControllerLink
 from testbed.emulation.control.fault_injection import FaultInjector
-from testbed.emulation.network.emulated_network import EmulatedNetwork
 from testbed.errors import InputError
-from testbed.machines.adapters.platform import occupied_here
+from testbed.machines.adapters.platform import here, occupied_here
 from testbed.model.label_split import LabelSplit
 from testbed.model.progress import ReportProgress
 from testbed.model.wiring import wire
@@ -34,25 +32,12 @@ Pair = tuple[str, str]
 ProgressTo = Callable[[socket.socket], ReportProgress]
 
 
-class SharedController(ControllerLink):
-    """A controller that several threads ask, one after another."""
-
-    def __init__(self, port: int = 0) -> None:
-        super().__init__(port)
-        self._turn = threading.RLock()
-
-    def _ask(self, limit_s: float, *, do: str, **given: object) -> Any:
-        with self._turn:
-            return super()._ask(limit_s, do=do, **given)
-
-
 class SessionNetwork:
     """A context manager, inside the sandbox only. ``ends``: switches that get a host of their own outside the model."""
 
     def __init__(self, network: Network, ends: Sequence[str], *, mtu: int, shape: bool) -> None:
         self._wiring = wire(network, ends)
         self._mtu, self._shape = mtu, shape
-        self._controller = SharedController()
         self._measuring = threading.Lock()
         self._installing = threading.Lock()
         self._numbers = itertools.count(1)
@@ -61,18 +46,8 @@ class SessionNetwork:
 
     def __enter__(self) -> SessionNetwork:
         with ExitStack() as stack:
-            self._controller.start()
-            stack.callback(self._controller.stop)
-            self.net = stack.enter_context(
-                EmulatedNetwork(
-                    self._wiring,
-                    mtu=self._mtu,
-                    shape=self._shape,
-                    controller_port=self._controller.port,
-                    before_bridges=self._controller.wait_until_ready,
-                )
-            )
-            self._controller.wait_for_switches([s.dpid for s in self._wiring.switches])
+            platform = stack.enter_context(here(self._wiring, mtu=self._mtu, shape=self._shape))
+            self.net, self._controller = platform.network, platform.controller
             install_shortest_paths(self._wiring)
             self._breaker = FaultInjector(self.net)
             self._stack = stack.pop_all()
@@ -146,6 +121,7 @@ class SessionNetwork:
             for split in (plan.forward, plan.backward):
                 installed = self._installed.get((split.source, split.sink))
                 if installed is not None:
+                    self._controller.remove(installed[0])
                     self._controller.install(installed[1], plan_id=installed[0])
 
     def bulk(self, plan: BulkPlan, report_progress: ReportProgress) -> Any:

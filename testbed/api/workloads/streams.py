@@ -22,8 +22,8 @@ from testbed.stream.probing.workload import PROBE
 from testbed.stream.workload import STREAMS
 
 DESCRIPTION = (
-    "Stream coded packets over a split route while links fail. Loss, block size, delay and redundancy of every fault are held against "
-    "what theory predicts of them."
+    "Stream coded packets over a split route while links fail. Loss, block size, delay and redundancy of every fault "
+    "are held against what theory predicts of them."
 )
 _FT_DRB = Only(when=lambda args: args.routing == "ft-drb", needs="--routing ft-drb")
 
@@ -46,8 +46,8 @@ class StreamCommandOptions(StreamOptions):
         default=None,
         group=ROUTED,
         metavar="METHOD",
-        help="routing method (default capillary; see testbed route); ft-drb and recomputed (capillary, recomputed by the "
-        "controller): a stream without a code (emulation)",
+        help="routing method (default capillary; see testbed route); ft-drb and recomputed (capillary, recomputed by "
+        "the controller): a stream without a code (emulation)",
     )
     probe_block_size: bool = option(
         default=False,
@@ -108,7 +108,7 @@ def _plain(requested: StreamCommandOptions) -> MetapathPlan:
 def _carry_plain(plan: MetapathPlan, how: How, report_progress: ReportProgress | None) -> MetapathRun:
     if how.fabric != "emulation" or METAPATH.emulate is None:
         raise CapabilityError(
-            f"--routing {plan.routing} runs on switches only; the simulator's FT-DRB is testbed simulate ... --routing ft-drb"
+            f"--routing {plan.routing} runs on switches only; simulated: testbed simulate --routing ft-drb"
         )
     return METAPATH.emulate(plan, report_progress)
 

@@ -10,8 +10,8 @@ def add_parser(subparsers: Any) -> None:
     """Adds the command to the parser."""
     parser = subparsers.add_parser(
         "attach",
-        description="The prompt of testbed up on a network that testbed up, testbed run or a Python session holds up; leaving it "
-        "leaves the network up. Without RUN: the names of the networks that are up.",
+        description="The prompt of testbed up on a network that testbed up, testbed run or a Python session holds up; "
+        "leaving it leaves the network up. Without NAME: the networks that are up.",
     )
     parser.add_argument("name", metavar="NAME", nargs="?", help="the network's name")
     parser.add_argument("--json", action="store_true", help="without NAME: print one JSON object on stdout")

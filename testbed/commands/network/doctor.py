@@ -78,16 +78,13 @@ def _calibrate(as_json: bool) -> int:
     carries none."""
     from datetime import UTC, datetime
 
-    from testbed.emulation.machine.capabilities import emulation_problem
-    from testbed.emulation.sandbox.sandbox import enter_sandbox, in_sandbox
+    from testbed.emulation.machine.capabilities import require_emulation
+    from testbed.emulation.sandbox.sandbox import enter_sandbox
     from testbed.model.machine.capacity import MachineCapacity
     from testbed.results.capacity_file import save_carried, this_machine
 
-    obstacle = emulation_problem()
-    if obstacle is not None:
-        raise CapabilityError(f"emulation is not possible here: {obstacle}")
-    if not in_sandbox():
-        enter_sandbox(sys.argv[1:])
+    require_emulation()
+    enter_sandbox(sys.argv[1:])
     from testbed.commands.network.machine_load import load_steps
 
     steps = list(load_steps(lambda step: None if as_json else print(_step_words(step), flush=True)))

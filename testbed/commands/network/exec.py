@@ -14,8 +14,8 @@ def add_parser(subparsers: Any) -> None:
     """Adds the command to the parser."""
     parser = subparsers.add_parser(
         "exec",
-        description="Run a program in a host of a network that testbed up, testbed run or a Python session holds up. Terminal, "
-        "pipes, signals and exit code are the program's own; a switch's name runs it where Open vSwitch's programs work.",
+        description="Run a program in a host of a network that testbed up, testbed run or a Python session holds up. "
+        "Terminal, pipes, signals and exit code are the program's; a switch's name runs it where ovs-ofctl works.",
     )
     parser.add_argument("name", metavar="NAME", help="the network's name (testbed attach lists those that are up)")
     parser.add_argument("host", metavar="HOST", help="a host or switch, as the network calls it")

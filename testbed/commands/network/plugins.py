@@ -13,7 +13,7 @@ def add_parser(subparsers: Any) -> None:
     """Adds the command to the parser."""
     parser = subparsers.add_parser(
         "plugins",
-        description="Routings, schedulers, codes, static routings, networks and workloads: ours, and those of installed packages.",
+        description="Routings, schedulers, codes, static routings, networks, workloads: ours and installed packages'.",
     )
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True, parser_class=type(parser))
     listing = actions.add_parser("list", help="every plug-in with its package, broken ones with the reason")

@@ -11,7 +11,7 @@ def add_parser(subparsers: Any) -> None:
     """Adds the command to the parser."""
     parser = subparsers.add_parser(
         "schema",
-        description="Print the JSON Schema of a kind of file, or list the kinds. Keys that a schema does not know are refused.",
+        description="Print the JSON Schema of a kind of file, or list the kinds. Unknown keys are refused.",
     )
     parser.add_argument("kind", metavar="KIND", nargs="?", choices=KINDS, help=", ".join(KINDS))
     parser.add_argument(

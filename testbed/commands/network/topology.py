@@ -58,7 +58,7 @@ def run_list(args: argparse.Namespace) -> int:
     common = ", ".join(f"{p.name}={p.default}" for p in COMMON)
     print(f"All but topohub also take {common}.")
     print(
-        "Write name:parameter=value,..., or name a file (JSON node-link, GraphML, GML, DOT, SNDlib, REPETITA, containerlab)."
+        "Write name:parameter=value,... or a file (JSON node-link, GraphML, GML, DOT, SNDlib, REPETITA, containerlab)."
     )
     return 0
 
@@ -184,22 +184,11 @@ def _neighbours(network: Network, switches: set[str]) -> str:
 
 def _parts(network: Network) -> str:
     """How many parts the network falls into, links taken both ways."""
-    joined: dict[str, set[str]] = {node.id: set() for node in network.nodes}
-    for link in network.links:
-        joined[link.source].add(link.target)
-        joined[link.target].add(link.source)
-    sizes: list[int] = []
-    left = dict.fromkeys(joined)
-    while left:
-        reached, frontier = set(), [next(iter(left))]
-        while frontier:
-            node = frontier.pop()
-            if node not in reached:
-                reached.add(node)
-                frontier.extend(joined[node] - reached)
-        sizes.append(len(reached))
-        for node in reached:
-            del left[node]
+    import networkx as nx
+
+    joined = nx.Graph((link.source, link.target) for link in network.links)
+    joined.add_nodes_from(node.id for node in network.nodes)
+    sizes = [len(part) for part in nx.connected_components(joined)]
     if len(sizes) <= 1:
         return "1: connected" if sizes else "none"
     return f"{len(sizes)}, without a path between them; the largest has {max(sizes)} of {len(network.nodes)} nodes"

@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 import os
 import signal
 import time
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from testbed.commands.arguments import LiveOptions, add_options, adder
-from testbed.commands.live import start_live
-from testbed.commands.network.up_distributed import serve_distributed
+from testbed.commands.network.up_distributed import banner, ended_with_machines
 from testbed.commands.parsing import read_ends
+from testbed.commands.runs import start_live
 from testbed.commands.several_machines import (
     MachineOptions,
     enter_unless_elsewhere,
     machines_request,
     said_when_lost,
 )
-from testbed.errors import CapabilityError, InputError, InvalidRunError
+from testbed.errors import InputError, InvalidRunError
 from testbed.model.naming.names import parse_captures
 from testbed.model.naming.printable import printable
 from testbed.model.options import kinds
@@ -29,8 +29,8 @@ from testbed.model.options.option import ENDS, ROUTED, RUN
 from testbed.report.progress_bar import spinner
 
 if TYPE_CHECKING:
-    from testbed.emulation.control.controller_link import ControllerLink
     from testbed.emulation.network.emulated_network import EmulatedNetwork
+    from testbed.machines.machines_request import MachinesRequest
     from testbed.model.wiring import Wiring
     from testbed.openflow.rules import FlowRule
     from topologies.network import LinkId, Network
@@ -61,22 +61,18 @@ def add_parser(subparsers: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Exit code 0 at the prompt's end; 2 where a line from a pipe was no command."""
-    from testbed.emulation.machine.capabilities import emulation_problem
+    from testbed.emulation.machine.capabilities import require_emulation
     from topologies import load_network
 
     network = load_network(args.network)
     captures = parse_captures(args.pcap, network, named=False)
     ends = _end_points(args, network)
     machines = machines_request(args, "emulation")
-    obstacle = emulation_problem()
-    if obstacle is not None:
-        raise CapabilityError(f"emulation is not possible here: {obstacle}")
+    require_emulation()
     start_live(args)
     enter_unless_elsewhere(machines, name=args.name or f"up-{os.getpid()}")
-    if machines is None:
-        return _inside(args, network, ends, captures)
-    with said_when_lost(as_json=False):
-        return serve_distributed(args, network, ends, machines, partial(_route_rules, args, network), captures)
+    with nullcontext() if machines is None else said_when_lost(as_json=False):
+        return _serve(args, network, ends, machines, captures)
 
 
 def _end_points(args: argparse.Namespace, network: Network) -> list[str]:
@@ -90,48 +86,62 @@ def _end_points(args: argparse.Namespace, network: Network) -> list[str]:
     return named + ([] if network.hosts else [n.id for n in network.switches if n.id not in named])
 
 
-def _inside(args: argparse.Namespace, network: Network, ends: list[str], captures: dict[LinkId, Path]) -> int:
+def _serve(
+    args: argparse.Namespace,
+    network: Network,
+    ends: list[str],
+    machines: MachinesRequest | None,
+    captures: dict[LinkId, Path],
+) -> int:
+    """The network up, and its prompt. MachineDiedError where a machine dies meanwhile."""
     from testbed.emulation.attach.prompt import give_prompt
     from testbed.emulation.attach.server import RequestHandlers, control_server
-    from testbed.emulation.control.base_rules import install_shortest_paths
-    from testbed.emulation.network.emulated_network import EmulatedNetwork
     from testbed.emulation.network.links import read_counters
     from testbed.live.adapters.feed import live_watch
     from testbed.live.run_views import idle_network_view
+    from testbed.machines.adapters.captures import captured
+    from testbed.machines.adapters.distributed_network import over_machines
+    from testbed.machines.adapters.distributed_server import DistributedHandlers
+    from testbed.machines.adapters.platform import Here, Platform, here
+    from testbed.machines.adapters.rpc_programs import add_all_neighbours
     from testbed.model.wiring import wire
 
-    wiring = wire(network, ends)
-    began = time.monotonic()
-    with contextlib.ExitStack() as stack:
+    wiring, began = wire(network, ends), time.monotonic()
+    with ExitStack() as stack:
         with spinner(f"building {network.name}"):
             rules = _route_rules(args, network, wiring)
-            controller = _controller(stack) if rules else None
-            net = stack.enter_context(
-                EmulatedNetwork(
-                    wiring,
-                    mtu=args.mtu,
-                    shape=not args.no_shape,
-                    controller_port=controller.port if controller else None,
-                    before_bridges=controller.wait_until_ready if controller else None,
-                )
+            options: dict[str, Any] = {"mtu": args.mtu, "shape": not args.no_shape, "controlled": bool(rules)}
+            opened: AbstractContextManager[Platform] = (
+                over_machines(machines, wiring, lambda _: None, **options) if machines else here(wiring, **options)
             )
-            if controller is not None:
-                controller.wait_for_switches([s.dpid for s in wiring.switches])
-                controller.install(rules, plan_id=1)
-            install_shortest_paths(wiring)
-            for link, path in captures.items():
-                net.start_capture(link, path)
-        name, _ = stack.enter_context(control_server(RequestHandlers(net).handlers(), inside=True))
+            up = stack.enter_context(opened)
+            if rules:
+                up.install(rules, plan_id=1)
+            up.all(add_all_neighbours)
+        handlers = RequestHandlers(up.network) if isinstance(up, Here) else DistributedHandlers(up, up.streams)
+        inside = machines is None or machines.scheduler is None
+        name, close = stack.enter_context(control_server(handlers.handlers(), inside=inside))
         if name is None:
             raise InvalidRunError("internal error: no control socket was inherited")
-        introduction = _introduction(net, time.monotonic() - began, name)
-        view = partial(idle_network_view, f"{network.name}, {name}", network)
-        with live_watch(view, "the network is up", partial(read_counters, net.link_meter())):
-            # At the prompt Ctrl-C ends a node's command, not ours. Whoever reads the introduction may interrupt at
-            # once: it comes last, because Python may drop an interrupt that meets an import.
-            signal.signal(signal.SIGINT, signal.default_int_handler)
-            print(introduction, flush=True)
-            return give_prompt(name, net.words_at)
+        watched = partial(
+            live_watch, partial(idle_network_view, f"{network.name}, {name}", network), "the network is up"
+        )
+        seconds = time.monotonic() - began
+        if isinstance(up, Here):
+            for link, path in captures.items():
+                up.network.start_capture(link, path)
+            stack.enter_context(watched(partial(read_counters, up.network.link_meter())))
+            introduction, words_at = _introduction(up.network, seconds, name), up.network.words_at
+        else:
+            stack.enter_context(watched(ask=up.reading))
+            stack.enter_context(ended_with_machines(up, close))
+            stack.enter_context(captured(up, captures, partial(print, flush=True)))
+            introduction, words_at = banner(up, seconds, name), None
+        # At the prompt Ctrl-C ends a node's command, not ours. Whoever reads the introduction may interrupt at once: it
+        # comes last, because Python may drop an interrupt that meets an import.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        print(introduction, flush=True)
+        return give_prompt(name, words_at)
 
 
 def _route_rules(args: argparse.Namespace, network: Network, wiring: Wiring) -> tuple[FlowRule, ...]:
@@ -148,15 +158,6 @@ def _route_rules(args: argparse.Namespace, network: Network, wiring: Wiring) -> 
         for split in (plan.forward, plan.backward)
         for rule in stream_rules(wiring, split, udp_port=STREAM_UDP_PORT)
     )
-
-
-def _controller(stack: contextlib.ExitStack) -> ControllerLink:
-    from testbed.emulation.control.controller_link import ControllerLink
-
-    controller = ControllerLink()
-    controller.start()
-    stack.callback(controller.stop)
-    return controller
 
 
 def _introduction(net: EmulatedNetwork, seconds: float, name: str) -> str:

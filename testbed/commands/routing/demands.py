@@ -35,11 +35,12 @@ _FORMER_KEYS = {
     "ror_of_others": "ror_without_exposed",
 }
 DESCRIPTION = (
-    "Route a demand matrix: greatest link utilisation (MLU), max-min-fair throughput and total ROR of each routing beside the "
-    "multicommodity optimum, which is proved. Methods: those of testbed route, each pair by itself; ksp:K (equal parts of the K shortest "
-    "paths), semi-ksp:K (the same paths, rates by linear programme), raecke (oblivious trees), smore:K (their K heaviest paths, rates by "
-    "linear programme), optimum, fair (max-min-fair utilisation), least-ror:B (least ROR within B times the optimum's MLU). Every answer is "
-    "checked independently. Coding is end to end; coding at intermediate nodes is left out."
+    "Route a demand matrix: greatest link utilisation (MLU), max-min-fair throughput and total ROR of each routing "
+    "beside the multicommodity optimum, which is proved. Methods: those of testbed route, each pair by itself; ksp:K "
+    "(equal parts of the K shortest paths), semi-ksp:K (the same paths, rates by linear programme), raecke (oblivious "
+    "trees), smore:K (their K heaviest paths, rates by linear programme), optimum, fair (max-min-fair utilisation), "
+    "least-ror:B (least ROR within B times the optimum's MLU). Every answer is checked independently. Coding is end to "
+    "end; coding at intermediate nodes is left out."
 )
 
 
@@ -52,8 +53,8 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         "--matrix",
         default="gravity",
         metavar="uniform|gravity|own|FILE",
-        help="default gravity; own: the demands that topohub has of the network (SNDlib's are measured or planned); a file: JSON, CSV, "
-        "REPETITA, SNDlib",
+        help="default gravity; own: topohub's demands of the network (SNDlib's are measured or planned); a file: JSON, "
+        "CSV, REPETITA, SNDlib",
     )
     ends(
         "--end-points",
@@ -131,7 +132,7 @@ def read_matrix(network: Network, args: argparse.Namespace) -> DemandMatrix:
         demands = read_topohub_demands(key) if family == "topohub" else {}
         if not demands:
             raise InputError(
-                f"--matrix own: {args.network} comes without demands; take one of topohub:sndlib/..., or --matrix gravity"
+                f"--matrix own: {args.network} has no demands; take one of topohub:sndlib/..., or --matrix gravity"
             )
         matrix = given_matrix(network, "own", demands)
     else:
@@ -251,8 +252,8 @@ def _print_tables(document: dict[str, Any]) -> None:
         else f"optimum {best['utilisation']:.6f}, NOT proved: bound {best['bound']:.6f}"
     )
     console.print(
-        "fair: max-min-fair throughput, in what the optimum can carry of the matrix; exposed: pairs all on a link that they could "
-        "avoid; in brackets the ROR of the others",
+        "fair: max-min-fair throughput, in what the optimum can carry of the matrix; exposed: pairs all on a link that "
+        "they could avoid; in brackets the ROR of the others",
         soft_wrap=True,
     )
     named = {name: document["coding"][name] for name in ("labels", "m", "tolerance", "der", "large_blocks")}

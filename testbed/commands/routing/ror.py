@@ -26,9 +26,9 @@ _FORMER_KEYS = {
     "bound": "block_size_lower_bound",
 }
 DESCRIPTION = (
-    "Redundancy overall requirement (ROR): the sum, over the links of a route, of the extra packets that the sender needs "
-    "while that link is down. Infinite where a link carries everything. Methods: those of testbed route, and least-fec "
-    "(the route of least ROR for large blocks at the given tolerance)."
+    "Redundancy overall requirement (ROR): the sum, over the links of a route, of the extra packets that the sender "
+    "needs while that link is down. Infinite where a link carries everything. Methods: those of testbed route, and "
+    "least-fec (the route of least ROR for large blocks at the given tolerance)."
 )
 
 

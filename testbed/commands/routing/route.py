@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 DESCRIPTION = (
     "Compute what fraction of one flow each directed link carries. Methods: single, ecmp, disjoint-2, disjoint:k, "
     "disjoint-all, max-flow, min-cost, capillary, capillary:K (the first K layers, the rest over the fewest links), "
-    "thesis-loop, least-fec:T (least redundancy at tolerance T). Loads are exact fractions (--float: floats); utilisation is load over capacity relative to the network's largest capacity."
+    "thesis-loop, least-fec:T (least redundancy at tolerance T). Loads are exact "
+    "fractions (--float: floats); utilisation is load over capacity relative to the network's largest capacity."
 )
 MAX_DIGITS = 24
 """Longer fractions (solvers make them) are shown by their float alone."""

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from testbed.scheduling.traffic.allocation import Choice, RatedAllocation
 
 DESCRIPTION = (
-    "The allocations of N nodes with the highest liquid throughput for an exchange of every node with every node, and the "
-    "range from the best to the worst."
+    "The allocations of N nodes with the highest liquid throughput for an exchange of every node with every node, and "
+    "the range from the best to the worst."
 )
 LINK_BPS = 86e6 * 8  # 86 MB/s, the machine's links (Gabrielyan 2007, 3.8.1)
 

@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from testbed.model.traffic import Traffic
 
 DESCRIPTION = (
-    "Schedule the transfers of a network (all-to-all by default) or of a traffic file. A liquid schedule has as many frames as the "
-    "most loaded link has transfers: none can be shorter. 'proved' is 'no-liquid-schedule' only after an exhausted search or an "
-    "infeasible model. Every schedule passes an independent checker."
+    "Schedule the transfers of a network (all-to-all by default) or of a traffic file. A liquid schedule has as many "
+    "frames as the most loaded link has transfers: none can be shorter. 'proved' is 'no-liquid-schedule' only after an "
+    "exhausted search or an infeasible model. Every schedule passes an independent checker."
 )
 
 
@@ -46,7 +46,8 @@ def add_parser(subparsers: Any) -> None:
         "--pattern",
         default="all-to-all",
         metavar="PATTERN",
-        help="all-to-all or all-to-others of hosts (all-to-all: to themselves too), pairs of nodes, or a JSON file of pairs",
+        help="all-to-all or all-to-others of hosts (all-to-all: to themselves too), pairs of nodes, or a JSON file of "
+        "pairs",
         only=Only(
             when=lambda a: a.network is not None, needs="NETWORK, whose nodes it names (files have their transfers)"
         ),

@@ -168,8 +168,8 @@ def show_extras(document: Mapping[str, Any]) -> None:
     if "chunks" in document:
         chunks = document["chunks"]
         print(
-            f"chunks             of {chunks['chunk_bytes']} bytes, time frames of {chunks['frame_s']:.6g} s; a liquid schedule "
-            f"loses {100 * chunks['loss']:.2f} % (at most {100 * chunks['loss_bound']:.2f} %)"
+            f"chunks             of {chunks['chunk_bytes']} bytes, time frames of {chunks['frame_s']:.6g} s; "
+            f"a liquid schedule loses {100 * chunks['loss']:.2f} % (at most {100 * chunks['loss_bound']:.2f} %)"
         )
     for name, run in document.get("wormhole", {}).items():
         words = f"wormhole, {name.replace('_', ' '):<17}"

@@ -7,17 +7,14 @@ import json
 import sys
 from typing import TYPE_CHECKING, Any
 
-from testbed.commands.live import start_live
-from testbed.commands.runs import add_run_options, run_manifest, show_closing
+from testbed.commands.runs import add_run_options, run_manifest, show_closing, start_live
 
 if TYPE_CHECKING:
     from testbed.stream.run_in_turn import Titled
 
 
 def add_parser(subparsers: Any) -> None:
-    parser: argparse.ArgumentParser = subparsers.add_parser(
-        "demo", help="coded streams over capillary routes on three networks while links fail (under 2 minutes)"
-    )
+    parser: argparse.ArgumentParser = subparsers.add_parser("demo")
     parser.add_argument("--quick", action="store_true", help="two links a network instead of six")
     add_run_options(parser, seeded="labels, faults and content")
     parser.set_defaults(run=run)
@@ -26,13 +23,13 @@ def add_parser(subparsers: Any) -> None:
 def run(args: argparse.Namespace) -> int:
     """Exit code: the verdict's."""
     from testbed.emulation.machine.fabric import choose_fabric
-    from testbed.emulation.sandbox.sandbox import enter_sandbox, in_sandbox
+    from testbed.emulation.sandbox.sandbox import enter_sandbox
     from testbed.stream.judgement.closing import closing_words
     from testbed.stream.run_in_turn import run_in_turn
 
     fabric = choose_fabric(args.fabric)
     start_live(args)
-    if fabric == "emulation" and not in_sandbox():
+    if fabric == "emulation":
         enter_sandbox(sys.argv[1:])
     streams = demo_streams(quick=args.quick, seed=args.seed, rate_pps=_rate_pps(fabric))
     judged, directory = run_in_turn(streams, fabric, args.results, "demo", run_manifest(args))
@@ -41,17 +38,8 @@ def run(args: argparse.Namespace) -> int:
         failed = [c.name for c in verdict.checks if not c.passed]
         said = {"passed": verdict.passed, "invalid": verdict.invalid, "failed": failed}
         sessions = [part.document for part in judged.parts]
-        print(
-            json.dumps(
-                {
-                    "fabric": fabric,
-                    "sessions": sessions,
-                    "streams": sessions,
-                    "verdict": said,
-                    "results": str(directory),
-                }
-            )
-        )
+        document = {"fabric": fabric, "sessions": sessions, "streams": sessions, "verdict": said}
+        print(json.dumps({**document, "results": str(directory)}))
     else:
         show_closing(closing_words(judged), verdict, directory)
     return verdict.exit_code

@@ -16,14 +16,14 @@ from textwrap import shorten
 from typing import TYPE_CHECKING, Any
 
 from testbed.commands.arguments import LiveOptions, add_options, adder
-from testbed.commands.live import start_live
+from testbed.commands.runs import start_live
 from testbed.commands.several_machines import (
     MachineOptions,
     enter_unless_elsewhere,
     machines_request,
     said_when_lost,
 )
-from testbed.errors import CapabilityError, InputError
+from testbed.errors import InputError
 from testbed.model.options import kinds
 from testbed.model.options.option import ENDS, ROUTED, RUN, SENT, Only
 
@@ -35,8 +35,9 @@ if TYPE_CHECKING:
     from testbed.striping.placement import Placement
 
 DESCRIPTION = (
-    "Run a program on the hosts of an emulated network: one process a compute node, each told its rank, and I/O listeners "
-    "for striped files on other hosts. File names call the I/O nodes by the network's host names or p1, p2, ..."
+    "Run a program on the hosts of an emulated network: one process a compute node, each told its rank, and I/O "
+    "listeners for striped files on other hosts. File "
+    "names call the I/O nodes by the network's host names or p1, p2, ..."
 )
 
 
@@ -100,9 +101,8 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         found.command_words = listed[at + 1 :]
         program = [word for word in others if not word.startswith("-")]
         if program and at == len(listed):
-            parser.error(
-                f"name the program after --, as in: {found.network} ... -- {shlex.join(listed[listed.index(program[0]) :])}"
-            )
+            own = shlex.join(listed[listed.index(program[0]) :])
+            parser.error(f"name the program after --, as in: {found.network} ... -- {own}")
         return found, others
 
     parser.parse_known_args = without_program  # type: ignore[method-assign]
@@ -110,7 +110,7 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Exit code: 0, or that of the first process that failed."""
-    from testbed.emulation.machine.capabilities import emulation_problem
+    from testbed.emulation.machine.capabilities import require_emulation
     from testbed.emulation.sandbox.sandbox import in_sandbox
 
     command = _command(args)
@@ -118,8 +118,8 @@ def run(args: argparse.Namespace) -> int:
     machines = machines_request(args, "emulation")
     if args.mpi:
         _require_mpi()
-    if not in_sandbox() and (obstacle := emulation_problem()) is not None:
-        raise CapabilityError(f"emulation is not possible here: {obstacle}")
+    if not in_sandbox():
+        require_emulation()
     start_live(args)
     enter_unless_elsewhere(machines, name=args.name or f"run-{os.getpid()}")
     root = args.root if args.root is not None else _new_root(args.results)

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from testbed.campaigns.options import CampaignOptions
 from testbed.commands.arguments import JsonOptions, LiveOptions, ResultsOptions, add_options, adder, read_options
-from testbed.commands.dask_link import DaskOptions, TlsOptions, security_of
-from testbed.commands.live import start_live
+from testbed.commands.runs import start_live
+from testbed.commands.several_machines import DaskOptions, TlsOptions, security_of
 from testbed.errors import InputError
 from testbed.model.options.option import RUNNING
 
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from testbed.results.study_store import StudyRun
 
 DESCRIPTION = (
-    "Compute ROR for every network, seed, frame, pair of end points, method and tolerance of the campaign's file, on a local "
-    "cluster of worker processes or on a Dask scheduler. All rows go into one Parquet file; a campaign that was killed goes on "
-    "with --resume and gives the same file."
+    "Compute ROR for every network, seed, frame, pair of end points, method and tolerance of the campaign's file, on a "
+    "local cluster of worker processes or on a Dask scheduler. All rows go into one Parquet file; a campaign that was "
+    "killed goes on with --resume and gives the same file."
 )
 
 
@@ -56,8 +56,7 @@ def run(args: argparse.Namespace) -> int:
     from testbed.campaigns.adapters.runner import RESULTS, run_campaign, write_rows
     from testbed.campaigns.figures import campaign_figures
     from testbed.campaigns.summary import judge_claims, summarise
-    from testbed.live.adapters.feed import record_page_path
-    from testbed.live.adapters.studies import points_shown
+    from testbed.live.adapters.feed import points_shown, record_page_path
     from testbed.report.drawing.svg_figures import rendered
 
     start_live(args)

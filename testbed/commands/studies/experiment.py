@@ -126,7 +126,7 @@ def _run(args: argparse.Namespace) -> int:
         from testbed.commands.studies.study_runner import run_study
 
         return run_study(chosen, args.options, program)
-    from testbed.commands.studies.session_study_runner import run_session_study
+    from testbed.commands.studies.study_runner import run_session_study
 
     return run_session_study(chosen, args.options, program)
 

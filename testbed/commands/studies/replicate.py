@@ -17,12 +17,11 @@ from pathlib import Path
 from typing import Any
 
 from testbed.commands.arguments import JsonOptions, LiveOptions, add_options, adder
-from testbed.commands.dask_link import DaskOptions, TlsOptions, security_of, tls_words
-from testbed.commands.live import start_live
+from testbed.commands.runs import start_live
+from testbed.commands.several_machines import DaskOptions, TlsOptions, security_of, tls_words
 from testbed.commands.studies.experiment import chapters, find_experiments, known_experiment
 from testbed.emulation.sandbox.process_lifetime import die_with_parent
-from testbed.live.adapters.feed import live_feed
-from testbed.live.adapters.studies import PointsPage
+from testbed.live.adapters.feed import PointsPage, live_feed
 from testbed.live.events import InterimResults
 from testbed.model.json_values import with_aliases
 from testbed.model.options import kinds
@@ -34,9 +33,10 @@ from testbed.report.progress_bar import progress_bar
 from testbed.results.study_store import STORED, stored_runs
 
 DESCRIPTION = (
-    "Run every study that is not stored yet, those that are computed over all workers first, then those on the clock one at a time, "
-    "shortest first by what they took before; then write the book. Killed at any moment, the same command goes on where it was. Exit code: 0 all stored and "
-    "passed, 1 one failed or cannot tell, 4 one is invalid or was left."
+    "Run every study that is not stored yet, those that are computed over all workers first, then those on the clock "
+    "one at a time, shortest first by what they took before; then write the book. Killed at any moment, the same "
+    "command goes on where it was. Exit code: 0 all stored and passed, 1 one failed or cannot tell, 4 one is invalid "
+    "or was left."
 )
 ATTEMPTS = {"full": 3, "quick": 2}
 """How often a study is run whose run is invalid."""
@@ -105,7 +105,7 @@ def add_parser(subparsers: Any) -> None:
         "--compress",
         dest="pack",
         action="store_true",
-        help="with --report-only: keep each whole run as one archive, RUN.zip, but for the drawings that DIR's pages show",
+        help="with --report-only: keep each whole run as one archive, RUN.zip, but for drawings that DIR's pages show",
         only=Only(when=lambda a: a.book, needs="what is stored, with --report-only"),
     )
     add_options(parser, JsonOptions, LiveOptions)
@@ -211,8 +211,8 @@ def _estimate(replication: Replication) -> str:
     left = replication.left()
     known = [s for name in left if (s := expected_seconds(replication, name, scaled=False)) is not None]
     return (
-        f"{len(left)} of {len(replication.studies)} studies left: {len(known)} took {seconds_in_words(sum(known))} at this size before, "
-        f"{len(left) - len(known)} were never timed at it"
+        f"{len(left)} of {len(replication.studies)} studies left: {len(known)} took "
+        f"{seconds_in_words(sum(known))} at this size before, {len(left) - len(known)} were never timed at it"
     )
 
 

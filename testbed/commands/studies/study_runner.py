@@ -14,17 +14,24 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from testbed.commands.arguments import JsonOptions, LiveOptions, ResultsOptions, add_options, adder, read_options
-from testbed.commands.dask_link import DaskOptions, TlsOptions, security_of
-from testbed.commands.live import start_live
-from testbed.commands.meaning import refuse_meaningless
+from testbed.commands.arguments import (
+    JsonOptions,
+    LiveOptions,
+    ResultsOptions,
+    add_options,
+    adder,
+    read_options,
+    refuse_meaningless,
+)
 from testbed.commands.parsing import OneLineParser, reported
-from testbed.commands.runs import show_verdict
+from testbed.commands.runs import add_run_options, run_manifest, show_closing, show_verdict, start_live
+from testbed.commands.several_machines import DaskOptions, TlsOptions, security_of
+from testbed.emulation.machine.fabric import choose_fabric
+from testbed.emulation.sandbox.sandbox import enter_sandbox
 from testbed.errors import InputError
-from testbed.live.adapters.feed import record_page_path
-from testbed.live.adapters.studies import points_shown
+from testbed.live.adapters.feed import points_shown, record_page_path
 from testbed.live.events import InterimResults
 from testbed.model.json_values import json_ready
 from testbed.model.options import kinds
@@ -33,6 +40,10 @@ from testbed.model.studies.study import Study
 from testbed.model.verdict import Verdict
 from testbed.report.drawing.svg_figures import rendered
 from testbed.results.study_store import Row, StudyRun, load_study
+from topologies.text.json_types import JsonObject
+
+if TYPE_CHECKING:
+    from testbed.stream.run_in_turn import SessionStudy
 
 
 @options
@@ -75,7 +86,8 @@ def _run(study: Study, args: argparse.Namespace, words: list[str]) -> int:
     own: Any = None if study.options is None else read_options(args, study.options)
     start_live(args)
     if study.emulation:
-        _enter_sandbox(study, words)
+        choose_fabric("emulation")
+        enter_sandbox(["experiment", "run", study.name, *words])
     listed = study.points(args.quick, args.seed, *([] if own is None else [own]))
     points = [dict(json_ready(point)) for point in listed]
     size = "quick" if args.quick else "full"
@@ -90,16 +102,6 @@ def _run(study: Study, args: argparse.Namespace, words: list[str]) -> int:
         record_page_path(directory / "page.html")
     _show(study, args, rows, verdict, directory)
     return verdict.exit_code
-
-
-def _enter_sandbox(study: Study, words: list[str]) -> None:
-    from testbed.emulation.sandbox.sandbox import enter_sandbox, in_sandbox
-
-    if not in_sandbox():
-        from testbed.emulation.machine.fabric import choose_fabric
-
-        choose_fabric("emulation")
-        enter_sandbox(["experiment", "run", study.name, *words])
 
 
 def _open(study: Study, args: argparse.Namespace, words: list[str], size: str) -> StudyRun:
@@ -234,3 +236,36 @@ def _shared(
 
 def _key(point: Mapping[str, Any]) -> str:
     return json.dumps(point, sort_keys=True)
+
+
+def run_session_study(study: SessionStudy, argv: Sequence[str] | None = None, program: str | None = None) -> int:
+    """Parse options, run, report; returns the exit code."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    parser = OneLineParser(prog=program or f"testbed experiment run {study.name}", description=study.does)
+    parser.add_argument("--quick", action="store_true", help="a small version, under a minute")
+    add_run_options(parser, seeded="labels, faults and content")
+    args = parser.parse_args(words)
+    return reported(lambda: _run_sessions(study, args, words))
+
+
+def _run_sessions(study: SessionStudy, args: argparse.Namespace, words: list[str]) -> int:
+    from testbed.stream.judgement.closing import closing_words
+    from testbed.stream.run_in_turn import run_in_turn
+
+    fabric = choose_fabric(args.fabric)
+    start_live(args)
+    if fabric == "emulation":
+        enter_sandbox(["experiment", "run", study.name, *words])
+    command = f"testbed experiment run {study.name} {' '.join(words)}".strip()
+    described = study.described("quick" if args.quick else "full")
+    manifest = replace(run_manifest(args), command=command, study=described)
+    sessions = study.sessions(args.quick, args.seed)
+    judged, directory = run_in_turn(sessions, fabric, args.results, study.name, manifest)
+    if args.json:
+        streams = [part.document for part in judged.parts]
+        document: JsonObject = {"experiment": study.name, "study": study.name, "fabric": fabric}
+        document |= {"sessions": streams, "streams": streams, "verdict": judged.verdict.to_json()}
+        print(json.dumps({**document, "results": str(directory)}))
+    else:
+        show_closing(closing_words(judged), judged.verdict, directory)
+    return judged.verdict.exit_code

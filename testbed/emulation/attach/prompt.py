@@ -24,10 +24,17 @@ from mininet.log import lg
 from mininet.node import Node
 
 from testbed.emulation.attach.client import Recording, program_argv, send_request
-from testbed.emulation.attach.prompt_links import described_network, first_link, is_manner, links_of_line
-from testbed.emulation.attach.prompt_words import Words, first_word, with_addresses
+from testbed.emulation.attach.prompt_words import (
+    Words,
+    described_network,
+    first_link,
+    first_word,
+    is_manner,
+    links_of_line,
+    with_addresses,
+)
 from testbed.emulation.network.mininet_objects.late_shell import WordsAt
-from testbed.emulation.network.mininet_objects.view import mininet_view
+from testbed.emulation.network.mininet_objects.nodes import mininet_view
 from testbed.errors import InputError, SessionClosedError, TestbedError
 from testbed.model.naming.printable import printable
 from testbed.report.streams import output_of_programs
@@ -143,6 +150,8 @@ class Prompt(CLI):  # type: ignore[misc]
         if not self._is_command(first):
             self._run_at(shlex.split(first)[0], rest)
             return False
+        if first.startswith("pingpair") and len(self.mn.hosts) < 2:
+            raise InputError(f"{first}: needs two hosts, and this network has {len(self.mn.hosts)}")
         # What Python or a shell reads goes to it as it is.
         taken = rest if first in ("py", "px", "sh", "time", "noecho", "node") else Words(rest)
         return bool(getattr(self, f"do_{first}")(taken))
@@ -150,9 +159,13 @@ class Prompt(CLI):  # type: ignore[misc]
     def _is_command(self, word: str) -> bool:
         return word.isidentifier() and hasattr(self, f"do_{word}")
 
+    def _ask(self, do: str, **given: object) -> Json:
+        """The network's answer."""
+        return send_request(self.name, {"do": do, **given}).header
+
     def _has_gone(self) -> bool:
         try:
-            send_request(self.name, {"do": "faults"})
+            self._ask("faults")
         except TestbedError:
             return True
         return False
@@ -172,9 +185,7 @@ class Prompt(CLI):  # type: ignore[misc]
         node = self.mn[name]
         node.sendCmd(command)
         self.waitForNode(node)
-        send_request(
-            self.name, {"do": "faults"}
-        )  # SessionClosedError where the network, and the command with it, has gone
+        self._ask("faults")  # SessionClosedError where the network, and the command with it, has gone
 
     def waitForNode(self, node: Node) -> None:  # noqa: N802 - Mininet's name
         """Show what the node's command prints until it ends, and give it what is typed; what waits in a pipe is the
@@ -267,19 +278,9 @@ class Prompt(CLI):  # type: ignore[misc]
             raise InputError(f"pingall {line}: give seconds, or nothing")
         super().do_pingall(line)
 
-    def do_pingpair(self, line: str) -> None:
-        """Ping between the first two hosts."""
-        self._require_two_hosts("pingpair")
-        super().do_pingpair(line)
-
-    def do_pingpairfull(self, line: str) -> None:
-        """Ping between the first two hosts, with times."""
-        self._require_two_hosts("pingpairfull")
-        super().do_pingpairfull(line)
-
     def do_links(self, _line: str) -> None:
         """The cables, and which of them are down."""
-        down = {frozenset(link) for link in map(tuple, send_request(self.name, {"do": "links down"}).header["links"])}
+        down = {frozenset(link) for link in map(tuple, self._ask("links down")["links"])}
         for cable in self._described["cables"]:
             (a, _, near), (b, _, far) = cable["a"], cable["b"]
             state = "down down" if cable["link"] and frozenset(cable["link"]) in down else "OK OK"
@@ -305,10 +306,10 @@ class Prompt(CLI):  # type: ignore[misc]
         Without arguments: list the active faults."""
         link, manner = first_link(str(line), self._network, is_manner)
         if link:
-            broken = send_request(self.name, {"do": "fail", "link": link, "manner": manner}).header["fault"]
+            broken = self._ask("fail", link=link, manner=manner)["fault"]
             print(printable(broken))
         else:
-            for text in send_request(self.name, {"do": "faults"}).header["standing"]:
+            for text in self._ask("faults")["standing"]:
                 print(printable(text))
 
     def do_restore(self, line: str) -> None:
@@ -316,13 +317,13 @@ class Prompt(CLI):  # type: ignore[misc]
         names = links_of_line(str(line), self._network)
         if not names:
             raise InputError("restore: give a link, a->b, or all")
-        for name in send_request(self.name, {"do": "faults"}).header["links"] if names == ["all"] else names:
-            send_request(self.name, {"do": "restore", "link": name})
+        for name in self._ask("faults")["links"] if names == ["all"] else names:
+            self._ask("restore", link=name)
             print(printable(f"{name} restored"))
 
     def do_loads(self, _line: str) -> None:
         """What every link has carried: packets, bytes, packets dropped (links that carried nothing are left out)."""
-        for *link, packets, size, drops in send_request(self.name, {"do": "counters"}).header["links"]:
+        for *link, packets, size, drops in self._ask("counters")["links"]:
             if packets or drops:
                 name = printable(label_of((link[0], link[1], link[2])))
                 print(f"{name:20} {packets:10} packets {size:12} bytes {drops:8} dropped")
@@ -345,11 +346,7 @@ class Prompt(CLI):  # type: ignore[misc]
             print(printable(f"{switch['name']:12} {switch['device']:12} {about}".rstrip()))
 
     def _set_cables(self, a: str, b: str, up: bool) -> None:
-        send_request(self.name, {"do": "set cables", "a": a, "b": b, "up": up})
-
-    def _require_two_hosts(self, command: str) -> None:
-        if len(self.mn.hosts) < 2:
-            raise InputError(f"{command}: needs two hosts, and this network has {len(self.mn.hosts)}")
+        self._ask("set cables", a=a, b=b, up=up)
 
     def _words(self, line: str, count: int, lack: str) -> list[str]:
         words = line.split()

@@ -7,6 +7,7 @@ import itertools
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -52,7 +53,7 @@ class FlowCounter:
 class ControllerLink:
     """One controller process, listening on ``port`` of 127.0.0.1 of the sandbox (0: any that is free).
 
-    Every call waits for the switches' confirmation and raises CapabilityError where they refuse or do not answer.
+    Threads may ask; they take turns. Every call waits for the switches' confirmation and raises CapabilityError where they refuse or do not answer.
     """
 
     def __init__(self, port: int = DEFAULT_PORT) -> None:
@@ -60,6 +61,7 @@ class ControllerLink:
         self._process: subprocess.Popen[bytes] | None = None
         self._numbers = itertools.count(1)
         self._ready = False
+        self._turn = threading.Lock()
 
     def start(self) -> None:
         """Start the process and return at once; half a second of imports passes while the network is being built.
@@ -154,11 +156,12 @@ class ControllerLink:
         return tuple(self._ask(30, do="flows"))
 
     def _ask(self, limit_s: float, *, do: str, **given: object) -> Any:
-        self.wait_until_ready()
-        number = next(self._numbers)
-        with _alive():
-            self._pipe.send((number, do, given))
-        return self._answer(number, limit_s)
+        with self._turn:
+            self.wait_until_ready()
+            number = next(self._numbers)
+            with _alive():
+                self._pipe.send((number, do, given))
+            return self._answer(number, limit_s)
 
     def _answer(self, number: int, limit_s: float) -> Any:
         """The answer to request ``number`` (0: that it is ready); late ones to earlier requests, which nobody waits for

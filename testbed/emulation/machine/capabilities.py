@@ -11,16 +11,17 @@ import select
 import subprocess
 import sys
 import tempfile
+import time
 from dataclasses import asdict, dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from testbed.emulation.machine.encryption import encryption_means
-from testbed.emulation.machine.program_paths import SYSTEM_PATH, find_program, version_line
-from testbed.emulation.machine.time_namespaces import time_namespace_obstacle
+from testbed.emulation.machine.provenance import SYSTEM_PATH, find_program, version_line
 from testbed.emulation.network.open_vswitch.switches import tun_problem
 from testbed.emulation.sandbox.sandbox import in_sandbox, probe_sandbox, sandbox_command
 from testbed.emulation.sandbox.sandbox_entry import SOCKET_MEMORY_BYTES
+from testbed.errors import CapabilityError
 from testbed.extras import EXTRA_OF, pip_command
 
 _APT = "sudo apt-get install "
@@ -104,6 +105,12 @@ def emulation_problem() -> str | None:
     if refused is not None:
         return refused
     return None if Path("/sys/module/openvswitch").is_dir() else tun_problem()
+
+
+def require_emulation() -> None:
+    """CapabilityError, with the reason, where no network can be emulated here."""
+    if (obstacle := emulation_problem()) is not None:
+        raise CapabilityError(f"emulation is not possible here: {obstacle}")
 
 
 def delay_problem() -> str | None:
@@ -274,3 +281,34 @@ def _machine() -> dict[str, Capability]:
 def as_document(found: dict[str, Capability]) -> dict[str, dict[str, object]]:
     """Name -> {available, detail, mend}, for JSON."""
     return {name: asdict(capability) for name, capability in found.items()}
+
+
+_LIMIT_S = 10.0
+_SHOW = "import time; print(time.monotonic_ns())"
+
+
+def time_namespace(offset_s: int) -> list[str]:
+    """The words in front of a command that give it clocks so many seconds ahead; it ends with them.
+
+    >>> time_namespace(5)[-2:]
+    ['--fork', '--kill-child']
+    """
+    times = ["--time", "--monotonic", str(offset_s), "--boottime", str(offset_s)]
+    return ["unshare", "--user", "--map-root-user", *times, "--fork", "--kill-child"]
+
+
+def time_namespace_obstacle() -> str | None:
+    """None where a program can have a monotonic clock that is ahead, else what the kernel said."""
+    offset_s = 1234
+    before_ns = time.monotonic_ns()
+    try:
+        words = [*time_namespace(offset_s), sys.executable, "-I", "-S", "-c", _SHOW]
+        done = subprocess.run(words, capture_output=True, text=True, timeout=_LIMIT_S, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return f"no time namespace: {error}"
+    if done.returncode != 0:
+        return f"no time namespace: {(done.stderr.strip().splitlines() or ['refused'])[-1]}"
+    # Three readings in their order: exact, however long the program took to start.
+    if before_ns <= int(done.stdout) - offset_s * 10**9 <= time.monotonic_ns():
+        return None
+    return f"a time namespace was made, but its clock is not {offset_s} s ahead"

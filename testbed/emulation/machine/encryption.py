@@ -4,7 +4,7 @@ both."""
 import os
 import subprocess
 
-from testbed.emulation.machine.program_paths import find_program
+from testbed.emulation.machine.provenance import find_program
 from testbed.emulation.sandbox.sandbox import in_sandbox
 
 TOOL, USER_SPACE = "wg", "wireguard-go"

@@ -37,10 +37,14 @@ from typing import TYPE_CHECKING, Any
 from testbed.emulation.network.addresses import address_hosts
 from testbed.emulation.network.cables import mark_for_removal, plan_cables, remove_marked
 from testbed.emulation.network.impairments.relay import LaneReport
-from testbed.emulation.network.kernel.file_descriptors import raise_open_file_limit
-from testbed.emulation.network.kernel.host_namespaces import HostNamespaces, argv_inside, words_called
+from testbed.emulation.network.kernel.host_namespaces import (
+    HostNamespaces,
+    argv_inside,
+    packet_socket_drops,
+    raise_open_file_limit,
+    words_called,
+)
 from testbed.emulation.network.kernel.packet_capture import Capture
-from testbed.emulation.network.kernel.packet_sockets import packet_socket_drops
 from testbed.emulation.network.kernel.resource_check import NetworkSize, require_resources
 from testbed.emulation.network.kernel.rtnetlink import Message, Netlink, NetlinkError, packet_gate
 from testbed.emulation.network.kernel.tunnels import remove_guard, tunnel_guard
@@ -57,7 +61,7 @@ from testbed.emulation.network.open_vswitch.switches import (
     PrivateSwitches,
     choose_datapath,
 )
-from testbed.emulation.sandbox.rights import confined
+from testbed.emulation.sandbox.process_lifetime import confined
 from testbed.emulation.sandbox.sandbox import require_sandbox
 from testbed.errors import CapabilityError, InputError, InvalidRunError
 from testbed.faults.fault import Direction, Fault
@@ -269,7 +273,7 @@ class EmulatedNetwork:
     def mininet(self) -> BuiltMininet:
         """The network as a Mininet object: ``net.mininet["h0"].cmd("ip route")``."""
         if self._mininet is None:
-            from testbed.emulation.network.mininet_objects.view import mininet_view
+            from testbed.emulation.network.mininet_objects.nodes import mininet_view
 
             self._mininet = mininet_view(wiring_document(self.wiring, cables=True), self.words_at, self._set_cables)
         return self._mininet

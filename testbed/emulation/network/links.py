@@ -22,8 +22,7 @@ from testbed.emulation.network.impairments.impaired_ends import ImpairedEnds
 from testbed.emulation.network.impairments.redirects import Redirects
 from testbed.emulation.network.impairments.relay import LaneReport
 from testbed.emulation.network.impairments.tc_messages import NetemOptions, netem_line
-from testbed.emulation.network.kernel.file_descriptors import move_above_select_limit
-from testbed.emulation.network.kernel.host_namespaces import HostNamespaces
+from testbed.emulation.network.kernel.host_namespaces import HostNamespaces, move_above_select_limit
 from testbed.emulation.network.kernel.priority_queues import priority_buckets
 from testbed.emulation.network.kernel.rtnetlink import (
     ROOT,

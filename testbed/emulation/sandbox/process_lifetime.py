@@ -1,4 +1,5 @@
-"""How long a process of ours may live."""
+"""How long a process of ours may live, and what a user's program may do: as root in a sandbox it would otherwise be
+root on the machine."""
 
 import ctypes
 import os
@@ -8,7 +9,7 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from multiprocessing import spawn
 from pathlib import Path
@@ -111,3 +112,20 @@ def await_own_network(pid: int, limit_s: float, lives: Callable[[], bool] = lamb
                 return True
         time.sleep(0.002)
     return False
+
+
+_RIGHTS = (
+    "chown,dac_override,fowner,fsetid,kill,setgid,setuid,setpcap,net_bind_service,net_broadcast,net_admin,net_raw,ipc_lock,ipc_owner,"
+    "sys_chroot,sys_nice,sys_resource,audit_write"
+)
+"""Capabilities of root (see capabilities(7)) that a program in a host keeps: over files, over its host's network, over
+itself."""
+
+
+def confined(argv: Sequence[str]) -> list[str]:
+    """The command line that runs a user's program where it already is, without the rights to change the machine, or
+    gain them: no mounts, modules, devices, clocks, BPF programs, no other host's namespaces, no looking into the
+    testbed's own processes.
+    """
+    retained = ",".join(f"+{right}" for right in _RIGHTS.split(","))
+    return ["setpriv", "--no-new-privs", f"--bounding-set=-all,{retained}", *argv]

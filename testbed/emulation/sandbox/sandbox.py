@@ -37,13 +37,15 @@ def require_sandbox() -> Path:
     return Path(os.environ[_MARK])
 
 
-def enter_sandbox(argv: Sequence[str], *, name: str | None = None) -> NoReturn:
-    """Start ``testbed ARGV`` again inside a sandbox, in place of this process; never returns.
+def enter_sandbox(argv: Sequence[str], *, name: str | None = None) -> None:
+    """Start ``testbed ARGV`` again inside a sandbox, in place of this process; returns only where this is one already.
 
     Exit code, terminal, pipes and signals pass through. Where the kernel refuses, the exit code is 3 and stderr says
     why. ``name``: of the door by which other processes reach the network there (None: no door). InputError where it is
     taken.
     """
+    if in_sandbox():
+        return
     if name is not None:
         listener = listen(name)
         listener.set_inheritable(True)

@@ -4,7 +4,8 @@ that looks.
 The page's server is started before the sandbox is entered and inherits nothing of the run; the run inherits one end of
 a socket pair. What the run reports itself is passed on a few times a second. Counters are read by a process of their
 own at a low priority, forked when the run says how to look: the processes that are measured do nothing for the page.
-Other machines are asked by a thread.
+Other machines are asked by a thread. Verdicts and figures of what is made of points (studies, campaigns, replications)
+are made between two points, by the process that measures, and never take more than a twentieth of the time.
 """
 
 from __future__ import annotations
@@ -23,9 +24,9 @@ from pathlib import Path
 from testbed.emulation.sandbox.process_lifetime import begin_child
 from testbed.errors import CapabilityError, TestbedError
 from testbed.extras import installed, pip_command
-from testbed.live.events import Event, RunEnded, RunView, Sample, encode
+from testbed.live.events import Event, InterimResults, RunEnded, RunView, Sample, encode
 from testbed.model.progress import Progress, ReadCounters, ReportProgress
-from testbed.report.progress_bar import progress_bar
+from testbed.report.progress_bar import points_bar, progress_bar
 
 VARIABLE = "TESTBED_LIVE"
 """In the environment between the two lives of a command, before and inside the sandbox: the descriptor of the feed."""
@@ -234,3 +235,49 @@ def _look_on(feed: Feed, look: ReadCounters) -> None:
             feed.send(Sample(clock_s=time.monotonic(), reading=look()))
             time.sleep(PERIOD_S)
     os._exit(0)
+
+
+_EVERY_S, _TIMES_ITS_COST = 2.0, 20.0
+ShowPoints = Callable[[int, int], None]
+
+
+@contextmanager
+def points_shown(title: str, find: Callable[[], InterimResults]) -> Iterator[ShowPoints]:
+    """Call what it gives with how many points are done and how many there are: a bar on a terminal, and the live page
+    where there is one. ``find`` is called only there, and may fail: a verdict or a figure may need points that are
+    still to come."""
+    feed = live_feed()
+    with points_bar(title) as show:
+        page = None if feed is None else PointsPage(feed, title, find)
+
+        def both(done: int, total: int) -> None:
+            show(done, total)
+            if page is not None:
+                page.show(done, total)
+
+        yield both
+
+
+class PointsPage:
+    """Tells a live page of points."""
+
+    def __init__(self, feed: Feed, title: str, find: Callable[[], InterimResults]) -> None:
+        self._feed, self._find = feed, find
+        self._not_before_s = 0.0
+        feed.open(RunView(title=title, network={}))
+
+    def show(self, done: int, total: int, doing: str | None = None) -> None:
+        """``doing``: words for what is done now."""
+        began = time.monotonic()
+        words = doing or ("all points are there" if done == total else f"{done} of {total} points")
+        self._feed.send(Sample(clock_s=began, done=done / max(1, total), doing=words))
+        if not done or (began < self._not_before_s and done < total):
+            return
+        try:
+            found = self._find()
+        except Exception:  # noqa: BLE001 - what fails with some of the points is left to the end, when it is made of all
+            found = InterimResults()
+        if found != InterimResults():
+            self._feed.send(found)
+        ended = time.monotonic()
+        self._not_before_s = ended + max(_EVERY_S, _TIMES_ITS_COST * (ended - began))

@@ -108,6 +108,6 @@ def _write(
         own, count = retimed(data, lambda at_ns: clock.to_ours_ns(at_ns - found.wall_ns) + ours_wall_ns)
         files[link].write_bytes(own)
         reported(
-            f"recorded {label_of(link)} on {name}: {count} packets in {files[link]}, their times turned into this machine's to within "
-            f"{clock.uncertainty_ns / 1e6:.2g} ms"
+            f"recorded {label_of(link)} on {name}: {count} packets in {files[link]}, "
+            f"their times turned into this machine's to within {clock.uncertainty_ns / 1e6:.2g} ms"
         )

@@ -21,7 +21,7 @@ from testbed.machines.clocks.adapters.datagram_clock import ClockQuestions
 from testbed.machines.clocks.exchange import KEY_BYTES
 from testbed.machines.clocks.remote_clock import RemoteClock
 from testbed.machines.clocks.report import underlay_reason
-from testbed.machines.encryption.adapters.key_exchange import encrypt
+from testbed.machines.encryption.adapters.wireguard import encrypt
 from testbed.machines.machines_request import MachinesRequest
 from testbed.machines.rpc import MAIN, Answer, Request, deserialise, serialise
 from testbed.machines.tunnel_plan import Carrier, tunnel_port

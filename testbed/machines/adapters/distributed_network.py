@@ -19,18 +19,16 @@ from testbed.emulation.network.links import LinkMeter
 from testbed.errors import CapabilityError, InvalidRunError, MachineDiedError, TestbedError
 from testbed.faults.fault import Direction, Fault
 from testbed.machines.adapters import rpc_network
-from testbed.machines.adapters.cluster import Machines, Pending, machines_up
+from testbed.machines.adapters.cluster import Machines, machines_up
 from testbed.machines.adapters.forwarded_streams import Streams
 from testbed.machines.adapters.rpc_network import LANE_COUNTS, LANE_FAULTS, LANE_LIVE, LANE_RULES, PartitionSpec
 from testbed.machines.adapters.stream_forwarding import BRIDGE
 from testbed.machines.clocks.remote_clock import FloatArray
 from testbed.machines.clocks.report import ClockReport, clock_report
-from testbed.machines.crossing_losses import Counts, lost_on_the_way, merged
-from testbed.machines.machines_report import MachinesReport
+from testbed.machines.machines_report import Counts, MachinesReport, lost_on_the_way, merged
 from testbed.machines.machines_request import MachinesRequest
 from testbed.machines.partition import parse_placement, partition
 from testbed.machines.placement import Placement
-from testbed.machines.rpc import MAIN
 from testbed.machines.tunnel_plan import plan_parts, require_room
 from testbed.model.progress import CounterReading, Progress
 from testbed.model.wiring import Wiring
@@ -62,6 +60,8 @@ class DistributedNetwork:
 
     def __init__(self, machines: Machines, wiring: Wiring, placement: Placement, mtu: int) -> None:
         self.machines, self.wiring, self.placement, self.mtu = machines, wiring, placement, mtu
+        self.names, self.call, self.all = machines.names, machines.call, machines.all
+        self.theirs_s, self.ours_s = machines.theirs_s, machines.ours_s
         self._machine = placement.device_machines(wiring)
         self._of_bridge = {s.device: self._machine[s.name] for s in wiring.switches}
         self._of_dpid = {s.dpid: self._machine[s.name] for s in wiring.switches}
@@ -84,19 +84,9 @@ class DistributedNetwork:
     def network(self) -> DistributedNetwork:
         return self
 
-    @property
-    def names(self) -> Sequence[str]:
-        return self.machines.names
-
     def machine_of(self, node: str) -> int:
         """Where the node's host or switch lies."""
         return self.placement.machine_of[node]
-
-    def call(self, machine: int, request: Callable[..., T], *args: object, lane: str = MAIN) -> Pending[T]:
-        return self.machines.call(machine, request, *args, lane=lane)
-
-    def all(self, request: Callable[..., T], *args: object, lane: str = MAIN) -> list[T]:
-        return self.machines.all(request, *args, lane=lane)
 
     def check(self) -> None:
         self.machines.check()
@@ -113,12 +103,6 @@ class DistributedNetwork:
         self._start_s = time.monotonic()
         with naming_dead_machine(self.machines, with_crossed, lambda: self._start_s):
             yield
-
-    def theirs_s(self, machine: int, ours_s: float) -> float:
-        return self.machines.theirs_s(machine, ours_s)
-
-    def ours_s(self, machine: int, theirs_s: float) -> float:
-        return self.machines.ours_s(machine, theirs_s)
 
     def start(self) -> float:
         self._start_s = time.monotonic() + LEAD_S

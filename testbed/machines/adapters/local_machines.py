@@ -63,12 +63,9 @@ class LocalMachine:
         """Give it its interface, once its network namespace is there, and let it go on."""
         self._await_namespace()
         pid = self.process.pid
-        ip_batch(
-            [
-                f"link add {port_of(self.number)} mtu {self._mtu} type veth peer name {UNDERLAY} mtu {self._mtu} netns {pid}",
-                f"link set {port_of(self.number)} master {BRIDGE} up",
-            ]
-        )
+        port, mtu = port_of(self.number), f"mtu {self._mtu}"
+        pair = f"link add {port} {mtu} type veth peer name {UNDERLAY} {mtu} netns {pid}"
+        ip_batch([pair, f"link set {port} master {BRIDGE} up"])
         ip_batch([f"address add {self.address}/24 dev {UNDERLAY}", f"link set {UNDERLAY} up"], pid)
         namespace = os.open(f"/proc/{pid}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
         try:

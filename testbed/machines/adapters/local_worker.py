@@ -1,7 +1,8 @@
 """A Dask worker as a machine of its own on this one: waits until its interface is there, then serves its scheduler.
 
-local_worker.py SCHEDULER NAME ADDRESS       runs in the machine's namespaces; a line on stdin says that the interface is up,
-                                             and holds the worker's certificate and key (JSON), which are in no file
+local_worker.py SCHEDULER NAME ADDRESS       runs in the machine's namespaces; a line on stdin says that the interface
+                                             is up, and holds the worker's certificate and key (JSON), which are in no
+                                             file
 """
 
 import asyncio

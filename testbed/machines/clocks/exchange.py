@@ -62,8 +62,8 @@ def answer(key: bytes, sent_ns: int, received_ns: int, answered_ns: int) -> byte
 def parse_answer(data: bytes, key: bytes) -> tuple[int, int, int] | None:
     """(our stamp, their two), or None for what is no answer of this run.
 
-    >>> parse_answer(answer(bytes(16), 1, 20, 30), bytes(16)), parse_answer(answer(bytes(16), 1, 20, 30), b"another key, 16B")
-    ((1, 20, 30), None)
+    >>> [parse_answer(answer(bytes(16), 1, 20, 30), key) for key in (bytes(16), b"another key, 16B")]
+    [(1, 20, 30), None]
     """
     if len(data) != _ANSWER.size:
         return None

@@ -26,8 +26,30 @@ import numpy as np
 import numpy.typing as npt
 
 from testbed.errors import InputError, InvalidRunError
-from testbed.machines.clock_bound import ClockBound
 from testbed.machines.clocks.exchange import Exchange
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClockBound:
+    """At ``at_ns`` on our monotonic clock theirs shows ``at_ns + offset_ns``, to within ``uncertainty_ns`` either way.
+
+    ``drift``: by how much theirs runs faster, a fraction (1e-6: a microsecond a second); 0 where it cannot be told.
+    """
+
+    at_ns: int
+    offset_ns: int
+    drift: float
+    uncertainty_ns: int
+
+    def to_ours_ns(self, theirs_ns: int) -> int:
+        """The moment on our clock at which theirs showed that.
+
+        >>> ClockBound(at_ns=100, offset_ns=5000, drift=0.0, uncertainty_ns=3).to_ours_ns(5120)
+        120
+        """
+        since_ns = theirs_ns - self.at_ns - self.offset_ns
+        return self.at_ns + round(since_ns / (1 + self.drift))
+
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -83,7 +105,8 @@ class RemoteClock:
         if apart.min() < 0:
             raise InvalidRunError(
                 f"the clock of {self.machine} cannot be followed: inconsistent exchanges of time stamps, by "
-                f"{-apart.min() * 1e3:.3g} ms under a drift of at most {self.drift_bound * 1e6:g} parts in a million; it was set, or drifts more"
+                f"{-apart.min() * 1e3:.3g} ms under a drift of at most {self.drift_bound * 1e6:g} parts in a million; "
+                "it was set, or drifts more"
             )
 
     @cached_property

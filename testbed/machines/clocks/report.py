@@ -63,8 +63,9 @@ def require_clock(report: ClockReport, most_s: float, what: str) -> None:
     """InvalidRunError (exit code 4) where a clock is known less well than ``what`` needs."""
     if report.uncertainty_s > most_s:
         raise InvalidRunError(
-            f"the clock of {report.machine} is known to within {report.uncertainty_s * 1e3:.3g} ms only, and {what} needs "
-            f"{most_s * 1e3:.3g} ms; quickest exchange {report.quickest_s * 1e3:.3g} ms, {report.replies_received} of {report.asked} answered"
+            f"the clock of {report.machine} is known to within {report.uncertainty_s * 1e3:.3g} ms only, and {what} "
+            f"needs {most_s * 1e3:.3g} ms; quickest exchange {report.quickest_s * 1e3:.3g} ms, "
+            f"{report.replies_received} of {report.asked} answered"
         )
 
 
@@ -76,7 +77,8 @@ def underlay_reason(machine: str, exchanges: Sequence[Exchange], requested: int)
     """
     lost = requested - len(exchanges)
     if lost >= MIN_LOST and lost > MAX_LOST * requested:
-        return f"the link to {machine} lost {lost} of {requested} exchanges of time stamps (at most {MAX_LOST:.0%}): it loses packets of crossing cables too"
+        many = f"{lost} of {requested} exchanges of time stamps (at most {MAX_LOST:.0%})"
+        return f"the link to {machine} lost {many}: it loses packets of crossing cables too"
     if not exchanges:
         return None
     trips = np.array([each.round_trip_s for each in exchanges])

@@ -62,7 +62,8 @@ def peers_of(number: int, public_keys: Sequence[str], addresses: Sequence[str], 
     for address in addresses:
         if ipaddress.ip_address(address) in TUNNEL_NETWORK:
             raise CapabilityError(
-                f"--encrypt: the underlay's address {address} lies in {TUNNEL_NETWORK}, which WireGuard takes; give the underlay others"
+                f"--encrypt: the underlay's address {address} lies in {TUNNEL_NETWORK}, which WireGuard takes; "
+                "give the underlay others"
             )
     return tuple(
         Peer(public_key=key, endpoint=address, port=port, inside=inside_address(other))

@@ -1,4 +1,6 @@
-"""A cut without METIS: machines filled one after another with the cells that are attached to what they have already.
+"""Cuts of a network: by METIS (Karypis and Kumar 1998) through pymetis, where that is installed, better on large
+networks and as deterministic; without it machines are filled one after another with the cells that are attached to
+what they have already.
 
 Plain graph growing; the passes of ``refinement`` do the rest.
 """
@@ -6,6 +8,7 @@ Plain graph growing; the passes of ``refinement`` do the rest.
 import heapq
 from collections.abc import Sequence
 
+from testbed.extras import installed
 from testbed.machines.partition.cells import CellGraph
 
 
@@ -60,3 +63,32 @@ def _farthest(graph: CellGraph, machine_of: Sequence[int], start: int) -> int:
                 queue.append(other)
     free = [cell for cell, machine in enumerate(machine_of) if machine < 0]
     return max(free, key=lambda cell: (hops.get(cell, len(machine_of)), -cell), default=start)
+
+
+def has_metis() -> bool:
+    """Whether pymetis can be imported."""
+    return installed("pymetis")
+
+
+def cut_by_metis(graph: CellGraph, shares: Sequence[float]) -> list[int]:
+    """The machine of each cell; METIS keeps its own seed, so that the same network gives the same cut."""
+    import pymetis
+
+    starts: list[int] = [0]
+    others: list[int] = []
+    heavy: list[int] = []
+    for near in graph.joined:
+        others += near.keys()
+        heavy += near.values()
+        starts.append(len(others))
+    if len(shares) == 1 or not others:
+        return [cell * len(shares) // len(graph.weight) for cell in range(len(graph.weight))]
+    _, machine_of = pymetis.part_graph(
+        len(shares),
+        pymetis.CSRAdjacency(starts, others),
+        vweights=list(graph.weight),
+        eweights=heavy,
+        tpwgts=list(shares),
+        recursive=len(shares) <= 8,
+    )
+    return list(machine_of)

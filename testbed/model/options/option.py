@@ -62,13 +62,13 @@ class Option:
 
     ``name``: as the library takes it, with a dot inside nested options ("nac.slack"). ``flag``: as the command does (by
     itself ``flag_of`` the name; "" and ``positional``: by its place; None and not ``listed``: not at all), or
-    ``short``. ``former``: its names in 0.2, taken until 0.4: of the library ("rate_bps"), whose flags follow as for
-    the present one, or a flag alone ("--size"); how a value is written now comes after it ("--wait-ms {}ms",
-    "--when after=later never"). ``shown``: the default as written in its unit. ``choices``: the words that may be given, or a function
-    that lists them. ``only``: when it has a meaning. ``switches_only``: the simulated fabric cannot carry it out, or
-    not the values for which it is true. ``many``: it may be given several times, and is a tuple. ``negated``: a bool
-    that is False by itself can be said to be so (--no-...), as one that is True can. ``presets``: other options' values
-    that a value of this one stands for, where they are not given themselves.
+    ``short``. ``former``: its names in 0.2, taken until 0.4: of the library ("rate_bps"), whose flags follow as for the
+    present one, or a flag alone ("--size"); how a value is written now comes after it ("--wait-ms {}ms", "--when
+    after=later never"). ``shown``: the default as written in its unit. ``choices``: the words that may be given, or a
+    function that lists them. ``only``: when it has a meaning. ``switches_only``: the simulated fabric cannot carry it
+    out, or not the values for which it is true. ``many``: it may be given several times, and is a tuple. ``negated``: a
+    bool that is False by itself can be said to be so (--no-...), as one that is True can. ``presets``: other options'
+    values that a value of this one stands for, where they are not given themselves.
     """
 
     name: str = ""

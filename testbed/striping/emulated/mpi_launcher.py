@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from testbed.emulation.network.emulated_network import EmulatedNetwork
-from testbed.emulation.sandbox.rights import confined
+from testbed.emulation.sandbox.process_lifetime import confined
 from testbed.errors import CapabilityError, TimeLimitError
 from testbed.striping.emulated.program_run import Place, ProgramEnd, ProgramNetwork
 

@@ -22,7 +22,7 @@ from testbed.bulk.emulated.switchboard import CircuitSwitchboard
 from testbed.emulation.attach.program_group import ChildProgram, ProgramGroup
 from testbed.emulation.attach.server import control_server
 from testbed.emulation.network.emulated_network import EmulatedNetwork
-from testbed.emulation.sandbox.rights import confined
+from testbed.emulation.sandbox.process_lifetime import confined
 from testbed.machines.adapters.platform import Here, Platform, here
 from testbed.machines.adapters.rpc_programs import add_all_neighbours
 from testbed.machines.machines_request import MachinesRequest

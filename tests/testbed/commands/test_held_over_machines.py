@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from scapy.utils import RawPcapReader
 
-from testbed.emulation.machine.time_namespaces import time_namespace_obstacle
+from testbed.emulation.machine.capabilities import time_namespace_obstacle
 from tests.helpers.paths import ROOT
 from tests.helpers.processes import descendants, kept_namespaces, left_of, machine_worker
 

@@ -110,7 +110,7 @@ sys.exit(main())
 
 
 @pytest.mark.parametrize(
-    "moment", ["argparse", "importlib.metadata", "testbed.commands.meaning", "testbed.commands.parsing"]
+    "moment", ["argparse", "importlib.metadata", "testbed.commands.arguments", "testbed.commands.parsing"]
 )
 def test_an_interrupt_while_the_command_itself_is_imported_is_one_line(moment: str) -> None:
     words = [sys.executable, "-c", INTERRUPTED_WHILE, moment]

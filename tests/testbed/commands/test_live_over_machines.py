@@ -13,7 +13,7 @@ from urllib.request import urlopen
 
 import pytest
 
-from testbed.emulation.machine.time_namespaces import time_namespace_obstacle
+from testbed.emulation.machine.capabilities import time_namespace_obstacle
 from tests.helpers.paths import ROOT
 
 pytest.importorskip("aiohttp")

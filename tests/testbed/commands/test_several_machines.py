@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from testbed.cli import main
-from testbed.emulation.machine.time_namespaces import time_namespace_obstacle
+from testbed.emulation.machine.capabilities import time_namespace_obstacle
 from tests.helpers.processes import descendants, kept_namespaces, left_of, machine_worker
 
 OBSTACLE = time_namespace_obstacle()

@@ -82,7 +82,7 @@ def summed(tmp_path: Path) -> Summed:
         parser = OneLineParser(prog="testbed")
         add_parser(parser.add_subparsers(parser_class=OneLineParser), "sum", workload)
         args = parser.parse_args(["sum", *words, "--results", str(tmp_path)])
-        from testbed.commands.meaning import refuse_meaningless
+        from testbed.commands.arguments import refuse_meaningless
 
         refuse_meaningless(args)
         return int(args.run(args))

@@ -11,11 +11,14 @@ import pytest
 
 from testbed.errors import InputError
 from testbed.faults.cable_faults import (
+    SHAPES,
     cable_fault,
     check_faults,
     faults_from_trace,
     leaves_connected,
     random_faults,
+    shape_faults,
+    shape_walk,
     switch_cables,
 )
 from testbed.faults.failure_traces import (
@@ -25,7 +28,6 @@ from testbed.faults.failure_traces import (
     parse_lanl_table,
     parse_pnnl_table,
 )
-from testbed.faults.fault_regions import SHAPES, shape_faults, shape_walk
 from testbed.faults.trace_generator import KNOWN_STATISTICS, generate_trace
 from testbed.results.trace_files import read_lines, read_trace
 from tests.helpers.failure_samples import measure_statistics, sample_lanl_table, sample_trace, write_lanl_table

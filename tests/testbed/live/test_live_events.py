@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from testbed.errors import UsageError
 from testbed.faults.fault import Fault
-from testbed.live.adapters.feed import Feed
-from testbed.live.adapters.studies import PointsPage
+from testbed.live.adapters.feed import Feed, PointsPage
 from testbed.live.events import InterimResults, RunEnded, RunView, Sample, decode, encode
 from testbed.live.metrics import exposition
 from testbed.live.run_views import idle_network_view, network_view, predicted_loss

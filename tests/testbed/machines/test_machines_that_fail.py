@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from testbed.emulation.machine.time_namespaces import time_namespace_obstacle
+from testbed.emulation.machine.capabilities import time_namespace_obstacle
 
 OBSTACLE = time_namespace_obstacle()
 pytestmark = [

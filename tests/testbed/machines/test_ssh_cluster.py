@@ -15,7 +15,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from testbed.emulation.machine.time_namespaces import time_namespace_obstacle
+from testbed.emulation.machine.capabilities import time_namespace_obstacle
 from tests.helpers.paths import ROOT
 from tests.helpers.ssh_machines import CLOCK_STEP_S, HEAD, SshMachines, ssh_machines, sshd
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from testbed.cli import main
-from testbed.emulation.sandbox.rights import confined
+from testbed.emulation.sandbox.process_lifetime import confined
 from testbed.errors import CapabilityError
 from testbed.striping.emulated.mpi_launcher import find_mpiexec, mpiexec_words
 from testbed.striping.emulated.program_run import Place

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from testbed.emulation.machine.time_namespaces import time_namespace_obstacle
+from testbed.emulation.machine.capabilities import time_namespace_obstacle
 
 OBSTACLE = time_namespace_obstacle()
 pytestmark = [pytest.mark.emulation, pytest.mark.skipif(OBSTACLE is not None, reason=str(OBSTACLE))]

@@ -1,20 +1,49 @@
 """The namespaces of emulated hosts (network and host name), and sockets opened inside them by a process that stays
 outside.
 
-A socket belongs for life to the namespace it was opened in: one process can own sockets in every host.
+A socket belongs for life to the namespace it was opened in: one process can own sockets in every host. Descriptors of
+many hosts are kept out of the way of programs that wait with select, which knows numbers below 1024 only. A user-space
+switch reads its interfaces through packet sockets: one that waits for a processor loses packets there, which no
+interface and no queue counts, but the kernel's socket diagnosis tells.
 """
 
+import contextlib
 import ctypes
+import fcntl
 import os
+import resource
 import socket
+import struct
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from testbed.emulation.network.kernel.file_descriptors import move_above_select_limit, raise_open_file_limit
+from testbed.emulation.network.kernel.rtnetlink import Netlink, attributes_of
 from testbed.errors import CapabilityError
+
+_FIRST = 1024
+"""What select cannot wait for may as well lie here."""
+
+
+def raise_open_file_limit() -> None:
+    """Let this process open as many files as it is ever allowed to: two a host are held, and the usual limit is
+    1024."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+
+
+def move_above_select_limit(descriptor: int) -> int:
+    """The same open file under a number that leaves those below 1024 to others; the given one where there is no such
+    number."""
+    try:
+        moved = fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, _FIRST)
+    except OSError:
+        return descriptor
+    os.close(descriptor)
+    return moved
+
 
 _CLONE_NEWNET = 0x40000000
 _HOLDER = Path(__file__).with_name("namespace_holder.py")
@@ -132,3 +161,21 @@ def _refusal(line: str, count: int) -> str:
         f"the kernel refuses network namespaces for {count} hosts ({why}); "
         "raise the limits: sysctl user.max_net_namespaces, ulimit -u"
     )
+
+
+_SOCK_DIAG, _BY_FAMILY = 4, 20
+_SHOW_MEMORY, _MEMORY, _DROPS_AT = 0x10, 6, 32
+_HEADER_BYTES = 16
+
+
+def packet_socket_drops() -> int:
+    """Frames that all packet sockets of this process' network namespace have dropped since they were opened; 0 where
+    the kernel does not tell."""
+    request = struct.pack("=BBHIIII", socket.AF_PACKET, 0, 0, 0, _SHOW_MEMORY, 0xFFFFFFFF, 0xFFFFFFFF)
+    total = 0
+    with contextlib.suppress(OSError), socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _SOCK_DIAG) as sock:
+        for _, body in Netlink(sock).dump(_BY_FAMILY, request):
+            memory = attributes_of(body[_HEADER_BYTES:]).get(_MEMORY, b"")
+            if len(memory) >= _DROPS_AT + 4:
+                total += struct.unpack_from("=I", memory, _DROPS_AT)[0]
+    return total

@@ -16,6 +16,7 @@ from testbed.emulation.network.kernel.rtnetlink import (
     Message,
     attribute,
     bpf_rule,
+    rate_spec,
     tc_header,
     text,
     tick_ns,
@@ -61,16 +62,11 @@ def _class_options(rate_bps: float, share: float, burst_bytes: int, priority: in
     ceiling = max(1, round(rate_bps / 8))
     rate = max(1, round(ceiling * share))
     ticks = min(0xFFFFFFFF, round(burst_bytes / ceiling * 1e9 / tick_ns()))
-    parameters = _rate(rate) + _rate(ceiling) + struct.pack("=5I", ticks, ticks, burst_bytes, 0, priority)
+    parameters = rate_spec(rate) + rate_spec(ceiling) + struct.pack("=5I", ticks, ticks, burst_bytes, 0, priority)
     options = attribute(1, parameters)
     if ceiling > 0xFFFFFFFF:
         options += attribute(6, struct.pack("=Q", rate)) + attribute(7, struct.pack("=Q", ceiling))
     return attribute(2, options)
-
-
-def _rate(bytes_per_s: int) -> bytes:
-    ethernet = 1
-    return struct.pack("=BBHhHI", 0, ethernet, 0, -1, 0, min(bytes_per_s, 0xFFFFFFFF))
 
 
 def _datagrams_to(port: int) -> tuple[BpfStep, ...]:

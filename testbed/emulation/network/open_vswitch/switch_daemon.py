@@ -200,8 +200,8 @@ class SwitchDaemon:
 def with_hint(words: str) -> str:
     """A daemon's last words, and what to do about them where that is known: its temporary files are always in /tmp.
 
-    >>> with_hint("failed to create temporary file (Read-only file system)")
-    'failed to create temporary file (Read-only file system); it needs a /tmp that can be written: mount a tmpfs there (containers: --tmpfs /tmp)'
+    >>> with_hint("failed to create temporary file (Read-only file system)").split("; ")[1]
+    'it needs a /tmp that can be written: mount a tmpfs there (containers: --tmpfs /tmp)'
     """
     if "failed to create temporary file" not in words:
         return words

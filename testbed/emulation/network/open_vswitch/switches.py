@@ -85,8 +85,9 @@ class PrivateSwitches:
             if time.monotonic() > limit:
                 missing, total = sum(len(share) for _, share in left), sum(map(len, self._shares))
                 raise InvalidRunError(
-                    f"ovs-vswitchd set up {total - missing} of {total} switches within {limit_s:.0f} s: this machine is too slow "
-                    "or too busy for the network; retry when it is idle, or use several machines (--machines)"
+                    f"ovs-vswitchd set up {total - missing} of {total} switches within {limit_s:.0f} s: "
+                    "this machine is too slow or too busy for the network; retry when it is idle, or use several "
+                    "machines (--machines)"
                 )
             time.sleep(pause)
             pause = min(0.02, pause * 1.3)

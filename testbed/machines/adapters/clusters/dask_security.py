@@ -69,8 +69,8 @@ def scheduler_security(address: str, tls: TlsFiles) -> Security | None:
         )
     if not (tls.without_tls or _is_loopback(place)):
         raise InputError(
-            f"scheduler {address}: without TLS everybody who reaches it could run programs on its machines; give tls://HOST:PORT "
-            "with --tls-ca, --tls-cert and --tls-key, or --without-tls"
+            f"scheduler {address}: without TLS everybody who reaches it could run programs on its machines; "
+            "give tls://HOST:PORT with --tls-ca, --tls-cert and --tls-key, or --without-tls"
         )
     return None
 

@@ -91,7 +91,8 @@ class ClockQuestions:
         while len(self.exchanges) < count:
             if time.monotonic() > until:
                 raise InvalidRunError(
-                    f"{machine} answered {len(self.exchanges)} of {count} questions for its clock within {timeout_s:g} s"
+                    f"{machine} answered {len(self.exchanges)} of {count} questions for its clock "
+                    f"within {timeout_s:g} s"
                 )
             time.sleep(0.005)
 

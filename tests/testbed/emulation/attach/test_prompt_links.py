@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from testbed.emulation.attach.prompt_links import described_network, first_link, is_manner, links_of_line
+from testbed.emulation.attach.prompt_words import described_network, first_link, is_manner, links_of_line
 from testbed.errors import InputError
 from topologies.network import label_of
 

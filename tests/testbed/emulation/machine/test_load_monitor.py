@@ -12,8 +12,16 @@ from pathlib import Path
 
 import pytest
 
-from testbed.emulation.machine.load_monitor import LoadMonitor, MachineCounts, load_between, read_counts
-from testbed.emulation.machine.processor_load import ProcessorTimes, busy_fraction, processor_times, steal_fraction
+from testbed.emulation.machine.load_monitor import (
+    LoadMonitor,
+    MachineCounts,
+    ProcessorTimes,
+    busy_fraction,
+    load_between,
+    processor_times,
+    read_counts,
+    steal_fraction,
+)
 from testbed.model.machine.load import MachineLoadLimits, overload_reason
 from tests.helpers.strains import CALM
 

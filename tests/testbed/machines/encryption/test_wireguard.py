@@ -20,9 +20,8 @@ from typing import Any
 
 import pytest
 
-from testbed.emulation.machine.capabilities import emulation_problem
+from testbed.emulation.machine.capabilities import emulation_problem, time_namespace_obstacle
 from testbed.emulation.machine.encryption import encryption_obstacle
-from testbed.emulation.machine.time_namespaces import time_namespace_obstacle
 from tests.helpers.processes import descendants, kept_namespaces, left_of, machine_worker
 
 OBSTACLE = emulation_problem() or time_namespace_obstacle() or encryption_obstacle()
@@ -221,7 +220,7 @@ def with_a_wrong_key() -> str:
 
     from testbed.errors import CapabilityError
     from testbed.machines.adapters.cluster import machines_up
-    from testbed.machines.encryption.adapters import key_exchange
+    from testbed.machines.encryption.adapters import wireguard as key_exchange
     from testbed.machines.machines_request import MachinesRequest
 
     told = key_exchange.peers_of

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from testbed.errors import InputError
 from testbed.machines.partition import METHODS, describe, partition
-from testbed.machines.partition.metis import has_metis
+from testbed.machines.partition.greedy import has_metis
 from testbed.machines.partition.partition import Method
 from testbed.machines.placement import Placement
 from topologies import load_network

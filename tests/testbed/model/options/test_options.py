@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from testbed.commands.arguments import add_options, read_options
-from testbed.commands.meaning import refuse_meaningless
+from testbed.commands.arguments import add_options, read_options, refuse_meaningless
 from testbed.commands.parsing import OneLineParser
 from testbed.errors import InputError, UsageError
 from testbed.model.options import kinds

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from testbed.emulation.machine.time_namespaces import time_namespace_obstacle
+from testbed.emulation.machine.capabilities import time_namespace_obstacle
 from tests.helpers.ordinary_user import as_ordinary_user
 
 OBSTACLE = time_namespace_obstacle()

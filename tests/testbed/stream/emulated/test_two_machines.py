@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from testbed.emulation.machine.time_namespaces import time_namespace_obstacle
+from testbed.emulation.machine.capabilities import time_namespace_obstacle
 from tests.helpers.processes import descendants, machine_worker
 
 OBSTACLE = time_namespace_obstacle()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from testbed.emulation.machine.time_namespaces import time_namespace_obstacle
+from testbed.emulation.machine.capabilities import time_namespace_obstacle
 from tests.helpers.clock_trial import TrialConditions, run_trial
 
 
