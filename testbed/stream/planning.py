@@ -144,12 +144,15 @@ def build_plan(
     without = max(WARM_UP_S + 1.0, 4 * parameters.block_s)
     end = max([f.stop_s for f in scheduled], default=without) + parameters.playback_s + 0.4
     plan = replace(plan, faults=scheduled, duration_s=duration_s or end, route=route)
-    check_duration(plan)
-    check_faults_in_duration(plan)
-    check_rates(plan)
-    check_delays(plan)
+    check_plan(plan)
     check_parity_comes(plan)
     return plan, route
+
+
+def check_plan(plan: StreamPlan) -> None:
+    """InputError for a plan that no stream can carry out."""
+    for check in (check_duration, check_faults_in_duration, check_rates, check_delays):
+        check(plan)
 
 
 def check_duration(plan: StreamPlan) -> None:

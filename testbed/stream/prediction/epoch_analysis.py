@@ -6,7 +6,7 @@ of faults.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -93,6 +93,9 @@ class EpochsResult:
     longest_change_s: float | None
     transit_s: float
     diagnoses: DiagnosisAccuracy | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
 
 
 @dataclass(frozen=True)
