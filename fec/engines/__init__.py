@@ -1,7 +1,7 @@
 """The engines that a Reed-Solomon code can run on, fastest first; each module is loaded when first requested.
 
-An engine applies interpolation rows to symbols (``fec.engines.engine.Engine``); which one runs never changes a byte: tests
-hold all against the package ``reedsolo``.
+An engine applies interpolation rows to symbols (``fec.engines.engine.Engine``); which one runs never changes a byte:
+tests hold all against the package ``reedsolo``.
 """
 
 from functools import cache

@@ -25,7 +25,8 @@ class DiagnosisAccuracy:
     unsure: int
 
     def __str__(self) -> str:
-        return f"the diagnosis decided in {self.spoke:.0%} of the time, {self.right} of the {self.certain} failures that it was certain of were so"
+        certain = f"{self.right} of the {self.certain} failures that it was certain of were so"
+        return f"the diagnosis decided in {self.spoke:.0%} of the time, {certain}"
 
 
 def diagnosis_accuracy(plan: StreamPlan, run: StreamMeasurements, found: Sequence[Epoch]) -> DiagnosisAccuracy | None:

@@ -12,7 +12,10 @@ from typing import Any
 
 import pytest
 
-FAULTS = "s1->s2@0.8-9.8 ge:p=0.08,r=0.2, s1->s4@0.8-9.8 delay:0.03,jitter=0.02 duplicate:0.1, s1->s8@0.8-9.8 trace:ms=20x10+300"
+FAULTS = (
+    "s1->s2@0.8-9.8 ge:p=0.08,r=0.2, s1->s4@0.8-9.8 delay:0.03,jitter=0.02 duplicate:0.1, "
+    "s1->s8@0.8-9.8 trace:ms=20x10+300"
+)
 WORDS = ["stream", "swiss-t1", "--from", "s1", "--to", "s6", "--fabric", "emulation", "--json"]
 
 

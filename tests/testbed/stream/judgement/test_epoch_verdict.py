@@ -56,7 +56,11 @@ def test_a_true_campaign_passes_the_checks_that_belong_to_it(campaign: tuple[Str
 @pytest.mark.parametrize(
     ("check", "holds", "fails"),
     [
-        (FATES, {"certain": 1000, "wrongly_lost": 1, "wrongly_arrived": 1}, {"certain": 1000, "wrongly_lost": 2, "wrongly_arrived": 1}),
+        (
+            FATES,
+            {"certain": 1000, "wrongly_lost": 1, "wrongly_arrived": 1},
+            {"certain": 1000, "wrongly_lost": 2, "wrongly_arrived": 1},
+        ),
         (FATES, {"certain": 9000, "wrongly_lost": 9}, {"certain": 9000, "wrongly_lost": 10}),
         (FATES, {"certain": 1}, {"certain": 0}),
         (RANDOM, {"random_losses": (100.0, 109.0, 8.0)}, {"random_losses": (100.0, 110.0, 8.0)}),
