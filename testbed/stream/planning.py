@@ -17,7 +17,7 @@ from testbed.faults.fault import Fault
 from testbed.faults.grammar import parse_poisson
 from testbed.faults.reading import FaultsLike, read_faults
 from testbed.faults.schedules import PoissonFaults, overlapping, poisson_faults
-from testbed.model.label_split import LabelSplit
+from testbed.model.label_split import LABELS, LabelSplit
 from testbed.model.naming.names import read_node
 from testbed.model.naming.networks import known_network
 from testbed.model.routes import SplitRoute
@@ -25,7 +25,7 @@ from testbed.routing.label_split.spraying import disjoint_return_split, interval
 from testbed.stream.options import CodingOptions, StreamOptions
 from testbed.stream.options import EachLink as EachLink
 from testbed.stream.plan import StreamParameters, StreamPlan
-from testbed.stream.prediction.active_faults import is_campaign
+from testbed.stream.prediction.active_faults import faulty_links, is_campaign
 from testbed.stream.prediction.block_size_policy import block_size_policy
 from topologies.network import Network, label_of
 
@@ -381,13 +381,5 @@ def longest_path_delay_s(plan: StreamPlan) -> float:
 
 def predicted_loss(plan: StreamPlan, fault: Fault) -> float:
     """Fraction of the stream that the fault takes: the share of labels on the failed cable's loaded direction(s)."""
-    return float(faulty_share(plan.forward, fault)) * fault.loss_fraction
-
-
-def faulty_share(split: LabelSplit, fault: Fault) -> float:
-    """Exact share of labels whose path crosses the faulty link, either way for a fault of both directions."""
-    ids = {fault.link}
-    if fault.direction == "both":
-        ids.add((fault.link[1], fault.link[0], fault.link[2]))
-    hit = {split.network.link_index[i] for i in ids if i in split.network.link_index}
-    return sum(p.stop - p.start for p in split.paths if hit.intersection(p.links)) / 65536
+    hit = set(faulty_links(plan.network, fault))
+    return sum(p.stop - p.start for p in plan.forward.paths if hit.intersection(p.links)) / LABELS * fault.loss_fraction

@@ -15,6 +15,7 @@ from testbed.stream.judgement.link_traversals import LinkTraversal, link_travers
 from testbed.stream.judgement.trace_checks import trace_checks
 from testbed.stream.measurements import BoolArray, FloatArray, IntArray, PacketDeliveries, StreamMeasurements
 from testbed.stream.plan import StreamPlan
+from testbed.stream.prediction.active_faults import ImpairedSpan
 from testbed.stream.prediction.burst_loss import (
     binomial_losses,
     burst_block_size,
@@ -25,7 +26,6 @@ from testbed.stream.prediction.burst_loss import (
     survival_covariance,
 )
 from testbed.stream.prediction.delay_spread import predicted_delay_spread
-from testbed.stream.prediction.impaired_links import ImpairedSpan
 from topologies.impairments import Duplication, ExtraDelay, GilbertElliott, RateTrace, Reordering, to_text
 from topologies.network import label_of
 

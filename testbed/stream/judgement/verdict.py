@@ -13,8 +13,8 @@ from testbed.stream.judgement.impairment_checks import impairment_checks, unrest
 from testbed.stream.judgement.timing_errors import quarter_s
 from testbed.stream.measurements import RELAYED, StreamMeasurements
 from testbed.stream.plan import StreamPlan
+from testbed.stream.prediction.active_faults import is_impaired
 from testbed.stream.prediction.block_size_policy import is_deterministic
-from testbed.stream.prediction.impaired_links import is_impaired
 from topologies.network import label_of
 
 COUNTED = "none: each is counted"
