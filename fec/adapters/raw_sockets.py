@@ -1,4 +1,5 @@
-"""Sockets of the stream's ends: labelled frames out of a raw socket, datagrams in, many of those a call. Sockets come opened.
+"""Sockets of the stream's ends: labelled frames out of a raw socket, datagrams in, many a call. Sockets come
+opened.
 
 A UDP socket has one source port, so labelled packets leave as whole Ethernet frames: Scapy designs the headers once for
 each length, the data path writes the label into them.

@@ -95,7 +95,7 @@ class LargeBlockParameters:
             raise FecError(f"{self.block_symbols} symbols a block; give 1 to {MAX_SYMBOLS}")
         if not 0 < self.arrival_pps <= self.most_pps:
             raise FecError(
-                f"rates of {self.arrival_pps} arriving and {self.most_pps} sent packets/s: the first is above 0, the second no less"
+                f"{self.arrival_pps} packets/s arriving, {self.most_pps} sent: the first is above 0, the second no less"
             )
 
 

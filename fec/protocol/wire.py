@@ -71,7 +71,7 @@ class PacketHeader:
             raise FecError(f"packet header: {self.source_packets} source packets in a block of {self.block_size}")
         if self.encoding_symbol_id > MAX_SYMBOL_ID or self.source_packets > MAX_SYMBOL_ID:
             raise FecError(
-                f"packet header: symbol {self.encoding_symbol_id} of {self.source_packets} source packets; both reach 254"
+                f"packet header: symbol {self.encoding_symbol_id} of {self.source_packets} packets: both reach 254"
             )
 
     @property

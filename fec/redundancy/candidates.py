@@ -27,7 +27,8 @@ class CandidateTable:
     """Label -> suspects, as bit sets over the elementary intervals of labels (all that no suspect tells apart).
     FecError for none.
 
-    >>> table = CandidateTable([FailureCandidate(name="a-b", intervals=((0, 100),)), FailureCandidate(name="b-c", intervals=((50, 100),))])
+    >>> suspects = (("a-b", (0, 100)), ("b-c", (50, 100)))
+    >>> table = CandidateTable([FailureCandidate(name=name, intervals=(interval,)) for name, interval in suspects])
     >>> table.bit_of(70) in (table.masks[0] & table.masks[1], 0), table.labels_in(table.masks[1])
     (True, 50)
     """

@@ -123,7 +123,8 @@ class Diagnoser:
     certain: a switch that stalls delays packets of several ways for a moment, which looks like a node that is down.
 
     >>> from fec.redundancy.candidates import FailureCandidate
-    >>> table = CandidateTable([FailureCandidate(name=n, intervals=(i,)) for n, i in (("a", (0, 9)), ("b", (5, 20)), ("c", (12, 20)))])
+    >>> suspects = (("a", (0, 9)), ("b", (5, 20)), ("c", (12, 20)))
+    >>> table = CandidateTable([FailureCandidate(name=n, intervals=(i,)) for n, i in suspects])
     >>> diagnoser = Diagnoser(table, unexplained_window_s=1.0)
     >>> for label, lost in ((7, True), (2, False), (6, True), (15, True)):
     ...     diagnoser.add(PacketReport(label, lost, 0.0))

@@ -58,8 +58,8 @@ def _last_kilometre(row: Mapping[str, Any]) -> Any:
     figure.legend(loc="outside lower center", ncols=3, frameon=False, fontsize="small")
     broken = ", ".join(f"{fault['link']} {fault['kind']}" for fault in row["faults"])
     figure.set_label(
-        f"Packets that arrived over the last mile of {row['last_rate_bps'] / 1e6:g} Mbit/s in a download of {row['bytes'] / 1e6:g} MB "
-        f"({row['method']} route, {row['code']}), beside the rate that fills it (dotted)"
+        f"Packets that arrived over the last mile of {row['last_rate_bps'] / 1e6:g} Mbit/s in a download of "
+        f"{row['bytes'] / 1e6:g} MB ({row['method']} route, {row['code']}), beside the rate that fills it (dotted)"
         + (f"; shaded: {broken}." if broken else ".")
     )
     return figure

@@ -83,8 +83,9 @@ def _check_rate(plan: DownloadPlan) -> None:
         need = FILL * plan.last_rate_bps * float(plan.forward.load(index))
         if link.id != plan.last_link and need > link.capacity_bps:
             raise InputError(
-                f"a last mile of {plan.last_rate_bps / 1e6:g} Mbit/s puts {need / 1e6:.2f} Mbit/s on {link.label}, which carries "
-                f"{link.capacity_bps / 1e6:g}; lower its rate (last_mile_rate_bps, --last-mile-rate), or raise the capacity"
+                f"a last mile of {plan.last_rate_bps / 1e6:g} Mbit/s puts {need / 1e6:.2f} Mbit/s on {link.label}, "
+                f"which carries {link.capacity_bps / 1e6:g}; lower its rate (last_mile_rate_bps, --last-mile-rate), "
+                "or raise the capacity"
             )
 
 
@@ -94,13 +95,13 @@ def _check_impairments(network: Network, faults: Sequence[Fault]) -> None:
     for fault in faults:
         if any(isinstance(one, RateTrace) for one in fault.impaired_by):
             raise InputError(
-                f"fault on {label_of(fault.link)}: no time is predicted for a download over a rate trace; testbed stream runs it"
+                f"fault on {label_of(fault.link)}: no download is predicted over a rate trace; testbed stream runs it"
             )
     always = next((link for link in network.links if link.impairments), None)
     if always is not None:
         raise InputError(
-            f"{always.label} is always impaired ({to_text(always.impaired_by)}): a download is predicted under timed faults only; "
-            "give it as one, or take testbed stream"
+            f"{always.label} is always impaired ({to_text(always.impaired_by)}): a download is predicted under timed "
+            "faults only; give it as one, or take testbed stream"
         )
 
 

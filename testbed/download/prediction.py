@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from fec.protocol.large_blocks import MAX_LOSS, MEASURED_OVER, PREAMBLE_BYTES
 from testbed.download.plan import FILL, RETURN_LABELS, DownloadPlan
 from testbed.model.label_split import LABELS
-from topologies.network import reverse_of
+from testbed.stream.prediction.active_faults import faulty_links
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,10 +107,7 @@ def loss_at(plan: DownloadPlan, at_s: float) -> float:
     dead: dict[int, float] = {}
     for fault in plan.faults:
         if fault.start_s <= at_s < fault.stop_s:
-            links = [fault.link] if fault.direction == "forward" else [fault.link, reverse_of(fault.link)]
-            dead |= {
-                plan.network.link_index[link]: fault.loss_fraction for link in links if link in plan.network.link_index
-            }
+            dead |= dict.fromkeys(faulty_links(plan.network, fault), fault.loss_fraction)
     retained = 0.0
     for path in plan.forward.paths:
         share = 1.0

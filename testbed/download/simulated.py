@@ -2,12 +2,10 @@
 
 import heapq
 import random
-from collections.abc import Sequence
 
 from testbed.download.measurements import DownloadMeasurements
 from testbed.download.plan import FRAME_OVERHEAD_BYTES, RETURN_LABELS, DownloadPlan
-from testbed.faults.impaired_link import ImpairedLink, queue_bytes
-from topologies.network import reverse_of
+from testbed.stream.impaired_paths import ImpairedPaths, PacketInTransit, breaks_by_faults
 
 QUEUE_PACKETS = 100
 
@@ -23,14 +21,14 @@ class _Run:
         self.plan = plan
         self.sender, self.receiver = plan.sender(), plan.receiver()
         self.chance = random.Random(plan.seed)
-        self.events: list[tuple[float, int, str, bytes]] = []
+        self.events: list[tuple[float, int, str, PacketInTransit, bytes]] = []
         self.count = 0
         self.free_s = 0.0
         self.hop_s = 8 * (FRAME_OVERHEAD_BYTES + plan.parameters.symbol_bytes) / plan.last_rate_bps
-        self.last = plan.network.link_index[plan.last_link]
         self.arrivals: list[float] = []
         self.dropped = 0
-        self.impaired = _impaired(plan)
+        breaks = breaks_by_faults(plan.network, plan.faults)
+        self.paths = ImpairedPaths(plan.network, plan.faults, plan.seed, breaks, self.chance)
 
     def finish(self) -> DownloadMeasurements:
         now, ended = 0.0, None
@@ -52,71 +50,39 @@ class _Run:
 
     def _step(self, now: float) -> None:
         while self.events and self.events[0][0] <= now:
-            at, _, place, data = heapq.heappop(self.events)
-            if place == "last mile":
-                self._carry((self.last,), data, at, to="sink")
-            elif place == "sink":
+            at, _, to, place, data = heapq.heappop(self.events)
+            if not place.arrived:
+                self._travel(place, data, at, to=to)
+            elif to == "last mile":
+                self._enqueue(data, at)
+            elif to == "sink":
                 self.arrivals.append(at)
                 self.receiver.receive(data, at)
             else:
                 self.sender.receive(data)
         for packet in self.sender.packets_due(now):
-            path = self.plan.forward.path_of(packet.label)
-            self._carry(path.links[:-1], packet.data, now, to="last mile")
+            self._carry(self.plan.forward.path_of(packet.label).links, packet.data, now, to="last mile")
         for acknowledgement in self.receiver.acknowledgements_due(now):
             for label in RETURN_LABELS:
                 self._carry(self.plan.backward.path_of(label).links, acknowledgement, now, to="source")
 
-    def _carry(self, links: Sequence[int], data: bytes, now: float, *, to: str) -> None:
+    def _carry(self, links: tuple[int, ...], data: bytes, now: float, *, to: str) -> None:
         """Over the links, to where it is dealt with when it comes: packets of short and long paths queue in the order
         in which they arrive."""
-        times = [now]
-        for index in links:
-            times = [later for at in times for later in self._over(index, at, len(data))]
-        for at in times:
-            self.count += 1
-            heapq.heappush(self.events, (at, self.count, to, data))
+        self._travel(PacketInTransit(links, 0, len(data) + FRAME_OVERHEAD_BYTES), data, now, to=to)
 
-    def _over(self, index: int, at: float, size: int) -> list[float]:
-        """When the copies of a packet that comes to a link then have crossed it."""
-        if self._lost(index, at):
-            return []
-        times = [at]
-        for start_s, stop_s, link in self.impaired.get(index, ()):
-            if start_s <= at < stop_s:
-                times = [later for one in times for later in link.offer(one, size + FRAME_OVERHEAD_BYTES)]
-        delay_s = self.plan.network.links[index].delay_s
-        return [left + delay_s for one in times if (left := self._queued(index, one)) is not None]
+    def _travel(self, packet: PacketInTransit, data: bytes, now: float, *, to: str) -> None:
+        for at, place in self.paths.next_hop_times(packet, now, now):
+            self._push(at, to, place, data)
 
-    def _queued(self, index: int, at: float) -> float | None:
-        """When the packet leaves the queue of the last mile (at once, on another link); None where it is full."""
-        if index != self.last:
-            return at
+    def _enqueue(self, data: bytes, at: float) -> None:
+        """In the queue of the last mile, if there is room."""
         if self.free_s - at > QUEUE_PACKETS * self.hop_s:
             self.dropped += 1
-            return None
+            return
         self.free_s = max(at, self.free_s) + self.hop_s
-        return self.free_s
+        self._push(self.free_s, "sink", PacketInTransit((), 0, 0), data)
 
-    def _lost(self, index: int, at: float) -> bool:
-        link = self.plan.network.links[index].id
-        for fault in self.plan.faults:
-            back = (fault.link[1], fault.link[0], fault.link[2])
-            hit = link == fault.link or (fault.direction == "both" and link == back)
-            if hit and fault.kind != "impaired" and fault.start_s <= at < fault.stop_s:
-                return fault.kind != "loss" or self.chance.random() < fault.loss_fraction
-        return False
-
-
-def _impaired(plan: DownloadPlan) -> dict[int, list[tuple[float, float, ImpairedLink]]]:
-    """Link index -> from when to when it is impaired, and by what."""
-    found: dict[int, list[tuple[float, float, ImpairedLink]]] = {}
-    for number, fault in enumerate(plan.faults):
-        ends = (fault.link,) if fault.direction == "forward" else (fault.link, reverse_of(fault.link))
-        for link in ends if fault.kind == "impaired" else ():
-            if link in plan.network.link_index:
-                index = plan.network.link_index[link]
-                room = queue_bytes(plan.network.links[index].capacity_bps)
-                chain = ImpairedLink(fault.impaired_by, link, seed=plan.seed + number, queue_bytes=room)
-                found.setdefault(index, []).append((fault.start_s, fault.stop_s, chain))
-    return found
+    def _push(self, at: float, to: str, place: PacketInTransit, data: bytes) -> None:
+        self.count += 1
+        heapq.heappush(self.events, (at, self.count, to, place, data))

@@ -14,9 +14,9 @@ from testbed.model.progress import ReportProgress
 from testbed.model.workload import Judgement, Workload
 
 DESCRIPTION = (
-    "Send a file in large coded blocks from one node to a host behind a last mile of the given rate (Gabrielyan 2007, section "
-    "4.3.3). The sender raises its rate by what the failing links lose, so that the last mile stays full wherever a path is "
-    "left. By default the most loaded link is down for the middle half of the download."
+    "Send a file in large coded blocks from one node to a host behind a last mile of the given rate (Gabrielyan 2007, "
+    "section 4.3.3). The sender raises its rate by what the failing links lose, so that the last mile stays full "
+    "wherever a path is left. By default the most loaded link is down for the middle half of the download."
 )
 
 
@@ -67,7 +67,8 @@ def _shown(document: Mapping[str, Any]) -> Iterator[str]:
     yield f"{document['bytes']} bytes, {document['code']}, {document['method']}{rate}, {document['fabric']}"
     for fault in document["faults"]:
         yield f"  {fault['link']} {fault['kind']} from {fault['start_s']:.2f} to {fault['stop_s']:.2f} s"
-    yield f"there after   {measured} (predicted {seconds['predicted']:.2f} s, {document['idle_s']:.2f} s without a path)"
+    predicted = f"predicted {seconds['predicted']:.2f} s, {document['idle_s']:.2f} s without a path"
+    yield f"there after   {measured} ({predicted})"
     yield f"goodput       {document['goodput_bps'] / 1e6:.2f} Mbit/s, {document['ratio']:.1%} of the last mile"
     needed = document["packets"]["needed"]
     yield f"packets sent  {sent['measured']} (predicted {sent['predicted']:.0f}, needed {needed})"

@@ -54,10 +54,6 @@ class FaultOutcome:
     latency_during_ms: Latency
     latency_after_ms: Latency
 
-    def to_json(self) -> dict[str, object]:
-        """JSON-ready, the field names as keys."""
-        return {k: list(v) if isinstance(v, tuple) else v for k, v in self.__dict__.items()}
-
 
 @dataclass(frozen=True, kw_only=True)
 class MessageDeliveries:
@@ -71,6 +67,18 @@ class MessageDeliveries:
     @property
     def lost(self) -> BoolArray:
         return np.isnan(self.arrived_s)
+
+    @property
+    def latency_ms(self) -> FloatArray:
+        return np.asarray((self.arrived_s - self.sent_s) * 1e3)
+
+    def sent_in(self, start_s: float, stop_s: float) -> BoolArray:
+        """Those sent from ``start_s`` on and before ``stop_s``."""
+        return np.asarray((self.sent_s >= start_s) & (self.sent_s < stop_s))
+
+    def meeting(self, times: FaultTimes) -> BoolArray:
+        """Those that may have met the fault."""
+        return self.sent_in(times.start_s - UNDER_WAY_S, times.stop_s + UNDER_WAY_S)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,8 +118,7 @@ def analyse_metapaths(plan: MetapathPlan, run: MetapathRun) -> MetapathAnalysis:
     outcomes = tuple(_outcome(plan, run, deliveries, known, times) for times in run.faults)
     near = np.zeros(len(deliveries.sent_s), dtype=bool)
     for times in run.faults:
-        healed = times.stop_s + UNDER_WAY_S
-        near |= (deliveries.sent_s >= times.start_s - UNDER_WAY_S) & (deliveries.sent_s < healed)
+        near |= deliveries.meeting(times)
     return MetapathAnalysis(
         faults=outcomes,
         deliveries=deliveries,
@@ -146,24 +153,24 @@ def _outcome(
     start, stop = times.start_s, times.stop_s
     episode = episode_of(times, run.faults)
     end_s = min((t.start_s for t in run.faults if t.start_s >= max(e.stop_s for e in episode)), default=plan.duration_s)
-    meets = (deliveries.sent_s >= start - UNDER_WAY_S) & (deliveries.sent_s < stop + UNDER_WAY_S)
+    meets, during = deliveries.meeting(times), deliveries.sent_in(start, stop)
     for other in episode:
         if (other.start_s, other.fault.link) > (start, times.fault.link):
-            meets &= ~(
-                (deliveries.sent_s >= other.start_s - UNDER_WAY_S) & (deliveries.sent_s < other.stop_s + UNDER_WAY_S)
-            )
-    during = (deliveries.sent_s >= start) & (deliveries.sent_s < stop)
+            meets &= ~deliveries.meeting(other)
     cable = cable_number(plan.network, times.fault.link)
     back_s = _off_the_cable_at(run, plan, known, times, len(episode) > 1)
-    later = during & (deliveries.sent_s >= back_s) if back_s is not None else np.zeros_like(during)
+    later = during & (deliveries.sent_s >= (np.inf if back_s is None else back_s))
     if len(episode) > 1:
-        later &= meets & _settled(plan, run, known, episode, deliveries.sent_s)
+        later &= meets & _settled(plan, run, known, episode, deliveries)
     returned = _changed_at(run, stop, end_s, lambda paths: paths[:1] == (0,))
     own = [e for e in run.events if start <= e.at_s < stop]
-    escaping = deliveries.escaped & (deliveries.sent_s >= start - UNDER_WAY_S) & (deliveries.sent_s < end_s)
+    escaping = deliveries.escaped & deliveries.sent_in(start - UNDER_WAY_S, end_s)
     on_cable = _probing(run, known, cable, back_s, stop)
     lost = int((deliveries.lost & meets).sum())
-    latency_ms = (deliveries.arrived_s - deliveries.sent_s) * 1e3
+
+    def latency_ms(of: BoolArray) -> Latency:
+        return latency_of(deliveries.latency_ms[of])
+
     return FaultOutcome(
         link=label_of(times.fault.link),
         kind=times.fault.kind,
@@ -181,14 +188,10 @@ def _outcome(
         reconfigured_s=None if back_s is None else back_s - start,
         returned_s=None if returned is None else returned - stop,
         probes=on_cable,
-        latency_before_ms=latency_of(latency_ms[(deliveries.sent_s < start) & (deliveries.sent_s >= start - 1.0)]),
-        latency_escaped_ms=latency_of(latency_ms[escaping]),
-        latency_during_ms=latency_of(latency_ms[(later if back_s is not None else during) & ~deliveries.escaped]),
-        latency_after_ms=latency_of(
-            latency_ms[
-                (deliveries.sent_s >= (returned if returned is not None else stop)) & (deliveries.sent_s < end_s)
-            ]
-        ),
+        latency_before_ms=latency_ms(deliveries.sent_in(start - 1.0, start)),
+        latency_escaped_ms=latency_ms(escaping),
+        latency_during_ms=latency_ms((during if back_s is None else later) & ~deliveries.escaped),
+        latency_after_ms=latency_ms(deliveries.sent_in(stop if returned is None else returned, end_s)),
     )
 
 
@@ -210,14 +213,17 @@ def _off_the_cable_at(
 
 
 def _settled(
-    plan: MetapathPlan, run: MetapathRun, known: LabelledPaths | None, episode: Sequence[FaultTimes], sent_s: FloatArray
+    plan: MetapathPlan,
+    run: MetapathRun,
+    known: LabelledPaths | None,
+    episode: Sequence[FaultTimes],
+    deliveries: MessageDeliveries,
 ) -> BoolArray:
     """Shape (messages,): whether packets kept off the cables of all faults in force when this one was sent."""
-    settled = np.ones(len(sent_s), dtype=bool)
+    settled = np.ones(len(deliveries.sent_s), dtype=np.bool_)
     for times in episode:
         back_s = _off_the_cable_at(run, plan, known, times, True)
-        unsettled_until_s = times.stop_s if back_s is None else back_s
-        settled &= ~((sent_s >= times.start_s) & (sent_s < unsettled_until_s))
+        settled &= ~deliveries.sent_in(times.start_s, times.stop_s if back_s is None else back_s)
     return settled
 
 
@@ -266,8 +272,7 @@ def fault_timeline(
     count = int((end_s - start_s + BEFORE_S) / BIN_S + 1e-9)
     number = np.floor((deliveries.sent_s - start_s + BEFORE_S) / BIN_S + 1e-9).astype(int)
     inside = (number >= 0) & (number < count)
-    latency_ms = (deliveries.arrived_s - deliveries.sent_s) * 1e3
-    latencies = [latency_of(latency_ms[number == k]) or (None, None) for k in range(count)]
+    latencies = [latency_of(deliveries.latency_ms[number == k]) or (None, None) for k in range(count)]
 
     def counted(which: BoolArray) -> list[int]:
         found: list[int] = np.bincount(number[which & inside], minlength=count).tolist()
@@ -299,12 +304,11 @@ def path_shares(run: MetapathRun, since_s: float) -> tuple[PathShare, ...]:
     """Of the packets sent from ``since_s`` on, by path number; empty where none arrived."""
     late = run.sent.time_s >= since_s
     latency_ms = (run.arrival_s() - run.sent.time_s) * 1e3
-    there = {
-        int(path): latency_ms[mine & ~np.isnan(latency_ms)]
-        for path in np.unique(run.sent.path[late])
-        if (mine := late & (run.sent.path == path)).any()
+    arrived = late & ~np.isnan(latency_ms)
+    used = {
+        int(path): float(latency_ms[arrived & (run.sent.path == path)].mean())
+        for path in np.unique(run.sent.path[arrived])
     }
-    used = {path: float(values.mean()) for path, values in there.items() if len(values)}
     predicted = metapath_bandwidth(list(used.values())) if used else ()
     return tuple(
         PathShare(

@@ -1,6 +1,6 @@
 """Which cables work, from what switches report of their ports: a cable is up while both its ports are. No I/O."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from testbed.model.wiring import Wiring
 from topologies.network import LinkId, Network
@@ -51,9 +51,4 @@ class CableStates:
 
 def without_links(network: Network, down: frozenset[LinkId]) -> Network:
     """The network that is left while these links are down."""
-    return Network(
-        name=network.name,
-        nodes=network.nodes,
-        links=tuple(link for link in network.links if link.id not in down),
-        attributes=network.attributes,
-    )
+    return replace(network, links=tuple(link for link in network.links if link.id not in down))

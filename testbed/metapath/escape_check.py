@@ -50,7 +50,7 @@ def check_overlaps(wiring: Wiring, directions: Sequence[EscapeRules], faults: Se
             if stranded:
                 words = " and ".join(label_of(f.link) for f in together)
                 raise InputError(
-                    f"faults at {first.start_s:g} s: with {words} down, packets from {known.source!r} to {known.sink!r} on "
-                    f"{len(stranded)} of {len(known.paths)} paths find no way (the first: path {stranded[0]}); let these "
-                    "faults not overlap"
+                    f"faults at {first.start_s:g} s: with {words} down, packets from {known.source!r} to "
+                    f"{known.sink!r} on {len(stranded)} of {len(known.paths)} paths find no way (the first: path "
+                    f"{stranded[0]}); let these faults not overlap"
                 )

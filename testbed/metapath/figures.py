@@ -4,6 +4,7 @@ each fault."""
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
@@ -62,7 +63,7 @@ def fault_figure(rows: Sequence[Json], names: Sequence[str], title: str | None =
 
 def _draw(above: Axes, below: Axes, row: Json, name: str, colour: str) -> None:
     line = row["timeline"]
-    above.step([t + 0.02 for t in line["t_s"]], _running(line["lost"]), where="post", color=colour, label=name)
+    above.step([t + 0.02 for t in line["t_s"]], np.cumsum(line["lost"]), where="post", color=colour, label=name)
     latency = [float("nan") if value is None else value for value in line["slow_ms"]]
     below.plot([t + 0.01 for t in line["t_s"]], latency, color=colour, linewidth=1)
     at_s = row.get("reconfigured_s")
@@ -83,14 +84,6 @@ def _finish(above: Axes, below: Axes, row: Json, lasts_s: float) -> None:
     below.yaxis.set_minor_formatter("")
     for axes in (above, below):
         axes.grid(alpha=0.3)
-
-
-def _running(values: Sequence[int]) -> list[int]:
-    total, found = 0, []
-    for value in values:
-        total += value
-        found.append(total)
-    return found
 
 
 def _reached(line: Mapping[str, Sequence[Any]], at_s: float) -> int:

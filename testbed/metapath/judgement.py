@@ -15,10 +15,11 @@ from testbed.metapath.analysis import (
 )
 from testbed.metapath.labelled_paths import cable_number
 from testbed.metapath.plan import SLACK_S, MetapathPlan, MetapathRun
+from testbed.model.json_values import json_ready
 from testbed.model.machine.load import LOWER_PACKET_RATE, TimingError, first_exceeded, overload_message
 from testbed.model.verdict import Check, Verdict
 from testbed.model.workload import Judgement
-from testbed.stream.mobility import Movement, splits_of
+from testbed.stream.mobility import splits_of
 from topologies.network import LinkId, reverse_of
 from topologies.routing_tables import static_routing
 from topologies.text.json_types import JsonObject
@@ -40,7 +41,7 @@ def judge_metapaths(plan: MetapathPlan, run: MetapathRun) -> Judgement:
     for outcome in analysis.faults:
         end_s = min(outcome.stop_s + AFTER_S, plan.duration_s)
         timeline = fault_timeline(analysis.deliveries, outcome.start_s, end_s)
-        rows.append(outcome.to_json())
+        rows.append(json_ready(outcome))
         stored.append({"routing": plan.routing, **rows[-1], "timeline": timeline})
     document = _document(plan, run, analysis, verdict) | {"per_fault": rows}
     return Judgement(verdict=verdict, document=document, rows=tuple(rows), stored=tuple(stored))
@@ -74,42 +75,22 @@ def ft_drb_checks(
     """
     overlapped, on_path = len(episode) > 1, _on_minimal_path(plan, times.fault.link)
     if not on_path and not overlapped:
-        return [
-            _at_most("lost", f"packets lost, {outcome.link} {outcome.kind}, off the path", 0, outcome.lost, "packets")
-        ]
-    checks = []
+        name = f"packets lost, {outcome.link} {outcome.kind}, off the path"
+        return [_at_most("lost", name, 0, outcome.lost, "packets")]
     if outcome.kind == "down":
-        checks.append(
-            _at_most(
-                "lost",
-                f"packets lost until the escape, {outcome.link} down",
-                max(MAX_LOST_S, 1 / plan.rate_pps),
-                outcome.lost_s,
-                "s of the stream",
-            )
-        )
+        name, limit = f"packets lost until the escape, {outcome.link} down", max(MAX_LOST_S, 1 / plan.rate_pps)
+        first = _at_most("lost", name, limit, outcome.lost_s, "s of the stream")
     else:
-        checks.append(
-            _at_most(
-                "silence-found",
-                f"silence found, {outcome.link} {outcome.kind}",
-                plan.found_s(outcome.kind) + SLACK_S,
-                outcome.reconfigured_s,
-                f"s; {plan.found_s(outcome.kind):.3f} s by its parameters",
-            )
-        )
-    checks.append(_no_more(outcome))
+        name, found_s = f"silence found, {outcome.link} {outcome.kind}", plan.found_s(outcome.kind)
+        words = f"s; {found_s:.3f} s by its parameters"
+        first = _at_most("silence-found", name, found_s + SLACK_S, outcome.reconfigured_s, words)
+    checks = [first, _no_more(outcome)]
     later = (other for other in episode if other.stop_s > times.stop_s)
     if not on_path or any(_on_minimal_path(plan, other.fault.link) for other in later):
         return checks
-    limit = plan.return_s + SLACK_S
+    name = f"return to the minimal path, {outcome.link} {outcome.kind}"
     words = f"s; a probe every {plan.options.probe_every / plan.rate_pps:g} s"
-    checks.append(
-        _at_most(
-            "returned", f"return to the minimal path, {outcome.link} {outcome.kind}", limit, outcome.returned_s, words
-        )
-    )
-    return checks
+    return [*checks, _at_most("returned", name, plan.return_s + SLACK_S, outcome.returned_s, words)]
 
 
 def _at_most(key: str, name: str, limit: float, measured: float | None, words: str) -> Check:
@@ -162,7 +143,7 @@ def lost_share(plan: MetapathPlan, link: LinkId) -> float:
     """Share of the stream that a cut of the link's cable takes while the first rules are in force."""
     back = reverse_of(link)
     if plan.routing == "recomputed":
-        _, forward, _ = splits_of(plan.network, plan.source, plan.sink, Movement(layers=None))
+        _, forward, _ = splits_of(plan.network, plan.source, plan.sink)
         numbers = [plan.network.link_index[i] for i in (link, back) if i in plan.network.link_index]
         paths = [p for p in forward.paths if set(p.links) & set(numbers)]
         return sum(p.stop - p.start for p in paths) / 65536
@@ -184,15 +165,13 @@ def _invalid(plan: MetapathPlan, run: MetapathRun, analysis: MetapathAnalysis) -
     lag = TimingError(name="sender", description=words, measured=run.health.sender_lag_s, limit=MAX_LAG_S)
     if (late := first_exceeded((lag,), LOWER_PACKET_RATE)) is not None:
         return late
-    nothing_arrived = (
-        analysis.lost_outside == analysis.sent_outside
-    )  # no load on a machine that was in time takes every packet
+    # no load on a machine that was in time takes every packet
+    nothing_arrived = analysis.lost_outside == analysis.sent_outside
     if not plan.background_bps and not nothing_arrived and analysis.lost_outside > MAX_UNPLANNED * analysis.messages:
         return f"{analysis.lost_outside} of {analysis.messages} packets were lost in no planned fault"
     if run.health.unplanned_drops:
-        return overload_message(
-            f"{run.health.unplanned_drops} packets were dropped at a full socket", LOWER_PACKET_RATE
-        )
+        drops = f"{run.health.unplanned_drops} packets were dropped at a full socket"
+        return overload_message(drops, LOWER_PACKET_RATE)
     return None
 
 
@@ -215,16 +194,7 @@ def _document(plan: MetapathPlan, run: MetapathRun, analysis: MetapathAnalysis, 
             "cpu_fraction": run.health.cpu_fraction,
             **run.counters,
         },
-        "events": [
-            {
-                "at_s": round(e.at_s, 6),
-                "kind": e.kind,
-                "cause": e.cause,
-                "cable": _cable(plan, e.cable),
-                "paths": list(e.paths),
-            }
-            for e in run.events
-        ],
+        "events": [json_ready(e) | {"at_s": round(e.at_s, 6), "cable": _cable(plan, e.cable)} for e in run.events],
         "verdict": verdict.to_json(),
     }
 

@@ -76,7 +76,8 @@ class ManyPairsPlan:
 
 
 def draw_plan(
-    network: Network, pairs: int, dead_cables: int, *, seed: int, routing: PairsRouting, failed_s: float, duration_s: float, rate_pps: float
+    network: Network, pairs: int, dead_cables: int, *, seed: int, routing: PairsRouting, failed_s: float,
+    duration_s: float, rate_pps: float,
 ) -> ManyPairsPlan:  # fmt: skip
     """Pairs of hosts drawn by chance, each host at most once, and so many cables between switches that die at
     ``failed_s``.

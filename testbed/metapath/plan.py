@@ -98,16 +98,16 @@ class MetapathPlan:
             if fault.kind in by_source and lasts_s <= self.found_s(fault.kind) + SLACK_S:
                 raise InputError(
                     f"{name} lasts {lasts_s:g} s; {at} the source finds it after {self.found_s(fault.kind):.3g} s "
-                    f"({self.options.notifications} notifications): make the fault longer, the rate higher (--packet-rate), or ask for "
-                    "fewer notifications (--notifications)"
+                    f"({self.options.notifications} notifications): make the fault longer, raise the rate "
+                    "(--packet-rate), or ask for fewer notifications (--notifications)"
                 )
             following = [other.start_s for other in self.faults if other.start_s >= fault.stop_s]
             left_s = min([*following, self.duration_s]) - fault.stop_s
             if self.options.link_up == "probe" and not overlapping(self.faults) and left_s <= self.return_s:
                 raise InputError(
-                    f"{name} ends {left_s:g} s before the next one or the end; {at} the source finds it over after {self.return_s:.3g} s "
-                    f"(one packet in {self.options.probe_every} probes): make the pause or the stream longer (--duration), the rate "
-                    "higher (--packet-rate), or probe more often (--probe-every)"
+                    f"{name} ends {left_s:g} s before the next one or the end; {at} the source finds it over after "
+                    f"{self.return_s:.3g} s (one packet in {self.options.probe_every} probes): make the pause or the "
+                    "stream longer (--duration), the rate higher (--packet-rate), or probe more often (--probe-every)"
                 )
 
     def _check_overlap(self) -> None:
@@ -116,8 +116,8 @@ class MetapathPlan:
         cables = {frozenset(f.link[:2]) | {f.link[2]} for f in self.faults}
         if self.routing != "ft-drb" or any(f.kind != "down" for f in self.faults) or len(cables) < len(self.faults):
             raise InputError(
-                f"routing {self.routing}: faults overlap; their effects cannot be distinguished (ft-drb: cuts of different "
-                "cables may)"
+                f"routing {self.routing}: faults overlap; their effects cannot be distinguished (ft-drb: cuts of "
+                "different cables may)"
             )
 
 

@@ -6,34 +6,32 @@ from collections.abc import Sequence
 
 from testbed.metapath.source import PacketAck
 
-_PACKET = struct.Struct(">BBHIQ")
-"""magic, path, zero, number, microseconds since the stream's start."""
-_REPORT = struct.Struct(">BBHIQ")
-"""magic, entries, zero, report number, microseconds since the stream's start."""
+_FRONT = struct.Struct(">BBHIQ")
+"""magic, path (of a report: entries), zero, its number, microseconds since the stream's start."""
 _ENTRY = struct.Struct(">IIH")
 """packet number, latency in microseconds, dead link (0xFFFF: none)."""
 _PACKET_MAGIC, _REPORT_MAGIC, _NO_LINK = 0xFD, 0xFE, 0xFFFF
-PACKET_BYTES = _PACKET.size
+PACKET_BYTES = _FRONT.size
 MAX_ENTRIES = 120
 
 
 def encode_packet(number: int, path: int, sent_s: float, size_bytes: int) -> bytes:
     """A packet of ``size_bytes`` (PACKET_BYTES at least)."""
-    front = _PACKET.pack(_PACKET_MAGIC, path, 0, number, max(0, round(sent_s * 1e6)))
-    return front + bytes(size_bytes - _PACKET.size)
+    front = _FRONT.pack(_PACKET_MAGIC, path, 0, number, max(0, round(sent_s * 1e6)))
+    return front + bytes(size_bytes - _FRONT.size)
 
 
 def decode_packet(data: bytes) -> tuple[int, int, float] | None:
     """(number, path, when it was sent) or None."""
-    if len(data) < _PACKET.size:
+    if len(data) < _FRONT.size:
         return None
-    magic, path, zero, number, sent_us = _PACKET.unpack_from(data)
+    magic, path, zero, number, sent_us = _FRONT.unpack_from(data)
     return (number, path, sent_us / 1e6) if magic == _PACKET_MAGIC and not zero else None
 
 
 def encode_report(number: int, made_s: float, acknowledged: Sequence[PacketAck]) -> bytes:
     """A report of at most MAX_ENTRIES packets."""
-    front = _REPORT.pack(_REPORT_MAGIC, len(acknowledged), 0, number, max(0, round(made_s * 1e6)))
+    front = _FRONT.pack(_REPORT_MAGIC, len(acknowledged), 0, number, max(0, round(made_s * 1e6)))
     return front + b"".join(
         _ENTRY.pack(
             one.number,
@@ -46,12 +44,12 @@ def encode_report(number: int, made_s: float, acknowledged: Sequence[PacketAck])
 
 def decode_report(data: bytes) -> tuple[float, list[PacketAck]] | None:
     """(when it was made, what it acknowledges) or None."""
-    if len(data) < _REPORT.size:
+    if len(data) < _FRONT.size:
         return None
-    magic, count, zero, _, made_us = _REPORT.unpack_from(data)
-    if magic != _REPORT_MAGIC or zero or len(data) != _REPORT.size + count * _ENTRY.size:
+    magic, count, zero, _, made_us = _FRONT.unpack_from(data)
+    if magic != _REPORT_MAGIC or zero or len(data) != _FRONT.size + count * _ENTRY.size:
         return None
-    entries = _ENTRY.iter_unpack(data[_REPORT.size :])
+    entries = _ENTRY.iter_unpack(data[_FRONT.size :])
     return made_us / 1e6, [
         PacketAck(number=n, latency_s=us / 1e6, dead_link=None if link == _NO_LINK else link) for n, us, link in entries
     ]

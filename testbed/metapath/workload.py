@@ -49,7 +49,9 @@ def _figures(rows: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
 
 
 def _shown(document: Mapping[str, Any]) -> Iterator[str]:
-    yield "link            fault       lost  of  noticed ms  reconfigured ms  returned ms  latency ms before/during/after"
+    yield (
+        "link            fault       lost  of  noticed ms  reconfigured ms  returned ms  latency ms before/during/after"
+    )
     for one in document["per_fault"]:
         noticed = ", ".join(f"{cause} {1e3 * at:.0f}" for cause, at in one["noticed_s"].items()) or "-"
         latency = "/".join(

@@ -1,12 +1,14 @@
 """Ways over impaired links in virtual time: packets come to each link in the order of their times, whatever path they
 take."""
 
-from collections.abc import Callable, Iterator, Sequence
+import random
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from testbed.faults.fault import Fault
 from testbed.faults.impaired_link import ImpairedLink, queue_bytes
-from testbed.stream.plan import StreamPlan
-from testbed.stream.prediction.impaired_links import impaired_spans
+from testbed.stream.prediction.active_faults import faulty_links, impaired_spans
+from topologies.network import Network
 
 FRAME_HEADERS_BYTES = 14 + 20 + 8
 """Ethernet, IPv4 and UDP around a datagram."""
@@ -31,20 +33,46 @@ class _InForce(NamedTuple):
     link: ImpairedLink
 
 
-class ImpairedPaths:
-    """The impaired links of a plan. ``lost(link, at_s)``: whether a fault takes a packet that comes to the link
-    then."""
+class Break(NamedTuple):
+    """A link loses packets with probability ``loss`` from ``start_s`` to ``stop_s``."""
 
-    def __init__(self, plan: StreamPlan, lost: Callable[[int, float], bool]) -> None:
-        links = plan.network.links
-        self._delays = [link.delay_s for link in links]
-        self._lost = lost
+    start_s: float
+    stop_s: float
+    loss: float
+
+    def takes(self, at_s: float, chance: random.Random) -> bool:
+        """A packet that comes to the link then."""
+        return self.start_s <= at_s < self.stop_s and (self.loss == 1 or chance.random() < self.loss)
+
+
+def breaks_by_faults(network: Network, faults: Sequence[Fault]) -> dict[int, list[Break]]:
+    """Link index -> when faults are in force on it, but for those that impair it."""
+    found: dict[int, list[Break]] = {}
+    for fault in faults:
+        loss = fault.loss_fraction if fault.kind == "loss" else 1.0
+        for index in faulty_links(network, fault) if fault.kind != "impaired" else ():
+            found.setdefault(index, []).append(Break(fault.start_s, fault.stop_s, loss))
+    return found
+
+
+class ImpairedPaths:
+    """Paths over the links that the network, or its faults, impair; ``breaks`` of links (by index) take packets."""
+
+    def __init__(
+        self,
+        network: Network,
+        faults: Sequence[Fault],
+        seed: int,
+        breaks: Mapping[int, Sequence[Break]],
+        chance: random.Random,
+    ) -> None:
+        self._delays = [link.delay_s for link in network.links]
+        self._breaks, self._chance = breaks, chance
         self._met: dict[int, list[_InForce]] = {}
-        for number, span in enumerate(impaired_spans(plan)):
-            link = links[span.link]
-            chain = ImpairedLink(
-                span.impairments, link.id, seed=plan.seed + number, queue_bytes=queue_bytes(link.capacity_bps)
-            )
+        for number, span in enumerate(impaired_spans(network, faults)):
+            link = network.links[span.link]
+            room = queue_bytes(link.capacity_bps)
+            chain = ImpairedLink(span.impairments, link.id, seed=seed + number, queue_bytes=room)
             self._met.setdefault(span.link, []).append(_InForce(span.start_s, span.stop_s, chain))
 
     def next_hop_times(
@@ -60,7 +88,7 @@ class ImpairedPaths:
         if met and at_s > now:
             yield at_s, journey
             return
-        if self._lost(link, at_s):
+        if any(one.takes(at_s, self._chance) for one in self._breaks.get(link, ())):
             return
         further = journey._replace(place=journey.place + 1)
         for leaves in _through(met, at_s, journey.frame_bytes):

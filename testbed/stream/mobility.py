@@ -5,7 +5,7 @@ function.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 
 from testbed.errors import InputError
@@ -14,13 +14,10 @@ from testbed.model.label_split import LabelPath, LabelSplit
 from testbed.model.naming.names import NetworkLike, known_network, read_node
 from testbed.model.routes import SplitRoute
 from testbed.routing.label_split.spraying import disjoint_return_split, spray
-from testbed.stream.options import HANDOVERS, EachLink, Handover, MobilityOptions
+from testbed.stream.options import HANDOVERS, EachLink, MobilityOptions
 from testbed.stream.plan import LEAST_PLAYBACK_S, RouteChange, StreamPlan
 from testbed.stream.planning import (
-    check_delays,
-    check_duration,
-    check_faults_in_duration,
-    check_rates,
+    check_plan,
     made_faults,
     random_faults,
     stream_parameters,
@@ -28,9 +25,6 @@ from testbed.stream.planning import (
 from topologies.errors import TopologyError
 from topologies.network import Link, LinkId, Network
 
-LAYERS = 3
-"""Capillary layers of a moving route: a few hundred rules a change, where the full route of 115 nodes takes five
-thousand."""
 USUAL_RATE_PPS = 1000.0
 """At this rate the playback buffer is the stream's usual one; it is told in blocks, and grows as the rate falls."""
 LATE_PER_SOURCE = 3
@@ -40,29 +34,13 @@ SEARCH = 300
 """Changes tried for fewer intervals (``spray``'s budget): a frame must be answered in tens of milliseconds."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Movement:
-    """``frame_s``: how long each frame lasts; ``warm_up_s``: before the first one begins to count down."""
-
-    method: str = "capillary"
-    layers: int | None = LAYERS
-    frame_s: float = 5.0
-    warm_up_s: float = 0.8
-    handover: Handover = "after"
-
-    def __post_init__(self) -> None:
-        if not 0.1 <= self.frame_s <= 3600:
-            raise InputError(f"mobility: frames of {self.frame_s:g} s; give 0.1 to 3600")
-
-
 def splits_of(
-    network: Network, source: str, sink: str, movement: Movement
+    network: Network, source: str, sink: str, method: str = "capillary", layers: int | None = None
 ) -> tuple[SplitRoute, LabelSplit, LabelSplit]:
     """Route and splits, there and back, over the links of one frame. Raises TopologyError where no path is left."""
     from testbed.routing import route_by_name
 
-    layers = movement.layers if movement.method == "capillary" else None
-    route = route_by_name(network, source, sink, movement.method, layers=layers)
+    route = route_by_name(network, source, sink, method, layers=layers)
     return route, spray(route, budget=SEARCH), disjoint_return_split(network, source, sink)
 
 
@@ -76,23 +54,17 @@ def build_mobility(requested: MobilityOptions) -> StreamPlan:
     if not frames:
         raise InputError("mobility: no frame; give one at least")
     source, sink = read_node(requested.source, frames[0]), read_node(requested.sink, frames[0])
-    movement = Movement(
-        method=requested.method,
-        layers=requested.layers or None,
-        frame_s=requested.frame_s,
-        warm_up_s=requested.warm_up_s,
-        handover=HANDOVERS[requested.handover],
-    )
+    method, begin = requested.method, requested.warm_up_s
+    layers = requested.layers or None if method == "capillary" else None
     stream = stream_parameters(_paced(requested))
     switched = [switches_only(frame) for frame in frames]
     union = union_network(switched)
     present = [frozenset(link.id for link in frame.links) for frame in switched]
-    routed = [_routed(k, _only(union, there), source, sink, movement) for k, there in enumerate(present)]
+    routed = [_routed(k, _only(union, there), source, sink, method, layers) for k, there in enumerate(present)]
     moved = [(on_network(there, union), on_network(back, union)) for _, there, back in routed]
-    begin = movement.warm_up_s
     changes = tuple(
         RouteChange(
-            at_s=round(begin + k * movement.frame_s, 4),
+            at_s=round(begin + k * requested.frame_s, 4),
             appeared=_in_order(union, present[k] - present[k - 1]),
             vanished=_in_order(union, present[k - 1] - present[k]),
             forward=moved[k][0],
@@ -102,29 +74,24 @@ def build_mobility(requested: MobilityOptions) -> StreamPlan:
     )
     plan = StreamPlan(
         network=union,
-        method=movement.method,
-        layers=movement.layers if movement.method == "capillary" else None,
+        method=method,
+        layers=layers,
         forward=moved[0][0],
         backward=moved[0][1],
         stream=stream,
         absent=_in_order(union, frozenset(link.id for link in union.links) - present[0]),
         changes=changes,
-        handover=movement.handover,
-        duration_s=round(begin + len(frames) * movement.frame_s + stream.playback_s, 4),
+        handover=HANDOVERS[requested.handover],
+        duration_s=round(begin + len(frames) * requested.frame_s + stream.playback_s, 4),
         seed=requested.seed,
         route=route_on(routed[0][0], union),
     )
     faults = made_faults(requested.faults, union, "give none or poisson:rate=R,lasts=S")
     if isinstance(faults, EachLink):
-        raise InputError(
-            "faults: each link in turn is for a network that stands still; give none or poisson:rate=R,lasts=S"
-        )
+        raise InputError("faults: each-link is for a network that stands still; give none or poisson:rate=R,lasts=S")
     scheduled = random_faults(plan, faults) if isinstance(faults, PoissonFaults) else faults
     plan = replace(plan, faults=scheduled)
-    check_duration(plan)
-    check_faults_in_duration(plan)
-    check_rates(plan)
-    check_delays(plan)
+    check_plan(plan)
     return plan
 
 
@@ -157,11 +124,10 @@ def switches_only(network: Network) -> Network:
     if not network.hosts:
         return network
     hosts = {host.id for host in network.hosts}
-    return Network(
-        name=network.name,
+    return replace(
+        network,
         nodes=tuple(node for node in network.nodes if node.id not in hosts),
-        links=tuple(link for link in network.links if link.source not in hosts and link.target not in hosts),
-        attributes=network.attributes,
+        links=tuple(link for link in network.links if not {link.source, link.target} & hosts),
     )
 
 
@@ -181,10 +147,10 @@ def route_on(route: SplitRoute, network: Network) -> SplitRoute:
 
 
 def _routed(
-    number: int, frame: Network, source: str, sink: str, movement: Movement
+    number: int, frame: Network, source: str, sink: str, method: str, layers: int | None
 ) -> tuple[SplitRoute, LabelSplit, LabelSplit]:
     try:
-        return splits_of(frame, source, sink, movement)
+        return splits_of(frame, source, sink, method, layers)
     except TopologyError as error:
         raise InputError(
             f"mobility: frame {number}: {error}; take other end points, another seed, or a longer range"
@@ -202,8 +168,7 @@ def _in_order(network: Network, links: frozenset[LinkId]) -> tuple[LinkId, ...]:
 def recomputed(plan: StreamPlan, change: int) -> tuple[LabelSplit, LabelSplit]:
     """What a controller notified of change number ``change`` (from 0) routes and splits again: the plan's own
     splits."""
-    movement = Movement(method=plan.method, layers=plan.layers)
-    _, there, back = splits_of(frame_network(plan, change), plan.source, plan.sink, movement)
+    _, there, back = splits_of(frame_network(plan, change), plan.source, plan.sink, plan.method, plan.layers)
     return on_network(there, plan.network), on_network(back, plan.network)
 
 

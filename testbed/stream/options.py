@@ -203,7 +203,8 @@ class StreamOptions(CodingOptions):
         group=FAULTS,
         metavar=f"each-link|none|poisson:...|{FAULT_WORDS}|FILE",
         only=(NOT_PROBING,),
-        help="default {default}; poisson:rate=R,lasts=S: every loaded cable fails R times a second for S s, overlaps included",
+        help="default {default}; poisson:rate=R,lasts=S: every loaded cable fails R times a second for S s, "
+        "overlaps included",
     )
     fault_kind: FaultKind = option(
         default="down",

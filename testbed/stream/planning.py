@@ -17,14 +17,14 @@ from testbed.faults.fault import Fault
 from testbed.faults.grammar import parse_poisson
 from testbed.faults.reading import FaultsLike, read_faults
 from testbed.faults.schedules import PoissonFaults, overlapping, poisson_faults
-from testbed.model.label_split import LabelSplit
+from testbed.model.label_split import LABELS, LabelSplit
 from testbed.model.naming.names import known_network, read_node
 from testbed.model.routes import SplitRoute
 from testbed.routing.label_split.spraying import disjoint_return_split, interval_groups, spray
 from testbed.stream.options import CodingOptions, StreamOptions
 from testbed.stream.options import EachLink as EachLink
 from testbed.stream.plan import StreamParameters, StreamPlan
-from testbed.stream.prediction.active_faults import is_campaign
+from testbed.stream.prediction.active_faults import faulty_links, is_campaign
 from testbed.stream.prediction.block_size_policy import block_size_policy
 from topologies.network import Network, label_of
 
@@ -37,6 +37,7 @@ REACTION_S = 0.45
 """Allowed from a failure to redundancy that answers it: a report interval, the way back, a block; measured: see
 docs."""
 NO_FILE = "give each-link, none, poisson:rate=R,lasts=S or a JSON file"
+_OR_MORE = "s or more (playback_s, --playback-buffer), a higher rate or a smaller M"
 HEADERS_BYTES = 14 + 20 + 8 + 24
 """Ethernet, IPv4, UDP and stream header around each symbol."""
 
@@ -143,12 +144,15 @@ def build_plan(
     without = max(WARM_UP_S + 1.0, 4 * parameters.block_s)
     end = max([f.stop_s for f in scheduled], default=without) + parameters.playback_s + 0.4
     plan = replace(plan, faults=scheduled, duration_s=duration_s or end, route=route)
-    check_duration(plan)
-    check_faults_in_duration(plan)
-    check_rates(plan)
-    check_delays(plan)
+    check_plan(plan)
     check_parity_comes(plan)
     return plan, route
+
+
+def check_plan(plan: StreamPlan) -> None:
+    """InputError for a plan that no stream can carry out."""
+    for check in (check_duration, check_faults_in_duration, check_rates, check_delays):
+        check(plan)
 
 
 def check_duration(plan: StreamPlan) -> None:
@@ -157,9 +161,9 @@ def check_duration(plan: StreamPlan) -> None:
     buffer_s, block_s = plan.stream.playback_s, plan.stream.block_s
     if plan.duration_s < buffer_s + block_s:
         raise InputError(
-            f"the stream lasts {plan.duration_s:g} s; the source ends a playback buffer ({buffer_s:g} s) before that, and one block of "
-            f"{plan.stream.source_packets} packets takes {block_s:g} s: make the stream longer than {buffer_s + block_s:g} s "
-            "(duration_s, --duration), or the buffer shorter (playback_s, --playback-buffer)"
+            f"the stream lasts {plan.duration_s:g} s; the source ends a playback buffer ({buffer_s:g} s) before that, "
+            f"and one block of {plan.stream.source_packets} packets takes {block_s:g} s: make the stream longer than "
+            f"{buffer_s + block_s:g} s (duration_s, --duration), or the buffer shorter (playback_s, --playback-buffer)"
         )
 
 
@@ -291,8 +295,9 @@ def check_rates(plan: StreamPlan) -> None:
         link, need = plan.network.links[i], wire_bps * heaviest[i]
         if need > 0.9 * link.capacity_bps:
             raise InputError(
-                f"stream at {parameters.rate_pps:g} packets/s and its largest N puts {need / 1e6:.2f} Mbit/s on {link.label}, "
-                f"which carries {link.capacity_bps / 1e6:g}; lower the rate or the symbol size, or raise the capacity"
+                f"stream at {parameters.rate_pps:g} packets/s and its largest N puts {need / 1e6:.2f} Mbit/s on "
+                f"{link.label}, which carries {link.capacity_bps / 1e6:g}; lower the rate or the symbol size, or raise "
+                "the capacity"
             )
 
 
@@ -343,14 +348,14 @@ def check_delays(plan: StreamPlan) -> None:
     longest, stream = longest_path_delay_s(plan), plan.stream
     if stream.playback_s < stream.block_s + longest:
         raise InputError(
-            f"a block of {stream.source_packets} packets takes {stream.block_s:g} s at {stream.rate_pps:g} packets/s, and the longest "
-            f"path {longest:g} s; the playback buffer is {stream.playback_s:g} s, so that no block is there in time: give a buffer of "
-            f"{stream.block_s + 3 * longest:g} s or more (playback_s, --playback-buffer), a higher rate or a smaller M"
+            f"a block of {stream.source_packets} packets takes {stream.block_s:g} s at {stream.rate_pps:g} packets/s, "
+            f"and the longest path {longest:g} s; the playback buffer is {stream.playback_s:g} s, so that no block is "
+            f"there in time: give a buffer of {stream.block_s + 3 * longest:g} {_OR_MORE}"
         )
     if longest > plan.stream.playback_s / 3:
         raise InputError(
-            f"the longest path takes {longest * 1000:g} ms of a playback buffer of {plan.stream.playback_s * 1000:g} ms; "
-            f"give a buffer of {3 * longest:g} s or more"
+            f"the longest path takes {longest * 1000:g} ms of a playback buffer of {plan.stream.playback_s * 1000:g} "
+            f"ms; give a buffer of {3 * longest:g} s or more"
         )
 
 
@@ -361,9 +366,9 @@ def check_parity_comes(plan: StreamPlan) -> None:
     hit = next((fault for fault in plan.faults if 0 < predicted_loss(plan, fault) < 1), None)
     if hit is not None and stream.block_size is None and stream.playback_s < least_s - 1e-9:
         raise InputError(
-            f"{label_of(hit.link)} fails under a playback buffer of {stream.playback_s:g} s; a block of {stream.source_packets} packets takes "
-            f"{stream.block_s:g} s, and its parity as long again, so that the code could repair nothing in time: give a buffer of "
-            f"{least_s:g} s or more (playback_s, --playback-buffer), a higher rate or a smaller M"
+            f"{label_of(hit.link)} fails under a playback buffer of {stream.playback_s:g} s; a block of "
+            f"{stream.source_packets} packets takes {stream.block_s:g} s, and its parity as long again, so that the "
+            f"code could repair nothing in time: give a buffer of {least_s:g} {_OR_MORE}"
         )
 
 
@@ -375,13 +380,5 @@ def longest_path_delay_s(plan: StreamPlan) -> float:
 
 def predicted_loss(plan: StreamPlan, fault: Fault) -> float:
     """Fraction of the stream that the fault takes: the share of labels on the failed cable's loaded direction(s)."""
-    return float(faulty_share(plan.forward, fault)) * fault.loss_fraction
-
-
-def faulty_share(split: LabelSplit, fault: Fault) -> float:
-    """Exact share of labels whose path crosses the faulty link, either way for a fault of both directions."""
-    ids = {fault.link}
-    if fault.direction == "both":
-        ids.add((fault.link[1], fault.link[0], fault.link[2]))
-    hit = {split.network.link_index[i] for i in ids if i in split.network.link_index}
-    return sum(p.stop - p.start for p in split.paths if hit.intersection(p.links)) / 65536
+    hit = set(faulty_links(plan.network, fault))
+    return sum(p.stop - p.start for p in plan.forward.paths if hit.intersection(p.links)) / LABELS * fault.loss_fraction

@@ -11,9 +11,7 @@ import bisect
 import heapq
 import math
 import random
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 
 from fec.protocol.sender import OutgoingPacket, StreamSender
@@ -22,13 +20,12 @@ from testbed.faults.fault_times import ChangeTimes, FaultTimes
 from testbed.model.label_split import LabelSplit
 from testbed.model.progress import CounterReading, Progress
 from testbed.stream.endpoints import ContentCheck, build_receiver, build_sender, sender_counters
-from testbed.stream.impaired_paths import FRAME_HEADERS_BYTES, ImpairedPaths, PacketInTransit
+from testbed.stream.impaired_paths import FRAME_HEADERS_BYTES, Break, ImpairedPaths, PacketInTransit, breaks_by_faults
 from testbed.stream.judgement.packet_logs import ReceivedLog, SentLog, block_outcomes
 from testbed.stream.measurements import RunHealth, StreamMeasurements
 from testbed.stream.plan import StreamPlan
 from testbed.stream.planning import check_concurrent
-from testbed.stream.prediction.active_faults import RETURN_LABELS, faulty_links
-from testbed.stream.prediction.impaired_links import is_impaired
+from testbed.stream.prediction.active_faults import RETURN_LABELS, is_impaired
 
 CHANGE_S = 0.3
 """From the moment at which nodes have moved to the first packet under the new split: what a controller takes on this
@@ -74,7 +71,9 @@ class _Run:
         breaks = _breaks(plan)
         backward = (plan.backward, *(change.backward for change in plan.changes))
         self.paths = (_SplitPaths(plan, plan.splits, breaks), _SplitPaths(plan, backward, breaks))
-        self.impaired = ImpairedPaths(plan, partial(_takes, breaks, self.chance)) if is_impaired(plan) else None
+        self.impaired = (
+            ImpairedPaths(plan.network, plan.faults, plan.seed, breaks, self.chance) if is_impaired(plan) else None
+        )
 
     def finish(self, progress: Callable[[Progress], None] | None) -> StreamMeasurements:
         plan, now, reported = self.plan, 0.0, 0.0
@@ -170,7 +169,7 @@ class _Run:
 class _SplitPaths:
     """The paths of one direction's label splits, one after another in force, and what breaks their links."""
 
-    def __init__(self, plan: StreamPlan, splits: tuple[LabelSplit, ...], breaks: dict[int, list[_Break]]) -> None:
+    def __init__(self, plan: StreamPlan, splits: tuple[LabelSplit, ...], breaks: dict[int, list[Break]]) -> None:
         links = plan.network.links
         self.since = [-1.0, *(times.switch_start_s for times in change_times(plan))]
         self.change_times = sorted({at for ones in breaks.values() for one in ones for at in (one.start_s, one.stop_s)})
@@ -198,7 +197,7 @@ class _SplitPaths:
             until = self.change_times[epoch] if epoch < len(self.change_times) else math.inf
             met = path.met[epoch] = path.possible_breaks(since, until)
         for before_s, one in met:
-            if one.start_s <= now + before_s < one.stop_s and (one.loss == 1 or chance.random() < one.loss):
+            if one.takes(now + before_s, chance):
                 return None
         return now + path.delay_s
 
@@ -207,36 +206,19 @@ class _Path:
     """Links in order, each with its delay and its breaks; ``met``: for each time in which no break begins or ends,
     those that a packet sent then may run into, and how long after its departure."""
 
-    def __init__(self, links: tuple[int, ...], met: Sequence[tuple[float, Sequence[_Break]]]) -> None:
+    def __init__(self, links: tuple[int, ...], met: Sequence[tuple[float, Sequence[Break]]]) -> None:
         self.links = links
         self.delay_s = 0.0
-        self.breaks: list[tuple[float, _Break]] = []
+        self.breaks: list[tuple[float, Break]] = []
         for delay_s, breaks in met:
             self.breaks += [(self.delay_s, one) for one in breaks]
             self.delay_s += delay_s
-        self.met: dict[int, list[tuple[float, _Break]]] = {}
+        self.met: dict[int, list[tuple[float, Break]]] = {}
 
-    def possible_breaks(self, since_s: float, until_s: float) -> list[tuple[float, _Break]]:
+    def possible_breaks(self, since_s: float, until_s: float) -> list[tuple[float, Break]]:
         """The breaks that are in force at some time between a departure from ``since_s`` to ``until_s`` and its
         arrival."""
         return [(at, one) for at, one in self.breaks if one.start_s <= until_s + at and one.stop_s >= since_s + at]
-
-
-@dataclass(frozen=True)
-class _Break:
-    """A link loses packets with probability ``loss`` from ``start_s`` to ``stop_s``."""
-
-    start_s: float
-    stop_s: float
-    loss: float
-
-
-def _takes(breaks: Mapping[int, Sequence[_Break]], chance: random.Random, link: int, at_s: float) -> bool:
-    """Whether a break takes a packet that comes to the link then."""
-    return any(
-        one.start_s <= at_s < one.stop_s and (one.loss == 1 or chance.random() < one.loss)
-        for one in breaks.get(link, ())
-    )
 
 
 def change_times(plan: StreamPlan) -> tuple[ChangeTimes, ...]:
@@ -251,20 +233,14 @@ def change_times(plan: StreamPlan) -> tuple[ChangeTimes, ...]:
     return tuple(found)
 
 
-def _breaks(plan: StreamPlan) -> dict[int, list[_Break]]:
+def _breaks(plan: StreamPlan) -> dict[int, list[Break]]:
     """Link index -> when faults are in force on it or it is out of reach, in order of their beginnings."""
-    found: dict[int, list[_Break]] = {}
-    for fault in plan.faults:
-        if fault.kind == "impaired":
-            continue
-        loss = fault.loss_fraction if fault.kind == "loss" else 1.0
-        for index in faulty_links(plan, fault):
-            found.setdefault(index, []).append(_Break(fault.start_s, fault.stop_s, loss))
+    found = breaks_by_faults(plan.network, plan.faults)
     gone = dict.fromkeys(plan.absent, -1.0)
     for change, times in zip(plan.changes, change_times(plan), strict=True):
         for link in change.appeared:
-            found.setdefault(plan.network.link_index[link], []).append(_Break(gone.pop(link), times.began_s, 1.0))
+            found.setdefault(plan.network.link_index[link], []).append(Break(gone.pop(link), times.began_s, 1.0))
         gone |= dict.fromkeys(change.vanished, times.links_s)
     for link, since in gone.items():
-        found.setdefault(plan.network.link_index[link], []).append(_Break(since, math.inf, 1.0))
+        found.setdefault(plan.network.link_index[link], []).append(Break(since, math.inf, 1.0))
     return found

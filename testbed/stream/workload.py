@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from testbed.stream.judgement.streams import StreamJudgement, StreamsJudgement
 
 MOVING = (
-    "Stream coded packets while the nodes of a network move, links come and go, and others fail at random: the controller routes and "
-    "splits again for each frame, and replaces the plan in force."
+    "Stream coded packets while the nodes of a network move, links come and go, and others fail at random: the "
+    "controller routes and splits again for each frame, and replaces the plan in force."
 )
 Runs = tuple[StreamMeasurements, ...]
 

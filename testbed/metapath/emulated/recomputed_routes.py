@@ -1,6 +1,7 @@
 """A capillary route that the controller computes again whenever a cable loses its carrier or gets it back."""
 
 import time
+from dataclasses import replace
 
 from fec.protocol.wire import STREAM_UDP_PORT
 from testbed.emulation.control.controller_link import ControllerLink
@@ -9,12 +10,11 @@ from testbed.metapath.cable_states import without_links
 from testbed.metapath.plan import MetapathPlan, Rerouting
 from testbed.model.wiring import Wiring
 from testbed.openflow.versioned_rules import versioned_rules
-from testbed.stream.mobility import Movement, on_network, splits_of
+from testbed.stream.mobility import on_network, splits_of
 from topologies.errors import NoPathError
 from topologies.network import LinkId
 
 _DRAIN_S = 0.3
-_MOVEMENT = Movement(layers=None)
 
 
 class Routes:
@@ -32,15 +32,8 @@ class Routes:
 
     def reroutings(self, start_s: float) -> tuple[Rerouting, ...]:
         """What was done, in seconds after the stream's start."""
-        return tuple(
-            Rerouting(
-                notified_s=one.notified_s - start_s,
-                routed_s=one.routed_s - start_s,
-                done_s=one.done_s - start_s,
-                rules=one.rules,
-            )
-            for one in self.done
-        )
+        times = ("notified_s", "routed_s", "done_s")
+        return tuple(replace(one, **{name: getattr(one, name) - start_s for name in times}) for one in self.done)
 
 
 class RecomputedRoutes(Routes):
@@ -71,7 +64,7 @@ class RecomputedRoutes(Routes):
     def _install(self) -> tuple[float, int]:
         whole = self._plan.network
         left = without_links(whole, self._down)
-        _, forward, _ = splits_of(left, self._plan.source, self._plan.sink, _MOVEMENT)
+        _, forward, _ = splits_of(left, self._plan.source, self._plan.sink)
         routed_s = time.monotonic()
         rules = versioned_rules(self._wiring, on_network(forward, whole), number=self._number, udp_port=STREAM_UDP_PORT)
         self._controller.install(rules.inner, plan_id=2 * self._number + 2)

@@ -37,6 +37,7 @@ def campaign_lines(campaign: EpochsResult) -> Iterator[str]:
     for one in campaign.outages:
         needed = "no N" if one.needed is None else f"N = {one.needed}"
         yield (
-            f"beyond reach ({one.reason}): {one.start_s:.2f} to {one.stop_s:.2f} s, loss {100 * one.loss:.1f} %, {needed} would "
-            f"help; of {one.blocks} open blocks {one.predicted} to {one.predicted_most} predicted undecodable, {one.measured} were"
+            f"beyond reach ({one.reason}): {one.start_s:.2f} to {one.stop_s:.2f} s, loss {100 * one.loss:.1f} %, "
+            f"{needed} would help; of {one.blocks} open blocks {one.predicted} to {one.predicted_most} predicted "
+            f"undecodable, {one.measured} were"
         )

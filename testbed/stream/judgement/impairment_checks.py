@@ -15,6 +15,7 @@ from testbed.stream.judgement.link_traversals import LinkTraversal, link_travers
 from testbed.stream.judgement.trace_checks import trace_checks
 from testbed.stream.measurements import BoolArray, FloatArray, IntArray, PacketDeliveries, StreamMeasurements
 from testbed.stream.plan import StreamPlan
+from testbed.stream.prediction.active_faults import ImpairedSpan
 from testbed.stream.prediction.burst_loss import (
     binomial_losses,
     burst_block_size,
@@ -25,7 +26,6 @@ from testbed.stream.prediction.burst_loss import (
     survival_covariance,
 )
 from testbed.stream.prediction.delay_spread import predicted_delay_spread
-from testbed.stream.prediction.impaired_links import ImpairedSpan
 from topologies.impairments import Duplication, ExtraDelay, GilbertElliott, RateTrace, Reordering, to_text
 from topologies.network import label_of
 
@@ -137,7 +137,8 @@ def _required_sizes(plan: StreamPlan, span: ImpairedSpan, chain: GilbertElliott)
     )
     sizes = [burst_block_size(one, stream.source_packets, share, stream.decoding_error_rate) for one in chances]
     bursts, independent = (size or "more than 255" for size in sizes)
-    return f"DER {stream.decoding_error_rate:g} asks for N = {bursts} against them, {independent} against independent losses"
+    rate = stream.decoding_error_rate
+    return f"DER {rate:g} asks for N = {bursts} against them, {independent} against independent losses"
 
 
 def _burst_check(plan: StreamPlan, crossing: LinkTraversal, deliveries: PacketDeliveries, ending: str) -> Check:
@@ -215,7 +216,8 @@ def _waiting_checks(
             rival=0.0,
             rival_is="no packet overtakes another",
             key="overtaken",
-            detail="packets that came after one sent later (RFC 4737); predicted by drawing waits for the times of sending",
+            detail="packets that came after one sent later (RFC 4737); "
+            "predicted by drawing waits for the times of sending",
         )
 
 

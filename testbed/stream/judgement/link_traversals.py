@@ -8,8 +8,7 @@ import numpy as np
 from testbed.model.label_split import LabelSplit
 from testbed.stream.measurements import BoolArray, FloatArray, IntArray, StreamMeasurements
 from testbed.stream.plan import StreamPlan
-from testbed.stream.prediction.active_faults import faulty_links
-from testbed.stream.prediction.impaired_links import ImpairedSpan, stream_spans
+from testbed.stream.prediction.active_faults import ImpairedSpan, faulty_links, stream_spans
 
 GUARD_S = 0.05
 """At the beginning and the end of an impairment: packets that were in transit then are not counted."""
@@ -45,7 +44,7 @@ def link_traversals(plan: StreamPlan, run: StreamMeasurements) -> tuple[LinkTrav
         touched += crossed & (sent_s >= start - GUARD_S) & (sent_s < stop + GUARD_S)
     for fault in run.faults:
         if fault.fault.kind != "impaired":
-            for link in faulty_links(plan, fault.fault):
+            for link in faulty_links(plan.network, fault.fault):
                 hit = _crosses(plan.forward, link)[path]
                 touched += 2 * (hit & (sent_s >= fault.start_s - GUARD_S) & (sent_s < fault.stop_s + GUARD_S))
     calm = (touched == 0) & (deliveries.copies > 0)

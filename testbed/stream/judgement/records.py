@@ -18,9 +18,9 @@ from testbed.stream.judgement.fault_results import FaultResult
 from testbed.stream.judgement.packet_logs import undecided_arrivals
 from testbed.stream.measurements import ONE_CLOCK, StreamMeasurements
 from testbed.stream.plan import StreamPlan
+from testbed.stream.prediction.active_faults import is_impaired
 from testbed.stream.prediction.block_size_policy import is_deterministic
 from testbed.stream.prediction.failure_candidates import DIAGNOSES
-from testbed.stream.prediction.impaired_links import is_impaired
 from testbed.stream.prediction.loss_by_path import REPORTS
 
 

@@ -24,7 +24,7 @@ from testbed.stream.endpoints import SETTLE_S
 from testbed.stream.measurements import BoolArray, FloatArray, IntArray, StreamMeasurements
 from testbed.stream.plan import StreamPlan
 from testbed.stream.planning import REACTION_S, longest_path_delay_s
-from testbed.stream.prediction.impaired_links import is_impaired
+from testbed.stream.prediction.active_faults import is_impaired
 
 MAX_LAG = 0.25
 """Of the playback buffer (100 ms of the usual 400): for each of the three that may be late."""

@@ -43,7 +43,8 @@ def _capacity_check(
         rival=float(most_in_window(sent, window_s) * packet),
         rival_is="as many as were sent",
         key="most-bytes",
-        detail=f"IP bytes; the trace carries {trace.mean_rate_bps / 1e6:.3g} Mbit/s on average; {grain_s * 1000:.1f} ms for lateness",
+        detail=f"IP bytes; the trace carries {trace.mean_rate_bps / 1e6:.3g} Mbit/s on average; "
+        f"{grain_s * 1000:.1f} ms for lateness",
     ).of(len(arrived))
 
 

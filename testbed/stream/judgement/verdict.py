@@ -12,14 +12,15 @@ from testbed.stream.judgement.impairment_checks import impairment_checks, unrest
 from testbed.stream.judgement.timing_errors import quarter_s
 from testbed.stream.measurements import RELAYED, StreamMeasurements
 from testbed.stream.plan import StreamPlan
+from testbed.stream.prediction.active_faults import is_impaired
 from testbed.stream.prediction.block_size_policy import is_deterministic
-from testbed.stream.prediction.impaired_links import is_impaired
 from topologies.network import label_of
 
 COUNTED = "none: each is counted"
 MAX_QUEUEING_S = 0.005
 """A relay of impaired links that sends packets on later than so measures the machine, and so do switches that hold up
 all packets."""
+_OF_LATENESS = f" (99 of 100; limit {MAX_QUEUEING_S * 1000:g} ms)"
 MAX_UNPLANNED = 1e-4
 """Share of packets that may be lost in no fault: two orders below the precision of a loss."""
 
@@ -180,13 +181,13 @@ def _delayed(plan: StreamPlan, run: StreamMeasurements) -> str | None:
     them."""
     delayed = max(run.counters.get(RELAYED, {}).items(), key=lambda one: one[1]["late_s"], default=None)
     if delayed is not None and delayed[1]["late_s"] > MAX_QUEUEING_S:
-        late = f"{delayed[0]}: packets were sent on {delayed[1]['late_s'] * 1000:.1f} ms late (99 of 100; limit {MAX_QUEUEING_S * 1000:g} ms)"
-        return overload_message(late, LOWER_PACKET_RATE)
+        late = f"{delayed[0]}: packets were sent on {delayed[1]['late_s'] * 1000:.1f} ms late"
+        return overload_message(late + _OF_LATENESS, LOWER_PACKET_RATE)
     unrest = unrest_s(plan, run) if run.fabric == "emulation" and is_impaired(plan) else 0.0
     if unrest <= MAX_QUEUEING_S:
         return None
-    late = f"packets that met no impairment were up to {unrest * 1000:.1f} ms late (99 of 100; limit {MAX_QUEUEING_S * 1000:g} ms)"
-    return overload_message(late, LOWER_PACKET_RATE)
+    late = f"packets that met no impairment were up to {unrest * 1000:.1f} ms late"
+    return overload_message(late + _OF_LATENESS, LOWER_PACKET_RATE)
 
 
 def _cut_short(plan: StreamPlan, run: StreamMeasurements) -> str | None:

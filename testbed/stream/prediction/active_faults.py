@@ -1,10 +1,12 @@
-"""What is broken, and which labels are lost, between one change and the next: faults that overlap, nodes that move.
+"""What is broken or impaired, and which labels are lost, between one change and the next: faults that overlap, nodes
+that move.
 
 Exact for switches: a label is lost when its path crosses a broken link, so several failures lose the union of their
 labels.
 """
 
 import bisect
+import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -18,7 +20,8 @@ from testbed.faults.fault_times import ChangeTimes, FaultTimes
 from testbed.model.label_split import LABELS, Interval, LabelSplit
 from testbed.stream.measurements import FloatArray
 from testbed.stream.plan import StreamPlan
-from topologies.network import LinkId
+from topologies.impairments import Impairments
+from topologies.network import LinkId, Network, reverse_of
 
 RETURN_LABELS = (16384, 49152)
 """One label in each half of the label space: every loss report goes over both return paths."""
@@ -139,7 +142,7 @@ class _Ledger:
 
     def fault(self, fault: Fault, step: int) -> None:
         self._running[fault] += step
-        for link in faulty_links(self._plan, fault):
+        for link in faulty_links(self._plan.network, fault):
             if not fault.partial:
                 self._full[link] += step
             else:
@@ -159,7 +162,9 @@ class _Ledger:
         loss, needed, cut = self._described(self._split, frozenset(broken))
         loaded = set(split.loaded)
         counted = sum(
-            bool(loaded.intersection(faulty_links(self._plan, f))) for f, count in self._running.items() if count > 0
+            bool(loaded.intersection(faulty_links(self._plan.network, f)))
+            for f, count in self._running.items()
+            if count > 0
         )
         return Epoch(
             start_s=start_s,
@@ -191,17 +196,15 @@ class _Ledger:
         return loss, needed, cut
 
 
-def faulty_links(plan: StreamPlan, fault: Fault) -> list[int]:
+def faulty_links(network: Network, fault: Fault) -> list[int]:
     """Indices of the directed links that the fault breaks."""
-    ids = [fault.link]
-    if fault.direction == "both":
-        ids.append((fault.link[1], fault.link[0], fault.link[2]))
-    return [plan.network.link_index[i] for i in ids if i in plan.network.link_index]
+    ids = (fault.link, reverse_of(fault.link)) if fault.direction == "both" else (fault.link,)
+    return [network.link_index[i] for i in ids if i in network.link_index]
 
 
 def fault_intervals(plan: StreamPlan, fault: Fault) -> tuple[Interval, ...]:
     """Label intervals that the fault breaks at the plan's start, whichever direction of the cable carries them."""
-    return lost_intervals(plan.forward, frozenset((link, 1.0) for link in faulty_links(plan, fault)))
+    return lost_intervals(plan.forward, frozenset((link, 1.0) for link in faulty_links(plan.network, fault)))
 
 
 def is_campaign(plan: StreamPlan) -> bool:
@@ -210,3 +213,44 @@ def is_campaign(plan: StreamPlan) -> bool:
     from testbed.faults.schedules import overlapping
 
     return bool(plan.changes) or overlapping(plan.faults)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImpairedSpan:
+    """One directed link (index), impaired from ``start_s`` to ``stop_s``; ``fault``: number of the fault, None where
+    the network says so."""
+
+    link: int
+    impairments: Impairments
+    start_s: float = 0.0
+    stop_s: float = math.inf
+    fault: int | None = None
+
+
+def impaired_spans(network: Network, faults: Sequence[Fault]) -> tuple[ImpairedSpan, ...]:
+    """All of a plan, whether or not its packets cross them: the network's own first, then those of faults, in order."""
+    own = [
+        ImpairedSpan(link=number, impairments=link.impaired_by)
+        for number, link in enumerate(network.links)
+        if link.impairments
+    ]
+    timed = [
+        ImpairedSpan(
+            link=index, impairments=fault.impaired_by, start_s=fault.start_s, stop_s=fault.stop_s, fault=number
+        )
+        for number, fault in enumerate(faults)
+        if fault.kind == "impaired"
+        for index in faulty_links(network, fault)
+    ]
+    return (*own, *timed)
+
+
+def stream_spans(plan: StreamPlan) -> tuple[ImpairedSpan, ...]:
+    """Those on links that the stream, or its loss reports on their way back, may cross."""
+    crossed = {*plan.forward.loaded, *(i for label in RETURN_LABELS for i in plan.backward.path_of(label).links)}
+    return tuple(span for span in impaired_spans(plan.network, plan.faults) if span.link in crossed)
+
+
+def is_impaired(plan: StreamPlan) -> bool:
+    """Whether the stream or its reports may meet an impairment."""
+    return bool(stream_spans(plan))

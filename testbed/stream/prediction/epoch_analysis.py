@@ -6,7 +6,7 @@ of faults.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from testbed.stream.measurements import BoolArray, FloatArray, StreamMeasurement
 from testbed.stream.plan import StreamPlan
 from testbed.stream.prediction.active_faults import NEVER, Epoch, epochs, path_losses
 from testbed.stream.prediction.block_size_policy import BlockSizePolicy
-from testbed.stream.prediction.diagnosis_accuracy import DiagnosisAccuracy, diagnosis_accuracy
+from testbed.stream.prediction.failure_candidates import DiagnosisAccuracy, diagnosis_accuracy
 
 _EARLY_S = 0.01
 """A change may have been in force so long before it was noted."""
@@ -93,6 +93,9 @@ class EpochsResult:
     longest_change_s: float | None
     transit_s: float
     diagnoses: DiagnosisAccuracy | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
 
 
 @dataclass(frozen=True)
