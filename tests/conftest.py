@@ -15,6 +15,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Generator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -43,6 +44,8 @@ came too late)."""
 _BROKEN = re.compile(r"\b(failed|died|ended early)\b")
 """In a reason: an end of a stream broke, which no slow machine explains."""
 _REPEATED = pytest.StashKey[list[str]]()
+DRAWN = ("report", "live")
+"""Folders whose tests look at drawings."""
 REQUIRED = os.environ.get("TESTBED_REQUIRE_EMULATION") == "1"
 
 _CALL = """
@@ -83,6 +86,17 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     long = [item for item in items if item.get_closest_marker("soak") and not item.get_closest_marker("scaled")]
     config.hook.pytest_deselected(items=long)
     items[:] = [item for item in items if item not in long]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> Generator[None, Any, Any]:
+    """Figures are drawn in full by the tests of drawing, by commands in processes of their own, and in `make soak`;
+    else they are laid out only."""
+    from tests.helpers.outlines import figures_outlined
+
+    drawn = SOAK or "figures" in item.path.name or item.path.parent.name in DRAWN
+    with nullcontext() if drawn else figures_outlined():
+        return (yield)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -14,8 +15,10 @@ from importlib import metadata
 from pathlib import Path
 
 import pytest
+from numba.core.caching import _CacheLocator
 from packaging.requirements import Requirement
 
+from fec.jit import own_cache
 from testbed.extras import DISTRIBUTION, EXTRA_OF
 from tests.helpers.paths import ROOT
 
@@ -60,6 +63,22 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return built
 
 
+def hand_over_compiled_code(site: Path, cache: Path) -> None:
+    """What is compiled for the checkout, as if it had been compiled for the wheel's files, which are the same: half a
+    minute of compiling is no part of what is tested."""
+    kept = Path(os.environ.get("NUMBA_CACHE_DIR") or own_cache())
+    for package in PACKAGES:
+        for folder in {path.parent for path in (site / package).rglob("*.py")}:
+            here = ROOT / folder.relative_to(site)
+            compiled = kept / _CacheLocator.get_suitable_cache_subpath(str(here / "module.py"))
+            if not compiled.is_dir():
+                continue
+            shutil.copytree(compiled, cache / _CacheLocator.get_suitable_cache_subpath(str(folder / "module.py")))
+            for path in folder.glob("*.py"):  # numba asks for the time and the size of what it has compiled
+                if path.read_bytes() == (here / path.name).read_bytes():
+                    shutil.copystat(here / path.name, path)
+
+
 @pytest.fixture(scope="module")
 def environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An empty virtual environment with the wheel installed by pip, and the core's distributions."""
@@ -67,13 +86,24 @@ def environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     venv.create(place, with_pip=False, symlinks=True)
     (site,) = place.glob("lib/python3*/site-packages")
     link_into(site, core_distributions([Requirement(text).name for text in PROJECT["dependencies"]]))
-    words = ["pip", "--python", str(place / "bin" / "python"), "install", "-q", "--no-deps", "--no-index", str(wheel)]
-    subprocess.run([sys.executable, "-m", *words], check=True, timeout=120, cwd=place)
+    words = [
+        "pip",
+        "--python",
+        str(place / "bin" / "python"),
+        "install",
+        "-q",
+        "--no-deps",
+        "--no-index",
+        "--no-compile",
+    ]
+    subprocess.run([sys.executable, "-m", *words, str(wheel)], check=True, timeout=120, cwd=place)
+    hand_over_compiled_code(site, place / "compiled")
     return place
 
 
 def run(environment: Path, *words: str, code: int = 0) -> subprocess.CompletedProcess[str]:
     environ = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    environ["NUMBA_CACHE_DIR"] = str(environment / "compiled")
     done = subprocess.run(words, cwd=environment, env=environ, capture_output=True, text=True, timeout=280, check=False)
     assert done.returncode == code, done.stdout[-2000:] + done.stderr[-2000:]
     return done

@@ -8,12 +8,15 @@ import pty
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.helpers.paths import ROOT, SHARED
+from tests.helpers.warm_commands import warm_commands
+
+Run = Callable[[list[str], Path], tuple[int, bytes]]
 
 NAMES = {
     "title": "\x1b]0;owned\x07\x1b[2J\x1b[1;1Hverdict: passed (9 of 9 checks)",
@@ -26,7 +29,7 @@ NAMES = {
 RAW = [chr(n) for n in (*range(9), *range(11, 27), *range(28, 32), *range(0x7F, 0xA0), 0x202E, 0x2066, 0x200B, 0xFEFF)]
 FORGED = ("verdict: passed (7 of 7 checks)", "verdict: passed (9 of 9 checks)")
 STYLE = re.compile(r"\x1b\[[0-9;]*m")
-"""Colours of our own, on a terminal; in a pipe there is no escape character at all."""
+"""Colours of our own, on a terminal; elsewhere there is no escape character at all."""
 
 
 def network(folder: Path) -> Path:
@@ -60,20 +63,6 @@ def on_a_terminal(words: list[str], folder: Path) -> tuple[int, bytes]:
     return child.wait(60), found
 
 
-def in_a_pipe(words: list[str], folder: Path) -> tuple[int, bytes]:
-    ran = subprocess.run(
-        [sys.executable, "-m", "testbed.cli", *words],
-        cwd=folder,
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        check=False,
-        timeout=120,
-    )
-    return ran.returncode, ran.stdout
-
-
 def raw(found: bytes) -> Iterator[str]:
     """What ought not to be there: control characters, escape sequences that are not ours, a line that a name forged."""
     text = _without_bar(found.decode())
@@ -90,7 +79,7 @@ COMMANDS: dict[str, tuple[int, list[str]]] = {
     "route": (0, ["route", "NET", "--from", A, "--to", B]),
     "route, json": (0, ["route", "NET", "--from", A, "--to", B, "--json"]),
     "ror": (0, ["ror", "NET", "--from", A, "--to", B]),
-    "demands": (0, ["demands", "NET"]),
+    "demands": (0, ["demands", "NET", "--routing", "single"]),
     "schedule": (0, ["schedule", "NET", "--pattern", "pairs.json"]),
     "no such node": (2, ["route", "NET", "--from", A, "--to", "\x1b[31mred\u202e"]),
     "no such file": (2, ["topology", "show", "no\x1b[31m\u202e\nfile.json"]),
@@ -115,20 +104,32 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("where", [on_a_terminal, in_a_pipe], ids=["terminal", "pipe"])
+@pytest.fixture(scope="module")
+def without_terminal(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
+    """The command with its output in a file."""
+    with warm_commands(folder, tmp_path_factory.mktemp("printed"), {"PYTHONPATH": str(ROOT)}) as commands:
+
+        def run(words: list[str], _: Path) -> tuple[int, bytes]:
+            done = commands(*words)
+            return done.returncode, (done.stdout + done.stderr).encode()
+
+        yield run
+
+
+@pytest.mark.parametrize("terminal", [True, False], ids=["terminal", "file"])
 @pytest.mark.parametrize("command", COMMANDS)
-def test_commands(command: str, where: object, folder: Path) -> None:
+def test_commands(command: str, terminal: bool, folder: Path, without_terminal: Run) -> None:
     code, words = COMMANDS[command]
-    run = on_a_terminal if where is on_a_terminal else in_a_pipe
+    run = on_a_terminal if terminal else without_terminal
     got, found = run([word.replace("NET", "hostile.json") for word in words], folder)
     assert got == code, found
-    assert run is on_a_terminal or b"\x1b" not in found
+    assert terminal or b"\x1b" not in found
     assert not list(raw(found))
     if words[-1] == "--json":
         json.loads(found[found.index(b"{") :])
 
 
-def test_a_stored_run_and_its_pages(folder: Path) -> None:
+def test_a_stored_run_and_its_pages(folder: Path, without_terminal: Run) -> None:
     words = [
         "stream",
         "hostile.json",
@@ -149,7 +150,7 @@ def test_a_stored_run_and_its_pages(folder: Path) -> None:
     place = next((folder / "results" / "stream").iterdir())
     manifest = json.loads((place / "manifest.json").read_text())
     (place / "manifest.json").write_text(json.dumps(manifest | {"command": f"testbed\n{FORGED[0]}\n\x1b[2J\u202e"}))
-    for run in (on_a_terminal, in_a_pipe):
+    for run in (on_a_terminal, without_terminal):
         code, found = run(["report", str(place), "--figures"], folder)
         assert code in (0, 1, 5) and not list(raw(found))
     pages = [place / "page.html", *(place / "figures").glob("*.svg"), place / "figures" / "captions.md"]

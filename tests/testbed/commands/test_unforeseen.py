@@ -174,6 +174,9 @@ COMMANDS = {
     "--help": 0,
     "route --help": 0,
 }
+LONG = ("simulate ring:4 --duration 1e-5",)
+ALSO = ("all closed", "ascii, strict", "C")
+"""Conditions in which `make test` runs what takes seconds; `make soak` runs it in all."""
 CONDITIONS: dict[str, tuple[str, dict[str, str]]] = {
     "stdout closed": (">&-", {}),
     "stderr closed": ("2>&-", {}),
@@ -195,8 +198,14 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place
 
 
-@pytest.mark.parametrize("condition", CONDITIONS)
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize(
+    ("command", "condition"),
+    [
+        pytest.param(command, condition, marks=[pytest.mark.soak] if command in LONG and condition not in ALSO else [])
+        for command in COMMANDS
+        for condition in CONDITIONS
+    ],
+)
 def test_streams_that_are_closed_or_narrow(command: str, condition: str, place: Path) -> None:
     closing, variables = CONDITIONS[condition]
     ran = shell(f"$PY -m testbed.cli {command} {closing}", place, **variables)

@@ -40,17 +40,16 @@ def asked(*words: str) -> dict[str, Any]:
 def test_bulk_transfers_go_in_the_time_frames_of_the_file(tmp_path: Path) -> None:
     file = str(tmp_path / "s.json")
     written = json.loads(in_process("schedule", SMALL, "--pattern", "all-to-others", "--output", file, "--json").stdout)
-    run = asked(
-        "bulk", SMALL, "--schedule", file, "--message-size", "1MB", "--no-comparison", "--results", str(tmp_path)
-    )
+    size = ("--message-size", "200kB")
+    run = asked("bulk", SMALL, "--schedule", file, *size, "--no-comparison", "--results", str(tmp_path))
     assert (run["fabric"], run["method"]) == ("emulation", "file")
     assert (run["transfers"], run["frames"]) == (len(written["transfers"]), written["length"])
     assert run["messages_verified"] == run["transfers"]
 
 
 def test_pairs_on_the_command_line_are_sent_and_no_others(tmp_path: Path) -> None:
-    words = ("--pattern", "t0:r5,t1:r6", "--message-size", "1MB", "--no-comparison", "--results", str(tmp_path))
-    run = asked("bulk", "crossbar:8", *words)
+    words = ("--pattern", "t0:r2,t1:r3", "--message-size", "200kB", "--no-comparison", "--results", str(tmp_path))
+    run = asked("bulk", "crossbar:4", *words)
     assert (run["fabric"], run["transfers"], run["messages_verified"]) == ("emulation", 2, 2)
 
 
