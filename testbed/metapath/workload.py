@@ -72,6 +72,7 @@ def _ms(value_s: float | None) -> str:
 metapath_plan = planner("metapath_plan", "A plain stream whose routing answers failures.", MetapathPlanOptions, _build)
 METAPATH = Workload(
     name="metapath",
+    former_keys={"lost_later": "lost_after_reroute", "noticed_s": "detected_s"},
     stored_as="stream-routing",
     title="A stream whose routing answers failures",
     plan=MetapathPlan,

@@ -109,10 +109,26 @@ def _example() -> StreamPlan:
 
 stream_plan = planner("stream_plan", "A coded stream over a split route while links fail.", StreamOptions, _build)
 mobility_plan = planner("mobility_plan", "A coded stream while nodes move.", MobilityOptions, _build_moving)
-STREAM = Workload(name="stream", plan=StreamPlan, carry=_measure, judge=_judge, example=_example)
+FORMER_KEYS = {
+    "misled_blocks": "spurious_loss_blocks",
+    "sent_per_source_misled": "sent_per_source_spurious",
+    "sent_misjudged": "sent_spurious_losses",
+    "size_range": "block_size_range",
+    "reacted": "sender_reacted",
+    "reported_came": "reported_received",
+    "whole_route": "whole_route_predicted",
+    "m": "source_packets",
+    "der": "decoding_error_rate",
+    "lateness": "timing_errors",
+    "campaign": "epochs",
+}
+STREAM = Workload(
+    name="stream", former_keys=FORMER_KEYS, plan=StreamPlan, carry=_measure, judge=_judge, example=_example
+)
 """One stream, as the library runs it."""
 STREAMS = Workload(
     name="stream",
+    former_keys=FORMER_KEYS,
     plan=StreamsPlan,
     carry=carry_streams,
     judge=_judge_together,
