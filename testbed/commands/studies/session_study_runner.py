@@ -11,7 +11,7 @@ from testbed.commands.parsing import OneLineParser, reported
 from testbed.commands.runs import add_run_options, run_manifest, show_closing
 from testbed.emulation.machine.fabric import choose_fabric
 from testbed.emulation.sandbox.sandbox import enter_sandbox, in_sandbox
-from testbed.stream.judgement.closing import closing_words
+from testbed.stream.judgement.streams import closing_words
 from testbed.stream.run_in_turn import SessionStudy, run_in_turn
 from topologies.text.json_types import JsonObject
 
