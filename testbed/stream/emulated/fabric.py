@@ -117,7 +117,7 @@ class EmulatedStreamFabric:
 
         with self._network(plans, reported) as platform:
             breaker = FaultInjector(platform.network)
-            movement = MobileRoutes(breaker, platform, platform.wiring, plan) if plan.changes or plan.absent else None
+            movement = MobileRoutes(breaker, platform, plan) if plan.changes or plan.absent else None
             if movement is None:
                 for number, one in enumerate(plans):
                     platform.install(plan_rules(one, platform.wiring), plan_id=number + 1)
