@@ -28,8 +28,8 @@ def open_end(machine: MachineState, role: str, number: int, plan: StreamPlan, ke
 
 
 def ask_end(machine: MachineState, role: str, number: int, request: str, *args: Any) -> Any:
-    """What a method of ``EndpointProcess`` answers: ``wait_until_ready``, ``begin`` (at time zero of the stream, on this
-    machine's clock), ``result`` (when the stream is over; its times are seconds after its start)."""
+    """What a method of ``EndpointProcess`` answers: ``wait_until_ready``, ``begin`` (at time zero of the stream, on
+    this machine's clock), ``result`` (when the stream is over; its times are seconds after its start)."""
     return getattr(_end(machine, role, number), request)(*args)
 
 
