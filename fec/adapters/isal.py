@@ -5,7 +5,6 @@ Its matrices are not used (isa-l issue 40: not MDS); it only multiplies, by tabl
 
 import ctypes
 import ctypes.util
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -28,23 +27,8 @@ class _Tables:
         library.ec_init_tables(self.known, self.required, ctypes.c_void_p(rows.ctypes.data), self.address)
 
 
-class _BoundCall:
-    """One multiplication over fixed buffers; keeps what its addresses point to alive."""
-
-    __slots__ = ("_arguments", "_multiply", "_retained")
-
-    def __init__(self, multiply: Any, tables: _Tables, source: Symbols, out: Symbols) -> None:
-        rows_in, rows_out = _row_addresses(source), _row_addresses(out)
-        self._multiply = multiply
-        self._arguments = (source.shape[1], tables.known, tables.required, tables.address, rows_in, rows_out)
-        self._retained = (tables, source, out)
-
-    def __call__(self) -> None:
-        self._multiply(*self._arguments)
-
-
 class IsalEngine:
-    """A bound call costs one foreign call and nothing else."""
+    """A call costs one foreign call and the addresses of the rows."""
 
     name = "isal"
 
@@ -59,8 +43,9 @@ class IsalEngine:
     def prepare(self, known: tuple[int, ...], required: tuple[int, ...]) -> _Tables:
         return _Tables(self._library, interpolation_rows(known, required))
 
-    def bind(self, prepared: _Tables, source: Symbols, out: Symbols) -> Callable[[], None]:
-        return _BoundCall(self._multiply, prepared, source, out)
+    def apply(self, prepared: _Tables, source: Symbols, out: Symbols) -> None:
+        rows_in, rows_out = _row_addresses(source), _row_addresses(out)
+        self._multiply(source.shape[1], prepared.known, prepared.required, prepared.address, rows_in, rows_out)
 
 
 def _row_addresses(symbols: Symbols) -> bytes:

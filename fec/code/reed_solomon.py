@@ -3,10 +3,10 @@
 Any M of a block's symbols decode it, and parity can be added to a block at any time, up to 255 symbols in all.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from numbers import Integral
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
@@ -93,32 +93,12 @@ class ReedSolomonCode:
         recovered = dict(zip(missing, self._rows(tuple(known), missing, self._stacked(packets)), strict=True))
         return _as_bytes([recovered[i] if i in recovered else symbols[i] for i in self._own])
 
-    def bind(self, known: Sequence[int], required: Sequence[int], source: Symbols, out: Symbols) -> Callable[[], None]:
-        """A call that computes the ``wanted`` symbols (rows of ``out``) from M ``known`` ones (rows of ``source``).
-
-        For buffers used again and again (a ring of blocks): all checks and tables are done here, the call only
-        multiplies, over whatever the buffers hold then. NotDecodable for fewer than M known symbols, FecError for ids
-        or arrays that do not fit.
-        """
-        if not isinstance(known, Sequence) or not isinstance(required, Sequence):
-            raise FecError(f"symbols: got {type(known).__name__} and {type(required).__name__}; give lists of ids")
-        known, required = (tuple(whole(i, "symbol", 0, MAX_BLOCK - 1) for i in ids) for ids in (known, required))
-        if len(known) < self.source_packets:
-            raise NotDecodable(len(known), self.source_packets)
-        if len(known) > self.source_packets or len(set(known)) < len(known):
-            raise FecError(f"known symbols {known}: give {self.source_packets} different ids")
-        self._check_arrays(source, out)
-        if len(out) != len(required):
-            raise FecError(f"{len(out)} rows for {len(required)} wanted symbols: give one each")
-        return self._engine.bind(self._prepared(known, required), source, out)
-
     def _rows(self, known: tuple[int, ...], required: tuple[int, ...], source: Symbols) -> list[bytes]:
         if not required:
             return []
         length = source.shape[1]
         out = np.empty((len(required), length), dtype=np.uint8)
-        prepared: Any = self._prepared(known, required)
-        self._engine.bind(prepared, source, out)()
+        self._engine.apply(self._prepared(known, required), source, out)
         joined = out.tobytes()
         return [joined[at : at + length] for at in range(0, len(joined), length)]
 
@@ -154,18 +134,6 @@ class ReedSolomonCode:
         length = self._check_packets(packets)
         # a bytearray, because its array is writable: compiled kernels are then built for one kind of array only
         return np.ndarray((self.source_packets, length), np.uint8, bytearray().join(packets))
-
-    def _check_arrays(self, source: Symbols, out: Symbols) -> None:
-        for array in (source, out):
-            if (
-                not isinstance(array, np.ndarray)
-                or array.dtype != np.uint8
-                or array.ndim != 2
-                or not array.flags.c_contiguous
-            ):
-                raise FecError("symbols must be a C-contiguous uint8 array of shape (symbols, symbol_bytes)")
-        if len(source) != self.source_packets or source.shape[1] != out.shape[1] or not out.flags.writeable:
-            raise FecError(f"arrays of shapes {source.shape} and {out.shape}: {self.source_packets} rows, one length")
 
     def _outside(self, what: str, value: object) -> str:
         return (

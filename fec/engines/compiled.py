@@ -5,9 +5,7 @@ Loaded when first used: numba takes half a second to import, and the kernel is c
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -88,27 +86,22 @@ class NumbaEngine:
         np.cumsum(lists.sum(axis=1), out=starts[1:])
         return Schedule(sources=np.nonzero(lists)[1].astype(np.int32), starts=starts)
 
-    def bind(self, prepared: Schedule, source: Symbols, out: Symbols) -> Callable[[], None]:
-        lists, starts = prepared.sources, prepared.starts
-        if _fits_words(source) and _fits_words(out):
-            return partial(multiply_words, source.view(np.uint64), lists, starts, out.view(np.uint64))
-        return partial(_multiply_padded, prepared, source, out)
-
-
-def _multiply_padded(schedule: Schedule, source: Symbols, out: Symbols) -> None:
-    """For lengths that are no whole number of words, through zero-padded copies."""
-    inputs = _padded(source)
-    outputs = np.empty((len(out), inputs.shape[1]), dtype=np.uint8)
-    multiply_words(inputs.view(np.uint64), schedule.sources, schedule.starts, outputs.view(np.uint64))
-    out[:] = outputs[:, : source.shape[1]]
+    def apply(self, prepared: Schedule, source: Symbols, out: Symbols) -> None:
+        whole = _fits_words(source) and _fits_words(out)
+        inputs = source if whole else _padded(source)
+        outputs = out if whole else np.empty((len(out), inputs.shape[1]), dtype=np.uint8)
+        multiply_words(inputs.view(np.uint64), prepared.sources, prepared.starts, outputs.view(np.uint64))
+        if not whole:
+            out[:] = outputs[:, : source.shape[1]]
 
 
 def _fits_words(symbols: Symbols) -> bool:
-    """Whole, aligned words in an array that the kernel was compiled for (writable ones)."""
-    return symbols.shape[1] % _WORD_BYTES == 0 and symbols.ctypes.data % _WORD_BYTES == 0 and symbols.flags.writeable
+    """Whole, aligned words."""
+    return symbols.shape[1] % _WORD_BYTES == 0 and symbols.ctypes.data % _WORD_BYTES == 0
 
 
 def _padded(symbols: Symbols) -> Symbols:
+    """With zeros up to whole words."""
     count, length = symbols.shape
     padded = np.zeros((count, -(-length // _WORD_BYTES) * _WORD_BYTES), dtype=np.uint8)
     padded[:, :length] = symbols

@@ -1,6 +1,5 @@
 """What an engine offers to a code: the one costly operation of encoding and decoding."""
 
-from collections.abc import Callable
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
@@ -20,9 +19,6 @@ class Engine(Protocol):
         code)."""
         ...
 
-    def bind(self, prepared: Any, source: Symbols, out: Symbols) -> Callable[[], None]:
-        """A call that writes the wanted symbols to ``out`` from the known ones in ``source`` (rows in those orders).
-
-        It may be called again whenever the buffers' contents have changed.
-        """
+    def apply(self, prepared: Any, source: Symbols, out: Symbols) -> None:
+        """Write the requested symbols to ``out`` from the known ones in ``source`` (rows in those orders)."""
         ...

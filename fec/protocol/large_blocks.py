@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from fec.errors import FecError, MalformedPacket
-from fec.protocol.framing import VERSION
+from fec.protocol.framing import VERSION, check_seal, checksum
 
 HEADER = struct.Struct(">BBHIHHHHII")
 """version << 4 | type, flags, stream id, RFC 6330 payload id (block << 24 | symbol), symbols a block, blocks, symbol
@@ -317,18 +317,16 @@ def encode_symbol(stream_id: int, packet: LargeSymbol) -> bytes:
     front = HEADER.pack(
         VERSION << 4 | LARGE_SYMBOL, 0, stream_id, block << 24 | symbol_id, symbols, blocks, len(symbol), 0, stamp_us, 0
     )
-    crc = zlib.crc32(symbol, zlib.crc32(front))
-    return b"".join((front[:_CRC_OFFSET], crc.to_bytes(4, "big"), symbol))
+    return b"".join((front[:_CRC_OFFSET], checksum(front, symbol), symbol))
 
 
 def decode_symbol(data: bytes, stream_id: int) -> LargeSymbol:
     """The symbol in a packet; raises a MalformedPacket that names its reason."""
     _check_kind(data, LARGE_SYMBOL, HEADER.size)
-    _, flags, stream, payload_id, symbols, blocks, length, spare, stamp, crc = HEADER.unpack_from(data)
+    _, flags, stream, payload_id, symbols, blocks, length, spare, stamp, _ = HEADER.unpack_from(data)
     if len(data) != HEADER.size + length:
         raise MalformedPacket("length", f"packet of {len(data)} bytes, its length field says {HEADER.size + length}")
-    if crc != zlib.crc32(data[HEADER.size :], zlib.crc32(bytes(4), zlib.crc32(data[:_CRC_OFFSET]))):
-        raise MalformedPacket("checksum", "packet's CRC does not match its bytes")
+    check_seal(memoryview(data), HEADER.size, False, None)
     if flags or spare or stream != stream_id:
         raise MalformedPacket("flags", f"flags {flags:#x}, spare {spare:#x}, stream {stream}: not of this stream")
     block = payload_id >> 24

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from fec.errors import FecError
 from fec.redundancy.block_size import Interval
-from fec.redundancy.labels import LABELS
+from fec.redundancy.labels import LABELS, joined_intervals
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,14 +61,9 @@ class CandidateTable:
 
     def intervals_in(self, mask: int) -> tuple[Interval, ...]:
         """A bit set as label intervals, adjacent ones merged."""
-        if mask in self._intervals_in:
-            return self._intervals_in[mask]
-        found: list[Interval] = []
-        for number, (start, stop) in enumerate(itertools.pairwise(self._edges.tolist())):
-            if mask >> number & 1:
-                joined = bool(found) and found[-1][1] == start
-                found[-1:] = [(found[-1][0], stop)] if joined else [*found[-1:], (start, stop)]
-        self._intervals_in[mask] = tuple(found)
+        if mask not in self._intervals_in:
+            elementary = enumerate(itertools.pairwise(self._edges.tolist()))
+            self._intervals_in[mask] = joined_intervals(part for number, part in elementary if mask >> number & 1)
         return self._intervals_in[mask]
 
     def labels_in(self, mask: int) -> int:

@@ -5,6 +5,7 @@ or two. Random: independent labels, so that what a broken link takes of a block 
 """
 
 import math
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import Protocol
 
@@ -34,6 +35,19 @@ LabelRule = int | tuple[int, ...]
 _MARGIN = 2
 """Labels that are left out at either end of a slot: loads are rounded to whole labels, and a link that fits its slots
 but for rounding must not count among those next to them."""
+
+
+def joined_intervals(parts: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
+    """Label intervals in their order, those that touch made one.
+
+    >>> joined_intervals([(0, 5), (5, 9), (12, 20)])
+    ((0, 9), (12, 20))
+    """
+    found: list[tuple[int, int]] = []
+    for start, stop in parts:
+        joined = bool(found) and found[-1][1] == start
+        found.append((found.pop()[0] if joined else start, stop))
+    return tuple(found)
 
 
 class LabelOrder(Protocol):

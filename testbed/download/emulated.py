@@ -11,8 +11,7 @@ from functools import partial
 
 from fec.adapters.raw_sockets import DatagramReceiver, FrameSender, socket_drops
 from fec.protocol.wire import STREAM_UDP_PORT
-from testbed.download.measurements import DownloadMeasurements
-from testbed.download.plan import FRAME_OVERHEAD_BYTES, RETURN_LABELS, DownloadPlan
+from testbed.download.plan import FRAME_OVERHEAD_BYTES, RETURN_LABELS, DownloadMeasurements, DownloadPlan
 from testbed.emulation.control.fault_injection import FaultSchedule
 from testbed.emulation.network.links import LinkMeter
 from testbed.machines.adapters.platform import here

@@ -1,8 +1,7 @@
 """What a fabric measured of a download, next to what was predicted: duration, packets sent, content."""
 
 from testbed.download.figures import arrival_rates
-from testbed.download.measurements import DownloadMeasurements
-from testbed.download.plan import FRAME_OVERHEAD_BYTES, DownloadPlan
+from testbed.download.plan import FRAME_OVERHEAD_BYTES, DownloadMeasurements, DownloadPlan
 from testbed.download.prediction import DownloadPrediction, predict_download
 from testbed.faults.injection_check import injection_check, injection_times
 from testbed.model.machine.load import TimingError, first_exceeded

@@ -1,10 +1,10 @@
-"""One download: network with its last mile, split there and back, coding and faults.
+"""One download: network with its last mile, split there and back, coding and faults; and what a fabric measures of it.
 
 Source: Gabrielyan 2007, section 4.3.3 (a sender that feeds the last mile constantly at its full rate) and equation 29.
 """
 
 import random
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from fec.protocol.large_blocks import (
     HEADER,
@@ -18,6 +18,7 @@ from testbed.download.codes import block_code
 from testbed.faults.fault import Fault
 from testbed.model.label_split import LABELS, LabelSplit
 from topologies.network import LinkId, Network
+from topologies.text.json_types import Json
 
 FRAME_OVERHEAD_BYTES = 14 + 20 + 8 + HEADER.size
 FILL = 0.95
@@ -73,3 +74,18 @@ class DownloadPlan:
     def receiver(self) -> LargeBlockReceiver:
         p = self.parameters
         return LargeBlockReceiver(p.stream_id, self.block_code(), ack_interval_s=p.ack_interval_s)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DownloadMeasurements:
+    """``seconds``: from the first packet until the last block was decoded (None: never); ``arrivals_s``: per packet,
+    for the figure; ``sender_lag_s``: how late the sender was at worst."""
+
+    fabric: str
+    seconds: float | None
+    sent: int
+    received: int
+    verified: bool
+    arrivals_s: tuple[float, ...] = ()
+    sender_lag_s: float = 0.0
+    counters: Json = field(default_factory=dict)

@@ -3,8 +3,7 @@
 import heapq
 import random
 
-from testbed.download.measurements import DownloadMeasurements
-from testbed.download.plan import FRAME_OVERHEAD_BYTES, RETURN_LABELS, DownloadPlan
+from testbed.download.plan import FRAME_OVERHEAD_BYTES, RETURN_LABELS, DownloadMeasurements, DownloadPlan
 from testbed.stream.impaired_paths import ImpairedPaths, PacketInTransit, breaks_by_faults
 
 QUEUE_PACKETS = 100

@@ -6,9 +6,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from testbed.download.measurements import DownloadMeasurements
 from testbed.download.options import DownloadOptions
-from testbed.download.plan import DownloadPlan
+from testbed.download.plan import DownloadMeasurements, DownloadPlan
 from testbed.model.options.planner import planner
 from testbed.model.progress import ReportProgress
 from testbed.model.workload import Judgement, Workload

@@ -10,7 +10,7 @@ the forwarding and hosts the thinking, in five steps, each in a module of its ow
    source ports) of its own, so that the source chooses a path by choosing a label.
 2. *Escapes* (``escape_rules``). Where a packet meets a dead link, its switch sends it round at once by a way that was
    installed beforehand as a fast-failover group (Zarza 2011, section 3.2); nobody is asked. An escaped packet carries
-   the number of the dead link in its label and the router that it is bound for in its DSCP bits. ``escape_walks`` finds
+   the number of the dead link in its label and the router that it is bound for in its DSCP bits. ``escape_check`` finds
    out in advance whether the escapes lead round several dead links at once.
 3. *Notification*. A source learns of a dead link in three ways: the sink's report says that a packet escaped from it
    (the header's flag), the controller passes a switch's port status on (``on_port``), or packets stay unacknowledged

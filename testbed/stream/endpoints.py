@@ -1,5 +1,6 @@
 """The two ends of a planned stream, configured from the plan; the same for either fabric."""
 
+import hashlib
 import secrets
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict
@@ -16,12 +17,30 @@ from fec.redundancy.diagnosis import Diagnoser
 from fec.redundancy.diagnosis_control import DiagnosingControl, NewPaths
 from fec.redundancy.labels import LabelOrder, RandomLabels, stratified_labels
 from testbed.model.label_split import LabelSplit
-from testbed.stream.payload import payload_source
 from testbed.stream.plan import StreamPlan
 from testbed.stream.planning import longest_path_delay_s
 from testbed.stream.prediction.block_size_policy import block_size_policy, is_deterministic
 from testbed.stream.prediction.failure_candidates import DIAGNOSES, candidate_table, exact_block_size, is_diagnosing
 from testbed.stream.prediction.loss_by_path import REPORTS, is_numbered, path_of_label
+
+
+def payload_source(seed: int, symbol_bytes: int) -> Callable[[int], bytes]:
+    """A function index -> payload of ``symbol_bytes - 2`` bytes (the symbol keeps two for the length).
+
+    The index in front, then a window of a keystream that depends on seed and index: neighbours differ in every part.
+
+    >>> payload_source(1, 64)(7) == payload_source(1, 64)(7) != payload_source(1, 64)(8)
+    True
+    """
+    length = symbol_bytes - 2
+    pool = hashlib.shake_128(b"stream" + seed.to_bytes(8, "big", signed=True)).digest(length + 4096)
+
+    def payload(index: int) -> bytes:
+        at = (index * 2654435761) % 4096
+        return (index.to_bytes(8, "big") + pool[at : at + length])[:length]
+
+    return payload
+
 
 SETTLE_S = 0.03
 """Over which a failure's losses spread before the sender is certain of it; a switch that stalls delays packets for

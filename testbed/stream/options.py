@@ -68,6 +68,7 @@ NOT_PROBING = Only(
     needs="a stream without --probe-block-size, which breaks its own link",
 )
 PROBING = Only(when=lambda args: args.probe_block_size, needs="--probe-block-size")
+_ONE_MACHINE = Only(when=lambda args: args.machines is None, needs="a stream on one machine, without --machines")
 _EACH_LINK = Only(when=_each_link, needs="--faults each-link (the default)")
 _CAPILLARY = Only(when=_capillary, needs="--routing capillary")
 
@@ -264,11 +265,7 @@ class StreamRunOptions:
         metavar="RATE",
         kind=kinds.rate_bps,
         group=ENDS,
-        only=(
-            CODED,
-            NOT_PROBING,
-            Only(when=lambda args: args.machines is None, needs="a stream on one machine, without --machines"),
-        ),
+        only=(CODED, NOT_PROBING, _ONE_MACHINE),
         switches_only=True,
         help="TCP traffic between the two ends at the same time (emulation; default none)",
     )
@@ -294,11 +291,7 @@ class StreamRunOptions:
         many=True,
         group=RUN,
         metavar="LINK=FILE",
-        only=(
-            CODED,
-            NOT_PROBING,
-            Only(when=lambda args: args.machines is None, needs="a stream on one machine, without --machines"),
-        ),
+        only=(CODED, NOT_PROBING, _ONE_MACHINE),
         switches_only=True,
         help="record a link, a->b=FILE (emulation)",
     )

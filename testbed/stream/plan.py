@@ -4,17 +4,19 @@ Network, label splits there and back, changes of both while nodes move, stream p
 clock or file in it.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import cast
+from typing import Any, cast
 
 from fec.errors import FecError
 from fec.redundancy.labels import WEYL_MULTIPLIER, LabelRule, stratified_labels
 from testbed.errors import InputError
 from testbed.faults.fault import Fault
+from testbed.model.json_values import json_ready
 from testbed.model.label_split import LabelSplit
 from testbed.model.routes import SplitRoute
 from testbed.stream.options import Handover, LabelOrder
+from topologies.files.node_link import network_document
 from topologies.network import LinkId, Network, label_of
 
 LEAST_PLAYBACK_S, LEAST_PLAYBACK_BLOCKS = 0.4, 4
@@ -184,3 +186,14 @@ class StreamsPlan:
     @property
     def network(self) -> Network:
         return self.plans[0].network
+
+
+FORMAT = 1
+
+
+def plan_to_json(plan: StreamPlan) -> dict[str, Any]:
+    """The whole plan as JSON-ready values; an equal plan can be read back from it."""
+    head = {"format": FORMAT, "network": network_document(plan.network), "network_name": plan.network.name}
+    document: dict[str, Any] = head | json_ready(replace(plan, route=None), without=Network)
+    del document["route"]
+    return document

@@ -18,8 +18,7 @@ from testbed.results.result_store import OpenRun, ResultStore
 from testbed.stream.fabric import StreamFabric, open_fabric
 from testbed.stream.judgement.streams import StreamJudgement, StreamsJudgement, judge_stream, judge_together
 from testbed.stream.live_view import stream_view
-from testbed.stream.plan import StreamPlan
-from testbed.stream.plan_json import plan_to_json
+from testbed.stream.plan import StreamPlan, plan_to_json
 
 Titled = Sequence[tuple[str, StreamPlan]]
 """A title for the reader, and the plan of one stream, each."""

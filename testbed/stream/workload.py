@@ -98,7 +98,7 @@ def _view(streams: StreamsPlan) -> tuple[str, Callable[[], Any]]:
 
 
 def _closing(judged: StreamsJudgement) -> Iterator[object]:
-    from testbed.stream.judgement.closing import closing_words
+    from testbed.stream.judgement.streams import closing_words
 
     yield from closing_words(judged)
 

@@ -24,7 +24,7 @@ def run(args: argparse.Namespace) -> int:
     """Exit code: the verdict's."""
     from testbed.emulation.machine.fabric import choose_fabric
     from testbed.emulation.sandbox.sandbox import enter_sandbox
-    from testbed.stream.judgement.closing import closing_words
+    from testbed.stream.judgement.streams import closing_words
     from testbed.stream.run_in_turn import run_in_turn
 
     fabric = choose_fabric(args.fabric)

@@ -249,7 +249,7 @@ def run_session_study(study: SessionStudy, argv: Sequence[str] | None = None, pr
 
 
 def _run_sessions(study: SessionStudy, args: argparse.Namespace, words: list[str]) -> int:
-    from testbed.stream.judgement.closing import closing_words
+    from testbed.stream.judgement.streams import closing_words
     from testbed.stream.run_in_turn import run_in_turn
 
     fabric = choose_fabric(args.fabric)

@@ -37,13 +37,11 @@ from testbed.stream.emulated.endpoints import KEY_BYTES, ReceiverResult, SenderR
 from testbed.stream.emulated.machine_ends import (
     RECEIVER,
     SENDER,
-    await_end,
-    begin_end,
+    ask_end,
     check_end,
     network_facts,
     open_end,
     read_ends,
-    result_of,
 )
 from testbed.stream.emulated.mobile_routes import MobileRoutes
 from testbed.stream.endpoints import strangers
@@ -119,7 +117,7 @@ class EmulatedStreamFabric:
 
         with self._network(plans, reported) as platform:
             breaker = FaultInjector(platform.network)
-            movement = MobileRoutes(breaker, platform, platform.wiring, plan) if plan.changes or plan.absent else None
+            movement = MobileRoutes(breaker, platform, plan) if plan.changes or plan.absent else None
             if movement is None:
                 for number, one in enumerate(plans):
                     platform.install(plan_rules(one, platform.wiring), plan_id=number + 1)
@@ -211,11 +209,11 @@ class _Run:
         platform.network.prepare_impairments(plan.faults)
         keys = [secrets.token_bytes(KEY_BYTES) for _ in self._plans]
         self._ask(_READY_S, open_end, each=lambda end: (self._plans[end.number], keys[end.number]))
-        self._ask(_READY_S, await_end)
+        self._ask(_READY_S, ask_end, "wait_until_ready")
         progress = Progress(done_s=0, total_s=plan.duration_s, doing="streaming")
         self._report_progress(platform.live(read_ends, progress))
         start = platform.start()
-        self._ask(_BEGUN_S, begin_end, each=lambda end: (platform.start_on(end.machine),))
+        self._ask(_BEGUN_S, ask_end, each=lambda end: ("begin", platform.start_on(end.machine)))
         with ExitStack() as stack:
             self._schedule = schedule = FaultSchedule(platform.network, plan.faults, start, breaker)
             stack.callback(schedule.stop)
@@ -225,7 +223,7 @@ class _Run:
                 movement.start(start)
             begun(platform)
             self._watch(start, schedule)
-            results = dict(zip(self._ends, self._ask(_RESULT_S, result_of), strict=True))
+            results = dict(zip(self._ends, self._ask(_RESULT_S, ask_end, "result"), strict=True))
             schedule.join()
             if movement is not None:
                 movement.join()

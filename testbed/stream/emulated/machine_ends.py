@@ -11,13 +11,7 @@ from testbed.errors import InvalidRunError
 from testbed.machines.adapters.rpc_network import network_of, read_links
 from testbed.machines.rpc import MachineState
 from testbed.model.progress import CounterReading
-from testbed.stream.emulated.endpoints import (
-    EndpointProcess,
-    ReceiverResult,
-    SenderResult,
-    receiver_process,
-    sender_process,
-)
+from testbed.stream.emulated.endpoints import EndpointProcess, receiver_process, sender_process
 from testbed.stream.measurements import RELAYED
 from testbed.stream.plan import StreamPlan
 
@@ -33,14 +27,10 @@ def open_end(machine: MachineState, role: str, number: int, plan: StreamPlan, ke
     machine.objects.setdefault("ends", {})[role, number] = process
 
 
-def await_end(machine: MachineState, role: str, number: int) -> None:
-    """Return when the end can begin at once."""
-    _end(machine, role, number).wait_until_ready()
-
-
-def begin_end(machine: MachineState, role: str, number: int, start_s: float) -> None:
-    """Time zero of the stream, on this machine's clock."""
-    _end(machine, role, number).begin(start_s)
+def ask_end(machine: MachineState, role: str, number: int, request: str, *args: Any) -> Any:
+    """What a method of ``EndpointProcess`` answers: ``wait_until_ready``, ``begin`` (at time zero of the stream, on
+    this machine's clock), ``result`` (when the stream is over; its times are seconds after its start)."""
+    return getattr(_end(machine, role, number), request)(*args)
 
 
 def check_end(machine: MachineState, role: str, number: int, now_s: float) -> None:
@@ -48,13 +38,6 @@ def check_end(machine: MachineState, role: str, number: int, now_s: float) -> No
     process = _end(machine, role, number)
     if not process.alive and not process.finished:
         raise InvalidRunError(f"the {role} ended early, {now_s:.1f} s into the stream: {process.error()}")
-
-
-def result_of(machine: MachineState, role: str, number: int) -> SenderResult | ReceiverResult:
-    """What the end measured; its times are seconds after its start. Returns when the stream is over."""
-    found = _end(machine, role, number).result()
-    assert isinstance(found, SenderResult | ReceiverResult)
-    return found
 
 
 def read_ends(machine: MachineState) -> CounterReading:

@@ -3,16 +3,14 @@ split."""
 
 import threading
 import time
-from collections.abc import Callable, Iterable
-from typing import Protocol
+from collections.abc import Callable
 
 from fec.protocol.wire import STREAM_UDP_PORT
 from testbed.emulation.control.fault_injection import FaultInjector
 from testbed.errors import InvalidRunError, TestbedError
 from testbed.faults.fault_times import ChangeTimes
+from testbed.machines.adapters.platform import Platform
 from testbed.model.label_split import LabelSplit
-from testbed.model.wiring import Wiring
-from testbed.openflow.rules import FlowRule
 from testbed.openflow.versioned_rules import VersionedRules, versioned_rules
 from testbed.stream.mobility import recomputed
 from testbed.stream.plan import StreamPlan
@@ -22,17 +20,6 @@ DRAIN_S = 0.5
 Splits = tuple[LabelSplit, LabelSplit]
 
 
-class RuleInstaller(Protocol):
-    """A platform: installs a plan's rules and takes them away, when every switch has confirmed; makes switches forget
-    earlier packets."""
-
-    def install(self, rules: Iterable[FlowRule], plan_id: int) -> float: ...
-
-    def remove(self, plan_id: int) -> None: ...
-
-    def forget(self) -> None: ...
-
-
 class MobileRoutes:
     """Plays the route changes of a plan on a network, each at its time after ``start`` (monotonic clock), in a thread.
 
@@ -40,8 +27,8 @@ class MobileRoutes:
     2k+3 (the first ones) of the controller.
     """
 
-    def __init__(self, breaker: FaultInjector, controller: RuleInstaller, wiring: Wiring, plan: StreamPlan) -> None:
-        self._breaker, self._controller, self._wiring, self._plan = breaker, controller, wiring, plan
+    def __init__(self, breaker: FaultInjector, platform: Platform, plan: StreamPlan) -> None:
+        self._breaker, self._platform, self._plan = breaker, platform, plan
         self._start_s = 0.0
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
@@ -106,7 +93,7 @@ class MobileRoutes:
             self._breaker.vanish(change.vanished)
             links = clock()
         for plan_id in (2 * number + 3, 2 * number + 2):
-            self._controller.remove(plan_id)
+            self._platform.remove(plan_id)
         self._times.append(
             ChangeTimes(
                 began_s=began,
@@ -120,15 +107,15 @@ class MobileRoutes:
         )
 
     def _rules(self, number: int, splits: Splits) -> tuple[VersionedRules, ...]:
-        return tuple(versioned_rules(self._wiring, s, number=number, udp_port=STREAM_UDP_PORT) for s in splits)
+        return tuple(versioned_rules(self._platform.wiring, s, number=number, udp_port=STREAM_UDP_PORT) for s in splits)
 
     def _inner_and_entry(self, number: int, rules: tuple[VersionedRules, ...]) -> tuple[float, float]:
         """When the first switch began to send by the new split, and when none sent by the old one any more, its memory
         of packets included (a barrier is answered before that)."""
-        self._controller.install([r for one in rules for r in one.inner], plan_id=2 * number + 2)
+        self._platform.install([r for one in rules for r in one.inner], plan_id=2 * number + 2)
         began = self._clock()
-        self._controller.install([r for one in rules for r in one.entry], plan_id=2 * number + 3)
-        self._controller.forget()
+        self._platform.install([r for one in rules for r in one.entry], plan_id=2 * number + 3)
+        self._platform.forget()
         return began, self._clock()
 
     @property

@@ -1,5 +1,7 @@
 """The verdict of a run under many failures or with moving nodes: packets, frames, blocks, redundancy, changes."""
 
+from typing import Any
+
 from testbed.model.verdict import Check
 from testbed.stream.plan import StreamPlan
 from testbed.stream.prediction.epoch_analysis import EpochsResult
@@ -8,6 +10,12 @@ MAX_WRONG = 1e-3
 """Share of packets of certain fate that may fare otherwise: clocks of switches, sender and faults agree to a few
 packets."""
 MAX_CHANGE_S = 1.0
+
+
+def within(key: str, name: str, predicted: float, measured: float, tolerance: float, **more: Any) -> Check:
+    """The two differ by ``tolerance`` at most; ``more``: fields of the check."""
+    passed = abs(measured - predicted) <= tolerance
+    return Check(name=name, key=key, predicted=predicted, measured=measured, tolerance=tolerance, passed=passed, **more)
 
 
 def campaign_checks(plan: StreamPlan, result: EpochsResult, blocks: int) -> list[Check]:
@@ -33,15 +41,12 @@ def campaign_checks(plan: StreamPlan, result: EpochsResult, blocks: int) -> list
 
 
 def _loss_bounds(result: EpochsResult) -> Check:
-    wrong = result.wrongly_lost + result.wrongly_arrived
-    allowed = max(2.0, MAX_WRONG * result.certain)
-    return Check(
-        name="packets that fared otherwise than their labels say",
-        key="packet-fates",
-        predicted=0,
-        measured=wrong,
-        tolerance=allowed,
-        passed=wrong <= allowed,
+    return within(
+        "packet-fates",
+        "packets that fared otherwise than their labels say",
+        0,
+        result.wrongly_lost + result.wrongly_arrived,
+        max(2.0, MAX_WRONG * result.certain),
         detail=f"of {result.certain} packets; {result.wrongly_lost} lost, {result.wrongly_arrived} arrived; "
         f"{result.uncertain} more were under way during a change",
     ).of(result.certain)
@@ -49,28 +54,20 @@ def _loss_bounds(result: EpochsResult) -> Check:
 
 def _random(result: EpochsResult) -> Check:
     expected, lost, spread = result.random_losses
-    return Check(
-        name="packets lost at random",
-        key="random-losses",
-        predicted=expected,
-        measured=lost,
-        tolerance=spread + 1,
-        passed=abs(lost - expected) <= spread + 1,
-        detail="four standard deviations",
-    )
+    words = "four standard deviations"
+    return within("random-losses", "packets lost at random", expected, lost, spread + 1, detail=words)
 
 
 def _frames(result: EpochsResult) -> Check:
     frames = [part for part in result.frames if part.packets]
     off = [part for part in frames if abs(part.predicted_loss - part.measured_loss) > part.tolerance]
     worst = max((abs(part.predicted_loss - part.measured_loss) for part in frames), default=0.0)
-    return Check(
-        name="frames whose loss is not the predicted one",
-        key="frame-losses",
-        predicted=0,
-        measured=len(off),
-        tolerance=0,
-        passed=not off,
+    return within(
+        "frame-losses",
+        "frames whose loss is not the predicted one",
+        0,
+        len(off),
+        0,
         detail=f"of {len(frames)}; largest difference {100 * worst:.2f} points"
         + (f"; frame {off[0].frame} is the first" if off else ""),
     ).of(len(frames))
@@ -94,26 +91,23 @@ def _beyond(result: EpochsResult) -> Check:
     least = sum(outage.predicted for outage in result.outages)
     most = sum(outage.predicted_most for outage in result.outages)
     measured = sum(outage.measured for outage in result.outages)
-    return Check(
-        name="undecodable blocks beyond the code's reach",
-        key="undecodable-beyond-reach",
-        predicted=(least + most) / 2,
-        measured=measured,
-        tolerance=(most - least) / 2,
-        passed=least <= measured <= most,
+    return within(
+        "undecodable-beyond-reach",
+        "undecodable blocks beyond the code's reach",
+        (least + most) / 2,
+        measured,
+        (most - least) / 2,
         detail=f"in {len(result.outages)} outages, listed in the run's figures",
     ).of(sum(outage.blocks for outage in result.outages))
 
 
 def _redundancy(result: EpochsResult) -> Check:
-    tolerance = result.redundancy_tolerance + 0.01
-    return Check(
-        name="redundancy that the losses call for",
-        key="redundancy",
-        predicted=result.redundancy_predicted,
-        measured=result.redundancy_measured,
-        tolerance=tolerance,
-        passed=abs(result.redundancy_predicted - result.redundancy_measured) <= tolerance,
+    return within(
+        "redundancy",
+        "redundancy that the losses call for",
+        result.redundancy_predicted,
+        result.redundancy_measured,
+        result.redundancy_tolerance + 0.01,
         detail=f"mean of N/FEC_t - 1 over time; the sender added {result.sender_redundancy:.3f}"
         + (f"; {result.diagnoses}" if result.diagnoses is not None else ""),
     ).of(result.redundancy_over_s)

@@ -104,11 +104,8 @@ def _link_checks(
 
 
 def _loss_check(crossing: LinkTraversal, deliveries: PacketDeliveries, ending: str) -> Check:
-    words = crossing.span.impairments
-    if any(isinstance(one, Duplication) for one in words):
-        words = tuple(one for one in words if not isinstance(one, Duplication))
-    own = crossing.packets[crossing.alone]
-    doubled = len(words) < len(crossing.span.impairments)
+    words = tuple(one for one in crossing.span.impairments if not isinstance(one, Duplication))
+    own, doubled = crossing.packets[crossing.alone], len(words) < len(crossing.span.impairments)
     lost = float((deliveries.copies[own] == 0).mean())
     return Check.equal(
         f"share of packets lost, {ending}",

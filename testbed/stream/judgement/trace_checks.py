@@ -24,11 +24,9 @@ def trace_checks(plan: StreamPlan, run: StreamMeasurements, crossing: LinkTraver
     packet = plan.stream.symbol_bytes + HEADERS_BYTES - 14
     grain_s = _GRAIN_S + latest_s(run, plan.network.links[crossing.span.link].label) + crossing.unrest_s[1]
     checks = [_capacity_check(trace, arrived, sent, (packet, grain_s, window), ending) for window in WINDOWS_S]
-    reported = [check for check in checks if not check.unsure][:1] or checks[-1:]
+    capacity = next((check for check in checks if not check.unsure), checks[-1])
     silence = _silence_check(trace, arrived, sent, ending)
-    return (
-        [silence] if reported[0].unsure and not silence.unsure else reported if silence.unsure else [*reported, silence]
-    )
+    return [check for check in (capacity, silence) if not check.unsure] or [capacity]
 
 
 def _capacity_check(

@@ -6,7 +6,7 @@ import math
 from testbed.model.machine.load import LOWER_PACKET_RATE, first_exceeded, overload_message
 from testbed.model.verdict import Check, Verdict
 from testbed.stream.judgement.analysis import FAULT_GUARD_S, SessionAnalysis
-from testbed.stream.judgement.epoch_verdict import MAX_WRONG, campaign_checks
+from testbed.stream.judgement.epoch_verdict import MAX_WRONG, campaign_checks, within
 from testbed.stream.judgement.fault_results import FaultResult
 from testbed.stream.judgement.impairment_checks import impairment_checks, unrest_s
 from testbed.stream.judgement.timing_errors import quarter_s
@@ -249,14 +249,13 @@ def _size_check(result: FaultResult, least: int) -> Check:
 
 def _decoding_check(plan: StreamPlan, result: FaultResult) -> Check:
     allowed = 0 if is_deterministic(plan) else _most_failures(result.steady_blocks, plan.stream.decoding_error_rate)
-    return Check(
-        name=f"undecodable blocks, {result.link} {result.kind}",
-        key="undecodable-blocks",
+    return within(
+        "undecodable-blocks",
+        f"undecodable blocks, {result.link} {result.kind}",
+        0,
+        result.undecodable_blocks,
+        allowed,
         about=result.about,
-        predicted=0,
-        measured=result.undecodable_blocks,
-        tolerance=allowed,
-        passed=result.undecodable_blocks <= allowed,
         detail=f"{result.steady_blocks} blocks after the reaction; {result.transient_blocks_lost} of "
         f"{result.transient_blocks} transient blocks were not saved by late parity",
         rival_note=COUNTED,
@@ -279,13 +278,12 @@ def _ror_check(analysis: SessionAnalysis) -> Check:
     tolerance = analysis.ror_tolerance
     reported = analysis.ror_predicted > tolerance
     counted = sum(fault.sent_per_source is not None and not fault.impaired for fault in analysis.faults)
-    return Check(
-        name="ROR over the failed links",
-        key="ror",
-        predicted=analysis.ror_predicted,
-        measured=analysis.ror_measured,
-        tolerance=tolerance,
-        passed=abs(analysis.ror_measured - analysis.ror_predicted) <= tolerance,
+    return within(
+        "ror",
+        "ROR over the failed links",
+        analysis.ror_predicted,
+        analysis.ror_measured,
+        tolerance,
         detail="Gabrielyan 2007, eq. 23, with the block sizes of "
         + f"{analysis.policy.name}; counting whole blocks leaves {analysis.ror_error:.3f} open",
         rival=0.0 if reported else None,

@@ -4,12 +4,12 @@ Theory of operation. A route is split by labels, so that what a set of broken li
 labels whose paths cross one of them (``active_faults``). Time falls into epochs between one change and the next; in
 each of them loss, lost labels and the block size that answers them are known. From there
 
-- ``policy`` gives N for a loss: FEC_p (Gabrielyan 2007, eq. 25) where losses are random, else the worst window of the
-  lost labels;
-- ``loss_bounds`` gives every packet's fate, for runs in which failures overlap or nodes move, and measures it against
-  the logs;
+- ``block_size_policy`` gives N for a loss: FEC_p (Gabrielyan 2007, eq. 25) where losses are random, else the worst
+  window of the lost labels;
+- ``epoch_analysis`` gives every packet's fate, for runs in which failures overlap or nodes move, and measures it
+  against the logs;
 - ``loss_by_path`` gives each path's loss, next to what the two ends counted;
-- ``foresight`` gives the N of a sender that knew every failure beforehand: the measure that real senders are held
+- ``clairvoyant`` gives the N of a sender that knew every failure beforehand: the measure that real senders are held
   against;
 - ``expected_redundancy`` gives the mean over random failures before any happens (Gabrielyan 2007, appendix G, eq. 45).
 """

@@ -15,6 +15,7 @@ from functools import lru_cache
 import numpy as np
 
 from fec.redundancy.block_size import stratified_block_size
+from fec.redundancy.labels import joined_intervals
 from testbed.faults.fault import Fault
 from testbed.faults.fault_times import ChangeTimes, FaultTimes
 from testbed.model.label_split import LABELS, Interval, LabelSplit
@@ -75,13 +76,8 @@ def lost_intervals(split: LabelSplit, broken: Broken) -> tuple[Interval, ...]:
     >>> lost_intervals(split, frozenset())
     ()
     """
-    found: list[Interval] = []
-    for path, loss in zip(split.paths, path_losses(split, broken), strict=True):
-        if loss > 0 and found and found[-1][1] == path.start:
-            found[-1] = (found[-1][0], path.stop)
-        elif loss > 0:
-            found.append((path.start, path.stop))
-    return tuple(found)
+    losses = zip(split.paths, path_losses(split, broken), strict=True)
+    return joined_intervals((path.start, path.stop) for path, loss in losses if loss > 0)
 
 
 def planned_epochs(plan: StreamPlan) -> tuple[Epoch, ...]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from fec.redundancy.block_size import Interval
+from fec.redundancy.labels import joined_intervals
 from testbed.faults.schedules import PoissonFaults, cables_of
 from testbed.model.label_split import LABELS
 from testbed.stream.measurements import BoolArray, FloatArray
@@ -106,13 +106,9 @@ class StateCosts:
     def _size(self, kind: npt.NDArray[np.uint8]) -> float:
         key = kind.tobytes()
         if key not in self._known:
-            intervals: list[Interval] = []
-            for path, lost in zip(self._paths, np.unpackbits(kind), strict=False):
-                if lost:
-                    joined = bool(intervals) and intervals[-1][1] == path.start
-                    start = intervals.pop()[0] if joined else path.start
-                    intervals.append((start, path.stop))
-            size = self._size_of(tuple(intervals)) if intervals else self.base
+            lost = zip(self._paths, np.unpackbits(kind), strict=False)
+            intervals = joined_intervals((path.start, path.stop) for path, gone in lost if gone)
+            size = self._size_of(intervals) if intervals else self.base
             self._known[key] = math.nan if size is None or size > self._largest else max(self.base, size)
         return self._known[key]
 

@@ -101,30 +101,6 @@ def test_any_bytes_like_packets_are_taken(engine: str) -> None:
     assert code.decode({5: memoryview(symbols[5]), 1: bytearray(symbols[1]), 4: symbols[4]}) == packets
 
 
-def test_bound_calls_follow_the_buffers(engine: str) -> None:
-    rng = np.random.default_rng(6)
-    code = ReedSolomonCode(4, engine=engine)
-    source, parity = np.zeros((4, 8), dtype=np.uint8), np.zeros((3, 8), dtype=np.uint8)
-    encode = code.bind(range(4), range(4, 7), source, parity)
-    for _ in range(2):
-        source[:] = rng.integers(0, 256, source.shape, dtype=np.uint8)
-        encode()
-        assert [row.tobytes() for row in parity] == code.encode([row.tobytes() for row in source], 7)[4:]
-    received = np.concatenate([parity, source[3:]])
-    recovered = np.empty((2, 8), dtype=np.uint8)
-    code.bind([4, 5, 6, 3], [2, 0], received, recovered)()
-    assert np.array_equal(recovered, source[[2, 0]])
-
-
-def test_read_only_and_oddly_placed_arrays_are_taken(engine: str) -> None:
-    code = ReedSolomonCode(2, engine=engine)
-    raw = bytes(range(1, 18))
-    source = np.frombuffer(raw, dtype=np.uint8)[1:].reshape(2, 8)
-    parity = np.empty((1, 8), dtype=np.uint8)
-    code.bind([0, 1], [2], source, parity)()
-    assert parity.tobytes() == code.encode([raw[1:9], raw[9:17]], 3)[2]
-
-
 @settings(max_examples=100, deadline=None)
 @given(data=st.data())
 def test_any_m_symbols_decode_on_every_engine_alike(data: st.DataObject) -> None:
@@ -176,22 +152,3 @@ def test_what_the_code_cannot_do_is_said() -> None:
         code.decode({-1: b"ab", 1: b"cd"})
     with pytest.raises(FecError, match="choose one of isal, numba, reedsolo"):
         ReedSolomonCode(2, engine="abacus")
-
-
-def test_arrays_that_do_not_fit_are_refused() -> None:
-    code = ReedSolomonCode(2)
-    good, out = np.zeros((2, 8), dtype=np.uint8), np.zeros((1, 8), dtype=np.uint8)
-    for source, wanted, target in (
-        (np.zeros((2, 8), dtype=np.int8), [2], out),
-        (np.zeros((2, 16), dtype=np.uint8)[:, ::2], [2], out),
-        (np.zeros((3, 8), dtype=np.uint8), [2], out),
-        (good, [2, 3], out),
-        (good, [2], np.zeros((1, 9), dtype=np.uint8)),
-        (good, [255], out),
-    ):
-        with pytest.raises(FecError):
-            code.bind([0, 1], wanted, source, target)
-    with pytest.raises(FecError, match="different"):
-        code.bind([1, 1], [2], good, out)
-    with pytest.raises(NotDecodable):
-        code.bind([1], [2], good, out)

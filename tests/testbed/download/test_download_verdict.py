@@ -12,8 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from testbed.download.judgement import judge_download
-from testbed.download.measurements import DownloadMeasurements
-from testbed.download.plan import DownloadPlan
+from testbed.download.plan import DownloadMeasurements, DownloadPlan
 from testbed.download.prediction import alternatives, loss_at, predict
 from testbed.download.simulated import simulate_download
 from testbed.download.workload import download_plan

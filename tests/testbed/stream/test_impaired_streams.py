@@ -15,10 +15,10 @@ from testbed.stream.judgement.analysis import analyse
 from testbed.stream.judgement.impairment_checks import impairment_checks
 from testbed.stream.judgement.verdict import judge
 from testbed.stream.measurements import ReceivedPackets
-from testbed.stream.plan import StreamParameters, StreamPlan
-from testbed.stream.plan_json import plan_from_json, plan_to_json
+from testbed.stream.plan import StreamParameters, StreamPlan, plan_to_json
 from testbed.stream.planning import PlanOptions, build_plan
 from testbed.stream.simulated import SimulatedStreamFabric
+from tests.helpers.stored_plans import plan_from_json
 from topologies import load_network
 from topologies.network import Network
 

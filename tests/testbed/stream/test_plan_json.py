@@ -9,9 +9,9 @@ import pytest
 
 from testbed.errors import InputError
 from testbed.faults.fault import Fault
-from testbed.stream.plan import StreamPlan
-from testbed.stream.plan_json import plan_from_json, plan_to_json
+from testbed.stream.plan import StreamPlan, plan_to_json
 from testbed.stream.planning import PlanOptions, build_plan
+from tests.helpers.stored_plans import plan_from_json
 from topologies import load_network
 
 FAULT = Fault(link=("s1", "s2", 0), kind="loss", start_s=1, stop_s=2.5, loss_fraction=0.25, direction="forward")

@@ -16,13 +16,13 @@ from testbed.model.label_split import LABELS, LabelPath, LabelSplit
 from testbed.stream.judgement.analysis import analyse
 from testbed.stream.judgement.verdict import judge
 from testbed.stream.mobility import frame_network, recomputed
-from testbed.stream.plan import RouteChange, StreamParameters, StreamPlan
-from testbed.stream.plan_json import plan_from_json, plan_to_json
+from testbed.stream.plan import RouteChange, StreamParameters, StreamPlan, plan_to_json
 from testbed.stream.prediction.active_faults import NEVER, epochs, is_campaign, lost_intervals, planned_epochs
 from testbed.stream.prediction.block_size_policy import block_size_policy
 from testbed.stream.prediction.epoch_analysis import is_unrecoverable, loss_bounds
 from testbed.stream.simulated import SimulatedStreamFabric
 from testbed.stream.workload import mobility_plan
+from tests.helpers.stored_plans import plan_from_json
 from topologies.manet import Walk, manet_frames
 from topologies.network import Link, Network, Node
 
