@@ -18,15 +18,13 @@ from testbed.emulation.machine.capabilities import time_namespace_obstacle
 from tests.helpers.processes import descendants, kept_namespaces, left_of, machine_worker
 
 OBSTACLE = time_namespace_obstacle()
-STREAM = ("stream", "torus:3x3", "--from", "s0_0", "--to", "s2_1", "--faults", "none")
-
-
+STREAM = ("stream", "ring:4", "--from", "s0", "--to", "s2", "--packet-rate", "200", "--faults", "none")
 SWISS = "swiss-t1:allocation=1-1-1-1-0-0-0-0"
 KILLED = {
     "mobility": (
         "mobility", "manet:nodes=12", "--from", "n0", "--to", "n11", "--frames", "3", "--frame-duration", "20", "--json"
     ),
-    "bulk": ("bulk", SWISS, "--no-comparison", "--message-size", "1MB", "--link-rate", "5Mbps", "--json"),
+    "bulk": ("bulk", "ring:4", "--no-comparison", "--message-size", "1MB", "--link-rate", "5Mbps", "--json"),
     "sfio": (
         "sfio", SWISS, "--compute-nodes", "4", "--io-nodes", "4", "--file-size", "20MB", "--link-rate", "5Mbps",
         "--json",
@@ -109,7 +107,7 @@ def test_a_machine_killed_in_mid_run_is_named_and_nothing_is_left(tmp_path: Path
         ((*STREAM, "--machines", "99"), 2, "machines '99'"),
         ((*STREAM, "--machines", "2", "--fabric", "simulator"), 2, "--fabric simulator"),
         ((*STREAM, "--machine-placement", "x.json"), 2, "--machines"),
-        ((*STREAM, "--machines", "2", "--pcap", "s0_0->s0_1=x"), 2, "--machines"),
+        ((*STREAM, "--machines", "2", "--pcap", "s0->s1=x"), 2, "--machines"),
         ((*STREAM, "--encrypt"), 2, "--machines"),
     ],
 )
