@@ -7,16 +7,10 @@ Numbers in brackets are the decisions listed in docs/workloads/interconnect.md.
 from __future__ import annotations
 
 from testbed.interconnect.compiled.kernel_events import next_identification
-from testbed.interconnect.compiled.kernel_records import ID_MASK, IDENTIFIED, KEY_SHIFT, MOVED, RING_FULL
+from testbed.interconnect.compiled.kernel_records import ID_MASK, IDENTIFIED, KEY_SHIFT, MOVED, RING_FULL, SIGNALS
 from testbed.interconnect.compiled.kernel_state import Hook, State, Tables
 from testbed.interconnect.compiled.nac.detection import log_event, send_identification
-from testbed.interconnect.compiled.nac.recovery import (
-    may_recover,
-    move_to_avoidance_buffer,
-    new_signal,
-    recover_input,
-    recovers,
-)
+from testbed.interconnect.compiled.nac.recovery import may_recover, move_to_avoidance_buffer, recover_input, recovers
 from testbed.interconnect.compiled.nac.throttle import avoidance_buffer_is_free
 from testbed.interconnect.engine_inputs import EngineOptions
 from testbed.interconnect.parameters import MAX_CYCLE
@@ -133,14 +127,19 @@ def close_cycle(net: Tables, o: EngineOptions, s: State, hook: Hook, packet: int
     tail = s.packets[s.queues[origin * net.lanes].head].tail
     if tail > now or not avoidance_buffer_is_free(net, o, s, origin, now):
         return
-    walk = NONE if o.nac.identify_anew else packet
-    length = 1 if walk < 0 else int(s.identifications[packet].length)
-    signal, number = new_signal(s, length), s.run[0].arrived_identifications - 1
-    s.path[signal, 0] = origin
+    signal = s.run[0].signals % SIGNALS
+    s.run[0].signals += 1
+    length, number = s.identifications[packet].length, s.run[0].arrived_identifications - 1
+    if o.nac.identify_anew:
+        s.path[signal, 0], length, walk = origin, 1, NONE
+    else:
+        walk = packet
+    s.signals[signal].length = length
     for i in range(length - 1, -1, -1):
         if walk >= 0:
             s.path[signal, i] = s.identifications[walk].at
             walk, number = repeated_by(s, walk, number)
+    s.signals[signal].place = 0
     s.counters[0].moved += 1
     log_event(net, s, MOVED, origin, now)
     move_to_avoidance_buffer(net, o, s, hook, signal, origin, now)

@@ -40,15 +40,6 @@ from testbed.interconnect.engine_inputs import EngineOptions
 from testbed.interconnect.static_paths import NONE
 
 
-def new_signal(s: State, length: int) -> int:
-    """The number of a recovery signal round a cycle of so many inputs."""
-    signal = int(s.run[0].signals % SIGNALS)
-    s.run[0].signals += 1
-    s.signals[signal].length = length
-    s.signals[signal].place = 0
-    return signal
-
-
 def move_to_avoidance_buffer(
     net: Tables, o: EngineOptions, s: State, hook: Hook, signal: int, link: int, now: int
 ) -> None:
@@ -178,8 +169,11 @@ def recover_input(net: Tables, o: EngineOptions, s: State, hook: Hook, link: int
     if tail <= now and avoidance_buffer_is_free(net, o, s, link, now):
         s.counters[0].recovery_moved += 1
         log_event(net, s, RECOVERED, link, now)
-        signal = new_signal(s, 1)
+        signal = s.run[0].signals % SIGNALS
+        s.run[0].signals += 1
         s.path[signal, 0] = link
+        s.signals[signal].length = 1
+        s.signals[signal].place = 0
         move_to_avoidance_buffer(net, o, s, hook, signal, link, now)
     wake(s, net.link[out].entry, now)
 

@@ -52,7 +52,7 @@ def may_request(net: Tables, o: EngineOptions, s: State, channel: int, queue: in
     behind_avoided = not o.nac.own_request and queue < net.links * net.lanes
     if behind_avoided and s.queues[net.avoidance_queue + link_of(net, queue)].occupied > 0:
         return False
-    if o.nac.stop_output and queue < net.avoidance_queue and s.links[link].first_asker >= 0:  # stop_st (21)
+    if o.nac.stop_output and queue < net.avoidance_queue and is_output_stopped(s, link):
         return False
     if s.links[link].reserved > 0 and net.link[link].end >= 0 and not slot_reserved_for(net, s, link, queue):
         return bool(free_slots_behind(net, s, link, now) > s.links[link].reserved)
@@ -65,6 +65,12 @@ def is_injection_queue(net: Tables, queue: int) -> bool:
     if queue < net.links * net.lanes:
         return bool(net.link[link_of(net, queue)].start < 0)
     return bool(net.lanes == net.data_lanes and net.notice_queue <= queue < net.avoidance_queue)
+
+
+@inline
+def is_output_stopped(s: State, out: int) -> bool:
+    """stop_st: an input of the router was blocked for this output when last looked at (21)."""
+    return bool(s.links[out].first_asker >= 0)
 
 
 @inline
