@@ -7,9 +7,11 @@ measured for each pair as in every stream: packets sent while the cable is down,
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from experiments.demands.planned_pairs import JOINT, PAIRS, planned
 from testbed.model.code_description import describe_code
+from testbed.model.label_split import LabelSplit
 from testbed.model.studies.samples import grouped, interval
 from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study
 from testbed.model.verdict import Check, Claim, Verdict
@@ -45,8 +47,6 @@ def points(quick: bool, seed: int) -> Points:
 
 def measure(point: Row) -> Results:
     """One run of all pairs at once; a run that the machine could not keep up with is repeated twice at most."""
-    from testbed.routing.label_split.spraying import spray
-    from testbed.routing.methods import route_by_name
     from testbed.stream.emulated.link_loads import measured_rates, streams_with_link_counts
     from testbed.stream.judgement.streams import judge_stream
     from testbed.stream.prediction.link_rates import link_rates
@@ -54,10 +54,7 @@ def measure(point: Row) -> Results:
     control = point["installed"] != point["predicted"]
     cutting = point["predicted"] in CUT and not control
     plans, cut = planned(point["network"], point["predicted"], point["seed"], cutting=cutting)
-    other = None
-    if control:
-        ends = [(plan.source, plan.sink) for plan in plans]
-        other = [spray(route_by_name(plans[0].network, *pair, point["installed"])) for pair in ends]
+    other = _splits(plans, point["installed"]) if control else None
     for _ in range(3):
         runs, samples = streams_with_link_counts(plans, other)
         sessions = [judge_stream(plan, run) for plan, run in zip(plans, runs, strict=True)]
@@ -83,15 +80,18 @@ def measure(point: Row) -> Results:
 
 def _rival(plans: Sequence[StreamPlan], method: str, base: Sequence[int]) -> Mapping[LinkId, float]:
     """Packets a second on each link were the same pairs routed by that method."""
-    from dataclasses import replace
-
-    from testbed.routing.label_split.spraying import spray
-    from testbed.routing.methods import route_by_name
     from testbed.stream.prediction.link_rates import link_rates
 
-    network = plans[0].network
-    others = [replace(p, forward=spray(route_by_name(network, p.source, p.sink, method))) for p in plans]
-    return link_rates(others, base)
+    splits = _splits(plans, method)
+    return link_rates([replace(plan, forward=split) for plan, split in zip(plans, splits, strict=True)], base)
+
+
+def _splits(plans: Sequence[StreamPlan], method: str) -> list[LabelSplit]:
+    """The same pairs routed by that method."""
+    from testbed.routing.label_split.spraying import spray
+    from testbed.routing.methods import route_by_name
+
+    return [spray(route_by_name(plan.network, plan.source, plan.sink, method)) for plan in plans]
 
 
 def _loads(predicted: Mapping[LinkId, float], measured: Mapping[LinkId, float]) -> Results:
@@ -108,11 +108,8 @@ def _pair(session: StreamJudgement) -> Results:
         "source": plan.source,
         "sink": plan.sink,
         "failed": [check.name for check in session.verdict.checks if not check.passed],
-        "ror_predicted": analysis.ror_predicted,
-        "ror_measured": analysis.ror_measured,
-        "ror_tolerance": analysis.ror_tolerance,
-        "loss_predicted": [fault.predicted_loss for fault in analysis.faults],
-        "loss_measured": [fault.measured_loss for fault in analysis.faults],
+        **{f"ror_{name}": getattr(analysis, f"ror_{name}") for name in ("predicted", "measured", "tolerance")},
+        **{f"loss_{name}": [getattr(f, f"{name}_loss") for f in analysis.faults] for name in ("predicted", "measured")},
     }
 
 
@@ -191,17 +188,12 @@ def pooled(loads: Rows) -> tuple[Results, float | None]:
 
 def _notes(rows: Rows) -> tuple[str, ...]:
     notes = []
-    for row in rows:
+    for row in (row for row in rows if row["installed"] == row["predicted"]):
         failed = [f"{pair['source']} to {pair['sink']}: {name}" for pair in row["pairs"] for name in pair["failed"]]
-        if row["installed"] == row["predicted"]:
-            notes.append(
-                f"{row['network']}, {row['predicted']}: fullest link {max(row['rest']['measured']):.1f} packets/s; "
-                + (
-                    f"checks of the streams' own verdicts that failed: {'; '.join(failed)}"
-                    if failed
-                    else "all streams' own verdicts passed"
-                )
-            )
+        passed = f"checks of the streams' own verdicts that failed: {'; '.join(failed)}"
+        passed = passed if failed else "all streams' own verdicts passed"
+        fullest = f"fullest link {max(row['rest']['measured']):.1f} packets/s"
+        notes.append(f"{row['network']}, {row['predicted']}: {fullest}; {passed}")
     return tuple(notes)
 
 
@@ -233,7 +225,8 @@ STUDY = Study.of_module(
     __name__,
     title="A handful of pairs at once on switches",
     ror_code=describe_code(labels="stratified", m=20, tolerance=0.05, der=1e-5),
-    answers="not in the documents: whether predicted link loads of several capillary routes add up on switches, and what tells them from ECMP's",
+    answers="not in the documents: "
+    "whether predicted link loads of several capillary routes add up on switches, and what tells them from ECMP's",
     emulation=True,
     deviations=("Gabrielyan 2007 has one stream at a time; several at once are ours.",),
 )

@@ -237,13 +237,16 @@ def _notes(rows: Rows) -> list[str]:
         ror = [one["ror"] for one in own if not one["exposed"]]
         found.append(
             f"{method}: MLU over optimum {statistics.median(one['over_optimum'] for one in own):.2f}, "
-            f"worst {max(one['over_optimum'] for one in own):.2f}; least rate {statistics.median(one['least_rate'] for one in own):.2f}, "
-            f"sum of rates {statistics.median(one['throughput'] for one in own):.2f}; no pair exposed in {len(ror)} of {len(own)}; "
+            f"worst {max(one['over_optimum'] for one in own):.2f}; "
+            f"least rate {statistics.median(one['least_rate'] for one in own):.2f}, "
+            f"sum of rates {statistics.median(one['throughput'] for one in own):.2f}; "
+            f"no pair exposed in {len(ror)} of {len(own)}; "
             f"{statistics.median(one['seconds'] for one in own):.3f} s, {against:.2f} times capillary's"
         )
     for name, flow in {row["network"]: row["flow"] for row in rows}.items():
         cells = [
-            f"{method} {one['greatest']:.3f}, ROR {'inf' if one['exposed'] else format(one['ror'], '.2f')}, {one['seconds']:.4f} s"
+            f"{method} {one['greatest']:.3f}, ROR {'inf' if one['exposed'] else format(one['ror'], '.2f')}, "
+            f"{one['seconds']:.4f} s"
             for method, one in flow["methods"].items()
         ]
         found.append(f"one flow, {name}: {'; '.join(cells)}")
@@ -278,7 +281,7 @@ STUDY = Study.of_module(
     answers="not in the documents: Gabrielyan 2007 compares capillary routing with a single path only",
     deviations=(
         "Gabrielyan 2007 routes one pair; demand matrices are ours, as are the networks other than Swiss-T1.",
-        "SMORE's paths are those of our trees, seed 1, the 4 heaviest a pair; Kumar et al. 2018 draw theirs from another implementation.",
+        "SMORE's paths are of our trees, seed 1, the 4 heaviest a pair; Kumar et al. 2018 have their own.",
         "Processor time is that of one run each, other work beside it.",
     ),
 )
