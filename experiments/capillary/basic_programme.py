@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 
 from experiments.capillary.mobile_pairs import mobile_pair
 from testbed.errors import InputError
-from testbed.model.studies.samples import half_width, sum_of
+from testbed.model.studies.samples import half_width, mean_of, sum_of
 from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, grid, where
 from testbed.model.verdict import Claim, Verdict
 from testbed.report.drawing.charts import AMBER, BLUE, GREEN, INK, ORANGE, draw_dots, panels
@@ -46,9 +46,8 @@ def nested_example(depth: int) -> Network:
         nodes += [a, b, c, d]
         ends = [(source, a), (source, b), (a, c), (a, d), (b, d), (b, sink), (c, sink), (d, sink)]
         links += [Link(source=x, target=y) for x, y in ends + ([(b, c)] if level == depth else [])]
-    return Network(
-        name=f"nested-{depth}", nodes=tuple(Node(id=name, kind="switch") for name in nodes), links=tuple(links)
-    )
+    switches = tuple(Node(id=name, kind="switch") for name in nodes)
+    return Network(name=f"nested-{depth}", nodes=switches, links=tuple(links))
 
 
 def _copies(depth: int) -> Iterator[tuple[str, str, int]]:
@@ -136,16 +135,12 @@ def _notes(mobile: Mapping[str, Rows], tiny: Mapping[str, Rows]) -> Iterator[str
     for form, title in FORMS.items():
         own = mobile[form]
         links = sum_of(own, "links")
-        yield (
-            f"mobile networks, {title}: {sum_of(own, 'wrong')} of {links} links wrong, "
-            f"{statistics.fmean(row['linear_programs'] for row in own):.0f} linear programmes a route on average"
-        )
+        solved = f"{mean_of(own, 'linear_programs'):.0f} linear programmes a route on average"
+        yield f"mobile networks, {title}: {sum_of(own, 'wrong')} of {links} links wrong, {solved}"
         ended = [row["errors"][-1][0] for row in tiny[form] if row["failure"] is not None and row["errors"]]
         if ended:
-            yield (
-                f"nested networks with loads below 1e-7, {title}: {len(ended)} of {len(tiny[form])} infeasible, after a layer of load "
-                f"{min(ended):.1e} to {max(ended):.1e}"
-            )
+            after = f"infeasible, after a layer of load {min(ended):.1e} to {max(ended):.1e}"
+            yield f"nested networks with loads below 1e-7, {title}: {len(ended)} of {len(tiny[form])} {after}"
 
 
 def figures(rows: Rows) -> Figures:
@@ -176,7 +171,8 @@ def figures(rows: Rows) -> Figures:
 STUDY = Study.of_module(
     __name__,
     title="The basic linear programme of capillary routing, and why it is unstable",
-    answers="Gabrielyan 2007, 4.2.1 to 4.2.3: the basic programme ends infeasible at tiny loads; full links are not bottlenecks",
+    answers="Gabrielyan 2007, 4.2.1 to 4.2.3: the basic programme ends infeasible at tiny loads; "
+    "full links are not bottlenecks",
     deviations=(
         "The document does not say which solver failed, nor on which network: the networks and HiGHS are ours.",
         "Tiny loads are made by nesting the document's example into itself: mobile networks of 115 nodes have none.",

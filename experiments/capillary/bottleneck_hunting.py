@@ -41,11 +41,8 @@ COUNTED = ("first to last", "left to right", "farthest apart", "middle to farthe
 
 def points(quick: bool, seed: int) -> Points:
     """Each network once for every reading of the ends; a few more solved by an interior-point method."""
-    counts = (
-        {"random ends": 6, "top to bottom": 6, "interior": 2} | dict.fromkeys(COUNTED, 6)
-        if quick
-        else dict.fromkeys(VERTICES, 200) | {"interior": 24} | dict.fromkeys(COUNTED, 200)
-    )
+    every, interior = (6, 2) if quick else (200, 24)
+    counts = dict.fromkeys(VERTICES, every) | {"interior": interior} | dict.fromkeys(COUNTED, every)
     return [{"kind": kind, "seed": seed + k} for kind, count in counts.items() for k in range(count)]
 
 
@@ -97,11 +94,11 @@ def judge(rows: Rows) -> Verdict:
     for kind in VERTICES:
         own = [row for row in where(rows, kind=kind) if row["suspects"]]
         checks += _loop_checks(kind, own)
-        means, longest = _mean_bottlenecks(own), _longest_hunts(own)
+        means, longest = _mean_bottlenecks(own), ", ".join(map(str, _longest_hunts(own)))
         first, last = (statistics.fmean(hunt[at] for row in own for hunt in row["suspects"]) for at in (0, -1))
         notes += [
             f"{kind}: mean bottlenecks of layers 1 to 10: {_listed(means)}",
-            f"{kind}: iterations of the longest hunt of layers 1 to 10, the last of which removes nothing: {', '.join(map(str, longest))}",
+            f"{kind}: iterations of the longest hunt of layers 1 to 10, the last of which removes nothing: {longest}",
             f"{kind}: suspects before the hunt {first:.0f} on average, after it {last:.1f}",
         ]
     notes += [_reading_note(kind, rows) for kind in COUNTED if any(row["kind"] == kind for row in rows)]
@@ -110,9 +107,8 @@ def judge(rows: Rows) -> Verdict:
     unsolved = sum("unsolved" in row for row in rows)
     notes.append(f"routes that the solver gave up, left out: {unsolved} of {len(rows)}")
     links = [row["links"] for row in where(rows, kind=VERTICES[0])]
-    notes.append(
-        f"links: {statistics.fmean(links):.1f} on average, {min(links)} to {max(links)} (document: 2,555.7 on average)"
-    )
+    mean = f"links: {statistics.fmean(links):.1f} on average"
+    notes.append(f"{mean}, {min(links)} to {max(links)} (document: 2,555.7 on average)")
     return Verdict.of(checks, notes)
 
 
@@ -143,13 +139,9 @@ def _loop_checks(kind: str, own: Rows) -> list[Check]:
 
 
 def _interior_check(rows: Rows) -> Check:
-    hunts = sum(len(row["suspects"]) for row in rows)
-    return (
-        Claim("interior: share of layers with nothing to hunt")
-        .equal(1.0, _unhunted(rows) / hunts, 0.1)
-        .against(0.0, "as with vertices")
-        .noting("so the document's solver gave vertices")
-    )
+    share = _unhunted(rows) / sum(len(row["suspects"]) for row in rows)
+    check = Claim("interior: share of layers with nothing to hunt").equal(1.0, share, 0.1)
+    return check.against(0.0, "as with vertices").noting("so the document's solver gave vertices")
 
 
 def _unhunted(rows: Rows) -> int:
@@ -217,10 +209,11 @@ def _listed(means: Sequence[tuple[float, float]]) -> str:
 STUDY = Study.of_module(
     __name__,
     title="The bottleneck hunting loop",
-    answers="Gabrielyan 2007, Figure 58: the loop finds the true bottlenecks, 5.9 to 9.9 a layer, in 14 to 23 iterations",
+    answers="Gabrielyan 2007, Figure 58: "
+    "the loop finds the true bottlenecks, 5.9 to 9.9 a layer, in 14 to 23 iterations",
     deviations=(
-        "The document does not give its networks: frames of a random walk with as many nodes and, on average, as many links.",
-        "It does not say which nodes are the ends: a random pair, and the topmost node to the bottommost; five more readings are counted in notes.",
+        "The document's networks are not given: frames of a random walk with as many nodes and, on average, links.",
+        "The ends are not said: a random pair, and the topmost node to the bottommost; five more readings in notes.",
         "The solver is HiGHS; the document does not name its own.",
     ),
 )

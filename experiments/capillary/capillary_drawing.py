@@ -40,16 +40,11 @@ def measure(point: Row) -> Results:
     network = geometric_network(point["nodes"], point["links"], point["seed"])
     ends = ("0", str(point["nodes"] - 1))
     route, full = capillary_route(network, *ends, layers=point["layers"]), capillary_route(network, *ends)
-    index = network.node_index
+    index, links = network.node_index, network.links
     return {
         "places": [list(node.position or (0.0, 0.0)) for node in network.nodes],
         "loaded": [
-            [
-                index[network.links[i].source],
-                index[network.links[i].target],
-                float(route.loads[i]),
-                route.link_layers[i],
-            ]
+            [index[links[i].source], index[links[i].target], float(route.loads[i]), route.link_layers[i]]
             for i in route.loaded
         ],
         "levels": [float(layer.load) for layer in route.layers],
@@ -95,29 +90,28 @@ def judge(rows: Rows) -> Verdict:
     ten = where(rows, layers=LAYERS)[0]
     bottlenecks = sum(layer > 0 for *_, layer in ten["loaded"])
     sound = sum(not (row["certified"] and row["agrees"]) for row in rows)
+    beyond = [row["all_layers"] - LAYERS for row in counted]
     counts = sorted(row["bottlenecks"] for row in counted)
     checks = (
         Claim("routes whose layers differ from the certified full route's")
         .equal(0.0, sound)
         .against(len(rows), "all: layers of another route"),
         Claim("layers beyond the tenth, mean over the counted networks")
-        .at_least(20.0, statistics.fmean(row["all_layers"] - LAYERS for row in counted))
+        .at_least(20.0, statistics.fmean(beyond))
         .cites("there could be tens of additional layers (page 68)")
         .against(0.0, "ten layers are all there are")
-        .plus_minus(half_width([row["all_layers"] - LAYERS for row in counted])),
+        .plus_minus(half_width(beyond)),
         Claim(f"share of the counted networks with {BOTTLENECKS} bottleneck links in ten layers, or fewer")
         .at_least(0.025, sum(count <= BOTTLENECKS for count in counts) / len(counts))
         .cites(f"{BOTTLENECKS} (page 68)")
         .against(0.0, "a number that no such network has"),
     )
-    rest = len(ten["loaded"]) - bottlenecks
-    return Verdict.of(
-        checks,
-        (
-            f"drawn: {bottlenecks} bottleneck links in ten layers, {rest} links with the rest",
-            f"counted: {counts[0]} to {counts[-1]} bottleneck links in ten layers, {statistics.fmean(counts):.1f} on average",
-        ),
+    links, rest = "bottleneck links in ten layers", len(ten["loaded"]) - bottlenecks
+    notes = (
+        f"drawn: {bottlenecks} {links}, {rest} links with the rest",
+        f"counted: {counts[0]} to {counts[-1]} {links}, {statistics.fmean(counts):.1f} on average",
     )
+    return Verdict.of(checks, notes)
 
 
 def figures(rows: Rows) -> Figures:
@@ -130,12 +124,10 @@ def _drawing(row: Row) -> Figure:
     from matplotlib.cm import ScalarMappable
     from matplotlib.colors import ListedColormap, LogNorm
 
-    figure, axes = chart(
-        f"Capillary route, {row['layers']} of {row['all_layers']} layers: {row['nodes']} nodes, {row['links']} links",
-        size=(9.4, 8),
-        xlabel="x (sides of the square)",
-        ylabel="y (sides of the square)",
+    title = (
+        f"Capillary route, {row['layers']} of {row['all_layers']} layers: {row['nodes']} nodes, {row['links']} links"
     )
+    figure, axes = chart(title, size=(9.4, 8), xlabel="x (sides of the square)", ylabel="y (sides of the square)")
     loads = [load for _, _, load, _ in row["loaded"]]
     # loads that are all alike are no reason for a scale that spreads their rounding
     least = min(min(loads), max(loads) / 10)
@@ -175,15 +167,11 @@ def _add_legend(axes: Axes, row: Row) -> None:
     bottlenecks = sum(layer > 0 for *_, layer in row["loaded"])
     rest = len(row["loaded"]) - bottlenecks
     layers = f"{row['layers']} layer{'s' * (row['layers'] > 1)}"
-    axes.legend(
-        handles=[
-            Line2D([], [], color=INK, linewidth=2.5, label=f"{bottlenecks} bottlenecks of {layers}"),
-            Line2D([], [], color=INK, linestyle="--", label=f"{rest} links with the rest"),
-        ],
-        loc="lower center",
-        bbox_to_anchor=(0.5, -0.17),
-        ncol=2,
-    )
+    handles = [
+        Line2D([], [], color=INK, linewidth=2.5, label=f"{bottlenecks} bottlenecks of {layers}"),
+        Line2D([], [], color=INK, linestyle="--", label=f"{rest} links with the rest"),
+    ]
+    axes.legend(handles=handles, loc="lower center", bbox_to_anchor=(0.5, -0.17), ncol=2)
 
 
 STUDY = Study.of_module(

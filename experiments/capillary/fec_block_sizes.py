@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from fec.redundancy.block_size import decoding_failure_probability, fec_block_size
 from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study
-from testbed.model.verdict import Check, Claim, Verdict
+from testbed.model.verdict import Claim, Verdict
 from testbed.report.drawing.charts import INK, ORANGE, panels, ticks
 
 RATE = 1e-5
@@ -36,27 +36,20 @@ def measure(point: Row) -> Results:
         decoding_failure_probability(m, n, p) <= RATE and (n == m or decoding_failure_probability(m, n - 1, p) > RATE)
         for p, n in zip(losses[:: max(1, count // 12)], sizes[:: max(1, count // 12)], strict=True)
     )
-    return {
-        "loss": losses,
-        "size": sizes,
-        "table": [fec_block_size(m, p, "1e-5") for p in TABLE_LOSSES],
-        "least": least,
-    }
+    table = [fec_block_size(m, p, "1e-5") for p in TABLE_LOSSES]
+    return {"loss": losses, "size": sizes, "table": table, "least": least}
 
 
 def judge(rows: Rows) -> Verdict:
     """The table holds exactly; the curves lie between equations 27 and 28; a greater M needs less."""
+    known = {row["m"]: row["table"] for row in rows if row["m"] in TABLE}
+    mean = {m: [math.ceil(m / (1 - Fraction(p))) for p in TABLE_LOSSES] for m in known}
+    losses = f"of the block sizes for losses of {', '.join(TABLE_LOSSES)}"
     checks = [
-        Claim(
-            f"M = {row['m']}: of the block sizes for losses of {', '.join(TABLE_LOSSES)}, those as worked out independently"
-        )
-        .equal(len(TABLE_LOSSES), _agreeing(row["table"], row["m"]))
-        .against(
-            _agreeing([math.ceil(row["m"] / (1 - Fraction(p))) for p in TABLE_LOSSES], row["m"]),
-            "blocks that decode on average: equation 28 rounded up",
-        )
-        for row in rows
-        if row["m"] in TABLE
+        Claim(f"M = {m}: {losses}, those as worked out independently")
+        .equal(len(TABLE_LOSSES), _agreeing(table, m))
+        .against(_agreeing(mean[m], m), "blocks that decode on average: equation 28 rounded up")
+        for m, table in known.items()
     ]
     outside = sum(
         not (n / row["m"] >= 1 / (1 - p) and n <= row["m"] * math.ceil(math.log(RATE) / math.log(p) - 1e-12))
@@ -64,41 +57,23 @@ def judge(rows: Rows) -> Verdict:
         for p, n in zip(row["loss"], row["size"], strict=True)
     )
     chosen = [row for row in rows if row["m"] in (1, 5, 20, 50)]
-    grows = sum(
-        b["size"][k] * a["m"] > a["size"][k] * b["m"] for a, b in pairwise(chosen) for k in range(len(a["size"]))
-    )
-    exchanged = sum(
-        a["size"][k] * b["m"] > b["size"][k] * a["m"] for a, b in pairwise(chosen) for k in range(len(a["size"]))
-    )
+    rates = [(n / a["m"], m / b["m"]) for a, b in pairwise(chosen) for n, m in zip(a["size"], b["size"], strict=True)]
     checks += [
-        _none(
-            "points outside the bounds 1/(1-p) and the next whole number above log_p(DER)",
-            outside,
-            sum(len(row["loss"]) for row in rows),
-            "all of them",
-        ),
-        _none(
-            "curves of which a block one packet shorter would do",
-            sum(not row["least"] for row in rows),
-            len(rows),
-            "each of them: blocks longer than needed",
-        ),
-        _none(
-            "losses at which a greater M needs a greater rate (among M = 1, 5, 20, 50)",
-            grows,
-            exchanged,
-            "as many as need a smaller one",
-        ),
+        Claim("points outside the bounds 1/(1-p) and the next whole number above log_p(DER)")
+        .equal(0.0, outside)
+        .against(sum(len(row["loss"]) for row in rows), "all of them"),
+        Claim("curves of which a block one packet shorter would do")
+        .equal(0.0, sum(not row["least"] for row in rows))
+        .against(len(rows), "each of them: blocks longer than needed"),
+        Claim("losses at which a greater M needs a greater rate (among M = 1, 5, 20, 50)")
+        .equal(0.0, sum(greater > less for less, greater in rates))
+        .against(sum(less > greater for less, greater in rates), "as many as need a smaller one"),
     ]
     return Verdict.of(checks)
 
 
 def _agreeing(sizes: Sequence[int], m: int) -> int:
     return sum(a == b for a, b in zip(sizes, TABLE[m], strict=True))
-
-
-def _none(name: str, count: int, rival: int, rival_is: str) -> Check:
-    return Claim(name).equal(0.0, count).against(rival, rival_is)
 
 
 def figures(rows: Rows) -> Figures:

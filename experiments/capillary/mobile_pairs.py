@@ -24,9 +24,8 @@ def outermost_pair(network: Network) -> tuple[str, str] | None:
 
     Where the extreme ones are not joined so, the pair that is least far from them in rank, the topmost first.
     """
-    order = [
-        node.id for node in sorted(network.switches, key=lambda node: (node.position or (0.0, 0.0))[1], reverse=True)
-    ]
+    by_height = sorted(network.switches, key=lambda node: (node.position or (0.0, 0.0))[1], reverse=True)
+    order = [node.id for node in by_height]
     for ranks in range(len(order)):
         for down in range(ranks + 1):
             source, sink = order[down], order[-1 - (ranks - down)]

@@ -39,20 +39,13 @@ def measure(point: Row) -> Results:
         for labels in kinds
     }
     counted = [i for i, term in enumerate(terms["random"].per_load) if term.block_size is not None]
-    found: Results = {
-        "source": source,
-        "sink": sink,
-        "load": [float(terms["random"].per_load[i].load) for i in counted],
-    }
+    loads = [float(terms["random"].per_load[i].load) for i in counted]
+    found: Results = {"source": source, "sink": sink, "load": loads}
     for labels, breakdown in terms.items():
         base = breakdown.base_block_size or 0
         sizes = [breakdown.per_load[i].block_size or base for i in counted]
-        found[labels] = {
-            "base": base,
-            "sizes": sizes,
-            "extra": sum(size - base for size in sizes),
-            "ror": None if breakdown.infinite else breakdown.ror,
-        }
+        extra, ror = sum(size - base for size in sizes), None if breakdown.infinite else breakdown.ror
+        found[labels] = {"base": base, "sizes": sizes, "extra": extra, "ror": ror}
     return found
 
 
@@ -64,6 +57,7 @@ def judge(rows: Rows) -> Verdict:
         .equal(0, sum(a > b for a, b in sizes))
         .against(sum(a < b for a, b in sizes), "as many as have the longer random block")
     ]
+    notes = []
     for m in BLOCKS:
         own = where(rows, m=m)
         share = sum(r["stratified"]["extra"] for r in own) / sum(r["random"]["extra"] for r in own)
@@ -73,12 +67,10 @@ def judge(rows: Rows) -> Verdict:
             .against(1.0, "as many as random labels need")
             .plus_minus(half_width([r["stratified"]["extra"] / r["random"]["extra"] for r in own]))
         )
-    notes = [
-        f"M = {m}: FEC_t {statistics.fmean(r['stratified']['base'] for r in where(rows, m=m)):.1f} stratified, "
-        f"{statistics.fmean(r['random']['base'] for r in where(rows, m=m)):.1f} random; ROR (relative to FEC_t) "
-        f"{statistics.fmean(r['stratified']['ror'] / r['random']['ror'] for r in where(rows, m=m)):.2f} times that of random labels"
-        for m in BLOCKS
-    ]
+        base = {labels: statistics.fmean(r[labels]["base"] for r in own) for labels in ("stratified", "random")}
+        ratio = statistics.fmean(r["stratified"]["ror"] / r["random"]["ror"] for r in own)
+        fec = f"M = {m}: FEC_t {base['stratified']:.1f} stratified, {base['random']:.1f} random"
+        notes.append(f"{fec}; ROR (relative to FEC_t) {ratio:.2f} times that of random labels")
     return Verdict.of(checks, notes)
 
 

@@ -255,7 +255,8 @@ def _figure(rows: Rows, equations: Sequence[str]) -> Figure:
         axes.set_ylabel("mean ROR (no unit)")
     count = sum_of(rows, "frames")
     figure.suptitle(
-        f"ROR by layer: {count} consecutive frames of {rows[0]['nodes']} moving nodes, {KINDS[rows[0]['kind']]}, M = 20, "
+        "ROR by layer: "
+        f"{count} consecutive frames of {rows[0]['nodes']} moving nodes, {KINDS[rows[0]['kind']]}, M = 20, "
         "DER 1e-5 (one curve a tolerance; same FEC_t, same curve)",
         fontsize=10,
     )
@@ -269,7 +270,7 @@ STUDY = Study.of_module(
     ror_code=SHORT_AND_LARGE,
     answers="Gabrielyan 2007, Figures 60 and 61: path diversity lowers the redundancy requirement",
     deviations=(
-        "The document gives neither range nor step nor ends: 6.1 neighbours on average, steps of 0.02 sides of the square, and pairs of our own choice.",
+        "Range, step and ends are ours: 6.1 neighbours on average, steps of 0.02 sides of the square, our pairs.",
         "The area is a square; the document has a rectangle.",
         "A layer that consists of critical links alone is not counted as a layer.",
     ),

@@ -42,13 +42,8 @@ EXACT_GRAPHS = 40
 """Random graphs whose optimum for short blocks is sought: an integer programme of some seconds each."""
 KINDS = {"small": "random graphs", "more": "more of them", "sparse": "sparse graphs", "mobile": "mobile networks"}
 PANELS = (
-    ("small", "short"),
-    ("more", "short"),
-    ("sparse", "short"),
-    ("mobile", "large"),
-    ("small", "large"),
-    ("more", "large"),
-    ("sparse", "large"),
+    *((kind, "short") for kind in ("small", "more", "sparse")),
+    *((kind, "large") for kind in ("mobile", "small", "more", "sparse")),
 )
 EQUATIONS = {"short": "blocks of M = 20 (eq. 23)", "large": "large blocks (eq. 29)"}
 
@@ -156,15 +151,18 @@ def _rated(network: Network, ends: tuple[str, str], large: bool, least: LeastFec
 
 def ratios(rows: Rows, kind: str, equation: str, method: str) -> list[float]:
     """ROR over the optimum's, where both are finite and the optimum is above none."""
-    found = [row[equation] for row in where(rows, kind=kind) if equation in row]
+    found = _found(rows, kind, equation)
     return [each[method] / each["optimum"] for each in found if each[method] is not None and each["optimum"] > 1e-9]
+
+
+def _found(rows: Rows, kind: str, equation: str) -> list[Row]:
+    return [row[equation] for row in where(rows, kind=kind) if equation in row]
 
 
 def comparable(rows: Rows, kind: str, equation: str) -> int:
     """Networks of which the best route has any ROR at all; where every link it loads is one that every route must, none
     has."""
-    found = [row[equation] for row in where(rows, kind=kind) if equation in row]
-    return sum(each["optimum"] > 1e-9 for each in found)
+    return sum(each["optimum"] > 1e-9 for each in _found(rows, kind, equation))
 
 
 def judge(rows: Rows) -> Verdict:
@@ -182,7 +180,7 @@ def judge(rows: Rows) -> Verdict:
             f"{name}: capillary is at most {max(own):.3f} times the optimum, median {statistics.median(own):.3f}; "
             f"above {MOST:g} times in {sum(ratio > MOST for ratio in own)} of {len(own)}"
         )
-        gaps = [row[equation]["optimum"] - row[equation]["bound"] for row in where(rows, kind=kind) if equation in row]
+        gaps = [each["optimum"] - each["bound"] for each in _found(rows, kind, equation)]
         if kind in ("more", "sparse"):  # reported only: a busy machine's time limit must not decide the verdict
             notes.append(f"{name}: optimum not proved in {sum(gap > 1e-3 for gap in gaps)} of {len(gaps)}")
         else:
@@ -204,24 +202,16 @@ def judge(rows: Rows) -> Verdict:
 
 def _distance_check(rows: Rows, kind: str, equation: str, own: Sequence[float]) -> Check:
     name = f"{KINDS[kind]}, {EQUATIONS[equation]}"
+    middle = statistics.median(own)
     if kind == "mobile":
-        return (
-            Claim(f"{name}: median ROR of capillary over the optimum")
-            .at_most(MOST, statistics.median(own))
-            .against(
-                statistics.median(ratios(rows, kind, equation, "capillary:1")),
-                "that of layer 1: further layers gain nothing",
-            )
-            .plus_minus(half_width(own))
-            .noting(f"greatest {max(own):.3f}")
-        )
-    others = ratios(rows, kind, equation, RIVAL)
-    return (
-        Claim(f"{name}: greatest ROR of capillary over the optimum")
-        .at_most(MOST, max(own))
-        .against(max(others) if others else None, "the greatest of two disjoint paths")
-        .noting(f"{MOST:g} at most; median {statistics.median(own):.3f} of {len(own)}")
-    )
+        layer_1 = statistics.median(ratios(rows, kind, equation, "capillary:1"))
+        check = Claim(f"{name}: median ROR of capillary over the optimum").at_most(MOST, middle)
+        check = check.against(layer_1, "that of layer 1: further layers gain nothing")
+        return check.plus_minus(half_width(own)).noting(f"greatest {max(own):.3f}")
+    rival = max(ratios(rows, kind, equation, RIVAL), default=None)
+    check = Claim(f"{name}: greatest ROR of capillary over the optimum").at_most(MOST, max(own))
+    check = check.against(rival, "the greatest of two disjoint paths")
+    return check.noting(f"{MOST:g} at most; median {middle:.3f} of {len(own)}")
 
 
 def figures(rows: Rows) -> Figures:
@@ -235,13 +225,11 @@ def figures(rows: Rows) -> Figures:
                 draw_dots(axes, at, values, BLUE, alpha=0.7)
                 axes.plot([at - 0.3, at + 0.3], [statistics.median(values)] * 2, color=INK, linewidth=2)
             if len(values) < total:
-                axes.annotate(
-                    f"{total - len(values)} infinite", (at, 16), ha="center", va="top", fontsize=7, rotation=90
-                )
+                infinite = f"{total - len(values)} infinite"
+                axes.annotate(infinite, (at, 16), ha="center", va="top", fontsize=7, rotation=90)
         axes.axhline(1, color=GREEN, linewidth=1, label="optimum")
-        axes.axhline(
-            MOST, color=ORANGE, linewidth=1, linestyle="--", label=f"{MOST:g} times (claimed for small graphs)"
-        )
+        claimed = f"{MOST:g} times (claimed for small graphs)"
+        axes.axhline(MOST, color=ORANGE, linewidth=1, linestyle="--", label=claimed)
         axes.set_xticks(range(len(METHODS)), METHODS, rotation=40, ha="right", fontsize=8)
         ticks(axes, [1, 1.5, 2, 3, 5, 10, 20], axis="y")
         axes.set_title(f"{total} {KINDS[kind]}, {EQUATIONS[equation]}", fontsize=9)

@@ -48,11 +48,8 @@ def _share_width(rows: Rows, tolerance: float) -> float:
 
 def mean_ratio(rows: Rows, equation: str) -> list[float]:
     """Mean ROR of the full route over that of layer 1, a tolerance each."""
-    return [
-        statistics.fmean(row[f"{equation}_full"][t] for row in rows)
-        / statistics.fmean(row[f"{equation}_first"][t] for row in rows)
-        for t in range(len(TOLERANCES))
-    ]
+    full, first = (zip(*(row[f"{equation}_{key}"] for row in rows), strict=True) for key in ("full", "first"))
+    return [statistics.fmean(a) / statistics.fmean(b) for a, b in zip(full, first, strict=True)]
 
 
 def judge(rows: Rows) -> Verdict:

@@ -7,16 +7,93 @@ measured for each pair as in every stream: packets sent while the cable is down,
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
-from experiments.demands.planned_pairs import JOINT, PAIRS, planned
+from testbed.faults.fault import Fault
 from testbed.model.code_description import describe_code
+from testbed.model.label_split import LabelSplit
 from testbed.model.studies.samples import grouped, interval
 from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study
 from testbed.model.verdict import Check, Claim, Verdict
 from testbed.report.drawing.charts import BLUE, INK, ORANGE, panels
+from testbed.routing.demands.matrix import given_matrix
+from testbed.routing.demands.methods import route_demands
+from testbed.routing.demands.pair_routes import pair_route
 from testbed.stream.judgement.streams import StreamJudgement
+from testbed.stream.options import StreamOptions
 from testbed.stream.plan import StreamPlan
+from testbed.stream.planning import build_stream, build_together, check_concurrent, ordered_for_route
 from topologies.network import LinkId, label_of
+
+PAIRS: Mapping[str, Sequence[tuple[str, str, float]]] = {
+    "optical-cloud": (
+        ("x1", "x14", 300),
+        ("x2", "x12", 200),
+        ("x3", "x10", 250),
+        ("x5", "x9", 150),
+        ("x7", "x13", 200),
+    ),
+    "swiss-t1": (("s1", "s6", 300), ("s2", "s5", 200), ("s4", "s7", 250), ("s3", "s8", 150)),
+}
+"""Source, sink and source packets a second: as many pairs as there are nodes for, each node an end of one stream at
+most."""
+JOINT = ("smore:4", "optimum", "least-ror:1.2")
+"""Routings that know all demands of a network."""
+SYMBOL_BYTES = 1000
+FAULT_S = (7.0, 12.0)
+DURATION_S = {True: 15.5, False: 8.0}
+"""With a cable cut, and without."""
+
+
+def planned(network: str, method: str, seed: int, *, cutting: bool) -> tuple[list[StreamPlan], LinkId | None]:
+    """(plan of each pair, link that fails or None): where one is cut, it is the one that the pairs load most."""
+    requests = [
+        StreamOptions(
+            network,
+            source,
+            sink,
+            method="single" if method in JOINT else method,
+            rate_pps=rate,
+            symbol_bytes=SYMBOL_BYTES,
+            playback_s=1.0,
+            hold_s=0.5,
+            faults=(),
+            duration_s=DURATION_S[cutting],
+            seed=seed,
+        )
+        for source, sink, rate in PAIRS[network]
+    ]
+    cut = None
+    if cutting:
+        cut = _shared_link(_routed([build_stream(request) for request in requests], method))
+        fault = Fault(link=cut, kind="down", start_s=FAULT_S[0], stop_s=FAULT_S[1])
+        requests = [replace(request, faults=(fault,)) for request in requests]
+    together = _routed(build_together(requests), method)
+    check_concurrent(together)
+    return together, cut
+
+
+def _routed(plans: Sequence[StreamPlan], method: str) -> list[StreamPlan]:
+    """The plans under a routing that knows all demands; as they are under any other."""
+    if method not in JOINT:
+        return list(plans)
+    rates = {(plan.source, plan.sink): plan.stream.rate_pps for plan in plans}
+    routed = route_demands(given_matrix(plans[0].network, "pairs at once", rates), method)
+    found = []
+    for pair, plan in enumerate(plans):
+        split, route = pair_route(routed, pair)
+        stream = ordered_for_route(split, plan.stream)
+        found.append(replace(plan, method=method, forward=split, stream=stream, route=route))
+    return found
+
+
+def _shared_link(plans: Sequence[StreamPlan]) -> LinkId:
+    """The link of the greatest sum of shares that no pair has all of its flow on."""
+    network = plans[0].network
+    shares = [[float(plan.forward.load(i)) for plan in plans] for i in range(len(network.links))]
+    best = max((i for i, own in enumerate(shares) if max(own) < 0.6), key=lambda i: (sum(shares[i]), -i))
+    return network.links[best].id
+
 
 REPETITIONS = 3
 """Of capillary routing with a cable cut, so that its loads and ROR have an interval."""
@@ -45,8 +122,6 @@ def points(quick: bool, seed: int) -> Points:
 
 def measure(point: Row) -> Results:
     """One run of all pairs at once; a run that the machine could not keep up with is repeated twice at most."""
-    from testbed.routing.label_split.spraying import spray
-    from testbed.routing.methods import route_by_name
     from testbed.stream.emulated.link_loads import measured_rates, streams_with_link_counts
     from testbed.stream.judgement.streams import judge_stream
     from testbed.stream.prediction.link_rates import link_rates
@@ -54,10 +129,7 @@ def measure(point: Row) -> Results:
     control = point["installed"] != point["predicted"]
     cutting = point["predicted"] in CUT and not control
     plans, cut = planned(point["network"], point["predicted"], point["seed"], cutting=cutting)
-    other = None
-    if control:
-        ends = [(plan.source, plan.sink) for plan in plans]
-        other = [spray(route_by_name(plans[0].network, *pair, point["installed"])) for pair in ends]
+    other = _splits(plans, point["installed"]) if control else None
     for _ in range(3):
         runs, samples = streams_with_link_counts(plans, other)
         sessions = [judge_stream(plan, run) for plan, run in zip(plans, runs, strict=True)]
@@ -83,15 +155,18 @@ def measure(point: Row) -> Results:
 
 def _rival(plans: Sequence[StreamPlan], method: str, base: Sequence[int]) -> Mapping[LinkId, float]:
     """Packets a second on each link were the same pairs routed by that method."""
-    from dataclasses import replace
-
-    from testbed.routing.label_split.spraying import spray
-    from testbed.routing.methods import route_by_name
     from testbed.stream.prediction.link_rates import link_rates
 
-    network = plans[0].network
-    others = [replace(p, forward=spray(route_by_name(network, p.source, p.sink, method))) for p in plans]
-    return link_rates(others, base)
+    splits = _splits(plans, method)
+    return link_rates([replace(plan, forward=split) for plan, split in zip(plans, splits, strict=True)], base)
+
+
+def _splits(plans: Sequence[StreamPlan], method: str) -> list[LabelSplit]:
+    """The same pairs routed by that method."""
+    from testbed.routing.label_split.spraying import spray
+    from testbed.routing.methods import route_by_name
+
+    return [spray(route_by_name(plan.network, plan.source, plan.sink, method)) for plan in plans]
 
 
 def _loads(predicted: Mapping[LinkId, float], measured: Mapping[LinkId, float]) -> Results:
@@ -108,11 +183,8 @@ def _pair(session: StreamJudgement) -> Results:
         "source": plan.source,
         "sink": plan.sink,
         "failed": [check.name for check in session.verdict.checks if not check.passed],
-        "ror_predicted": analysis.ror_predicted,
-        "ror_measured": analysis.ror_measured,
-        "ror_tolerance": analysis.ror_tolerance,
-        "loss_predicted": [fault.predicted_loss for fault in analysis.faults],
-        "loss_measured": [fault.measured_loss for fault in analysis.faults],
+        **{f"ror_{name}": getattr(analysis, f"ror_{name}") for name in ("predicted", "measured", "tolerance")},
+        **{f"loss_{name}": [getattr(f, f"{name}_loss") for f in analysis.faults] for name in ("predicted", "measured")},
     }
 
 
@@ -191,17 +263,12 @@ def pooled(loads: Rows) -> tuple[Results, float | None]:
 
 def _notes(rows: Rows) -> tuple[str, ...]:
     notes = []
-    for row in rows:
+    for row in (row for row in rows if row["installed"] == row["predicted"]):
         failed = [f"{pair['source']} to {pair['sink']}: {name}" for pair in row["pairs"] for name in pair["failed"]]
-        if row["installed"] == row["predicted"]:
-            notes.append(
-                f"{row['network']}, {row['predicted']}: fullest link {max(row['rest']['measured']):.1f} packets/s; "
-                + (
-                    f"checks of the streams' own verdicts that failed: {'; '.join(failed)}"
-                    if failed
-                    else "all streams' own verdicts passed"
-                )
-            )
+        passed = f"checks of the streams' own verdicts that failed: {'; '.join(failed)}"
+        passed = passed if failed else "all streams' own verdicts passed"
+        fullest = f"fullest link {max(row['rest']['measured']):.1f} packets/s"
+        notes.append(f"{row['network']}, {row['predicted']}: {fullest}; {passed}")
     return tuple(notes)
 
 
@@ -233,7 +300,8 @@ STUDY = Study.of_module(
     __name__,
     title="A handful of pairs at once on switches",
     ror_code=describe_code(labels="stratified", m=20, tolerance=0.05, der=1e-5),
-    answers="not in the documents: whether predicted link loads of several capillary routes add up on switches, and what tells them from ECMP's",
+    answers="not in the documents: "
+    "whether predicted link loads of several capillary routes add up on switches, and what tells them from ECMP's",
     emulation=True,
     deviations=("Gabrielyan 2007 has one stream at a time; several at once are ours.",),
 )

@@ -183,13 +183,15 @@ def _trade_checks(rows: Rows) -> list[Check]:
 
 def _notes(rows: Rows, ratio: Mapping[str, Sequence[float]], exposed: Mapping[str, Sequence[float]]) -> tuple[str, ...]:
     notes = [
-        f"{method}: MLU over the optimum median {statistics.median(ratio[method]):.3f}, worst {max(ratio[method]):.3f}; pairs exposed "
+        f"{method}: MLU over the optimum median {statistics.median(ratio[method]):.3f}, "
+        f"worst {max(ratio[method]):.3f}; pairs exposed "
         f"{statistics.median(exposed[method]):.0%} (median); max-min-fair throughput "
         f"{statistics.median(row['methods'][method]['fair'] for row in rows):.2f} (median, in what the optimum carries)"
         for method in METHODS
     ]
     notes += [
-        f"capillary routing's fullest link is emptier than that of {other} in {_share(rows, 'capillary', other):.0%} of {len(rows)} matrices"
+        f"capillary routing's fullest link is emptier than that of {other} in {_share(rows, 'capillary', other):.0%} "
+        f"of {len(rows)} matrices"
         for other in ("single", "ecmp", "ksp:4", "raecke")
     ]
     for limit in LIMITS:
@@ -197,7 +199,8 @@ def _notes(rows: Rows, ratio: Mapping[str, Sequence[float]], exposed: Mapping[st
         name = "no limit" if limit is None else f"{limit:g} times the optimum's MLU"
         if ratios:
             notes.append(
-                f"least total ROR within {name}, over capillary routing's: median {statistics.median(ratios):.3f}, worst {max(ratios):.3f}"
+                f"least total ROR within {name}, over capillary routing's: "
+                f"median {statistics.median(ratios):.3f}, worst {max(ratios):.3f}"
             )
     return tuple(notes)
 
@@ -251,7 +254,8 @@ STUDY = Study.of_module(
     __name__,
     title="All pairs at once: load against redundancy",
     ror_code=f"{SHORT_AND_LARGE}; stratified labels where it is said",
-    answers="not in the documents: what capillary routing pair by pair costs in greatest utilisation, and what it saves in ROR",
+    answers="not in the documents: "
+    "what capillary routing pair by pair costs in greatest utilisation, and what it saves in ROR",
     deviations=(
         "Gabrielyan 2007 routes one pair; demand matrices, and the sum of ROR over pairs, are ours.",
         "All links have one capacity: topohub has SNDlib's networks without capacities.",

@@ -12,7 +12,7 @@ from experiments.interconnect.runs import measure_run
 from experiments.interconnect.samples import at_least, performances, safety_checks
 from experiments.interconnect.study_points import POISSON_512, drb_points, seeds_of
 from testbed.model.options.option import option, options
-from testbed.model.studies.samples import mean_of, spread
+from testbed.model.studies.samples import grouped, mean_of, spread
 from testbed.model.studies.study import Figures, Points, Results, Rows, Study, where
 from testbed.model.verdict import Verdict
 from testbed.report.drawing.charts import draw_lines
@@ -42,12 +42,10 @@ def points(quick: bool, seed: int, options: Options | None = None) -> Points:
         ("scatter", few_counts, True, {"rate": BUSY_ROOT}),
         ("gather", counts, quick, gather),
     ]
-    return [
-        point
-        for pattern, of, short, changed in sets[: 2 if options.scatter else 3]
-        for n in of
-        for point in drb_points("torus:32x32", pattern, seeds, quick=short, faults=n, fault_kind="start", **changed)
-    ]
+    found = []
+    for pattern, of, short, changed in sets[: 2 if options.scatter else 3]:
+        found += drb_points("torus:32x32", pattern, seeds, quick=short, faults=of, fault_kind="start", **changed)
+    return found
 
 
 def judge(rows: Rows) -> Verdict:
@@ -63,7 +61,7 @@ def judge(rows: Rows) -> Verdict:
             f"{pattern}: performance at the worst number of failed links (%)",
             CLAIMED,
             values,
-            detail=f"worst at {count} links",
+            f"worst at {count} links",
         )
         .cites("less than 1 % lost (5.6.3, Figure 5.31)")
         .against(98.0, "what is promised of shapes of failed links on the same torus (5.6.2)")
@@ -75,9 +73,12 @@ def judge(rows: Rows) -> Verdict:
         f"{BUSY_ROOT * 512 * 8 / 2e9:.2f} of it."
     )
     why = (
-        "No link is busy at these rates, so what is lost is path length: with a share p of the cables failed, a path of 16 links "
-        "meets 16 p of them, and an escape costs one link on average (none while both dimensions are open, two in the last): "
-        "127 ns of some 4.2 us each. A source learns only cables that five of its notifications named, so most packets escape."
+        "No link is busy at these rates, so what is lost is path length: "
+        "with a share p of the cables failed, a path of 16 links "
+        "meets 16 p of them, "
+        "and an escape costs one link on average (none while both dimensions are open, two in the last): "
+        "127 ns of some 4.2 us each. "
+        "A source learns only cables that five of its notifications named, so most packets escape."
     )
     return Verdict.of(checks, (note, why, *_where_it_holds(rows)))
 
@@ -85,13 +86,11 @@ def judge(rows: Rows) -> Verdict:
 def _where_it_holds(rows: Rows) -> list[str]:
     """Up to how many failed links the claim holds, and how long the paths have become at the most of them."""
     notes = []
-    for pattern, rate in dict.fromkeys((row["pattern"], row["rate"]) for row in rows):
-        means = {
-            count: spread(v)[0] for (name, count, at), v in _measured(rows).items() if (name, at) == (pattern, rate)
-        }
+    for (pattern, rate), mine in grouped(rows, ("pattern", "rate")).items():
+        means = {count: spread(values)[0] for (_, count, _), values in _measured(mine).items()}
         below = min((count for count, mean in means.items() if mean < CLAIMED), default=None)
         holds = max(count for count in means if below is None or count < below)
-        most, mine = max(means), where(rows, pattern=pattern, rate=rate)
+        most = max(means)
         first, last = (mean_of(where(mine, faults=count), "hops") for count in (0, most))
         notes.append(
             f"{pattern} at {rate:.0f} packets/s a sender: less than 1 % lost up to {holds} failed links; at {most} "

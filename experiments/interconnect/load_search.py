@@ -48,12 +48,9 @@ def points(quick: bool, seed: int) -> Points:
             continue
         for s in list(seeds_of(seed, quick))[: 2 if quick else 6]:
             for load, share, (many, kind) in itertools.product(loads[::4] if quick else loads, SHARES, KINDS):
-                chosen: Results = {
-                    "faults": many * TEN_PERCENT[network],
-                    "fault_kind": kind,
-                    "rate": load * LINK_RATE,
-                    "seconds": share * MESSAGES[network] / (load * LINK_RATE) / (16 if quick else 1),
-                }
+                rate, faults = load * LINK_RATE, many * TEN_PERCENT[network]
+                seconds = share * MESSAGES[network] / rate / (16 if quick else 1)
+                chosen: Results = {"faults": faults, "fault_kind": kind, "rate": rate, "seconds": seconds}
                 found.append(drb_point(network, "uniform", s, quick=quick, **chosen) | {"share": share})
     return found
 
@@ -77,23 +74,19 @@ def judge(rows: Rows) -> Verdict:
 def _load_of(
     name: str, required: float, short: Sequence[Line], own: Sequence[Line], doubled: Sequence[Line]
 ) -> list[Check]:
-    """The load at which the lines of all seeds reach a value, and that it stands still when the time is doubled."""  # fmt: skip
+    """The load at which the lines of all seeds reach a value, and that it stands still when the time is doubled."""
     loads = [crossing(line, required) for line in own]
     mean, most = spread(loads)[0], max(own[0])
     never = sum(max(line.values()) < required for line in own)
-    reported = f"{mean / STATED:.0f} times the stated load" + (
-        f"; {never} never reach it, taken as the highest load" if never else ""
-    )
+    reached = f"; {never} never reach it, taken as the highest load" if never else ""
+    each = ([crossing(line, required) for line in lines] for lines in (short, own, doubled))
     return [
-        at_most(f"{name} (fractions of a link)", 2.0 * STATED, loads, detail=reported)
+        at_most(
+            f"{name} (fractions of a link)", 2.0 * STATED, loads, f"{mean / STATED:.0f} times the stated load{reached}"
+        )
         .cites(f"at 400 packets/s, {STATED:.5f} of a link")
         .against(most, "the highest load that was run"),
-        stands_still(
-            name,
-            SHARES[0],
-            *([crossing(line, required) for line in lines] for lines in (short, own, doubled)),
-            may=MOVED * mean,
-        ),
+        stands_still(name, SHARES[0], *each, may=MOVED * mean),
     ]
 
 
@@ -131,9 +124,8 @@ def _format(rows: Rows) -> str:
     said = []
     for field, words in (("latency_s", "whole run"), ("latency_later_s", "second half")):
         for (network, kind), line in _lines(rows, field).items():
-            values = ", ".join(
-                f"{load:.4g}: {spread(v)[0]:.1f} +- {spread(v)[1]:.1f}" for load, v in sorted(line.items())
-            )
+            means = {load: spread(values) for load, values in sorted(line.items())}
+            values = ", ".join(f"{load:.4g}: {mean:.1f} +- {half:.1f}" for load, (mean, half) in means.items())
             said.append(f"{network}, {kind}, {words}: {values}")
     return "Performance (%) by load (fractions of a link): " + "; ".join(said)
 
@@ -142,10 +134,8 @@ def figures(rows: Rows) -> Figures:
     """Performance over load, by network and kind of failure."""
     drawn, own = {}, where(rows, share=1.0)
     claim = (CLAIMED, "claim: about 80 % on the fat tree")
-    for field, name, words in (
-        ("latency_s", "whole", "the whole run"),
-        ("latency_later_s", "later", "its second half"),
-    ):
+    parts = ("latency_s", "whole", "the whole run"), ("latency_later_s", "later", "its second half")
+    for field, name, words in parts:
         samples = {
             (f"{network}, {kind}", load): values
             for (network, kind), line in _lines(own, field).items()
@@ -161,9 +151,10 @@ STUDY = Study.of_module(
     name="interconnect_search",
     title="Which load would give 80 % on the fat tree, and transient failures' gains of 14, 8 and 12 points",
     deviations=(
-        "Six seeds, uniform traffic; a fiftieth of the time and twice the time beside it. The loads are ours: the document states 400 packets/s, 0.08 % of a link.",
+        "Six seeds, uniform, also a fiftieth of the time and twice it; loads are ours: 400 packets/s are 0.08 %.",
         POISSON_512,
     ),
-    answers="Zarza 2011, Figure 5.25 (about 80 %) and section 5.6.4 (14, 8, 12 %): whether the stated load can give them",
+    answers="Zarza 2011, Figure 5.25 (about 80 %) and section 5.6.4 (14, 8, 12 %): "
+    "whether the stated load can give them",
     measure=measure_run,
 )

@@ -7,7 +7,7 @@ messages a node at every load as the studies of failures have; what is judged in
 Besides, the turn model in the setting of Zarza 2011, 5.6.7.
 """
 
-import itertools
+from itertools import product
 
 from experiments.interconnect.figures import LATENCY, named
 from experiments.interconnect.runs import model_of, moves_of, parameters_of
@@ -32,8 +32,8 @@ SHARES = (0.02, 1.0, 2.0)
 """Of so many messages, for the two routings that are compared, at the least load; figures are those of the middle
 one."""
 COMMON = (
-    ("ft-drb", "nac"), ("up-down", "none"), ("minimal-adaptive", "nac"), ("minimal-adaptive", "disha"), ("valiant", "none"),
-    ("ugal", "none"),
+    ("ft-drb", "nac"), ("up-down", "none"), ("minimal-adaptive", "nac"), ("minimal-adaptive", "disha"),
+    ("valiant", "none"), ("ugal", "none"),
 )  # fmt: skip
 RIVALS = {"torus:8x8": (*COMMON, ("dateline", "none"), ("odd-even", "none"), ("dor", "bubble")), "fat-tree:4,3": COMMON}
 SEEN = 0.01
@@ -56,23 +56,15 @@ def points(quick: bool, seed: int) -> Points:
 
     ``share``: of the study's own time.
     """
-    found = []
-    for s in range(seed, seed + (1 if quick else 6)):
-        for network, rivals in RIVALS.items():
-            for rival in rivals:
-                for dead in DEAD[network][::3] if quick else DEAD[network]:
-                    for load in LOADS[:1] if quick else LOADS:
-                        seconds = MESSAGES / _rate(load, PACKET_BYTES) / (16 if quick else 1)
-                        for share in SHARES if rival in COMPARED and load == LOADS[0] else (1.0,):
-                            found.append(_point("rivals", network, rival, dead, load, s, share, seconds))
-    if not quick:
-        found += [
-            _point("turn", TURN_NETWORK, ("odd-even", "none"), dead, load, s, share, TURN_S)
-            for load in TURN_LOADS
-            for share in TURN_SHARES
-            for dead in (0, TURN_DEAD)
-            for s in range(seed, seed + MORE_SEEDS.get(load, 3))
-        ]
+    found, loads, longer = [], LOADS[:1] if quick else LOADS, 1 if quick else 16
+    for s, (network, rivals) in product(range(seed, seed + (1 if quick else 6)), RIVALS.items()):
+        for rival, dead, load in product(rivals, DEAD[network][:: 3 if quick else 1], loads):
+            seconds = longer * MESSAGES / _rate(load, PACKET_BYTES) / 16
+            for share in SHARES if rival in COMPARED and load == LOADS[0] else (1.0,):
+                found.append(_point("rivals", network, rival, dead, load, s, share, seconds))
+    for load, share, dead in () if quick else product(TURN_LOADS, TURN_SHARES, (0, TURN_DEAD)):
+        for s in range(seed, seed + MORE_SEEDS.get(load, 3)):
+            found.append(_point("turn", TURN_NETWORK, ("odd-even", "none"), dead, load, s, share, TURN_S))
     return found
 
 
@@ -86,9 +78,9 @@ def _point(
 ) -> Results:
     size = 512 if part == "turn" else PACKET_BYTES
     return {
-        "part": part, "network": network, "pattern": "uniform", "routing": rival[0], "deadlock": rival[1], "faults": dead,
-        "fault_kind": "start" if dead else "none", "load": load, "rate": _rate(load, size), "seed": seed,
-        "share": share, "seconds": share * seconds, "bytes": size,
+        "part": part, "network": network, "pattern": "uniform", "routing": rival[0], "deadlock": rival[1],
+        "faults": dead, "fault_kind": "start" if dead else "none", "load": load, "rate": _rate(load, size),
+        "seed": seed, "share": share, "seconds": share * seconds, "bytes": size,
     }  # fmt: skip
 
 
@@ -131,21 +123,15 @@ def judge(rows: Rows) -> Verdict:
 
 def _delivery(rows: Rows) -> Check:
     """Messages that routings which are to cope do not deliver; the rival: those of dimension order with dead links."""
-    lost = {
-        copes: sum(
-            row.get("sent", 1) - row.get("received", 0)
-            for row in rows
-            if row["faults"] and _is_coping(row) == copes and (copes or row["routing"] == "dor")
-        )
-        for copes in (True, False)
-    }
+    dead = [row for row in rows if row["faults"]]
+    coping, rival = list(filter(_is_coping, dead)), [row for row in dead if row["routing"] == "dor"]
+    lost, rival_lost = (sum(row.get("sent", 1) - row.get("received", 0) for row in some) for some in (coping, rival))
+    coped = "FT-DRB, up*/down*, and free shortest paths with NAC or recovery"
     return (
-        Claim(
-            "messages that FT-DRB, up*/down*, and free shortest paths with NAC or recovery leave undelivered with dead links"
-        )
-        .equal(0.0, lost[True])
-        .against(lost[False], "as dimension order with bubble flow control, which knows no way round")
-        .noting(f"{sum(_is_coping(row) for row in rows if row['faults'])} runs")
+        Claim(f"messages that {coped} leave undelivered with dead links")
+        .equal(0.0, lost)
+        .against(rival_lost, "as dimension order with bubble flow control, which knows no way round")
+        .noting(f"{len(coping)} runs")
     )
 
 
@@ -169,13 +155,9 @@ def _against_up_down(rows: Rows, network: str) -> list[Check]:
     time."""
     most, least = max(DEAD[network]), min(row["load"] for row in rows)
     short, own, doubled = (_ratios(where(rows, share=share), network, most, least) for share in SHARES)
+    name = f"{network}: latency of FT-DRB with NAC over that of up*/down*, a tenth of the links dead"
     return [
-        at_most(
-            f"{network}: latency of FT-DRB with NAC over that of up*/down*, a tenth of the links dead",
-            0.95,
-            own,
-            detail=f"load {least}",
-        ).against(1.0, "no better than tables computed anew"),
+        at_most(name, 0.95, own, f"load {least}").against(1.0, "no better than tables computed anew"),
         stands_still(f"{network}: FT-DRB's latency in parts of up*/down*'s", SHARES[0], short, own, doubled, may=SEEN),
     ]
 
@@ -210,19 +192,14 @@ def _turn_model(rows: Rows) -> list[Check]:
     saturation = next((load for load, value in means.items() if value > 3 * base), max(means))
     chosen = max((load for load in means if load <= 0.9 * saturation + 1e-9), default=min(means))
     short, values, doubled = (of_failures(where(rows, share=share), "load").get(chosen, []) for share in TURN_SHARES)
+    name = "turn model (odd-even): performance with three dead links at 90 % of saturation (%)"
+    moving = "performance under odd-even turns (%)"
+    at = f"{TURN_NETWORK} at {chosen:g} of a link, {chosen / saturation:.0%} of saturation at {saturation:g}"
     return [
-        equal(
-            "turn model (odd-even): performance with three dead links at 90 % of saturation (%)",
-            STATED_TURN_MODEL,
-            values,
-            5.0,
-            detail=f"{TURN_NETWORK} at {chosen:g} of a link, {chosen / saturation:.0%} of saturation at {saturation:g}",
-        )
+        equal(name, STATED_TURN_MODEL, values, 5.0, at)
         .cites("about 82 %, read off another paper's figure (5.6.7)")
         .against(CLAIMED, "FT-DRB's, as the document has it"),
-        stands_still(
-            "performance under odd-even turns (%)", TURN_SHARES[0], short, values, doubled, may=spread(values)[1]
-        ),
+        stands_still(moving, TURN_SHARES[0], short, values, doubled, may=spread(values)[1]),
     ]
 
 
@@ -230,13 +207,9 @@ def _notes(rows: Rows) -> list[str]:
     """Latency (us), throughput and what was lost, by network, rival and dead links; the loads one behind another."""
     found = []
     for network, rivals in RIVALS.items():
-        for rival in rivals:
-            for dead in DEAD[network]:
-                cells = [_cell(rows, network, rival, dead, load) for load in LOADS]
-                if any(cells):
-                    found.append(
-                        f"{network}, {rival[0]} with {rival[1]}, {dead} dead: {'; '.join(filter(None, cells))}"
-                    )
+        for rival, dead in product(rivals, DEAD[network]):
+            cells = "; ".join(filter(None, (_cell(rows, network, rival, dead, load) for load in LOADS)))
+            found += [f"{network}, {rival[0]} with {rival[1]}, {dead} dead: {cells}"] if cells else []
     return found
 
 
@@ -259,7 +232,7 @@ def figures(rows: Rows) -> Figures:
     for network, rivals in RIVALS.items():
         for dead in (0, max(DEAD[network])):
             late, accepted = {}, {}
-            for rival, load in itertools.product(rivals, LOADS):
+            for rival, load in product(rivals, LOADS):
                 place = (" + ".join(rival), load)
                 if delivered := _latencies(own, network, rival, dead, load):
                     late[place] = [1e6 * value for value in delivered.values()]
@@ -279,12 +252,14 @@ STUDY = Study.of_module(
     name="interconnect_rivals",
     title="FT-DRB and NAC beside other routings and other ways to avoid deadlock",
     deviations=(
-        "The document compares with no other method but by one figure of another paper (5.6.7). Rivals, loads and packets of 2 KB are ours.",
-        "As many messages a node at every load as in 8 s at the document's rate, six seeds (--quick: 200, one seed); beyond saturation latency grows with the run. The turn model runs for 8 ms.",
-        "Links are dead from the start; rivals with tables have them computed for what is left. FT-DRB meets the dead links and learns of them.",
-        "Virtual channels differ: one for FT-DRB, up*/down*, free shortest paths and bubble flow control (buffers of 8 KB), two for the dateline, "
+        "The document compares with one figure of another paper (5.6.7); rivals, loads and 2 KB packets are ours.",
+        "As many messages a node at every load as in 8 s at the document's rate, six seeds (--quick: 200, one seed); "
+        "beyond saturation latency grows with the run. The turn model runs for 8 ms.",
+        "Links are dead from the start; rivals' tables are made for what is left, FT-DRB learns of the dead links.",
+        "Virtual channels differ: one for FT-DRB, up*/down*, "
+        "free shortest paths and bubble flow control (buffers of 8 KB), two for the dateline, "
         "three for odd-even on tori, four (torus) or eight (tree) for Valiant and UGAL, each with buffers of its own.",
-        "The turn model is odd-even with a channel a wrap-around, not the positive-first routing of the paper that the document cites.",
+        "The turn model is odd-even with a channel a wrap-around, not the cited paper's positive-first routing.",
     ),
     answers="Zarza 2011, section 5.6.7: FT-DRB against other fault-tolerant routings; the turn model's 82 %",
 )

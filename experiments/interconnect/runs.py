@@ -33,6 +33,14 @@ WINDOW_S = 0.1
 after."""
 
 
+COUNTERS = {
+    "escapes": "escapes", "alternative": "sent_alternative", "marked": "marked_permanent",
+    "notifications": "notifications", "grown": "metapaths_grown", "shrunk": "metapaths_shrunk",
+    "balanced": "sent_balanced",
+}  # fmt: skip
+"""In the rows -> of FT-DRB in the simulator."""
+
+
 def measure_run(point: Row) -> Results:
     """One run of FT-DRB: ``latency_s`` by equations 5.1 and 5.2 (source queue included), what was sent and received,
     and what NAC and FT-DRB did. ``latency_later_s``: of messages made in the second half of the run.
@@ -40,25 +48,14 @@ def measure_run(point: Row) -> Results:
     run = Run.of(point)
     faults, parameters, end = faults_of(run), parameters_of(run), run.seconds
     done = simulate(model_of(run.network, parameters), traffic_of(run), parameters, faults)
-    counters = done.drb_counters
     summary, later = (summarize(done, start_s=start, end_s=end) for start in (0.0, end / 2))
     return {
         "latency_s": summary.destination_mean_latency_s,
         "latency_later_s": later.destination_mean_latency_s,
         **_phases(done, min((fault.start_s for fault in faults), default=0.0), end),
-        "sent": done.sent,
-        "received": done.received,
-        "deadlocked": done.deadlocked,
-        "stopped": done.stopped,
-        "livelocked": done.livelocked,
+        **{name: getattr(done, name) for name in ("sent", "received", "deadlocked", "stopped", "livelocked")},
         "hops": float(done.hops[done.delivered >= 0].mean()) if done.received else 0.0,
-        "escapes": counters.get("escapes", 0),
-        "alternative": counters.get("sent_alternative", 0),
-        "marked": counters.get("marked_permanent", 0),
-        "notifications": counters.get("notifications", 0),
-        "grown": counters.get("metapaths_grown", 0),
-        "shrunk": counters.get("metapaths_shrunk", 0),
-        "balanced": counters.get("sent_balanced", 0),
+        **{name: done.drb_counters.get(counter, 0) for name, counter in COUNTERS.items()},
         "acks": done.acks,
         "nac_moves": moves_of(done),
         "nac_identified": done.nac_counters.get("identified", 0),
@@ -94,9 +91,7 @@ def measure_ring(point: Row) -> Results:
     parameters = parameters_of(Run.of({**point, "network": RING_NETWORK, "pattern": "tornado", "routing": "dor"}))
     run = simulate(model_of(RING_NETWORK, parameters), ring_traffic(ring), parameters)
     found: Results = {
-        "sent": run.sent,
-        "received": run.received,
-        "deadlocked": run.deadlocked,
+        **{name: getattr(run, name) for name in ("sent", "received", "deadlocked")},
         "deadlock_s": run.deadlocked_at_s,
         "stopped": run.stopped,
         "nac_moves": moves_of(run),

@@ -3,6 +3,7 @@ intervals."""
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from testbed.model.studies.samples import Reader, grouped, interval, reader, spread, sum_of
@@ -36,15 +37,8 @@ def delivery_check(rows: Rows) -> Check:
     sent, received = sum_of(rows, "sent"), sum_of(rows, "received")
     stuck = sum(bool(row["deadlocked"]) for row in rows)
     lost = [row for row in rows if row["sent"] != row["received"]]
-    check = Check(
-        name="sent = received in every run",
-        predicted=float(sent),
-        measured=float(received),
-        tolerance=0.0,
-        passed=not lost and not stuck,
-        detail=f"{len(rows)} runs, {stuck} deadlocked",
-        rival_note=COUNTED,
-    )
+    check = Claim("sent = received in every run").count(float(sent), float(received), COUNTED)
+    check = replace(check, passed=not lost and not stuck, detail=f"{len(rows)} runs, {stuck} deadlocked")
     return check.of(sent + len(lost) + stuck, "nothing was sent")
 
 
@@ -64,18 +58,18 @@ def livelock_check(rows: Rows) -> Check:
     return check.of(sent + circling, "nothing was sent")
 
 
-def at_least(name: str, claimed: float, values: Sequence[float], *, detail: str = "") -> Check:
+def at_least(name: str, claimed: float, values: Sequence[float], detail: str = "") -> Check:
     """A check that the mean is not below what is claimed, with its interval; the detail tells the number of runs,
     too."""
     return _of_mean(Claim(name).at_least(claimed, spread(values)[0]), values, detail)
 
 
-def at_most(name: str, claimed: float, values: Sequence[float], *, detail: str = "") -> Check:
+def at_most(name: str, claimed: float, values: Sequence[float], detail: str = "") -> Check:
     """A check that the mean is not above what is claimed, as ``at_least``."""
     return _of_mean(Claim(name).at_most(claimed, spread(values)[0]), values, detail)
 
 
-def equal(name: str, claimed: float, values: Sequence[float], tolerance: float, *, detail: str = "") -> Check:
+def equal(name: str, claimed: float, values: Sequence[float], tolerance: float, detail: str = "") -> Check:
     """A check that the mean is what is claimed, within the tolerance, as ``at_least``."""
     return _of_mean(Claim(name).equal(claimed, spread(values)[0], tolerance), values, detail)
 
@@ -89,18 +83,16 @@ def _of_mean(check: Check, values: Sequence[float], detail: str) -> Check:
 def stands_still(
     figure: str, share: float, short: Sequence[float], own: Sequence[float], doubled: Sequence[float], *, may: float
 ) -> Check:
-    """A check that a figure's mean moves by ``may`` at most when the simulated time of its runs is doubled; all of the same seeds.
+    """A check that a figure's mean moves by ``may`` at most when the simulated time of its runs is doubled; all of the
+    same seeds.
 
     Its rival is how far the mean moves from that ``share`` of the time.
-    """  # fmt: skip
+    """
     differences = [b - a for a, b in zip(own, doubled, strict=True)]
-    sign = math.copysign(1.0, spread(differences)[0])
-    return at_most(
-        f"{figure} moves so much when the time is doubled",
-        may,
-        [sign * moved for moved in differences],
-        detail=f"from {spread(own)[0]:.4g} to {spread(doubled)[0]:.4g}",
-    ).against(abs(spread(own)[0] - spread(short)[0]), f"as from {share:g} of the time")
+    sign, (first, at, last) = math.copysign(1.0, spread(differences)[0]), (spread(v)[0] for v in (short, own, doubled))
+    moved = [sign * difference for difference in differences]
+    check = at_most(f"{figure} moves so much when the time is doubled", may, moved, f"from {at:.4g} to {last:.4g}")
+    return check.against(abs(at - first), f"as from {share:g} of the time")
 
 
 def _run_key(row: Row) -> tuple[Any, ...]:

@@ -37,8 +37,7 @@ def points(quick: bool, seed: int) -> Points:
         point
         for fractions, counts, seconds in sets
         for f in fractions
-        for n in counts
-        for point in drb_points(NETWORK, "uniform", seeds, faults=n, rate=f * LINK_RATE, seconds=seconds, **fixed)
+        for point in drb_points(NETWORK, "uniform", seeds, faults=counts, rate=f * LINK_RATE, seconds=seconds, **fixed)
     ]
 
 
@@ -54,7 +53,10 @@ def judge(rows: Rows) -> Verdict:
         for field, seconds in (("latency_s", long), ("latency_later_s", long), ("latency_later_s", short))
     )
     moved, width = abs(spread(values)[0] - spread(doubled)[0]), spread(values)[1]
-    detail = f"at {chosen / LINK_RATE:.2f} of a link a node, {100 * chosen / LINK_RATE / saturation:.0f} % of saturation ({saturation:.3f})"
+    detail = (
+        f"at {chosen / LINK_RATE:.2f} of a link a node, "
+        f"{100 * chosen / LINK_RATE / saturation:.0f} % of saturation ({saturation:.3f})"
+    )
     by_load = ", ".join(
         f"{rate / LINK_RATE:.2f}: {spread(found)[0]:.1f} +- {spread(found)[1]:.1f} %"
         for rate, found in sorted(_performances(rows, "latency_later_s", long).items())
@@ -74,7 +76,8 @@ def judge(rows: Rows) -> Verdict:
             .noting(f"{short * 1e3:g} and {long * 1e3:g} ms; at most its own interval, or a point"),
         ),
         (
-            "Saturation: the load, between two of the sweep, at which the mean latency without failures is three times that of the "
+            "Saturation: the load, between two of the sweep, "
+            "at which the mean latency without failures is three times that of the "
             "least. Latencies are those of messages made in the second half of a run; of the whole run of "
             f"{long * 1e3:g} ms it is {spread(whole)[0]:.1f} %.",
             f"By load, in fractions of a link: {by_load}.",
@@ -95,7 +98,10 @@ def _balancing(rows: Rows, chosen: float, seconds: float) -> str:
             f"{100 * share:.1f} % of the messages balanced"
         )
     escaped, diverted = (mean_of(where(mine, faults=3), f"{name}_share_last") for name in ("escaped", "diverted"))
-    return f"Algorithm 3.3 at that load: {'; '.join(said)}. In the last quarter {100 * diverted:.2f} % go over other paths, {100 * escaped:.2f} % escape."
+    return (
+        f"Algorithm 3.3 at that load: {'; '.join(said)}. "
+        f"In the last quarter {100 * diverted:.2f} % go over other paths, {100 * escaped:.2f} % escape."
+    )
 
 
 def _performances(rows: Rows, field: str, seconds: float) -> dict[float, list[float]]:
@@ -128,10 +134,11 @@ STUDY = Study.of_module(
     name="interconnect_saturation",
     title="Three failed links near saturation: FT-DRB against what a turn model is said to reach",
     deviations=(
-        "Runs of 8 and 16 ms, six seeds. The point of saturation is ours (latency three times that of the least load): the document does not say its own.",
+        "Runs of 8 and 16 ms, six seeds. Saturation is ours (three times the latency of the least load), not stated.",
         "The turn model is not run: its 82 % are the document's reading of another paper's figure.",
         "Thl is four zero-load latencies and Tol a quarter of it, with hysteresis: the document gives no numbers.",
     ),
-    answers="Zarza 2011, section 5.6.7: about 95 % at 90 % of the saturation load, against 82 % of a turn-model routing",
+    answers="Zarza 2011, section 5.6.7: "
+    "about 95 % at 90 % of the saturation load, against 82 % of a turn-model routing",
     measure=measure_run,
 )

@@ -72,7 +72,7 @@ STUDY = Study.of_module(
     title="Neighbouring links that fail together: a line, a square, an L and a U on a 32x32 torus",
     deviations=(
         "Each leg of a shape has five links, and its place is drawn by the seed: the document gives neither.",
-        "3.2 s of traffic a run (--quick: 0.08 s): the document gives no time. Messages come at random (Poisson) where the document has a constant rate.",
+        "3.2 s a run (--quick: 0.08 s), no time is given; messages at random (Poisson), not at a constant rate.",
         "Payloads of 512 bytes only, not of 256.",
     ),
     answers="Zarza 2011, Figures 5.29-5.30: above 98 % with each shape",

@@ -1,7 +1,7 @@
 """Points of the interconnect studies, and the traffic and failures that each stands for (Zarza 2011, Tables
 5.4-5.16)."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import lru_cache
 from pathlib import Path
@@ -193,6 +193,9 @@ def _outside_the_row(pattern: DestinationPattern) -> DestinationPattern:
     return only_in_row(pattern, [s for s in range(len(pattern.choices)) if s not in inside])
 
 
-def drb_points(network: str, pattern: str, seeds: Iterable[int], *, quick: bool, **changed: Any) -> Points:
-    """``drb_point`` of each seed."""
-    return [drb_point(network, pattern, seed, quick=quick, **changed) for seed in seeds]
+def drb_points(
+    network: str, pattern: str, seeds: Iterable[int], *, quick: bool, faults: int | Sequence[int] = 0, **changed: Any
+) -> Points:
+    """``drb_point`` of each number of faults and each seed."""
+    counts = [faults] if isinstance(faults, int) else faults
+    return [drb_point(network, pattern, s, quick=quick, faults=n, **changed) for n in counts for s in seeds]

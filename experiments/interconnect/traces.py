@@ -74,26 +74,26 @@ def points(quick: bool, seed: int, options: Options | None = None) -> Points:
 
 def judge(rows: Rows) -> Verdict:
     """Sent = received; uniform: less than 2 % on average, about 3 % all permanent, LANL with repairs below 1 %."""
-    found = _measured(where(rows, pattern="uniform"))
+    found, origin = _measured(where(rows, pattern="uniform")), f"(%), failures {_origin(rows)}"
     losses = {key[1:]: 100.0 - spread(values)[0] for key, values in found.items()}
     repaired, lasting = ({k: v for k, v in losses.items() if k[0] == kind} for kind in ("trace", "trace-permanent"))
     worst, longest = (max(of, key=lambda key: of[key]) for of in (lasting, repaired))
     real = {**repaired, **{k: v for k, v in lasting.items() if k[1] == "pnnl-mpp2"}}
     checks = (
         *safety_checks(rows),
-        Claim(f"loss averaged over the four machines as they were (%), failures {_origin(rows)}")
+        Claim(f"loss averaged over the four machines as they were {origin}")
         .at_most(2.0, sum(real.values()) / len(real))
         .plus_minus(_together([found["uniform", *key] for key in real]))
         .cites("less than 2 % (5.6.5)")
         .against(3.0, "all failures permanent, as the document has it")
         .noting(_each(real)),
-        Claim(f"loss with all failures permanent, the worst machine (%), failures {_origin(rows)}")
+        Claim(f"loss with all failures permanent, the worst machine {origin}")
         .equal(3.0, losses[worst], 0.5)
         .plus_minus(_together([found["uniform", *worst]]))
         .cites("about 3 % (5.6.5)")
         .against(losses[longest], "as with repairs, the worst machine")
         .noting(_each(lasting)),
-        Claim(f"largest loss of a LANL machine with its repairs (%), failures {_origin(rows)}")
+        Claim(f"largest loss of a LANL machine with its repairs {origin}")
         .at_most(1.0, losses[longest])
         .plus_minus(_together([found["uniform", *longest]]))
         .cites("below 1 % (5.6.5)")
@@ -115,11 +115,7 @@ def measure_machine(point: Row) -> Results:
     reported = {}
     if kind.startswith("trace"):
         trace = trace_of(machine, point.get("traces", ""), point["seed"])
-        reported = {
-            "trace_failures": len(trace.failures),
-            "trace_rule": trace.rule,
-            "trace_source": PUBLIC if point.get("traces") else GENERATED,
-        }
+        reported = {"trace_failures": len(trace.failures), "trace_rule": trace.rule, "trace_source": _origin([point])}
     return measure_run(point) | reported
 
 
@@ -137,15 +133,13 @@ def figures(rows: Rows) -> Figures:
         if row["faults"] and row["seconds"] > shortest
     }
     lasting = f"all failures permanent, {shortest:g} s{''.join(sorted(longer))}"
-    for kind, title, claim in (
-        ("trace", f"outages as they were, {shortest:g} s", (1.0, "claim: less than 1 % lost")),
-        ("trace-permanent", lasting, (3.0, "claim: about 3 % lost")),
-    ):
-        lost = {
-            (pattern, machine): [100.0 - value for value in values]
-            for (pattern, how, machine), values in _measured(rows).items()
-            if how == kind
-        }
+    kinds = {
+        "trace": (f"outages as they were, {shortest:g} s", (1.0, "claim: less than 1 % lost")),
+        "trace-permanent": (lasting, (3.0, "claim: about 3 % lost")),
+    }
+    for kind, (title, claim) in kinds.items():
+        found = {key: values for key, values in _measured(rows).items() if key[1] == kind}
+        lost = {(pattern, machine): [100.0 - value for value in v] for (pattern, _, machine), v in found.items()}
         most = max(spread(values)[0] for values in lost.values())
         heading = f"Failures of machines ({_origin(rows)}), {most:.2g} % lost at most,\n{title}"
         drawn[f"5.35-5.38-{kind}"] = draw_bars(heading, lost, y=f"100 - {PERFORMANCE}", claim=claim)
@@ -171,12 +165,14 @@ def _together(groups: Sequence[Sequence[float]]) -> float | None:
 STUDY = Study.of_module(
     __name__,
     name="interconnect_traces",
-    title="Failures of four machines (from the public tables with --traces, else generated), a machine's years scaled to a run",
+    title="Failures of four machines (from the public tables with --traces, else generated), "
+    "a machine's years scaled to a run",
     deviations=(
-        "Without --traces the failures are drawn with the statistics of the machines' public tables, which are not part of the testbed.",
-        "Every machine's failures fall on one 32x32 torus of uniform traffic (with --all-patterns: six patterns, the other five of ten seeds), for 0.4 s (--quick: 0.08 s).",
+        "Without --traces failures are drawn with the statistics of public tables that are no part of the testbed.",
+        "One 32x32 torus, uniform traffic (--all-patterns: six, five of ten seeds), 0.4 s (--quick: 0.08 s).",
         "Uniform traffic under the failures of PNNL MPP2: 25.6 s and ten seeds instead of 30 (--quick: as the others).",
-        "Table 5.2 counts 52, 62, 58 and 89 failures by a rule that it does not state; ours gives 52, 28, 58 and 167 of the tables, and no choice of the LANL table's 20 network causes gives 52, 62 and 58 at once.",
+        "Table 5.2 counts 52, 62, 58 and 89 failures by a rule that it does not state; ours gives 52, 28, "
+        "58 and 167 of the tables, and no choice of the LANL table's 20 network causes gives 52, 62 and 58 at once.",
     ),
     answers="Zarza 2011, Figures 5.35-5.38: less than 2 % on average, about 3 % if all were permanent, LANL below 1 %",
     measure=measure_machine,

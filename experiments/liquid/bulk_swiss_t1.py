@@ -39,11 +39,9 @@ class Options:
         help="so many, spread over the 362 (default: all; quick: two)",
     )
     repetitions: int | None = option(
-        default=None,
-        kind=kinds.whole(1, REPETITIONS),
-        metavar="R",
+        default=None, kind=kinds.whole(1, REPETITIONS), metavar="R",
         help="of each pattern (default 20, of liquid schedules 7; quick: 1)",
-    )
+    )  # fmt: skip
     message_kb: int = option(default=200, kind=_KB, metavar="KB", help="of every message but in liquid schedules")
     liquid_message_kb: int = option(default=500, kind=_KB, metavar="KB", help="of messages in liquid schedules")
 
@@ -70,21 +68,14 @@ def points(quick: bool, seed: int, options: Options | None = None) -> Points:
     every = distinct_allocations()
     spread_out = spread(len(every))
     chosen = spread_out[QUICK_PATTERNS if quick and not options.patterns else slice(options.patterns)]
-    repetitions = options.repetitions or (1 if quick else REPETITIONS)
-    return [
-        {
-            "pattern": k + 1,
-            "allocation": every[k].name,
-            "nodes": every[k].nodes,
-            "bottleneck_load": every[k].bottleneck_load,
-            "message_bytes": 1000 * options.message_kb,
-            "liquid_message_bytes": 1000 * options.liquid_message_kb,
-            "repetition": repetition,
-            "seed": seed + repetition - 1,
-        }
-        for repetition in range(1, repetitions + 1)
-        for k in chosen
-    ]
+    sizes = {"message_bytes": 1000 * options.message_kb, "liquid_message_bytes": 1000 * options.liquid_message_kb}
+    found: Points = []
+    for repetition in range(1, (options.repetitions or (1 if quick else REPETITIONS)) + 1):
+        for k in chosen:
+            own: Results = {"pattern": k + 1, "allocation": every[k].name, "nodes": every[k].nodes}
+            own |= {"bottleneck_load": every[k].bottleneck_load, **sizes, "repetition": repetition}
+            found.append(own | {"seed": seed + repetition - 1})
+    return found
 
 
 def measure(point: Row) -> Results:
@@ -133,13 +124,16 @@ judge, figures = verdict.judge, verdict.figures
 STUDY = Study.of_module(
     __name__,
     title="Measured throughput of liquid schedules and of topology-unaware orders on Swiss-T1",
-    answers="Gabrielyan 2007, Figures 42 and 43: round robin stays far below the liquid throughput, random and FIFO orders are no better, "
+    answers="Gabrielyan 2007, Figures 42 and 43: "
+    "round robin stays far below the liquid throughput, random and FIFO orders are no better, "
     "liquid schedules come very close to it",
     deviations=(
-        "messages of 200 kB (liquid schedules: 500 kB) over links of 20 Mbit/s, where the document has 2 and 5 MB over links of "
+        "messages of 200 kB (liquid schedules: "
+        "500 kB) over links of 20 Mbit/s, where the document has 2 and 5 MB over links of "
         "86 MB/s: a message lasts 80 and 200 ms here, 23 and 58 ms there",
         "circuits in switches, granted by a central arbiter link by link, stand for the wormhole network",
-        "round robin and random order are carried out both freely, each sender going on when its message is through, and phase by "
+        "round robin and random order are carried out both freely, "
+        "each sender going on when its message is through, and phase by "
         "phase, as section 3.3 counts them; the document does not say which was measured",
     ),
     emulation=True,

@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 
 from experiments.liquid.swiss_t1_traffic import LARGE, LEAST_GAIN, USUAL_GAIN, usual_gain_check
-from testbed.model.studies.study import Figures, Points, Row, Rows, where
+from testbed.model.studies.samples import grouped
+from testbed.model.studies.study import Figures, Points, Row, Rows
 from testbed.model.verdict import Check, Claim, Verdict
 from testbed.report.drawing.charts import BLUE, GREEN, GREY, ORANGE, Axes, Figure, chart
 from testbed.scheduling.baselines import Order
@@ -41,8 +42,7 @@ def by_pattern(rows: Rows) -> Points:
     Patterns of which some order has no valid repetition are left out.
     """
     found = []
-    for number in sorted({row["pattern"] for row in rows}):
-        own = where(rows, pattern=number)
+    for _, own in sorted(grouped(rows, "pattern").items()):
         values = {
             f"{method}_{key}": _median(row[f"{method}_{key}"] for row in own if f"{method}_{key}" in row)
             for method in METHODS
@@ -76,11 +76,8 @@ def judge(rows: Rows) -> Verdict:
 
 
 def _repetitions(rows: Rows) -> str:
-    counts = [
-        sum(f"{method}_ratio" in row for row in where(rows, pattern=number))
-        for number in sorted({row["pattern"] for row in rows})
-        for method in ("liquid", "round_robin")
-    ]
+    each, methods = grouped(rows, "pattern").values(), ("liquid", "round_robin")
+    counts = [sum(f"{method}_ratio" in row for row in own) for own in each for method in methods]
     return f"{min(counts)} to {max(counts)} repetitions each"
 
 
@@ -91,10 +88,13 @@ def _repeated(rows: Rows) -> list[str]:
 
 
 def _shares(patterns: Rows) -> list[str]:
+    def middle(key: str) -> str:
+        return f"{statistics.median(row[key] for row in patterns):.3f}"
+
     return [
-        f"{NAMES[method]}: {statistics.median(row[f'{method}_ratio'] for row in patterns):.3f} of the liquid throughput (median), "
-        f"in virtual time {statistics.median(row[f'{method}_predicted_ratio'] for row in patterns):.3f}"
-        for method in METHODS
+        f"{name}: {middle(f'{method}_ratio')} of the liquid throughput (median), "
+        f"in virtual time {middle(f'{method}_predicted_ratio')}"
+        for method, name in NAMES.items()
     ]
 
 
@@ -185,12 +185,8 @@ def _prediction_checks(patterns: Rows) -> list[Check]:
 
 
 def _verified_check(rows: Rows) -> Check:
-    missing = sum(
-        row["transfers"] - row[f"{method}_messages_verified"]
-        for row in rows
-        for method in METHODS
-        if f"{method}_messages_verified" in row
-    )
+    keys = [f"{method}_messages_verified" for method in METHODS]
+    missing = sum(row["transfers"] - row[key] for row in rows for key in keys if key in row)
     return Claim("messages not verified").count(0, missing)
 
 
@@ -199,10 +195,9 @@ def figures(rows: Rows) -> Figures:
     patterns = by_pattern(rows)
     if not patterns:
         return {}
-    sizes = {"round_robin": "message_bytes", "liquid": "liquid_message_bytes"}
     return {
-        "42-round-robin": _throughput(patterns, "round_robin", rows[0][sizes["round_robin"]]),
-        "43-liquid-schedules": _throughput(patterns, "liquid", rows[0][sizes["liquid"]]),
+        "42-round-robin": _throughput(patterns, "round_robin", rows[0]["message_bytes"]),
+        "43-liquid-schedules": _throughput(patterns, "liquid", rows[0]["liquid_message_bytes"]),
         "orders": _orders(patterns),
         "gain": _gains(patterns),
     }
@@ -229,11 +224,8 @@ def _throughput(patterns: Rows, method: str, message_bytes: int) -> Figure:
     measured = [row[f"{method}_throughput_bps"] / 1e6 for row in patterns]
     _, colour, mark = LOOKS[method]
     axes.scatter(places, measured, s=14, color=colour, marker=mark, zorder=3, label="measured, median")
-    axes.set(
-        ylabel="payload of all nodes, Mbit/s",
-        ylim=(0, None),
-        title=f"Swiss-T1 on switches, {NAMES[method]}, {message_bytes / 1e6:g} MB messages",
-    )
+    title = f"Swiss-T1 on switches, {NAMES[method]}, {message_bytes / 1e6:g} MB messages"
+    axes.set(ylabel="payload of all nodes, Mbit/s", ylim=(0, None), title=title)
     axes.legend(loc="upper left")
     return figure
 
@@ -245,11 +237,8 @@ def _orders(patterns: Rows) -> Figure:
         at, ratios = ([row[key] for row in patterns] for key in ("pattern", f"{method}_ratio"))
         axes.plot(at, ratios, mark, markersize=4, color=colour, label=f"{words}: {middle:.2f}")
     axes.axhline(1.0, color="0.45", linewidth=0.8, linestyle="--")
-    axes.set(
-        ylabel="throughput over liquid throughput",
-        ylim=(0, 1.05),
-        title="Share of the liquid throughput that each order reaches on switches (median of the patterns)",
-    )
+    title = "Share of the liquid throughput that each order reaches on switches (median of the patterns)"
+    axes.set(ylabel="throughput over liquid throughput", ylim=(0, 1.05), title=title)
     axes.legend(loc="lower left", ncols=2)
     return figure
 
@@ -261,10 +250,7 @@ def _gains(patterns: Rows) -> Figure:
     axes.axhline(1.0, color="0.45", linewidth=0.8, linestyle="--", label="no gain")
     axes.plot([row["pattern"] for row in patterns], [_gain(row) for row in patterns], "o", markersize=4, color=BLUE,
               label="measured")  # fmt: skip
-    axes.set(
-        ylabel="liquid schedules over round robin",
-        ylim=(0, None),
-        title="Gain of liquid schedules over round robin on switches (Figure 66)",
-    )
+    title = "Gain of liquid schedules over round robin on switches (Figure 66)"
+    axes.set(ylabel="liquid schedules over round robin", ylim=(0, None), title=title)
     axes.legend(loc="lower right")
     return figure

@@ -33,6 +33,9 @@ def judge(rows: Rows) -> Verdict:
     share = len(losses) / len(rows)
     networkx = _losses(rows, "networkx")
     mild = sum(loss <= MILD for loss in losses) / max(1, len(losses))
+    note = (
+        f"networkx' DSATUR loses on {len(networkx)} of {len(rows)} patterns, at most {max(networkx, default=0.0):.1f} %"
+    )
     return Verdict.of(
         (
             Claim("patterns with a liquid schedule").count(len(rows), liquid),
@@ -50,9 +53,7 @@ def judge(rows: Rows) -> Verdict:
             .cites("19 %, Figure 64")
             .against(MILD, "all losses mild"),
         ),
-        (
-            f"networkx' DSATUR loses on {len(networkx)} of {len(rows)} patterns, at most {max(networkx, default=0.0):.1f} %",
-        ),
+        (note,),
     )
 
 
@@ -64,12 +65,11 @@ def _losses(rows: Rows, method: str) -> list[float]:
 
 def figures(rows: Rows) -> Figures:
     """Losses of the patterns affected, largest first."""
-    figure, axes = chart(
+    title, x = (
         "Loss by greedy colouring against liquid schedules (Figure 64)",
-        size=SIZE,
-        xlabel="patterns affected, from the largest loss on",
-        ylabel="loss of throughput (%)",
+        "patterns affected, from the largest loss on",
     )
+    figure, axes = chart(title, size=SIZE, xlabel=x, ylabel="loss of throughput (%)")
     for method, label, mark in (("dsatur", "Table 3 of the thesis", "o-"), ("networkx", "networkx", "x-")):
         losses = _losses(rows, method)
         of = f"{len(losses)} of {len(rows)} patterns ({100 * len(losses) / len(rows):.0f} %)"

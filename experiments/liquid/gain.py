@@ -13,7 +13,7 @@ from experiments.liquid.swiss_t1_traffic import (
     traffic_of,
     usual_gain_check,
 )
-from testbed.model.studies.samples import sum_of
+from testbed.model.studies.samples import grouped, sum_of
 from testbed.model.studies.study import Figures, Results, Row, Rows, Study
 from testbed.model.verdict import Check, Claim, Verdict
 from testbed.report.drawing.charts import BLUE, GREEN, GREY, INK, ORANGE, SKY, Figure, chart
@@ -88,10 +88,9 @@ def judge(rows: Rows) -> Verdict:
 
 
 def _no_better(shares: Mapping[str, float], order: str, robin: str, words: str) -> Check:
+    name, other = LOOKS[order][2], LOOKS[robin][2]
     return (
-        Claim(
-            f"throughput of {LOOKS[order][2]} over that of {LOOKS[robin][2]}, medians of their shares of the liquid throughput"
-        )
+        Claim(f"throughput of {name} over that of {other}, medians of their shares of the liquid throughput")
         .at_most(1.0, shares[order] / shares[robin])
         .cites(f"{words} order yields no better throughput, section 3.8.2")
         .against(shares["liquid"] / shares[robin], "as good as a liquid schedule")
@@ -101,14 +100,10 @@ def _no_better(shares: Mapping[str, float], order: str, robin: str, words: str) 
 def _better(rows: Rows, phases: str) -> str:
     random, robin = "random" + phases, "round-robin" + phases
     better = sum(row[random] > row[robin] * (1 + 1e-9) for row in rows)
-    small, large = (
-        statistics.median(row[random] / row[robin] for row in rows if (row["nodes"] >= LARGE) is wide)
-        for wide in (False, True)
-    )
-    return (
-        f"{LOOKS[random][2]} carries more than {LOOKS[robin][2]} on {better} of {len(rows)} patterns: median factor {small:.2f} "
-        f"below {LARGE} nodes, {large:.2f} from there on"
-    )
+    factors = grouped(rows, lambda row: row["nodes"] >= LARGE, lambda row: row[random] / row[robin])
+    small, large = (statistics.median(factors[wide]) for wide in (False, True))
+    carried = f"{LOOKS[random][2]} carries more than {LOOKS[robin][2]} on {better} of {len(rows)} patterns"
+    return f"{carried}: median factor {small:.2f} below {LARGE} nodes, {large:.2f} from there on"
 
 
 def figures(rows: Rows) -> Figures:
@@ -144,10 +139,12 @@ STUDY = Study.of_module(
     points=points,
     name="liquid_gain",
     title="What liquid schedules gain over orders that know nothing of the network",
-    answers="Gabrielyan 2007, Figure 66 and section 3.8.2: a factor of 1.5 to 2 over round robin; random and FIFO orders no better than it",
+    answers="Gabrielyan 2007, Figure 66 and section 3.8.2: a factor of 1.5 to 2 over round robin; "
+    "random and FIFO orders no better than it",
     deviations=(
-        "a wormhole network in virtual time instead of the machine: links are taken hop by hop and kept while waiting, all messages last equally long",
-        "each order both freely, every sender going on when its message is through, and phase by phase, as section 3.3 counts the "
+        "a wormhole network in virtual time: links are taken hop by hop, kept while waiting; messages last alike",
+        "each order both freely, every sender going on when its message is through, and phase by phase, "
+        "as section 3.3 counts the "
         "rounds; the document does not say which was measured",
         "the random order's throughput is the median of seven orders",
     ),

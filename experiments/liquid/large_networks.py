@@ -36,11 +36,8 @@ def measure(point: Row) -> Results:
     }
     for method in METHODS:
         schedule = schedule_by_name(traffic, method, seed=point["seed"], time_limit_s=LIMIT_S, now=time.process_time)
-        found |= {
-            f"{method}_s": schedule.seconds or 0.0,
-            f"{method}_frames": schedule.length,
-            f"{method}_liquid": schedule.liquid,
-        }
+        own = {"s": schedule.seconds or 0.0, "frames": schedule.length, "liquid": schedule.liquid}
+        found |= {f"{method}_{key}": value for key, value in own.items()}
     return found
 
 
@@ -70,14 +67,8 @@ def judge(rows: Rows) -> Verdict:
 
 def figures(rows: Rows) -> Figures:
     """Time against the number of transfers; hollow where the schedule is not liquid."""
-    figure, axes = chart(
-        "Computing time on networks of about a hundred nodes",
-        size=SIZE,
-        xscale="log",
-        yscale="log",
-        xlabel="transfers",
-        ylabel="processor time (s); hollow: not liquid",
-    )
+    title, time_axis = "Computing time on networks of about a hundred nodes", "processor time (s); hollow: not liquid"
+    figure, axes = chart(title, size=SIZE, xscale="log", yscale="log", xlabel="transfers", ylabel=time_axis)
     for method, (words, colour) in METHODS.items():
         for liquid in (True, False):
             own = [row for row in rows if row[f"{method}_liquid"] is liquid]
@@ -85,9 +76,8 @@ def figures(rows: Rows) -> Figures:
             style = {"color": colour, "fillstyle": "full" if liquid else "none"}
             axes.plot(x, y, "o", label=words if liquid else None, **style)
     for row in rows:
-        axes.annotate(
-            row["network"], (row["transfers"], row["liquid_s"]), (4, -10), textcoords="offset points", fontsize=8
-        )
+        place = (row["transfers"], row["liquid_s"])
+        axes.annotate(row["network"], place, (4, -10), textcoords="offset points", fontsize=8)
     axes.axhline(FRACTION_S, color=GREY, linestyle=":", label="one second")
     axes.legend()
     return {"large-networks": figure}
@@ -98,6 +88,7 @@ STUDY = Study.of_module(
     timed=True,
     name="liquid_large_networks",
     title="Liquid schedules of a hundred nodes: thousands of transfers",
-    answers="Gabrielyan 2007, 3.1 and 3.9; Gabrielyan 2006, abstract: liquid schedules of up to a hundred nodes in a fraction of a second",
+    answers="Gabrielyan 2007, 3.1 and 3.9; Gabrielyan 2006, abstract: "
+    "liquid schedules of up to a hundred nodes in a fraction of a second",
     deviations=("the document names no network of a hundred nodes: tori, fat trees and a crossbar of the catalogue",),
 )

@@ -3,7 +3,7 @@
 
 from experiments.liquid.swiss_t1_traffic import SIZE, pattern_chart, pattern_points, traffic_of
 from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study
-from testbed.model.verdict import Check, Claim, Verdict
+from testbed.model.verdict import Claim, Verdict
 from testbed.report.drawing.charts import BLUE, INK, ORANGE, Figure, chart
 
 THROUGHPUT = "liquid throughput (links)"
@@ -38,9 +38,11 @@ def judge(rows: Rows) -> Verdict:
     different = len({(row["nodes"], row["bottleneck_load"]) for row in rows})
     everything = len(rows) == PATTERNS
     checks = [
-        _exact("patterns of different nodes or liquid throughput", PATTERNS if everything else len(rows), different),
-        _exact("bottleneck load of all 32 nodes", FULL_MACHINE_LOAD, whole["bottleneck_load"]),
-        _exact("edges of the congestion graph of all 32 nodes", FULL_MACHINE_EDGES, whole["edges"]),
+        Claim("patterns of different nodes or liquid throughput").count(
+            PATTERNS if everything else len(rows), different
+        ),
+        Claim("bottleneck load of all 32 nodes").count(FULL_MACHINE_LOAD, whole["bottleneck_load"]),
+        Claim("edges of the congestion graph of all 32 nodes").count(FULL_MACHINE_EDGES, whole["edges"]),
     ]
     if everything:
         checks.append(
@@ -52,10 +54,6 @@ def judge(rows: Rows) -> Verdict:
         )
     notes = () if everything else (f"{len(rows)} patterns: mean share of transfers in the skeleton {mean:.3f}",)
     return Verdict.of(checks, notes)
-
-
-def _exact(name: str, predicted: int, measured: int) -> Check:
-    return Claim(name).count(predicted, measured)
 
 
 def figures(rows: Rows) -> Figures:

@@ -42,16 +42,11 @@ def measure(point: Row) -> Results:
     paths = traffic_of(point["allocation"]).paths()
     found: Results = {}
     for choice, (reduced, full) in CHOICES.items():
-        began = time.process_time()
-        result = search_exactly(
-            paths,
-            options=replace(OURS_OFF, reduced=reduced, full=full),
-            seed=point["seed"],
-            expired=_expiry(began + point["limit_s"]),
-        )
+        began, options = time.process_time(), replace(OURS_OFF, reduced=reduced, full=full)
+        expired = _expiry(began + point["limit_s"])
+        result = search_exactly(paths, options=options, seed=point["seed"], expired=expired)
         found[f"{choice}_s"] = time.process_time() - began
-        found[f"{choice}_categories"] = result.categories
-        found[f"{choice}_liquid"] = result.proved == "liquid"
+        found |= {f"{choice}_categories": result.categories, f"{choice}_liquid": result.proved == "liquid"}
     return found
 
 
@@ -66,20 +61,16 @@ def judge(rows: Rows) -> Verdict:
         for before, after in pairwise(CHOICES)
         for check in (_gain_check(rows, before, after, "s", "time"), _solved_check(rows, before, after))
     ]
-    notes = [
-        f"{LOOKS[choice][2]}: {_solved(rows, choice)} of {len(rows)} patterns solved within {rows[0]['limit_s']:g} s of processor"
-        for choice in CHOICES
-    ]
-    notes += [
-        f"categories by equation {before[2:]} over those by equation {after[2:]}, where both find a schedule: median "
-        f"{statistics.median(_ratios(rows, before, after, 'categories', both=True) or [1.0]):.3g}"
-        for before, after in pairwise(CHOICES)
-    ]
-    notes += [
-        f"time by equation {before[2:]} over that by equation {after[2:]}: mean {statistics.mean(_ratios(rows, before, after, 's')):.3g}, "
-        f"more than {LEAST_GAIN:g} on {sum(ratio > LEAST_GAIN for ratio in _ratios(rows, before, after, 's'))} patterns"
-        for before, after in pairwise(CHOICES)
-    ]
+    within = f"patterns solved within {rows[0]['limit_s']:g} s of processor"
+    notes = [f"{LOOKS[choice][2]}: {_solved(rows, choice)} of {len(rows)} {within}" for choice in CHOICES]
+    for before, after in pairwise(CHOICES):
+        categories = statistics.median(_ratios(rows, before, after, "categories", both=True) or [1.0])
+        said = f"categories by equation {before[2:]} over those by equation {after[2:]}"
+        notes.append(f"{said}, where both find a schedule: median {categories:.3g}")
+    for before, after in pairwise(CHOICES):
+        times = _ratios(rows, before, after, "s")
+        said = f"time by equation {before[2:]} over that by equation {after[2:]}: mean {statistics.mean(times):.3g}"
+        notes.append(f"{said}, more than {LEAST_GAIN:g} on {sum(ratio > LEAST_GAIN for ratio in times)} patterns")
     return Verdict.of(checks, notes)
 
 
@@ -100,10 +91,9 @@ def _ratios(rows: Rows, before: str, after: str, key: str, *, both: bool = False
 
 def _gain_check(rows: Rows, before: str, after: str, key: str, word: str) -> Check:
     ratios = _ratios(rows, before, after, key)
+    over = f"{word} by equation {before[2:]} over {word} by equation {after[2:]}"
     return (
-        Claim(
-            f"{word} by equation {before[2:]} over {word} by equation {after[2:]}, median of the {len(ratios)} patterns that one of them solves"
-        )
+        Claim(f"{over}, median of the {len(ratios)} patterns that one of them solves")
         .at_least(LEAST_GAIN, statistics.median(ratios))
         .cites("sped up considerably, sections 3.7.3 and 3.7.4")
         .against(1.0, "nothing gained")
@@ -123,9 +113,8 @@ def _solved_check(rows: Rows, before: str, after: str) -> Check:
 
 def figures(rows: Rows) -> Figures:
     """Time against pattern; hollow where none was found within the limit."""
-    figure, axes = pattern_chart(
-        rows, "What the restrictions of the choice buy (equations 11 to 13; hollow: none within the limit)"
-    )
+    title = "What the restrictions of the choice buy (equations 11 to 13; hollow: none within the limit)"
+    figure, axes = pattern_chart(rows, title)
     for choice, (colour, mark, label) in LOOKS.items():
         draw_times(axes, rows, choice, (colour, mark, f"{label}: {_solved(rows, choice)} of {len(rows)}"))
     axes.legend()
@@ -137,7 +126,8 @@ STUDY = Study.of_module(
     timed=True,
     name="liquid_restrictions",
     title="What equations 12 and 13 buy in the construction of a liquid schedule",
-    answers="Gabrielyan 2007, sections 3.7.3 and 3.7.4, equations 11 to 15: each restriction speeds the construction up considerably",
+    answers="Gabrielyan 2007, sections 3.7.3 and 3.7.4, equations 11 to 15: "
+    "each restriction speeds the construction up considerably",
     deviations=(
         "the document gives no factor: twice as fast is taken for considerably",
         "a search is stopped after 0.5 s of processor",

@@ -57,19 +57,19 @@ def measure(point: Row) -> Results:
 
 def judge(rows: Rows) -> Verdict:
     """Mean share of the naive search space next to the thesis'; the rival of each step is that it saves nothing."""
+    same = sum_of(rows, "same_teams")
     checks = [
-        Claim("patterns on which all four searches find as many full teams").count(
-            len(rows), sum_of(rows, "same_teams")
-        )
-    ]
-    for before, name in pairwise(SEARCHES):
-        checks.append(
+        Claim("patterns on which all four searches find as many full teams").count(len(rows), same),
+        *(
             Claim(f"search space {LABELS[name]}, % of all categories")
             .equal(THESIS[name], _mean(rows, name), TOLERANCE)
             .cites(f"{THESIS[name]:g} %, Figure 34")
             .against(_mean(rows, before), "the step before it, nothing saved")
-        )
-    checks += [_faster_check(rows, "categories", ""), _faster_check(rows, "processor time", "_s")]
+            for before, name in pairwise(SEARCHES)
+        ),
+        _faster_check(rows, "categories", ""),
+        _faster_check(rows, "processor time", "_s"),
+    ]
     return Verdict.of(checks, (f"{len(rows)} patterns of 3 to {rows[-1]['nodes']} nodes",))
 
 
@@ -90,11 +90,8 @@ def _mean(rows: Rows, name: str) -> float:
 
 def figures(rows: Rows) -> Figures:
     """Mean reductions next to the thesis', and each pattern's."""
-    figure, axes = chart(
-        f"Search space of all full teams, {len(rows)} patterns of 3 to {rows[-1]['nodes']} nodes (Figure 34)",
-        size=(10, 4.6),
-        ylabel="categories traversed (% of the naive search)",
-    )
+    title = f"Search space of all full teams, {len(rows)} patterns of 3 to {rows[-1]['nodes']} nodes (Figure 34)"
+    figure, axes = chart(title, size=(10, 4.6), ylabel="categories traversed (% of the naive search)")
     names = list(SEARCHES)
     for at, name in enumerate(names):
         shares = [100.0 * row[name] / row["naive"] for row in rows]

@@ -61,19 +61,11 @@ def points(quick: bool, seed: int, options: Options | None = None) -> Points:
 
 
 def _over_horizons(seed: int) -> Points:
-    return [
-        point
-        for slots in HORIZONS
-        for point in grid(
-            **CLOUD,
-            switching="wsxc",
-            load=(0.95, 1.0) if slots in CRITICAL_HORIZONS else (0.95,),
-            strategy=("liquid", "greedy-defer"),
-            slots=slots,
-            buffer_bursts=LARGE_BUFFER,
-            seed=range(seed, seed + HORIZON_SEEDS),
-        )
-    ]
+    found, seeds = [], range(seed, seed + HORIZON_SEEDS)
+    for slots in HORIZONS:
+        run = {"load": (0.95, 1.0) if slots in CRITICAL_HORIZONS else (0.95,), "strategy": ("liquid", "greedy-defer")}
+        found += grid(**CLOUD, switching="wsxc", **run, slots=slots, buffer_bursts=LARGE_BUFFER, seed=seeds)
+    return found
 
 
 def measure(point: Row) -> Results:
@@ -81,13 +73,9 @@ def measure(point: Row) -> Results:
     network = load_network(point["network"])
     cloud = optical_cloud_of(network, wavelengths=point["wavelengths"], switching=point["switching"])
     slots, horizon = point["slots"], "buffer_bursts" in point
-    traffic = BurstTraffic(
-        load=point["load"],
-        slots=slots,
-        warm_up_slots=0 if horizon else slots // 10,
-        buffer_bursts=point.get("buffer_bursts", USUAL_BUFFER),
-        seed=point["seed"],
-    )
+    room, warm_up = point.get("buffer_bursts", USUAL_BUFFER), 0 if horizon else slots // 10
+    run = {"load": point["load"], "slots": slots, "seed": point["seed"]}
+    traffic = BurstTraffic(**run, warm_up_slots=warm_up, buffer_bursts=room)
     return asdict(simulate_bursts(cloud, traffic, point["strategy"]))
 
 
@@ -100,14 +88,12 @@ def judge(rows: Rows) -> Verdict:
     loads = sorted({row["load"] for row in retained})
     losses = [r["loss"] for r in retained if r["strategy"].startswith("liquid") and r["load"] <= LOSSLESS_UP_TO]
     high = [load for load in loads if load >= HIGH_LOAD]
+    dropped = [row["loss"] for row in where(retained, strategy="greedy-drop") if row["load"] in high]
     checks = [
         Claim(f"bursts lost by liquid schedules at loads up to {LOSSLESS_UP_TO:g}")
         .equal(0.0, max(losses))
         .cites("buffers are emptied without loss, 3.2.2")
-        .against(
-            min((r["loss"] for r in where(retained, strategy="greedy-drop") if r["load"] in high), default=None),
-            f"{NAMES['greedy-drop']}, from load {HIGH_LOAD:g} on",
-        ),
+        .against(min(dropped, default=None), f"{NAMES['greedy-drop']}, from load {HIGH_LOAD:g} on"),
         _carried_check(retained, high, "greedy-drop", 1.1),
         _carried_check(retained, high, "greedy-defer", 1.0),
     ]
@@ -123,14 +109,11 @@ def _carried_check(rows: Rows, loads: Sequence[float], other: str, least: float)
     """What successive liquid schedules carry, as the thesis proposes them, over what first fit carries; half a percent
     is the weight of what is still on its way at the end."""
     ratios = [_of(rows, load, "liquid", "throughput") / _of(rows, load, other, "throughput") for load in loads]
-    return (
-        Claim(f"carried by {NAMES['liquid']}, over {NAMES[other]}: least at loads of {HIGH_LOAD:g} and more")
-        .at_least(least - 0.005, min(ratios))
-        .against(
-            None if other == "greedy-defer" else 1.0,
-            "none: it is compared with its rival" if other == "greedy-defer" else "as much as that",
-        )
-    )
+    name = f"carried by {NAMES['liquid']}, over {NAMES[other]}: least at loads of {HIGH_LOAD:g} and more"
+    check = Claim(name).at_least(least - 0.005, min(ratios))
+    if other == "greedy-defer":
+        return check.against(None, "none: it is compared with its rival")
+    return check.against(1.0, "as much as that")
 
 
 def _delay_check(rows: Rows, load: float) -> Check:
@@ -148,7 +131,7 @@ def _horizon_checks(rows: Rows) -> list[Check]:
     below, critical = (where(rows, load=load, strategy="liquid") for load in (0.95, 1.0))
     last = max(r["slots"] for r in rows)
     first_fit = where(rows, load=0.95, strategy="greedy-defer")
-    over = [_mean(of, slots) / _mean(first_fit, slots) for of in (below,) for slots in (min(HORIZONS), last)]
+    over = [_mean(below, slots) / _mean(first_fit, slots) for slots in (min(HORIZONS), last)]
     return [
         Claim("bursts neither carried, nor lost, nor in a buffer at the end").count(0, astray),
         _growth_check(below, "load 0.95", 0.25, "a backlog that stays"),
@@ -187,16 +170,14 @@ def _growth_check(rows: Rows, where: str, most: float, words: str) -> Check:
 
 
 def _slower(rows: Rows, load: float, strategy: str) -> str:
-    ratio = _over(rows, load, strategy)
-    carried = _of(rows, load, strategy, "throughput"), _of(rows, load, "greedy-defer", "throughput")
-    return (
-        f"{rows[0]['switching']}, load {load:g}: {NAMES[strategy]}: {ratio:.2f} times the mean delay of first fit that waits, "
-        f"carries {carried[0]:.3f} of what is offered (first fit: {carried[1]:.3f})"
-    )
+    own, other = (_of(rows, load, name, "throughput") for name in (strategy, "greedy-defer"))
+    delay = f"{_over(rows, load, strategy):.2f} times the mean delay of first fit that waits"
+    carried = f"carries {own:.3f} of what is offered (first fit: {other:.3f})"
+    return f"{rows[0]['switching']}, load {load:g}: {NAMES[strategy]}: {delay}, {carried}"
 
 
 def _of(rows: Rows, load: float, strategy: str, name: str) -> float:
-    return float(next(r[name] for r in where(rows, load=load, strategy=strategy)))
+    return float(where(rows, load=load, strategy=strategy)[0][name])
 
 
 def figures(rows: Rows) -> Figures:
@@ -270,7 +251,7 @@ STUDY = Study.of_module(
     __name__,
     title="Optical bursts: edge buffers emptied by liquid schedules",
     deviations=(
-        "the document proposes it as further work, without figures; bursts of one slot, Poisson arrivals, all pairs alike, over NSFNET",
+        "further work of the document, without figures; bursts of one slot, Poisson, all pairs alike, over NSFNET",
         "in virtual time; propagation and the time to compute a schedule are left out",
     ),
     answers="Gabrielyan 2007, subsection 3.2.2 and its further work: edge buffers emptied by repeated liquid schedules",

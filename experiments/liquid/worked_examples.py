@@ -71,19 +71,11 @@ def bold(row: Row, link: str) -> int:
 def judge(rows: Rows) -> Verdict:
     """Each number as the documents print it."""
     two, three, fibre = (where(rows, network=name)[0] for name in PAIRS)
+    liquid, robin = (_mb_s(two, two[frames]) for frames in ("bottleneck_load", "round_robin_frames"))
+    none = "no liquid schedule, Figure 37"
     checks = [
-        _exact(
-            "two switches: liquid throughput, MB/s",
-            416.67,
-            _mb_s(two, two["bottleneck_load"]),
-            "416.67 (2002, section 1)",
-        ),
-        _exact(
-            "two switches: throughput by round robin, MB/s",
-            357.14,
-            _mb_s(two, two["round_robin_frames"]),
-            "357.14 (2002, section 1)",
-        ),
+        _exact("two switches: liquid throughput, MB/s", 416.67, liquid, "416.67 (2002, section 1)"),
+        _exact("two switches: throughput by round robin, MB/s", 357.14, robin, "357.14 (2002, section 1)"),
         _exact("two switches: frames by round robin", 7, two["round_robin_frames"], "7, section 3.3"),
         _exact("two switches: frames of a liquid schedule", 6, two["shortest"], "6, Figure 35"),
         *(
@@ -92,9 +84,7 @@ def judge(rows: Rows) -> Verdict:
         ),
         _exact("three switches: bottleneck load", 2, three["bottleneck_load"], "three bottlenecks, Figure 36"),
         _exact("three switches: bottlenecks", 3, len(three["bottlenecks"]), "three bottlenecks, Figure 36"),
-        _exact(
-            "three switches: frames of the shortest schedule", 3, three["shortest"], "no liquid schedule, Figure 37"
-        ),
+        _exact("three switches: frames of the shortest schedule", 3, three["shortest"], none),
         Check(
             name="three switches: proved that there is no liquid schedule",
             predicted=None,
@@ -126,10 +116,8 @@ def figures(rows: Rows) -> Figures:
     ab = {name for *both, shared in two["edges"] for name in both if "s_a->s_b" in shared}
     ba = {name for *both, shared in two["edges"] for name in both if "s_b->s_a" in shared}
     names.sort(key=lambda name: (0 if name in ab else 2 if name in ba else 1, name))
-    places = {
-        name: (math.cos(2 * math.pi * k / len(names)), math.sin(2 * math.pi * k / len(names)))
-        for k, name in enumerate(names)
-    }
+    angles = {name: 2 * math.pi * k / len(names) for k, name in enumerate(names)}
+    places = {name: (math.cos(angle), math.sin(angle)) for name, angle in angles.items()}
     figure, axes = chart("Congestion graph of the two-switch example (Figure 62)", size=(8, 7))
     styles = {"s_a->s_b": (BLUE, 2.4), "s_b->s_a": (ORANGE, 2.4), "": ("#aab0b6", 0.6)}
     for one, other, shared in two["edges"]:
@@ -152,6 +140,7 @@ STUDY = Study.of_module(
     __name__,
     name="liquid_worked_examples",
     title="The worked examples: two switches, no liquid schedule, one shared fibre",
-    answers="Gabrielyan 2007, Figures 27 to 30, 36, 37 and 62; Gabrielyan and Hersch 2002, section 1: 416.67 and 357.14 MB/s",
+    answers="Gabrielyan 2007, Figures 27 to 30, 36, 37 and 62; Gabrielyan and Hersch 2002, section 1: "
+    "416.67 and 357.14 MB/s",
     deviations=("of Figure 27 only what the text says is built: A to B and C to D meet on one fibre",),
 )

@@ -249,8 +249,8 @@ STUDY = Study.of_module(
     title="Codes of other authors beside adaptive Reed-Solomon",
     answers="Gabrielyan 2007, section 4.1, compares with a static code; sliding windows are not in the documents",
     deviations=(
-        "In virtual time, no delay on the way; a report tells of a failure, and of its end, 0.1 s later, and always rightly.",
-        "The adaptive code is a model of the documents' one: base of 22 packets for 20, then equation 25 for the share of the failed link.",
+        "In virtual time, no delay on the way; a report tells of a failure and its end 0.1 s later, always rightly.",
+        "The adaptive code is a model of the documents': base 22 for 20, then equation 25 for the failed share.",
         "RLC in GF(2^8), density threshold 15, windows of 23 and 46 source packets; the decoder keeps three windows.",
     ),
 )

@@ -10,7 +10,10 @@ from testbed.model.studies.study import Points, Rows, where
 from testbed.report.drawing.charts import AMBER, BLUE, GREY, INK, Axes, Figure, chart, ticks
 
 LINK_RATE_BPS = 100e6
-ON_SWITCHES = "links of 100 Mbit/s as Fast Ethernet has, on a user-space switch; subfiles lie in the page cache instead of on disks"
+ON_SWITCHES = (
+    "links of 100 Mbit/s as Fast Ethernet has, on a user-space switch; "
+    "subfiles lie in the page cache instead of on disks"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,10 +49,8 @@ class Comparison:
         """Bit/s by size: in one call, piece by piece, and of the whole file."""
         whole = where(rows, file_bytes=self.whole_bytes)
         reduced = where([row for row in rows if row not in whole], **{self.way: True})
-        one, other, all_of = (
-            {row[self.size]: row["throughput_bps"] for row in some}
-            for some in (reduced, where(rows, **{self.way: False}), whole)
-        )
+        sets = (reduced, where(rows, **{self.way: False}), whole)
+        one, other, all_of = ({row[self.size]: row["throughput_bps"] for row in some} for some in sets)
         return one, other, all_of
 
     def figure(
@@ -62,10 +63,10 @@ class Comparison:
         reduced = [row for row in rows if row not in whole]
         for way, name, colour, marker in ((True, names[0], BLUE, "o"), (False, names[1], AMBER, "s")):
             plot_throughput(axes, where(reduced, **{self.way: way}), self.size, name, colour, marker=marker)
-        axes.axhline(
-            share * LINK_RATE_BPS / 1e6, color=GREY, linestyle=":", label=f"{share} of the compute node's link"
-        )
+        claimed = f"{share} of the compute node's link"
+        axes.axhline(share * LINK_RATE_BPS / 1e6, color=GREY, linestyle=":", label=claimed)
         ticks(axes, (row[self.size] for row in reduced))
         stars = {"marker": "*", "markersize": 11, "linestyle": "", "zorder": 5}
         plot_throughput(axes, whole, self.size, whole_name, INK, **stars)
+        axes.set_ylim(0, None)
         return figure, axes

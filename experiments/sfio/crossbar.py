@@ -55,17 +55,10 @@ def measure(point: Row) -> Results:
         network, free = f"crossbar:{nodes // 2}", point["series"] == "halves-free"
         size = point["message_bytes"]
         return transferred(network, free=free, message_bytes=size, link_rate_bps=LINK_RATE_BPS, seed=point["seed"])
-    in_turns = point["series"] != "striped"
-    return accessed(
-        f"crossbar:{nodes}",
-        point,
-        nodes=nodes,
-        stripe_unit=STRIPE_UNIT,
-        file_bytes=nodes * nodes * point["pair_bytes"],
-        scheduling="liquid" if in_turns else "none",
-        switching="circuit" if in_turns else "packet",
-        link_rate_bps=LINK_RATE_BPS,
-    )
+    schedule, switching = ("none", "packet") if point["series"] == "striped" else ("liquid", "circuit")
+    order: Results = {"scheduling": schedule, "switching": switching}
+    file = {"stripe_unit": STRIPE_UNIT, "file_bytes": nodes * nodes * point["pair_bytes"]}
+    return accessed(f"crossbar:{nodes}", point, nodes=nodes, link_rate_bps=LINK_RATE_BPS, **file, **order)
 
 
 def links_of(row: Row) -> float:
@@ -100,8 +93,8 @@ def judge(rows: Rows) -> Verdict:
 
 
 def _striped_checks(average: Mapping[int, float], share: Mapping[str, float]) -> list[Check]:
-    most = max(average)
-    checks = [
+    most, near = max(average), min(average, key=lambda nodes: abs(nodes - 18))
+    return [
         Claim(f"striped file, all at once: average throughput at {most} nodes over that at {FALL_FROM}")
         .at_most(1.0, average[most] / average[FALL_FROM])
         .cites("decreases once nodes exceed 12, Figure 18; MPICH of 2001 suspected")
@@ -109,15 +102,11 @@ def _striped_checks(average: Mapping[int, float], share: Mapping[str, float]) ->
         Claim("striped file in turns: share of all links, worst number of nodes")
         .at_least(MIN_SCHEDULED, share["striped-in-turns"])
         .against(share["striped"], "all at once, worst number of nodes"),
-    ]
-    near = min(average, key=lambda nodes: abs(nodes - 18))
-    checks.append(
         Claim(f"striped file, all at once, {near} nodes: a node's share of its link")
         .at_least(1.5 * ALI05, average[near] / near / LINK_RATE_BPS)
         .cites("competitive with 291 Mbit/s of 18 processors, section 2.10 (0.16 of Fast Ethernet's link each)")
-        .against(ALI05, "as that system")
-    )
-    return checks
+        .against(ALI05, "as that system"),
+    ]
 
 
 def _note(rows: Rows) -> str:
@@ -165,12 +154,13 @@ STUDY = Study.of_module(
     __name__,
     name="sfio_crossbar",
     title="All to all on a full crossbar: plain messages (Figure 16) and a striped file (Figure 18)",
-    answers="Gabrielyan 2007, Figures 16 and 18, sections 2.8.1 and 2.10: throughput grows linearly; a striped file's falls beyond 12 nodes",
+    answers="Gabrielyan 2007, Figures 16 and 18, sections 2.8.1 and 2.10: throughput grows linearly; "
+    "a striped file's falls beyond 12 nodes",
     deviations=(
-        "100 kB a pair of nodes (60 kB with --quick), which is 96 MB at 31 nodes, instead of one file of 2 GB for every number of nodes",
+        "100 kB a pair of nodes (--quick: 60 kB), 96 MB at 31 nodes, not one file of 2 GB for every number",
         "links of 5 Mbit/s instead of 100, so that 31 of them fit this machine",
-        "the clients are threads that speak TCP with the listeners at once; the document's went through collective operations of MPICH of 2001",
-        "average and peak are of 5 writes (3 at 31 nodes, and with --quick); a striped file in turns is written once; no disks",
+        "clients are threads that speak TCP at once; the document's used collective operations of MPICH of 2001",
+        "average and peak are of 5 writes (3 at 31 nodes and with --quick); in turns it is written once; no disks",
     ),
     emulation=True,
 )

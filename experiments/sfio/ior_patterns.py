@@ -86,12 +86,8 @@ def _by_sfio(task: Row, root: Path) -> Results:
         common = {"SFIO_SIZE": str(PROCESSES), "SFIO_GROUP": server.address, "SFIO_LISTENERS": addresses,
                   "SFIO_TIMEOUT_S": "30", "IOR_SERVERS": " ".join(map(str, ids))}  # fmt: skip
         words = [sys.executable, str(ior_process.__file__), json.dumps(task)]
-        ranks = [
-            subprocess.Popen(
-                words, env={**os.environ, **common, "SFIO_RANK": str(rank)}, stdout=subprocess.PIPE, text=True
-            )
-            for rank in range(PROCESSES)
-        ]
+        settings = [{**os.environ, **common, "SFIO_RANK": str(rank)} for rank in range(PROCESSES)]
+        ranks = [subprocess.Popen(words, env=own, stdout=subprocess.PIPE, text=True) for own in settings]
         outputs = [rank.communicate()[0] for rank in ranks]
     if any(rank.returncode for rank in ranks):
         raise RuntimeError(f"a process of {task['way']}, {task['pattern']}, failed")
@@ -117,22 +113,16 @@ def judge(rows: Rows) -> Verdict:
         plain, segmented = found[block, pattern, "SFIO, one request a fragment"], found[block, "segmented", "SFIO"]
         for name in ("write", "read"):
             key = f"{name}_mb_cpu_s"
+            speed = f"{name}, {pattern}, blocks of {block} bytes: bytes a second of processor time"
             checks.append(
-                Claim(
-                    f"{name}, {pattern}, blocks of {block} bytes: bytes a second of processor time over those of one request a fragment"
-                )
+                Claim(f"{speed} over those of one request a fragment")
                 .at_least(MIN_GAIN, row[key] / plain[key])
                 .cites("significant gain, Gabrielyan 2007, section 2.6")
                 .against(1.0, "no gain")
             )
             if pattern in ("strided", "random"):
-                checks.append(
-                    Claim(
-                        f"{name}, {pattern}, blocks of {block} bytes: bytes a second of processor time over those of segments"
-                    )
-                    .at_least(MIN_OF_SEGMENTED, row[key] / segmented[key])
-                    .against(plain[key] / segmented[key], "one request a fragment")
-                )
+                check = Claim(f"{speed} over those of segments").at_least(MIN_OF_SEGMENTED, row[key] / segmented[key])
+                checks.append(check.against(plain[key] / segmented[key], "one request a fragment"))
     return judged(rows, checks, notes=("ROMIO works on a local file: a bound without a network.",))
 
 
@@ -160,7 +150,7 @@ STUDY = Study.of_module(
     title="IOR's patterns of access beside ROMIO",
     answers="Gabrielyan 2007, section 2.6: many small blocks in one call, against one request a fragment",
     deviations=(
-        "Over loopback on one machine; bytes are counted by processor time of all processes, because wall-clock time is the machine's.",
+        "Over loopback on one machine; judged by processor time of all processes, as wall-clock time is the machine's.",
         "ROMIO works on a local file: a bound without a network, shown beside and not judged.",
         "One request a fragment: 400 blocks of each process, since each takes a round trip however many there are.",
     ),

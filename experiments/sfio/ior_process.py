@@ -9,7 +9,9 @@ import os
 import sys
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -19,12 +21,14 @@ from testbed.model.studies.study import Results
 Offsets = npt.NDArray[np.int64]
 
 
-def block_offsets(pattern: str, *, rank: int, processes: int, blocks: int, block_bytes: int) -> Offsets:
-    """Where the blocks of a process lie in the file, in the order of its memory; `blocks` of each process.
+def block_offsets(task: Results, rank: int, processes: int) -> Offsets:
+    """Where the blocks of a process lie in the file, in the order of its memory, in the task's `pattern`; `blocks` of
+    each process.
 
     Segmented: one behind the other. Strided: in turn with the other processes. Random: any blocks, in any order. File
     per process: from the beginning of its own file.
     """
+    pattern, blocks, size = task["pattern"], int(task["blocks"]), int(task["block_bytes"])
     each = np.arange(blocks, dtype=np.int64)
     if pattern == "segmented":
         number = rank * blocks + each
@@ -36,16 +40,13 @@ def block_offsets(pattern: str, *, rank: int, processes: int, blocks: int, block
         number = each
     else:
         raise ValueError(f"no pattern {pattern!r}")
-    return number * block_bytes
+    return number * size
 
 
 def processor_s(processes: Sequence[int]) -> float:
     """Processor time of other processes, all their threads."""
-    total = 0
-    for process in processes:
-        for task in Path(f"/proc/{process}/task").iterdir():
-            total += int((task / "schedstat").read_text().split()[0])
-    return total / 1e9
+    tasks = (task for process in processes for task in Path(f"/proc/{process}/task").iterdir())
+    return sum(int((task / "schedstat").read_text().split()[0]) for task in tasks) / 1e9
 
 
 def measured(act: Callable[[], object], barrier: Callable[[], object], gather: Callable[[float], Sequence[float]],
@@ -77,28 +78,22 @@ def by_sfio(task: Results) -> Results | None:
     group, size = session.group, task["block_bytes"]
     mine = content(group.rank, task["blocks"] * size)
     back = np.zeros_like(mine)
-    offsets = block_offsets(
-        task["pattern"], rank=group.rank, processes=group.size, blocks=task["blocks"], block_bytes=size
-    )
+    offsets = block_offsets(task, group.rank, group.size)
     alone = task["pattern"] == "file per process"
     names = [f"p1/f{rank};p2/f{rank};p3/f{rank}" for rank in range(group.size if alone else 1)]
     files = [StripedFile.open(name, size, session=session) for name in names]
     file = files[group.rank if alone else 0]
     places, sizes = np.arange(task["blocks"], dtype=np.int64) * size, np.full(task["blocks"], size, dtype=np.int64)
 
-    def write() -> None:
+    def carry(blocks: Any, fragments: Any, memory: memoryview) -> None:
         if task["way"] == "SFIO":
-            file.pwrite_blocks(mine.data, offsets, places, sizes)
+            blocks(memory, offsets, places, sizes)
         else:
             for offset, place in zip(offsets.tolist(), places.tolist(), strict=True):
-                file.write_fragments(mine.data[place : place + size], offset)
+                fragments(memory[place : place + size], offset)
 
-    def read() -> None:
-        if task["way"] == "SFIO":
-            file.pread_blocks(back.data, offsets, places, sizes)
-        else:
-            for offset, place in zip(offsets.tolist(), places.tolist(), strict=True):
-                file.read_fragments(back.data[place : place + size], offset)
+    write = partial(carry, file.pwrite_blocks, file.write_fragments, mine.data)
+    read = partial(carry, file.pread_blocks, file.read_fragments, back.data)
 
     def gather(value: float) -> list[float]:
         return [struct.unpack("d", item)[0] for item in group.all_gather(struct.pack("d", value))]
@@ -120,26 +115,20 @@ def by_romio(task: Results) -> Results | None:
     collective = task["way"] == "ROMIO, collective buffering"
     switch = "enable" if collective else "disable"
     hints = {"romio_cb_write": switch, "romio_cb_read": switch, "romio_ds_write": "enable", "romio_ds_read": "enable"}
-    offsets = block_offsets(
-        task["pattern"], rank=world.rank, processes=world.size, blocks=task["blocks"], block_bytes=size
-    )
+    offsets = block_offsets(task, world.rank, world.size)
     order = np.argsort(offsets)  # a view is monotonic: the order of memory is a datatype of its own
     mine = content(world.rank, task["blocks"] * size)
     back = np.zeros_like(mine)
     alone = task["pattern"] == "file per process"
-    file = MPI.File.Open(
-        MPI.COMM_SELF if alone else world, f"{task['file']}{world.rank if alone else ''}", MPI.MODE_CREATE | MPI.MODE_RDWR, MPI.Info.Create(hints)
-    )  # fmt: skip
+    users, name = (MPI.COMM_SELF, f"{task['file']}{world.rank}") if alone else (world, task["file"])
+    file = MPI.File.Open(users, name, MPI.MODE_CREATE | MPI.MODE_RDWR, MPI.Info.Create(hints))
     filetype = MPI.BYTE.Create_hindexed_block(size, offsets[order].tolist()).Commit()
     memory = MPI.BYTE.Create_hindexed_block(size, (order * size).tolist()).Commit()
     file.Set_view(0, MPI.BYTE, filetype, "native", MPI.Info.Create(hints))
     together = collective and not alone
 
-    def write() -> None:
-        (file.Write_at_all if together else file.Write_at)(0, [mine, 1, memory])
-
-    def read() -> None:
-        (file.Read_at_all if together else file.Read_at)(0, [back, 1, memory])
+    write = partial(file.Write_at_all if together else file.Write_at, 0, [mine, 1, memory])
+    read = partial(file.Read_at_all if together else file.Read_at, 0, [back, 1, memory])
 
     found = [measured(act, world.Barrier, world.allgather, []) for act in (write, write, read)][1:]
     wrong = sum(world.allgather(float(not np.array_equal(mine, back))))
@@ -149,9 +138,8 @@ def by_romio(task: Results) -> Results | None:
 
 def document(found: Sequence[tuple[float, float]], wrong: float, **more: float) -> Results:
     (write_s, write_cpu_s), (read_s, read_cpu_s) = found
-    return {
-        "write_s": write_s, "read_s": read_s, "write_cpu_s": write_cpu_s, "read_cpu_s": read_cpu_s, "verified": not wrong, **more,
-    }  # fmt: skip
+    seconds = {"write_s": write_s, "read_s": read_s, "write_cpu_s": write_cpu_s, "read_cpu_s": read_cpu_s}
+    return {**seconds, "verified": not wrong, **more}
 
 
 def main() -> None:

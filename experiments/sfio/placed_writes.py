@@ -67,21 +67,20 @@ def judge(rows: Rows) -> Verdict:
 
 def _agreement(waiting: Rows, liquid: Rows) -> list[Check]:
     """Measured beside predicted throughput, and next to the liquid one."""
-    ratios = sorted(row["throughput_bps"] / row["predicted_bps"] for row in waiting)
+
+    def ratios(rows: Rows, over: str, under: str) -> list[float]:
+        return sorted(row[f"{over}_bps"] / row[f"{under}_bps"] for row in rows)
+
+    own, unscheduled = ratios(waiting, "throughput", "predicted"), ratios(waiting, "throughput", "liquid")
+    lossless = statistics.median(ratios(waiting, "liquid", "predicted"))
     return [
         Claim("circuits as they come: measured over predicted throughput, median")
-        .equal(1.0, statistics.median(ratios), ORDER_TOLERANCE)
-        .against(
-            statistics.median(row["liquid_bps"] / row["predicted_bps"] for row in waiting),
-            "nothing lost by the order: liquid throughput",
-        )
-        .noting(f"{len(ratios)} runs, {ratios[0]:.2f} to {ratios[-1]:.2f}"),
+        .equal(1.0, statistics.median(own), ORDER_TOLERANCE)
+        .against(lossless, "nothing lost by the order: liquid throughput")
+        .noting(f"{len(own)} runs, {own[0]:.2f} to {own[-1]:.2f}"),
         Claim("liquid schedule: measured over liquid throughput, worst placement")
-        .at_least(MIN_LIQUID, min(row["throughput_bps"] / row["liquid_bps"] for row in liquid))
-        .against(
-            statistics.median(row["throughput_bps"] / row["liquid_bps"] for row in waiting),
-            "circuits as they come, median",
-        ),
+        .at_least(MIN_LIQUID, ratios(liquid, "throughput", "liquid")[0])
+        .against(statistics.median(unscheduled), "circuits as they come, median"),
     ]
 
 

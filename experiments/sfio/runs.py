@@ -22,6 +22,10 @@ OPTION_OF = {"repeat": "repetitions", "schedule": "scheduling", "block_bytes": "
 """Options of a run that points, whose rows are stored, name otherwise."""
 OF_OPERATIONS = ("messages", "fragments", "disk_calls", "queue_drops", "cpu_fraction", "strain", "deadlocks")
 """Kept of the first operation of a run."""
+OF_EXCHANGES = (
+    "throughput_bps", "seconds", "liquid_links", "verified", "queue_drops", "cpu_fraction", "frames", "deadlocks",
+)  # fmt: skip
+"""Kept of an exchange of plain messages."""
 
 
 def accessed(
@@ -38,11 +42,9 @@ def accessed(
 
     if nodes is not None:
         options |= {"compute_nodes": nodes, "io_nodes": nodes}
-    own = {OPTION_OF.get(name, name): value for name, value in point.items()}
-    named = {"repetitions": REPEAT} | {
-        each.name: own[each.name] for each in fields(StripingOptions) if each.name in own
-    }
-    plan = striping_plan(network, **named | options)
+    own, known = {OPTION_OF.get(name, name): value for name, value in point.items()}, fields(StripingOptions)
+    named = {each.name: own[each.name] for each in known if each.name in own}
+    plan = striping_plan(network, **{"repetitions": REPEAT} | named | options)
     for _ in range(ATTEMPTS):
         invalid = None
         with scratch_folder(place or Path.cwd()) as root:
@@ -96,20 +98,9 @@ def transferred(network: str, *, free: bool = False, pairs: Pairs = (), **option
             judged = judge_bulk(plan, fabric.run(plan))
         if judged.verdict.invalid is None:
             break
-    row = judged.document
-    named = (
-        "throughput_bps",
-        "seconds",
-        "liquid_links",
-        "verified",
-        "queue_drops",
-        "cpu_fraction",
-        "frames",
-        "deadlocks",
-    )
-    liquid_bps = row["liquid_throughput_bps"]
-    found: Results = {"predicted_bps": None, "liquid_bps": liquid_bps, "invalid": judged.verdict.invalid}
-    return found | {name: row[name] for name in named}
+    row, invalid = judged.document, judged.verdict.invalid
+    found: Results = {"predicted_bps": None, "liquid_bps": row["liquid_throughput_bps"], "invalid": invalid}
+    return found | {name: row[name] for name in OF_EXCHANGES}
 
 
 def content_check(rows: Rows) -> Check:

@@ -31,35 +31,30 @@ def points(quick: bool, seed: int) -> Points:
 
 def measure(point: Row) -> Results:
     """One write of all compute nodes to all I/O nodes."""
-    return accessed(
-        f"crossbar:{max(point['compute_nodes'], point['io_nodes'])}",
-        point,
-        stripe_unit=STRIPE_UNIT,
-        switching="packet" if point["schedule"] == "none" else "circuit",
-        link_rate_bps=LINK_RATE_BPS,
+    network, switching = (
+        max(point["compute_nodes"], point["io_nodes"]),
+        "packet" if point["schedule"] == "none" else "circuit",
     )
+    options: Results = {"stripe_unit": STRIPE_UNIT, "switching": switching, "link_rate_bps": LINK_RATE_BPS}
+    return accessed(f"crossbar:{network}", point, **options)
 
 
 def judge(rows: Rows) -> Verdict:
     """Throughput grows with the I/O nodes, and more compute nodes do not slow them."""
     checks: list[Check] = []
     for way, (name, _, _) in DIRECTIONS.items():
-        io = _found(rows, way, "io")
-        few, many = min(io), max(io)
-        checks.append(
+        io, compute = _found(rows, way, "io"), _found(rows, way, "compute")
+        (few, many), (less, more) = ((min(found), max(found)) for found in (io, compute))
+        checks += [
             Claim(f"{name}: exponent of throughput over I/O nodes, {few} to {many}")
             .at_least(MIN_EXPONENT, log(io[many] / io[few]) / log(many / few))
             .cites("scales linearly with I/O nodes, sections 2.3 and 2.8 (exponent 1)")
-            .against(0.0, "no scaling")
-        )
-        compute = _found(rows, way, "compute")
-        few, many = min(compute), max(compute)
-        checks.append(
-            Claim(f"{name}: throughput of {IO} I/O nodes for {many} compute nodes over that for {few}")
-            .at_least(MIN_RETAINED, compute[many] / compute[few])
+            .against(0.0, "no scaling"),
+            Claim(f"{name}: throughput of {IO} I/O nodes for {more} compute nodes over that for {less}")
+            .at_least(MIN_RETAINED, compute[more] / compute[less])
             .cites("simultaneous concurrent accesses do not slow the I/O layer, section 2.8 and Conclusions")
-            .against(few / many, "slower in proportion to the compute nodes")
-        )
+            .against(less / more, "slower in proportion to the compute nodes"),
+        ]
     return judged(rows, checks)
 
 
@@ -92,10 +87,11 @@ STUDY = Study.of_module(
     __name__,
     name="sfio_scaling",
     title="More I/O nodes alone, and more compute nodes alone",
-    answers="Gabrielyan 2007, sections 2.3 and 2.8, Conclusions: throughput scales with the I/O nodes; concurrent compute nodes do not slow them",
+    answers="Gabrielyan 2007, sections 2.3 and 2.8, Conclusions: throughput scales with the I/O nodes; "
+    "concurrent compute nodes do not slow them",
     deviations=(
         "the document varies both numbers together (Figures 18 and 21); its claims are of each alone",
-        "what scales here are the I/O nodes' links of 10 Mbit/s: subfiles lie in the page cache, so that no disk is slower than its link",
+        "what scales are the I/O nodes' links of 10 Mbit/s: subfiles lie in the page cache, no disk is slower",
         "2 MB for every I/O node (0.8 MB with --quick), medians of three",
     ),
     emulation=True,

@@ -46,17 +46,11 @@ def points(quick: bool, seed: int) -> Points:
     """Two ways with a schedule at every number of nodes, and some without; steps first."""
     every = QUICK_NODES if quick else sorted(NODES, key=lambda nodes: (nodes not in QUICK_NODES, nodes))
     found = [(nodes, series) for series in ("halves", "striped-liquid") for nodes in every]
-    found += [(nodes, series) for series in ("halves-free", "striped") for nodes in every if nodes in FREE_NODES]
-    if quick:
-        found = [(nodes, series) for nodes, series in found if series in ("halves", "striped-liquid")]
+    if not quick:
+        found += [(nodes, series) for series in ("halves-free", "striped") for nodes in every if nodes in FREE_NODES]
+    sizes = dict.fromkeys(HALVES, MESSAGE_BYTES) | dict.fromkeys(STRIPED, PAIR_BYTES)
     return [
-        {
-            "nodes": nodes,
-            "allocation": allocation(nodes),
-            "series": series,
-            "bytes": MESSAGE_BYTES if series in HALVES else PAIR_BYTES,
-            "seed": seed,
-        }
+        {"nodes": nodes, "allocation": allocation(nodes), "series": series, "bytes": sizes[series], "seed": seed}
         for nodes, series in found
     ]
 
@@ -71,83 +65,66 @@ def measure(point: Row) -> Results:
     """One exchange of the allocated nodes."""
     network = f"swiss-t1:allocation={point['allocation']}"
     if point["series"] in HALVES:
-        return transferred(
-            network,
-            free=point["series"] == "halves-free",
-            pairs=halves(point["nodes"]),
-            message_bytes=point["bytes"],
-            link_rate_bps=LINK_RATE_BPS,
-            seed=point["seed"],
-        )
-    return accessed(
-        network,
-        point,
-        nodes=point["nodes"],
-        stripe_unit=STRIPE_UNIT,
-        file_bytes=point["nodes"] ** 2 * point["bytes"],
-        scheduling="liquid" if point["series"] == "striped-liquid" else "none",
-        switching="circuit",
-        link_rate_bps=LINK_RATE_BPS,
-    )
+        sent = {"message_bytes": point["bytes"], "link_rate_bps": LINK_RATE_BPS, "seed": point["seed"]}
+        return transferred(network, free=point["series"] == "halves-free", pairs=halves(point["nodes"]), **sent)
+    file = {"stripe_unit": STRIPE_UNIT, "file_bytes": point["nodes"] ** 2 * point["bytes"]}
+    order: Results = {"scheduling": "liquid" if point["series"] == "striped-liquid" else "none", "switching": "circuit"}
+    return accessed(network, point, nodes=point["nodes"], link_rate_bps=LINK_RATE_BPS, **file, **order)
 
 
 def judge(rows: Rows) -> Verdict:
     """The three steps, nothing like them in between, and the liquid throughput reached."""
     checks: list[Check] = []
+    slowest = [r["throughput_bps"] / r["liquid_bps"] for r in rows if r["series"] in ("halves-free", "striped")]
+    words = "without a schedule, worst" if slowest else "without a schedule, as sfio_placements computes"
     for series, name in (("halves", "half sends to half"), ("striped-liquid", "striped file, all to all")):
         found = {row["nodes"]: row for row in where(rows, series=series)}
         checks += _step_checks(name, found)
         short = min(found.values(), key=lambda row: row["throughput_bps"] / row["liquid_bps"])
-        slowest = [r["throughput_bps"] / r["liquid_bps"] for r in rows if r["series"] in ("halves-free", "striped")]
         checks.append(
             Claim(f"{name}, liquid schedule: over liquid throughput, worst number of nodes ({short['nodes']})")
             .at_least(MIN_RATIO, short["throughput_bps"] / short["liquid_bps"])
-            .against(
-                min(slowest) if slowest else 0.6,
-                "without a schedule, worst" if slowest else "without a schedule, as sfio_placements computes",
-            )
+            .against(min(slowest, default=0.6), words)
         )
     return judged(rows, checks)
 
 
 def _step_checks(name: str, found: Mapping[int, Row]) -> list[Check]:
     """Of one series with a schedule, by nodes."""
+
+    def growth(step: tuple[int, int], key: str = "throughput_bps") -> float:
+        return float(found[step[1]][key] / found[step[0]][key])
+
     checks = [
-        Claim(f"{name}: throughput at {after} over {before} nodes")
-        .at_least(MIN_STEP, found[after]["throughput_bps"] / found[before]["throughput_bps"])
+        Claim(f"{name}: throughput at {step[1]} over {step[0]} nodes")
+        .at_least(MIN_STEP, growth(step))
         .cites("a significant increase, section 2.8.2")
         .against(1.0, "no step")
-        .noting(f"liquid throughput: {found[after]['liquid_links'] / found[before]['liquid_links']:.2f}")
-        for before, after in STEPS
+        .noting(f"liquid throughput: {growth(step, 'liquid_links'):.2f}")
+        for step in STEPS
     ]
-    between = {
-        (a, a + 2): found[a + 2]["throughput_bps"] / found[a]["throughput_bps"]
-        for a in sorted(found)
-        if a >= STEPS[0][0] and a + 2 in found and (a, a + 2) not in STEPS
-    }
+    between = [(a, a + 2) for a in sorted(found) if a >= STEPS[0][0] and a + 2 in found and (a, a + 2) not in STEPS]
     if between:
-        before, after = max(between, key=lambda pair: between[pair])
+        most = max(between, key=growth)
         checks.append(
-            Claim(f"{name}: greatest growth elsewhere from 8 nodes on, at {after} over {before}")
-            .at_most(MAX_BETWEEN, between[before, after])
+            Claim(f"{name}: greatest growth elsewhere from 8 nodes on, at {most[1]} over {most[0]}")
+            .at_most(MAX_BETWEEN, growth(most))
             .cites("no significant increase elsewhere, section 2.8.2")
-            .against(
-                min(found[b]["throughput_bps"] / found[a]["throughput_bps"] for a, b in STEPS),
-                "the smallest of the three steps",
-            )
+            .against(min(map(growth, STEPS)), "the smallest of the three steps")
         )
     return checks
 
 
 def figures(rows: Rows) -> Figures:
     """Throughput over the number of nodes: Figure 19, and of a striped file; the steps marked."""
-    x = "nodes, the first half of which send to the other half"
-    keeps = "nodes, each of which computes and keeps a subfile"
+    x, keeps = (
+        "nodes, the first half of which send to the other half",
+        "nodes, each of which computes and keeps a subfile",
+    )
+    title = f"All to all on Swiss-T1, 5 Mbit/s links, stripe unit {STRIPE_UNIT} bytes"
     return {
         "halves": _step_figure(rows, HALVES, x, "Half of Swiss-T1's nodes send to the other half, 5 Mbit/s links"),
-        "striped": _step_figure(
-            rows, STRIPED, keeps, f"All to all on Swiss-T1, 5 Mbit/s links, stripe unit {STRIPE_UNIT} bytes"
-        ),
+        "striped": _step_figure(rows, STRIPED, keeps, title),
     }
 
 
@@ -171,10 +148,11 @@ STUDY = Study.of_module(
     title="Steps of Swiss-T1's throughput where two more switches come into use (Figure 19)",
     answers="Gabrielyan 2007, Figure 19 and section 2.8.2: throughput rises from 8 to 10, 16 to 18 and 24 to 26 nodes",
     deviations=(
-        "the document does not say which nodes were taken; here switches are filled two by two and the first half of the nodes sends, an allocation chosen because it has the document's three steps: nodes taken at random do not have them (sfio_placements)",
+        "the document does not say which nodes were taken: switches are filled two by two, the first half sends, which "
+        "has the document's three steps; nodes taken at random do not have them (sfio_placements)",
         "messages of 60 kB, and 40 kB a pair of the striped file, instead of large ones whose size is not given",
         "links of 5 Mbit/s instead of 50 to 86 MB/s; circuits of a user-space switch instead of wormholes",
-        "the document's messages were not scheduled; both are measured, without a schedule at seven numbers of nodes and once or three times each",
+        "the document's messages were not scheduled; both are measured, without at seven numbers, once or thrice each",
     ),
     emulation=True,
 )

@@ -127,7 +127,7 @@ STUDY = Study.of_module(
     __name__,
     title="How many packets a block really takes until it decodes, by two codes",
     deviations=(
-        "One per cent of the blocks may stay undecoded, where the document's examples have 1e-5: thousands of blocks tell no less.",
+        "One per cent of the blocks may stay undecoded, in the document 1e-5: thousands of blocks tell no less.",
     ),
     answers="Gabrielyan 2007, eq. 25 and 29: what large blocks save, measured with real decoders",
 )

@@ -37,6 +37,7 @@ STUDY = SessionStudy(
         "The document simulates; here packets cross switches.",
     ),
     does="capillary streams over Swiss-T1, an optical cloud and a mobile network under every kind of link fault",
-    answers="Gabrielyan 2007, section 4.3.1: a failure of link l costs the receiver r(l) of the packets, and FEC_r(l) repairs it",
+    answers="Gabrielyan 2007, section 4.3.1: "
+    "a failure of link l costs the receiver r(l) of the packets, and FEC_r(l) repairs it",
     sessions=sessions,
 )

@@ -75,14 +75,14 @@ def _measure_plain(point: Row) -> Results:
     return {**row, "datagrams_a_message": sent, "invalid": judged.verdict.invalid}
 
 
-def _judged(point: Row, *, options: Row, **asked: Any) -> tuple[Any, Any]:
+def _judged(point: Row, *, options: Row, **settings: Any) -> tuple[Any, Any]:
     """A stream on switches, repeated where the machine could not keep up, and what is judged of it."""
     from testbed.metapath.options import MetapathOptions
     from testbed.metapath.workload import METAPATH, metapath_plan
     from testbed.model.workload import How
 
-    asked |= {"rate_pps": RATE_PPS, "options": MetapathOptions(**options), "seed": point["seed"]}
-    plan = metapath_plan(NETWORK, SOURCE, SINK, **asked)
+    settings |= {"rate_pps": RATE_PPS, "options": MetapathOptions(**options), "seed": point["seed"]}
+    plan = metapath_plan(NETWORK, SOURCE, SINK, **settings)
     return METAPATH.judged(plan, How(fabric="emulation"), repeats=_REPEATS)
 
 
@@ -318,9 +318,10 @@ STUDY = Study.of_module(
     title="FT-DRB on switches beside one path, a recomputed route and a coded stream",
     deviations=(
         "The document simulates; here one pair of a 4x4 torus on Open vSwitch, one link at a time.",
-        "ACKs and notifications are packets between hosts and switches; NAC is not run, as switches drop packets where routers would block.",
+        "ACKs and notifications are packets; NAC is not run: switches drop packets where routers would block.",
     ),
-    answers="Zarza 2011, chapter 3, beside Gabrielyan 2007, chapter 4: packets lost, time to reconfigure, latency; equations 3.5 to 3.8 beside TCP",
+    answers="Zarza 2011, chapter 3, beside Gabrielyan 2007, chapter 4: packets lost, time to reconfigure, latency; "
+    "equations 3.5 to 3.8 beside TCP",
     emulation=True,
     chapter=5,
 )

@@ -107,8 +107,8 @@ def _bulk(point: Row, requested: MachinesRequest | None) -> _Run:
 def _striped(point: Row, requested: MachinesRequest | None) -> _Run:
     faults = (CUT,) if "cut" in point["case"] else ()
     nodes, file = {"compute_nodes": 4, "io_nodes": 4}, {"file_bytes": FILE_BYTES, "operation": "both"}
-    asked = {**nodes, **file, "link_rate_bps": RATE_BPS, "faults": faults, "seed": point["seed"]}
-    plan = striping_plan(NETWORK, **asked)  # type: ignore[arg-type]
+    settings: Results = {**nodes, **file, "link_rate_bps": RATE_BPS, "faults": faults, "seed": point["seed"]}
+    plan = striping_plan(NETWORK, **settings)
     with tempfile.TemporaryDirectory(dir=require_sandbox() / "tmp") as root:
         run = run_striping(plan, Path(root), machines=requested)
     judged = judge_striping(plan, run)
@@ -182,14 +182,19 @@ def figures(rows: Rows) -> Figures:
 STUDY = Study.of_module(
     __name__,
     title="The same bulk exchange and striped files on one, two and four machines",
-    answers="ours: what is exchanged on several machines arrives as on one; rival: what crosses between machines fares otherwise",
+    answers="ours: what is exchanged on several machines arrives as on one; rival: "
+    "what crosses between machines fares otherwise",
     deviations=(
         NAMESPACES,
-        "Four hosts that send and four that receive, on four of the eight switches; one run a case, five of a striped file without a cut; "
+        "Four hosts that send and four that receive, on four of the eight switches; "
+        "one run a case, five of a striped file without a cut; "
         "invalid ones again, three at most each.",
-        "The check of a striped file's throughput was changed after it had failed: one write on four machines was 11 % quicker than one on "
-        "one machine, 10 % were allowed. Writes on one machine differ among themselves by more (their transfers are not scheduled, and "
-        "lose 51 to 90 packets to each other in full queues): since then medians of five are compared, and what runs on one machine differ by is allowed.",
+        "The check of a striped file's throughput was changed after it had failed: "
+        "one write on four machines was 11 % quicker than one on "
+        "one machine, 10 % were allowed. "
+        "Writes on one machine differ among themselves by more (their transfers are not scheduled, and "
+        "lose 51 to 90 packets to each other in full queues): "
+        "since then medians of five are compared, and what runs on one machine differ by is allowed.",
     ),
     emulation=True,
 )

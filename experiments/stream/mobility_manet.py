@@ -28,9 +28,9 @@ def measure(point: Row, fabric: str = "emulation") -> Results:
 
     name = f"manet:nodes={point['nodes']},degree=5.6,step={point['step']},seed={point['walk']}"
     faults = PoissonFaults(rate_per_s=point["rate_per_s"], lasts_s=1.0) if point["rate_per_s"] else ()
-    asked = {key: point[key] for key in ("frame_s", "handover", "rate_pps", "seed")}
-    asked |= {"count": point["frames"], "playback_s": 0.4 * 1000.0 / point["rate_pps"], "faults": faults}
-    plan = mobility_plan(name, "n0", f"n{point['nodes'] - 1}", **asked)
+    settings = {key: point[key] for key in ("frame_s", "handover", "rate_pps", "seed")}
+    settings |= {"count": point["frames"], "playback_s": 0.4 * 1000.0 / point["rate_pps"], "faults": faults}
+    plan = mobility_plan(name, "n0", f"n{point['nodes'] - 1}", **settings)
     session = run_and_judge(plan, open_fabric(fabric), repeats_if_invalid=1)
     campaign = session.analysis.campaign
     assert campaign is not None
@@ -125,9 +125,10 @@ STUDY = Study.of_module(
     __name__,
     title="Nodes that walk: what each frame loses while the plan follows the links",
     deviations=(
-        "The document computes each frame by itself; here frames follow one another on switches, and what is lost between two plans is measured.",
-        "Walks, network and rates are ours: 115 nodes and 12 frames at full size, 20 nodes and 4 frames in the quick one.",
+        "The document computes each frame alone; here they follow on switches, losses between plans are measured.",
+        "Walks, network and rates are ours: 115 nodes and 12 frames at full size, 20 and 4 in the quick one.",
     ),
-    answers="Gabrielyan 2007, section 4.4, on frames that follow one another: losses between the change of links and the new plan",
+    answers="Gabrielyan 2007, section 4.4, on frames that follow one another: "
+    "losses between the change of links and the new plan",
     emulation=True,
 )

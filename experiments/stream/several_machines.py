@@ -155,7 +155,8 @@ def figures(rows: Rows) -> Figures:
 STUDY = Study.of_module(
     __name__,
     title="The same streams on one, two and four machines",
-    answers="ours: a plan gives the same on several machines as on one; rival: what crosses between machines fares otherwise",
+    answers="ours: a plan gives the same on several machines as on one; rival: "
+    "what crosses between machines fares otherwise",
     deviations=(NAMESPACES,),
     emulation=True,
 )

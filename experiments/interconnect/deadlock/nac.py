@@ -6,11 +6,11 @@ The stated rates, a sweep of rates up to saturation, and the stated 500 packets/
 
 import itertools
 import statistics
-from typing import Unpack
+from dataclasses import replace
 
 from experiments.interconnect.figures import LATENCY, draw_surfaces, draw_time_series, maps_around_burst
 from experiments.interconnect.runs import measure_ring
-from experiments.interconnect.samples import COUNTED, equal
+from experiments.interconnect.samples import delivery_check, equal
 from experiments.interconnect.study_points import (
     BURST_AT_S,
     BURST_MESSAGES,
@@ -22,7 +22,7 @@ from experiments.interconnect.study_points import (
 )
 from testbed.model.studies.samples import grouped, mean_of, spread, sum_of
 from testbed.model.studies.study import Figures, Points, Row, Rows, Study, where
-from testbed.model.verdict import Check, Claim, Evidence, Verdict
+from testbed.model.verdict import Check, Claim, Verdict
 from testbed.report.drawing.charts import COMPARED, GREEN, GREY, INK, ORANGE, PURPLE, Figure, chart
 
 STATED = (400.0, 500.0, 600.0)
@@ -40,14 +40,16 @@ def points(quick: bool, seed: int) -> Points:
     sweep = (10_000.0, 30_000.0, 34_000.0, 40_000.0) if quick else SWEEP
     longest = 0.2 if quick else 4.0
     found = []
+    sets = (
+        ("stated", STATED, longest / 2, "none", 0),
+        ("sweep", sweep, longest, "none", 0),
+        ("nac", sweep, min(longest, 0.1), "nac", 0),
+        ("burst", (500.0,), 2.0, "none", BURST_MESSAGES),
+        ("burst", (500.0,), 2.0, "nac", BURST_MESSAGES),
+    )
     for s in seeds:
-        found += [ring_point("stated", r, s, seconds=longest / 2, deadlock="none") for r in STATED]
-        found += [ring_point("sweep", r, s, seconds=longest, deadlock="none") for r in sweep]
-        found += [ring_point("nac", r, s, seconds=min(longest, 0.1), deadlock="nac") for r in sweep]
-        found += [
-            ring_point("burst", 500.0, s, seconds=2.0, deadlock=deadlock, burst=BURST_MESSAGES)
-            for deadlock in ("none", "nac")
-        ]
+        for part, rates, seconds, how, burst in sets:
+            found += [ring_point(part, rate, s, seconds=seconds, deadlock=how, burst=burst) for rate in rates]
     return found
 
 
@@ -57,40 +59,33 @@ def judge(rows: Rows) -> Verdict:
     sweep, bare, freed = where(rows, part="sweep"), _bursts(rows, "none"), _bursts(rows, "nac")
     stated = where(rows, part="stated") + [r for r in sweep if r["rate"] <= 10_000.0]
     checks = (
-        _count(
-            "no run deadlocks at the stated rates, nor at 10 k/s (runs)",
-            0,
-            stated,
-            rival=float(len(stated)),
-            rival_is="all, as Figure 5.12 has it of 500/s",
+        _count("no run deadlocks at the stated rates, nor at 10 k/s (runs)", 0, stated).against(
+            float(len(stated)), "all, as Figure 5.12 has it of 500/s"
         ),
         *_soon_and_in_order(sweep),
         _all_delivered(where(rows, part="nac") + freed),
-        _count(
-            "a burst in phase at 500/s deadlocks without NAC (runs)",
-            len(bare),
-            bare,
-            rival=0.0,
-            rival_is="none, as at 500/s without a burst",
+        _count("a burst in phase at 500/s deadlocks without NAC (runs)", len(bare), bare).against(
+            0.0, "none, as at 500/s without a burst"
         ),
         *_latency_returns(freed),
     )
     notes = (
-        "Figures 5.12-5.15 cannot come from the units stated: 500 packets/s of 2 KB on 2 Gbps is 1.2 % load (saturation is at "
+        "Figures 5.12-5.15 cannot come from the units stated: "
+        "500 packets/s of 2 KB on 2 Gbps is 1.2 % load (saturation is at "
         "40.7 k/s), and no run deadlocked. A burst in phase shows the same effect: "
-        f"{mean_of(bare, 'stuck_packets'):.0f} packets stay stuck in the routers for ever without NAC (the reference: 48), and all later ones at "
+        f"{mean_of(bare, 'stuck_packets'):.0f} packets stay stuck in the routers for ever without NAC (the reference: "
+        "48), and all later ones at "
         "their sources.",
         f"From the first blocked input to the first cycle identified: {mean_of(freed, 'identification_us'):.2f} us "
-        f"(a ring of 8: 8 t_f = 3.18 us, and as long for the recovery: the thesis' {NAC_TIME_US} us). The whole burst took NAC "
+        f"(a ring of 8: 8 t_f = 3.18 us, and as long for the recovery: the thesis' {NAC_TIME_US} us). "
+        "The whole burst took NAC "
         f"{mean_of(freed, 'nac_treatment_us'):.0f} us, one turn of the cycle after another.",
     )
     return Verdict.of(checks, notes)
 
 
-def _count(name: str, required: int, rows: Rows, **evidence: Unpack[Evidence]) -> Check:
-    dead = sum(bool(row["deadlocked"]) for row in rows)
-    counted: Evidence = {**evidence, "detail": f"{len(rows)} runs"}
-    return Check.equal(name, required, dead, **counted)
+def _count(name: str, required: int, rows: Rows) -> Check:
+    return Claim(name).equal(required, sum(bool(row["deadlocked"]) for row in rows)).noting(f"{len(rows)} runs")
 
 
 def _soon_and_in_order(sweep: Rows) -> list[Check]:
@@ -112,30 +107,17 @@ def _soon_and_in_order(sweep: Rows) -> list[Check]:
 
 
 def _all_delivered(safe: Rows) -> Check:
-    sent, received, deadlocked = (sum_of(safe, name) for name in ("sent", "received", "deadlocked"))
-    return Check(
-        name="with NAC every packet is delivered (packets)",
-        predicted=float(sent),
-        measured=float(received),
-        tolerance=0.0,
-        passed=all(r["sent"] == r["received"] and not r["deadlocked"] for r in safe),
-        detail=f"{len(safe)} runs, {sum_of(safe, 'nac_moves')} moves",
-        rival_note=COUNTED,
-    ).of(sent + received + deadlocked)
+    check = replace(delivery_check(safe), name="with NAC every packet is delivered (packets)")
+    return check.noting(f"{len(safe)} runs, {sum_of(safe, 'nac_moves')} moves")
 
 
 def _latency_returns(freed: Rows) -> list[Check]:
     """What the burst costs while NAC treats the deadlock, and that it is over afterwards."""
     rise, after = ([row[name] for row in freed] for name in ("rise_us", "latency_after_us"))
     before = mean_of(freed, "latency_before_us")
+    name, ours = "rise of the running mean of latency in the slot of the burst (us)", "ten messages a node, is ours"
     return [
-        equal(
-            "rise of the running mean of latency in the slot of the burst (us)",
-            STATED_RISE_US,
-            rise,
-            1.0,
-            detail="the burst, ten messages a node, is ours",
-        )
+        equal(name, STATED_RISE_US, rise, 1.0, f"the burst, {ours}")
         .cites("about 10.22 us (5.5.1, Figure 5.13)")
         .against(0.0, "the deadlock costs nothing"),
         equal("with NAC latency returns to what it was (us)", before, after, 0.1)
@@ -174,12 +156,11 @@ def figures(rows: Rows) -> Figures:
 
 def _draw_sweep(rows: Rows) -> Figure:
     """Every run's time to deadlock over the rate, on a logarithmic axis; runs without one at the top."""
-    figure, axes = chart(
+    title, x = (
         "Ring of eight, tornado: time to deadlock without avoidance",
-        xlabel="packets a second and node (thousands), Poisson",
-        ylabel="time to deadlock without NAC (s)",
-        yscale="log",
+        "packets a second and node (thousands), Poisson",
     )
+    figure, axes = chart(title, xlabel=x, ylabel="time to deadlock without NAC (s)", yscale="log")
     for dead, mark, words in ((True, "o", "deadlock"), (False, "^", "none until the run's end")):
         mine = [row for row in rows if bool(row["deadlocked"]) is dead]
         times = [row["deadlock_s" if dead else "seconds"] for row in mine]
@@ -197,8 +178,8 @@ STUDY = Study.of_module(
     name="interconnect_nac",
     title="A ring of eight under tornado traffic: when it deadlocks, and how NAC frees it",
     deviations=(
-        "500 packets/s of 2 KB load the ring to 1.2 % and never deadlock. A burst in phase and a sweep of rates do, in the place of Figure 5.12.",
-        "The time of a control packet over a hop, 0.3975 us, was set so that equation 4.8 gives the document's 6.36 us: that figure is no finding.",
+        "500 packets/s of 2 KB load the ring to 1.2 % and never deadlock: a burst and a sweep replace Figure 5.12.",
+        "A control packet's 0.3975 us a hop were set so that equation 4.8 gives the document's 6.36 us: no finding.",
         f"{POISSON}.",
     ),
     answers="Zarza 2011, Figures 5.11-5.17: a deadlock that NAC treats, with no packet lost and latency as before",

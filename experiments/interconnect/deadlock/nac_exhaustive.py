@@ -12,7 +12,7 @@ from experiments.interconnect.deadlock.flapping import measure_batch
 from testbed.interconnect.model_checking.exploration import explore
 from testbed.interconnect.model_checking.small_networks import SmallNetwork, one_way_ring, small_network, two_rings
 from testbed.interconnect.model_checking.transition_system import LAGGING, NacTransitionSystem, Rules
-from testbed.model.studies.samples import sum_of
+from testbed.model.studies.samples import reader, sum_of
 from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, where
 from testbed.model.verdict import Check, Claim, Verdict
 from testbed.report.drawing.charts import chart
@@ -21,6 +21,8 @@ MOST_STATES = 4_000_000
 """Of an exploration: some 0.7 GB."""
 LARGE = {"torus of 2 x 3, two cables fail": 60_000_000}
 """Of explorations that need more: 45 million states take 7 GB."""
+ROUTER_5, ROUTER_0 = (f"torus of 2 x 3, two cables of router {number}" for number in (5, 0))
+ROUTER_1 = "mesh of 2 x 3, two cables of router 1"
 NETWORKS: dict[str, Callable[[], SmallNetwork]] = {
     "ring of 3": lambda: one_way_ring(3, (1, 2)),
     "ring of 4": lambda: one_way_ring(4, (1, 2, 3)),
@@ -32,16 +34,10 @@ NETWORKS: dict[str, Callable[[], SmallNetwork]] = {
     "ring of 4, a cable fails beside": lambda: small_network("ring:4", [(2, 0), (3, 1)], [(0, 1)], 1),
     "torus of 2 x 2, a cable fails": lambda: small_network("torus:2x2", [(0, 3), (3, 0)], [(0, 1)], 1),
     "torus of 2 x 3, two cables fail": lambda: small_network("torus:2x3", [(0, 1), (2, 1)], [(0, 1), (1, 2)], 2),
-    "torus of 2 x 3, two cables of router 5 fail": lambda: small_network(
-        "torus:2x3", [(2, 4), (4, 2)], [(3, 5), (4, 5)], 2
-    ),
-    "torus of 2 x 3, two cables of router 0 fail": lambda: small_network(
-        "torus:2x3", [(3, 2), (4, 0)], [(0, 1), (0, 3)], 2
-    ),
+    f"{ROUTER_5} fail": lambda: small_network("torus:2x3", [(2, 4), (4, 2)], [(3, 5), (4, 5)], 2),
+    f"{ROUTER_0} fail": lambda: small_network("torus:2x3", [(3, 2), (4, 0)], [(0, 1), (0, 3)], 2),
     "mesh of 2 x 3, two cables fail": lambda: small_network("mesh:2x3", [(1, 2), (5, 0)], [(0, 1), (4, 5)], 2),
-    "mesh of 2 x 3, two cables of router 1 fail": lambda: small_network(
-        "mesh:2x3", [(0, 1), (3, 5)], [(0, 1), (1, 4)], 2
-    ),
+    f"{ROUTER_1} fail": lambda: small_network("mesh:2x3", [(0, 1), (3, 5)], [(0, 1), (1, 4)], 2),
 }
 """One way round, hosts send to those 1, 2, ... hops ahead; with failures, two flows (pairs of routers)."""
 Case = tuple[str, int, int, bool]
@@ -74,15 +70,13 @@ CASES: tuple[Case, ...] = (
 )
 QUICK = 11
 """So many of them are explored in seconds."""
+NEAR_RING: Case = ("ring of 4, a cable fails beside", 1, 0, False)
 MUTANTS: dict[str, tuple[dict[str, bool], Case]] = {
     "hosts are not throttled": ({"stop_local": False}, ("ring of 3", 1, 1, True)),
     "an avoidance buffer in use blocks its input": ({"own_request": False}, ("ring of 3", 2, 0, False)),
     "no repeating while the avoidance buffer is in use": ({"repeat_when_full": False}, ("ring of 3", 2, 0, False)),
     "heads do not ask anew after a repair": ({"recall": False}, ("ring of 4, a cable fails", 1, 1, False)),
-    "a packet put aside asks for another output": (
-        {"keep_output": False},
-        ("ring of 4, a cable fails beside", 1, 0, False),
-    ),
+    "a packet put aside asks for another output": ({"keep_output": False}, NEAR_RING),
 }
 """NAC without one part; where it must deadlock."""
 HARMLESS: dict[str, tuple[dict[str, bool], Case]] = {
@@ -144,17 +138,12 @@ def measure(point: Row) -> Results:
     """Explore one of them, or make a batch of timed runs."""
     if point["part"] == "timed":
         return measure_batch(point["network"], point["seed"], point["runs"], ask_anew=point.get("ask_anew", False))
-    rules = Rules(
-        input_slots=point["input_slots"], output_slots=point["output_slots"], late=point["late"], **point["off"]
-    )
+    rules = Rules(**{name: point[name] for name in ("input_slots", "output_slots", "late")}, **point["off"])
     network = NETWORKS[point["network"]]()
     found = explore(NacTransitionSystem(network, rules), most_states=point.get("most_states", MOST_STATES))
     return {
         "links": [list(ends) for ends in network.links],
-        "states": found.states,
-        "steps": found.steps,
-        "symmetries": found.symmetries,
-        "deepest": found.deepest,
+        **{name: getattr(found, name) for name in ("states", "steps", "symmetries", "deepest")},
         "whole": found.complete,
         "stuck": found.stuck,
         "trace": [list(step) for step in found.trace],
@@ -193,16 +182,14 @@ def judge(rows: Rows) -> Verdict:
 
 def _never_drain(how: str, nac: Rows, bare: Rows) -> Check:
     """None is stuck with NAC, by one of the two models of what routers know; some are without."""
-    places = {(row["network"], row["input_slots"], row["output_slots"]) for row in nac}
-    stuck = sorted({row["network"] for row in nac if row["stuck"]})
+    place = reader(("network", "input_slots", "output_slots"))
+    places, stuck = set(map(place, nac)), sorted({row["network"] for row in nac if row["stuck"]})
+    rival = sum(row["stuck"] for row in bare if place(row) in places)
     return (
         Claim(f"states under NAC that can never drain, {how}")
         .equal(0.0, sum_of(nac, "stuck"))
         .cites("free of deadlock (4.2, 4.2.4: semi-formal)")
-        .against(
-            sum(row["stuck"] for row in bare if (row["network"], row["input_slots"], row["output_slots"]) in places),
-            "as without NAC on the same networks",
-        )
+        .against(rival, "as without NAC on the same networks")
         .noting(f"{len(nac)} explorations" + (f"; all of them on: {', '.join(stuck)}" if stuck else ""))
     )
 
@@ -240,15 +227,14 @@ def _timed(batches: Rows) -> list[Check]:
     some with NAC do."""
     plain, again = ([row for row in batches if bool(row.get("ask_anew")) == cured] for cured in (False, True))
     runs, bare, bare_stuck, stuck = (sum_of(plain, name) for name in ("runs", "bare", "bare_stuck", "stuck"))
+    cure = "of inputs ask anew when a cable fails or works again"
     return [
         Claim("timed simulator, cables that fail again and again: runs with NAC that stand still")
         .equal(0.0, stuck)
         .cites("free of deadlock (4.2, 4.2.4: semi-formal)")
         .against(runs * bare_stuck / bare, f"as without NAC ({bare_stuck:g} of {bare:g} of these runs)")
         .noting(_format(plain)),
-        Claim(
-            "the same runs, where heads of inputs ask anew when a cable fails or works again: runs with NAC that stand still"
-        )
+        Claim(f"the same runs, where heads {cure}: runs with NAC that stand still")
         .equal(0.0, sum_of(again, "stuck"))
         .against(stuck, "as where they go on asking")
         .noting(_format(again)),
@@ -297,15 +283,10 @@ def _way(row: Row) -> str:
 def figures(rows: Rows) -> Figures:
     """States explored in each network, with NAC and without."""
     shown = where(rows, part="nac")
-    figure, axes = chart(
-        f"States that NAC can reach, {sum_of(shown, 'stuck')} of them stuck",
-        size=(8.6, 0.4 * len(shown) + 1.4),
-        xlabel="states (of each class of symmetric ones one)",
-        xscale="log",
-    )
-    names = [
-        f"{r['network']}, {r['input_slots']}+{r['output_slots']}{', old knowledge' if r['late'] else ''}" for r in shown
-    ]
+    title, size = f"States that NAC can reach, {sum_of(shown, 'stuck')} of them stuck", (8.6, 0.4 * len(shown) + 1.4)
+    figure, axes = chart(title, size=size, xlabel="states (of each class of symmetric ones one)", xscale="log")
+    old = {True: ", old knowledge", False: ""}
+    names = [f"{r['network']}, {r['input_slots']}+{r['output_slots']}{old[r['late']]}" for r in shown]
     axes.barh(names, [r["states"] for r in shown], height=0.6)
     axes.invert_yaxis()
     return {"states": figure}
@@ -326,10 +307,11 @@ STUDY = Study.of_module(
     deviations=(
         "Time is left out: any packet, control packet, host or cable may be next. Where knowledge may be old, credits, "
         "identification and the throttle lag by any time, so that more can happen than in a router.",
-        "Hosts are sources that send whenever they may; local input buffers and the arrival of a packet bit by bit are left out.",
-        "After a failure all routers know a table of what is left at once, in the place of FT-DRB's escape paths; at most one "
+        "Hosts send whenever they may; local input buffers and a packet's arrival bit by bit are left out.",
+        "After a failure all routers know a table of what is left at once, "
+        "in the place of FT-DRB's escape paths; at most one "
         "cable is down at once on rings of four (two would cut them), two on tori and meshes of 2 x 3.",
-        "The timed runs have FT-DRB's escape paths instead of such tables, so that they cannot follow the explored steps to the letter.",
+        "The timed runs have FT-DRB's escape paths instead, and cannot follow the explored steps to the letter.",
     ),
     answers="Zarza 2011, section 4.2.4: freedom from deadlock, which the document argues for and does not prove",
 )

@@ -66,18 +66,16 @@ def measure(point: Row) -> Results:
     network, torus = network_of(point["network"]), point["part"] == "torus"
     nodes, seed = len(network.hosts), point["seed"]
     pattern = build_pattern("uniform" if torus else "tornado", nodes)
-    seconds = TORUS_S if torus else RUN_S
+    seconds, worst = TORUS_S if torus else RUN_S, point["part"] == "worst"
     if point["part"] == "burst":
         messages = burst_at(pattern, time_s=0.0, messages=2 * point["slots"] + 2)
-    elif point["part"] == "worst":
+    elif worst:
         messages = _one_after_the_other(nodes)
     else:
         process = InjectionProcess(rate_per_s=point["load"] * LINK_PER_S)
         messages = build_injections(pattern, process, duration_s=seconds, seed=seed)
-    worst = point["part"] == "worst"
-    nac = NacOptions(
-        slack=point["slack"], identify_anew=point.get("anew", False), retry_s=WORST_RETRY_S if worst else None
-    )
+    retry_s = WORST_RETRY_S if worst else None
+    nac = NacOptions(slack=point["slack"], identify_anew=point.get("anew", False), retry_s=retry_s)
     parameters = SimulationParameters(
         model="thesis", routing="ft-drb" if torus else "dor", deadlock=point["deadlock"], packet_bytes=PACKET,
         buffer_bytes=PACKET * point["slots"], seed=seed, nac=nac,
@@ -178,7 +176,8 @@ def _worst(rows: Rows) -> list[Check]:
             .cites("2 n t_f (equation 4.8)")
             .against(n * n, "the worst case of equation 4.9"),
             Claim(
-                f"ring of {n}, every router identifies it anew: identification, the signals' {n - 1} hops left out (t_f)"
+                f"ring of {n}, every router identifies it anew: "
+                f"identification, the signals' {n - 1} hops left out (t_f)"
             )
             .equal(n * n, last[True] - (n - 1), 1.0)
             .cites("n times n t_f (equation 4.9)")
@@ -190,16 +189,13 @@ def _worst(rows: Rows) -> list[Check]:
         ]
     ring = where(rows, part="ring")
     first = [row["first_tf"] for row in ring if row["first_tf"] is not None]
+    random = "ring of 8, random traffic: from the input that closes the first cycle until it is identified"
+    longest = max(row["waits_tf"][1] for row in ring if row["waits_tf"])
     found.append(
-        Claim(
-            "ring of 8, random traffic: from the input that closes the first cycle until it is identified, the longest of all runs (t_f)"
-        )
+        Claim(f"{random}, the longest of all runs (t_f)")
         .at_most(64.0, max(first, default=math.nan))
         .cites("the upper bound (equation 4.9)")
-        .against(
-            max(row["waits_tf"][1] for row in ring if row["waits_tf"]),
-            "as long as an input is blocked at worst, the wait for the cycle to close included",
-        )
+        .against(longest, "as long as an input is blocked at worst, the wait for the cycle to close included")
         .noting(f"{len(first)} runs, {sum(bool(row.get('anew')) for row in ring)} of them with identification anew")
     )
     return found
@@ -238,12 +234,9 @@ def _failures(rows: Rows) -> list[Check]:
         return [float(row["deadlocked"]) for row in mine]
 
     more = [many - none for many, none in zip(share(FAILED[-1]), share(0), strict=True)]
+    name = f"8x8 torus at {load} of a link without NAC: share of runs that deadlock"
     return [
-        at_least(
-            f"8x8 torus at {load} of a link without NAC: share of runs that deadlock, {FAILED[-1]} failed links less none",
-            0.2,
-            more,
-        )
+        at_least(f"{name}, {FAILED[-1]} failed links less none", 0.2, more)
         .cites("the probability increases with failures (4.1)")
         .against(0.0, "failures change nothing")
     ]
@@ -251,13 +244,10 @@ def _failures(rows: Rows) -> list[Check]:
 
 def _delivered(rows: Rows) -> Check:
     """Runs with NAC, or two channels, that leave a message undelivered."""
-    retained = [row for row in rows if row["deadlock"] != "none"]
-    return (
-        Claim("runs with NAC or two channels that leave a message undelivered")
-        .equal(0.0, sum(row["received"] < row["sent"] for row in retained))
-        .against(sum(row["received"] < row["sent"] for row in where(rows, deadlock="none")), "as without either")
-        .noting(f"{len(retained)} runs")
-    )
+    retained, bare = [row for row in rows if row["deadlock"] != "none"], where(rows, deadlock="none")
+    left, rival = (sum(row["received"] < row["sent"] for row in some) for some in (retained, bare))
+    check = Claim("runs with NAC or two channels that leave a message undelivered").equal(0.0, left)
+    return check.against(rival, "as without either").noting(f"{len(retained)} runs")
 
 
 def _busy(rows: Rows) -> list[Row]:
@@ -276,15 +266,18 @@ def _notes(rows: Rows) -> tuple[str, ...]:
             worst = f"{max(w[1] for w in waits):.0f}" if waits else "-"
             middle = f"{np.median([w[0] for w in waits]):.0f}" if waits else "-"
             said.append(
-                f"slack {slack}: {packets:.1f} identification packets a packet, an input blocked for {middle} t_f (longest {worst})"
+                f"slack {slack}: "
+                f"{packets:.1f} identification packets a packet, an input blocked for {middle} t_f (longest {worst})"
             )
         notes.append(f"ring of 8 at {max(LOADS)} of a link, {slots} slots: {'; '.join(said)}")
     again = [row for row in where(rows, part="ring") if row.get("anew")]
     packets = sum(row["nac"]["identification_packets"] for row in again) / max(1, sum_of(again, "received"))
     return (
         *notes,
-        f"ring of 8 at {max(LOADS)} of a link, 2 slots, identification anew: {packets:.1f} identification packets a packet",
-        "an input may be blocked long before the cycle closes; equation 4.9 counts from then on, and leaves the signals' own hops out",
+        f"ring of 8 at {max(LOADS)} of a link, 2 slots, identification anew: "
+        f"{packets:.1f} identification packets a packet",
+        "an input may be blocked long before the cycle closes; "
+        "equation 4.9 counts from then on, and leaves the signals' own hops out",
     )
 
 
@@ -292,11 +285,8 @@ def figures(rows: Rows) -> Figures:
     """Share of runs that deadlock without NAC: by load and slots on the ring, by failures and load on the torus."""
 
     def shares(part: str, title: str, x: str, x_label: str) -> Figure:
-        found = grouped(
-            where(rows, part=part, deadlock="none"),
-            lambda row: (f"{row['load']} of a link a node", float(row[x])),
-            lambda row: float(row["deadlocked"]),
-        )
+        bare = where(rows, part=part, deadlock="none")
+        found = grouped(bare, lambda row: (f"{row['load']} of a link a node", float(row[x])), "deadlocked")
         return draw_lines(title, found, x=x_label, y="share of runs", most=1.0)
 
     ring = "Ring of 8, tornado, 10 ms: runs that deadlock without avoidance"
@@ -312,7 +302,7 @@ STUDY = Study.of_module(
     name="interconnect_nac_times",
     title="How often it deadlocks and how long NAC takes: buffers, slack, virtual channels, load, failures",
     deviations=(
-        "The document gives equations 4.8 and 4.9 and proposals (4.3, 6.2) without figures; rings, loads and times are ours.",
+        "The document gives equations 4.8 and 4.9 and proposals (4.3, 6.2), no figures; rings, loads, times are ours.",
         "t_f is set so that equation 4.8 gives the document's 6.36 us; times are counted in t_f.",
     ),
     answers="Zarza 2011, equations 4.8 and 4.9; section 4.3: deeper buffers, fewer identifications, virtual channels",

@@ -5,6 +5,8 @@ A ring under tornado traffic, and the two failed links of Figure 4.2: without av
 bubble flow control, each until all has arrived or nothing has moved for a second.
 """
 
+from itertools import product
+
 import numpy as np
 
 from experiments.interconnect.samples import at_least, at_most
@@ -25,12 +27,8 @@ SHOWN_S = 0.02
 
 def points(quick: bool, seed: int) -> Points:
     """Both networks by avoidance, number of slots and seed (quick: two slots, one seed)."""
-    found = []
-    for k in range(1 if quick else 3):
-        for slots in (2,) if quick else SLOTS:
-            for network, avoidance in _CASES:
-                found.append({"network": network, "avoidance": avoidance, "slots": slots, "seed": seed + k})
-    return found
+    runs = product(range(1 if quick else 3), (2,) if quick else SLOTS, _CASES)
+    return [{"network": name, "avoidance": how, "slots": slots, "seed": seed + k} for k, slots, (name, how) in runs]
 
 
 _CASES = ((RING, "none"), (RING, "nac"), (RING, "bubble"), (FAILURES, "none"), (FAILURES, "nac"))
@@ -102,7 +100,7 @@ def judge(rows: Rows) -> Verdict:
             .equal(0.0, sum(row["made"] - row["received"] for row in nac))
             .against(left, "as without")
             .noting(f"{sum_of(nac, 'made')} messages in {len(nac)} runs"),
-            at_least(f"{network}: packets that NAC put aside, the mean run", 1.0, [_moves(row) for row in nac]).against(
+            at_least(f"{network}: packets that NAC put aside, the mean run", 1.0, list(map(_moves, nac))).against(
                 0.0, "it would not have deadlocked"
             ),
         ]
@@ -115,13 +113,10 @@ def judge(rows: Rows) -> Verdict:
 def _compare_with_bubble(rows: Rows) -> Check:
     """How long NAC takes for all messages over how long bubble flow control takes, seed by seed."""
     nac, bubble = (where(rows, network=RING, avoidance=avoidance) for avoidance in ("nac", "bubble"))
-    pairs = [(a["seconds"], b["seconds"]) for a, b in zip(nac, bubble, strict=True) if a["slots"] > 1]
-    ratio = [a / b for a, b in pairs]
-    return (
-        at_most("ring of 8: time until all have arrived, NAC over bubble flow control", 1.25, ratio)
-        .against(2.0, "twice as slow, as if cycles were treated one packet after another")
-        .noting(f"{len(ratio)} runs of 2 slots or more")
-    )
+    ratio = [a["seconds"] / b["seconds"] for a, b in zip(nac, bubble, strict=True) if a["slots"] > 1]
+    check = at_most("ring of 8: time until all have arrived, NAC over bubble flow control", 1.25, ratio)
+    check = check.against(2.0, "twice as slow, as if cycles were treated one packet after another")
+    return check.noting(f"{len(ratio)} runs of 2 slots or more")
 
 
 def _cycles_need_both() -> Check:
@@ -139,13 +134,9 @@ def _cycles_need_both() -> Check:
 
 def _retained(rows: Rows) -> Check:
     """Messages that arrived twice, or over another number of cables; changed payloads end a run."""
-    wrong = sum(row["wrong_hops"] + row["twice"] for row in rows)
-    received = sum_of(rows, "received")
-    return (
-        Claim("messages that arrived twice or by another way than theirs")
-        .count(0.0, wrong, "none: each is counted, and carries a check sum")
-        .noting(f"{received} messages received")
-    )
+    wrong, why = sum_of(rows, "wrong_hops") + sum_of(rows, "twice"), "none: each is counted, and carries a check sum"
+    check = Claim("messages that arrived twice or by another way than theirs").count(0.0, wrong, why)
+    return check.noting(f"{sum_of(rows, 'received')} messages received")
 
 
 def _notes(rows: Rows) -> tuple[str, ...]:
@@ -157,8 +148,10 @@ def _notes(rows: Rows) -> tuple[str, ...]:
             if found:
                 identified = spread([float(row["nac"]["identified"]) for row in mine])[0]
                 notes.append(
-                    f"{network}, {slots} slots: first cycle identified {spread(found)[0]:.0f} ms after the first blocked input; "
-                    f"{identified:.0f} cycles a run, {spread([float(_moves(row)) for row in mine])[0]:.0f} packets put aside, "
+                    f"{network}, {slots} slots: "
+                    f"first cycle identified {spread(found)[0]:.0f} ms after the first blocked input; "
+                    f"{identified:.0f} cycles a run, "
+                    f"{spread([float(_moves(row)) for row in mine])[0]:.0f} packets put aside, "
                     f"all there after {mean_of(mine, 'seconds'):.2f} s"
                 )
     return tuple(notes)
@@ -198,10 +191,10 @@ STUDY = Study.of_module(
     name="interconnect_routers",
     title="NAC with real packets: software routers with credits that deadlock, and that NAC frees",
     deviations=(
-        "The document simulates; here each router is a process in a network namespace, and packets are Ethernet frames over veth cables.",
-        "A packet occupies a link for 2 ms by the sender's clock, and crosses it whole; control packets take what the machine takes.",
-        "Figure 4.2 gives each pair one source; here each has two, because fair arbitration keeps one alone from filling the cycle.",
-        "The detours of Figure 4.2 are fixed paths; the recovery signal follows the cycle that the first identification recorded.",
+        "The document simulates; here a router is a process in a namespace, packets are Ethernet frames over veth.",
+        "A packet occupies a link for 2 ms of the sender's clock, then crosses it; control packets take their time.",
+        "Figure 4.2 has one source a pair, here two: fair arbitration keeps one alone from filling the cycle.",
+        "Detours of Figure 4.2 are fixed paths; the recovery signal follows the cycle first identified.",
     ),
     answers="Zarza 2011, chapter 4 and Figures 4.1, 4.2: the deadlock of two failed links, and NAC, on real packets",
     emulation=True,

@@ -75,14 +75,10 @@ def predicted_losses(plan: ManyPairsPlan) -> list[float]:
     from testbed.routing import route_by_name
     from testbed.routing.label_split.spraying import spray
 
-    if plan.routing in ("ft-drb", "recomputed"):
+    if plan.routing in RACED:
         return [0.0] * len(plan.pairs)
-    found = []
-    for source, sink in plan.pairs:
-        split = spray(route_by_name(plan.network, source, sink, plan.routing))
-        hit = sum(path.stop - path.start for path in split.paths if crosses_dead(plan, path.links))
-        found.append(hit / 65536)
-    return found
+    splits = (spray(route_by_name(plan.network, *pair, plan.routing)) for pair in plan.pairs)
+    return [sum(p.stop - p.start for p in s.paths if crosses_dead(plan, p.links)) / 65536 for s in splits]
 
 
 def row_of(plan: ManyPairsPlan, pairs: Sequence[MetapathRun]) -> Results:
@@ -102,9 +98,8 @@ def row_of(plan: ManyPairsPlan, pairs: Sequence[MetapathRun]) -> Results:
         sent_late.append(int(settled.sum()))
         blocks = there[settled][: settled.sum() // BLOCK * BLOCK].reshape(-1, BLOCK)
         redundancy.append(float(1 / max(blocks.mean(axis=1).min(), 1 / BLOCK)) if len(blocks) else 1.0)
-        over_time += np.bincount(
-            np.minimum((made_s[~there] / 0.05).astype(int), len(over_time) - 1), minlength=len(over_time)
-        )
+        slots = np.minimum((made_s[~there] / 0.05).astype(int), len(over_time) - 1)
+        over_time += np.bincount(slots, minlength=len(over_time))
         took_s = (pair.arrival_s() - pair.sent.time_s)[arrived]
         before = pair.sent.time_s[arrived] < plan.failed_s
         after = pair.sent.time_s[arrived] > plan.failed_s + SETTLED_S
@@ -133,45 +128,37 @@ def judge(rows: Rows) -> Verdict:
     """FT-DRB and routes computed again lose nothing once settled, FT-DRB less until then; others lose what crosses dead
     cables."""
     by = {routing: where(rows, routing=routing) for routing in ROUTINGS}
-    cut = float(sum(sum(row["lost_late"]) for row in by["single"]))
-    checks = [
-        Claim("one path: pairs that lose everything after the cut")
-        .equal(
-            sum(sum(share == 1.0 for share in row["predicted"]) for row in by["single"]),
-            sum(_pairs_cut(row) for row in by["single"]),
-        )
-        .against(0.0, "none: no pair's path is cut")
-        .noting(f"{sum_of(by['single'], 'pairs')} pairs in {len(by['single'])} runs")
-    ]
-    checks += [
-        Claim(f"{ROUTINGS[routing]}: messages lost later than {SETTLED_S:g} s after the cut")
-        .equal(0.0, sum(sum(row["lost_late"]) for row in by[routing]))
-        .against(cut, "as over one path")
-        .noting(f"{sum(sum(row['sent_late']) for row in by[routing])} messages")
-        for routing in RACED
-    ]
-    checks += [
-        _lost_in_the_change(by),
-        at_least(
-            "FT-DRB: pairs whose source left the minimal path, a run",
-            1.0,
-            [float(row["diverted"]) for row in by["ft-drb"]],
-        ).against(0.0, "none: switches' escapes alone"),
-    ]
-    for routing in ("single", "capillary"):
-        mine = by[routing]
-        share = sum(sum(row["lost_late"]) for row in mine) / sum(sum(row["sent_late"]) for row in mine)
-        required = float(np.mean([row["predicted"] for row in mine]))
-        checks.append(
-            Claim(f"{ROUTINGS[routing]}: share of messages lost after the cut")
-            .equal(required, share, 0.03)
-            .against(0.0, "none, as with FT-DRB")
-        )
-    lag_s = max(map(lag_of, rows))
-    invalid = (
-        f"packets were {lag_s:.2f} s late before the cut: the machine could not keep up" if lag_s > MOST_LAG_S else None
+    lost, sent = (
+        {routing: sum(sum(row[key]) for row in some) for routing, some in by.items()}
+        for key in ("lost_late", "sent_late")
     )
-    return Verdict(checks=tuple(checks), notes=_notes(by), invalid=invalid)
+    single, diverted = by["single"], [float(row["diverted"]) for row in by["ft-drb"]]
+    checks = (
+        Claim("one path: pairs that lose everything after the cut")
+        .equal(sum(row["predicted"].count(1.0) for row in single), sum(map(_pairs_cut, single)))
+        .against(0.0, "none: no pair's path is cut")
+        .noting(f"{sum_of(single, 'pairs')} pairs in {len(single)} runs"),
+        *(
+            Claim(f"{ROUTINGS[routing]}: messages lost later than {SETTLED_S:g} s after the cut")
+            .equal(0.0, lost[routing])
+            .against(float(lost["single"]), "as over one path")
+            .noting(f"{sent[routing]} messages")
+            for routing in RACED
+        ),
+        _lost_in_the_change(by),
+        at_least("FT-DRB: pairs whose source left the minimal path, a run", 1.0, diverted).against(
+            0.0, "none: switches' escapes alone"
+        ),
+        *(
+            Claim(f"{ROUTINGS[routing]}: share of messages lost after the cut")
+            .equal(float(np.mean([row["predicted"] for row in by[routing]])), lost[routing] / sent[routing], 0.03)
+            .against(0.0, "none, as with FT-DRB")
+            for routing in ("single", "capillary")
+        ),
+    )
+    lag_s = max(map(lag_of, rows))
+    late = f"packets were {lag_s:.2f} s late before the cut: the machine could not keep up"
+    return Verdict(checks=checks, notes=_notes(by), invalid=late if lag_s > MOST_LAG_S else None)
 
 
 def _lost_in_the_change(by: Mapping[str, Rows]) -> Check:
@@ -180,13 +167,10 @@ def _lost_in_the_change(by: Mapping[str, Rows]) -> Check:
     escaping, again = ([lost[routing][seed] for seed in lost["ft-drb"]] for routing in RACED)
     each = [a / max(1.0, b) for a, b in zip(escaping, again, strict=True)]
     together, half = ratio_of_sums(escaping, again)
-    return (
-        at_most("messages lost in the change, FT-DRB over routes computed anew (the mean of runs)", 0.8, each)
-        .against(1.0, "as many: switches' own escapes save nothing")
-        .noting(
-            f"{len(each)} draws; {sum(escaping):.0f} against {sum(again):.0f} messages, all together {together:.2f} +- {half:.2f}"
-        )
-    )
+    messages = f"{sum(escaping):.0f} against {sum(again):.0f} messages, all together {together:.2f} +- {half:.2f}"
+    check = at_most("messages lost in the change, FT-DRB over routes computed anew (the mean of runs)", 0.8, each)
+    check = check.against(1.0, "as many: switches' own escapes save nothing")
+    return check.noting(f"{len(each)} draws; {messages}")
 
 
 def _pairs_cut(row: Row) -> int:
@@ -201,15 +185,19 @@ def _notes(by: Mapping[str, Rows]) -> tuple[str, ...]:
         )
         again = [1e3 * row["rerouted_s"] for row in rows if row["rerouted_s"] is not None]
         notes.append(
-            f"{ROUTINGS[routing]}: {spread([float(sum(row['lost_early'])) for row in rows])[0]:.0f} messages lost in the change, "
-            f"median latency {before:.1f} ms before and {after:.1f} ms after, {rows[0]['rules']} rules and {rows[0]['groups']} groups"
+            f"{ROUTINGS[routing]}: "
+            f"{spread([float(sum(row['lost_early'])) for row in rows])[0]:.0f} messages lost in the change, "
+            f"median latency {before:.1f} ms before and {after:.1f} ms after, "
+            f"{rows[0]['rules']} rules and {rows[0]['groups']} groups"
             + (f", routes in force {spread(again)[0]:.0f} ms after the cut" if again else "")
         )
     coded = [need for row in by["capillary"] for need in row["redundancy"]]
     notes += [
-        f"capillary routes: a code would have to send {max(coded):.2f} packets for one so that every block of {BLOCK} is decoded in "
+        "capillary routes: "
+        f"a code would have to send {max(coded):.2f} packets for one so that every block of {BLOCK} is decoded in "
         f"the worst pair, {float(np.median(coded)):.2f} in the median one",
-        f"the last of the cables was cut {1e3 * max(row['cables_down_s'] for rows in by.values() for row in rows):.0f} ms after the first was due",
+        "the last of the cables was cut "
+        f"{1e3 * max(row['cables_down_s'] for rows in by.values() for row in rows):.0f} ms after the first was due",
     ]
     return tuple(notes)
 
@@ -232,9 +220,10 @@ STUDY = Study.of_module(
     title="FT-DRB on real switches: sixteen pairs at once, a tenth of an 8x8 torus' links cut together",
     deviations=(
         "The document simulates; here Open vSwitch bridges forward real packets, 100 a second and pair.",
-        "ACKs are reports of the sink every 50 ms; NAC is not run on these switches, which drop where routers would block.",
-        "Of the prepared escapes only those are installed that a packet can come to while no other cable dies than the twelve.",
-        "24 draws of pairs and cables for FT-DRB and routes computed anew, six for the others: after three, and after six, what they "
+        "ACKs are the sink's reports every 50 ms; NAC is not run: these switches drop where routers would block.",
+        "Only those escapes are installed that a packet can come to while no other cable dies than the twelve.",
+        "24 draws of pairs and cables for FT-DRB and routes computed anew, six for the others: "
+        "after three, and after six, what they "
         "lose in the change could not tell; the criterion stayed.",
         "Capillary routes run without their code; the redundancy that it would have needed is counted from the losses.",
     ),

@@ -37,14 +37,10 @@ def points(quick: bool, seed: int) -> Points:
         common = {name: row[name] for name in ("network", "routing", "pattern", "share")}
         for model, seeds in (("booksim", 1 if quick else SEEDS), ("thesis", 1)):
             if model == "booksim" or row["routing"] != "valiant":
-                found += [
-                    common | {"part": "latency", "model": model, "rate": row["load"], "seed": s}
-                    for s in range(seed, seed + seeds)
-                ]
-                if row["share"] == 0.9 and not quick:
-                    found.append(
-                        common | {"part": "saturation", "model": model, "rate": row["saturation"], "seed": seed}
-                    )
+                parts = [("latency", row["load"], s) for s in range(seed, seed + seeds)]
+                parts += [("saturation", row["saturation"], seed)] if row["share"] == 0.9 and not quick else []
+                for part, rate, s in parts:
+                    found.append(common | {"part": part, "model": model, "rate": rate, "seed": s})
     return found
 
 
@@ -71,14 +67,14 @@ def _latency_checks(rows: Rows, share: float, mean: float, worst: float | None) 
     apart = {place: value for (place, at), value in _apart(rows, "booksim").items() if at == share}
     own = {place: value for place, value in apart.items() if place[1] != "valiant"}
     thesis = [abs(value) for (_, at), (value, _) in _apart(rows, "thesis").items() if at == share]
-    rival, rival_is = sum(thesis) / len(thesis), THESIS
+    rival = sum(thesis) / len(thesis)
     farthest = max(own, key=lambda place: abs(own[place][0]))
     name = f"mean latency at {share:.0%} of saturation, apart from BookSim2's"
     found = [
         Claim(f"{name}: the mean over networks and patterns")
         .at_most(mean, _mean_size(own))
         .plus_minus(math.hypot(*(width for _, width in own.values())) / len(own))
-        .against(rival, rival_is)
+        .against(rival, THESIS)
         .noting(f"{len(own)} points, {sum(value for value, _ in own.values()) / len(own):+.1%} in the signed mean")
     ]
     if worst is not None:
@@ -86,7 +82,7 @@ def _latency_checks(rows: Rows, share: float, mean: float, worst: float | None) 
             Claim(f"{name}: the farthest")
             .at_most(worst, abs(own[farthest][0]))
             .plus_minus(own[farthest][1])
-            .against(rival, f"{rival_is} in the mean")
+            .against(rival, f"{THESIS} in the mean")
             .noting(", ".join(farthest))
         )
     return found
@@ -101,38 +97,38 @@ def _switch_hold_check(rows: Rows) -> Check:
         if values and row.get("without_hold") and row["share"] > 0.5:
             with_hold.append(abs(spread(values)[0] / spread(row["cycles"])[0] - 1))
             without.append(abs(spread(values)[0] / spread(row["without_hold"])[0] - 1))
+    means, far = (f"{sum(apart) / len(apart):.1%}" for apart in (with_hold, without)), "how far from BookSim2"
     return (
-        Claim(
-            "how far from BookSim2 at 70 and 90 % of saturation, over how far from BookSim2 without hold_switch_for_packet"
-        )
+        Claim(f"{far} at 70 and 90 % of saturation, over {far} without hold_switch_for_packet")
         .at_most(0.8, sum(with_hold) / sum(without))
         .against(1.0, "no nearer: whether the switch is held would not matter")
-        .noting(
-            f"{len(with_hold)} points, {sum(with_hold) / len(with_hold):.1%} and {sum(without) / len(without):.1%} in the mean"
-        )
+        .noting(f"{len(with_hold)} points, {' and '.join(means)} in the mean")
     )
 
 
 def _saturation_checks(rows: Rows) -> list[Check]:
-    found = {
-        model: {
-            _place(row): row["load"] / row["rate"] - 1
-            for row in where(rows, part="saturation", model=model)
-            if row["routing"] != "valiant"
-        }
+    searches = [row for row in where(rows, part="saturation") if row["routing"] != "valiant"]
+    own, rival = (
+        {_place(row): row["load"] / row["rate"] - 1 for row in where(searches, model=model)}
         for model in ("booksim", "thesis")
-    }
-    if not found["booksim"]:
+    )
+    if not own:
         return []
-    own, rival = found["booksim"], found["thesis"]
     farthest = max(own, key=lambda place: abs(own[place]))
-    step = booksim_runs.SEARCH_STEP
+    step, count, apart = booksim_runs.SEARCH_STEP, len(own), list(map(abs, rival.values()))
     name = "load at saturation (mean latency of 500 cycles), apart from BookSim2's"
-    beyond = sum(map(abs, rival.values())) / len(rival)
     return [
-        (Claim(f"{name}: the mean over networks and patterns").at_most(SATURATION_APART, sum(map(abs, own.values())) / len(own)).plus_minus(step / math.sqrt(len(own))).against(beyond, THESIS).noting(f"{len(own)} networks and patterns, {sum(own.values()) / len(own):+.1%} in the signed mean")),
-        (Claim(f"{name}: the farthest").at_most(WORST_SATURATION_APART, abs(own[farthest])).plus_minus(step).against(max(map(abs, rival.values())), f"{THESIS}, at its farthest").noting(", ".join(farthest))),
-    ]  # fmt: skip
+        Claim(f"{name}: the mean over networks and patterns")
+        .at_most(SATURATION_APART, sum(map(abs, own.values())) / count)
+        .plus_minus(step / math.sqrt(count))
+        .against(sum(apart) / len(apart), THESIS)
+        .noting(f"{count} networks and patterns, {sum(own.values()) / count:+.1%} in the signed mean"),
+        Claim(f"{name}: the farthest")
+        .at_most(WORST_SATURATION_APART, abs(own[farthest]))
+        .plus_minus(step)
+        .against(max(apart), f"{THESIS}, at its farthest")
+        .noting(", ".join(farthest)),
+    ]
 
 
 def _detours(rows: Rows) -> Check:
@@ -210,10 +206,13 @@ def _format(rows: Rows) -> str:
     for place, keys in itertools.groupby(sorted(values), key=lambda key: key[0]):
         cells = []
         for key in keys:
-            (ours, width), (known, reach) = spread(values[key]), spread(theirs[key]["cycles"])
-            cells.append(
-                f"{theirs[key]['load']:.4f} {known:.1f} +- {reach:.1f}, ours {ours:.1f} +- {width:.1f} ({apart[key][0]:+.1%})"
+            (ours, width), (known, reach), load = (
+                spread(values[key]),
+                spread(theirs[key]["cycles"]),
+                theirs[key]["load"],
             )
+            mine = f"{ours:.1f} +- {width:.1f} ({apart[key][0]:+.1%})"
+            cells.append(f"{load:.4f} {known:.1f} +- {reach:.1f}, ours {mine}")
         said.append(f"{' '.join(place)}: {'; '.join(cells)}")
     return "Load (flits a cycle and node), BookSim2, ours (cycles): " + " | ".join(said)
 
@@ -222,7 +221,8 @@ def _rebuilt() -> str:
     published = booksim_runs.table()["published"]
     low = [abs(spread(row["rebuilt"])[0] / row["published"] - 1) for row in published if row["load"] <= 0.1]
     return (
-        "BookSim2's values are those of a program rebuilt from its public source; below saturation (loads up to 0.1) it is "
+        "BookSim2's values are those of a program rebuilt from its public source; "
+        "below saturation (loads up to 0.1) it is "
         f"{max(low):.2%} or less from each of {len(low)} values that BookSim2 itself gave."
     )
 
@@ -258,10 +258,10 @@ STUDY = Study.of_module(
     name="interconnect_booksim",
     title="The simulator beside BookSim2: latencies up to 90 % of saturation, and saturation, on four networks",
     deviations=(
-        "BookSim2's values come from a program rebuilt from its public source, which reproduces the values published of BookSim2 itself.",
-        "Saturation is the load at which the mean latency is 500 cycles, BookSim2's own limit; both sides are searched to 1 %.",
-        "Nodes of tori and meshes are numbered as in BookSim2, which corrects the lowest digit of a number first where ours corrects the highest.",
-        "On the fat tree both take a random way up to the nearest common ancestor (BookSim2's nca, here --routing nca).",
+        "BookSim2's values are of a program rebuilt from its public source, which reproduces its published ones.",
+        "Saturation is a mean latency of 500 cycles, BookSim2's own limit; both sides are searched to 1 %.",
+        "Nodes are numbered as in BookSim2, which corrects the lowest digit first where ours corrects the highest.",
+        "On the fat tree both go a random way to the nearest common ancestor (nca, here --routing nca).",
     ),
     answers="Zarza 2011, section 5.2 (models of a router): agreement with BookSim2 (Jiang and others 2013)",
     measure=booksim_runs.measure,

@@ -85,10 +85,8 @@ def judge(rows: Rows) -> Verdict:
     checks = [_delivery(rows)]
     for network, pattern in dict.fromkeys((row["network"], row["pattern"]) for row in rows):
         here = where(rows, network=network, pattern=pattern)
-        minimal, valiant, ugal = (
-            most_accepted(here, network, pattern, name) for name in (MINIMAL[network], "valiant", "ugal")
-        )
-        checks += [_as_the_better(f"{network}, {pattern}", minimal, valiant, ugal), _at_little_load(here)]
+        most = [most_accepted(here, network, pattern, name) for name in (MINIMAL[network], "valiant", "ugal")]
+        checks += [_as_the_better(f"{network}, {pattern}", *most), _at_little_load(here)]
     return Verdict.of(checks, _format(rows))
 
 
@@ -173,10 +171,12 @@ STUDY = Study.of_module(
     name="interconnect_ugal",
     title="UGAL-L between minimal routing and Valiant's detours, on a torus and a Dragonfly",
     deviations=(
-        "BookSim2 and the papers move flits; here packets of 512 bytes move as a whole, with 16 of them a virtual channel.",
-        "On the Dragonfly Valiant's detour leads over a router drawn from all (Kim and others: a group), and minimal routing takes any "
+        "BookSim2 and the papers move flits; here packets of 512 bytes move whole, 16 of them a virtual channel.",
+        "On the Dragonfly Valiant's detour leads over a router drawn from all (Kim and others: "
+        "a group), and minimal routing takes any "
         "shortest path by links, so that some cross two links between groups.",
         "Accepted at most: over the offered loads that were tried, in the second half of each run.",
     ),
-    answers="Singh 2005 and Kim, Dally, Scott and Abts 2008: UGAL is as good as minimal routing under benign and as Valiant under adverse traffic",
+    answers="Singh 2005 and Kim, Dally, Scott and Abts 2008: "
+    "UGAL is as good as minimal routing under benign and as Valiant under adverse traffic",
 )

@@ -15,7 +15,7 @@ from experiments.interconnect.document_parameters import random_starts
 from experiments.interconnect.runs import measure_run
 from experiments.interconnect.samples import of_failures, safety_checks
 from experiments.interconnect.study_points import POISSON_512
-from testbed.model.studies.samples import grouped, half_width, spread, t_quantile
+from testbed.model.studies.samples import grouped, spread, t_quantile
 from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, where
 from testbed.model.verdict import Claim, Verdict
 from testbed.report.drawing.charts import draw_bars
@@ -77,18 +77,16 @@ def judge(rows: Rows) -> Verdict:
     checks, notes = safety_checks(rows), []
     for (study, network), figures in _moves(rows).items():
         worst = max(figures, key=lambda figure: figure.doubled)
+        moves = f"it moves by {worst.points:.2f} points to {worst.stands:.2f} %"
         checks.append(
             Claim(f"{study}, {network}: performance moves when the time is doubled, over what it may")
             .at_most(1.0, worst.doubled)
             .plus_minus(worst.uncertainty)
             .against(max(figure.from_tenth for figure in figures), "as from a tenth of the time, the most")
-            .noting(
-                f"the most of {len(figures)} figures: {worst.what}; it moves by {worst.points:.2f} points to {worst.stands:.2f} %, {worst.diverted:.2f} diverted"
-            )
+            .noting(f"the most of {len(figures)} figures: {worst.what}; {moves}, {worst.diverted:.2f} diverted")
         )
-        moved = ", ".join(
-            f"{one.what} {one.doubled:.2g} ({one.diverted:.2f})" for one in sorted(figures, key=lambda f: -f.doubled)
-        )
+        ordered = sorted(figures, key=lambda figure: -figure.doubled)
+        moved = ", ".join(f"{one.what} {one.doubled:.2g} ({one.diverted:.2f})" for one in ordered)
         notes.append(f"{study}, {network}, over what it may (diverted of what failures concern at the end): {moved}")
     return Verdict.of(checks, notes)
 
@@ -96,9 +94,7 @@ def judge(rows: Rows) -> Verdict:
 def _moves(rows: Rows) -> dict[tuple[str, str], list[Moved]]:
     """Of each study and network its figures."""
     whole = where(rows, faults=0)
-    of_figure = grouped(
-        [row for row in rows if row["faults"]], lambda row: (row["of"], *(row[name] for name in SAME)), None
-    )
+    of_figure = grouped([row for row in rows if row["faults"]], ("of", *SAME))
     found: dict[tuple[str, str], list[Moved]] = {}
     for (study, network, *_), runs in of_figure.items():
         lengths = grouped(runs, "share", None)
@@ -107,16 +103,10 @@ def _moves(rows: Rows) -> dict[tuple[str, str], list[Moved]]:
         may = max(SEEN, _interval(own, first["runs"]))
         differences = [b - a for a, b in zip(own, doubled, strict=True)]
         what = f"{first['pattern']}, {first['fault_kind']}, {first['rate']:.0f}/s, {first['seconds']:g} s"
-        moved = Moved(
-            what=what,
-            points=abs(spread(differences)[0]),
-            doubled=abs(spread(differences)[0]) / may,
-            uncertainty=half_width(differences) / may,
-            from_tenth=abs(spread(own)[0] - spread(tenth)[0]) / may,
-            stands=spread(doubled)[0],
-            diverted=_diverted(lengths[1.0]),
-        )
-        found.setdefault((study, network), []).append(moved)
+        (moved, half), from_tenth = spread(differences), abs(spread(own)[0] - spread(tenth)[0]) / may
+        at_last = spread(doubled)[0], _diverted(lengths[1.0])
+        figure = Moved(what, abs(moved), abs(moved) / may, half / may, from_tenth, *at_last)
+        found.setdefault((study, network), []).append(figure)
     return found
 
 
@@ -154,8 +144,9 @@ STUDY = Study.of_module(
     name="interconnect_lengths",
     title="Is every study's run long enough: its figures when the time is doubled",
     deviations=(
-        "Six seeds of each point, three of the failures of PNNL MPP2 for 25.6 s (--quick: two); a study's interval is that of its own number of seeds, if these spread as those do.",
-        "Of the points of one figure those with most failed links; studies near saturation have their own doubled runs (interconnect_saturation).",
+        "Six seeds of each point, three of the failures of PNNL MPP2 for 25.6 s (--quick: two); "
+        "a study's interval is that of its own number of seeds, if these spread as those do.",
+        "Of a figure's points those with most failed links; near saturation see interconnect_saturation.",
         POISSON_512,
     ),
     answers="The document gives no simulated time; how long a run must be follows from its figures",

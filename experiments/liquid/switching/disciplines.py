@@ -102,12 +102,10 @@ def judge(rows: Rows) -> Verdict:
 
 def _block_checks(rows: Rows) -> list[Check]:
     cut = [row for row in rows if row["wormhole-blocks"] is not None]
-    mean = {
-        kind: [statistics.mean(row[f"{kind}-blocks"][k] for row in cut) for k in range(len(BLOCKS))]
-        for kind in ("wormhole", "cut-through")
-    }
+    mean = {kind: _of_blocks(cut, kind) for kind in ("wormhole", "cut-through")}
     costly = with_overhead(mean["cut-through"])
     best = max(range(len(BLOCKS)), key=lambda k: costly[k])
+    most = f"best number of blocks where each costs {OVERHEAD:g}"
     return [
         Claim(
             f"virtual cut-through in {BLOCKS[-1]} blocks, share of the liquid throughput, mean of {len(cut)} patterns"
@@ -119,9 +117,7 @@ def _block_checks(rows: Rows) -> list[Check]:
         .at_least(SOLVED, mean["wormhole"][-1])
         .cites("liquid as the packet size tends to zero (2002, section 1)")
         .against(mean["wormhole"][0], "whole messages"),
-        Claim(
-            f"best number of blocks where each costs {OVERHEAD:g} of a message, over whole messages: throughput by cut-through"
-        )
+        Claim(f"{most} of a message, over whole messages: throughput by cut-through")
         .at_least(1.01, costly[best] / costly[0])
         .cites("two opposite factors (2002, section 1)")
         .against(costly[-1] / costly[0], f"{BLOCKS[-1]} blocks: the smaller the better")
@@ -129,11 +125,16 @@ def _block_checks(rows: Rows) -> list[Check]:
     ]
 
 
+def _of_blocks(cut: Rows, kind: str) -> list[float]:
+    """Mean share of the patterns that were cut, by number of blocks."""
+    return [statistics.mean(row[f"{kind}-blocks"][k] for row in cut) for k in range(len(BLOCKS))]
+
+
 def _notes(rows: Rows, middle: Mapping[str, float]) -> tuple[str, ...]:
     better = {name: sum(row[name] > row["wormhole"] for row in rows) for name in LOOKS}
     return tuple(
-        f"{label}: {middle[name]:.3f} of the liquid throughput (median), more than the plain wormhole network on {better[name]} of "
-        f"{len(rows)} patterns"
+        f"{label}: {middle[name]:.3f} of the liquid throughput (median), "
+        f"more than the plain wormhole network on {better[name]} of {len(rows)} patterns"
         for name, (_, _, label) in LOOKS.items()
     )
 
@@ -155,7 +156,7 @@ def _blocks_figure(rows: Rows) -> Figure:
     figure, axes = chart(title, size=SIZE, xlabel="blocks a message", ylabel=SHARE, ylim=(0, 1.05))
     for kind in ("cut-through", "wormhole"):
         colour, mark, _ = LOOKS[kind]
-        means = [statistics.mean(row[f"{kind}-blocks"][k] for row in cut) for k in range(len(BLOCKS))]
+        means = _of_blocks(cut, kind)
         axes.plot(BLOCKS, means, color=colour, marker=mark, label=f"{kind}, blocks cost nothing")
         words = f"{kind}, each costs {OVERHEAD:g} of a message"
         axes.plot(BLOCKS, with_overhead(means), color=colour, marker=mark, linestyle="--", label=words)
@@ -170,7 +171,8 @@ STUDY = Study.of_module(
     points=points,
     name="switching_disciplines",
     title="Wormhole, virtual cut-through and virtual links against liquid schedules",
-    answers="Gabrielyan 2007, 3.1.2 and 3.2.1: storing messages and virtual links solve contention only in part; Gabrielyan and Hersch "
+    answers="Gabrielyan 2007, 3.1.2 and 3.2.1: storing messages and virtual links solve contention only in part; "
+    "Gabrielyan and Hersch "
     "2002, section 1: overhead against fluidity",
     deviations=(
         "in virtual time; switches that store have room for every message, virtual links share their link evenly",

@@ -64,15 +64,10 @@ def measure(point: Row) -> Results:
 def _carried(point: Row, way: str, hops: Sequence[tuple[int, int]], fabric: Any) -> Results:
     from testbed.bulk.workload import bulk_plan
 
-    plan = bulk_plan(
-        line(STOPS[-1] + 1),
-        scheduling="identical",
-        message_bytes=MESSAGE_BYTES,
-        link_rate_bps=LINK_BPS,
-        pattern=tuple((f"h{a}", f"h{b}") for a, b in hops),
-        seed=point["seed"],
-        inject_packets=0,
-    )
+    pattern = tuple((f"h{a}", f"h{b}") for a, b in hops)
+    sizes: Results = {"message_bytes": MESSAGE_BYTES, "inject_packets": 0}
+    how: Results = {"scheduling": "identical", "link_rate_bps": LINK_BPS, "pattern": pattern, "seed": point["seed"]}
+    plan = bulk_plan(line(STOPS[-1] + 1), **sizes, **how)
     plan = replace(plan, frames=tuple((k,) for k in range(len(hops))))
     for _ in range(ATTEMPTS):
         run = fabric.run(plan)
@@ -142,7 +137,8 @@ STUDY = Study.of_module(
     __name__,
     name="switching_latency",
     title="Latency by distance: store and forward against a stream through all switches",
-    answers="Gabrielyan 2007, 1.3.1 and 1.3.2, Figures 6 and 7: stored messages take a message's time a stop, wormhole latency hardly grows",
+    answers="Gabrielyan 2007, 1.3.1 and 1.3.2, Figures 6 and 7: "
+    "stored messages take a message's time a stop, wormhole latency hardly grows",
     deviations=(
         "the message is stored by the host of each stop, and streamed in packets of 9 kB over a circuit, not in flits",
         "250 kB over links of 10 Mbit/s",

@@ -55,14 +55,9 @@ def _carried(point: Row, name: str, fabric: Any) -> Results:
     from testbed.bulk.workload import bulk_plan
 
     method, barrier, switching = RUNS[name]
-    plan = bulk_plan(
-        f"swiss-t1:allocation={point['allocation']}",
-        scheduling=method,
-        message_bytes=point["message_bytes"],
-        barrier=barrier,
-        switching=switching,  # type: ignore[arg-type]
-        seed=point["seed"],
-    )
+    how: Results = {"scheduling": method, "barrier": barrier, "switching": switching, "seed": point["seed"]}
+    network, size = f"swiss-t1:allocation={point['allocation']}", point["message_bytes"]
+    plan = bulk_plan(network, message_bytes=size, **how)
     for attempt in range(ATTEMPTS):
         judged = judge_bulk(plan, fabric.run(plan))
         if judged.verdict.invalid is None:

@@ -65,9 +65,8 @@ def _scheduled(traffic: Traffic, method: str, seed: int) -> Results:
         objection = ""
     except InputError as error:
         objection = str(error)
-    return {
-        "frames": schedule.length, "seconds": schedule.seconds or 0.0, "objection": objection, "detail": schedule.detail,
-    }  # fmt: skip
+    timed = {"frames": schedule.length, "seconds": schedule.seconds or 0.0}
+    return timed | {"objection": objection, "detail": schedule.detail}
 
 
 def _over_flow(network: Network) -> tuple[Traffic, float]:
@@ -179,8 +178,10 @@ def _notes(rows: Rows) -> list[str]:
         cells = [f"{method} {one['frames']} frames, {one['seconds']:.3f} s" for method, one in row["static"].items()]
         flow = [f"{method} {one['frames']}, {one['seconds']:.3f} s" for method, one in row["flow"].items()]
         found.append(
-            f"{row['network']}: {row['transfers']} transfers, load {row['bottleneck_load']}: {'; '.join(cells)}; over the flow's "
-            f"routes (bound {row['bound']:.2f}, load {row['flow_bottleneck_load']}, {row['flow_seconds']:.2f} s): {'; '.join(flow)}"
+            f"{row['network']}: {row['transfers']} transfers, load {row['bottleneck_load']}: "
+            f"{'; '.join(cells)}; over the flow's "
+            f"routes (bound {row['bound']:.2f}, load {row['flow_bottleneck_load']}, "
+            f"{row['flow_seconds']:.2f} s): {'; '.join(flow)}"
         )
     return found
 
@@ -209,8 +210,9 @@ STUDY = Study.of_module(
     title="Schedulers of other authors beside liquid schedules",
     answers="not in the documents: Gabrielyan 2007 compares with round robin, random orders, DSATUR and MILP",
     deviations=(
-        "Basu et al. 2023 take a fractional flow apart into steps of unequal length; here frames are whole, and no link is used twice in one.",
-        "FLASH's groups are servers with several processors and a fast network inside; here they are the senders of one switch. Where each "
+        "Basu et al. 2023 cut a fractional flow into unequal steps; here frames are whole, no link twice in one.",
+        "FLASH's groups are servers with several processors and a fast network inside; "
+        "here they are the senders of one switch. Where each "
         "switch has one sender, two-level rotation is round robin.",
     ),
 )

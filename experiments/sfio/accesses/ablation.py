@@ -74,12 +74,9 @@ def _counts(operation: str, found: Mapping[str, Row]) -> list[Check]:
 def figures(rows: Rows) -> Figures:
     """Throughput, messages and disk accesses of each way, next to one another."""
     figure, every = panels(10.5, 4, columns=3)
-    shown = (
-        ("throughput_bps", "throughput, Mbit/s", 1e6),
-        ("messages", "messages", 1),
-        ("disk_calls", "disk accesses", 1),
-    )
-    for axes, (key, label, unit) in zip(every, shown, strict=True):
+    shown = {"throughput_bps": "throughput, Mbit/s", "messages": "messages", "disk_calls": "disk accesses"}
+    for axes, (key, label) in zip(every, shown.items(), strict=True):
+        unit = 1e6 if key == "throughput_bps" else 1
         for number, (operation, colour) in enumerate((("write", BLUE), ("read", AMBER))):
             values = [where(rows, way=way, operation=operation)[0][key] / unit for way in WITHOUT]
             at = [k + 0.4 * number - 0.2 for k in range(len(WITHOUT))]
@@ -87,9 +84,8 @@ def figures(rows: Rows) -> Figures:
         axes.set_xticks(range(len(WITHOUT)), list(WITHOUT), rotation=40, ha="right", fontsize=8)
         axes.set(xlabel="optimisations", ylabel=label, yscale="linear" if key == "throughput_bps" else "log")
         axes.legend()
-    figure.suptitle(
-        f"Blocks of {BLOCK_BYTES} bytes in random order, {PROCESSES} processes, {IO_NODES} I/O nodes, 100 Mbit/s links"
-    )
+    nodes = f"{PROCESSES} processes, {IO_NODES} I/O nodes, 100 Mbit/s links"
+    figure.suptitle(f"Blocks of {BLOCK_BYTES} bytes in random order, {nodes}")
     return {"ablation": figure}
 
 
@@ -97,10 +93,13 @@ STUDY = Study.of_module(
     __name__,
     name="sfio_ablation",
     title="What each optimisation of a striped write or read is worth",
-    answers="Gabrielyan 2007, sections 2.1 and 2.6, Figure 12: sorting, merging and combining of requests; disk and network at the same time",
+    answers="Gabrielyan 2007, sections 2.1 and 2.6, Figure 12: sorting, merging and combining of requests; "
+    "disk and network at the same time",
     deviations=(
         "the document gives no value for any optimisation alone: what is judged is that each saves what it is for",
-        "4 MB (1 MB with --quick) in blocks of 1000 bytes, stripe unit 200 bytes, medians of three; subfiles lie in the page cache, where a disk access costs microseconds, so that what sorting and merging save on a disk is counted and not timed",
+        "4 MB (--quick: 1 MB) in blocks of 1000 bytes, stripe unit 200 bytes, medians of three; "
+        "subfiles lie in the page "
+        "cache: what sorting and merging save on a disk is counted, not timed",
     ),
     emulation=True,
 )

@@ -54,9 +54,8 @@ def judge(rows: Rows) -> Verdict:
 
 def figures(rows: Rows) -> Figures:
     """Throughput over the size of the matrix."""
-    title = (
-        f"Bands of columns of {NODES} processes to {NODES} I/O nodes, 10 Mbit/s links, stripe unit {STRIPE_UNIT} bytes"
-    )
+    bands = f"Bands of columns of {NODES} processes to {NODES} I/O nodes"
+    title = f"{bands}, 10 Mbit/s links, stripe unit {STRIPE_UNIT} bytes"
     figure, axes = chart(title, size=(7.2, 4.6), xlabel="rows and columns of the matrix", ylabel=TOGETHER)
     for way, (name, colour, marker) in DIRECTIONS.items():
         for operation, line in (("write", "-"), ("read", "--")):
@@ -72,9 +71,10 @@ STUDY = Study.of_module(
     __name__,
     name="sfio_columns",
     title="Columns of an out-of-core matrix",
-    answers="Gabrielyan 2007, section 2.9: access to columns of out-of-core matrices is many small requests, which SFIO optimises together",
+    answers="Gabrielyan 2007, section 2.9: "
+    "access to columns of out-of-core matrices is many small requests, which SFIO optimises together",
     deviations=(
-        "matrices of 0.13 to 8.4 MB: small ones, which fit in memory, accessed as those that do not; the document gives no size and no figure",
+        "matrices of 0.13 to 8.4 MB, which fit in memory, accessed as those that do not; no size or figure is given",
         "fragments are sent one by one of the smallest matrix alone; medians of three; no disks",
     ),
     emulation=True,

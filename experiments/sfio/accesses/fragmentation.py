@@ -38,17 +38,8 @@ def measure(point: Row) -> Results:
     from testbed.striping.emulated.fragmented_access import FragmentedAccess, run_fragmented
 
     in_memory, in_file, _, _ = SCENARIOS[point["scenario"]]
-    access = FragmentedAccess(
-        bytes_each=point["bytes_each"],
-        piece_bytes=point["piece_bytes"],
-        in_memory=in_memory,
-        in_file=in_file,
-        at_once=point["at_once"],
-        operation=point["operation"],
-        stripe_unit=STRIPE_UNIT,
-        repeat=REPEAT,
-        seed=point["seed"],
-    )
+    own = {name: point[name] for name in ("bytes_each", "piece_bytes", "at_once", "operation", "seed")}
+    access = FragmentedAccess(**own, in_memory=in_memory, in_file=in_file, stripe_unit=STRIPE_UNIT, repeat=REPEAT)
     for _ in range(ATTEMPTS):
         found = run_fragmented(f"crossbar:{NODES}", NODES, LINK_RATE_BPS, access)
         invalid = found["invalid"] if point["at_once"] else None
@@ -68,9 +59,7 @@ def judge(rows: Rows) -> Verdict:
     checks: list[Check] = []
     for operation in ("write", "read"):
         whole = speed[operation, "neither", SMALL, True]
-        for name, (_, _, words, _) in SCENARIOS.items():
-            if name == "neither":
-                continue
+        for name, (_, _, words, _) in list(SCENARIOS.items())[1:]:
             alone = speed[operation, name, SMALL, False]
             checks.append(
                 Claim(f"{operation}, {words}, pieces of {SMALL} bytes in one call, over contiguous in both")
@@ -82,12 +71,9 @@ def judge(rows: Rows) -> Verdict:
 
 
 def _note(rows: Rows) -> str:
-    reported = [
-        f"{r['operation']} {r['scenario']} {r['piece_bytes']} B {r['throughput_bps'] / 1e6:.1f}"
-        for r in rows
-        if r["at_once"]
-    ]
-    return f"one call, Mbit/s: {'; '.join(reported)}"
+    once = where(rows, at_once=True)
+    said = (f"{r['operation']} {r['scenario']} {r['piece_bytes']} B {r['throughput_bps'] / 1e6:.1f}" for r in once)
+    return f"one call, Mbit/s: {'; '.join(said)}"
 
 
 def figures(rows: Rows) -> Figures:
@@ -112,10 +98,12 @@ STUDY = Study.of_module(
     __name__,
     name="sfio_fragmentation",
     title="Data fragmented in memory, in the file, in both or in neither (Figure 22)",
-    answers="Gabrielyan 2007, section 2.9, Figures 22 and 23: four fragmentation scenarios; multi-block access makes all of them efficient",
+    answers="Gabrielyan 2007, section 2.9, Figures 22 and 23: four fragmentation scenarios; "
+    "multi-block access makes all of them efficient",
     deviations=(
-        "the document draws the four scenarios and measures none: what each keeps of the contiguous throughput is our measure",
-        "four processes with 2 MB each (250 kB with --quick) in pieces of 50, 200 and 1000 bytes, 80 kB each (20 kB) where every piece is a call of its own; medians of three",
+        "the document draws the scenarios, measuring none: what each keeps of contiguous throughput is our measure",
+        "four processes with 2 MB each (250 kB with --quick) in pieces of 50, 200 and 1000 bytes, "
+        "80 kB each (20 kB) where every piece is a call of its own; medians of three",
         "our own MPI-I/O in Python over emulated hosts instead of one in C below MPICH; links of 5 Mbit/s; no disks",
     ),
     emulation=True,

@@ -31,18 +31,11 @@ def measure(point: Row) -> Results:
         place = Path(folder) / "mounted"
         place.mkdir()
         with PacedDisk(place, DISK_BYTES, None if point["slow"] == "network" else RATE_BPS / 8):
-            return accessed(
-                "crossbar:2",
-                point,
-                place=place,
-                compute_nodes=1,
-                io_nodes=1,
-                stripe_unit=STRIPE_UNIT,
-                access="random",
-                access_block_bytes=BLOCK_BYTES,
-                disable=() if point["pipelined"] else ("pipeline",),
-                link_rate_bps=FAST_BPS if point["slow"] == "disk" else RATE_BPS,
-            )
+            file = {"stripe_unit": STRIPE_UNIT, "access": "random", "access_block_bytes": BLOCK_BYTES}
+            disable = () if point["pipelined"] else ("pipeline",)
+            rate_bps = FAST_BPS if point["slow"] == "disk" else RATE_BPS
+            how: Results = {**file, "disable": disable, "link_rate_bps": rate_bps}
+            return accessed("crossbar:2", point, place=place, nodes=1, **how)
 
 
 def overlapped(rows: Rows, pipelined: bool) -> float:
@@ -56,6 +49,7 @@ def judge(rows: Rows) -> Verdict:
     """Network and disk work at the same time; and both were slow."""
     s = {row["slow"]: row["seconds"] for row in rows if row["pipelined"]}
     size = rows[0]["file_bytes"] * 8
+    fast = size / s["network"] / RATE_BPS * FAST_BPS / RATE_BPS
     checks = (
         Claim("share of the shorter of network and disk that cost no time, pipelined")
         .at_least(MIN_OVERLAP, overlapped(rows, True))
@@ -67,10 +61,7 @@ def judge(rows: Rows) -> Verdict:
         .against(0.0, "the window of messages is worth nothing"),
         Claim("slow disk alone: rate over the one it was given")
         .equal(1.0, size / s["disk"] / RATE_BPS, 0.15)
-        .against(
-            size / s["network"] / RATE_BPS * FAST_BPS / RATE_BPS,
-            "a disk that was not slowed down: the fast link's rate",
-        ),
+        .against(fast, "a disk that was not slowed down: the fast link's rate"),
     )
     notes = [f"{WINDOWS[way]}: {overlapped(rows, way):.2f} of the shorter part cost no time" for way in WINDOWS]
     return judged(rows, checks, notes)
@@ -96,10 +87,12 @@ STUDY = Study.of_module(
     __name__,
     name="sfio_overlap",
     title="Network and disk at the same time",
-    answers="Gabrielyan 2007, section 2.3: disk and network communications are overlapped, resulting in additional performance gain",
+    answers="Gabrielyan 2007, section 2.3: "
+    "disk and network communications are overlapped, resulting in additional performance gain",
     deviations=(
-        "the disk is a file system on a loop device that the kernel's block layer throttles (blkio, 20 Mbit/s), mounted so that every write waits for it",
-        "one process, one I/O node, 10 MB (5 MB with --quick) in random blocks of 5000 bytes; the network as slow as the disk, which shows an overlap best; the document gives no value",
+        "the disk is a loop device throttled by the kernel's block layer (20 Mbit/s); every write waits for it",
+        "one process, one I/O node, 10 MB (5 MB with --quick) in random blocks of 5000 bytes; "
+        "the network as slow as the disk, which shows an overlap best; the document gives no value",
     ),
     emulation=True,
 )

@@ -39,7 +39,8 @@ STUDY = Study.of_module(
     __name__,
     title="What ten minutes of failures cost in packets on switches",
     ror_code=describe_code(labels="stratified", m=20, tolerance=0.05, der=1e-5),
-    answers="Gabrielyan 2007, eq. 21 and 22, on switches: D x P x ROR is what the sender really adds; rivals as those of failure_cost",
+    answers="Gabrielyan 2007, eq. 21 and 22, on switches: D x P x ROR is what the sender really adds; "
+    "rivals as those of failure_cost",
     emulation=True,
     judge=judge,
     figures=figures,

@@ -68,16 +68,17 @@ def pooled(rows: Rows) -> dict[str, float]:
 def _expectation(rows: Rows) -> Check:
     row, means = rows[0], pooled(rows)
     inside = row["in_force"] <= MOST_IN_REGIME
-    kept, other = ("equation_45", "singles_only") if inside else ("mean", "equation_45")
+    own, other = ("equation_45", "singles_only") if inside else ("mean", "equation_45")
     words = "equation 45 as corrected" if inside else "all states"
     return (
         Claim(f"mean redundancy, {row['in_force']:g} failures in force, {row['network']}: {words}")
-        .equal(means[kept], means["measured"], DEVIATIONS * means["deviation"])
+        .equal(means[own], means["measured"], DEVIATIONS * means["deviation"])
         .plus_minus(1.96 * means["deviation"])
         .against(means[other], "single failures alone" if inside else "equation 45, which ends at two at once")
         .noting(
             f"{sum_of(rows, 'failures')} failures in {len(rows)} hours; all states {means['mean']:.4f}; "
-            f"tolerance: {DEVIATIONS:g} standard deviations of chance; transient beside it: {means['all'] - means['measured']:.4f}"
+            f"tolerance: {DEVIATIONS:g} standard deviations of chance; transient beside it: "
+            f"{means['all'] - means['measured']:.4f}"
         )
     )
 

@@ -41,8 +41,8 @@ def measure(point: Row, fabric: str = "emulation") -> Results:
     from testbed.stream.workload import stream_plan
 
     faults = PoissonFaults(rate_per_s=point["rate_per_s"], lasts_s=LASTS_S)
-    asked = {"faults": faults, "duration_s": point["duration_s"], "seed": point["seed"]}
-    plan = stream_plan(NETWORK, SOURCE, SINK, rate_pps=400, playback_s=1.0, hold_s=1.0, **asked)
+    settings = {"faults": faults, "duration_s": point["duration_s"], "seed": point["seed"]}
+    plan = stream_plan(NETWORK, SOURCE, SINK, rate_pps=400, playback_s=1.0, hold_s=1.0, **settings)
     session = run_and_judge(plan, open_fabric(fabric), repeats_if_invalid=1)
     campaign = session.analysis.campaign
     if campaign is None:  # so few failures that none overlapped
@@ -110,7 +110,8 @@ def _expectation(rate: float, rows: Rows, name: str) -> Check:
         .plus_minus(1.96 * _spread(rows))
         .against(_mean(rows, "singles_only"), "single failures alone")
         .noting(
-            f"equation 45 as corrected {_mean(rows, 'equation_45'):.3f}, all states {_mean(rows, 'mean'):.3f}; tolerance: "
+            f"equation 45 as corrected {_mean(rows, 'equation_45'):.3f}, "
+            f"all states {_mean(rows, 'mean'):.3f}; tolerance: "
             f"{DEVIATIONS:g} standard deviations of chance; beyond reach {sum_of(rows, 'beyond_s'):.1f} s"
         )
     )
@@ -164,11 +165,12 @@ STUDY = Study.of_module(
     __name__,
     name="fault_campaign",
     title="Hundreds of overlapping failures on running switches",
-    answers="Gabrielyan 2007, appendix G: packets sent against eq. 45 as corrected where overlaps are rare, against all states where they "
+    answers="Gabrielyan 2007, appendix G: packets sent against eq. "
+    "45 as corrected where overlaps are rare, against all states where they "
     "are not; rival: single failures alone",
     emulation=True,
     deviations=(
-        "N is the exact worst window of stratified labels, and what several failures lose is the union of their labels.",
-        "Times in which no block size helps, or no loss report gets back, count for nothing in prediction and measurement.",
+        "N is the exact worst window of stratified labels; several failures lose the union of their labels.",
+        "Times in which no block size helps, or no report gets back, count for nothing on both sides.",
     ),
 )

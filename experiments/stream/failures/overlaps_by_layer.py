@@ -169,12 +169,14 @@ def _saving(rows: Rows) -> Check:
     where = f" at an unavailability of {at[0]:.2%} to {at[-1]:.2%}, median {statistics.median(at):.2%}" if at else ""
     return (
         Claim(
-            f"computed: saving of the full route over the first layer while each cable is broken {UNAVAILABLE[0]:.2%} of the time"
+            f"computed: saving of the full route over the first layer while each cable is broken {UNAVAILABLE[0]:.2%} "
+            "of the time"
         )
         .equal(predicted, found, 0.03)
         .against(0.0, "no saving, as soon as failures can overlap")
         .noting(
-            f"predicted by ROR alone; of {len(whole)} networks the order turns in {len(at)}{where}; the full route never needs more in "
+            f"predicted by ROR alone; of {len(whole)} networks the order turns in {len(at)}{where}; "
+            "the full route never needs more in "
             f"{found_at.count(None)}, always in {found_at.count(0.0)}"
         )
     )
@@ -194,12 +196,14 @@ def _order(unavailable: float, rows: Rows) -> Check:
     raw = sent[FULL] - sent[1]
     return (
         Claim(
-            f"on packets: mean redundancy of the full route less that of the first layer, each cable broken {unavailable:.1%} of the time"
+            "on packets: mean redundancy of the full route less that of the first layer, "
+            f"each cable broken {unavailable:.1%} of the time"
         )
         .equal(expected[FULL] - expected[1], known[FULL] - known[1], SHARE * (expected[FULL] + expected[1]))
         .against(0.0, "no difference")
         .noting(
-            f"{min(map(len, of.values()))} streams each; with the chance of which failures came left in {raw:.4f} ± {1.96 * spread:.4f}"
+            f"{min(map(len, of.values()))} streams each; "
+            f"with the chance of which failures came left in {raw:.4f} ± {1.96 * spread:.4f}"
         )
     )
 
@@ -275,11 +279,13 @@ STUDY = Study.of_module(
     __name__,
     title="Where capillary routing stops to pay as failures overlap",
     ror_code=describe_code(labels="random", m=20, tolerance=0.05, der=1e-5),
-    answers="Gabrielyan 2007, appendix G and section 4.4: ROR with failures that overlap, by layer; rivals: no saving, no difference",
+    answers="Gabrielyan 2007, appendix G and section 4.4: ROR with failures that overlap, by layer; rivals: "
+    "no saving, no difference",
     deviations=(
         "Thirteen networks of 40 and 80 nodes, one pair of end points each, first frames.",
         "The order over all rates is computed from states; packets confirm it on one network at two rates.",
-        "States beyond the reach of 255 packets a block count as 0 in the means, and are given beside them; on packets also those in which "
+        "States beyond the reach of 255 packets a block count as 0 in the means, and are given beside them; "
+        "on packets also those in which "
         "both return paths are cut, so that no report tells the sender.",
     ),
 )

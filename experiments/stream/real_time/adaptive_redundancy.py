@@ -277,7 +277,8 @@ def decode_check(when: str, times: Sequence[float | None], repaired_s: float) ->
 STUDY = Study.of_module(
     __name__,
     title="Redundancy that adapts, fixed redundancy and none, while losses change",
-    answers="Gabrielyan 2007, section 4.3: redundancy added when a failure is heard of, against redundancy that is always there",
+    answers="Gabrielyan 2007, section 4.3: "
+    "redundancy added when a failure is heard of, against redundancy that is always there",
     deviations=("The document has no figure of it; losses are those of cut and lossy links over Swiss-T1.",),
     figures=lambda rows: outcome_figures(rows, PATTERNS, SENDERS),
 )

@@ -31,9 +31,13 @@ def points(quick: bool, seed: int) -> Points:
 
 def measure(point: Row) -> Results:
     """One stream over Swiss-T1 in virtual time, its link s1->s2 (a quarter of the packets) down for three seconds."""
-    failing = {"faults": (Fault(link=LINK, start_s=FAIL_S, stop_s=REPAIR_S),), "duration_s": 8.0, "hold_s": 1.0}
-    sent = {"rate_pps": RATE_PPS, "source_packets": point["m"], "seed": point["seed"]}
-    plan = stream_plan("swiss-t1", "s1", "s6", **sent, **failing)  # type: ignore[arg-type]
+    failing: Results = {
+        "faults": (Fault(link=LINK, start_s=FAIL_S, stop_s=REPAIR_S),),
+        "duration_s": 8.0,
+        "hold_s": 1.0,
+    }
+    sent: Results = {"rate_pps": RATE_PPS, "source_packets": point["m"], "seed": point["seed"]}
+    plan = stream_plan("swiss-t1", "s1", "s6", **sent, **failing)
     # shorter buffers than a plan may have, too
     plan = replace(plan, stream=replace(plan.stream, playback_s=point["playback_s"]))
     session = run_and_judge(plan, SimulatedStreamFabric())
@@ -100,5 +104,6 @@ def figures(rows: Rows) -> Figures:
 STUDY = Study.of_module(
     __name__,
     title="Playback buffer against block length",
-    answers="Gabrielyan 2007, section 4.3: a restricted playback buffer limits the block, and what a failure costs before the sender answers",
+    answers="Gabrielyan 2007, section 4.3: "
+    "a restricted playback buffer limits the block, and what a failure costs before the sender answers",
 )

@@ -120,7 +120,8 @@ def figures(rows: Rows) -> Figures:
 STUDY = Study.of_module(
     __name__,
     title="Downloads: a rate that is raised, one that never is, and a single path",
-    answers="Gabrielyan 2007, section 4.3.3: an adaptive rate keeps the last kilometre full; rivals: a rate never raised, a single path",
+    answers="Gabrielyan 2007, section 4.3.3: an adaptive rate keeps the last kilometre full; rivals: "
+    "a rate never raised, a single path",
     deviations=(
         "The file has 2 MB and the last kilometre 4 Mbit/s.",
         "One link fails once, for half of the download; the document speaks of a lossy Internet.",

@@ -86,7 +86,10 @@ def lag_reason(plan: StreamPlan, run: StreamMeasurements) -> str | None:
     """Why the run says nothing. Packets that a full queue drops are what is measured here, and no reason."""
     most_s = MAX_LAG * IN_TIME_S
     if run.health.sender_lag_s > most_s:
-        return f"the sender lagged {1000 * run.health.sender_lag_s:.0f} ms behind its schedule (limit {1000 * most_s:.0f} ms)"
+        return (
+            f"the sender lagged {1000 * run.health.sender_lag_s:.0f} ms behind its schedule (limit "
+            f"{1000 * most_s:.0f} ms)"
+        )
     return f"{run.health.unplanned_drops} datagrams dropped at a socket" if run.health.unplanned_drops else None
 
 
@@ -184,10 +187,12 @@ def half_width(rows: Rows, case: str, key: str) -> float | None:
 
 def _notes(rows: Rows) -> list[str]:
     return [
-        f"{case}: {100 * mean(rows, case, 'lost'):.2f} % lost on the way, {100 * mean(rows, case, 'not_in_time'):.2f} % lost or later "
+        f"{case}: {100 * mean(rows, case, 'lost'):.2f} % lost on the way, "
+        f"{100 * mean(rows, case, 'not_in_time'):.2f} % lost or later "
         f"than {1000 * IN_TIME_S:.0f} ms, {100 * mean(rows, case, 'unplayed'):.2f} % not played; median delay "
         f"{1000 * mean(rows, case, 'median_s'):.1f} ms, 99 % {1000 * mean(rows, case, 'p99_s'):.1f} ms; "
-        f"{mean(rows, case, 'sent_per_source'):.2f} packets sent per source packet; TCP {mean(rows, case, 'tcp_bps') / 1e3:.0f} kbit/s"
+        f"{mean(rows, case, 'sent_per_source'):.2f} packets sent per source packet; "
+        f"TCP {mean(rows, case, 'tcp_bps') / 1e3:.0f} kbit/s"
         for case in dict.fromkeys(row["case"] for row in rows)
     ]
 
@@ -208,7 +213,8 @@ def figures(rows: Rows) -> Figures:
 STUDY = Study.of_module(
     __name__,
     title="The last kilometre: telephony beside TCP, with one queue and with priority",
-    answers="Gabrielyan 2007, section 4.5: congestion of the last kilometre is solved by QoS at the router; rival: it is not, as in one queue",
+    answers="Gabrielyan 2007, section 4.5: congestion of the last kilometre is solved by QoS at the router; rival: "
+    "it is not, as in one queue",
     deviations=(
         "Four TCP connections that take what they can get stand for bursty HTTP.",
         "The queues are the kernel's (htb), on every link; only the last kilometre is ever full.",

@@ -150,7 +150,8 @@ def figures(rows: Rows) -> Figures:
 STUDY = Study.of_module(
     __name__,
     title="Failures longer than the playback buffer, on a single path and on many",
-    answers="Gabrielyan 2007, sections 4.1 and 4.5: FEC cannot protect a single path against failures longer than the buffer; with many paths it can",
+    answers="Gabrielyan 2007, sections 4.1 and 4.5: "
+    "FEC cannot protect a single path against failures longer than the buffer; with many paths it can",
     deviations=(
         "The document states the claim and has no figure of it.",
         "Failures of one link at a time, over Swiss-T1 from s1 to s6, 200 packets a second.",

@@ -142,7 +142,8 @@ def figures(rows: Rows) -> Figures:
 STUDY = Study.of_module(
     __name__,
     title="Telephony and video through failures shorter and longer than the playback buffer",
-    answers="Gabrielyan 2007, sections 4.1 and 4.3: real-time streams survive long failures over many paths; rivals: a single path, a fixed code",
+    answers="Gabrielyan 2007, sections 4.1 and 4.3: real-time streams survive long failures over many paths; rivals: "
+    "a single path, a fixed code",
     deviations=("The document measured no stream; profiles are G.711 telephony and 2 Mbit/s video over Swiss-T1.",),
     emulation=True,
 )

@@ -189,7 +189,8 @@ def figures(rows: Rows) -> Figures:
 STUDY = Study.of_module(
     __name__,
     title="RS(30,23) at a fixed rate over two paths, the baseline of the literature",
-    answers="Gabrielyan 2007, section 4.1: static RS(30,23) over two paths has clear advantages over a single path [Nguyen03]; rival: it has none",
+    answers="Gabrielyan 2007, section 4.1: "
+    "static RS(30,23) over two paths has clear advantages over a single path [Nguyen03]; rival: it has none",
     deviations=(
         "Failures are cuts of one cable at a time; [Nguyen03] drew bursts of losses on the Internet.",
         "The single path is the network's shortest, as OSPF would choose.",

@@ -43,7 +43,10 @@ ATTEMPTS = 3
 Z95 = 1.96
 
 
-MOST_16 = "At most 16 links of a route fail, spread evenly over the order by load; what they are off is scaled up to all links."
+MOST_16 = (
+    "At most 16 links of a route fail, spread evenly over the order by load; "
+    "what they are off is scaled up to all links."
+)
 """How the studies in virtual time deviate."""
 
 
@@ -82,10 +85,10 @@ def measure_route(point: Row, fabric: str = "simulator") -> Results:
     same. ``beyond``: links that ask for more packets than a block can have.
     """
     faults = EachLink(precision=PRECISION[fabric], most=point.get("most_links", MOST_LINKS[fabric]))
-    asked = {key: point[key] for key in ("labels", "seed", "method") if key in point}
-    asked |= {"layers": point.get("layers") or None, "faults": faults, "hold_s": 0.3, "symbol_bytes": SYMBOL_BYTES}
-    asked |= {"rate_pps": RATE_PPS[fabric], "playback_s": PLAYBACK_S[fabric]}
-    plan = stream_plan(point["network"], point["source"], point["sink"], **asked)
+    settings = {key: point[key] for key in ("labels", "seed", "method") if key in point}
+    settings |= {"layers": point.get("layers") or None, "faults": faults, "hold_s": 0.3, "symbol_bytes": SYMBOL_BYTES}
+    settings |= {"rate_pps": RATE_PPS[fabric], "playback_s": PLAYBACK_S[fabric]}
+    plan = stream_plan(point["network"], point["source"], point["sink"], **settings)
     forced = [i for i in plan.forward.loaded if plan.forward.load(i) == 1]
     finite = protectable_links(plan)
     row = _finite_part(_session(plan, fabric).analysis, plan.stream.source_packets) if finite else dict(_NOTHING)

@@ -22,14 +22,15 @@ STUDY = Study.of_module(
     __name__,
     title="ROR by capillary layer, on packets",
     ror_code=BOTH_LABELS,
-    answers="Gabrielyan 2007, eq. 20 to 23 and Figures 60 and 61: that ROR falls as layers are added, measured against predicted",
+    answers="Gabrielyan 2007, eq. 20 to 23 and Figures 60 and 61: "
+    "that ROR falls as layers are added, measured against predicted",
     measure=measure_route,
     judge=judge_layers,
     figures=layer_figures,
     deviations=(
         MOST_16,
         "The document computes ROR; here it is made of packets that a sender sent in virtual time.",
-        "Thirty mobile networks of 40 to 115 nodes, one pair of end points each, in place of 300 frames of 115 nodes and 150 of 120.",
+        "Thirty mobile networks of 40 to 115 nodes, one pair each, for 300 frames of 115 nodes and 150 of 120.",
         "One static tolerance, 5 %; Figures 60 and 61 have fifteen, from 3.6 % to 7.8 %.",
     ),
 )

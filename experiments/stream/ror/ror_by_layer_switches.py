@@ -31,13 +31,14 @@ STUDY = Study.of_module(
     __name__,
     title="ROR by capillary layer, on real switches",
     ror_code=BOTH_LABELS,
-    answers="Gabrielyan 2007, eq. 20 to 23 and section 4.4: that ROR falls as layers are added, measured against predicted",
+    answers="Gabrielyan 2007, eq. 20 to 23 and section 4.4: "
+    "that ROR falls as layers are added, measured against predicted",
     measure=measure_on_switches,
     judge=judge_layers,
     figures=layer_figures,
     emulation=True,
     deviations=(
-        "At most 4 links of a route fail, of the full route 12, spread evenly over the order by load; what they are off is scaled up to all links.",
-        "Mobile networks of 40 nodes only; random labels on four of the eight networks. The study in virtual time has more.",
+        "At most 4 links of a route fail (full route: 12), spread over the order by load; scaled up to all links.",
+        "Mobile networks of 40 nodes; random labels on four of eight networks. The study in virtual time has more.",
     ),
 )

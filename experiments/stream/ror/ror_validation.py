@@ -25,6 +25,6 @@ STUDY = Study.of_module(
     emulation=True,
     deviations=(
         "Stratified labels; the study in virtual time has random ones as well.",
-        "At most 8 links of a route fail, spread evenly over the order by load; what they are off is scaled up to all links.",
+        "At most 8 links of a route fail, spread over the order by load; what they are off is scaled up to all.",
     ),
 )

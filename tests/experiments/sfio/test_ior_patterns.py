@@ -13,7 +13,8 @@ from tests.helpers.study_rows import Rows, failed, published
 
 @pytest.mark.parametrize("pattern", ior_patterns.PATTERNS)
 def test_every_block_of_the_file_belongs_to_one_process(pattern: str) -> None:
-    dealt = [block_offsets(pattern, rank=rank, processes=4, blocks=10, block_bytes=75) for rank in range(4)]
+    task = {"pattern": pattern, "blocks": 10, "block_bytes": 75}
+    dealt = [block_offsets(task, rank, 4) for rank in range(4)]
     if pattern == "file per process":
         assert all(np.array_equal(each, np.arange(10) * 75) for each in dealt)
         return

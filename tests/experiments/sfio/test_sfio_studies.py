@@ -332,7 +332,7 @@ def test_nodes_of_swiss_t1_are_spread_over_switches_two_at_a_time_and_their_halv
     assert swiss_t1.allocation(16) == "4-4-4-4-0-0-0-0"
     assert swiss_t1.allocation(18) == "3-3-3-3-3-3-0-0"
     assert swiss_t1.allocation(26) == "4-4-3-3-3-3-3-3"
-    links = {nodes: placements.half_links(*placements.filled_halves(nodes)) for nodes in range(2, 33, 2)}
+    links = {nodes: placements.ordered_links(nodes) for nodes in range(2, 33, 2)}
     growth = {(n, n + 2): links[n + 2] / links[n] for n in links if n + 2 in links}
     assert {pair for pair, factor in growth.items() if factor > 1.25} == set(placements.STEPS)
 
