@@ -22,7 +22,8 @@ FIGURES = """
 })
 """
 MIN_TEXT = """
-Math.min(...[...document.querySelectorAll('figure svg[role=img] text')].filter(t => t.checkVisibility() && t.textContent)
+Math.min(...[...document.querySelectorAll('figure svg[role=img] text')]
+  .filter(t => t.checkVisibility() && t.textContent)
   .map(t => parseFloat(getComputedStyle(t).fontSize) * t.getScreenCTM().a))
 """
 

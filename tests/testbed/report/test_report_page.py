@@ -176,7 +176,8 @@ def test_every_element_of_a_session_is_on_its_page() -> None:
     page = build_page(sample_runs.sample_run())
     for words in (
         "Network and route", "Loss and redundancy over time", "Block size", "Faults, prediction beside measurement",
-        "loaded links", "checks passed", "Notes", "Machine and versions", "Links carry", "Machine capabilities", "Records",
+        "loaded links", "checks passed", "Notes", "Machine and versions", "Links carry", "Machine capabilities",
+        "Records",
     ):  # fmt: skip
         assert words in page, words
 

@@ -8,11 +8,13 @@ from typing import Any
 from testbed.striping.figures import striping_figures
 
 OPERATION = {
-    "direction": "write", "attempt": 1, "faulty": True, "errors": [], "seconds": 2.0, "throughput_bps": 8e6, "verified": True,
+    "direction": "write", "attempt": 1, "faulty": True, "errors": [], "seconds": 2.0, "throughput_bps": 8e6,
+    "verified": True,
 }  # fmt: skip
 DOCUMENT: dict[str, Any] = {
-    "operations": [OPERATION], "predicted": None, "compute_nodes": 2, "io_nodes": 2, "stripe_unit": 200, "switching": "packet",
-    "schedule": "none", "file_size": 2_000_000, "killed": [["r2", 0.5]], "cut": [["s1->r1", 0.2, 1.4]],
+    "operations": [OPERATION], "predicted": None, "compute_nodes": 2, "io_nodes": 2, "stripe_unit": 200,
+    "switching": "packet", "schedule": "none", "file_size": 2_000_000,
+    "killed": [["r2", 0.5]], "cut": [["s1->r1", 0.2, 1.4]],
 }  # fmt: skip
 
 

@@ -28,8 +28,8 @@ def judged(chosen: StripingPlan, *operations: dict[str, Any]) -> tuple[int, str 
     prediction = predict(chosen, 9000)
     assert prediction is not None
     usual: dict[str, Any] = {
-        "direction": "write", "attempt": 1, "faulty": False, "seconds": prediction.seconds, "bytes": 1_600_000, "messages": 16,
-        "fragments": 8000, "requests": 16, "disk_calls": 16, "verified": True, "strain": CALM,
+        "direction": "write", "attempt": 1, "faulty": False, "seconds": prediction.seconds, "bytes": 1_600_000,
+        "messages": 16, "fragments": 8000, "requests": 16, "disk_calls": 16, "verified": True, "strain": CALM,
     }  # fmt: skip
     records = tuple(OperationRecord(**(usual | fields)) for fields in operations)
     run = StripingMeasurements(fabric="emulation", operations=records, mtu_bytes=9000)
