@@ -42,7 +42,8 @@ def _from_environment() -> Session:
 made_by(_from_environment)
 
 __all__ = [
-    "FreeTurns", "Layout", "ListenerLost", "PeerError", "ProtocolError", "RemoteFailure", "Request", "Session", "Settings",
-    "SfioError", "SoloGroup", "StripedFile", "UsageError", "mchsize", "mclose", "mcreate", "mdelete", "merror",
-    "merrora", "mexists", "mlist", "mopen", "mread", "mreadb", "mreadc", "mrename", "mstat", "mwrite", "mwriteb", "mwritec", "prioerrora", "rank", "size", "use", "wait_all",
+    "FreeTurns", "Layout", "ListenerLost", "PeerError", "ProtocolError", "RemoteFailure", "Request", "Session",
+    "Settings", "SfioError", "SoloGroup", "StripedFile", "UsageError", "mchsize", "mclose", "mcreate", "mdelete",
+    "merror", "merrora", "mexists", "mlist", "mopen", "mread", "mreadb", "mreadc", "mrename", "mstat", "mwrite",
+    "mwriteb", "mwritec", "prioerrora", "rank", "size", "use", "wait_all",
 ]  # fmt: skip

@@ -98,7 +98,7 @@ class StripedFile(PositionedFile):
     ) -> StripedFile:
         """Open a striped file: collective, a synchronisation point.
 
-        `mode`: those of `sfio_emu.positioned_file.FILE_MODES`; by default it is read and written, and made where it is missing.
+        `mode`: as in `sfio_emu.positioned_file.FILE_MODES`; by default it is read, written and made where missing.
         `settings`: of this file, where they are not to be the session's. Raises `UsageError` (name, stripe unit, mode;
         another process means another file; the file was written, or is open, with another layout), `ListenerLost`,
         `RemoteFailure` (ENOENT: missing, EEXIST: there already).
@@ -402,8 +402,8 @@ def _check_layout(subfile: SubfileName, meant: StoredLayout, stored: StoredLayou
     if stored and stored != meant:
         raise UsageError(
             f"{subfile} was written as subfile {stored.index + 1} of {stored.subfiles} in units of {stored.stripe_unit}"
-            f" bytes, and is opened as subfile {meant.index + 1} of {meant.subfiles} in units of {meant.stripe_unit}: open it"
-            " as it was written, or create it again (mcreate, mode 'w')"
+            f" bytes, and is opened as subfile {meant.index + 1} of {meant.subfiles} in units of {meant.stripe_unit}:"
+            " open it as it was written, or create it again (mcreate, mode 'w')"
         )
 
 

@@ -5,7 +5,7 @@ listener answers each, in order, with the same number. A message is
 
     head (28 bytes)  magic "SFIO", version, kind, flags, number, bytes of the body, bytes of the data, the lower 32
                      bits of the body's XXH3, CRC-32 of the head itself; all numbers little-endian (`HEADER`)
-    body             what is to be done: a path, a handle, or runs (handle, size, offset) of subfiles (`sfio_emu.message_bodies`)
+    body             what is to be done: a path, a handle, or runs of subfiles (`sfio_emu.message_bodies`)
     data             of a WRITE, or of the answer to a READ: the bytes of its runs, one after the other
     trailer          a checksum of the data (`Checksum`), where the flag `CHECKED` is set and there are data
 

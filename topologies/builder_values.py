@@ -83,7 +83,7 @@ def check_size(nodes: int, links: int) -> None:
     """TopologyError where a network would have more than MAX_NODES nodes or MAX_LINKS directed links."""
     if nodes > MAX_NODES or links > MAX_LINKS:
         raise TopologyError(
-            f"{_size(nodes)} nodes and {_size(links)} links are too many; stay below {MAX_NODES} nodes and {MAX_LINKS} links"
+            f"{_size(nodes)} nodes and {_size(links)} links are too many; stay below {MAX_NODES} and {MAX_LINKS}"
         )
 
 

@@ -138,7 +138,8 @@ def _parse_values(entry: CatalogueEntry, words: str) -> Values:
             name, value = entry.parameters[position].name, word
         if name not in known:
             raise TopologyError(
-                f"{entry.name} has no parameter {shortened(name)!r}; {_nearest(name, known, 'it has ' + ', '.join(known))}"
+                f"{entry.name} has no parameter {shortened(name)!r};"
+                f" {_nearest(name, known, 'it has ' + ', '.join(known))}"
             )
         if name in written:
             raise TopologyError(f"{name} is given twice; keep one")

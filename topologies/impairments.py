@@ -1,13 +1,14 @@
 """What a link does to packets next to its capacity and delay: bursts of loss, jitter, reordering, duplication, a rate
 that changes.
 
-Written as words, in network files (``impairments`` of a link) and in faults (``testbed.faults.grammar``), several one after another::
+Written as words, in network files (``impairments`` of a link) and in faults (``testbed.faults.grammar``), several one
+after another::
 
     loss:F                       each packet is lost with probability F
-    ge:p=P[,r=R][,1-h=L][,1-k=L] Gilbert-Elliott bursts, as netem's gemodel: each packet finds the chain good or bad, is lost with
-                                 probability 1-k (default 0) or 1-h (default 1), and moves the chain, to bad with P, to
-                                 good with R (1 - P)
-    delay:S[,jitter=J]           each packet waits S seconds, give or take J, evenly drawn: packets may overtake each other
+    ge:p=P[,r=R][,1-h=L][,1-k=L] Gilbert-Elliott bursts, as netem's gemodel: each packet finds the chain good or bad,
+                                 is lost with probability 1-k (default 0) or 1-h (default 1), and moves the chain, to
+                                 bad with P, to good with R (1 - P)
+    delay:S[,jitter=J]           each packet waits S seconds, give or take J, evenly drawn: packets may overtake
     jitter:J                     short for delay:J,jitter=J: each packet waits 0 to 2 J
     reorder:F[,delay=S]          a share F of the packets goes at once, all others wait S (0.01 s): as netem's reorder
     duplicate:F                  each packet comes twice with probability F
@@ -118,7 +119,8 @@ class ExtraDelay(_Lossless):
         _check(0 < self.mean_s <= MAX_DELAY_S, f"delay:{self.mean_s:g}: give seconds above 0, at most {MAX_DELAY_S:g}")
         _check(
             0 <= self.jitter_s <= self.mean_s,
-            f"delay:{self.mean_s:g},jitter={self.jitter_s:g}: no packet waits less than nothing; give a jitter of 0 to the delay",
+            f"delay:{self.mean_s:g},jitter={self.jitter_s:g}: no packet waits less than nothing;"
+            " give a jitter of 0 to the delay",
         )
 
     def __str__(self) -> str:
@@ -199,13 +201,13 @@ Impairment = RandomLoss | GilbertElliott | ExtraDelay | Reordering | Duplication
 Impairments = tuple[Impairment, ...]
 KINDS = ("loss", "ge", "delay", "jitter", "reorder", "duplicate", "trace")
 
-_KEYS = {
-    "loss": ("loss",),
-    "ge": ("p", "r", "1-h", "1-k"),
-    "delay": ("delay", "jitter"),
-    "jitter": ("jitter",),
-    "reorder": ("reorder", "delay"),
-    "duplicate": ("duplicate",),
+_FORMS: dict[str, tuple[Callable[..., Impairment], dict[str, str]]] = {
+    "loss": (RandomLoss, {"loss": "fraction"}),
+    "ge": (GilbertElliott, {"p": "p", "r": "r", "1-h": "bad_loss", "1-k": "good_loss"}),
+    "delay": (ExtraDelay, {"delay": "mean_s", "jitter": "jitter_s"}),
+    "jitter": (ExtraDelay, {"jitter": "mean_s"}),
+    "reorder": (Reordering, {"reorder": "fraction", "delay": "delay_s"}),
+    "duplicate": (Duplication, {"duplicate": "fraction"}),
 }
 _WORDS = re.compile(r"\s+")
 
@@ -275,26 +277,18 @@ def _impairment(word: str, folder: str | Path | None) -> Impairment:
         raise TopologyError(f"impairment {word!r} is none of {', '.join(f'{name}:' for name in KINDS)}")
     if kind == "trace":
         return _trace(rest, folder)
-    values = _values(word, kind, rest)
-    make: dict[str, Callable[[], Impairment]] = {
-        "loss": lambda: RandomLoss(fraction=values["loss"]),
-        "ge": lambda: GilbertElliott(
-            p=values["p"],
-            r=values.get("r", 1 - values["p"]),
-            bad_loss=values.get("1-h", 1.0),
-            good_loss=values.get("1-k", 0.0),
-        ),
-        "delay": lambda: ExtraDelay(mean_s=values["delay"], jitter_s=values.get("jitter", 0.0)),
-        "jitter": lambda: ExtraDelay(mean_s=values["jitter"], jitter_s=values["jitter"]),
-        "reorder": lambda: Reordering(fraction=values["reorder"], delay_s=values.get("delay", REORDER_DELAY_S)),
-        "duplicate": lambda: Duplication(fraction=values["duplicate"]),
-    }
-    return make[kind]()
+    made, fields = _FORMS[kind]
+    values = {fields[key]: value for key, value in _values(word, list(fields), rest).items()}
+    if kind == "ge":
+        values.setdefault("r", 1 - values["p"])
+    elif kind == "jitter":
+        values["jitter_s"] = values["mean_s"]
+    return made(**values)
 
 
-def _values(word: str, kind: str, rest: str) -> dict[str, float]:
+def _values(word: str, keys: list[str], rest: str) -> dict[str, float]:
     """The numbers of a word by their names; the first one's name may be left out."""
-    keys, found = _KEYS[kind], {}
+    found: dict[str, float] = {}
     for place, part in enumerate(rest.split(",")):
         name, equals, value = part.partition("=")
         if not equals and place == 0:

@@ -98,7 +98,8 @@ def manet_frames(
     integer("manet: the number of frames", count, 0, MAX_FRAME)
     if walk.nodes * (first + count - 1) > MAX_WALK:
         raise TopologyError(
-            f"manet: frame {first + count - 1} of {walk.nodes} nodes is too long a walk; stay below {MAX_WALK // walk.nodes} frames"
+            f"manet: frame {first + count - 1} of {walk.nodes} nodes is too long a walk;"
+            f" stay below {MAX_WALK // walk.nodes} frames"
         )
     return _frames(walk, range(first, first + count), links)
 

@@ -182,7 +182,8 @@ class Network:
             for end in (link.source, link.target):
                 if end not in seen:
                     raise TopologyError(
-                        f"network {self.name!r}: link {link.source!r} -> {link.target!r} names the unknown node {end!r}; add the node or correct the link"
+                        f"network {self.name!r}: link {link.source!r} -> {link.target!r} names the unknown node"
+                        f" {end!r}; add the node or correct the link"
                     )
             if link.id in links:
                 raise TopologyError(

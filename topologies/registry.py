@@ -43,7 +43,8 @@ class Registry(Generic[T]):
     PluginError. A name may end in a colon and a word (``disjoint:k``): then whatever stands there is requested as
     ``disjoint:3``.
 
-    >>> doubles = Registry("testbed.doubles", "function", lambda thing: None if callable(thing) else "it cannot be called")
+    >>> wrong = lambda thing: None if callable(thing) else "it cannot be called"
+    >>> doubles = Registry("testbed.doubles", "function", wrong)
     >>> doubles.register("twice", lambda x: 2 * x)
     >>> doubles.find("twice")(4), doubles.find("thrice"), doubles.names()
     (8, None, ('twice',))

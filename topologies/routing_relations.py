@@ -163,18 +163,29 @@ def _levels(network: Network) -> dict[str, tuple[int, int]]:
     levels = [switch.attributes.get("level") for switch in network.switches]
     if network.attributes.get("family") in ("fat-tree", "clos"):
         return {s: (-int(level or 0), order[s]) for s, level in zip(order, levels, strict=True)}
-    near: dict[str, list[str]] = {s: [] for s in order}
+    near = _neighbours(network)
+    depth = _depths(near, max(order, key=lambda s: (len(near[s]), -order[s])))
+    return {s: (depth.get(s, len(order)), order[s]) for s in order}
+
+
+def _neighbours(network: Network) -> dict[str, list[str]]:
+    """Switch -> those that its links lead to."""
+    near: dict[str, list[str]] = {switch.id: [] for switch in network.switches}
     for link in network.links:
-        if link.source in order and link.target in order:
+        if link.source in near and link.target in near:
             near[link.source].append(link.target)
-    paths = [max(order, key=lambda s: (len(near[s]), -order[s]))]
-    depth = {paths[0]: 0}
-    for at in paths:
+    return near
+
+
+def _depths(near: dict[str, list[str]], start: str) -> dict[str, int]:
+    """Switch -> the fewest links to it."""
+    depth, reached = {start: 0}, [start]
+    for at in reached:
         for other in near[at]:
             if other not in depth:
                 depth[other] = depth[at] + 1
-                paths.append(other)
-    return {s: (depth.get(s, len(order)), order[s]) for s in order}
+                reached.append(other)
+    return depth
 
 
 def odd_even(network: Network) -> RoutingRelation:
@@ -266,23 +277,11 @@ def _detouring(network: Network, detour: Detour) -> RoutingRelation:
 
 def _diameter(network: Network) -> int:
     """The most links between two switches on shortest paths; NoPathError where some are apart."""
-    switches = [switch.id for switch in network.switches]
-    near: dict[str, list[str]] = {s: [] for s in switches}
-    for link in network.links:
-        if link.source in near and link.target in near:
-            near[link.source].append(link.target)
-    longest = 1
-    for start in switches:
-        depth, paths = {start: 0}, [start]
-        for at in paths:
-            for other in near[at]:
-                if other not in depth:
-                    depth[other] = depth[at] + 1
-                    paths.append(other)
-        if len(depth) < len(switches):
-            raise NoPathError(
-                f"{network.name!r}: {len(switches) - len(depth)} switches cannot be reached from {start!r}"
-            )
+    near, longest = _neighbours(network), 1
+    for start in near:
+        depth = _depths(near, start)
+        if len(depth) < len(near):
+            raise NoPathError(f"{network.name!r}: {len(near) - len(depth)} switches cannot be reached from {start!r}")
         longest = max(longest, *depth.values())
     return longest
 

@@ -62,7 +62,11 @@ def static_routing(network: Network, method: str | None = None) -> StaticRouting
     build = STATIC_ROUTINGS.find(method)
     if build is None:
         raise TopologyError(f"routing {method!r} is unknown; {STATIC_ROUTINGS.nearest(method)}")
-    return _of_pair_function(network, method, build)
+    found = build(network)  # plug-ins may give a plain function of source and destination
+    if isinstance(found, StaticRouting):
+        return found
+    find = found.path if isinstance(found, RoutingRelation) else found
+    return StaticRouting(method=method, network=network, find=find)
 
 
 def shortest_path_routing(network: Network) -> StaticRouting:
@@ -101,19 +105,15 @@ def shortest_path_routing(network: Network) -> StaticRouting:
 
 def _distances_to(network: Network, destination: str) -> dict[str, int]:
     """Links to the destination from every node that reaches it over switches; breadth first, backwards."""
-    distance = {destination: 0}
-    ring = [destination]
-    while ring:
-        further: list[str] = []
-        for node in ring:
-            if node != destination and network.node(node).kind == "host":
-                continue
-            for i in network.in_links(node):
-                source = network.links[i].source
-                if source not in distance:
-                    distance[source] = distance[node] + 1
-                    further.append(source)
-        ring = further
+    distance, reached = {destination: 0}, [destination]
+    for node in reached:
+        if node != destination and network.node(node).kind == "host":
+            continue
+        for i in network.in_links(node):
+            source = network.links[i].source
+            if source not in distance:
+                distance[source] = distance[node] + 1
+                reached.append(source)
     return distance
 
 
@@ -199,7 +199,8 @@ def d_mod_k_routing(network: Network) -> StaticRouting:
             return shortest.find(source, destination)
         on_host = start.kind == "host"
         radix = k if family == "fat-tree" else k // 2
-        level, index = (0, _attribute(start, "index") // radix) if on_host else _place(start)
+        index = _attribute(start, "index")
+        level, index = (0, index // radix) if on_host else (_attribute(start, "level"), index)
         walked = [source] if on_host else []
         walked += [switch_name(*place) for place in climb(level, index, _attribute(goal, "index"), k)]
         return _links_along(network, joins, [*walked, destination])
@@ -241,10 +242,6 @@ def _climb_clos(level: int, index: int, host: int, k: int) -> list[tuple[int, in
     return places
 
 
-def _place(switch: Any) -> tuple[int, int]:
-    return _attribute(switch, "level"), _attribute(switch, "index")
-
-
 def _attribute(node: Any, name: str) -> int:
     value = node.attributes.get(name)
     if not isinstance(value, int):
@@ -277,7 +274,7 @@ def _switch_of(network: Network, node_id: str, *, outwards: bool) -> str:
     if len(ends) != 1:
         way = "out of" if outwards else "into"
         raise NoPathError(
-            f"host {node_id!r} has {len(ends)} neighbours on links {way} it in network {network.name!r}; it needs one switch"
+            f"host {node_id!r} has {len(ends)} neighbours on links {way} it in network {network.name!r}; it needs one"
         )
     return ends.pop()
 
@@ -302,17 +299,6 @@ def _lowest_keys(network: Network) -> dict[tuple[str, str], LinkId]:
         if known is None or link.key < known[2]:
             joins[link.source, link.target] = link.id
     return joins
-
-
-def _of_pair_function(network: Network, method: str, build: Builder) -> StaticRouting:
-    """What a builder gives, as a StaticRouting: plug-ins may give a plain function of source and destination, or a
-    relation."""
-    found = build(network)
-    if isinstance(found, StaticRouting):
-        return found
-    if isinstance(found, RoutingRelation):
-        return StaticRouting(method=method, network=network, find=found.path)
-    return StaticRouting(method=method, network=network, find=found)
 
 
 def find_relation(network: Network, method: str) -> RoutingRelation | None:

@@ -83,7 +83,8 @@ def checked_allocation(allocation: Allocation) -> tuple[int, ...]:
     fine = all(isinstance(c, int) and not isinstance(c, bool) and 0 <= c <= NODES_PER_SWITCH for c in counts)
     if len(counts) != SWITCHES or not fine:
         raise TopologyError(
-            f"allocation {'-'.join(map(str, counts))}: give {SWITCHES} counts from 0 to {NODES_PER_SWITCH} joined by '-', as in 4-4-4-4-0-0-0-0"
+            f"allocation {'-'.join(map(str, counts))}: give {SWITCHES} counts from 0 to {NODES_PER_SWITCH} joined by"
+            " '-', as in 4-4-4-4-0-0-0-0"
         )
     return counts
 

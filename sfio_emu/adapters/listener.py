@@ -357,12 +357,14 @@ def _size(text: str, *, most: int = wire.MAX_LIMIT) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = OneLineParser(prog="python -m sfio_emu.adapters.listener", description=__doc__)
     parser.add_argument("--root", type=Path, required=True, help="directory of the subfiles; no path leaves it")
-    parser.add_argument("--listen", type=_parse_listen, action="append", required=True, metavar="[NAME@]HOST:PORT",
-                        help="address to serve; with a name its files lie in ROOT/NAME; port 0: any free one")  # fmt: skip
+    parser.add_argument("--listen", type=_parse_listen, action="append", required=True,
+                        help="address to serve; with a name its files lie in ROOT/NAME; port 0: any free one",
+                        metavar="[NAME@]HOST:PORT")  # fmt: skip
     parser.add_argument("--memory", type=partial(_size, most=2**62), default=DEFAULT_MEMORY_BYTES, metavar="BYTES",
                         help="bound of the buffers of all messages together (default: %(default)s)")  # fmt: skip
-    parser.add_argument("--message", type=_size, metavar="BYTES",
-                        help=f"largest message (default: {DEFAULT_MESSAGE_BYTES}, or --memory where that is less)")  # fmt: skip
+    parser.add_argument("--message", type=_size,
+                        help=f"largest message (default: {DEFAULT_MESSAGE_BYTES}, or --memory where that is less)",
+                        metavar="BYTES")  # fmt: skip
     parser.add_argument("--no-sieve", dest="sieve", action="store_false",
                         help="move each run by a call of its own, also many small ones near one another")  # fmt: skip
     key = parser.add_mutually_exclusive_group()

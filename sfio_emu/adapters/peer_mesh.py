@@ -18,7 +18,9 @@ from sfio_emu.client.group_rounds import GroupError
 
 CONNECT_S = 30.0
 HELLO_S = 2.0
-SILENCE_S = 30.0  # all send to one at once: a queue that overflows for seconds is no dead link; a process that dies is noticed at once
+SILENCE_S = (
+    30.0  # a queue that overflows for seconds, as all send to one, is no dead link; a dead process shows at once
+)
 LENGTH = struct.Struct("!Q")
 HELLO = struct.Struct("!I16s")  # who comes, and the key of whom it comes to
 

@@ -176,8 +176,8 @@ class SocketGroup:
         """Send a frame and wait for what answers it."""
         if os.getpid() != self._process:
             raise UsageError(
-                f"this process was forked from rank {self.rank} and has no place in its group of {self.size}: it may read"
-                " and write; make collective calls (open, close, truncate, ..._all) in the processes of the group"
+                f"this process was forked from rank {self.rank} and has no place in its group of {self.size}: it may"
+                " read and write; make collective calls (open, close, truncate, ..._all) in the processes of the group"
             )
         with self._turn:
             if self._broken is not None:

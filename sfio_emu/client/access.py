@@ -196,8 +196,9 @@ class Access:
 
     def ask_each(self, message: Callable[[int, int], Message]) -> None:
         """Send each subfile the message made for (its number, its handle)."""
+        handle = partial(self.session.handle, read_only=self.read_only)
         self.session.request({
-            host: [message(number, self.session.handle(self.subfiles[number], read_only=self.read_only)) for number in numbers]
+            host: [message(number, handle(self.subfiles[number])) for number in numbers]
             for host, numbers in self.hosts.items()
         })  # fmt: skip
 

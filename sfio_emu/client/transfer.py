@@ -180,8 +180,8 @@ class HostTransfer(NamedTuple):
                 sizes.record_end(ensured)
 
         return Message(
-            runs.writes, runs.encode(self.handles, ensured), data=(lambda: self._gathered(pieces, runs)) if pieces else None,
-            data_bytes=size, blocks=blocks, finish=finish, path=self.path,
+            runs.writes, runs.encode(self.handles, ensured), data_bytes=size, blocks=blocks, finish=finish,
+            data=(lambda: self._gathered(pieces, runs)) if pieces else None, path=self.path,
         )  # fmt: skip
 
     def _streamed(self, runs: Runs, more_runs: int = 0) -> bool:

@@ -20,43 +20,42 @@ RUN_COST_BYTES = 16
 
 
 class Piece(Protocol):
-    """`size` bytes of `subfile`, a stream in the order of the subfile, in one run or several."""
+    """`size` bytes of `subfile`, a stream in the order of the subfile, in one run or several; `alike`: its runs are all
+    alike, so that they are told at once."""
 
     subfile: int
     size: int
+    fragments: int
+    run_count: int
+    copy_method: str = "listed"
+    alike: bool = False
 
     @property
-    def fragments(self) -> int: ...
+    def fragment_bytes(self) -> float:
+        return self.size / self.fragments
+
     @property
-    def fragment_bytes(self) -> float: ...
-    @property
-    def copy_method(self) -> str: ...
-    @property
-    def single_run(self) -> bool: ...
+    def single_run(self) -> bool:
+        return self.run_count == 1
+
     @property
     def bounds(self) -> tuple[int, int]:
         """From where to where in the subfile it reaches."""
         ...
 
     @property
-    def alike(self) -> bool:
-        """Whether its runs are all alike, so that they are told at once."""
-        ...
-
-    @property
     def cost_bytes(self) -> int:
         """What it takes of a message: its data, and what tells its runs."""
-        ...
+        return self.size + RUN_COST_BYTES * self.run_count
 
     def listed(self) -> Piece:
         """The same, its runs told one by one."""
-        ...
+        return self
 
-    @property
-    def run_count(self) -> int: ...
     def runs(self) -> tuple[list[int], list[int]]:
         """Offsets in the subfile and sizes."""
-        ...
+        offsets, sizes = self.run_arrays()
+        return offsets.tolist(), sizes.tolist()
 
     def run_arrays(self) -> tuple[Integers, Integers]:
         """The same as arrays of shape (run_count,); the sizes may be changed."""
@@ -68,7 +67,7 @@ class Piece(Protocol):
 
     def grain(self, count: int) -> int:
         """The most of its bytes, up to `count`, after which it is cut at no cost; may be 0."""
-        ...
+        return count
 
     def slice(self, start: int, end: int) -> Piece: ...
     def vectors(self, memory: Bytes) -> list[memoryview]: ...
@@ -76,34 +75,16 @@ class Piece(Protocol):
     def scatter(self, memory: Bytes, stream: Bytes) -> None: ...
 
 
-class StripedPiece:
+class StripedPiece(Piece):
     """Bytes [low, high) of a subfile whose place in memory is their place in the file plus `shift`."""
 
     copy_method = "strided"
-    single_run = True
     run_count = 1
-    alike = False
 
     def __init__(self, layout: Layout, subfile: int, low: int, high: int, shift: int) -> None:
         self._layout, self.subfile, self._low, self._high, self._shift = layout, subfile, low, high, shift
-        self.size = high - low
-
-    @property
-    def cost_bytes(self) -> int:
-        return self.size + RUN_COST_BYTES
-
-    def listed(self) -> StripedPiece:
-        return self
-
-    @property
-    def fragments(self) -> int:
-        if self._layout.subfiles == 1:
-            return 1
-        return (self._high - 1) // self._layout.stripe_unit - self._low // self._layout.stripe_unit + 1
-
-    @property
-    def fragment_bytes(self) -> float:
-        return self.size / self.fragments
+        self.size, unit = high - low, layout.stripe_unit
+        self.fragments = 1 if layout.subfiles == 1 else (high - 1) // unit - low // unit + 1
 
     @property
     def bounds(self) -> tuple[int, int]:
@@ -124,9 +105,6 @@ class StripedPiece:
             if whole > room // 2:
                 return whole
         return max(room, 0)
-
-    def grain(self, count: int) -> int:
-        return count
 
     def slice(self, start: int, end: int) -> StripedPiece:
         return StripedPiece(self._layout, self.subfile, self._low + start, self._low + end, self._shift)
@@ -180,52 +158,23 @@ class StripedPiece:
             np.copyto(there, stream[start:end].view(there.dtype))
 
 
-class ListedPiece:
+class ListedPiece(Piece):
     """Runs of a subfile and fragments of memory, both as lists over one stream.
 
     `run_offset[r]` in the subfile, `run_place[r]` in the stream; `source[f]` in memory, `place[f]` in the stream; the
     places have one entry more, the end. Places need not begin at 0.
     """
 
-    copy_method = "listed"
-    alike = False
-
     def __init__(
         self, subfile: int, run_offset: Integers, run_place: Integers, source: Integers, place: Integers
     ) -> None:
         self.subfile = subfile
         self._run_offset, self._run_place, self._source, self._place = run_offset, run_place, source, place
-        self.size = int(place[-1] - place[0])
-
-    @property
-    def cost_bytes(self) -> int:
-        return self.size + RUN_COST_BYTES * self.run_count
-
-    def listed(self) -> ListedPiece:
-        return self
-
-    @property
-    def fragments(self) -> int:
-        return len(self._source)
-
-    @property
-    def fragment_bytes(self) -> float:
-        return self.size / len(self._source)
-
-    @property
-    def single_run(self) -> bool:
-        return len(self._run_offset) == 1
+        self.size, self.fragments, self.run_count = int(place[-1] - place[0]), len(source), len(run_offset)
 
     @property
     def bounds(self) -> tuple[int, int]:
         return int(self._run_offset[0]), int(self._run_offset[-1] + self._run_place[-1] - self._run_place[-2])
-
-    @property
-    def run_count(self) -> int:
-        return len(self._run_offset)
-
-    def runs(self) -> tuple[list[int], list[int]]:
-        return self._run_offset.tolist(), np.diff(self._run_place).tolist()
 
     def run_arrays(self) -> tuple[Integers, Integers]:
         return self._run_offset, np.diff(self._run_place)
@@ -239,9 +188,6 @@ class ListedPiece:
             return done
         rest = room_bytes - done - RUN_COST_BYTES * (whole + 1)
         return done + rest if rest >= PAGE_BYTES or (rest > 0 and not done) else done
-
-    def grain(self, count: int) -> int:
-        return count
 
     def slice(self, start: int, end: int) -> ListedPiece:
         start, end = start + int(self._place[0]), end + int(self._place[0])

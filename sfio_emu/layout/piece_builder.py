@@ -15,7 +15,7 @@ STRIDED_COST_BYTES = 32
 MAX_PERIOD = 256
 
 
-class RegularPiece:
+class RegularPiece(Piece):
     """`count` runs of `run_bytes`: where the first begins and how far apart they are (bytes), ``at`` in the subfile,
     ``source`` in memory."""
 
@@ -25,7 +25,7 @@ class RegularPiece:
     def __init__(
         self, subfile: int, run_bytes: int, count: int, *, at: tuple[int, int], source: tuple[int, int]
     ) -> None:
-        self.subfile, self._run_bytes, self.run_count = subfile, run_bytes, count
+        self.subfile, self._run_bytes, self.run_count, self.fragments = subfile, run_bytes, count, count
         (self._low, self._step), (self._source, self._source_step) = at, source
         self.size = run_bytes * count
 
@@ -40,23 +40,8 @@ class RegularPiece:
         return STRIDED_COST_BYTES + max(self.size, RUN_COST_BYTES * self.run_count)
 
     @property
-    def fragments(self) -> int:
-        return self.run_count
-
-    @property
-    def fragment_bytes(self) -> float:
-        return self._run_bytes
-
-    @property
-    def single_run(self) -> bool:
-        return self.run_count == 1
-
-    @property
     def bounds(self) -> tuple[int, int]:
         return self._low, self._low + (self.run_count - 1) * self._step + self._run_bytes
-
-    def runs(self) -> tuple[list[int], list[int]]:
-        return self._offsets().tolist(), [self._run_bytes] * self.run_count
 
     def run_arrays(self) -> tuple[Integers, Integers]:
         return self._offsets(), np.full(self.run_count, self._run_bytes, dtype=np.int64)

@@ -157,8 +157,10 @@ class ServerConnection:
         identity, self._client_nonce = self._identity, nonce
         key = identity.key
         welcome = message_bodies.Welcome(
-            limit_bytes=self._pool.buffer_bytes, wants_key=key is not None, nonce=identity.nonce, machine=identity.machine,
-            proof=authentication.NO_PROOF if key is None else authentication.proof(key, "listener", nonce, identity.nonce),
+            limit_bytes=self._pool.buffer_bytes, wants_key=key is not None,
+            nonce=identity.nonce, machine=identity.machine,
+            proof=authentication.NO_PROOF if key is None
+            else authentication.proof(key, "listener", nonce, identity.nonce),
         )  # fmt: skip
         return Answer(body=welcome.encode())
 

@@ -272,9 +272,9 @@ _opened: weakref.WeakKeyDictionary[ProcessGroup, int] = weakref.WeakKeyDictionar
 
 
 class SharedPointer:
-    """The shared pointer of one collectively opened file: a counter of the group, in etypes. Making one is collective, as
-    opening is. A new view does not reset the counter, which somebody else may be adding to, but notes what it was when
-    all had come."""
+    """The shared pointer of one collectively opened file: a counter of the group, in etypes. Making one is
+    collective, as opening is. A new view does not reset the counter, which somebody else may be adding to, but notes
+    what it was when all had come."""
 
     def __init__(self, group: ProcessGroup) -> None:
         number = _opened.get(group, 0)  # the same in all processes, which open files in the same order

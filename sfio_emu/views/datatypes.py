@@ -5,7 +5,7 @@ over runs."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -245,29 +245,14 @@ def subarray(
         box = _strided("subarray", part, 1, stride_bytes, box)
         start_bytes += start * stride_bytes
         stride_bytes *= size
-    return Datatype(
-        runs=box.runs.moved(start_bytes),
-        lb=base.lb,
-        ub=base.lb + stride_bytes,
-        alignment=base.alignment,
-        lb_given=True,
-        ub_given=True,
-        name="subarray",
-    )
+    box = replace(base, runs=box.runs.moved(start_bytes), ub=base.lb + stride_bytes, name="subarray")
+    return replace(box, lb_given=True, ub_given=True)
 
 
 def resized(base: Datatype, lb: int, extent_bytes: int) -> Datatype:
     """`base` with a lower bound and an extent of the caller's choice."""
     lb, extent_bytes = _place("resized", "lower bound", lb), _place("resized", "extent", extent_bytes)
-    return Datatype(
-        runs=base.runs,
-        lb=lb,
-        ub=lb + extent_bytes,
-        alignment=base.alignment,
-        lb_given=True,
-        ub_given=True,
-        name=f"resized {base.name}",
-    )
+    return replace(base, lb=lb, ub=lb + extent_bytes, lb_given=True, ub_given=True, name=f"resized {base.name}")
 
 
 def _strided(name: str, count: int, block_length: int, stride_bytes: int, base: Datatype) -> Datatype:
@@ -304,15 +289,7 @@ def _blocks(name: str, places: Integers, counts: Integers, base: Datatype) -> Da
     last = places + (counts - 1) * base.extent_bytes  # of each block; below its first where the extent is negative
     lb = int(np.minimum(places, last).min()) + base.lb
     ub = int(np.maximum(places, last).max()) + base.ub
-    return Datatype(
-        runs=runs,
-        lb=lb,
-        ub=ub,
-        alignment=base.alignment,
-        lb_given=base.lb_given,
-        ub_given=base.ub_given,
-        name=name,
-    )
+    return replace(base, runs=runs, lb=lb, ub=ub, name=name)
 
 
 def _positions(counts: Integers) -> Integers:

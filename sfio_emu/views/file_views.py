@@ -222,8 +222,9 @@ def _check_order(what: str, datatype: Datatype, writable: bool) -> None:
         raise UsageError(
             f"{text}: displacements must be monotonically non-decreasing; sort its blocks, and the memory's alike"
         )
-    if datatype.extent_bytes < 1 or int(runs.offsets[-1]) - int(runs.offsets[0]) > datatype.extent_bytes:
-        text = f"view: {what} with data from byte {int(runs.offsets[0])} to {datatype.true_ub} has extent {datatype.extent_bytes}"
+    begin = int(runs.offsets[0])
+    if datatype.extent_bytes < 1 or int(runs.offsets[-1]) - begin > datatype.extent_bytes:
+        text = f"view: {what} with data from byte {begin} to {datatype.true_ub} has extent {datatype.extent_bytes}"
         raise UsageError(f"{text}: its repetitions would interleave; resize it to at least its data")
     if writable and _overlaps(datatype):
         raise UsageError(

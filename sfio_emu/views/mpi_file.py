@@ -73,8 +73,9 @@ class MpiFile:
     ) -> MpiFile:
         """Open a striped file (`"host/path;host/path;"`) in every process of the session's group. Collective.
 
-        `mode`: `sfio_emu.positioned_file.MPI_MODES`; with "a" (MPI_MODE_APPEND) all pointers begin at the end. `hints`: as
-        `sfio_emu.views.collective_buffering` has them, the same in every process. Raises as StripedFile.open does.
+        `mode`: `sfio_emu.positioned_file.MPI_MODES`; with "a" (MPI_MODE_APPEND) all pointers begin at the end.
+        `hints`: as `sfio_emu.views.collective_buffering` has them, the same in every process. Raises as
+        StripedFile.open does.
         """
         opening = parse_mode(mode, MPI_MODES)
         below = next(text for text, meant in FILE_MODES.items() if meant == replace(opening, reads=True, append=False))

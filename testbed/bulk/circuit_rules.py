@@ -38,7 +38,7 @@ def return_rules(
     for link in reversed(path):
         if reverse_of(link) not in wiring.network.link_index:
             raise InputError(
-                f"link {label_of(link)}: no link leads back, so no acknowledgement of {pair[0]} to {pair[1]} can; add it"
+                f"link {label_of(link)}: no link leads back, so no acknowledgement of {pair[0]} to {pair[1]}; add it"
             )
     back = [reverse_of(link) for link in reversed(path)]
     return _along(wiring, (pair[1], pair[0]), back, "tcp_src", priority)

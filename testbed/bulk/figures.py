@@ -40,8 +40,9 @@ def throughput_figure(rows: Sequence[Row]) -> Any:
     axes.set_xlabel("payload delivered, Mbit/s")
     axes.spines[["top", "right"]].set_visible(False)
     figure.set_label(
-        f"Throughput of {rows[0]['transfers']} messages of {rows[0]['message_bytes'] / 1e6:g} MB over {rows[0]['network']}, by switching, beside "
-        "what a liquid schedule would reach (solid) and the share of it that a run must reach (dotted)."
+        f"Throughput of {rows[0]['transfers']} messages of {rows[0]['message_bytes'] / 1e6:g} MB over"
+        f" {rows[0]['network']}, by switching, beside what a liquid schedule would reach (solid) and the"
+        " share of it that a run must reach (dotted)."
     )
     axes.invert_yaxis()
     axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.35 if len(rows) > 1 else -0.5), ncols=2, frameon=False)
@@ -71,8 +72,8 @@ def timeline_figure(rows: Sequence[Row]) -> Any:
     axes.set_xlim(0, None)
     axes.set_xlabel("time since the start, s")
     figure.set_label(
-        "Time frames of each run from their begin to their end; the colour says for which fraction of a frame the bottlenecks carried data. "
-        "Dotted: when a liquid schedule would end."
+        "Time frames of each run from their begin to their end; the colour says for which fraction of a frame the"
+        " bottlenecks carried data. Dotted: when a liquid schedule would end."
     )
     axes.legend(loc="upper left", bbox_to_anchor=(0, 1.25), frameon=False)
     figure.colorbar(
@@ -97,8 +98,8 @@ def busy_figure(row: Row) -> Any:
     )
     figure.colorbar(image, ax=axes, label="busy, fraction of the frame")
     figure.set_label(
-        "Bottleneck links, one a row, against time frames: the fraction of each frame in which the link carried data. In a liquid schedule "
-        f"every bottleneck is busy in every frame; here {shares.mean():.1%} on average{more}."
+        "Bottleneck links, one a row, against time frames: the fraction of each frame in which the link carried data."
+        f" In a liquid schedule every bottleneck is busy in every frame; here {shares.mean():.1%} on average{more}."
     )
     return figure
 
@@ -125,8 +126,8 @@ def bytes_figure(row: Row) -> Any:
     axes.set_xlabel("links that carry messages, by load")
     axes.set_ylabel("MB")
     figure.set_label(
-        "Bytes that each link carried, by its switches' counters (dots, headers included), beside what the schedule puts on it (line); links "
-        "in the order of their load."
+        "Bytes that each link carried, by its switches' counters (dots, headers included), beside what the schedule"
+        " puts on it (line); links in the order of their load."
     )
     axes.legend(frameon=False)
     return figure

@@ -183,15 +183,7 @@ def judge(plan: BulkPlan, run: BulkMeasurements, analysis: BulkAnalysis) -> Verd
     """Completeness for every run; throughput against prediction where one is claimed; circuits against the switches'
     counters."""
     count = len(plan.transfers)
-    ended = Check(
-        name="the run came to its end",
-        key="ended",
-        predicted=None,
-        measured=None,
-        tolerance=None,
-        passed=run.failure is None,
-        detail=run.failure or "",
-    )
+    ended = Check(name="the run came to its end", key="ended", passed=run.failure is None, detail=run.failure or "")
     checks = [
         ended.of(run.delivered) if ended.passed else ended,
         Check.equal(
@@ -240,8 +232,8 @@ def _changes_too_long(run: BulkMeasurements, predicted_s: float, limit_s: float)
         return None
     each_ms = 1e3 * run.changing_s / run.rule_changes
     return overload_message(
-        f"{run.rule_changes} changes of circuits took {each_ms:.1f} ms each, {run.changing_s / predicted_s:.1%} of the predicted "
-        f"time (limit {limit_s / predicted_s:.1%})",
+        f"{run.rule_changes} changes of circuits took {each_ms:.1f} ms each, {run.changing_s / predicted_s:.1%} of the"
+        f" predicted time (limit {limit_s / predicted_s:.1%})",
         hint=LONGER_FRAMES,
     )
 
@@ -262,7 +254,7 @@ def _repeats_too_long(plan: BulkPlan, run: BulkMeasurements, predicted_s: float,
     timeouts = sum(repeats.timeouts for repeats in run.retransmitted.values())
     return overload_message(
         f"TCP sent {packets} packets again, {timeouts} after a time-out of {1e3 * TIMEOUT_S:.0f} ms, which takes up to "
-        f"{took_s / predicted_s:.1%} of the predicted time (limit, with changes of circuits, {limit_s / predicted_s:.1%})",
+        f"{took_s / predicted_s:.1%} of the predicted time (limit, circuits' changes too, {limit_s / predicted_s:.1%})",
         hint=LONGER_FRAMES,
     )
 
@@ -318,7 +310,8 @@ def _circuit_checks(plan: BulkPlan, run: BulkMeasurements, analysis: BulkAnalysi
             stray,
             tolerance=_most_stray(plan),
             key="own-dropped",
-            detail="repetitions that come after their circuit is gone, first packets that a switch still holds for strays; TCP repeats them",
+            detail="repetitions that come after their circuit is gone, first packets that a switch still holds for"
+            " strays; TCP repeats them",
         ).of(run.delivered),
         Check.equal(
             "bytes of links by the switches' counters against the schedule",

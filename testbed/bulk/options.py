@@ -62,7 +62,8 @@ class BulkOptions:
         kind=kinds.rate_bps,
         group=ENDS,
         metavar="RATE",
-        help="of every link (default 20Mbps, or less where testbed doctor --calibrate found that this machine carries less)",
+        help="of every link (default 20Mbps, or less where testbed doctor --calibrate found that this machine carries"
+        " less)",
     )
     switching: Switching = option(
         default="circuit", choices=SWITCHINGS, group=ROUTED, help="which the verdict is about"

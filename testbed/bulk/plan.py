@@ -80,7 +80,7 @@ class BulkPlan:
         for index, count in enumerate(seen):
             if count != 1:
                 raise InputError(
-                    f"bulk plan: transfer {index} ({self.transfers[index].name}) is in {count} time frames; put it in one"
+                    f"bulk plan: transfer {index} ({self.transfers[index].name}) is in {count} frames; put it in one"
                 )
 
     @property

@@ -84,8 +84,8 @@ def at_rate(network: Network, link_rate_bps: float) -> Network:
     impaired = next((link for link in network.links if link.impairments), None)
     if impaired is not None:
         raise InputError(
-            f"{impaired.label} is always impaired ({to_text(impaired.impaired_by)}): no throughput over it is predicted; impair it for a time "
-            "(--faults), or take testbed stream"
+            f"{impaired.label} is always impaired ({to_text(impaired.impaired_by)}): no throughput over it is"
+            " predicted; impair it for a time (--faults), or take testbed stream"
         )
     return replace(network, links=tuple(replace(link, capacity_bps=link_rate_bps) for link in network.links))
 

@@ -20,9 +20,10 @@ from testbed.model.workload import Carry, How, Judgement, Workload
 from topologies.text.json_types import Json
 
 DESCRIPTION = (
-    "Send a message from every sending to every receiving host, in the time frames of a method. With circuit switching a "
-    "transfer holds every link of its path while it sends, and its circuit is in the switches; with packet switching "
-    "congestion is left to them. Both are run and reported side by side; --switching says which one the verdict is about."
+    "Send a message from every sending to every receiving host, in the time frames of a method. With circuit switching "
+    "a transfer holds every link of its path while it sends, and its circuit is in the switches; with packet switching "
+    "congestion is left to them. Both are run and reported side by side; --switching says which one the verdict is "
+    "about."
 )
 _HEADINGS = ("switching", "seconds", "Mbit/s", "of liquid", "virtual time", "verified", "queue drops", "verdict")
 
@@ -117,8 +118,9 @@ def _shown(document: Json) -> Iterator[str]:
     if document["rounds"] is not None:
         frames = f"{document['rounds']} rounds ({frames} without conflict)"
     yield (
-        f"{document['network']}: {document['transfers']} messages of {document['message_bytes'] / 1e6:g} MB, {document['method']}, "
-        f"{frames} {barrier} (bottleneck load {document['bottleneck_load']}), {document['fabric']}"
+        f"{document['network']}: {document['transfers']} messages of {document['message_bytes'] / 1e6:g} MB,"
+        f" {document['method']}, {frames} {barrier} (bottleneck load {document['bottleneck_load']}),"
+        f" {document['fabric']}"
     )
     yield (
         f"predicted: {document['liquid_links']:.2f} links x {document['goodput_bps'] / 1e6:.2f} Mbit/s of goodput = "

@@ -34,7 +34,8 @@ def code_checks(make: Callable[[], BlockCode]) -> list[Check]:
 
 def _undescribed(code: BlockCode) -> str | None:
     if not isinstance(code.name, str) or not code.most_symbols >= 1 or not code.excess >= 0:
-        return f"name {code.name!r}, most_symbols {code.most_symbols!r}, excess {code.excess!r}; give a text, 1 or more, 0 or more"
+        said = f"name {code.name!r}, most_symbols {code.most_symbols!r}, excess {code.excess!r}"
+        return f"{said}; give a text, 1 or more, 0 or more"
     return None
 
 

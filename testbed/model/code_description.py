@@ -18,7 +18,10 @@ def describe_code(*, labels: str, m: int, tolerance: float | None, der: float, l
     return ", ".join((f"{labels} labels", f"M {m}", *share, f"DER {der:g}"))
 
 
-SHORT_AND_LARGE = "random labels, M 20, DER 1e-05 (equation 25), and large blocks (equation 29), each at the tolerance of its column or axis"
+SHORT_AND_LARGE = (
+    "random labels, M 20, DER 1e-05 (equation 25), and large blocks (equation 29),"
+    " each at the tolerance of its column or axis"
+)
 """Of studies over many tolerances."""
 BOTH_LABELS = "stratified labels, and random ones where it is said; M 20, tolerance 5 %, DER 1e-05"
 

@@ -62,7 +62,8 @@ def policy(script: str) -> str:
     """A page's Content-Security-Policy: this one script, by its hash, and nobody else's; pictures inside the page;
     nothing from outside."""
     own = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    return f"default-src 'none'; script-src 'sha256-{own}'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
+    sources = f"default-src 'none'; script-src 'sha256-{own}'; style-src 'unsafe-inline'; img-src data:"
+    return f"{sources}; base-uri 'none'; form-action 'none'"
 
 
 def page_head(title: str, *, style: str = "", forbids: bool = True) -> Markup:

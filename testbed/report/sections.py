@@ -207,7 +207,8 @@ def _timeline(part: SessionRun) -> Markup | None:
     )
     ended, lasted = drawn_until_s(part), part.session.duration_s
     if lasted - ended >= 1:
-        caption += f" Nothing is sent after {plain(ended, 1)} s: until {plain(lasted, 1)} s the receiver waits for late packets."
+        caption += f" Nothing is sent after {plain(ended, 1)} s: until {plain(lasted, 1)} s the receiver waits for late"
+        caption += " packets."
     return tag(
         "figure",
         tag("h3", "Loss and redundancy over time"),
@@ -333,8 +334,8 @@ def _path_table(part: SessionRun) -> Markup | None:
         links = " ".join(path["links"]) or NOTHING
         rows.append((path["path"] or "others", links, share, path["sent"], *shares, *reported))
     caption = (
-        "Predicted from the faults of each path's links, measured from the packet logs of both ends, and as the receiver's "
-        "reports showed the sender by gaps in the path's numbers."
+        "Predicted from the faults of each path's links, measured from the packet logs of both ends, and as the"
+        " receiver's reports showed the sender by gaps in the path's numbers."
     )
     listed = table(columns, rows, f"Paths of {part.session.title}")
     return tag("details", tag("summary", f"Loss by path, {counted(len(paths), 'path')}"), tag("p", caption), listed)

@@ -27,7 +27,8 @@ def standalone_svg(drawing: str, caption: str) -> str:
     needed."""
     element = drawing[drawing.index("<svg") :]
     opening, rest = element.split(">", 1)
-    about = f"<title>{escape(caption)}</title><style>{drawing_rules()}</style><rect width='100%' height='100%' fill='#fff'/>"
+    about = f"<title>{escape(caption)}</title><style>{drawing_rules()}</style>"
+    about += "<rect width='100%' height='100%' fill='#fff'/>"
     rest = _TEXT.sub(_lowered, rest)
     return f'<?xml version="1.0" encoding="utf-8"?>\n{opening} xmlns="http://www.w3.org/2000/svg">{about}{rest}\n'
 
@@ -97,12 +98,12 @@ def _drawings(part: SessionRun) -> dict[str, tuple[Markup, str]]:
         else ""
     )
     route = (
-        f"Route and failed links: a line is as wide as the link\u2019s share of the stream, an arrow points where it goes.{layers} Numbers: "
-        f"faults in their order. {link_words(part.session.network)}"
+        f"Route and failed links: a line is as wide as the link\u2019s share of the stream, an arrow points where it"
+        f" goes.{layers} Numbers: faults in their order. {link_words(part.session.network)}"
     )
     timeline = (
-        "Packets lost and redundancy sent over time. Shaded: a fault, with its number; dashed: what theory predicts for it; dotted: "
-        "redundancy at rest."
+        "Packets lost and redundancy sent over time. Shaded: a fault, with its number; dashed: what theory predicts for"
+        " it; dotted: redundancy at rest."
     )
     agrees = "One point a fault; on the dashed line prediction and measurement agree."
     drawn = {

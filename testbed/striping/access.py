@@ -86,9 +86,10 @@ def bytes_per_subfile(blocks: Blocks, stripe_unit: int, subfiles: int) -> Intege
     >>> bytes_per_subfile(access_blocks("contiguous", 35, 1)[0], 5, 2).tolist()
     [20, 15]
     """
+    ends = blocks.offsets + blocks.sizes
     return np.array(
         [
-            int((_below(blocks.offsets + blocks.sizes, j, stripe_unit, subfiles) - _below(blocks.offsets, j, stripe_unit, subfiles)).sum())
+            int((_below(ends, j, stripe_unit, subfiles) - _below(blocks.offsets, j, stripe_unit, subfiles)).sum())
             for j in range(subfiles)
         ],
         dtype=np.int64,

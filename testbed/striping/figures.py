@@ -51,8 +51,8 @@ def _faults(found: Row) -> Any:
     axes.invert_yaxis()
     axes.set(xlabel="seconds since the operation began", xlim=(0, None))
     figure.set_label(
-        "The operation under faults (blue) and what happened to the network meanwhile (red): a cross marks the moment at which a listener "
-        "was killed, or a cable cut or impaired. Dotted: the end of the operation."
+        "The operation under faults (blue) and what happened to the network meanwhile (red): a cross marks the moment"
+        " at which a listener was killed, or a cable cut or impaired. Dotted: the end of the operation."
     )
     axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.3), frameon=False, fontsize=9)
     axes.spines[["top", "right"]].set_visible(False)
@@ -78,13 +78,13 @@ def _throughput(found: Row, ended: list[Row]) -> Any:
     axes.set_xlim(0, 1.15 * most)
     axes.set_xlabel("throughput of the file, Mbit/s")
     figure.set_label(
-        f"Throughput of a file of {found['file_size'] / 1e6:g} MB, striped in units of {found['stripe_unit']} bytes from "
-        f"{found['compute_nodes']} compute nodes over {found['io_nodes']} I/O nodes, one bar an operation. Lines: what is predicted for it, "
-        "and what a liquid schedule would reach."
+        f"Throughput of a file of {found['file_size'] / 1e6:g} MB, striped in units of {found['stripe_unit']} bytes"
+        f" from {found['compute_nodes']} compute nodes over {found['io_nodes']} I/O nodes, one bar an operation. Lines:"
+        " what is predicted for it, and what a liquid schedule would reach."
     )
     axes.set_title(
-        f"{found['compute_nodes']} compute and {found['io_nodes']} I/O nodes, stripe unit {found['stripe_unit']} bytes, "
-        f"{found['switching']} switching, schedule {found['schedule']}",
+        f"{found['compute_nodes']} compute and {found['io_nodes']} I/O nodes, stripe unit {found['stripe_unit']} bytes,"
+        f" {found['switching']} switching, schedule {found['schedule']}",
         fontsize=10,
     )
     axes.spines[["top", "right"]].set_visible(False)

@@ -107,7 +107,8 @@ class StripingOptions:
         kind=kinds.rate_bps,
         group=ENDS,
         metavar="RATE",
-        help="of every link (default 20Mbps, or less where testbed doctor --calibrate found that this machine carries less)",
+        help="of every link (default 20Mbps, or less where testbed doctor --calibrate found that this machine carries"
+        " less)",
     )
     routing: str | None = option(
         default=None, group=ROUTED, metavar="METHOD", help="static method (default: the network's own)"

@@ -119,7 +119,8 @@ def _faults(requested: FaultsLike, network: Network) -> tuple[Fault, ...]:
     faults = tuple(f for one in words for f in read_faults(one if isinstance(one, str | Path) else [one], network))
     if any(f.kind != "impaired" and (f.kind != "down" or f.direction != "both") for f in faults):
         raise InputError(
-            "--faults: a striped file's links are cut both ways or, on one machine, impaired; give LINK@START-STOP, as in s1->s2@0.2-3"
+            "--faults: a striped file's links are cut both ways or, on one machine, impaired; give LINK@START-STOP,"
+            " as in s1->s2@0.2-3"
         )
     return faults
 
@@ -128,13 +129,16 @@ def _check(requested: StripingOptions, failing: bool, plain: bool) -> None:
     """What does not go together. ``plain``: packets without a schedule."""
     if not requested.optimise and not plain:
         raise InputError(
-            "--no-optimise sends a message a fragment, which has no place in a schedule; leave out --scheduling, --schedule and --switching"
+            "--no-optimise sends a message a fragment, which has no place in a schedule; leave out --scheduling,"
+            " --schedule and --switching"
         )
     if requested.disable and not (requested.optimise and plain):
         raise InputError(
-            "--disable is for one call an operation in packets; leave out --no-optimise, --scheduling, --schedule and --switching"
+            "--disable is for one call an operation in packets; leave out --no-optimise, --scheduling, --schedule and"
+            " --switching"
         )
     if failing and not plain:
         raise InputError(
-            "--faults and --kill are for packet switching without a schedule; leave out --scheduling, --schedule and --switching, or the faults"
+            "--faults and --kill are for packet switching without a schedule; leave out --scheduling, --schedule and"
+            " --switching, or the faults"
         )

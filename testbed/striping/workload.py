@@ -19,8 +19,8 @@ from testbed.striping.options import StripingOptions, StripingRunOptions
 from testbed.striping.plan import StripingPlan
 
 DESCRIPTION = (
-    "All compute nodes together write or read one file that is striped over the I/O nodes, through the network's links. "
-    "The content is verified after every run, and the throughput held against what the network lets through."
+    "All compute nodes together write or read one file that is striped over the I/O nodes, through the network's links."
+    " The content is verified after every run, and the throughput held against what the network lets through."
 )
 
 
@@ -121,14 +121,14 @@ def _figures(rows: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
 
 def _shown(document: Mapping[str, Any]) -> Iterator[str]:
     yield (
-        f"{document['network']}: {document['file_size'] / 1e6:g} MB in stripe units of {document['stripe_unit']} bytes, "
-        f"{document['compute_nodes']} compute and {document['io_nodes']} I/O nodes, {document['access']} access, "
+        f"{document['network']}: {document['file_size'] / 1e6:g} MB in stripe units of {document['stripe_unit']} bytes,"
+        f" {document['compute_nodes']} compute and {document['io_nodes']} I/O nodes, {document['access']} access, "
         f"{document['switching']} switching, schedule {document['schedule']}, {document['fabric']}"
     )
     if document["predicted"] is not None:
         yield (
-            f"predicted: {document['predicted']['throughput_bps'] / 1e6:.1f} Mbit/s; liquid: {document['liquid_links']:.2f} links "
-            f"= {document['liquid_throughput_bps'] / 1e6:.1f} Mbit/s"
+            f"predicted: {document['predicted']['throughput_bps'] / 1e6:.1f} Mbit/s; liquid:"
+            f" {document['liquid_links']:.2f} links = {document['liquid_throughput_bps'] / 1e6:.1f} Mbit/s"
         )
     counts = ("messages", "fragments", "disk calls", "queue drops")
     yield f"{'operation':18} seconds   Mbit/s" + "".join(f"{name:>13}" for name in counts) + "  verified"

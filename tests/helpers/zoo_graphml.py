@@ -8,22 +8,18 @@ from xml.sax.saxutils import escape, quoteattr
 
 GRAPH = (
     "Network", "GeoExtent", "GeoLocation", "DateObtained", "Access", "Source", "Version", "Note", "Developed",
-    "Provenance",
-    "NetworkDate", "Creator", "Classification", "Backbone", "Layer", "Commercial", "Testbed", "Transit", "IX",
-    "Customer", "DateYear",
-    "DateMonth", "DateModifier", "DateType", "LastAccess", "Toolset", "ToolsetVersion", "UserAgent", "Type",
-    "timestamp", "label", "LastProcessed",
+    "Provenance", "NetworkDate", "Creator", "Classification", "Backbone", "Layer", "Commercial", "Testbed", "Transit",
+    "IX", "Customer", "DateYear", "DateMonth", "DateModifier", "DateType", "LastAccess", "Toolset", "ToolsetVersion",
+    "UserAgent", "Type", "timestamp", "label", "LastProcessed",
 )  # fmt: skip
 NODE = {
     "Country": "string", "Internal": "int", "Latitude": "double", "Longitude": "double", "Type": "string",
-    "hyperedge": "int",
-    "label": "string", "id": "int", "asn": "int", "GeocodeCountry": "string", "doubled": "boolean",
+    "hyperedge": "int", "label": "string", "id": "int", "asn": "int", "GeocodeCountry": "string", "doubled": "boolean",
     "timestamp": "string",
 }  # fmt: skip
 EDGE = {
     "LinkLabel": "string", "LinkNote": "string", "LinkSpeed": "string", "LinkSpeedUnits": "string",
-    "LinkSpeedRaw": "double",
-    "LinkType": "string", "id": "string", "key": "int", "zorder": "int", "Network": "string",
+    "LinkSpeedRaw": "double", "LinkType": "string", "id": "string", "key": "int", "zorder": "int", "Network": "string",
 }  # fmt: skip
 CITIES = ("None", "None", "Zürich", "São Paulo", "New York", "Genève", "A & B <1>", "")
 SPEEDS = (155.52e6, 622.08e6, 2.5e9, 1e10, 45e6)
@@ -43,9 +39,8 @@ def zoo_graphml(seed: int, *, editor: bool = False, encoding: str = "utf-8") -> 
     )
     text = (
         f'<?xml version="1.0" encoding="{encoding}" standalone="no"?>\n<graphml '
-        f'xmlns="http://graphml.graphdrawing.org/xmlns" '
-        f'xmlns:y="http://www.yworks.com/xml/graphml">\n{_keys(editor)}<graph edgedefault="undirected" '
-        f'id="G">{graph}\n{entries}</graph>'
+        'xmlns="http://graphml.graphdrawing.org/xmlns" xmlns:y="http://www.yworks.com/xml/graphml">\n'
+        f'{_keys(editor)}<graph edgedefault="undirected" id="G">{graph}\n{entries}</graph>'
         + ('<data key="r"><y:Resources/></data>' if editor else "")
         + "</graphml>\n"
     )  # fmt: skip
@@ -63,8 +58,9 @@ def _keys(editor: bool) -> str:
     if editor:
         found += [
             f'<key for="{scope}" id="{name}" yfiles.type="{kind}"/>'
-            for scope, name,
-            kind in (("node", "ng", "nodegraphics"), ("edge", "eg", "edgegraphics"), ("graphml", "r", "resources"))
+            for scope, name, kind in (
+                ("node", "ng", "nodegraphics"), ("edge", "eg", "edgegraphics"), ("graphml", "r", "resources"),
+            )
         ]  # fmt: skip
     return "\n".join(found) + "\n"
 

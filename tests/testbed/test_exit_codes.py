@@ -10,7 +10,7 @@ import pytest
 
 import testbed.errors
 from testbed.bulk.messages import MessageError
-from testbed.striping.emulated.collective_run import CollectiveAccess, _format
+from testbed.striping.emulated.collective_run import _run
 from testbed.striping.emulated.program_run import ProgramEnd
 
 
@@ -29,6 +29,5 @@ def test_a_rank_that_dies_makes_a_run_invalid() -> None:
         placement=SimpleNamespace(file_name=lambda: "f"),
         run=lambda words, time_limit_s: ProgramEnd(exit_code=137, rank=1),
     )
-    access = CollectiveAccess(side=8, stripe_unit=64, operation="write", hints={}, repeat=1, seed=1)
     with pytest.raises(testbed.errors.InvalidRunError, match=r"rank 1 .* exit code 137"):
-        _format(network, access)
+        _run(network, "module", {})

@@ -195,8 +195,8 @@ def test_every_switch_of_a_clos_network_has_k_ports() -> None:
 @pytest.mark.parametrize(
     ("wrong", "right"),
     [("Abilene", "topohub:topozoo/Abilene"), ("abilene", "topohub:topozoo/Abilene"),
-     ("Bellcanad", "topohub:topozoo/Bellcanada"),
-     ("tors:4", "torus"), ("germany50", "topohub:sndlib/germany50"), ("topohub:Abilene", "topozoo/Abilene")],
+     ("Bellcanad", "topohub:topozoo/Bellcanada"), ("tors:4", "torus"),
+     ("germany50", "topohub:sndlib/germany50"), ("topohub:Abilene", "topozoo/Abilene")],
 )  # fmt: skip
 def test_near_names_are_those_of_topohub_too(wrong: str, right: str) -> None:
     pytest.importorskip("topohub")

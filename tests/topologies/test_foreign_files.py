@@ -200,10 +200,8 @@ NONE = 'node [ id 3 label "None" Longitude 8.5 Latitude 47.4 ] node [ id 5 label
 
 
 def test_gml_of_the_zoo(tmp_path: Path) -> None:
-    edges = (
-        'edge [ source 3 target 5 LinkSpeedRaw 1e10 LinkLabel "&#252;" ] edge [ source 5 target 3 ] edge [ '
-        "source 5 target 5 ]"
-    )
+    edges = 'edge [ source 3 target 5 LinkSpeedRaw 1e10 LinkLabel "&#252;" ]'
+    edges += " edge [ source 5 target 3 ] edge [ source 5 target 5 ]"
     text = f'# a comment [\nCreator "X"\ngraph [\n DateObtained "1/1/10"\n{NONE}\n{edges}\n]'
     network, note = read(written(tmp_path, "z.gml", text))
     assert [(n.id, n.position) for n in network.nodes] == [("3", (8.5, 47.4)), ("5", None)]
@@ -305,9 +303,8 @@ ADMISSIBLE_PATHS ( )
 XML = """<?xml version="1.0" encoding="ISO-8859-1"?><network xmlns="http://sndlib.zib.de/network" version="1.0"><meta/>
 <networkStructure><nodes coordinatesType="geographical">
 <node id="N1"><coordinates><x>7.1</x><y>50.7</y></coordinates></node>
-<node id="N2"><coordinates><x>8.2</x><y>49.0</y></coordinates></node>
-</nodes><links><link id="L1"><source>N1</source><target>N2</target>
-<preInstalledModule><capacity>40.0</capacity><cost>0</cost>
+<node id="N2"><coordinates><x>8.2</x><y>49.0</y></coordinates></node></nodes>
+<links><link id="L1"><source>N1</source><target>N2</target><preInstalledModule><capacity>40.0</capacity><cost>0</cost>
 </preInstalledModule><additionalModules><addModule><capacity>155.0</capacity></addModule></additionalModules></link>
 <link id="L2"><source> N2 </source><target>N1</target></link></links></networkStructure>
 <demands><demand id="D1"><source>N1</source><target>N2</target></demand></demands></network>"""
@@ -440,8 +437,7 @@ def test_units_in_a_file(fields: Any, capacity_bps: float, delay_s: float, tmp_p
     [
         ({"capacity": 10}, "links[0]: unknown key 'capacity'; did you mean 'capacity_bps'? It is in bits a second"),
         ({"capacity": "10"}, "or say the unit, as capacity '10Mbps'"),
-        ({"delay": 5}, "unknown key 'delay'; did you mean 'delay_s'? It is in seconds; or say the unit, as delay "
-        "'5ms'"),
+        ({"delay": 5}, "key 'delay'; did you mean 'delay_s'? It is in seconds; or say the unit, as delay '5ms'"),
         ({"delay": None}, "unknown key 'delay'"),
         ({"capacity": "10Mbps", "capacity_bps": 1e7}, "both 'capacity' and 'capacity_bps'"),
         ({"capacity": "10MB/s"}, "capacity_bps '10MB/s' is not a number"),

@@ -146,8 +146,9 @@ def test_a_wrong_json_file_is_named_with_entry_and_mend(tmp_path: Path, content:
 
 def graphml(body: str, default: str = "undirected") -> str:
     return (
-        f'<graphml xmlns="http://graphml.graphdrawing.org/xmlns"><key id="c" for="edge" attr.name="capacity_bps" '
-        f'attr.type="double"/><graph edgedefault="{default}">{body}</graph></graphml>'
+        '<graphml xmlns="http://graphml.graphdrawing.org/xmlns">'
+        '<key id="c" for="edge" attr.name="capacity_bps" attr.type="double"/>'
+        f'<graph edgedefault="{default}">{body}</graph></graphml>'
     )
 
 
@@ -185,10 +186,8 @@ def test_a_wrong_graphml_file_is_named_with_entry_and_mend(tmp_path: Path, conte
 
 
 def test_an_edges_own_direction_wins_in_graphml(tmp_path: Path) -> None:
-    body = (
-        '<node id="a"/><node id="b"/><node id="c"/><edge source="a" target="b" directed="true"/><edge source="b" '
-        'target="c"/>'
-    )
+    body = '<node id="a"/><node id="b"/><node id="c"/>'
+    body += '<edge source="a" target="b" directed="true"/><edge source="b" target="c"/>'
     network = load_network(saved(tmp_path, graphml(body), "net.graphml"))
     assert [k.label for k in network.links] == ["a->b", "b->c", "c->b"]
 

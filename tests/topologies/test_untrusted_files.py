@@ -52,8 +52,7 @@ def outside(tmp_path: Path) -> Path:
 
 PLACES = [
     "/etc/shadow", "/dev/zero", "/dev/stdin", "/proc/self/environ", "../secret", "up/secret", "link", "zero", "pipe",
-    "near", ".", "up", "secret",
-    "no-such-file", "sub/../../secret",
+    "near", ".", "up", "secret", "no-such-file", "sub/../../secret",
 ]  # fmt: skip
 
 
@@ -132,11 +131,9 @@ HUGE: dict[str, bytes] = {
     "open.gml": b'graph [ a "' + b"x" * 2_000_000,
     "bomb.graphml.gz": gzip.compress(b"<graphml>" + b" " * (MAX_NETWORK_BYTES + 1)),
     "cut.graphml.gz": gzip.compress(b"<graphml/>" * 100)[:30],
-    "entities.graphml": (
-        b'<!DOCTYPE r [<!ENTITY a "' + b"x" * 50_000 + b'">]><graphml>' + b"&a;" * 50_000 + b"</graphml>"
-    ),
-    "other files.graphml": b'<!DOCTYPE r [<!ENTITY x SYSTEM "file:///etc/passwd">]><graphml><graph><node '
-    b'id="a"/>&x;</graph></graphml>',
+    "entities.graphml": b'<!DOCTYPE r [<!ENTITY a "%b">]><graphml>%b</graphml>' % (b"x" * 50_000, b"&a;" * 50_000),
+    "other files.graphml": b'<!DOCTYPE r [<!ENTITY x SYSTEM "file:///etc/passwd">]>'
+    b'<graphml><graph><node id="a"/>&x;</graph></graphml>',
     "objects.json": b'{"nodes": [' + b'{"id": 1}, ' * 1_000_001,
     "words.dot": b"graph {" + b"a;" * 500_001,
     "words.gml": b"graph [" + b" a 1" * 500_001,

@@ -83,10 +83,8 @@ def test_every_key_of_other_programs_stays(key: str, tmp_path: Path) -> None:
 
 
 def test_an_editor_s_label_is_read(tmp_path: Path) -> None:
-    body = (
-        '<key for="node" id="d" yfiles.type="nodegraphics"/><key attr.name="url" for="node" id="u"/><graph '
-        'edgedefault="directed">'
-    )
+    body = '<key for="node" id="d" yfiles.type="nodegraphics"/><key attr.name="url" for="node" id="u"/>'
+    body += '<graph edgedefault="directed">'
     node = (
         '<node id="n0"><data key="d"><y:ShapeNode><y:NodeLabel x="1"> Bern </y:NodeLabel></y:ShapeNode></data></node>'
     )
@@ -95,9 +93,9 @@ def test_an_editor_s_label_is_read(tmp_path: Path) -> None:
 
 
 DECLARED = '<?xml version="1.0" encoding="{}"?>'
-GRAPHML = (
-    f'{HEAD}<graph edgedefault="undirected"><node id="Zürich"/><node id="b"/><edge source="Zürich" '
-    f'target="b"/></graph></graphml>'
+GRAPHML = HEAD + (
+    '<graph edgedefault="undirected"><node id="Zürich"/><node id="b"/><edge source="Zürich" target="b"/></graph>'
+    "</graphml>"
 )
 ENCODED: dict[str, bytes] = {
     "declared latin-1": (DECLARED.format("ISO-8859-1") + GRAPHML).encode("latin-1"),
@@ -147,8 +145,8 @@ GROUPS = """<key for="node" id="d0" yfiles.type="nodegraphics"/><key for="edge" 
 <graph edgedefault="directed" id="n1:"><node id="n1::n0"/><node id="n1::n1"/>
 <edge id="n1::e0" source="n1::n0" target="n1::n1"/></graph></node>
 <node id="n2" yfiles.foldertype="folder"><graph edgedefault="undirected" id="n2:"><node id="n2::n0"/></graph></node>
-<edge id="e0" source="n0" target="n1::n0"/>
-<edge id="e1" source="n0" sourceport="north" target="n2"/></graph></graphml>"""
+<edge id="e0" source="n0" target="n1::n0"/><edge id="e1" source="n0" sourceport="north" target="n2"/></graph>
+</graphml>"""
 
 
 def test_groups_are_flattened(tmp_path: Path) -> None:
@@ -195,8 +193,8 @@ def test_undeclared_keys_are_kept(tmp_path: Path) -> None:
 
 SIGNS_OF = [
     ("shift_jis", "東京"), ("iso-2022-jp", "東京"), ("euc-jp", "東京"), ("gbk", "北京"), ("gb18030", "北京"),
-    ("big5", "台北"),
-    ("euc-kr", "서울"), ("koi8-r", "Москва"), ("windows-1251", "Москва"), ("utf-16", "Zürich"), ("utf-32", "Zürich"),
+    ("big5", "台北"), ("euc-kr", "서울"), ("koi8-r", "Москва"), ("windows-1251", "Москва"),
+    ("utf-16", "Zürich"), ("utf-32", "Zürich"),
 ]  # fmt: skip
 
 

@@ -1,9 +1,9 @@
 """Networks of containerlab's topology files (YAML): nodes of kind ``linux`` are hosts, all others switches; links have
 both directions.
 
-What is kept: nodes, kinds (also by group or default), links; whatever else nodes and links have stays as attributes. All scalars of YAML are text, as
-programs in Go read it: ``no``, ``010`` and ``007`` are words; nothing is made of tags. Aliases share what they stand
-for, but are counted as if they were written out: a few lines cannot stand for millions of values.
+What is kept: nodes, kinds (also by group or default), links; whatever else nodes and links have stays as attributes.
+All scalars of YAML are text, as programs in Go read it: ``no``, ``010`` and ``007`` are words; nothing is made of tags.
+Aliases share what they stand for, but count as if written out: a few lines cannot stand for millions of values.
 """
 
 from collections import Counter

@@ -23,7 +23,8 @@ def gml_document(text: str, notes: list[str]) -> dict[str, Any]:
     Ids are the labels, as networkx reads them, or, where two are the same or one is missing, the numbers (then
     ``notes`` says so). Raises TopologyError, which names the line, for what is no GML.
 
-    >>> gml_document('graph [ node [ id 1 label "a" ] node [ id 2 label "b" ] edge [ source 1 target 2 ] ]', [])["links"]
+    >>> text = 'graph [ node [ id 1 label "a" ] node [ id 2 label "b" ] edge [ source 1 target 2 ] ]'
+    >>> gml_document(text, [])["links"]
     [{'source': 'a', 'target': 'b'}]
     """
     graphs = [one for one in _tree(text).get("graph", []) if isinstance(one, dict)]

@@ -18,8 +18,8 @@ def repetita_document(text: str) -> JsonObject:
 
     Raises TopologyError naming the line.
 
-    >>> found = repetita_document("NODES 2\\nlabel x y\\na 0 0\\nb 1 0\\n\\nEDGES 1\\nlabel src dest weight bw delay\\ne 0 1 3 2000 150")
-    >>> found["links"]
+    >>> nodes = "NODES 2\\nlabel x y\\na 0 0\\nb 1 0\\n\\n"
+    >>> repetita_document(nodes + "EDGES 1\\nlabel src dest weight bw delay\\ne 0 1 3 2000 150")["links"]
     [{'source': 'a', 'target': 'b', 'capacity_bps': 2000000.0, 'delay_s': 0.00015, 'label': 'e', 'weight': 3.0}]
     """
     lines = [(number, line.split()) for number, line in enumerate(text.splitlines(), 1) if line.strip()]

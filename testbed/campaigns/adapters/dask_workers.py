@@ -46,7 +46,7 @@ def dask_client(workers: int, scheduler: str | None, security: Security | None =
         connected = Client(scheduler, timeout=CONNECT_S, security=security)
     except (OSError, ValueError) as error:
         raise CapabilityError(
-            f"scheduler {scheduler}: cannot be reached ({type(error).__name__}); start one with 'dask scheduler' or leave it out"
+            f"scheduler {scheduler}: not reached ({type(error).__name__}); start it, 'dask scheduler', or leave it out"
         ) from None
     with connected as client:
         try:

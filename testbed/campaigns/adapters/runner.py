@@ -77,7 +77,7 @@ def _computed(client: Client, campaign: Campaign, missing: Sequence[Unit]) -> It
                 problem, rows = future.result()
             except KilledWorker:
                 raise CapabilityError(
-                    f"unit {unit.index} ({unit.network}): {LOST_WORKERS} workers were lost on it; give workers more memory"
+                    f"unit {unit.index} ({unit.network}): {LOST_WORKERS} workers were lost on it; give them more memory"
                 ) from None
             if problem is not None:
                 raise InputError(problem)

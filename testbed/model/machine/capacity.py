@@ -82,4 +82,5 @@ def rate_description(rate_bps: float, carried: MachineCapacity | None, busy: flo
     if carried is None:
         return f"{rate}, the usual rate: what this machine carries was never measured (testbed doctor --calibrate)"
     load = f"{busy * rate_bps / 1e6:.0f} Mbit/s over all links at once"
-    return f"{rate}: that asks for {load}, of {carried.link_bps / 1e6:.0f} that this machine was measured to carry ({carried.measured})"
+    most = f"{carried.link_bps / 1e6:.0f} that this machine was measured to carry ({carried.measured})"
+    return f"{rate}: that asks for {load}, of {most}"

@@ -96,7 +96,8 @@ class TimingError:
         >>> TimingError(name="lag", description="the sender was {was} late", measured=0.5, limit=0.1).reason()
         'the sender was 500 ms late, where the checks bear 100 ms'
         """
-        return f"{self.description.format(was=self._format(self.measured))}, where the checks bear {self._format(self.limit)}"
+        was = self.description.format(was=self._format(self.measured))
+        return f"{was}, where the checks bear {self._format(self.limit)}"
 
     def _format(self, value: float) -> str:
         return f"{value * 1000:.0f} ms" if self.unit == "ms" else f"{value:.3g}"

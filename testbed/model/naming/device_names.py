@@ -58,8 +58,8 @@ def device_names(hosts: Mapping[str, int], switches: Mapping[str, int]) -> dict[
 def end_point_name(switch: str, taken: Collection[str]) -> str:
     """Of the host that stands for a switch: as Mininet numbers them where that is free.
 
-    >>> end_point_name("s1", {"s1"}), end_point_name("0", {"0"}), end_point_name("x", {"x"}), end_point_name("s1", {"s1", "h1"})
-    ('h1', 'h0', 'h_x', 'h_s1')
+    >>> [end_point_name(name, {name}) for name in ("s1", "0", "x")], end_point_name("s1", {"s1", "h1"})
+    (['h1', 'h0', 'h_x'], 'h_s1')
     """
     number = re.fullmatch(r"s?([0-9]+)", switch)
     required = [f"h{number[1]}"] if number else []

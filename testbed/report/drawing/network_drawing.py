@@ -118,7 +118,8 @@ def _draw_links(axes: Axes, network: Network, places: Mapping[str, Point], dot: 
             axes.add_patch(
                 FancyArrowPatch(
                     start, end, arrowstyle="-|>", mutation_scale=max(6.0, dot * 0.55), color=LIGHT["soft"],
-                    linewidth=width, shrinkA=dot * 0.55, shrinkB=dot * 0.6, connectionstyle=f"arc3,rad={-bend:.3f}", zorder=1,
+                    linewidth=width, shrinkA=dot * 0.55, shrinkB=dot * 0.6, zorder=1,
+                    connectionstyle=f"arc3,rad={-bend:.3f}",
                 )
             )  # fmt: skip
     axes.add_collection(LineCollection(lines, linewidths=widths, colors=colours, capstyle="round", zorder=1))

@@ -32,7 +32,8 @@ def loss_points(run: SessionRun) -> tuple[ScatterPoint, ...]:
     return tuple(
         ScatterPoint(
             fault=f"{f.session}-{n}",
-            title=f"fault {n}: {printable(f.link)} {f.kind}\npredicted {percent(f.predicted_loss)}, measured {percent(f.measured_loss)}",
+            title=f"fault {n}: {printable(f.link)} {f.kind}\n"
+            f"predicted {percent(f.predicted_loss)}, measured {percent(f.measured_loss)}",
             predicted=f.predicted_loss,
             measured=f.measured_loss,
             interval=f.interval,

@@ -179,7 +179,8 @@ def _steps(
 def _band(loss: _Panel, redundancy: _Panel, number: int, fault: FaultRecord) -> Markup:
     left, right = loss.across(fault.start_s), loss.across(fault.stop_s)
     words = (
-        f"fault {number}: {printable(fault.link)} {fault.kind}, {plain(fault.start_s, 1)} s to {plain(fault.stop_s, 1)} s\n"
+        f"fault {number}: {printable(fault.link)} {fault.kind}, {plain(fault.start_s, 1)} s to"
+        f" {plain(fault.stop_s, 1)} s\n"
         f"loss predicted {percent(fault.predicted_loss)}, measured {percent(fault.measured_loss)}"
     )
     box = {"x": left, "width": max(1.0, right - left), "y": loss.top - 4, "height": redundancy.bottom - loss.top + 4}

@@ -6,14 +6,11 @@ neither (Gabrielyan 2007, section 2.9, figure 22), on a network of real switches
 
 import json
 import sys
-import time
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Literal
 
 import numpy as np
 
-from testbed.errors import InvalidRunError
 from testbed.striping.oracle import Bytes, file_content
 from topologies.text.json_types import JsonObject
 
@@ -40,40 +37,15 @@ class FragmentedAccess:
 
 
 def run_fragmented(network_name: str, nodes: int, link_rate_bps: float, access: FragmentedAccess) -> JsonObject:
-    """Inside the sandbox: ``seconds`` of every repetition, ``verified``, ``cpu_fraction``, and ``invalid``: why it says
-    nothing.
-
-    As many processes as I/O nodes. Raises InvalidRunError where the program fails.
-    """
+    """Inside the sandbox: as ``run_access``, by as many processes as I/O nodes."""
     from testbed.bulk.planning import at_rate
-    from testbed.model.machine.load import overload_message
-    from testbed.striping.emulated.program_run import ProgramNetwork
-    from testbed.striping.emulated.scratch_folders import scratch_folder
-    from testbed.striping.oracle import verified_subfiles, write_subfiles
-    from testbed.striping.overload import UNCOORDINATED_LIMITS
+    from testbed.striping.emulated.collective_run import run_access
     from testbed.striping.placement import place
     from topologies import load_network
 
     placement = place(at_rate(load_network(network_name), link_rate_bps), nodes, nodes)
     content = file_content(access.bytes_each * nodes, access.seed)
-    with scratch_folder(Path.cwd()) as root:
-        answer = root / "told.json"
-        with ProgramNetwork(placement, root) as network:
-            for node in placement.io:
-                (root / node / "data").touch()
-            before = np.zeros_like(content) if access.operation == "write" else content
-            write_subfiles(before, root, placement, access.stripe_unit)
-            requested = json.dumps({"told": str(answer), "name": placement.file_name(), "access": asdict(access)})
-            words = [sys.executable, "-m", "testbed.striping.emulated.fragmented_access", requested]
-            end = network.run(words, time_limit_s=90)
-            if end.exit_code:
-                raise InvalidRunError(f"rank {end.rank} of the access ended with exit code {end.exit_code}")
-        reported = JsonObject(json.loads(answer.read_text()))
-        verified = verified_subfiles(content, root, placement, access.stripe_unit)
-    busy = reported["cpu_fraction"]
-    strained = busy >= (UNCOORDINATED_LIMITS.cpu_fraction or 1.0)
-    reason = overload_message(f"its processors were busy for {busy:.0%} of the time") if strained else None
-    return reported | {"verified": bool(reported["right"] and verified), "invalid": reason}
+    return run_access(placement, "testbed.striping.emulated.fragmented_access", access, asdict(access), content)
 
 
 def main(argument: str) -> None:
@@ -81,7 +53,7 @@ def main(argument: str) -> None:
     from sfio_emu.client.current_session import current_session
     from sfio_emu.views.datatypes import BYTE, contiguous, resized, vector
     from sfio_emu.views.mpi_file import MpiFile
-    from testbed.emulation.machine.load_monitor import load_between, read_counts
+    from testbed.striping.emulated.collective_rank import tell, timed_repeats
 
     requested = json.loads(argument)
     access = FragmentedAccess(**requested["access"])
@@ -91,7 +63,6 @@ def main(argument: str) -> None:
     mine = _share(content, access, group.rank, group.size)
     memory = vector(count, piece, 2 * piece, BYTE) if access.in_memory else contiguous(count * piece, BYTE)
     buffer, got = _laid_out(mine, access), np.zeros(2 * len(mine), dtype=np.uint8)
-    times = []
     with MpiFile.open(requested["name"], access.stripe_unit) as file:
         if access.in_file:
             file.set_view(group.rank * piece, BYTE, resized(contiguous(piece, BYTE), 0, group.size * piece))
@@ -99,27 +70,21 @@ def main(argument: str) -> None:
             file.set_view(group.rank * access.bytes_each, BYTE)
         target = buffer if access.operation == "write" else got
         call = file.write_at if access.operation == "write" else file.read_at
-        call(0, target, memory)  # a rehearsal: what is compiled is there when the clock starts
-        group.barrier()
-        before = read_counts()
-        for _ in range(access.repeat):
-            group.barrier()
-            start_s = time.monotonic()
+        step = 2 * piece if access.in_memory else piece
+
+        def once() -> None:
             if access.at_once:
                 call(0, target, memory)
             else:
-                step = 2 * piece if access.in_memory else piece
                 for number in range(count):
                     call(number * piece, target[number * step : number * step + piece])
-            group.barrier()
-            times.append(time.monotonic() - start_s)
-        busy = load_between(before, read_counts(), []).cpu_fraction
+
+        call(0, target, memory)  # a rehearsal: what is compiled is there when the clock starts
+        group.barrier()
+        timed = timed_repeats(group, access.repeat, once)
     taken = got.reshape(count, 2 * piece)[:, :piece].ravel() if access.in_memory else got[: len(mine)]
     right = access.operation == "write" or bool(np.array_equal(taken, mine))
-    every = group.all_gather(b"\1" if right else b"\0")
-    if group.rank == 0:
-        reported = {"seconds": times, "right": all(item == b"\1" for item in every), "cpu_fraction": busy}
-        Path(requested["told"]).write_text(json.dumps(reported))
+    tell(group, requested["told"], timed, right=right)
 
 
 def _share(content: Bytes, access: FragmentedAccess, rank: int, processes: int) -> Bytes:

@@ -45,7 +45,7 @@ def find_mpiexec() -> Path:
         if os.access(directory / name, os.X_OK):
             return directory / name
     raise CapabilityError(
-        f"no MPICH in {directory}: install the extra `mpi` (mpi4py and mpich), or let TESTBED_MPI name the directory of its mpiexec"
+        f"no MPICH in {directory}: install the extra `mpi` (mpi4py and mpich), or let TESTBED_MPI name where mpiexec is"
     )
 
 

@@ -66,8 +66,8 @@ def test_a_listener_outlives_mutated_messages_and_serves_others(tmp_path: Path) 
             it.streams[:] = hostile
         growth = it.memory() - before
         print(
-            f"{dict(sent)}, worst call of the client {worst_s:.3f} s, {worst_own_s:.3f} s without waiting for a "
-            f"processor, memory grew by {growth / 1e6:.1f} MB"
+            f"{dict(sent)}, worst call of the client {worst_s:.3f} s, {worst_own_s:.3f} s without waiting for a"
+            f" processor, memory grew by {growth / 1e6:.1f} MB"
         )
         assert sent["messages"] > 100 and sent["connections"] > 2
         assert worst_own_s < MAX_WAIT_S

@@ -32,9 +32,8 @@ def test_a_file_that_a_client_left_half_written_is_made_whole(
         said = capsys.readouterr().out.splitlines()
         assert said[0] == f"{NAME}: 100 bytes, whole"
         assert said[1].endswith(
-            "55 bytes in its subfiles, readable without a gap up to byte 30, its furthest byte at 84: not the sizes "
-            "of one"
-            " file; give --cut or --fill"
+            "55 bytes in its subfiles, readable without a gap up to byte 30, its furthest byte at 84: not the sizes of"
+            " one file; give --cut or --fill"
         )
         with StripedFile.open(NAME, 10, session=session) as file:
             assert file.size() == 55 and len(file.pread(100, 0)) == 30  # what the tool is for

@@ -86,8 +86,8 @@ def test_a_scheduler_on_this_machine_needs_no_certificate(address: str) -> None:
 
 @pytest.mark.parametrize(
     "address",
-    ["tcp://head:8786", "head:8786", "tcp://10.0.0.1:8786", "tcp://0.0.0.0:1",
-     "ws://head:1", "ucx://head:1", "tcp://[fe80::1]:1", "tcp://localhost.example:1"],
+    ["tcp://head:8786", "head:8786", "tcp://10.0.0.1:8786", "tcp://0.0.0.0:1", "ws://head:1", "ucx://head:1",
+     "tcp://[fe80::1]:1", "tcp://localhost.example:1"],
 )  # fmt: skip
 def test_a_scheduler_elsewhere_needs_tls_or_a_word(address: str) -> None:
     with pytest.raises(InputError, match=r"--tls-ca.*--without-tls"):

@@ -278,8 +278,7 @@ def last_resort(text):
     return single_path if text == "1" else ecmp
 
 def triangle(n, capacity_bps, delay_s):
-    nodes = tuple(Node(id=f"s{i}", kind="switch") for i in range(n))
-    nodes += tuple(Node(id=f"h{i}", kind="host") for i in range(n))
+    nodes = tuple(Node(id=f"{kind[0]}{i}", kind=kind) for kind in ("switch", "host") for i in range(n))
     pairs = [(f"s{i}", f"s{(i + 1) % n}") for i in range(n)] + [(f"h{i}", f"s{i}") for i in range(n)]
     both = [(a, b) for pair in pairs for a, b in (pair, pair[::-1])]
     links = tuple(Link(source=a, target=b, capacity_bps=capacity_bps, delay_s=delay_s) for a, b in both)
@@ -297,8 +296,10 @@ def judge(plan, measured):
     document = {"sum": measured, "verdict": verdict.to_json()}
     return Judgement(verdict=verdict, document=document, rows=({"sum": measured},))
 
-SUM = Workload(name="sum", plan=Sum, judge=judge, simulate=lambda plan, _: sum(plan.numbers),
-               example=lambda: Sum((1, 2, 3)))
+def example():
+    return Sum((1, 2, 3))
+
+SUM = Workload(name="sum", plan=Sum, judge=judge, simulate=lambda plan, _: sum(plan.numbers), example=example)
 """
 
 
@@ -340,8 +341,8 @@ def test_suite_of_every_group_passes_what_works(every_kind: WarmCommands, name: 
         "topology show cycle:4 --json",
         "simulate cycle:4 --routing again --load 0.05 --duration 0.001 --json",
         "bulk cycle:3 --routing again --fabric simulator --message-size 10kB --no-comparison --json",
-        "download swiss-t1 --from s1 --to s6 --code rs-again --file-size 100kB --faults /dev/null --fabric "
-        "simulator --json",
+        "download swiss-t1 --from s1 --to s6 --code rs-again --file-size 100kB --faults /dev/null --fabric simulator"
+        " --json",
         "demands cycle:4 --routing resort:1 --json",
     ],
 )

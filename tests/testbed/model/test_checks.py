@@ -92,8 +92,8 @@ def test_a_check_reads_as_a_sentence_and_survives_json() -> None:
     check = Check.equal("gain", 1.7, 1.71, tolerance=0.1, uncertainty=0.05, stated="1.5 to 2, page 66", **GAIN)
     words = check_words(check)
     assert words == (
-        "predicted 1.7; measured 1.71 [1.66, 1.76]; tolerance 0.1; the document says 1.5 to 2, page 66; no gain "
-        "would be 1"
+        "predicted 1.7; measured 1.71 [1.66, 1.76]; tolerance 0.1; the document says 1.5 to 2, page 66;"
+        " no gain would be 1"
     )
     verdict = Verdict(checks=(check,))
     assert from_json(Verdict, verdict.to_json(), "here") == verdict

@@ -88,20 +88,22 @@ def test_unknown_keys_of_other_files_are_refused_with_the_nearest_one() -> None:
     network = load_network("swiss-t1")
     from testbed.commands.scheduling.schedule_extras import split_traffic
 
+    def faults(said: object) -> object:
+        return parse_fault_document(said, network, "here")
+
+    def matrix(said: str) -> object:
+        return parse_matrix(f'{{"demands": {said}}}', network, "here")
+
     traffic = parse_traffic({"transfers": [["a"]]}, "here")
     for read, says in (
-        (lambda: parse_fault_document([FAULT | {"knd": "down"}], network, "here"), r"here: \[0\]: unknown key "
-        r"'knd'; did you mean 'kind'"),
-        (lambda: parse_fault_document({"faults": [FAULT | {"loss": 1}]}, network, "here"), "'loss'; did you mean "
-        "'loss_fraction'"),
-        (lambda: parse_fault_document({"faults": [FAULT], "seed": 1}, network, "here"), "unknown key 'seed'"),
+        (lambda: faults([FAULT | {"knd": "down"}]), r"here: \[0\]: unknown key 'knd'; did you mean 'kind'"),
+        (lambda: faults({"faults": [FAULT | {"loss": 1}]}), "'loss'; did you mean 'loss_fraction'"),
+        (lambda: faults({"faults": [FAULT], "seed": 1}), "unknown key 'seed'"),
         (lambda: parse_pairs({"pairs": [["t0", "r1"]], "pair": []}, network, "here"), "unknown key 'pair'"),
         (lambda: parse_traffic({"transfers": [["a"]], "frame": []}, "here"), "'frame'; did you mean 'frames'"),
-        (lambda: split_traffic({"sizes_bytes": 1, "chunk": 1}, "here", traffic, None), "'chunk'; did you mean "
-        "'chunk_bytes'"),
-        (lambda: parse_matrix('{"demands": [{"source": "s1", "sink": "s2", "bps": 1, "unit": '
-        '"k"}]}', network, "here"), "unknown key 'unit'"),
-        (lambda: parse_matrix('{"demands": {"s1": {"s2": 1}}, "unit": "kbps"}', network, "here"), "unknown key 'unit'"),
+        (lambda: split_traffic({"sizes_bytes": 1, "chunk": 1}, "here", traffic, None), "'chunk'; did .* 'chunk_bytes'"),
+        (lambda: matrix('[{"source": "s1", "sink": "s2", "bps": 1, "unit": "k"}]'), "unknown key 'unit'"),
+        (lambda: matrix('{"s1": {"s2": 1}}, "unit": "kbps"'), "unknown key 'unit'"),
         (lambda: parse_campaign(CAMPAIGN | {"tolerance": [0.1]}, "here"), "'tolerance'; did you mean 'tolerances'"),
     ):  # fmt: skip
         with pytest.raises(InputError, match=says):
@@ -129,8 +131,8 @@ def test_schemas_are_published_and_say_what_the_parsers_take(capsys: pytest.Capt
 
 NETWORKS = (
     "swiss-t1", "two-switch", "capillary-layers:graph=1", "bottleneck-hunt", "optical-cloud", "manet:nodes=9",
-    "torus:4x4x4", "mesh:4x3",
-    "ring:8", "fat-tree:2,3", "clos:4", "topohub:topozoo/Abilene", "topohub:sndlib/polska", "topohub:gabriel/25/0",
+    "torus:4x4x4", "mesh:4x3", "ring:8", "fat-tree:2,3", "clos:4", "topohub:topozoo/Abilene",
+    "topohub:sndlib/polska", "topohub:gabriel/25/0",
 )  # fmt: skip
 
 
@@ -151,8 +153,7 @@ def test_a_schema_is_a_schema_and_tells_right_from_wrong(kind: str) -> None:
     validator.check_schema(schema_of(kind))
     right: dict[str, Any] = {
         "network": {"nodes": NODES, "links": [{"source": "a", "target": "b"}]}, "faults": [FAULT],
-        "pattern": [["a", "b"]],
-        "schedule": {"transfers": [["a"]], "frames": [[0]]},
+        "pattern": [["a", "b"]], "schedule": {"transfers": [["a"]], "frames": [[0]]},
         "messages": {"messages": [{"source": "a", "destination": "b"}]},
         "unequal": {"sizes_bytes": 5}, "demands": {"a": {"b": 1e6}}, "campaign": CAMPAIGN,
         "placement": {"machines": [["a", "b"], ["c"]]},

@@ -80,10 +80,8 @@ def test_checks_are_counted_by_size_and_by_whether_they_have_a_rival() -> None:
 
 
 def test_errata_of_a_page_come_into_the_book_with_their_proof() -> None:
-    page = (
-        "# C\n\n## Errata\n\nwords\n\n| printed | right | how |\n|---|---|---|\n| 362 | 321 | `a \\| b`, "
-        "[page](x.md) |\n\n## More\n\n| no | no |\n"
-    )
+    table = "| printed | right | how |\n|---|---|---|\n| 362 | 321 | `a \\| b`, [page](x.md) |\n"
+    page = f"# C\n\n## Errata\n\nwords\n\n{table}\n## More\n\n| no | no |\n"
     errata = errata_of(page)
     assert errata == (("printed", "right", "how"), ("362", "321", "`a \\| b`, [page](x.md)"))
     pages = book_pages([Chapter(number=3, entries=(), errata=errata)], lambda run, name: "<svg/>")

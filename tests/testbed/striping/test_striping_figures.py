@@ -13,8 +13,8 @@ OPERATION = {
 }  # fmt: skip
 DOCUMENT: dict[str, Any] = {
     "operations": [OPERATION], "predicted": None, "compute_nodes": 2, "io_nodes": 2, "stripe_unit": 200,
-    "switching": "packet",
-    "schedule": "none", "file_size": 2_000_000, "killed": [["r2", 0.5]], "cut": [["s1->r1", 0.2, 1.4]],
+    "switching": "packet", "schedule": "none", "file_size": 2_000_000,
+    "killed": [["r2", 0.5]], "cut": [["s1->r1", 0.2, 1.4]],
 }  # fmt: skip
 
 

@@ -29,8 +29,7 @@ def judged(chosen: StripingPlan, *operations: dict[str, Any]) -> tuple[int, str 
     assert prediction is not None
     usual: dict[str, Any] = {
         "direction": "write", "attempt": 1, "faulty": False, "seconds": prediction.seconds, "bytes": 1_600_000,
-        "messages": 16,
-        "fragments": 8000, "requests": 16, "disk_calls": 16, "verified": True, "strain": CALM,
+        "messages": 16, "fragments": 8000, "requests": 16, "disk_calls": 16, "verified": True, "strain": CALM,
     }  # fmt: skip
     records = tuple(OperationRecord(**(usual | fields)) for fields in operations)
     run = StripingMeasurements(fabric="emulation", operations=records, mtu_bytes=9000)
