@@ -18,8 +18,7 @@ As text, for the prompt of ``testbed up`` and the options of commands::
 ``intermittent:N`` as many that fail ten times, for a tenth of the run altogether. No command has a use for everything:
 lists and patterns are the simulator's, ``poisson:`` is for streams, one link with its times for striped files, one link
 with its manner for the prompt; what impairments are and which values they take says ``topologies.impairments``. A file
-says it as JSON: see ``parse_fault_document``. Whatever the form, what comes out is a tuple of ``Fault`` (or, for
-``poisson:``, the law from which they are drawn).
+says it as JSON: see ``parse_fault_document``. What comes out is a tuple of ``Fault`` (for ``poisson:``, their law).
 """
 
 from __future__ import annotations

@@ -40,11 +40,11 @@ LISTED = {
     "mobility": Listed(SEND, _MOBILITY, "testbed.stream.workload:MOBILITY"),
     "bulk": Listed(SCHEDULE, "bulk transfers frame by frame over circuits", "testbed.bulk.workload:BULK"),
     "download": Listed(SEND, _DOWNLOAD, "testbed.download.workload:DOWNLOAD"),
+    "sfio": Listed(STRIPE, "striped files over an emulated network", "testbed.striping.workload:STRIPING"),
     "wavelengths": Listed(
         SCHEDULE, "assign wavelengths in an optical cloud", "testbed.wavelengths.workload:WAVELENGTHS"
     ),
     "simulate": Listed(SIMULATE, "simulate an interconnection network", "testbed.simulation.workload:SIMULATION"),
-    "sfio": Listed(STRIPE, "striped files over an emulated network", "testbed.striping.workload:STRIPING"),
 }
 """Command -> its workload, in the order of ``testbed --help``."""
 

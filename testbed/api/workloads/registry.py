@@ -17,7 +17,7 @@ def _check_workload(thing: object) -> str | None:
 
 
 WORKLOADS: Registry[Workload[Any, Any]] = Registry("testbed.workloads", "workload", _check_workload)
-_OURS: tuple[Workload[Any, Any], ...] = (STREAM, METAPATH, CAMPAIGN, *map(load, LISTED))
+_OURS: tuple[Workload[Any, Any], ...] = (STREAM, METAPATH, *map(load, LISTED), CAMPAIGN)
 for _workload in _OURS:
     if _workload.name not in WORKLOADS.builtin_names():  # two commands may be of one workload
         WORKLOADS.register(_workload.name, _workload)

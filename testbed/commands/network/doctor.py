@@ -5,14 +5,15 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from testbed.errors import CapabilityError, InvalidRunError
 from testbed.model.json_values import with_aliases
 
 if TYPE_CHECKING:
-    from testbed.commands.network.machine_load import LoadStep
     from testbed.emulation.machine.capabilities import Capability
+
 _FORMER_KEYS = {"carried": "capacity"}
 
 
@@ -85,9 +86,13 @@ def _calibrate(as_json: bool) -> int:
 
     require_emulation()
     enter_sandbox(sys.argv[1:])
-    from testbed.commands.network.machine_load import load_steps
-
-    steps = list(load_steps(lambda step: None if as_json else print(_step_words(step), flush=True)))
+    steps: list[LoadStep] = []
+    for rate_bps in STEPS_BPS:  # up to the first that the machine does not carry
+        steps.append(_tried(rate_bps))
+        if not as_json:
+            print(_step_words(steps[-1]), flush=True)
+        if not steps[-1].carried:
+            break
     carried = [step for step in steps if step.carried]
     if not carried:
         raise InvalidRunError(
@@ -138,3 +143,47 @@ def _show(found: dict[str, Capability], missing: list[str]) -> None:
         console.print(Text(f"Emulated networks cannot be run here ({', '.join(missing)}); the simulated fabric can."))
     else:
         console.print(Text("Emulated networks can be run here."))
+
+
+NETWORK = "swiss-t1"
+PAIRS = tuple((f"t{k}", f"r{k}") for k in range(32))
+"""Each pair on one switch: no two share a link, and all send at once."""
+STEPS_BPS = (2e6, 5e6, 10e6, 20e6, 40e6, 80e6)
+MESSAGE_S = 0.8
+"""How long each message takes."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoadStep:
+    """One rate that was tried: ``link_bps`` over all links together, whether the machine kept up, and if not why."""
+
+    rate_bps: float
+    link_bps: float
+    carried: bool
+    why: str
+
+
+def _tried(rate_bps: float) -> LoadStep:
+    """Circuits for one time frame; what comes out is the verdict of an ordinary run. A rate that fails once is tried
+    again."""
+    from testbed.bulk.emulated.fabric import EmulatedBulkFabric
+    from testbed.bulk.judgement import judge_bulk
+    from testbed.bulk.workload import bulk_plan
+    from testbed.model.machine.capacity import busy_links
+
+    plan = bulk_plan(
+        NETWORK, pattern=PAIRS, link_rate_bps=rate_bps, message_bytes=round(rate_bps * MESSAGE_S / 8), inject_packets=0
+    )
+    link_bps = rate_bps * busy_links([len(t.path) for t in plan.transfers], len(plan.frames))
+    why = ""
+    for _ in range(2):
+        try:
+            with EmulatedBulkFabric() as fabric:
+                judged = judge_bulk(plan, fabric.run(plan))
+        except InvalidRunError as error:
+            why = str(error)
+            continue
+        if judged.verdict.passed:
+            return LoadStep(rate_bps=rate_bps, link_bps=link_bps, carried=True, why="")
+        why = judged.verdict.invalid or f"{judged.document['ratio']:.2f} of the predicted throughput"
+    return LoadStep(rate_bps=rate_bps, link_bps=link_bps, carried=False, why=why)

@@ -9,13 +9,13 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Any
 
-from testbed.errors import CapabilityError
+from testbed.errors import CapabilityError, TestbedError
 from testbed.openflow.rules import FailoverGroup, FlowRule
 
 DEFAULT_PORT = 6653
@@ -184,3 +184,47 @@ def _alive() -> Iterator[None]:
         yield
     except (OSError, EOFError):
         raise CapabilityError("the OpenFlow controller has died; the switches keep their rules") from None
+
+
+_QUIET_S = 0.03
+
+
+class PortWatch:
+    """Calls ``on_port`` with each port event from ``start`` on, and ``on_quiet`` whenever there was none for 30 ms;
+    nobody else may ask the controller meanwhile but these two."""
+
+    def __init__(
+        self, controller: ControllerLink, on_port: Callable[[PortEvent], None], on_quiet: Callable[[], None]
+    ) -> None:
+        self._controller, self._on_port, self._on_quiet = controller, on_port, on_quiet
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="port watch", daemon=True)
+        self._error: TestbedError | None = None
+
+    def start(self) -> None:
+        """Begin to pass on what happens from now on."""
+        self._known = len(self._controller.port_events())
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Pass nothing more on. May be called twice."""
+        self._stopping.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def check(self) -> None:
+        """Raise what went wrong, if anything did; after ``stop``."""
+        if self._error is not None:
+            raise self._error
+
+    def _run(self) -> None:
+        try:
+            while not self._stopping.is_set():
+                events = self._controller.port_events_after(self._known, _QUIET_S)
+                for event in events:
+                    self._known += 1
+                    self._on_port(event)
+                if not events:
+                    self._on_quiet()
+        except TestbedError as error:
+            self._error = error

@@ -2,17 +2,87 @@
 through.
 
 The scheduler lets go of an actor when its client is gone, however that ended: with the actor its processes end.
+
+A machine whose sandbox has no interface towards the others has one by pasta, without rights, by the ports that a run
+uses: it copies the address of the machine's own network into the sandbox and passes datagrams and connections on by
+sockets outside. Started by root it would become nobody, who may not enter root's namespaces: it is told to stay root.
 """
 
 import asyncio
 import itertools
+import os
+import shutil
 import socket
 import subprocess
 import sys
+import tempfile
+import time
+from pathlib import Path
 
+from testbed.emulation.sandbox.process_lifetime import await_own_network
 from testbed.emulation.sandbox.sandbox import in_sandbox, sandbox_command
+from testbed.errors import CapabilityError
 from testbed.machines.adapters.machine_process import FRAME
-from testbed.machines.adapters.uplink import start_uplink
+
+_WAIT_S = 10.0
+
+
+def uplink_argv(pasta: str, pid: int, port: int, *, root: bool = False) -> list[str]:
+    """The command that attaches pasta to a process's network: UDP ``port`` for tunnels, the next one for clocks, TCP
+    ``port`` for streams.
+
+    ``root``: whether root starts it. Without the right to look at other processes, which pasta gives up first, it is
+    handed the network as a file, in a mount namespace that goes with it.
+
+    >>> print(*uplink_argv("pasta", 7, 20006)[:4], *uplink_argv("pasta", 7, 20006)[9:])
+    setpriv --pdeathsig KILL pasta --foreground -t 20006 -u 20006,20007 -T none -U none 7
+    """
+    ports = ["-t", str(port), "-u", f"{port},{port + 1}", "-T", "none", "-U", "none"]
+    words = [pasta, "--config-net", "--mtu", "65520", "--no-map-gw", "--quiet", "--foreground", *ports]
+    if not root:
+        return ["setpriv", "--pdeathsig", "KILL", *words, str(pid)]
+    steps = ["mount -t tmpfs none /mnt", ": > /mnt/net", f"mount --bind /proc/{pid}/ns/net /mnt/net", 'exec "$@"']
+    mounted = ["unshare", "--mount", "sh", "-c", " && ".join(steps), "sh"]
+    return ["setpriv", "--pdeathsig", "KILL", *mounted, *words, "--runas", "0:0", "--netns", "/mnt/net"]
+
+
+def start_uplink(pid: int, port: int) -> subprocess.Popen[bytes] | None:
+    """Give the sandbox of that process an interface; None where this machine has no pasta. CapabilityError with pasta's
+    words."""
+    pasta = shutil.which("pasta")
+    if pasta is None:
+        return None
+    if not await_own_network(pid, _WAIT_S):
+        raise CapabilityError("the sandbox of this machine did not come up")
+    words = uplink_argv(pasta, pid, port, root=os.geteuid() == 0)
+    with tempfile.TemporaryFile() as said:
+        program = subprocess.Popen(words, stdin=subprocess.DEVNULL, stderr=said)
+        until = time.monotonic() + _WAIT_S
+        while time.monotonic() < until and program.poll() is None:
+            if _has_interface(pid):
+                return program
+            time.sleep(0.02)
+        program.kill()
+        program.wait()
+        said.seek(0)
+        raise CapabilityError(
+            f"pasta did not create an interface in the sandbox{_reason(said.read().decode(errors='replace'))}"
+        )
+
+
+def _reason(said: str) -> str:
+    """The last line of what pasta said that is no complaint about a missing log.
+
+    >>> _reason("Couldn't open network namespace /proc/7/ns/net\\nFailed to send 9 bytes to syslog\\n")
+    " (Couldn't open network namespace /proc/7/ns/net)"
+    """
+    lines = [line for line in said.splitlines() if line.strip() and not line.startswith("Failed to send")]
+    return f" ({lines[-1].strip()})" if lines else "; see testbed doctor"
+
+
+def _has_interface(pid: int) -> bool:
+    """Whether its network has a way out."""
+    return len(Path(f"/proc/{pid}/net/route").read_text().splitlines()) > 1
 
 
 class MachineActor:

@@ -7,9 +7,8 @@ from contextlib import ExitStack
 from functools import partial
 
 from fec.protocol.wire import STREAM_UDP_PORT
-from testbed.emulation.control.controller_link import ControllerLink, PortEvent
+from testbed.emulation.control.controller_link import ControllerLink, PortEvent, PortWatch
 from testbed.emulation.control.fault_injection import FaultSchedule
-from testbed.emulation.control.port_watch import PortWatch
 from testbed.emulation.machine.load_monitor import busy_fraction, processor_times
 from testbed.emulation.network.links import read_counters
 from testbed.errors import InvalidRunError

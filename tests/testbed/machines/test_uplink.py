@@ -18,7 +18,7 @@ import pytest
 
 from testbed.emulation.machine.encryption import encryption_obstacle
 from testbed.emulation.sandbox.sandbox import sandbox_command
-from testbed.machines.adapters.uplink import start_uplink, uplink_argv
+from testbed.machines.adapters.actor import start_uplink, uplink_argv
 from tests.helpers.ordinary_user import as_ordinary_user
 
 ENCRYPTION = encryption_obstacle()
