@@ -24,9 +24,9 @@ from fec.protocol.loss_report import MAX_BLOCKS, LossReport, decode_report
 
 # Others import what is on the wire from here: the names of reports and of what both have in common, too.
 __all__ = [
-    "BLOCK_NUMBERS", "CRC_OFFSET", "HEADER", "HEADER_BYTES", "KEYED_FLAG", "MAX_BLOCKS", "MAX_SYMBOL_ID", "STREAM_UDP_PORT",
-    "VERSION", "LossReport", "PacketHeader", "PacketType", "decode_header", "decode_report", "peek_type", "protect",
-    "unprotect",
+    "BLOCK_NUMBERS", "CRC_OFFSET", "HEADER", "HEADER_BYTES", "KEYED_FLAG", "MAX_BLOCKS", "MAX_SYMBOL_ID",
+    "STREAM_UDP_PORT", "VERSION", "LossReport", "PacketHeader", "PacketType", "decode_header",
+    "decode_report", "peek_type", "protect", "unprotect",
 ]  # fmt: skip
 
 STREAM_UDP_PORT = 47000

@@ -1,4 +1,4 @@
-"""Figures laid out, but not drawn: nine tenths of the time of a simulated command are matplotlib's lines and letters."""
+"""Figures laid out, but not drawn: nine tenths of a simulated command's time are matplotlib's lines and letters."""
 
 from __future__ import annotations
 

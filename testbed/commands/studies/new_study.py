@@ -9,8 +9,8 @@ from string import Template
 
 from testbed.errors import InputError
 
-STUDY = Template('''"""What do rings of switches have for links? (Say here what is asked, and of which figure or claim of which document:
-`testbed experiment list` shows this paragraph.)"""
+STUDY = Template('''"""What do rings of switches have for links? (Say here what is asked, of which figure or claim of
+which document: `testbed experiment list` shows this paragraph.)"""
 
 from __future__ import annotations
 

@@ -53,7 +53,8 @@ class FlowCounter:
 class ControllerLink:
     """One controller process, listening on ``port`` of 127.0.0.1 of the sandbox (0: any that is free).
 
-    Threads may ask; they take turns. Every call waits for the switches' confirmation and raises CapabilityError where they refuse or do not answer.
+    Threads may ask; they take turns. Every call waits for the switches' confirmation and raises CapabilityError where
+    they refuse or do not answer.
     """
 
     def __init__(self, port: int = DEFAULT_PORT) -> None:

@@ -202,6 +202,6 @@ def explore(model: NacTransitionSystem, *, most_states: int = 2_000_000) -> Expl
     trace, last = search.trace(int(stuck[0])) if len(stuck) else ((), b"")
     return Exploration(
         states=search.reached, steps=search.steps, symmetries=len(images),
-        deepest=len(search.path_to(search.reached - 1)) - 1, complete=search.looked_at == search.reached, stuck=len(stuck),
-        trace=trace, stuck_state=last,
+        deepest=len(search.path_to(search.reached - 1)) - 1, complete=search.looked_at == search.reached,
+        stuck=len(stuck), trace=trace, stuck_state=last,
     )  # fmt: skip
