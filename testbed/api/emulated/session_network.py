@@ -42,6 +42,7 @@ class SessionNetwork:
         self._installing = threading.Lock()
         self._numbers = itertools.count(1)
         self._installed: dict[Pair, tuple[int, tuple[FlowRule, ...]]] = {}
+        self._aside: set[int] = set()  # of those, what a stream between the same ends has taken out while it runs
         self._stack = ExitStack()
 
     def __enter__(self) -> SessionNetwork:
@@ -97,7 +98,7 @@ class SessionNetwork:
                 seconds += self._controller.install(rules, plan_id=number)
                 before = self._installed.get(pair)
                 self._installed[pair] = number, rules
-                if before is not None:
+                if before is not None and before[0] not in self._aside:
                     self._controller.remove(before[0])
             count += len(rules)
         return count, seconds
@@ -107,22 +108,22 @@ class SessionNetwork:
         before."""
         with self._measuring:
             number = next(self._numbers)
+            pairs = [(split.source, split.sink) for split in (plan.forward, plan.backward)]
             with self._installing:
+                self._aside = {self._installed[pair][0] for pair in pairs if pair in self._installed}
+                for one in self._aside:
+                    self._controller.remove(one)
                 self._controller.install(plan_rules(plan, self._wiring), plan_id=number)
             try:
                 with occupied_here(self.net, self._controller) as platform:
                     return streams_over(platform, (plan,), report_progress, self._breaker)[0]
             finally:
-                self._put_back(number, plan)
-
-    def _put_back(self, number: int, plan: StreamPlan) -> None:
-        with self._installing:
-            self._controller.remove(number)
-            for split in (plan.forward, plan.backward):
-                installed = self._installed.get((split.source, split.sink))
-                if installed is not None:
-                    self._controller.remove(installed[0])
-                    self._controller.install(installed[1], plan_id=installed[0])
+                with self._installing:
+                    self._controller.remove(number)
+                    for one, rules in self._installed.values():
+                        if one in self._aside:
+                            self._controller.install(rules, plan_id=one)
+                    self._aside = set()
 
     def bulk(self, plan: BulkPlan, report_progress: ReportProgress) -> Any:
         """The plan's measurements; meanwhile no rule but its own forwards anything."""

@@ -159,6 +159,7 @@ def test_capture_holds_what_arrived(session: testbed.Session, tmp_path: Path) ->
 
 
 def test_stream_over_a_session_is_judged_as_the_commands_is(session: testbed.Session) -> None:
+    session.install(testbed.route(testbed.network("ring:4"), "s0", "s2", "single"))  # the stream installs its own
     outcome = session.stream("s0", "s2", faults=["s0->s1@1.8-2.6"], duration_s=3.4, rate_pps=200)
     assert outcome.verdict.invalid is not None or outcome.passed, outcome.verdict.to_json()["failed"]
     assert outcome.document["fabric"] == "emulation" and outcome.rows[0]["link"] == "s0->s1"
