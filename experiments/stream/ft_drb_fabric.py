@@ -16,10 +16,11 @@ from numpy.typing import NDArray
 from testbed.faults.fault import Fault, FaultKind
 from testbed.metapath.analysis import MessageDeliveries, latency_of
 from testbed.metapath.judgement import MAX_LOST_S
-from testbed.metapath.plan import SLACK_S
+from testbed.metapath.plan import SLACK_S, MetapathRun
 from testbed.model.studies.samples import sum_of
 from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, verdict_of, where
 from testbed.model.verdict import Check, Claim, Verdict
+from testbed.model.workload import How, Judgement
 from testbed.report.drawing.charts import BELOW, INK, Figure, chart, panels
 from topologies.network import label_of
 
@@ -75,11 +76,10 @@ def _measure_plain(point: Row) -> Results:
     return {**row, "datagrams_a_message": sent, "invalid": judged.verdict.invalid}
 
 
-def _judged(point: Row, *, options: Row, **settings: Any) -> tuple[Any, Any]:
+def _judged(point: Row, *, options: Row, **settings: Any) -> tuple[MetapathRun, Judgement]:
     """A stream on switches, repeated where the machine could not keep up, and what is judged of it."""
     from testbed.metapath.options import MetapathOptions
     from testbed.metapath.workload import METAPATH, metapath_plan
-    from testbed.model.workload import How
 
     settings |= {"rate_pps": RATE_PPS, "options": MetapathOptions(**options), "seed": point["seed"]}
     plan = metapath_plan(NETWORK, SOURCE, SINK, **settings)

@@ -14,7 +14,7 @@ import errno
 import os
 import sys
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 from testbed.errors import InputError
 from testbed.model.naming.printable import printable
@@ -287,3 +287,6 @@ def read_ends(args: argparse.Namespace, network: Network) -> None:
     for end in ("source", "sink"):
         if (text := getattr(args, end)) is not None:
             setattr(args, end, read_node(text, network))
+
+
+Subparsers: TypeAlias = "argparse._SubParsersAction[OneLineParser]"

@@ -20,6 +20,7 @@ from testbed.commands.arguments import (
     read_options,
     require_switches,
 )
+from testbed.commands.parsing import Subparsers
 from testbed.commands.runs import keep_run, run_manifest, show_closing, show_verdict, start_live
 from testbed.commands.several_machines import (
     MachineOptions,
@@ -73,7 +74,7 @@ class FabricOrNoneOptions(FabricOptions):
     )
 
 
-def add_parser(subparsers: Any, name: str, workload: Work) -> None:
+def add_parser(subparsers: Subparsers, name: str, workload: Work) -> None:
     """Adds the command of a workload to the parser."""
     parser = subparsers.add_parser(name, description=workload.description)
     parser.example = workload.command

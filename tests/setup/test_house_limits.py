@@ -9,7 +9,6 @@ from tests.helpers.paths import ROOT
 
 MOST_LINES = 400
 LONGER = {
-    "experiments/stream/ft_drb_fabric.py": "a study and its checks, told together",
     "fec/protocol/receiver.py": "the way of one packet, from datagram to events",
     "sfio_emu/adapters/listener.py": "one listener: its sockets, its threads and how it ends",
     "sfio_emu/adapters/listener_disk.py": "the calls of a disk, each with what may fail in it",

@@ -3,10 +3,11 @@
 import argparse
 import json
 import signal
-from typing import Any
+
+from testbed.commands.parsing import Subparsers
 
 
-def add_parser(subparsers: Any) -> None:
+def add_parser(subparsers: Subparsers) -> None:
     """Adds the command to the parser."""
     parser = subparsers.add_parser(
         "attach",

@@ -6,8 +6,9 @@ import argparse
 import json
 import sys
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from testbed.commands.parsing import Subparsers
 from testbed.errors import CapabilityError, InvalidRunError
 from testbed.model.json_values import with_aliases
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 _FORMER_KEYS = {"carried": "capacity"}
 
 
-def add_parser(subparsers: Any) -> None:
+def add_parser(subparsers: Subparsers) -> None:
     parser = subparsers.add_parser("doctor")
     parser.add_argument("--json", action="store_true", help="print one JSON object on stdout")
     parser.add_argument("--strict", action="store_true", help="exit with 3 where emulation is not possible")

@@ -5,12 +5,13 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
+from testbed.commands.parsing import Subparsers
 from testbed.errors import InputError
 from testbed.model.naming.names import read_node
 from topologies.network import Network, Node
 
 
-def add_parser(subparsers: Any) -> None:
+def add_parser(subparsers: Subparsers) -> None:
     """Adds the command to the parser."""
     parser = subparsers.add_parser(
         "exec",

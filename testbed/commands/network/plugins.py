@@ -6,10 +6,11 @@ import argparse
 import json
 from typing import Any
 
+from testbed.commands.parsing import Subparsers
 from testbed.model.json_values import with_aliases
 
 
-def add_parser(subparsers: Any) -> None:
+def add_parser(subparsers: Subparsers) -> None:
     """Adds the command to the parser."""
     parser = subparsers.add_parser(
         "plugins",

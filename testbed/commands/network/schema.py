@@ -2,12 +2,12 @@
 
 import argparse
 import json
-from typing import Any
 
+from testbed.commands.parsing import Subparsers
 from testbed.model.schemas import KINDS, schema_of
 
 
-def add_parser(subparsers: Any) -> None:
+def add_parser(subparsers: Subparsers) -> None:
     """Adds the command to the parser."""
     parser = subparsers.add_parser(
         "schema",

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
+from testbed.commands.parsing import Subparsers
 from testbed.model.naming.printable import printable
 from topologies import catalogue, load_network
 from topologies.catalog import COMMON
@@ -13,7 +14,7 @@ from topologies.impairments import to_text
 from topologies.network import Network, reverse_of
 
 
-def add_parser(subparsers: Any) -> None:
+def add_parser(subparsers: Subparsers) -> None:
     parser = subparsers.add_parser("topology")
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True, parser_class=type(parser))
     listing = actions.add_parser("list", help="every family of networks, with parameters and defaults")

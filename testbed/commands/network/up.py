@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from testbed.commands.arguments import LiveOptions, add_options, adder
 from testbed.commands.network.up_distributed import banner, ended_with_machines
-from testbed.commands.parsing import read_ends
+from testbed.commands.parsing import Subparsers, read_ends
 from testbed.commands.runs import start_live
 from testbed.commands.several_machines import (
     MachineOptions,
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from topologies.network import LinkId, Network
 
 
-def add_parser(subparsers: Any) -> None:
+def add_parser(subparsers: Subparsers) -> None:
     parser = subparsers.add_parser(
         "up",
         description="Build a network of real switches and give Mininet's prompt; commands may also come from a pipe.",

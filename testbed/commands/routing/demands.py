@@ -11,6 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from testbed.commands.arguments import add_options, adder, read_options
+from testbed.commands.parsing import Subparsers
 from testbed.model.json_values import with_aliases
 from testbed.model.options import kinds
 from testbed.model.options.option import ENDS, ROUTED, RUN, SENT, Only
@@ -44,7 +45,7 @@ DESCRIPTION = (
 )
 
 
-def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
+def add_parser(subparsers: Subparsers) -> None:
     """Adds the command to the parser."""
     parser = subparsers.add_parser("demands", description=DESCRIPTION)
     add, ends, sent, routed, running = (adder(parser, group) for group in (None, ENDS, SENT, ROUTED, RUN))

@@ -9,7 +9,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from testbed.commands.arguments import add_options, adder, read_options
-from testbed.commands.parsing import read_ends
+from testbed.commands.parsing import Subparsers, read_ends
 from testbed.model.json_values import with_aliases
 from testbed.model.options import kinds
 from testbed.model.options.option import CODE, ENDS, FAULTS, ROUTED, RUN, Only
@@ -32,7 +32,7 @@ DESCRIPTION = (
 )
 
 
-def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
+def add_parser(subparsers: Subparsers) -> None:
     """Adds the command to the parser."""
     parser = subparsers.add_parser("ror", description=DESCRIPTION)
     add, ends, routed, coded, failing, running = (

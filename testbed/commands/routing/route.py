@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from testbed.commands.arguments import adder
-from testbed.commands.parsing import read_ends
+from testbed.commands.parsing import Subparsers, read_ends
 from testbed.model.options import kinds
 from testbed.model.options.option import ENDS, ROUTED, RUN, Only
 
@@ -31,7 +31,7 @@ MAX_DIGITS = 24
 CAPILLARY = Only(when=lambda a: a.method.partition(":")[0] == "capillary", needs="--routing capillary")
 
 
-def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
+def add_parser(subparsers: Subparsers) -> None:
     """Adds the command to the parser."""
     parser = subparsers.add_parser("route", description=DESCRIPTION)
     add, ends, routed, running = (adder(parser, group) for group in (None, ENDS, ROUTED, RUN))

@@ -7,6 +7,7 @@ import json
 from typing import TYPE_CHECKING, Any, SupportsFloat
 
 from testbed.commands.arguments import adder
+from testbed.commands.parsing import Subparsers
 from testbed.errors import InputError
 from testbed.model.options import kinds
 
@@ -20,7 +21,7 @@ DESCRIPTION = (
 LINK_BPS = 86e6 * 8  # 86 MB/s, the machine's links (Gabrielyan 2007, 3.8.1)
 
 
-def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
+def add_parser(subparsers: Subparsers) -> None:
     """Adds the command to the parser."""
     parser = subparsers.add_parser("allocate", description=DESCRIPTION)
     add = adder(parser)

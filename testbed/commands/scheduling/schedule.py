@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from testbed.commands.arguments import add_options, adder
+from testbed.commands.parsing import Subparsers
 from testbed.errors import InputError
 from testbed.model.json_values import read_json
 from testbed.model.options.option import ROUTED, RUN, SENT, Only
@@ -172,7 +173,7 @@ DESCRIPTION = (
 )
 
 
-def add_parser(subparsers: Any) -> None:
+def add_parser(subparsers: Subparsers) -> None:
     """Adds the command to the parser."""
     parser = subparsers.add_parser("schedule", description=DESCRIPTION)
     add, sent, routed, running = (adder(parser, group) for group in (None, SENT, ROUTED, RUN))

@@ -5,15 +5,16 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from testbed.commands.parsing import Subparsers
 from testbed.commands.runs import add_run_options, run_manifest, show_closing, start_live
 
 if TYPE_CHECKING:
     from testbed.stream.run_in_turn import Titled
 
 
-def add_parser(subparsers: Any) -> None:
+def add_parser(subparsers: Subparsers) -> None:
     parser: argparse.ArgumentParser = subparsers.add_parser("demo")
     parser.add_argument("--quick", action="store_true", help="two links a network instead of six")
     add_run_options(parser, seeded="labels, faults and content")

@@ -16,6 +16,7 @@ from textwrap import shorten
 from typing import TYPE_CHECKING, Any
 
 from testbed.commands.arguments import LiveOptions, add_options, adder
+from testbed.commands.parsing import Subparsers
 from testbed.commands.runs import start_live
 from testbed.commands.several_machines import (
     MachineOptions,
@@ -47,7 +48,7 @@ _HERE = Only(
 )
 
 
-def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
+def add_parser(subparsers: Subparsers) -> None:
     """Adds the command to the parser."""
     parser = subparsers.add_parser("run", description=DESCRIPTION)
     add, ends, sent, routed, running = (adder(parser, group) for group in (None, ENDS, SENT, ROUTED, RUN))
@@ -105,7 +106,7 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
             parser.error(f"name the program after --, as in: {found.network} ... -- {own}")
         return found, others
 
-    parser.parse_known_args = without_program  # type: ignore[method-assign]
+    parser.parse_known_args = without_program  # type: ignore[method-assign,assignment]
 
 
 def run(args: argparse.Namespace) -> int:

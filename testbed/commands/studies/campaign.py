@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from testbed.campaigns.options import CampaignOptions
 from testbed.commands.arguments import JsonOptions, LiveOptions, ResultsOptions, add_options, adder, read_options
+from testbed.commands.parsing import Subparsers
 from testbed.commands.runs import start_live
 from testbed.commands.several_machines import DaskOptions, TlsOptions, security_of
 from testbed.errors import InputError
@@ -31,7 +32,7 @@ DESCRIPTION = (
 )
 
 
-def add_parser(subparsers: Any) -> None:
+def add_parser(subparsers: Subparsers) -> None:
     """Adds the command to the parser."""
     parser = subparsers.add_parser("campaign", description=DESCRIPTION)
     add = adder(parser)

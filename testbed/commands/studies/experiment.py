@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
+from testbed.commands.parsing import Subparsers
 from testbed.errors import InputError
 from testbed.model.json_values import with_aliases
 from testbed.model.studies.study import Study, Subject
@@ -27,7 +28,7 @@ def _check_study(thing: object) -> str | None:
 EXPERIMENTS: Registry[Any] = Registry("testbed.experiments", "study", _check_study)
 
 
-def add_parser(subparsers: Any) -> None:
+def add_parser(subparsers: Subparsers) -> None:
     parser = subparsers.add_parser("experiment")
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     listing = actions.add_parser("list", help="each experiment and the figure or claim of the papers it answers")

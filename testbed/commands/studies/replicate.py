@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from testbed.commands.arguments import JsonOptions, LiveOptions, add_options, adder
+from testbed.commands.parsing import Subparsers
 from testbed.commands.runs import start_live
 from testbed.commands.several_machines import DaskOptions, TlsOptions, security_of, tls_words
 from testbed.commands.studies.experiment import chapters, find_experiments, known_experiment
@@ -68,7 +69,7 @@ class Replication:
         return sum(run.state == "invalid" for run in runs) < ATTEMPTS[self.size]
 
 
-def add_parser(subparsers: Any) -> None:
+def add_parser(subparsers: Subparsers) -> None:
     parser = subparsers.add_parser("replicate", description=DESCRIPTION)
     add, running = adder(parser), adder(parser, RUN)
     size = parser.add_mutually_exclusive_group()

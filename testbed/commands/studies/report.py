@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from testbed.commands.parsing import Subparsers
 from testbed.model.naming.printable import printable
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ DESCRIPTION = (
 )
 
 
-def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
+def add_parser(subparsers: Subparsers) -> None:
     """Adds the command to the parser."""
     parser = subparsers.add_parser("report", description=DESCRIPTION)
     parser.add_argument("directory", metavar="DIR", type=Path, help="a run: results/<name>/<run>")
