@@ -82,7 +82,8 @@ def fingerprint(steps: Iterable[FunctionType]) -> str:
     seen = hashlib.sha256(Path(__file__).read_bytes())
     for step in steps:
         code, outside = step.__code__, step.__globals__
-        names = [*code.co_names, *map(str, step.__annotations__.values())]
+        kinds = step.__annotations__.values()  # as text where the module postpones them
+        names = [*code.co_names, *(kind if isinstance(kind, str) else getattr(kind, "__name__", "") for kind in kinds)]
         values = [(name, outside[name]) for name in names if name in outside]
         plain = [(name, value) for name, value in values if isinstance(value, int | float)]
         fields = [(name, value.__annotations__) for name, value in values if hasattr(value, "_fields")]

@@ -1,5 +1,6 @@
 """What is on one machine of a program of ``testbed run``: listeners, and the way of its ranks to their group."""
 
+import contextlib
 import os
 import socket
 import sys
@@ -84,7 +85,8 @@ def make_directories(root: Path, placement: Placement) -> None:
             link = root / alias
             if link.is_symlink() or not link.exists():
                 link.unlink(missing_ok=True)
-                link.symlink_to(node)
+                with contextlib.suppress(FileExistsError):  # another machine of the run was quicker
+                    link.symlink_to(node)
     except OSError as error:
         raise InputError(f"--subfile-dir {root}: {error.strerror}; choose a directory that can be written") from None
 

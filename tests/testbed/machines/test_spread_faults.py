@@ -32,12 +32,17 @@ class Answered:
 class LateMachines:
     """Two machines whose clocks are ours; ``asked``: (machine, function) in order."""
 
+    names = ("m0", "m1")
+
     def __init__(self) -> None:
         self.asked: list[tuple[int, str]] = []
 
     def call(self, number: int, function: Callable[..., Any], *_: object, **__: object) -> Answered:
         self.asked.append((number, function.__name__))
         return Answered(LATE_S[number])
+
+    def all(self, function: Callable[..., Any], *_: object) -> None:
+        raise AssertionError(f"{function.__name__} of all machines")
 
     def ours_s(self, _: int, theirs_s: float) -> float:
         return theirs_s
@@ -80,6 +85,7 @@ class KeptMachines:
     """One machine that is asked again and again; ``asked``: the functions, in order."""
 
     names, run = ("m0",), 1
+    ours_s = theirs_s = LateMachines.ours_s
     carriers = (Carrier(interface="u", address="10.9.0.1", mtu=9000, port=20000),)
     facts = (SimpleNamespace(mtu=9000),)
 

@@ -53,7 +53,7 @@ def test_a_file_of_demands_is_routed_and_every_link_listed(capsys: pytest.Captur
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (("swiss-t1", "--matrix", "own"), "comes without demands"),
+        (("swiss-t1", "--matrix", "own"), "has no demands"),
         (("swiss-t1", "--matrix", "no-such-file"), "give uniform, gravity, own or a file"),
         (("swiss-t1", "--routing", "swift"), "least-ror:B"),
         (("ring:4", "--end-points", "hosts", "--static-tolerance", "1"), "tolerance"),
