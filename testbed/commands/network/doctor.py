@@ -69,7 +69,7 @@ def _compile(as_json: bool) -> int:
     for name, seconds in compile_all():
         taken[name] = round(seconds, 3)
         if not as_json:
-            print(f"{name:<22} {seconds:6.1f} s", flush=True)
+            print(f"{name:<26} {seconds:6.1f} s", flush=True)
     if as_json:
         print(json.dumps({"compiled": taken}))
     return 0
