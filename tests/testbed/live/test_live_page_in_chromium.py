@@ -67,7 +67,7 @@ def test_a_cut_shows_within_a_second(tmp_path: Path) -> None:
         try:
             browser.open(address, width=1280)
             before: dict[str, Any] = browser.evaluate(SEEN % "at > 0.5 && document.querySelector('.steps.loss')")
-            cut = browser.evaluate(SEEN % "dead.length")
+            cut = browser.evaluate(SEEN % "dead.length && words.endsWith(' down')")
             mended = browser.evaluate(SEEN % f"at > {CUT_S} && !dead.length")
             run.wait(timeout=60)
             time.sleep(0.2)
