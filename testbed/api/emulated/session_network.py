@@ -109,12 +109,12 @@ class SessionNetwork:
         with self._measuring:
             number = next(self._numbers)
             pairs = [(split.source, split.sink) for split in (plan.forward, plan.backward)]
-            with self._installing:
-                self._aside = {self._installed[pair][0] for pair in pairs if pair in self._installed}
-                for one in self._aside:
-                    self._controller.remove(one)
-                self._controller.install(plan_rules(plan, self._wiring), plan_id=number)
             try:
+                with self._installing:
+                    self._aside = {self._installed[pair][0] for pair in pairs if pair in self._installed}
+                    for one in self._aside:
+                        self._controller.remove(one)
+                    self._controller.install(plan_rules(plan, self._wiring), plan_id=number)
                 with occupied_here(self.net, self._controller) as platform:
                     return streams_over(platform, (plan,), report_progress, self._breaker)[0]
             finally:
