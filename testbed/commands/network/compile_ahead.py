@@ -102,6 +102,7 @@ def _striped_files() -> None:
             piece.scatter(memory, arrived)
 
 
+# The longest come first: all processors are busy until shortly before the end.
 TASKS: dict[str, Callable[[], None]] = {
     "router simulator, FT-DRB": partial(_router_simulator, "ft-drb"),
     "router simulator": partial(_router_simulator, "dor"),

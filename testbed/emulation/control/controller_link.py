@@ -53,8 +53,8 @@ class FlowCounter:
 class ControllerLink:
     """One controller process, listening on ``port`` of 127.0.0.1 of the sandbox (0: any that is free).
 
-    Threads may ask; they take turns. Every call waits for the switches' confirmation and raises CapabilityError where
-    they refuse or do not answer.
+    Calls of several threads take turns. Every call waits for the switches' confirmation and raises CapabilityError
+    where they refuse or do not answer.
     """
 
     def __init__(self, port: int = DEFAULT_PORT) -> None:
@@ -191,8 +191,7 @@ _QUIET_S = 0.03
 
 
 class PortWatch:
-    """Calls ``on_port`` with each port event from ``start`` on, and ``on_quiet`` whenever there was none for 30 ms;
-    nobody else may ask the controller meanwhile but these two."""
+    """Calls ``on_port`` with each port event from ``start`` on, and ``on_quiet`` whenever there was none for 30 ms."""
 
     def __init__(
         self, controller: ControllerLink, on_port: Callable[[PortEvent], None], on_quiet: Callable[[], None]
