@@ -96,4 +96,4 @@ def stands_still(
 
 
 def _run_key(row: Row) -> tuple[Any, ...]:
-    return tuple(row.get(name) for name in RUN_KEYS)
+    return tuple(map(row.get, RUN_KEYS))

@@ -93,12 +93,13 @@ def judge(rows: Rows) -> Verdict:
 
 def _moves(rows: Rows) -> dict[tuple[str, str], list[Moved]]:
     """Of each study and network its figures."""
-    whole = where(rows, faults=0)
+    whole = grouped(where(rows, faults=0), ("network", "pattern"))
     of_figure = grouped([row for row in rows if row["faults"]], ("of", *SAME))
     found: dict[tuple[str, str], list[Moved]] = {}
-    for (study, network, *_), runs in of_figure.items():
+    for (study, network, pattern, *_), runs in of_figure.items():
         lengths = grouped(runs, "share", None)
-        tenth, own, doubled = (of_failures([*whole, *lengths[share]], lambda row: "")[""] for share in SHARES)
+        calm = whole[network, pattern]
+        tenth, own, doubled = (of_failures([*calm, *lengths[share]], lambda row: "")[""] for share in SHARES)
         first = lengths[1.0][0]
         may = max(SEEN, _interval(own, first["runs"]))
         differences = [b - a for a, b in zip(own, doubled, strict=True)]

@@ -32,7 +32,10 @@ def where(rows: Iterable[Row], **values: Any) -> list[Row]:
     >>> where([{"nodes": 2, "lost": 0}, {"nodes": 4, "lost": 1}], nodes=4)
     [{'nodes': 4, 'lost': 1}]
     """
-    return [row for row in rows if all(row[name] == value for name, value in values.items())]
+    found = list(rows)
+    for name, value in values.items():
+        found = [row for row in found if row[name] == value]
+    return found
 
 
 def grid(**fields: Any) -> Points:

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from testbed.commands.studies.experiment import find_experiments
-from testbed.model.verdict import Check
+from testbed.commands.studies.experiment import known_experiment
+from testbed.model.verdict import Check, Verdict
 from tests.helpers.study_rows import Rows, published
 
 Row = dict[str, Any]
@@ -23,9 +23,21 @@ def rows_of(name: str) -> Rows:
 
 
 @cache
+def judge_of(name: str) -> Callable[[Rows], Verdict]:
+    judge: Callable[[Rows], Verdict] = known_experiment(f"interconnect_{name}").judge
+    return judge
+
+
+@cache
 def checks_of(name: str) -> tuple[Check, ...]:
     """Of the published run as it is."""
-    return tuple(find_experiments()[f"interconnect_{name}"].judge(rows_of(name)).checks)
+    return tuple(judge_of(name)(rows_of(name)).checks)
+
+
+@cache
+def lengths_of(name: str, network: str | None = None) -> list[float]:
+    """Of the published run, on that network: the simulated times, the shortest first."""
+    return sorted({row["seconds"] for row in rows_of(name) if network in (None, row["network"])})
 
 
 def slower(factor: float, which: Callable[[Row], bool] = lambda row: row["faults"] > 0) -> Spoil:
@@ -88,7 +100,7 @@ def of_length(place: int) -> Callable[[Row], bool]:
     """Of the study of run lengths: with failures, and of the so many-th length of its network, the shortest first."""
 
     def chosen(row: Row) -> bool:
-        lengths = sorted({other["seconds"] for other in rows_of("phases") if other["network"] == row["network"]})
+        lengths = lengths_of("phases", row["network"])
         return bool(row["faults"] and place < len(lengths) and row["seconds"] == lengths[place])
 
     return chosen
@@ -117,7 +129,7 @@ def transient_in_twice_the_time(row: Row) -> bool:
 
 def shorter(row: Row) -> bool:
     """Of the study near saturation: with failures, in the shorter of the two lengths."""
-    return bool(row["faults"] and row["seconds"] == min(other["seconds"] for other in rows_of("saturation")))
+    return bool(row["faults"] and row["seconds"] == lengths_of("saturation")[0])
 
 
 def apart_by(factor: float, share: float, routing: str | None = None) -> Spoil:
@@ -296,7 +308,7 @@ NAMED = {"no second path at a tenth": "a tenth of a link a node"}
 
 @pytest.mark.parametrize(("name", "check", "spoil"), CASES, ids=[f"{name}-{check}" for name, check, _ in CASES])
 def test_a_published_run_that_is_spoilt_fails_where_its_rival_says(name: str, check: str, spoil: Spoil) -> None:
-    judge, wanted = find_experiments()[f"interconnect_{name}"].judge, NAMED.get(check, check)
+    judge, wanted = judge_of(name), NAMED.get(check, check)
     before = {c.name: c for c in checks_of(name) if wanted in c.name}
     after = {c.name: c for c in judge([row | spoil(row) for row in rows_of(name)]).checks if wanted in c.name}
     assert before and not any(c.passed for c in after.values())
