@@ -8,6 +8,7 @@ for or against. Only such a run is repeated, and every repetition is told at the
 from __future__ import annotations
 
 import functools
+import gc
 import json
 import os
 import re
@@ -76,6 +77,16 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     if config.option.markexpr != SERIAL or not collection_path.name.startswith("test_"):
         return None
     return True if "mark.emulation" not in collection_path.read_text() else None
+
+
+def pytest_collection(session: pytest.Session) -> None:
+    """What is collected stays: nothing of it is searched for garbage, neither meanwhile nor while tests run."""
+    gc.disable()
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

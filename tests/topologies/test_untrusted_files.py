@@ -10,6 +10,7 @@ import resource
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -121,29 +122,31 @@ LAUGHS = "a0: &a0 [x,x,x,x,x,x,x,x,x,x]\n" + "".join(
     f"a{i}: &a{i} [{','.join([f'*a{i - 1}'] * 10)}]\n" for i in range(1, 10)
 )
 LAB = "topology: {nodes: {a: {}, b: {}}, links: [{endpoints: ['a:1', 'b:1']}]}\n"
-HUGE: dict[str, bytes] = {
-    "laughs.clab.yml": f"{LAUGHS}name: *a9\n{LAB}".encode(),
-    "laughs in a node.clab.yml": f"{LAUGHS}topology: {{nodes: {{a: {{env: *a9}}}}}}\n".encode(),
-    "deep.clab.yml": b"[" * 100_000,
-    "deep.gml": b"graph [" + b"a [ " * 100_000,
-    "deep.json": b'{"nodes": [{"id": ' + b"[" * 100_000,
-    "open.dot": b'graph { "' + b"x" * 2_000_000,
-    "open.gml": b'graph [ a "' + b"x" * 2_000_000,
-    "bomb.graphml.gz": gzip.compress(b"<graphml>" + b" " * (MAX_NETWORK_BYTES + 1)),
-    "cut.graphml.gz": gzip.compress(b"<graphml/>" * 100)[:30],
-    "entities.graphml": b'<!DOCTYPE r [<!ENTITY a "%b">]><graphml>%b</graphml>' % (b"x" * 50_000, b"&a;" * 50_000),
-    "other files.graphml": b'<!DOCTYPE r [<!ENTITY x SYSTEM "file:///etc/passwd">]>'
+HUGE: dict[str, Callable[[], bytes]] = {
+    "laughs.clab.yml": lambda: f"{LAUGHS}name: *a9\n{LAB}".encode(),
+    "laughs in a node.clab.yml": lambda: f"{LAUGHS}topology: {{nodes: {{a: {{env: *a9}}}}}}\n".encode(),
+    "deep.clab.yml": lambda: b"[" * 100_000,
+    "deep.gml": lambda: b"graph [" + b"a [ " * 100_000,
+    "deep.json": lambda: b'{"nodes": [{"id": ' + b"[" * 100_000,
+    "open.dot": lambda: b'graph { "' + b"x" * 2_000_000,
+    "open.gml": lambda: b'graph [ a "' + b"x" * 2_000_000,
+    "bomb.graphml.gz": lambda: gzip.compress(b"<graphml>" + b" " * (MAX_NETWORK_BYTES + 1)),
+    "cut.graphml.gz": lambda: gzip.compress(b"<graphml/>" * 100)[:30],
+    "entities.graphml": lambda: (
+        b'<!DOCTYPE r [<!ENTITY a "%b">]><graphml>%b</graphml>' % (b"x" * 50_000, b"&a;" * 50_000)
+    ),
+    "other files.graphml": lambda: b'<!DOCTYPE r [<!ENTITY x SYSTEM "file:///etc/passwd">]>'
     b'<graphml><graph><node id="a"/>&x;</graph></graphml>',
-    "objects.json": b'{"nodes": [' + b'{"id": 1}, ' * 1_000_001,
-    "words.dot": b"graph {" + b"a;" * 500_001,
-    "words.gml": b"graph [" + b" a 1" * 500_001,
-    "tags.clab.yml": b'name: !!python/object/apply:os.system ["touch PWNED"]\n' + LAB.encode(),
+    "objects.json": lambda: b'{"nodes": [' + b'{"id": 1}, ' * 1_000_001,
+    "words.dot": lambda: b"graph {" + b"a;" * 500_001,
+    "words.gml": lambda: b"graph [" + b" a 1" * 500_001,
+    "tags.clab.yml": lambda: b'name: !!python/object/apply:os.system ["touch PWNED"]\n' + LAB.encode(),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("name", HUGE)
 def test_what_grows_without_bound_is_refused_at_once(name: str, tmp_path: Path) -> None:
-    (tmp_path / name).write_bytes(HUGE[name])
+    (tmp_path / name).write_bytes(HUGE[name]())
     command = [sys.executable, "-m", "testbed.cli", "topology", "show", name]
     limit = (1_500_000_000, 1_500_000_000)
     done = subprocess.run(

@@ -6,7 +6,6 @@ from dataclasses import fields, replace
 
 import numpy as np
 import pytest
-from scipy.stats import poisson
 
 from fec import fec_block_size
 from testbed.faults.fault import Fault
@@ -207,6 +206,8 @@ def test_ror_of_the_whole_route_sums_its_links_and_is_infinite_where_one_carries
 
 def test_as_many_blocks_may_fail_as_the_decoding_error_rate_leaves_to_chance(finished):
     """More than that come with a probability below one in a thousand; with stratified labels none may fail."""
+    from scipy.stats import poisson  # most of a second, which no collection need spend
+
     plan, run = finished
     analysis, rate = analyse(plan, run), 0.05
     verdict = judge(replace(plan, stream=replace(plan.stream, decoding_error_rate=rate)), run, analysis)
