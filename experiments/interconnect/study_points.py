@@ -29,8 +29,9 @@ SYNTHETIC = ("uniform", "bit-reversal", "butterfly", "shuffle", "transpose", "co
 FULL_AND_QUICK_S = {
     "torus:8x8": (2.0, 0.4), "fat-tree:4,3": (2.0, 0.4), "torus:16x16": (1.5, 0.15), "torus:32x32": (0.8, 0.08),
 }  # fmt: skip
-"""Simulated time where every node has one destination (the document does not give it): `interconnect_lengths` shows
-that figures stand still when it is doubled. A full run has 50,000 messages or more at 400 packets/s a node.
+"""Simulated time where every node has one destination (the document does not give it): figures stand
+still when it is doubled (docs/replication/chapter_5.md). A full run has 50,000 messages or more at 400 packets/s a
+node.
 
 Studies that give a time of their own have fewer: scatter (one sender) some 800, the lone burst on a ring some 8,000."""
 UNIFORM_S = {"torus:8x8": 8.0, "fat-tree:4,3": 8.0, "torus:16x16": 12.0}

@@ -28,7 +28,7 @@ OTHERS_SEEDS = 10
 LONG_S, LONG_SEEDS = {"pnnl-mpp2": 25.6}, 10
 """Uniform traffic under a machine's failures that a full run follows for so long, of so many seeds, against runs
 without failures as long: so many links fail for good that sources are still diverting (phase 2) long after 0.4 s
-(`interconnect_lengths`)."""
+(docs/replication/chapter_5.md)."""
 THESIS_COUNTS = {"lanl-12": 52, "lanl-18": 62, "lanl-19": 58, "pnnl-mpp2": 89}
 PUBLIC = "those of the public tables"
 GENERATED = "generated, with the statistics of the tables"

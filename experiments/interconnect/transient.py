@@ -23,9 +23,10 @@ OTHERWISE_S = {
     ("torus:16x16", "uniform", "transient"): 3.0, ("torus:16x16", "uniform", "intermittent"): 3.0,
     ("torus:16x16", "others", "intermittent"): 16.0, ("torus:8x8", "others", "intermittent"): 12.0,
 }  # fmt: skip
-"""By network, pattern and kind, where it is another time (`interconnect_lengths`): on the larger torus only lasting
-failures need all of uniform traffic's. Of the other patterns intermittent failures need more: they come ten times, and
-of each time sources lose what five notifications take. Each kind has runs without failures of its own length."""
+"""By network, pattern and kind, where it is another time (docs/replication/chapter_5.md): on the larger torus only
+lasting failures need all of uniform traffic's. Of the other patterns intermittent failures need more: they come ten
+times, and of each time sources lose what five notifications take. Each kind has runs without failures of its own
+length."""
 Found = Mapping[tuple[str, str, str, int], list[float]]
 """Performance by network, pattern, kind of failure and number of failed links."""
 INTERMITTENT_SEEDS = {"torus:16x16": 10}

@@ -1,1 +1,1 @@
-"""Studies at parameters of the document that the other studies leave out."""
+"""Studies of the document's parameters: those that the other studies leave out, and those that it does not give."""

@@ -164,7 +164,7 @@ def judge(rows: Rows) -> Verdict:
         *(_hold_check(table, periods, sender) for sender in HOLDS_S),
         _exact_check(table, long),
         _cheaper_check(table, long),
-        decode_check("on and off", times, min(long) / 2),
+        _decode_check(times, min(long) / 2),
         _no_code_check(table, cases),
     ]
     return Verdict.of(checks, _notes(table, cases))
@@ -262,12 +262,12 @@ def _notes(table: Table, cases: Sequence[tuple[str, float]]) -> list[str]:
     return [said(*case) for case in cases]
 
 
-def decode_check(when: str, times: Sequence[float | None], repaired_s: float) -> Check:
+def _decode_check(times: Sequence[float | None], repaired_s: float) -> Check:
     """From each failure to the first block that decodes (None: none did while it lasted), within the playback
     buffer."""
     worst = max((NEVER_S if t is None else t for t in times), default=NEVER_S)
     return (
-        Claim(f"{when}, diagnosing: from a failure to the first block that decodes, worst, s")
+        Claim("on and off, diagnosing: from a failure to the first block that decodes, worst, s")
         .at_most(PLAYBACK_S, worst)
         .against(repaired_s, "N at rest: only after the repair")
         .noting(f"{len(times)} failures; {NEVER_S:g}: none while it lasted")

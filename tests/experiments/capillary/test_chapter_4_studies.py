@@ -13,12 +13,10 @@ from experiments.capillary import (
     capillary_drawing,
     failure_overlaps,
     fec_block_sizes,
-    ror_labels,
     ror_layers,
     ror_optimum,
-    ror_tolerance,
 )
-from experiments.capillary.mobile_pairs import mobile_pair, outermost_pair
+from experiments.capillary.mobile_pairs import outermost_pair
 from fec.redundancy.ror import ror
 from testbed.campaigns.rows import drawn_pair
 from testbed.commands.studies.study_runner import drawn
@@ -44,12 +42,10 @@ def small_points(study: Study) -> list[dict[str, Any]]:
         return [{"kind": "small", "graph": MIN_GRAPH}, {"kind": "mobile", "graph": 1}]
     if study is capillary_drawing.STUDY:
         return [*points[:1], *points[6:9]]
-    if study is ror_labels.STUDY:
-        return points[:4]
-    return points[:2] if study is ror_tolerance.STUDY else points
+    return points
 
 
-@pytest.mark.parametrize("module", [fec_block_sizes, failure_overlaps, capillary_drawing, ror_labels], ids=str)
+@pytest.mark.parametrize("module", [fec_block_sizes, failure_overlaps, capillary_drawing], ids=str)
 def test_a_small_version_passes_and_is_drawn(module: Any) -> None:
     rows = measured(module.STUDY, small_points(module.STUDY))
     verdict = module.STUDY.judge(rows)
@@ -108,15 +104,6 @@ def test_sets_are_consecutive_and_hold_every_frame_once() -> None:
         assert len(own) == sets
         assert [k for p in own for k in range(p["first"], p["first"] + p["frames"])] == list(range(frames))
         assert max(p["frames"] for p in own) - min(p["frames"] for p in own) <= 1
-
-
-def test_ror_by_tolerance_is_that_of_the_routes() -> None:
-    rows = measured(ror_tolerance.STUDY, small_points(ror_tolerance.STUDY))
-    network, *ends = mobile_pair(rows[0]["nodes"], rows[0]["seed"])
-    for at in (0, 5, 13):
-        tolerance = ror_tolerance.TOLERANCES[at]
-        for key, method, large in (("short_first", "capillary:1", False), ("large_full", "capillary", True)):
-            assert rows[0][key][at] == pytest.approx(ror_of(network, (ends[0], ends[1]), method, tolerance, large))
 
 
 def test_the_outermost_pair_is_the_topmost_and_the_bottommost_switch_with_two_paths_between() -> None:

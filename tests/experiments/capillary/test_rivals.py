@@ -16,18 +16,13 @@ from experiments.capillary import (
     bottleneck_hunting,
     capillary_drawing,
     fec_block_sizes,
-    ror_labels,
     ror_layers,
     ror_optimum,
-    ror_tolerance,
 )
 from testbed.commands.studies.study_runner import drawn
 from tests.helpers.study_rows import Rows, failed
 
-MODULES = {
-    module.STUDY.name: module
-    for module in (basic_programme, bottleneck_hunting, ror_labels, ror_layers, ror_optimum, ror_tolerance)
-}
+MODULES = {module.STUDY.name: module for module in (basic_programme, bottleneck_hunting, ror_layers, ror_optimum)}
 STAYS_FAILED = {
     "bottleneck_hunting": ("mean of the ten layers", "lies in 5.9 to 9.9", "takes 14 to 23 iterations"),
     "ror_optimum": ("sparse graphs",),
@@ -56,9 +51,7 @@ def test_what_was_measured_passes_but_for_what_is_said_to_fail(study: str) -> No
     assert all(check.rival is not None or check.rival_note for check in verdict.checks)
 
 
-@pytest.mark.parametrize(
-    "study", ["basic_programme", "bottleneck_hunting", "ror_layers", "ror_optimum", "ror_tolerance"]
-)
+@pytest.mark.parametrize("study", ["basic_programme", "bottleneck_hunting", "ror_layers", "ror_optimum"])
 def test_figures_are_drawn_from_the_rows(study: str) -> None:
     rows = [row for row in rows_of(study) if row.get("nodes") != 115 or study != "ror_layers"]
     assert all("<svg" in drawing for drawing in drawn(MODULES[study].STUDY, rows).values())
@@ -106,18 +99,6 @@ def stable_ends_too(row: dict[str, Any]) -> dict[str, Any]:
     return row | ({"wrong": 40, "failure": "infeasible"} if row["form"] == "stable" else {})
 
 
-def as_random_labels(row: dict[str, Any]) -> dict[str, Any]:
-    return row | {"stratified": row["random"]}
-
-
-def longer_blocks(row: dict[str, Any]) -> dict[str, Any]:
-    return row | {"stratified": row["random"], "random": row["stratified"]}
-
-
-def layers_exchanged(row: dict[str, Any]) -> dict[str, Any]:
-    return row | {"short_first": row["short_full"], "short_full": row["short_first"]}
-
-
 def as_two_paths(row: dict[str, Any]) -> dict[str, Any]:
     return row | {key: row[key] | {"capillary": row[key]["disjoint-2"]} for key in ("short", "large") if key in row}
 
@@ -147,9 +128,6 @@ FALLS = [
         ("basic_programme", wrong_as_naive, ["links with a price", "basic, hunting loop", "stable form, hunting loop"]),
         ("basic_programme", basic_goes_on, ["end infeasible or with wrong loads"]),
         ("basic_programme", stable_ends_too, ["end infeasible", "below 1e-7, stable form"]),
-        ("ror_labels", as_random_labels, [f"M = {m}: packets" for m in ror_labels.BLOCKS]),
-        ("ror_labels", longer_blocks, ["links whose stratified block"]),
-        ("ror_tolerance", layers_exchanged, ["tolerances up to 1%", "rises at 5.7%"]),
         ("ror_optimum", as_two_paths, ["random graphs, blocks", "random graphs, large", "mobile networks"]),
         ("ror_optimum", unproved, ["random graphs, blocks of M = 20 (eq. 23): optimum less"]),
     ],

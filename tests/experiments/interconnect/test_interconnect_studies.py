@@ -21,7 +21,7 @@ from experiments.interconnect import (
     transient,
 )
 from experiments.interconnect.deadlock import nac, nac_traffic, safety
-from experiments.interconnect.run_lengths import phases
+from experiments.interconnect.document_parameters import phases
 from experiments.interconnect.samples import COUNTED, performances
 from experiments.interconnect.study_points import (
     RingRun,

@@ -215,8 +215,6 @@ CASES: list[tuple[str, str, Spoil]] = [
     ("phases", "failures of pnnl-mpp2: messages past a failure", lambda row: {"diverted_share": 0.0}),
     ("phases", "extrapolated, moves so much", slower(1.01, of_length(4))),
     ("phases", "torus:16x16: messages past a failure", lambda row: {"diverted_share": 0.0}),
-    ("lengths", "torus:16x16: performance moves when the time is doubled", slower(1.1, in_twice_the_time)),
-    ("lengths", "fat-tree:4,3: performance moves when the time is doubled", slower(1.1, in_twice_the_time)),
     ("search", "after the failure is 80 %", slower(0.9)),
     ("search", "after the failure is 80 % moves so much when", slower(1.1, failed_in_twice_the_time)),
     (

@@ -22,7 +22,7 @@ from testbed.cli import main
         ("bulk ring:4 --routing shortestpath", "did you mean shortest-path"),
         ("demands ring:4 --routing ksq:4", "did you mean ksp:K?"),
         ("demands ring:4 --routing quickest", "least-ror:B"),
-        ("experiment run ror_labls", "did you mean ror_labels"),
+        ("experiment run ror_layrs", "did you mean ror_layers"),
         ("experiment run nosuch", "testbed experiment list shows all"),
         ("campaign quik", "did you mean quick?"),
         ("stream ring:4 --form s0 --to s2", "unknown option --form; did you mean --from?"),
