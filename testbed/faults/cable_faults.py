@@ -9,7 +9,6 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-import networkx as nx
 import numpy as np
 
 from testbed.errors import InputError
@@ -149,6 +148,8 @@ def faults_from_trace(
 
 def leaves_connected(network: Network, failed: Iterable[Cable]) -> bool:
     """Whether the switches are still joined to one another without these cables."""
+    import networkx as nx  # takes long to import; most runs cut no cable for good
+
     gone = {frozenset(cable) for cable in failed}
     left = nx.Graph(cable for cable in switch_cables(network) if frozenset(cable) not in gone)
     left.add_nodes_from(switch.id for switch in network.switches)
