@@ -93,6 +93,8 @@ def _run_chosen(chosen: str | None, words: list[str]) -> int:
             return 0
         args = parser.parse_args(words)
         refuse_meaningless(args)
+        if words == sys.argv[1:] and hasattr(args, "enter"):
+            args.enter(args)
         announce_compilation()
         return int(args.run(args))
     except SystemExit as end:

@@ -185,6 +185,19 @@ def enter_unless_elsewhere(requested: MachinesRequest | None, *, name: str | Non
         os.environ[VARIABLE] = str(listen(name).detach())
 
 
+def enter_at_once(args: argparse.Namespace) -> None:
+    """Into a sandbox before anything is planned, which takes seconds and would be done again inside, where the options
+    alone say that the network is built by this process, and switches are possible. (A network whose delays this kernel
+    cannot make is simulated there.) Not with --live, whose page is served from outside when the plan has been made."""
+    from testbed.emulation.machine.capabilities import emulation_problem
+    from testbed.emulation.sandbox.sandbox import enter_sandbox, in_sandbox
+
+    if in_sandbox() or args.live or args.fabric not in (None, "emulation") or getattr(args, "machines", None):
+        return
+    if emulation_problem() is None:
+        enter_sandbox(sys.argv[1:])
+
+
 @contextmanager
 def said_when_lost(*, as_json: bool) -> Iterator[None]:
     """A run over several machines that says nothing still says why, and what was measured until a machine died; then

@@ -24,6 +24,7 @@ from testbed.commands.parsing import Subparsers
 from testbed.commands.runs import keep_run, run_manifest, show_closing, show_verdict, start_live
 from testbed.commands.several_machines import (
     MachineOptions,
+    enter_at_once,
     enter_unless_elsewhere,
     machines_request,
     said_when_lost,
@@ -80,6 +81,8 @@ def add_parser(subparsers: Subparsers, name: str, workload: Work) -> None:
     parser.example = workload.command
     add_options(parser, *_declared(workload))
     parser.set_defaults(run=partial(run, name, workload))
+    if workload.on_switches and workload.instead is None:  # what it does instead of a run belongs outside a sandbox
+        parser.set_defaults(enter=enter_at_once)
 
 
 def _declared(workload: Work) -> list[type]:

@@ -4,18 +4,21 @@ A cable is both links between two switches (with their parallels), and it fails 
 never do. The interconnect simulator takes its failures from here.
 """
 
+from __future__ import annotations
+
 import itertools
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-
-import networkx as nx
-import numpy as np
+from typing import TYPE_CHECKING
 
 from testbed.errors import InputError
 from testbed.faults.failure_traces import FailureTrace
 from testbed.faults.fault import Fault
 from topologies import Network
+
+if TYPE_CHECKING:  # this and networkx take long to import; most runs draw no faults
+    from numpy.random import Generator
 
 MIN_OUTAGE_S = 1e-6
 """No outage of a trace is shorter in simulated time."""
@@ -82,7 +85,7 @@ def random_faults(
     cables = switch_cables(network)
     if not 0 <= count <= len(cables):
         raise InputError(f"{count} faults: {network.name} has {len(cables)} links between switches")
-    chance = np.random.default_rng(seed)
+    chance = _drawing(seed)
     for _ in range(1000):
         chosen = [cables[i] for i in sorted(chance.choice(len(cables), size=count, replace=False).tolist())]
         if leaves_connected(network, chosen):
@@ -100,8 +103,8 @@ def intermittent_faults(
     """
     times, down_share = 10, 0.1
     chosen = [fault.ends for fault in random_faults(network, count, seed=seed)]
-    chance, part = np.random.default_rng(seed), duration_s / times
-    starts = chance.uniform(0.0, 1.0 - down_share, size=(len(chosen), times)) + np.arange(times)
+    chance, part = _drawing(seed), duration_s / times
+    starts = chance.uniform(0.0, 1.0 - down_share, size=(len(chosen), times)) + range(times)
     found = [
         cable_fault((a, b), start_s=part * start, stop_s=part * (start + down_share))
         for (a, b), line in zip(chosen, starts.tolist(), strict=True)
@@ -128,7 +131,7 @@ def faults_from_trace(
     if trace.span_s <= 0:
         raise InputError(f"trace of {trace.system}: all its rows are of one moment; it cannot be scaled")
     cables = switch_cables(network)
-    order = [cables[i] for i in np.random.default_rng(seed).permutation(len(cables)).tolist()]
+    order = [cables[i] for i in _drawing(seed).permutation(len(cables)).tolist()]
     components = list(dict.fromkeys(failure.component for failure in trace.failures))
     place = {component: k % len(order) for k, component in enumerate(components)}
     scale = simulated_s / trace.span_s
@@ -149,6 +152,8 @@ def faults_from_trace(
 
 def leaves_connected(network: Network, failed: Iterable[Cable]) -> bool:
     """Whether the switches are still joined to one another without these cables."""
+    import networkx as nx
+
     gone = {frozenset(cable) for cable in failed}
     left = nx.Graph(cable for cable in switch_cables(network) if frozenset(cable) not in gone)
     left.add_nodes_from(switch.id for switch in network.switches)
@@ -166,8 +171,14 @@ def _next_that_may_go(network: Network, order: Sequence[Cable], gone: set[Cable]
     )
 
 
+def _drawing(seed: int | Sequence[int]) -> Generator:
+    from numpy.random import default_rng
+
+    return default_rng(seed)
+
+
 def _drawn(
-    cable: Cable, start_s: tuple[float, float], duration_s: tuple[float, float] | None, chance: np.random.Generator
+    cable: Cable, start_s: tuple[float, float], duration_s: tuple[float, float] | None, chance: Generator
 ) -> Fault:
     start = float(chance.uniform(*start_s))
     stop = math.inf if duration_s is None else start + max(float(chance.uniform(*duration_s)), 1e-9)
@@ -221,7 +232,7 @@ def shape_faults(network: Network, shape: str, *, size: int, seed: int | Sequenc
         raise InputError(f"fault shape {shape}: {network.name} is no 2-D torus; take one, as torus:8x8")
     if size >= min(sizes):
         raise InputError(f"fault shape {shape}: legs of {size} links do not fit in {network.name}; give fewer")
-    chance = np.random.default_rng(seed)
+    chance = _drawing(seed)
     x0, y0 = int(chance.integers(sizes[0])), int(chance.integers(sizes[1]))
     walk = [f"s{(x0 + x) % sizes[0]}_{(y0 + y) % sizes[1]}" for x, y in shape_walk(shape, size)]
     return check_faults(network, [cable_fault(pair) for pair in itertools.pairwise(walk)])

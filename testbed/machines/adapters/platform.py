@@ -24,7 +24,6 @@ from testbed.emulation.network.emulated_network import EmulatedNetwork
 from testbed.emulation.network.open_vswitch.switches import connect_bridge
 from testbed.machines.adapters import rpc_network
 from testbed.machines.adapters.rpc_network import FIRST, PartitionSpec
-from testbed.machines.clocks.remote_clock import FloatArray
 from testbed.machines.rpc import MAIN, MachineState
 from testbed.model.progress import CounterReading, Progress
 from testbed.model.wiring import Wiring
@@ -32,6 +31,7 @@ from testbed.openflow.rules import FlowRule
 
 if TYPE_CHECKING:
     from testbed.machines.adapters.distributed_network import DistributedNetwork
+    from testbed.machines.clocks.remote_clock import FloatArray
 
 T = TypeVar("T")
 Platform: TypeAlias = "Here | DistributedNetwork"

@@ -4,14 +4,18 @@ poor.
 A figure that rests on two machines' stamps is known to within both their uncertainties; nothing here guesses.
 """
 
+from __future__ import annotations
+
+import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 from testbed.errors import InvalidRunError
 from testbed.machines.clocks.exchange import Exchange
-from testbed.machines.clocks.remote_clock import RemoteClock
+
+if TYPE_CHECKING:  # numpy takes long to import
+    from testbed.machines.clocks.remote_clock import RemoteClock
 
 MAX_LOST = 0.01
 """Share of exchanges that may be lost on the way between machines; a cable of the model loses what its faults say and
@@ -81,10 +85,11 @@ def underlay_reason(machine: str, exchanges: Sequence[Exchange], requested: int)
         return f"the link to {machine} lost {many}: it loses packets of crossing cables too"
     if not exchanges:
         return None
-    trips = np.array([each.round_trip_s for each in exchanges])
-    window = np.array([int((each.sent_ns - exchanges[0].sent_ns) / 1e9 // WINDOW_S) for each in exchanges])
-    quickest = [float(trips[window == number].min()) for number in np.unique(window)]
-    slower_s = max(quickest) - float(trips.min())
+    quickest: dict[int, float] = {}
+    for each in exchanges:
+        window = int((each.sent_ns - exchanges[0].sent_ns) / 1e9 // WINDOW_S)
+        quickest[window] = min(quickest.get(window, math.inf), each.round_trip_s)
+    slower_s = max(quickest.values()) - min(quickest.values())
     if slower_s > MAX_SLOWER_S:
         return (
             f"the link to {machine} was {slower_s * 1e3:.0f} ms slower for a second than at its best (at most "

@@ -6,8 +6,6 @@ Positions that nodes have, rows for fat trees, a projected grid for tori, a circ
 import math
 from collections.abc import Mapping, Sequence
 
-import networkx as nx
-
 from topologies.network import Network
 
 Point = tuple[float, float]
@@ -87,6 +85,8 @@ def _on_grid(network: Network) -> dict[str, Point]:
 
 def _by_shape(network: Network) -> dict[str, Point]:
     """No positions at all: a circle where few switches are all joined, else by path lengths, part beside part."""
+    import networkx as nx  # takes long to import; most networks say where their nodes are
+
     core = [n.id for n in network.switches] or [n.id for n in network.nodes]
     graph = nx.Graph()
     graph.add_nodes_from(core)
@@ -190,10 +190,8 @@ def close_distance(points: Sequence[Point]) -> float:
 def _nearest_distances(points: Sequence[Point]) -> list[float]:
     """Ascending distances from each point to its nearest other one."""
     import numpy as np
-    from scipy.spatial import cKDTree
 
     apart = np.array(sorted(set(points)))
     if len(apart) < 2:
         return []
-    distances, _ = cKDTree(apart).query(apart, k=2)
-    return [float(d) for d in np.sort(distances[:, 1])]
+    return sorted(float(np.partition(np.hypot(*(apart - point).T), 1)[1]) for point in apart)
