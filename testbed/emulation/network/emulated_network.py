@@ -256,6 +256,10 @@ class EmulatedNetwork:
         """Step -> seconds that it took, of the network that is up."""
         return {} if self._batch is None else dict(self._batch.steps)
 
+    def built_by(self) -> dict[str, Any]:
+        """Mininet's version, how many objects of which of its classes it made, and seconds a step."""
+        return {**self.mininet.made(), "setup_seconds": self.setup_seconds}
+
     def words_at(self, name: str, argv: Sequence[str]) -> list[str]:
         """The words that run a program in that host, or next to that switch, without rights over the machine.
 

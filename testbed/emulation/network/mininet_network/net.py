@@ -3,11 +3,12 @@ Mininet takes them."""
 
 import json
 import subprocess
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
 from mininet.log import error, output
-from mininet.net import Mininet
+from mininet.net import VERSION, Mininet
 from mininet.node import Node, OVSBridge
 from mininet.topo import Topo
 
@@ -101,6 +102,11 @@ class TestbedMininet(Mininet):  # type: ignore[misc]
         if not self.requests.closed:
             super().stop()
             self.requests.close()
+
+    def made(self) -> dict[str, Any]:
+        """Mininet's version, and its classes with how many of each."""
+        objects = Counter(type(one).__name__ for one in (*self.controllers, *self.hosts, *self.switches, *self.links))
+        return {"mininet": VERSION, "classes": dict(objects)}
 
     def iperf(
         self,
