@@ -172,7 +172,7 @@ class EmulatedNetwork:
         """Mininet's network of what is here, whose hosts and cables are made."""
         from testbed.emulation.network.mininet_network.wired import ReadyController, WiredMininet
 
-        port, ready = self.controller_port, self._before_bridges
+        port, ready = self.controller_port, partial(batch.timed, "controller", self._before_bridges or (lambda: None))
         return WiredMininet(
             wiring_document(self.wiring, cables=True),
             batch,

@@ -73,7 +73,7 @@ class Batch(Requests):
         self._switches: PrivateSwitches | None = None
         self._starting: threading.Thread | None = None
         self._failure: BaseException | None = None
-        self._flushing = False
+        self._flushing, self._within = False, 0.0
         self._connected: tuple[float, set[str]] = (0.0, set())
         self._made = 0
 
@@ -126,10 +126,12 @@ class Batch(Requests):
             self._flushing = False
 
     def timed(self, step: str, work: Callable[[], Any]) -> Any:
-        """What the work returns; its time counts as the step's."""
-        began = time.monotonic()
+        """What the work returns; its time counts as the step's, but for that of steps within it."""
+        began, outer, self._within = time.monotonic(), self._within, 0.0
         result = work()
-        self.steps[step] = self.steps.get(step, 0.0) + time.monotonic() - began
+        took = time.monotonic() - began
+        self.steps[step] = self.steps.get(step, 0.0) + took - self._within
+        self._within = outer + took
         return result
 
     def _make_hosts(self) -> None:
@@ -228,6 +230,8 @@ class Batch(Requests):
 
     def close(self) -> None:
         """Take everything down; the kernel removes what is attached to namespaces and groups in its own time."""
+        if self.closed:
+            return
         self.closed = True
         with contextlib.suppress(BaseException):
             self._await_daemons()

@@ -46,7 +46,7 @@ class WiringTopo(Topo):  # type: ignore[misc]
 class ReadyController(LateNode, Controller):  # type: ignore[misc]
     """A controller that runs already, at a TCP port on 127.0.0.1; ``ready``: called before the first switch begins."""
 
-    def __init__(self, name: str, *, port: int, ready: Callable[[], None] | None = None) -> None:
+    def __init__(self, name: str, *, port: int, ready: Callable[[], object]) -> None:
         self._ready = ready
         super().__init__(name, port=port)
 
@@ -55,8 +55,7 @@ class ReadyController(LateNode, Controller):  # type: ignore[misc]
 
     def start(self) -> None:
         """Hosts and cables stand."""
-        if self._ready is not None:
-            self._ready()
+        self._ready()
 
     def stop(self, *_: Any, **__: Any) -> None:
         """It belongs to whatever began it."""

@@ -99,11 +99,15 @@ class SwitchDaemon:
             raise CapabilityError(f"ovs-vswitchd ended by itself: {self._last_words('ovs-vswitchd')}")
         return False
 
-    def errors(self) -> list[str]:
-        """Interfaces that the daemon could not set up, with its reason."""
+    def errors(self) -> list[tuple[str, str]]:
+        """Interfaces that the daemon could not set up, and its reason for each."""
         query = {"op": "select", "table": "Interface", "where": [], "columns": ["name", "error"]}
         rows = self._request([query])[0]["rows"]
-        return [f"{row['name']}: {row['error']}" for row in rows if isinstance(row["error"], str) and row["error"]]
+        return [
+            (row["name"], f"{row['name']}: {row['error']}")
+            for row in rows
+            if isinstance(row["error"], str) and row["error"]
+        ]
 
     def connected(self) -> list[str]:
         """Bridges that are connected to a controller. The daemon tells the database with its statistics only, and

@@ -72,15 +72,16 @@ class PrivateSwitches:
         """
         known, required_bridges = {name for share in self._shares for name in share}, set(bridges or ())
         self._shares[-1] += tuple(name for name in bridges or () if name not in known)
-        count = 0
+        count, made = 0, set[str]()
         for daemon, share in zip(self._daemons, self._shares, strict=True):
             chosen = share if bridges is None else tuple(name for name in share if name in required_bridges)
             required = operations(chosen, daemon.datapath_type) if chosen or bridges is None else ()
             count += len(required)
+            made |= {one["row"]["name"] for one in required if one.get("table") == "Interface"}
             daemon.transact(required)
             daemon.pause(on=False)
         self._await(_BRIDGES_LIMIT_S + _OPERATION_LIMIT_S * count)
-        wrong = [text for daemon in self._daemons for text in daemon.errors()]
+        wrong = [text for daemon in self._daemons for name, text in daemon.errors() if name in made]
         if wrong:
             raise CapabilityError(f"Open vSwitch could not set up {len(wrong)} ports, the first {wrong[0]}")
 
