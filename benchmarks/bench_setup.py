@@ -1,17 +1,21 @@
 """Set-up and teardown of an emulated network beside stock Mininet's: same wiring, same sandbox, same Open vSwitch.
 
-    python benchmarks/bench_setup.py [--network swiss-t1] [--runs 3] [--no-mininet]
+    python benchmarks/bench_setup.py [--network swiss-t1] [--runs 3] [--no-mininet] [--before CHECKOUT]
 
 Stock Mininet: Host, OVSSwitch on the same datapath (batched start), autoStaticArp; once with plain links, once with
-TCLink at the links' rates, which is what the testbed's network does.
-Teardown is timed until no interface but the loopback is left.
+TCLink at the links' rates, which is what the testbed's network does. Before: an earlier testbed, whose packages lie in
+CHECKOUT, in the same run; every set-up of ours and of it is a process of its own, which has to load Mininet where that
+builds. Set-up begins with the first namespace and ends with the last switch; teardown is timed until no interface but
+the loopback is left.
 """
 
 from __future__ import annotations
 
 import argparse
 import functools
+import os
 import statistics
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -19,6 +23,8 @@ from pathlib import Path
 from typing import Any
 
 Times = tuple[float, float]
+MOST_OF_BEFORE = 1.2
+"""The set-up times of before that a change may cost at most."""
 LARGE = "manet:nodes=115,seed=3"
 
 
@@ -29,7 +35,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--no-mininet", action="store_true", help="time only ours")
+    parser.add_argument("--before", type=Path, help="a checkout of an earlier testbed, timed in the same run")
+    parser.add_argument("--one", help=argparse.SUPPRESS)
     args = parser.parse_args(argv)
+    if args.one:
+        print(*one(args.one))
+        return 0
     from testbed.emulation.machine.capabilities import emulation_problem
     from testbed.emulation.sandbox.sandbox import in_sandbox
 
@@ -43,24 +54,30 @@ def main(argv: Sequence[str] | None = None) -> int:
         from tests.helpers.sandboxes import run_in_sandbox
 
         words = [sys.executable, __file__, *(sys.argv[1:] if argv is None else argv)]
-        done = run_in_sandbox(words, timeout_s=900)
+        done = run_in_sandbox(words, timeout_s=3600)
         print(done.stdout, end="")
         print(done.stderr[-2000:] if done.returncode else "", end="", file=sys.stderr)
         return done.returncode
     for name in args.network or ["swiss-t1"]:
-        measure(name, args.runs, stock=not args.no_mininet)
+        measure(name, args.runs, stock=not args.no_mininet, before=args.before)
     if not args.network:
-        measure(LARGE, args.runs, stock=False)  # stock Mininet takes minutes
+        measure(LARGE, args.runs, stock=False, before=args.before)  # stock Mininet takes minutes
+    words = [sys.executable, "-c", "import time; t = time.monotonic(); import mininet.net; print(time.monotonic() - t)"]
+    took = [float(subprocess.run(words, capture_output=True, text=True, check=True).stdout) for _ in range(args.runs)]
+    print(f"loading Mininet: {statistics.median(took):.3f} s, of which set-up hides what daemons and namespaces take")
     return 0
 
 
-def measure(name: str, runs: int, *, stock: bool) -> None:
-    """Alternate the two, so that both meet the same load of the machine; print medians and their ratio."""
+def measure(name: str, runs: int, *, stock: bool, before: Path | None = None) -> None:
+    """Alternate them, so that all meet the same load of the machine; print medians and their ratios."""
     from testbed.model.wiring import wire
     from topologies import load_network
 
     wiring = wire(load_network(name))
-    kinds: dict[str, Callable[[Any], Times]] = {"testbed": ours}
+    root = Path(__file__).resolve().parents[1]
+    kinds: dict[str, Callable[[Any], Times]] = {"testbed": lambda _: in_process(root, name)}
+    if before is not None:
+        kinds = {"before": lambda _: in_process(before.resolve(), name), **kinds}
     if stock:
         kinds = {
             "stock, unshaped": functools.partial(stock_mininet, shape=False),
@@ -87,7 +104,27 @@ def measure(name: str, runs: int, *, stock: bool) -> None:
         for kind in ("stock, unshaped", "stock, TCLink"):
             (up, down), (up0, down0) = medians["testbed"], medians[kind]
             print(f"  testbed / {kind:15} {up / up0:.3f} of its set-up, {down / down0:.3f} of its teardown")
+    if before is not None:
+        ratio = medians["testbed"][0] / medians["before"][0]
+        print(f"  testbed / before          {ratio:.3f} of its set-up; at most {MOST_OF_BEFORE} is accepted")
     print(flush=True)
+
+
+def in_process(checkout: Path, name: str) -> Times:
+    """By the packages that lie there."""
+    words = [sys.executable, "-P", __file__, "--one", name]
+    environment = {**os.environ, "PYTHONPATH": str(checkout)}
+    done = subprocess.run(words, env=environment, capture_output=True, text=True, check=True, timeout=600)
+    up, down = map(float, done.stdout.split()[-2:])
+    return up, down
+
+
+def one(name: str) -> Times:
+    """Of the network of that name."""
+    from testbed.model.wiring import wire
+    from topologies import load_network
+
+    return ours(wire(load_network(name)))
 
 
 def ours(wiring: Any) -> Times:

@@ -33,8 +33,7 @@ from testbed.emulation.attach.prompt_words import (
     links_of_line,
     with_addresses,
 )
-from testbed.emulation.network.mininet_objects.late_shell import WordsAt
-from testbed.emulation.network.mininet_objects.nodes import mininet_view
+from testbed.emulation.network.mininet_network.wired import WordsAt, described_mininet
 from testbed.errors import InputError, SessionClosedError, TestbedError
 from testbed.model.naming.printable import printable
 from testbed.report.streams import output_of_programs
@@ -70,7 +69,7 @@ class Prompt(CLI):  # type: ignore[misc]
         self.typed = sys.stdin is not None and sys.stdin.isatty()
         self._described = send_request(name, {"do": "describe", "cables": True}).header
         self._network = described_network(self._described)
-        self.mn = mininet_view(self._described, words_at or partial(program_argv, name), self._set_cables)
+        self.mn = described_mininet(self._described, words_at or partial(program_argv, name), self._set_cables)
         for node in self.mn.values():
             node.typed = self.typed
             stack.callback(node.terminate)

@@ -23,11 +23,9 @@ from testbed.emulation.network.kernel.rtnetlink import (
     set_up,
     token_bucket,
 )
-from testbed.emulation.network.open_vswitch.bridges import bridge_operations, ports_of_bridges
+from testbed.emulation.network.open_vswitch.bridges import Bridge, bridge_operations
 from testbed.emulation.network.open_vswitch.switches import PrivateSwitches, choose_datapath, probe_kernel_datapath
 from testbed.errors import CapabilityError
-from testbed.model.wiring import wire
-from topologies.network import Network, Node
 
 _A, _B, _C, _D = 101, 102, 103, 104
 _PACKETS = 400
@@ -163,11 +161,10 @@ def _datapath(_: Netlink) -> str:
     """A real bridge, on the datapath that a run would choose."""
     chosen = choose_datapath()
     switches = PrivateSwitches(chosen)
-    network = Network(name="trial", nodes=(Node(id="trial", kind="switch"),), links=())
+    bridge = Bridge(name="trial", device="trial", dpid=1, ports=())
     try:
         switches.start()
-        wiring = wire(network)
-        switches.set_up(lambda _, kind: bridge_operations(wiring.switches, ports_of_bridges(wiring), kind, None))
+        switches.set_up(lambda _, kind: bridge_operations([bridge], kind))
     finally:
         switches.stop()
     return "a bridge was made in the kernel" if chosen == "kernel" else "a bridge was made in user space"

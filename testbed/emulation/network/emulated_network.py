@@ -1,17 +1,19 @@
-"""The emulated network: hosts in namespaces, Open vSwitch bridges and shaped veth cables, built in batches from a
+"""The emulated network: hosts in namespaces, Open vSwitch bridges and shaped veth cables, built by Mininet from a
 wiring.
 
 Theory of operation
-------------------- A wiring (``testbed.model.wiring``) has decided everything that has a name or a number; here it is
-built literally, in five steps that take a fraction of a second each, because every step is one batch and not a command
-an interface:
+------------------- A wiring (``testbed.model.wiring``) has decided everything that has a name or a number. Mininet
+walks it as a topology of its own (``mininet_network``), with hosts, switches and links that note what they request of
+the kernel; each of five steps takes a fraction of a second, because it is one batch and not a command an interface:
 
 1. *Hosts*: a sleeping thread a host holds a network namespace (``kernel.host_namespaces``); meanwhile the private
-   switch daemons start (``open_vswitch.switches``): one, or several that share a large network's bridges out.
-2. *Cables*: all veth pairs, addresses and permanent neighbours go to the kernel as rtnetlink messages, hundreds in a
-   system call (``cables``, ``kernel.rtnetlink``). No ARP packet is ever needed.
-3. *Bridges*: all of them with all their ports are one transaction of the switch database (``open_vswitch.bridges``).
-   They forward nothing that no rule asks for, and keep their rules when their controller dies.
+   switch daemons start (``open_vswitch.switches``): one, or several that share a large network's bridges out; and
+   meanwhile Mininet makes its objects.
+2. *Cables*: where Mininet configures its hosts, all veth pairs, addresses and permanent neighbours go to the kernel as
+   rtnetlink messages, hundreds in a system call (``kernel.rtnetlink``). No ARP packet is ever needed.
+3. *Bridges*: where Mininet starts its switches all at once, they and all their ports are one transaction of the switch
+   database (``open_vswitch.bridges``). They forward nothing that no rule asks for, and keep their rules when their
+   controller dies.
 4. *Shaping*: each sending end of a link gets its delay (netem) and behind it its capacity (tbf); only now, because a
    bridge that takes an interface over removes the queues that it finds there (``links``).
 5. *Hooks for faults*: an empty hook at each sending end of all but large networks, so that the first blackhole is as
@@ -20,60 +22,52 @@ an interface:
 
 A fault is one system call: an interface taken down (the carrier is lost, the controller is notified), or a drop rule at
 the hook (nobody is). Taking the network down deletes the interfaces' group and lets go of the namespaces; the kernel
-does the rest. Mininet's objects are made only when somebody asks for them (``mininet_objects``).
+does the rest. Shells of Mininet's nodes start with their first command.
 """
 
 from __future__ import annotations
 
 import contextlib
-import errno
 import socket
 import subprocess
-import time
 from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from testbed.emulation.network.addresses import address_hosts
-from testbed.emulation.network.cables import mark_for_removal, plan_cables, remove_marked
+from testbed.emulation.network.cables import CablePlan
 from testbed.emulation.network.impairments.relay import LaneReport
 from testbed.emulation.network.kernel.host_namespaces import (
     HostNamespaces,
     argv_inside,
     packet_socket_drops,
-    raise_open_file_limit,
     words_called,
 )
 from testbed.emulation.network.kernel.packet_capture import Capture
 from testbed.emulation.network.kernel.resource_check import NetworkSize, require_resources
-from testbed.emulation.network.kernel.rtnetlink import Message, Netlink, NetlinkError, packet_gate
-from testbed.emulation.network.kernel.tunnels import remove_guard, tunnel_guard
+from testbed.emulation.network.kernel.rtnetlink import Message, Netlink, NetlinkError, VethEnd, packet_gate
+from testbed.emulation.network.kernel.tunnels import make_tunnel, remove_guard, tunnel_guard
 from testbed.emulation.network.links import LinkControl, LinkMeter
-from testbed.emulation.network.open_vswitch.bridges import (
-    bridge_operations,
-    ports_of_bridges,
-    shares_of,
-)
+from testbed.emulation.network.mininet_network.batch import Batch, refusals
+from testbed.emulation.network.open_vswitch.bridges import ports_of_bridges
 from testbed.emulation.network.open_vswitch.switch_daemon import Datapath
-from testbed.emulation.network.open_vswitch.switches import (
-    MOST_PORTS,
-    SHARE_PORTS,
-    PrivateSwitches,
-    choose_datapath,
-)
+from testbed.emulation.network.open_vswitch.switches import choose_datapath
 from testbed.emulation.sandbox.process_lifetime import confined
 from testbed.emulation.sandbox.sandbox import require_sandbox
-from testbed.errors import CapabilityError, InputError, InvalidRunError
+from testbed.errors import CapabilityError, InputError
 from testbed.faults.fault import Direction, Fault
 from testbed.model.naming.device_names import interface_name
-from testbed.model.wiring import WiredHost, Wiring, WiringPart, wiring_document
+from testbed.model.wiring import Tunnel, WiredHost, Wiring, WiringPart, wiring_document
 from topologies.errors import nearest
 from topologies.impairments import Impairments
 from topologies.network import LinkId, label_of
 
 if TYPE_CHECKING:
-    from testbed.emulation.network.mininet_objects.nodes import BuiltMininet
+    from testbed.emulation.network.mininet_network.requests import MakeInterfaces
+    from testbed.emulation.network.mininet_network.wired import WiredMininet
 
+_NOT_RUNNING = "the network is not running: use it inside its with block"
 MTU_RANGE = (576, 9216)
 
 
@@ -115,7 +109,6 @@ class EmulatedNetwork:
         self.shape = shape
         self.controller_port = controller_port
         self._before_bridges = before_bridges
-        self.setup_seconds: dict[str, float] = {}
         self._datapath: Datapath | None = None
         self._first_udp_port = first_udp_port
         self._talking = tuple(h for h in wiring.hosts if talking is None or h.node in talking)
@@ -123,11 +116,10 @@ class EmulatedNetwork:
         self._hosts = {h.name: h for h in wiring.hosts if part is None or h.name in part.devices}
         self._switch_names = {s.name for s in wiring.switches if part is None or s.name in part.devices}
         self._underlay_index = 0
-        self._switches: PrivateSwitches | None = None
-        self._namespaces: HostNamespaces | None = None
+        self._batch: Batch | None = None
         self._links: LinkControl | None = None
         self._captures: list[Capture] = []
-        self._mininet: BuiltMininet | None = None
+        self._mininet: WiredMininet | None = None
         self.impairment_seed = 1
 
     @property
@@ -147,69 +139,76 @@ class EmulatedNetwork:
     def start(self) -> None:
         """Build everything. What was built is taken down again where a step fails."""
         try:
-            self._build()
-        except NetlinkError as error:
-            self.stop()
-            if error.errno == errno.ETIMEDOUT:
-                raise InvalidRunError(
-                    f"the kernel did not set the network up: {error.strerror}; the machine is too busy"
-                ) from error
-            raise CapabilityError(f"the kernel refused a setting of the network: {error.strerror}") from error
+            with refusals():
+                self._build()
         except BaseException:
             self.stop()
             raise
 
     def _build(self) -> None:
-        began = time.monotonic()
         require_resources(NetworkSize.of(self.wiring, self._hosts.keys() | self._switch_names, self._talking))
-        self._namespaces = HostNamespaces(list(self._hosts))
-        ports = ports_of_bridges(self.wiring, self._part)
-        one = self.datapath == "kernel"  # its datapath is one for all
-        self._switches = PrivateSwitches(
-            self.datapath, (tuple(ports),) if one else shares_of(ports, MOST_PORTS, SHARE_PORTS)
-        )
-        raise_open_file_limit()  # for the daemons too, which open a file or two a port
-        self._switches.start()
-        began = self._note("switch daemons", began)
-        self._namespaces.wait()
-        began = self._note("host namespaces", began)
-        with Netlink() as netlink:
-            guard = self._guard(netlink)
-            cables = plan_cables(
-                self.wiring, self._namespaces, mtu=self.mtu, part=self._part, underlay_index=self._underlay_index
-            )
-            netlink.apply([*guard, *cables.messages])
-        self._links = LinkControl(
+        batch = self._batch = Batch(mtu=self.mtu, sets_hosts=False)
+        batch.begin(list(self._hosts), ports_of_bridges(self.wiring, self._part))
+        batch.namespaces.netlink_of(None).apply(self._guard())
+        # Mininet is loaded only now, while namespaces and switch daemons start, which takes longer.
+        net = self._mininet = batch.timed("objects", lambda: self._wired_mininet(batch))
+        cables = net.cable_plan(self.wiring)
+        links = self._links = LinkControl(
             cables,
-            self._namespaces,
+            batch.namespaces,
             shape=self.shape,
             mtu=self.mtu,
             first_udp_port=self._first_udp_port,
             impairment_seed=self.impairment_seed,
             talking=self._talking,
         )
-        address_hosts(self._links, cables, self._hosts.values(), without_checksums=self.datapath == "user")
-        began = self._note("cables", began)
-        if self._before_bridges is not None:
-            self._before_bridges()
-            began = self._note("controller", began)
-        wired = {switch.name: switch for switch in self.wiring.switches}
-        self._switches.set_up(
-            lambda names, kind: bridge_operations([wired[n] for n in names], ports, kind, self.controller_port)
-        )
-        self._mark_bridge_interfaces()
-        began = self._note("bridges", began)
-        # Only now: a bridge that takes an interface over removes the queues and hooks that it finds there.
-        self._links.shape_all()
-        self._links.prepare_faults()
-        self._impair_links(self._links)
-        self._note("shaping", began)
+        user = self.datapath == "user"
+        batch.timed("addresses", lambda: address_hosts(links, cables, self._hosts.values(), without_checksums=user))
+        net.start()
+        batch.timed("shaping", lambda: self._hold(links))
+        batch.sets_hosts = True  # from now on hosts are Mininet's to set, as whoever adds them says
 
-    def _guard(self, netlink: Netlink) -> list[Message]:
+    def _wired_mininet(self, batch: Batch) -> WiredMininet:
+        """Mininet's network of what is here, whose hosts and cables are made."""
+        from testbed.emulation.network.mininet_network.wired import ReadyController, WiredMininet
+
+        port, ready = self.controller_port, partial(batch.timed, "controller", self._before_bridges or (lambda: None))
+        return WiredMininet(
+            wiring_document(self.wiring, cables=True),
+            batch,
+            set_cables=self._set_cables,
+            here=None if self._part is None else self._part.devices,
+            outgoing=self._outgoing(),
+            controller=None if port is None else partial(ReadyController, port=port, ready=ready),
+        )
+
+    def _hold(self, links: LinkControl) -> None:
+        """Only now: a bridge that takes an interface over removes the queues and hooks that it finds there."""
+        links.shape_all()
+        links.prepare_faults()
+        self._impair_links(links)
+
+    def _outgoing(self) -> list[tuple[str, int, MakeInterfaces]]:
+        """Of each cable to another machine the end that is here, as a tunnel."""
+        found: list[tuple[str, int, MakeInterfaces]] = []
+        part = self._part
+        for number, tunnel in part.tunnels.items() if part is not None else ():
+            cable = self.wiring.cables[number]
+            here = (cable.a, cable.a_port) if part and cable.a in part.devices else (cable.b, cable.b_port)
+            found.append((*here, partial(self._tunnel, tunnel)))
+        return found
+
+    def _tunnel(self, tunnel: Tunnel, end: VethEnd) -> list[Message]:
+        assert self._part is not None
+        group = CablePlan.GROUP
+        return [make_tunnel(end, tunnel, self._part, underlay_index=self._underlay_index, mtu=self.mtu, group=group)]
+
+    def _guard(self) -> list[Message]:
         """What goes before the tunnels' interfaces: nothing where there are none."""
         if self._part is None:
             return []
-        found = netlink.interfaces().get(self._part.underlay)
+        with Netlink() as netlink:
+            found = netlink.interfaces().get(self._part.underlay)
         if found is None:
             raise CapabilityError(f"this machine has no interface {self._part.underlay} towards the others")
         self._underlay_index = found
@@ -227,56 +226,39 @@ class EmulatedNetwork:
         for link in always:
             links.set_impairments(link, (), "forward")
 
-    def _mark_bridge_interfaces(self) -> None:
-        """User-space bridges' own interfaces go into the group that ``stop`` removes (the kernel's go with its
-        datapath)."""
-        if self.datapath == "user":
-            mark_for_removal({s.device for s in self.wiring.switches if s.name in self._switch_names} | {"ovs-netdev"})
-
-    def _note(self, step: str, began: float) -> float:
-        now = time.monotonic()
-        self.setup_seconds[step] = now - began
-        return now
-
     def stop(self) -> None:
         """Take everything down; the kernel removes what is attached to namespaces and groups in its own time."""
-        if self._mininet is not None:
-            for node in (*self._mininet.hosts, *self._mininet.switches):
-                node.terminate()
-            self._mininet = None
         for capture in self._captures:
             capture.stop()
         self._captures.clear()
         if self._links is not None:
             self._links.close()
             self._links = None
-        if self._switches is not None:
-            self._switches.pause()
-            if self._switches.releases_ports_first:
-                self._stop_switches()
-        with contextlib.suppress(NetlinkError):  # ENODEV: nothing was made yet
-            remove_marked(len(self.wiring.cables))
+        if self._mininet is not None:
+            self._mininet.stop()
+            self._mininet = None
+        if self._batch is not None:
+            self._batch.close()
+            self._batch = None
         if self._underlay_index:
             with Netlink() as netlink, contextlib.suppress(NetlinkError):
                 netlink.apply([remove_guard(self._underlay_index)])
-        self._stop_switches()
-        if self._namespaces is not None:
-            self._namespaces.close()
-            self._namespaces = None
-
-    def _stop_switches(self) -> None:
-        if self._switches is not None:
-            self._switches.stop()
-            self._switches = None
 
     @property
-    def mininet(self) -> BuiltMininet:
-        """The network as a Mininet object: ``net.mininet["h0"].cmd("ip route")``."""
+    def mininet(self) -> WiredMininet:
+        """The network as Mininet has it: ``net.mininet["h0"].cmd("ip route")``."""
         if self._mininet is None:
-            from testbed.emulation.network.mininet_objects.nodes import mininet_view
-
-            self._mininet = mininet_view(wiring_document(self.wiring, cables=True), self.words_at, self._set_cables)
+            raise InputError(_NOT_RUNNING)
         return self._mininet
+
+    @property
+    def setup_seconds(self) -> dict[str, float]:
+        """Step -> seconds that it took, of the network that is up."""
+        return {} if self._batch is None else dict(self._batch.steps)
+
+    def built_by(self) -> dict[str, Any]:
+        """Mininet's version, how many objects of which of its classes it made, and seconds a step."""
+        return {**self.mininet.made(), "setup_seconds": self.setup_seconds}
 
     def words_at(self, name: str, argv: Sequence[str]) -> list[str]:
         """The words that run a program in that host, or next to that switch, without rights over the machine.
@@ -386,11 +368,11 @@ class EmulatedNetwork:
     @property
     def _running_links(self) -> LinkControl:
         if self._links is None:
-            raise InputError("the network is not running: use it inside its with block")
+            raise InputError(_NOT_RUNNING)
         return self._links
 
     @property
     def _running_namespaces(self) -> HostNamespaces:
-        if self._namespaces is None:
-            raise InputError("the network is not running: use it inside its with block")
-        return self._namespaces
+        if self._batch is None:
+            raise InputError(_NOT_RUNNING)
+        return self._batch.namespaces

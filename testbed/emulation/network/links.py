@@ -22,7 +22,7 @@ from testbed.emulation.network.impairments.impaired_ends import ImpairedEnds
 from testbed.emulation.network.impairments.redirects import Redirects
 from testbed.emulation.network.impairments.relay import LaneReport
 from testbed.emulation.network.impairments.tc_messages import NetemOptions, netem_line
-from testbed.emulation.network.kernel.host_namespaces import HostNamespaces, move_above_select_limit
+from testbed.emulation.network.kernel.host_namespaces import HostNamespaces
 from testbed.emulation.network.kernel.priority_queues import priority_buckets
 from testbed.emulation.network.kernel.rtnetlink import (
     ROOT,
@@ -76,7 +76,6 @@ class LinkControl:
         self._first_udp_port = first_udp_port
         self._talking = {h.name: (socket.inet_aton(h.ip), bytes.fromhex(h.mac.replace(":", ""))) for h in talking}
         self._lock = threading.Lock()
-        self._netlinks: dict[str | None, Netlink] = {None: Netlink()}
         self._loss_means: LossMeans = "classifier"
         self._gated: set[str] = set()
         self._losing: dict[str, float] = {}
@@ -90,19 +89,11 @@ class LinkControl:
 
     def netlink_of(self, host: str | None) -> Netlink:
         """The netlink socket of a host's namespace (None: the switches')."""
-        found = self._netlinks.get(host)
-        if found is None:
-            assert host is not None
-            sock = self._namespaces.open_socket(host, socket.AF_NETLINK, socket.SOCK_RAW, 0)
-            found = self._netlinks[host] = Netlink(socket.socket(fileno=move_above_select_limit(sock.detach())))
-        return found
+        return self._namespaces.netlink_of(host)
 
     def close(self) -> None:
-        """Close the sockets; what they set stays until the interfaces go. What impaired links hold is lost."""
+        """End the relay; what impaired links hold is lost."""
         self._impaired.close()
-        for netlink in self._netlinks.values():
-            netlink.close()
-        self._netlinks.clear()
 
     def shape_all(self) -> None:
         """Hold every link to its capacity and delay.

@@ -141,6 +141,7 @@ def stream_together(
                 "foreign": received.foreign,
                 "sent_foreign": sent.foreign,
                 "datapath": net.datapath,
+                "built_by": net.built_by(),
                 **carried,
             },
         )

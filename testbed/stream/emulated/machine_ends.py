@@ -54,11 +54,11 @@ def read_ends(machine: MachineState) -> CounterReading:
 
 
 def network_facts(machine: MachineState) -> dict[str, Any]:
-    """What a run on this machine alone tells of its network: how packets were switched, and what the relay did with
-    them."""
+    """What a run on this machine alone tells of its network: what built it, how packets were switched, and what the
+    relay did with them."""
     net = network_of(machine)
     impaired = {name: asdict(report) for name, report in net.impairment_reports().items()}
-    return {"datapath": net.datapath, **({RELAYED: impaired} if impaired else {})}
+    return {"datapath": net.datapath, "built_by": net.built_by(), **({RELAYED: impaired} if impaired else {})}
 
 
 def _end(machine: MachineState, role: str, number: int) -> EndpointProcess:

@@ -51,43 +51,61 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 class HostNamespaces:
-    """One network namespace a name, each held by a sleeping thread of one process, until ``close``; ``pids``: the
-    threads' ids."""
+    """One network namespace a name, each held by a sleeping thread of a process, until ``close``; ``pids``: the
+    threads' ids. Those that are added together have one process."""
 
-    def __init__(self, names: Sequence[str]) -> None:
+    def __init__(self, names: Sequence[str] = ()) -> None:
         """Begin to make them all; ``wait`` before use. gethostname() says the name in each (``as_hostname``)."""
-        self._names = tuple(names)
-        self._holder: subprocess.Popen[str] | None = None
+        self._begun: list[tuple[subprocess.Popen[str], Sequence[str]]] = []
+        self._holders: list[subprocess.Popen[str]] = []
         self._descriptors: dict[str, int] = {}
+        self._netlinks: dict[str | None, Netlink] = {}
         self.pids: dict[str, int] = {}
+        self.add(names)
+
+    def add(self, names: Sequence[str]) -> None:
+        """Begin to make these as well."""
         if not names:
             return
-        self._holder = subprocess.Popen(
+        holder = subprocess.Popen(
             [sys.executable, "-I", "-S", str(_HOLDER), *map(as_hostname, names)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
             start_new_session=True,
         )
+        self._holders.append(holder)
+        self._begun.append((holder, tuple(names)))
 
     def wait(self) -> None:
         """Return when all are made. Raises CapabilityError where the kernel refuses (too many, or no rights)."""
-        if self._holder is None:
-            return
-        assert self._holder.stdout is not None
-        raise_open_file_limit()
-        for name in self._names:
-            line = self._holder.stdout.readline()
-            if not line.strip().isdigit():
-                self.close()
-                raise CapabilityError(_refusal(line, len(self._names)))
-            self.pids[name] = int(line)
-            namespace = os.open(f"/proc/{int(line)}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
-            self._descriptors[name] = move_above_select_limit(namespace)
+        begun, self._begun = self._begun, []
+        for holder, names in begun:
+            assert holder.stdout is not None
+            raise_open_file_limit()
+            for name in names:
+                line = holder.stdout.readline()
+                if not line.strip().isdigit():
+                    self.close()
+                    raise CapabilityError(_refusal(line, len(names)))
+                self.pids[name] = int(line)
+                namespace = os.open(f"/proc/{int(line)}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+                self._descriptors[name] = move_above_select_limit(namespace)
 
     def descriptor(self, name: str) -> int:
         """An open file that stands for the namespace."""
         return self._descriptors[name]
+
+    def netlink_of(self, name: str | None) -> Netlink:
+        """The netlink socket of a namespace (None: the caller's own)."""
+        found = self._netlinks.get(name)
+        if found is None:
+            sock = None
+            if name is not None:
+                opened = self.open_socket(name, socket.AF_NETLINK, socket.SOCK_RAW, 0)
+                sock = socket.socket(fileno=move_above_select_limit(opened.detach()))
+            found = self._netlinks[name] = Netlink(sock)
+        return found
 
     @contextmanager
     def inside(self, name: str) -> Iterator[None]:
@@ -102,13 +120,16 @@ class HostNamespaces:
 
     def close(self) -> None:
         """Let go: the kernel removes the namespaces, with every interface in them, in its own time."""
+        for netlink in self._netlinks.values():
+            netlink.close()
+        self._netlinks.clear()
         for descriptor in self._descriptors.values():
             os.close(descriptor)
         self._descriptors.clear()
-        if self._holder is not None:
-            self._holder.kill()
-            self._holder.communicate()
-            self._holder = None
+        for holder in self._holders:
+            holder.kill()
+            holder.communicate()
+        self._holders.clear()
 
 
 def as_hostname(name: str) -> bytes:

@@ -1,11 +1,13 @@
-"""Bridges and ports of a wiring as one transaction for the switch database.
+"""Bridges and their ports as one transaction for the switch database.
 
 Everything is created at once: the daemon configures all bridges in one pass instead of one a command.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
-from testbed.model.wiring import WiredSwitch, Wiring, WiringPart
+from testbed.model.naming.printable import printable
+from testbed.model.wiring import Wiring, WiringPart
 from topologies.text.json_types import JsonObject
 
 _MAX_BACKOFF_MS = 1000
@@ -51,36 +53,65 @@ def shares_of(ports: PortsOfBridges, most_ports: int, share_ports: int) -> tuple
     return tuple(tuple(share) for share in shares if share) or ((),)
 
 
-def bridge_operations(
-    switches: Sequence[WiredSwitch], ports: PortsOfBridges, datapath_type: str, controller_port: int | None
-) -> list[JsonObject]:
+@dataclass(frozen=True, kw_only=True)
+class Bridge:
+    """What one bridge is to be. ``ports``: interface and number; ``controllers``: targets as Open vSwitch writes them
+    (tcp:127.0.0.1:6653); ``protocols``: versions of OpenFlow, none for all that it knows; ``learns``: forwards by
+    itself where it has no controller, else what its rules say alone."""
+
+    name: str
+    device: str
+    dpid: int
+    ports: Sequence[tuple[str, int]]
+    controllers: Sequence[str] = ()
+    protocols: Sequence[str] = ("OpenFlow13",)
+    learns: bool = False
+    spanning_tree: bool = False
+
+
+def bridge_operations(bridges: Sequence[Bridge], datapath_type: str) -> list[JsonObject]:
     """RFC 7047 operations that create these bridges with their ports.
 
-    Bridges speak OpenFlow 1.3, keep their rules without a controller (fail mode secure), and forward nothing unasked.
+    Without a controller they keep their rules (fail mode secure), and forward nothing unasked, but for those that
+    learn.
     """
     operations: list[JsonObject] = []
-    bridges = []
-    for number, switch in enumerate(switches):
-        made = [_port(f"b{number}", switch.device, None)]
-        made += [_port(f"b{number}p{port}", name, port) for name, port in ports[switch.name]]
+    references = []
+    for number, bridge in enumerate(bridges):
+        made = [_port(f"b{number}", bridge.device, None)]
+        made += [_port(f"b{number}p{port}", name, port) for name, port in bridge.ports]
         for operation_pair, _ in made:
             operations += operation_pair
+        other = {"datapath-id": f"{bridge.dpid:016x}", "disable-in-band": "true", "dp-desc": printable(bridge.name)}
         row: JsonObject = {
-            "name": switch.device,
+            "name": bridge.device,
             "ports": ["set", [reference for _, reference in made]],
             "datapath_type": datapath_type,
-            "fail_mode": "secure",
-            "protocols": "OpenFlow13",
-            "other_config": ["map", [["datapath-id", f"{switch.dpid:016x}"], ["disable-in-band", "true"]]],
+            "fail_mode": "standalone" if bridge.learns else "secure",
+            "other_config": ["map", [list(pair) for pair in other.items()]],
+            "stp_enable": bridge.spanning_tree,
         }
-        if controller_port is not None:
-            operations.append(_insert("Controller", f"c{number}", _controller(controller_port)))
-            row["controller"] = ["named-uuid", f"c{number}"]
+        if bridge.protocols:
+            row["protocols"] = ["set", list(bridge.protocols)]
+        keys = [f"c{number}x{k}" for k in range(len(bridge.controllers))]
+        operations += [
+            _insert("Controller", key, _controller(target))
+            for key, target in zip(keys, bridge.controllers, strict=True)
+        ]
+        row["controller"] = ["set", [["named-uuid", key] for key in keys]]
         operations.append(_insert("Bridge", f"br{number}", row))
-        bridges.append(["named-uuid", f"br{number}"])
-    mutation = ["bridges", "insert", ["set", bridges]]
+        references.append(["named-uuid", f"br{number}"])
+    mutation = ["bridges", "insert", ["set", references]]
     operations.append({"op": "mutate", "table": "Open_vSwitch", "where": [], "mutations": [mutation]})
     return operations
+
+
+def port_operations(device: str, interface: str, number: int) -> list[JsonObject]:
+    """RFC 7047 operations that give a bridge which is there another port."""
+    operations, reference = _port("new", interface, number)
+    mutation = ["ports", "insert", ["set", [reference]]]
+    where = [["name", "==", device]]
+    return [*operations, {"op": "mutate", "table": "Bridge", "where": where, "mutations": [mutation]}]
 
 
 def _port(key: str, name: str, number: int | None) -> tuple[list[JsonObject], list[str]]:
@@ -92,9 +123,9 @@ def _port(key: str, name: str, number: int | None) -> tuple[list[JsonObject], li
     return [_insert("Interface", f"i{key}", interface), _insert("Port", f"p{key}", port)], ["named-uuid", f"p{key}"]
 
 
-def _controller(port: int) -> JsonObject:
+def _controller(target: str) -> JsonObject:
     return {
-        "target": f"tcp:127.0.0.1:{port}",
+        "target": target,
         "max_backoff": _MAX_BACKOFF_MS,
         "inactivity_probe": _PROBE_MS,
         "connection_mode": "out-of-band",

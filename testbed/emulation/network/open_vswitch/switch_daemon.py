@@ -14,7 +14,7 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from testbed.errors import CapabilityError
 from topologies.text.json_types import JsonObject
@@ -29,6 +29,7 @@ _RELEASE_LIMIT_S = 5.0
 _STATISTICS_MS = 600_000
 """Between two readings of interface statistics, which nobody here asks the daemon for: each waits for a lock that all
 network namespaces of the machine share, and no packet moves meanwhile."""
+_REPORT_S = 0.5
 _NICENESS = -10
 """Of the switch daemon: a switch that waits for a processor loses packets, which no network of the model does."""
 
@@ -51,6 +52,7 @@ class SwitchDaemon:
         self._buffer = ""
         self._requests = 0
         self._awaited = 0
+        self._statistics_ms = _STATISTICS_MS
 
     def start(self) -> None:
         """Start both; CapabilityError where a program is missing or does not come up in time."""
@@ -97,11 +99,38 @@ class SwitchDaemon:
             raise CapabilityError(f"ovs-vswitchd ended by itself: {self._last_words('ovs-vswitchd')}")
         return False
 
-    def errors(self) -> list[str]:
-        """Interfaces that the daemon could not set up, with its reason."""
+    def errors(self) -> list[tuple[str, str]]:
+        """Interfaces that the daemon could not set up, and its reason for each."""
         query = {"op": "select", "table": "Interface", "where": [], "columns": ["name", "error"]}
         rows = self._request([query])[0]["rows"]
-        return [f"{row['name']}: {row['error']}" for row in rows if isinstance(row["error"], str) and row["error"]]
+        return [
+            (row["name"], f"{row['name']}: {row['error']}")
+            for row in rows
+            if isinstance(row["error"], str) and row["error"]
+        ]
+
+    def connected(self) -> list[str]:
+        """Bridges that are connected to a controller. The daemon tells the database with its statistics only, and
+        makes those at once where the time between two of them is changed."""
+        self._statistics_ms += 1
+        name = "stats-update-interval"
+        mutations = [
+            ["other_config", "delete", ["set", [name]]],
+            ["other_config", "insert", ["map", [[name, str(self._statistics_ms)]]]],
+        ]
+        self.transact([{"op": "mutate", "table": "Open_vSwitch", "where": [], "mutations": mutations}])
+        limit = time.monotonic() + _REPORT_S
+        while not self.is_applied() and time.monotonic() < limit:
+            time.sleep(0.005)
+        time.sleep(_REPORT_S / 10)
+        controllers, bridges = self._request(
+            [
+                {"op": "select", "table": "Controller", "where": [["is_connected", "==", True]], "columns": ["_uuid"]},
+                {"op": "select", "table": "Bridge", "where": [], "columns": ["name", "controller"]},
+            ]
+        )
+        live = {row["_uuid"][1] for row in controllers["rows"]}
+        return [row["name"] for row in bridges["rows"] if any(uuid in live for uuid in _uuids(row["controller"]))]
 
     def _request(self, operations: Sequence[JsonObject]) -> list[JsonObject]:
         assert self._connection is not None
@@ -195,6 +224,11 @@ class SwitchDaemon:
     def _last_words(self, program: str) -> str:
         lines = self._log(program).read_text(errors="replace").strip().splitlines()
         return with_hint(lines[-1]) if lines else "it wrote nothing"
+
+
+def _uuids(column: Sequence[Any]) -> list[str]:
+    """Of a column that refers to no row, one or several (RFC 7047: a set of one is the one)."""
+    return [column[1]] if column[0] == "uuid" else [one[1] for one in column[1]]
 
 
 def with_hint(words: str) -> str:

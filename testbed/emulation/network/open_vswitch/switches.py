@@ -61,22 +61,33 @@ class PrivateSwitches:
             if len(self._daemons) > 1:
                 daemon.pause()
 
-    def set_up(self, operations: Callable[[Sequence[str], str], Sequence[JsonObject]]) -> None:
+    def set_up(
+        self, operations: Callable[[Sequence[str], str], Sequence[JsonObject]], bridges: Sequence[str] | None = None
+    ) -> None:
         """Have each daemon carry out ``operations(its bridges, Open vSwitch's datapath type)``; return when all have.
+        ``bridges``: of these alone (None: all); one that no daemon has goes to the last.
 
         CapabilityError where an operation is refused or a port cannot be set up; InvalidRunError where the daemons do
         not finish in time (60 s and 10 ms a row of the database).
         """
-        count = 0
+        known, required_bridges = {name for share in self._shares for name in share}, set(bridges or ())
+        self._shares[-1] += tuple(name for name in bridges or () if name not in known)
+        count, made = 0, set[str]()
         for daemon, share in zip(self._daemons, self._shares, strict=True):
-            required = operations(share, daemon.datapath_type)
+            chosen = share if bridges is None else tuple(name for name in share if name in required_bridges)
+            required = operations(chosen, daemon.datapath_type) if chosen or bridges is None else ()
             count += len(required)
+            made |= {one["row"]["name"] for one in required if one.get("table") == "Interface"}
             daemon.transact(required)
             daemon.pause(on=False)
         self._await(_BRIDGES_LIMIT_S + _OPERATION_LIMIT_S * count)
-        wrong = [text for daemon in self._daemons for text in daemon.errors()]
+        wrong = [text for daemon in self._daemons for name, text in daemon.errors() if name in made]
         if wrong:
             raise CapabilityError(f"Open vSwitch could not set up {len(wrong)} ports, the first {wrong[0]}")
+
+    def connected(self) -> set[str]:
+        """Bridges (their devices) that are connected to a controller now."""
+        return {bridge for daemon in self._daemons for bridge in daemon.connected()}
 
     def _await(self, limit_s: float) -> None:
         limit, pause = time.monotonic() + limit_s, 0.002

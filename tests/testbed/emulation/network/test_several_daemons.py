@@ -48,12 +48,11 @@ def test_datapath_of_daemons_that_share_a_namespace_makes_no_taps() -> None:
 
 
 def test_bridges_bear_with_a_controller_that_is_busy_for_a_minute() -> None:
-    from testbed.emulation.network.open_vswitch.bridges import bridge_operations, ports_of_bridges
-    from testbed.model.wiring import wire
-    from topologies import load_network
+    from testbed.emulation.network.open_vswitch.bridges import Bridge, bridge_operations
 
-    wiring = wire(load_network("ring:6"))
-    operations = bridge_operations(wiring.switches, ports_of_bridges(wiring), "netdev", 6653)
+    target = ("tcp:127.0.0.1:6653",)
+    bridges = [Bridge(name=n, device=n, dpid=1, ports=p, controllers=target) for n, p in ports([3] * 6).items()]
+    operations = bridge_operations(bridges, "netdev")
     rows = [one["row"] for one in operations if one.get("table") == "Controller"]
     assert len(rows) == 6 and all(row["inactivity_probe"] >= 60_000 for row in rows)  # Open vSwitch's own: 5 s
 
@@ -62,6 +61,7 @@ def networks_one_after_the_other() -> list[list[str]]:
     """Which daemons take orders in a network of one daemon, in one of three after it, and in one of one again; each
     takes one."""
     from testbed.emulation.network import emulated_network
+    from testbed.emulation.network.mininet_network import batch
     from testbed.emulation.network.open_vswitch.switch_daemon import control_sockets
     from testbed.emulation.network.open_vswitch.switches import flush_flow_cache
     from testbed.model.wiring import wire
@@ -69,7 +69,7 @@ def networks_one_after_the_other() -> list[list[str]]:
 
     found = []
     for most_ports in (1000, 10, 1000):
-        emulated_network.MOST_PORTS, emulated_network.SHARE_PORTS = most_ports, 8
+        batch.MOST_PORTS, batch.SHARE_PORTS = most_ports, 8
         with emulated_network.EmulatedNetwork(wire(load_network("ring:6"))):
             flush_flow_cache()
             found.append([path.name for path in control_sockets(Path(os.environ["OVS_RUNDIR"]))])
@@ -91,11 +91,12 @@ def ring_of_shares() -> dict[str, Any]:
     from testbed.emulation.control.base_rules import install_shortest_paths
     from testbed.emulation.control.controller_link import ControllerLink
     from testbed.emulation.network import emulated_network, links
+    from testbed.emulation.network.mininet_network import batch
     from testbed.emulation.network.open_vswitch.switches import flush_flow_cache
     from testbed.model.wiring import wire
     from topologies import load_network
 
-    emulated_network.MOST_PORTS, emulated_network.SHARE_PORTS, links.MOST_HOOKS = 10, 8, 1
+    batch.MOST_PORTS, batch.SHARE_PORTS, links.MOST_HOOKS = 10, 8, 1
     wiring = wire(load_network("ring:6"))
     controller = ControllerLink(0)
     controller.start()
@@ -192,12 +193,13 @@ def too_slow() -> dict[str, Any]:
     """Daemons that get no processor, then a machine without memory: what is said, how soon, and what is left."""
     from testbed.emulation.network import emulated_network
     from testbed.emulation.network.kernel import resource_check
+    from testbed.emulation.network.mininet_network import batch
     from testbed.emulation.network.open_vswitch import switches
     from testbed.errors import CapabilityError, InvalidRunError
     from testbed.model.wiring import wire
     from topologies import load_network
 
-    emulated_network.MOST_PORTS, emulated_network.SHARE_PORTS = 10, 8
+    batch.MOST_PORTS, batch.SHARE_PORTS = 10, 8
     switches._BRIDGES_LIMIT_S, switches._OPERATION_LIMIT_S = 0.3, 0.0
     awake = switches.SwitchDaemon.pause
     switches.SwitchDaemon.pause = lambda self, on=True: awake(self, on=True) if self._suffix else awake(self, on=on)  # type: ignore[method-assign]

@@ -15,13 +15,15 @@ import signal
 import subprocess
 import termios
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
 from mininet.node import Node
 
-WordsAt = Callable[[str, Sequence[str]], list[str]]
+from testbed.emulation.network.mininet_network.requests import Requests
+from testbed.errors import SessionClosedError
+
 _MARK = f"\x7f{secrets.token_hex(4)}."
 """Begins what the shell prints after each command: this, the command's number, and DEL (Mininet's own sentinel, which
 programs print too)."""
@@ -35,18 +37,13 @@ _REST_S = 1.0
 
 
 class LateShell:
-    """Mixed into Mininet's nodes. ``words_at(name, argv)``: the words that run a program there, in a new session
-    (``setsid``).
-
-    ``given``: the node's name in the network, of which ``name`` is the printable form. ``typed``: whoever types
-    commands types what they read, too; without it they read nothing.
-    """
+    """Mixed into Mininet's nodes. ``typed``: whoever types commands types what they read, too; without it they read
+    nothing."""
 
     isSetup = True  # noqa: N815 - Mininet's name: nothing is to be checked
     name: str
-    given: str
+    requests: Requests
     typed = False
-    words_at: WordsAt | None = None
     _started: subprocess.Popen[bytes] | None = None
     _interrupts = _number = 0
     _ended_s: float | None = None
@@ -54,14 +51,11 @@ class LateShell:
     lastCmd: str | None  # noqa: N815
     lastPid: int | None  # noqa: N815
 
-    def startShell(self, mnopts: str | None = None) -> None:  # noqa: N802
-        """Not yet."""
-
     @property
     def shell(self) -> subprocess.Popen[bytes] | None:
         """The node's shell process, started now if it does not run."""
-        if self.words_at is not None and (self._started is None or self._started.poll() is not None):
-            self.terminate()
+        if (self._started is None or self._started.poll() is not None) and not self.requests.closed:
+            self._end_shell()
             self._open_shell()
         return self._started
 
@@ -69,25 +63,21 @@ class LateShell:
     def shell(self, value: object) -> None:
         """Mininet sets None while it makes the node."""
 
-    @property
-    def pid(self) -> int | None:
-        """The shell's process, where it has begun."""
-        return None if self._started is None else self._started.pid
-
-    @pid.setter
-    def pid(self, value: int | None) -> None:
-        """Mininet sets None while it makes the node."""
-
     def popen(self, *args: object, **kwargs: object) -> object:
         """As Mininet's: a program next to the shell."""
         return super().popen(*args, **{"mncmd": [], **kwargs})  # type: ignore[misc]
 
     def _popen(self, cmd: Sequence[str], **params: Any) -> subprocess.Popen[bytes]:
-        assert self.words_at is not None
-        return subprocess.Popen(self.words_at(self.given, cmd), start_new_session=True, **params)
+        if self.requests.closed:
+            raise SessionClosedError(f"{self.name}: the network has gone")
+        words = self.requests.words_at(self, cmd)
+        return subprocess.Popen(words, start_new_session=True, **params)
 
     def terminate(self) -> None:
         """End the shell and what it started, if there is one; the node is the network's."""
+        self._end_shell()
+
+    def _end_shell(self) -> None:
         if self._started is not None:
             with suppress(ProcessLookupError):
                 os.killpg(self._started.pid, signal.SIGKILL)
@@ -123,7 +113,7 @@ class LateShell:
             return said
         self._ended_s = self._ended_s or time.monotonic()
         if not said or time.monotonic() > self._ended_s + _REST_S:
-            self.terminate()
+            self._end_shell()
         return said
 
     def _printed(self, text: str) -> str:

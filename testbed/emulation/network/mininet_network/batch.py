@@ -1,0 +1,275 @@
+"""Carries out what Mininet's objects request, in batches: namespaces, cables, addresses, bridges, queues.
+
+Nothing is made before ``flush``: when Mininet starts its switches all at once (``OVSSwitch.batchStartup``), or when a
+node first needs what was requested (a command). Once the network runs each request is a small batch of its own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from testbed.emulation.network.cables import CablePlan, mark_for_removal, remove_marked
+from testbed.emulation.network.kernel.host_namespaces import (
+    HostNamespaces,
+    argv_inside,
+    raise_open_file_limit,
+    words_called,
+)
+from testbed.emulation.network.kernel.rtnetlink import (
+    Message,
+    NetlinkError,
+    VethEnd,
+    compute_checksums,
+    make_veth,
+    packet_gate,
+    set_up,
+)
+from testbed.emulation.network.links import MOST_HOOKS
+from testbed.emulation.network.mininet_network.messages import queue_messages
+from testbed.emulation.network.mininet_network.requests import InterfaceRequest, Requests, veth_end
+from testbed.emulation.network.open_vswitch.bridges import (
+    Bridge,
+    PortsOfBridges,
+    bridge_operations,
+    port_operations,
+    shares_of,
+)
+from testbed.emulation.network.open_vswitch.switches import (
+    MOST_PORTS,
+    SHARE_PORTS,
+    PrivateSwitches,
+    choose_datapath,
+)
+from testbed.emulation.sandbox.process_lifetime import confined
+from testbed.emulation.sandbox.sandbox import require_sandbox
+from testbed.errors import CapabilityError, InvalidRunError
+
+_LOOPBACK = 1
+_CONNECTED_S = 0.25
+
+
+class Batch(Requests):
+    """Requests that are carried out. ``mtu`` in bytes, of every cable; ``steps``: step -> seconds that it took;
+    ``sets_hosts``: interfaces of hosts are taken up, and their drop rules' hooks made, with the cables.
+
+    CapabilityError where the kernel or Open vSwitch refuses.
+    """
+
+    def __init__(self, *, mtu: int = 1500, sets_hosts: bool = True) -> None:
+        super().__init__()
+        require_sandbox()
+        self.mtu, self.sets_hosts = mtu, sets_hosts
+        self.datapath = choose_datapath()
+        self.namespaces = HostNamespaces()
+        self.steps: dict[str, float] = {}
+        self._begun: set[str] = set()
+        self._switches: PrivateSwitches | None = None
+        self._starting: threading.Thread | None = None
+        self._failure: BaseException | None = None
+        self._flushing, self._within = False, 0.0
+        self._connected: tuple[float, set[str]] = (0.0, set())
+        self._made = 0
+
+    def begin(self, hosts: Sequence[str], ports: PortsOfBridges) -> None:
+        """Namespaces and switch daemons start meanwhile."""
+        self.namespaces.add([name for name in hosts if name not in self._begun])
+        self._begun.update(hosts)
+        if ports and self._switches is None:
+            self._start_switches(ports)
+
+    def _start_switches(self, ports: PortsOfBridges) -> None:
+        one = self.datapath == "kernel"  # its datapath is one for all
+        self._switches = PrivateSwitches(
+            self.datapath, (tuple(ports),) if one else shares_of(ports, MOST_PORTS, SHARE_PORTS)
+        )
+        raise_open_file_limit()  # for the daemons too, which open a file or two a port
+        self._starting = threading.Thread(target=self._start_daemons, args=(self._switches,), name="switch daemons")
+        self._starting.start()
+
+    def _start_daemons(self, switches: PrivateSwitches) -> None:
+        try:
+            switches.start()
+        except BaseException as error:  # noqa: BLE001 - raised again where the network is built
+            self._failure = error
+
+    def _await_daemons(self) -> None:
+        if self._starting is not None:
+            self._starting.join()
+            self._starting = None
+        if self._failure is not None:
+            raise self._failure
+
+    def flush(self) -> None:
+        """Carry out what was requested meanwhile, each kind in one batch."""
+        if self._flushing or self.closed:
+            return
+        self._flushing = True
+        try:
+            self.timed("host namespaces", self._make_hosts)
+            if self._switches is not None and self._switches.releases_ports_first:
+                # Several sleep once they have started: every interface that is made would be news to each of them.
+                self.timed("switch daemons", self._await_daemons)
+            fresh = self.timed("cables", self._make_interfaces)
+            self.timed("addresses", lambda: self._set_hosts(fresh if self.sets_hosts else ()))
+            if self.bridges:
+                self.timed("bridges", self._make_bridges)
+            # Only now: a bridge that takes an interface over removes the queues and hooks that it finds there.
+            self.timed("shaping", lambda: self._shape(fresh if self.sets_hosts else ()))
+        finally:
+            self._flushing = False
+
+    def timed(self, step: str, work: Callable[[], Any]) -> Any:
+        """What the work returns; its time counts as the step's, but for that of steps within it."""
+        began, outer, self._within = time.monotonic(), self._within, 0.0
+        result = work()
+        took = time.monotonic() - began
+        self.steps[step] = self.steps.get(step, 0.0) + took - self._within
+        self._within = outer + took
+        return result
+
+    def _make_hosts(self) -> None:
+        names, self.hosts = [name for name in self.hosts if name not in self._begun], []
+        self._begun.update(names)
+        self.namespaces.add(names)
+        self.namespaces.wait()
+
+    def _make_interfaces(self) -> list[InterfaceRequest]:
+        requested, self.interfaces = self.interfaces, []
+        messages: list[Message] = []
+        for make, ends in requested:
+            made = [veth_end(e, None if e.host is None else self.namespaces.descriptor(e.host)) for e in ends]
+            messages += (make or self._veth)(*made)
+        if messages:
+            self.namespaces.netlink_of(None).apply(messages)
+        self._made += len(requested)
+        return [end for _, ends in requested for end in ends]
+
+    def _veth(self, a: VethEnd, b: VethEnd) -> list[Message]:
+        """The end next to the switches comes first, because the first one is up at once."""
+        first, second = (b, a) if a.namespace is not None else (a, b)
+        made = [make_veth(first, second, mtu=self.mtu, group=CablePlan.GROUP)]
+        return made if second.namespace is not None else [*made, set_up(second.index, True)]
+
+    def _set_hosts(self, fresh: Sequence[InterfaceRequest]) -> None:
+        by_host: dict[str | None, list[Message]] = {}
+        for end in fresh:
+            if end.host is not None:
+                by_host.setdefault(end.host, [set_up(_LOOPBACK, True)]).append(set_up(end.index, True))
+        messages, self.messages = self.messages, {}
+        for host in by_host | messages:
+            self.namespaces.netlink_of(host).apply([*by_host.get(host, ()), *messages.get(host, ())])
+        sysctls, self.sysctls = self.sysctls, []
+        for name, setting, value in sysctls:
+            with self.namespaces.inside(name), contextlib.suppress(OSError):
+                Path("/proc/sys", setting.replace(".", "/")).write_text(value)
+        for end in fresh if self.datapath == "user" else ():
+            if end.host is not None:  # a user-space switch passes on packets whose checksum is still missing
+                with self.namespaces.open_socket(end.host, socket.AF_INET, socket.SOCK_DGRAM) as sock:
+                    compute_checksums(end.name, sock)
+
+    def _make_bridges(self) -> None:
+        requested, self.bridges = self.bridges, []
+        bridges = {one.given: as_bridge(one, targets) for one, targets in requested}
+        if self._switches is None:
+            self._start_switches({name: bridge.ports for name, bridge in bridges.items()})
+        self.timed("switch daemons", self._await_daemons)
+        assert self._switches is not None
+        self._switches.set_up(
+            lambda names, kind: bridge_operations([bridges[name] for name in names], kind), list(bridges)
+        )
+        if self.datapath == "user":
+            # User-space bridges' own interfaces go with the cables, the kernel's with its datapath.
+            mark_for_removal({bridge.device for bridge in bridges.values()} | {"ovs-netdev"})
+
+    def _shape(self, fresh: Sequence[InterfaceRequest]) -> None:
+        """Queues, and the hooks for drop rules at all ends but those of large networks."""
+        by_host: dict[str | None, list[Message]] = {}
+        queues, self.queues = self.queues, {}
+        for interface, values in queues.items():
+            by_host.setdefault(interface.host, []).extend(queue_messages(interface.index, values, self.mtu))
+        for end in fresh if self._made <= MOST_HOOKS // 2 else ():
+            by_host.setdefault(end.host, []).append(packet_gate(end.index))
+        for host, batch in by_host.items():
+            self.namespaces.netlink_of(host).apply(batch)
+
+    def add_port(self, switch: Any, interface: Any) -> None:
+        """The daemon that has the bridge takes the interface."""
+        self.flush()
+        if self._switches is not None and not self.closed:
+            operations = port_operations(switch.device, interface.name, switch.ports[interface])
+            self._switches.set_up(lambda names, _: operations if names else [], [switch.given])
+            self.set_queue(interface, interface.values)
+
+    def pid(self, host: str) -> int | None:
+        """A thread that sleeps in the host's namespaces: /proc/ID/ns has them, as of a process."""
+        self.flush()
+        return self.namespaces.pids.get(host)
+
+    def words_at(self, node: Any, argv: Sequence[str]) -> list[str]:
+        """Without rights over the machine."""
+        self.flush()
+        bounded = confined(argv)
+        pid = self.namespaces.pids.get(node.given) if node.inNamespace else None
+        return words_called(node.given, bounded) if pid is None else argv_inside(pid, bounded)
+
+    def connected(self) -> set[str]:
+        """As the daemons report it; again after a quarter of a second."""
+        self.flush()
+        at_s, found = self._connected
+        if self._switches is not None and time.monotonic() > at_s + _CONNECTED_S:
+            found = self._switches.connected()
+            self._connected = time.monotonic(), found
+        return found
+
+    def close(self) -> None:
+        """Take everything down; the kernel removes what is attached to namespaces and groups in its own time."""
+        if self.closed:
+            return
+        self.closed = True
+        with contextlib.suppress(BaseException):
+            self._await_daemons()
+        switches, self._switches = self._switches, None
+        if switches is not None:
+            switches.pause()
+            if switches.releases_ports_first:
+                switches.stop()
+        with contextlib.suppress(NetlinkError):  # ENODEV: nothing was made yet
+            remove_marked(self._made)
+        if switches is not None and not switches.releases_ports_first:
+            switches.stop()
+        self.namespaces.close()
+
+
+def as_bridge(switch: Any, targets: Sequence[str]) -> Bridge:
+    """What the bridge of Mininet's switch is to be."""
+    ports = [(one.name, port) for port, one in sorted(switch.intfs.items()) if port and one.name != "lo" and not one.ip]
+    return Bridge(
+        name=switch.given,
+        device=switch.device,
+        dpid=int(switch.dpid, 16),
+        ports=ports,
+        controllers=targets,
+        protocols=tuple((switch.protocols or "").replace(",", " ").split()),
+        learns=switch.failMode == "standalone",
+        spanning_tree=bool(switch.stp and switch.failMode == "standalone"),
+    )
+
+
+@contextlib.contextmanager
+def refusals() -> Iterator[None]:
+    """What the kernel refuses in the block is a CapabilityError, or an InvalidRunError where it was too busy."""
+    try:
+        yield
+    except NetlinkError as error:
+        if error.errno == errno.ETIMEDOUT:
+            raise InvalidRunError(
+                f"the kernel did not set the network up: {error.strerror}; the machine is too busy"
+            ) from error
+        raise CapabilityError(f"the kernel refused a setting of the network: {error.strerror}") from error

@@ -1,0 +1,341 @@
+"""Mininet's own hosts, switches, interfaces and links, made late: what they do to the kernel is requested and made in
+batches, and a shell starts with the first command that needs one.
+
+``late(cls)`` makes any class of Mininet's, or of a user's that is derived from one, late; topologies and scripts stay
+as they are. Where a node cannot know better (an interface that some command has made) Mininet's own commands run.
+"""
+
+import functools
+import re
+import socket
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any
+
+from mininet.link import Intf, Link, OVSIntf, TCIntf, TCLink
+from mininet.log import warn
+from mininet.net import Mininet
+from mininet.node import CPULimitedHost, Host, IVSSwitch, Node, OVSBridge, OVSSwitch, Switch, UserSwitch
+
+from testbed.emulation.network.kernel.rtnetlink import Message, NetlinkError, add_address, add_neighbour, set_up
+from testbed.emulation.network.mininet_network.batch import Batch
+from testbed.emulation.network.mininet_network.messages import add_route, delete_link, remove_address, set_mac
+from testbed.emulation.network.mininet_network.requests import Requests
+from testbed.emulation.network.mininet_network.shell import LateShell
+from testbed.errors import InputError
+from testbed.model.naming.device_names import interface_name
+from testbed.model.naming.printable import printable
+
+Mininet.inited = True  # Mininet's own start-up would change limits of the whole machine
+SHAPING = ("bw", "delay", "jitter", "loss", "max_queue_size")
+"""Mininet's parameters of a link that become queues."""
+_SYSCTL = re.compile(r"(?:sudo )?sysctl (?:-w )?(net\.[\w./-]+?) ?= ?(\S+)")
+_ROUTE = re.compile(r"via (?P<gateway>[0-9.]+)(?: dev (?P<out>\S+))?|(?:dev )?(?P<only>\S+)")
+
+
+def _requests_of_now() -> Requests:
+    """Those that Mininet's nodes are made for; begun here where a plain Mininet was given late classes."""
+    found = Requests.current
+    if found is None or found.closed:
+        found = Requests.current = Batch()
+    return found
+
+
+class LateNode(LateShell, Node):  # type: ignore[misc]
+    """A node whose namespaces and shell come late. ``given``: its name in the network, of which ``name`` is the
+    printable form; ``device``: what its interfaces, and its bridge, are called after."""
+
+    def __init__(self, name: str, *args: Any, **params: Any) -> None:
+        self.given, self.requests = name, _requests_of_now()
+        super().__init__(printable(name), *args, **params)
+
+    @property
+    def device(self) -> str:
+        """As the network's names have it."""
+        return self.requests.devices.get(self.given, self.given)
+
+    @property
+    def host(self) -> str | None:
+        """The name of its namespaces; None where it has none of its own."""
+        return self.given if self.inNamespace else None
+
+    def startShell(self, mnopts: str | None = None) -> None:  # noqa: N802 - Mininet's name
+        """Not yet: the node is requested."""
+        if self.inNamespace:
+            self.requests.add_host(self.given)
+
+    def mountPrivateDirs(self) -> None:  # noqa: N802 - Mininet's name
+        """Hosts share their files here."""
+        if self.privateDirs:
+            warn(f"*** {self.name}: no private directories here; it sees those of all\n")
+
+    def unmountPrivateDirs(self) -> None:  # noqa: N802 - Mininet's name
+        """There are none."""
+
+    @property
+    def pid(self) -> int | None:
+        """A process, or thread, that is in the node's namespaces; of a node next to the switches its shell's."""
+        found = self.requests.pid(self.given) if self.inNamespace else None
+        return found if found is not None or self._started is None else self._started.pid
+
+    @pid.setter
+    def pid(self, value: int | None) -> None:
+        """Mininet sets None while it makes the node."""
+
+    def cmd(self, *args: Any, **options: Any) -> Any:
+        """As Mininet's; what it, or LinuxRouter, sets by commands is requested and not run."""
+        words = args[0] if len(args) == 1 and isinstance(args[0], list) else args
+        text = " ".join(map(str, words)).strip()
+        if text == "ifconfig lo up":
+            return ""
+        early = self.inNamespace and self._started is None and self.requests.takes_settings
+        if early and (known := _SYSCTL.fullmatch(text)):
+            self.requests.set_sysctl(self.given, known[1], known[2])
+            return f"{known[1]} = {known[2]}\r\n"
+        answer = self.requests.answer(self, text)
+        if answer is None:
+            self.requests.flush()
+            answer = super().cmd(*args, **options)
+        return answer
+
+    def setARP(self, ip: str, mac: str) -> Any:  # noqa: N802 - Mininet's name
+        """A permanent neighbour."""
+        index = getattr(self.intf(), "index", None)
+        if index is None:
+            return super().setARP(ip, mac)
+        packed = bytes.fromhex(mac.replace(":", ""))
+        self.requests.apply(self.host, add_neighbour(index, socket.inet_aton(ip), packed))
+        return ""
+
+    def setHostRoute(self, ip: str, intf: Any) -> Any:  # noqa: N802 - Mininet's name
+        """A route to one address."""
+        index = getattr(self.intf(str(intf)), "index", None)
+        if index is None:
+            return super().setHostRoute(ip, intf)
+        self.requests.apply(self.host, add_route(index, ip, 32))
+        return ""
+
+    def setDefaultRoute(self, intf: Any = None) -> Any:  # noqa: N802 - Mininet's name
+        """Through an interface, or ``via`` an address; without ``dev`` through the interface whose subnet has it."""
+        found = _ROUTE.fullmatch(str(intf).strip())
+        gateway, name = (found["gateway"], found["out"] or found["only"]) if found else (None, None)
+        near = [one for one in self.intfList() if gateway and one.ip and _same_subnet(one.ip, gateway, one.prefixLen)]
+        index = getattr(self.intf(name) if name else next(iter(near), self.intf()), "index", None)
+        if found is None or index is None:
+            return super().setDefaultRoute(intf)
+        self.requests.apply(self.host, add_route(index, gateway=gateway))
+        return ""
+
+
+def _same_subnet(a: str, b: str, prefix: Any) -> bool:
+    one, other = (int.from_bytes(socket.inet_aton(ip)) >> (32 - int(prefix)) for ip in (a, b))
+    return one == other
+
+
+class LateSwitch(LateNode, OVSSwitch):  # type: ignore[misc]
+    """An Open vSwitch bridge that is made with all others, when Mininet starts its switches."""
+
+    OVSVersion = "3.0"
+
+    @classmethod
+    def setup(cls) -> None:
+        """Nothing runs yet that could be asked for its version."""
+
+    @classmethod
+    def isOldOVS(cls) -> bool:  # noqa: N802 - Mininet's name
+        """Older than 1.10."""
+        return False
+
+    def defaultDpid(self, dpid: str | None = None) -> str:  # noqa: N802 - Mininet's name
+        """Mininet's; a name without digits gets the next number that is above all others' own."""
+        if not dpid and not re.search(r"\d", self.name):
+            dpid = f"{next(self.requests.datapath_ids):x}"
+        return str(super().defaultDpid(dpid))
+
+    def vsctl(self, *args: Any, **options: Any) -> Any:
+        """Mininet's ``start`` makes its bridge by this command, of which the controllers are taken."""
+        words = " ".join(map(str, args))
+        if " -- add-br " not in words:
+            return self.cmd("ovs-vsctl", *args, **options)
+        targets = re.findall(r'target=\\"([^"\\]+)', words)
+        self._has_controller = any(not target.startswith("p") for target in targets)
+        self.requests.add_bridge(self, targets)
+        return ""
+
+    @classmethod
+    def batchStartup(cls, switches: Sequence[Any], run: object = None) -> Sequence[Any]:  # noqa: N802
+        """All bridges, with whatever was requested before them."""
+        for requests in {id(one.requests): one.requests for one in switches}.values():
+            requests.flush()
+            requests.running = True
+        return switches
+
+    @classmethod
+    def batchShutdown(cls, switches: Sequence[Any], run: object = None) -> Sequence[Any]:  # noqa: N802
+        """The network goes as a whole."""
+        for switch in switches:
+            switch.terminate()
+        for requests in {id(one.requests): one.requests for one in switches}.values():
+            requests.close()
+        return switches
+
+    def stop(self, deleteIntfs: bool = True) -> None:  # noqa: N803 - Mininet's name
+        """Of one switch, while the network runs."""
+        if not self.requests.closed:
+            self.cmd("ovs-vsctl", "--if-exists", "del-br", self.device)
+            if deleteIntfs:
+                self.deleteIntfs(checkName=False)
+
+    def connected(self) -> bool:
+        """Whether it forwards by itself, has no controller to wait for, or is connected to one."""
+        if isinstance(self, OVSBridge):
+            return bool(super().connected())
+        alone = self.failMode == "standalone" or not getattr(self, "_has_controller", False)
+        return alone or self.device in self.requests.connected()
+
+    def attach(self, intf: Any) -> None:
+        """Another port of the bridge, while the network runs."""
+        self.requests.add_port(self, self.intf(intf))
+
+    def detach(self, intf: Any) -> None:
+        """The bridge without that port."""
+        self.cmd("ovs-vsctl", "--if-exists", "del-port", self.device, intf)
+
+    def dpctl(self, *args: str) -> str:
+        """ovs-ofctl on this bridge, in an OpenFlow version that it speaks."""
+        version = (self.protocols or "OpenFlow10,OpenFlow13").replace(" ", ",")
+        return str(self.cmd("ovs-ofctl", "-O", version, args[0], self.device, *args[1:]))
+
+
+class LateIntf(Intf):  # type: ignore[misc]
+    """An interface whose settings are requested. ``values``: what shapes it (``SHAPING``)."""
+
+    ip: Any
+    mac: Any
+    prefixLen: Any  # noqa: N815 - Mininet's name
+
+    def __init__(self, name: str, node: Any = None, *args: Any, **params: Any) -> None:
+        self._index = node.requests.indices.get((node.host, name)) if isinstance(node, LateNode) else None
+        self.values: dict[str, Any] = {}
+        super().__init__(name, node, *args, **params)
+
+    @property
+    def host(self) -> str | None:
+        """In whose namespace it lies, None next to the switches."""
+        found: str | None = self.node.host
+        return found
+
+    @property
+    def index(self) -> int | None:
+        """As the kernel numbers it; None where commands set it."""
+        return self._index if self._index is not None and self.node.requests.takes_settings else None
+
+    def config(self, **params: Any) -> dict[str, Any]:
+        """Mininet's, and the queues of TCIntf: bw, delay, jitter, loss, max_queue_size."""
+        if self.index is None:
+            return dict(super().config(**params) or {})
+        self.values.update({key: params[key] for key in SHAPING if params.get(key) is not None})
+        if self.values:
+            self.node.requests.set_queue(self, self.values)
+        # Interfaces are taken up with their cables.
+        return dict(Intf.config(self, up=None, **{key: params.get(key) for key in ("mac", "ip", "ifconfig")}))
+
+    def ifconfig(self, *args: Any) -> Any:
+        """``up`` and ``down`` are requested, anything else is a command."""
+        if self.index is None or args not in (("up",), ("down",)):
+            return super().ifconfig(*args)
+        self.node.requests.apply(self.host, set_up(self.index, args == ("up",)))
+        return ""
+
+    def setIP(self, ipstr: str, prefixLen: Any = None) -> Any:  # noqa: N802, N803 - Mininet's names
+        """In place of the address before."""
+        if self.index is None:
+            return super().setIP(ipstr, prefixLen)
+        ip, _, prefix = ipstr.partition("/")
+        prefix = prefix or prefixLen
+        if not prefix:
+            raise InputError(f"{self.name}: no prefix length for the address {ipstr}")
+        messages: list[Message] = [add_address(self.index, ip, int(prefix))]
+        if self.ip and (self.ip, str(self.prefixLen)) != (ip, str(prefix)):
+            messages.insert(0, remove_address(self.index, self.ip, int(self.prefixLen)))
+        self.ip, self.prefixLen = ip, prefix
+        self.node.requests.apply(self.host, *messages)
+        return ""
+
+    def setMAC(self, macstr: str) -> Any:  # noqa: N802 - Mininet's name
+        """Another MAC address."""
+        if self.index is None:
+            return super().setMAC(macstr)
+        if macstr != self.mac:
+            self.mac = macstr
+            self.node.requests.apply(self.host, set_mac(self.index, macstr))
+        return ""
+
+    def updateIP(self) -> Any:  # noqa: N802 - Mininet's name
+        """The address that it was given last."""
+        return super().updateIP() if self.index is None else self.ip
+
+    def delete(self) -> None:
+        """Gone, with the other end of its cable."""
+        if self.index is None:
+            super().delete()
+            return
+        if not self.node.requests.closed:
+            with suppress(NetlinkError):  # it went with the other end
+                self.node.requests.apply(self.host, delete_link(self.index))
+        self.node.delIntf(self)
+        self.link = None
+
+
+class LateLink(Link):  # type: ignore[misc]
+    """A cable that is requested; its interfaces are TCIntf where its class or its parameters shape it."""
+
+    def __init__(self, *args: Any, **params: Any) -> None:
+        shaped = isinstance(self, TCLink) or any(params.get(key) is not None for key in SHAPING)
+        usual = TCIntf if shaped else params.get("intf") or Intf
+        for key in ("cls1", "cls2"):
+            params[key] = late(params.get(key) or usual)
+        super().__init__(*args, **params)
+
+    def makeIntfPair(  # noqa: N802 - Mininet's name, and its arguments
+        self, intfname1: str, intfname2: str, addr1: str | None, addr2: str | None, *nodes: Any, **_: Any
+    ) -> None:
+        """Two interfaces by one message; the end next to the switches is up at once."""
+        one, two = nodes
+        one.requests.add_interfaces((intfname1, one.host, addr1), (intfname2, two.host, addr2))
+
+    def intfName(self, node: Any, n: int) -> str:  # noqa: N802 - Mininet's name
+        """Called after the node's device."""
+        return interface_name(getattr(node, "device", node.name), n)
+
+    def stop(self) -> None:
+        """The network goes as a whole."""
+
+
+_INSTEAD = {CPULimitedHost: (Host, "no CPU limits here"), UserSwitch: (OVSSwitch, "an Open vSwitch bridge instead")}
+_INSTEAD |= {IVSSwitch: _INSTEAD[UserSwitch]}
+_made: dict[type, type] = {}
+
+
+def late(cls: Any) -> Any:
+    """The class, or partial of one, made late; any other function is left as it is (a controller's, for one).
+
+    >>> from mininet.node import OVSBridge
+    >>> issubclass(late(OVSBridge), OVSBridge), late(late(OVSBridge)) is late(OVSBridge)
+    (True, True)
+    """
+    if isinstance(cls, functools.partial):
+        return functools.partial(late(cls.func), *cls.args, **cls.keywords)
+    if not isinstance(cls, type) or issubclass(cls, LateNode | LateIntf | LateLink) or issubclass(cls, OVSIntf):
+        return cls
+    if cls not in _made:
+        base, reason = next(((new, why) for old, (new, why) in _INSTEAD.items() if issubclass(cls, old)), (cls, ""))
+        if reason:
+            warn(f"*** {cls.__name__}: {reason}\n")
+        kinds = ((OVSSwitch, LateSwitch), (Switch, None), (Node, LateNode), (Intf, LateIntf), (Link, LateLink))
+        mixin = next((mixin for kind, mixin in kinds if issubclass(base, kind)), None)
+        _made[cls] = cls if mixin is None else type(cls.__name__, (mixin, base), {"__module__": cls.__module__})
+    return _made[cls]
+
+
+LateHost, LateOVSSwitch, LatePlainLink, LateTCLink = late(Host), late(OVSSwitch), late(Link), late(TCLink)

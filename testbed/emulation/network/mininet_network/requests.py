@@ -1,0 +1,169 @@
+"""What Mininet's objects request of the kernel and of Open vSwitch while Mininet walks a topology: noted, not made.
+
+These requests alone are how a topology is read that is never built, and how a network is described that stands in
+another process. ``batch.Batch`` carries them out.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from testbed.emulation.network.kernel.rtnetlink import Message, VethEnd
+from testbed.emulation.network.open_vswitch.bridges import PortsOfBridges
+from testbed.emulation.network.open_vswitch.switch_daemon import Datapath
+from testbed.errors import InputError, SessionClosedError
+
+_FIRST_INDEX, _FIRST_HOST_INDEX = 10_000, 2  # loopback is 1
+_FIRST_DATAPATH_ID = 0x7E57_0001
+"""Of switches whose names have no digits that could be their number."""
+_MOST = 15
+"""Characters of an interface's name."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class InterfaceRequest:
+    """One interface. ``host``: in whose namespace it lies, None next to the switches; ``mac``: None for the kernel's
+    choice."""
+
+    name: str
+    index: int
+    host: str | None
+    mac: str | None = None
+
+
+MakeInterfaces = Callable[..., list[Message]]
+"""The messages that make these interfaces (``VethEnd``s)."""
+
+
+class Requests:
+    """What was requested and is not made yet. ``devices``: node's name -> what its interfaces are called after, where
+    that is not the name; ``takes_settings``: of interfaces and routes, which are commands otherwise; ``running``: each
+    request is carried out at once; ``closed``: nothing is, any more.
+
+    ``queues``: interface (Mininet's Intf) -> Mininet's parameters of it; ``bridges``: Mininet's switches with the
+    targets of their controllers; ``messages``: host (None: next to the switches) -> settings of its interfaces.
+    """
+
+    current: ClassVar[Requests | None] = None
+    """Of nodes that Mininet makes now."""
+    datapath: Datapath = "user"
+    takes_settings = True
+
+    def __init__(self) -> None:
+        self.devices: dict[str, str] = {}
+        self.hosts: list[str] = []
+        self.interfaces: list[tuple[MakeInterfaces | None, tuple[InterfaceRequest, ...]]] = []
+        self.bridges: list[tuple[Any, Sequence[str]]] = []
+        self.queues: dict[Any, Mapping[str, Any]] = {}
+        self.messages: dict[str | None, list[Message]] = {}
+        self.sysctls: list[tuple[str, str, str]] = []
+        self.indices: dict[tuple[str | None, str], int] = {}
+        self.datapath_ids = itertools.count(_FIRST_DATAPATH_ID)
+        self.running = self.closed = False
+        self._next: dict[str | None, int] = {None: _FIRST_INDEX}
+
+    def begin(self, hosts: Sequence[str], ports: PortsOfBridges) -> None:
+        """These hosts and bridges will be requested: what takes time of its own may begin."""
+
+    def flush(self) -> None:
+        """Carry out what was requested meanwhile."""
+
+    def close(self) -> None:
+        """Take everything down."""
+        self.closed = True
+
+    def pid(self, host: str) -> int | None:
+        """A process that has the host's namespaces; None where that is not known here."""
+        return None
+
+    def words_at(self, node: Any, argv: Sequence[str]) -> list[str]:
+        """The words that run a program in a host, or next to a switch."""
+        raise SessionClosedError(f"{node.given}: the network is described, not built; nothing runs there")
+
+    def answer(self, node: Any, command: str) -> str | None:
+        """What a command says that is not to be run; None for one that is."""
+        return None
+
+    def connected(self) -> set[str]:
+        """Bridges that are connected to a controller now."""
+        return set()
+
+    def add_host(self, name: str) -> None:
+        """A host with namespaces of its own."""
+        self.hosts.append(name)
+        self._request()
+
+    def add_interfaces(self, *ends: tuple[str, str | None, str | None], make: MakeInterfaces | None = None) -> None:
+        """Interfaces as (name, host or None, MAC or None), made by one batch of messages: a veth pair unless ``make``
+        says otherwise. InputError for a name that is too long."""
+        made = []
+        for name, host, mac in ends:
+            if len(name.encode()) > _MOST:
+                raise InputError(f"an interface called {name!r}: {_MOST} bytes at most; give its node a shorter name")
+            index = self._next.setdefault(host, _FIRST_HOST_INDEX)
+            self._next[host] = index + 1
+            self.indices[host, name] = index
+            made.append(InterfaceRequest(name=name, index=index, host=host, mac=mac))
+        self.interfaces.append((make, tuple(made)))
+        self._request()
+
+    def add_bridge(self, switch: Any, targets: Sequence[str]) -> None:
+        """The switch's bridge, with the interfaces that it has when that is made."""
+        self.bridges.append((switch, targets))
+        self._request()
+
+    def add_port(self, switch: Any, interface: Any) -> None:
+        """Another port of a bridge that is there."""
+
+    def set_queue(self, interface: Any, values: Mapping[str, Any]) -> None:
+        """Shape what the interface sends (``messages.queue_messages``)."""
+        self.queues[interface] = values
+        self._request()
+
+    def apply(self, host: str | None, *messages: Message) -> None:
+        """Settings of interfaces."""
+        self.messages.setdefault(host, []).extend(messages)
+        self._request()
+
+    def set_sysctl(self, host: str, name: str, value: str) -> None:
+        """A setting of the host's network."""
+        self.sysctls.append((host, name, value))
+        self._request()
+
+    def _request(self) -> None:
+        if self.running:
+            self.flush()
+
+
+class RecordedRequests(Requests):
+    """Of a topology that is read: commands are noted as (node, command), and say nothing."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.commands: list[tuple[str, str]] = []
+
+    def answer(self, node: Any, command: str) -> str | None:
+        """Nothing."""
+        self.commands.append((node.given, command))
+        return ""
+
+
+class DescribedRequests(Requests):
+    """Of a network that stands in another process, whose programs begin there by ``words(node's name, argv)``."""
+
+    def __init__(self, words: Callable[[str, Sequence[str]], list[str]]) -> None:
+        super().__init__()
+        self._words = words
+
+    def words_at(self, node: Any, argv: Sequence[str]) -> list[str]:
+        """As that process says."""
+        return self._words(node.given, argv)
+
+
+def veth_end(request: InterfaceRequest, namespace: int | None) -> VethEnd:
+    """The interface as rtnetlink takes it; ``namespace``: an open file of the host's."""
+    mac = None if request.mac is None else bytes.fromhex(request.mac.replace(":", ""))
+    return VethEnd(name=request.name, index=request.index, mac=mac, namespace=namespace)

@@ -1,0 +1,169 @@
+"""Mininet over late classes: what its documentation says of a network that is up, on real switches; and a topology that
+is described, not built."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+pytestmark = [pytest.mark.emulation, pytest.mark.unclocked]
+
+
+def on_a_running_network() -> dict[str, Any]:
+    """A tree with shaped links; then a host, a switch and a link more, cuts, and what commands see of them."""
+    from mininet.link import TCLink
+    from mininet.topolib import TreeTopo
+
+    from testbed.emulation.network.mininet_network.net import TestbedMininet
+
+    net = TestbedMininet(topo=TreeTopo(depth=2, fanout=2), link=TCLink, autoSetMacs=True)
+    net.start()
+    found: dict[str, Any] = {"lost": [net.pingAll(timeout="2")], "macs": [host.MAC() for host in net.hosts]}
+    extra, switch = net.addHost("h9", ip="10.0.0.99/8"), net.addSwitch("s9")
+    near, far = net.addLink(extra, switch, bw=5), net.addLink(switch, net["s1"])
+    switch.start([])
+    net["s1"].attach(far.intf2)
+    extra.configDefault()
+    pair = [extra, net["h4"]]
+    found["lost"].append(net.ping(pair, timeout="2"))
+    found["queue"] = extra.cmd("tc qdisc show dev h9-eth0")
+    for status in ("down", "up"):
+        net.configLinkStatus("h9", "s9", status)
+        found["lost"].append(net.ping(pair, timeout="1"))
+    found["iperf"] = net.iperf(pair, seconds=1)
+    found["connected"] = net.waitConnected(timeout=5)
+    extra.setIP("10.0.0.98/8")
+    found["addresses"] = re.findall(r"inet (\S+)", extra.cmd("ip -4 addr show dev h9-eth0"))
+    net.delLink(near)
+    found["gone"] = extra.cmd("ip -o link").count("\n")
+    net["s1"].attach(net.addLink(extra, net["s1"]).intf2)
+    extra.configDefault()
+    found["lost"].append(net.ping(pair, timeout="2"))
+    found["popen"] = net["h1"].popen(["hostname"]).communicate()[0].decode().strip()
+    net.stop()
+    found["closed"] = net["h1"].cmd("hostname")
+    return found
+
+
+def test_running_network_takes_hosts_switches_links_and_cuts(sandboxed: Callable[..., Any]) -> None:
+    found = sandboxed(on_a_running_network)
+    assert found["lost"] == [0, 0, 100, 0, 0]
+    assert found["macs"] == [f"00:00:00:00:00:0{n}" for n in range(1, 5)]
+    assert "tbf" in found["queue"] and "rate 5Mbit" in found["queue"]
+    assert found["iperf"] and all(float(rate.split()[0]) < 9 for rate in found["iperf"])
+    assert found["connected"] is True
+    assert found["addresses"] == ["10.0.0.98/8"]
+    assert found["gone"] == 1
+    assert found["popen"] == "h1"
+    assert found["closed"] is None
+
+
+def by_plain_mininet() -> dict[str, Any]:
+    """Mininet itself with late classes and nothing else of the testbed's."""
+    import subprocess
+
+    from mininet.net import Mininet
+    from mininet.node import OVSBridge
+    from mininet.topo import LinearTopo
+
+    from testbed.emulation.network.mininet_network.nodes import LateHost, LateTCLink, late
+
+    net = Mininet(topo=LinearTopo(k=3), host=LateHost, switch=late(OVSBridge), link=LateTCLink, controller=None)
+    net.start()
+    lost = net.pingAll(timeout="2")
+    net.stop()
+    left = subprocess.run(["ip", "-j", "link"], capture_output=True, text=True, check=True).stdout
+    return {"lost": lost, "left": [one["ifname"] for one in json.loads(left)]}
+
+
+def test_plain_mininet_builds_with_late_classes_and_leaves_nothing(sandboxed: Callable[..., Any]) -> None:
+    assert sandboxed(by_plain_mininet) == {"lost": 0, "left": ["lo"]}
+
+
+def controller_in_the_switches_network() -> dict[str, Any]:
+    """Switches that wait for a controller, which begins to listen only later; one switch class that chooses its own."""
+    import time
+
+    from mininet.node import OVSSwitch, RemoteController
+    from mininet.topo import LinearTopo
+
+    from testbed.emulation.control.controller_link import ControllerLink
+    from testbed.emulation.network.mininet_network.net import TestbedMininet
+
+    class Alone(OVSSwitch):  # type: ignore[misc]
+        """The second switch has no controller."""
+
+        def start(self, controllers: list[Any]) -> None:
+            OVSSwitch.start(self, controllers if self.name == "s1" else [])
+
+    controller = ControllerLink(0)
+    controller.start()
+    remote = RemoteController("c0", ip="127.0.0.1", port=controller.port)
+    net = TestbedMininet(topo=LinearTopo(k=2), switch=Alone, controller=remote)
+    net.start()
+    began = time.monotonic()
+    connected = net.waitConnected(timeout=5)
+    took = time.monotonic() - began
+    known = controller.wait_for_switches([1])
+    second = net["s2"].cmd("ovs-vsctl get-controller s2").strip()
+    net.stop()
+    controller.stop()
+    return {"connected": connected, "took": took, "known": known is None, "second": second}
+
+
+def test_switches_wait_for_their_controller_and_a_users_class_has_its_say(sandboxed: Callable[..., Any]) -> None:
+    found = sandboxed(controller_in_the_switches_network)
+    assert found["connected"] is True and found["took"] < 5, found
+    assert found["second"] == ""
+
+
+def described() -> dict[str, Any]:
+    """A topology whose requests are recorded only."""
+    from mininet.link import TCLink
+    from mininet.node import Node, OVSSwitch
+    from mininet.topo import Topo
+
+    from testbed.emulation.network.mininet_network.net import TestbedMininet
+    from testbed.emulation.network.mininet_network.requests import RecordedRequests
+
+    class Router(Node):  # type: ignore[misc]
+        """As in Mininet's examples."""
+
+        def config(self, **params: Any) -> None:
+            super().config(**params)
+            self.cmd("sysctl net.ipv4.ip_forward=1")
+            self.cmd("vconfig add r0-eth0 10")
+
+    class Two(Topo):  # type: ignore[misc]
+        def build(self) -> None:
+            self.addHost("r0", cls=Router, ip="10.1.0.1/16")
+            self.addSwitch("core")
+            self.addLink("r0", "core", bw=20, delay="10ms", loss=9)
+
+    requests = RecordedRequests()
+    net = TestbedMininet(topo=Two(), switch=OVSSwitch, controller=None, link=TCLink, requests=requests)
+    net.start()
+    return {
+        "queues": sorted((str(interface), dict(values)) for interface, values in requests.queues.items()),
+        "ip": net["r0"].IP(),
+        "sysctls": requests.sysctls,
+        "commands": requests.commands,
+        "dpid": int(net["core"].dpid, 16) > 0,
+        "bridges": [str(switch) for switch, _ in requests.bridges],
+    }
+
+
+def test_recorded_topology_says_what_was_requested_and_makes_nothing(sandboxed: Callable[..., Any]) -> None:
+    values = {"bw": 20, "delay": "10ms", "loss": 9}
+    assert sandboxed(described) == {
+        "queues": [["core-eth1", values], ["r0-eth0", values]],
+        "ip": "10.1.0.1",
+        "sysctls": [["r0", "net.ipv4.ip_forward", "1"]],
+        "commands": [["r0", "vconfig add r0-eth0 10"]],
+        "dpid": True,
+        "bridges": ["core"],
+    }
