@@ -96,7 +96,7 @@ def _serve(
     """The network up, and its prompt. MachineDiedError where a machine dies meanwhile."""
     from testbed.emulation.attach.prompt import give_prompt
     from testbed.emulation.attach.server import RequestHandlers, control_server
-    from testbed.emulation.network.links import read_counters
+    from testbed.emulation.network.kernel.link_meter import read_counters
     from testbed.live.adapters.feed import live_watch
     from testbed.live.run_views import idle_network_view
     from testbed.machines.adapters.captures import captured

@@ -18,7 +18,7 @@ from pathlib import Path
 from testbed.emulation.control.controller_link import ControllerLink, PortEvent
 from testbed.emulation.machine.load_monitor import ProcessorTimes, busy_fraction, processor_times
 from testbed.emulation.network.emulated_network import EmulatedNetwork
-from testbed.emulation.network.links import LinkMeter, read_counters
+from testbed.emulation.network.kernel.link_meter import LinkMeter, read_counters
 from testbed.emulation.network.open_vswitch.switches import flush_flow_cache
 from testbed.errors import CapabilityError
 from testbed.faults.fault import Direction
@@ -206,6 +206,17 @@ def read_links(machine: MachineState) -> CounterReading:
     meter = machine.objects["meter"]
     assert isinstance(meter, LinkMeter)
     return read_counters(meter)
+
+
+def forget_lateness(machine: MachineState) -> None:
+    """What the relay here was late by until now is in no later report."""
+    network_of(machine).forget_lateness()
+
+
+def delay_problem(machine: MachineState) -> str | None:
+    """Why links whose delay a process makes here spoil a run, None where none does."""
+    reports = network_of(machine).impairment_reports()
+    return next((f"{name}: {why}" for name, one in reports.items() if one.delay_s and (why := one.problem())), None)
 
 
 def switch_drops(machine: MachineState) -> int:
