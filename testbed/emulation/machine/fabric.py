@@ -7,6 +7,15 @@ from testbed.errors import CapabilityError
 from testbed.model.naming.names import NetworkLike, known_network
 
 
+def require_delays(network: NetworkLike) -> None:
+    """CapabilityError where this machine can give the network's links no delays; one line says where a process does."""
+    delays = [link.delay_s for link in known_network(network).links if link.delay_s]
+    if (obstacle := capabilities.delay_problem(delays)) is not None:
+        raise CapabilityError(obstacle)
+    if (note := capabilities.delay_note(delays)) is not None:
+        print(f"testbed: {note}", file=sys.stderr)
+
+
 def choose_fabric(requested: str | None, *networks: NetworkLike, quiet: bool = False) -> str:
     """``emulation`` or ``simulator``: as asked, else emulation where this machine can; says so in one line where not.
 

@@ -87,7 +87,8 @@ def answer_clocks(machine: MachineState, address: str, port: int, key: bytes, as
 @dataclass(frozen=True, kw_only=True)
 class PartitionSpec:
     """What a machine is to build; fields as of ``EmulatedNetwork``. ``part``: None for all of it; ``controlled``: its
-    switches get a controller; ``seed``: of impaired links."""
+    switches get a controller, else they look for one at ``controller_port`` (None: they have none); ``seed``: of
+    impaired links."""
 
     wiring: Wiring
     part: WiringPart | None = None
@@ -97,6 +98,8 @@ class PartitionSpec:
     first_udp_port: int | None = None
     talking: tuple[str, ...] | None = None
     seed: int = 1
+    controller_port: int | None = None
+    ipv6: bool = False
 
 
 def build(machine: MachineState, spec: PartitionSpec) -> Mapping[str, float]:
@@ -112,7 +115,7 @@ def build(machine: MachineState, spec: PartitionSpec) -> Mapping[str, float]:
         spec.wiring,
         mtu=spec.mtu,
         shape=spec.shape,
-        controller_port=controller.port if controller else None,
+        controller_port=controller.port if controller else spec.controller_port,
         before_bridges=controller.wait_until_ready if controller else None,
         first_udp_port=spec.first_udp_port,
         talking=spec.talking,
