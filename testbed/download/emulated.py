@@ -13,8 +13,8 @@ from fec.adapters.raw_sockets import DatagramReceiver, FrameSender, socket_drops
 from fec.protocol.wire import STREAM_UDP_PORT
 from testbed.download.plan import FRAME_OVERHEAD_BYTES, RETURN_LABELS, DownloadMeasurements, DownloadPlan
 from testbed.emulation.control.fault_injection import FaultSchedule
-from testbed.emulation.network.links import LinkMeter
-from testbed.machines.adapters.platform import here
+from testbed.emulation.network.kernel.link_meter import LinkMeter
+from testbed.machines.adapters.platform import here, timely
 from testbed.model.progress import CounterReading, Progress, ReportProgress
 from testbed.model.wiring import wire
 from testbed.openflow.rules import stream_rules
@@ -33,6 +33,7 @@ def emulate_download(plan: DownloadPlan, report_progress: ReportProgress | None 
     wiring = wire(plan.network, [plan.source, plan.sink])
     with ExitStack() as stack:
         platform = stack.enter_context(here(wiring))
+        stack.enter_context(timely(platform))
         net = platform.network
         rules = [
             r for split in (plan.forward, plan.backward) for r in stream_rules(wiring, split, udp_port=STREAM_UDP_PORT)

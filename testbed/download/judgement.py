@@ -1,5 +1,7 @@
 """What a fabric measured of a download, next to what was predicted: duration, packets sent, content."""
 
+import math
+
 from testbed.download.figures import arrival_rates
 from testbed.download.plan import FRAME_OVERHEAD_BYTES, DownloadMeasurements, DownloadPlan
 from testbed.download.prediction import DownloadPrediction, predict_download
@@ -80,20 +82,11 @@ def _verdict(plan: DownloadPlan, prediction: DownloadPrediction, run: DownloadMe
 def _row(plan: DownloadPlan, run: DownloadMeasurements, document: Json) -> JsonObject:
     """What is kept of a download: its document, and the rate at which packets arrived, for its figure."""
     shown_s = run.seconds or max(run.arrivals_s, default=0.0)
-    retained = {k: v for k, v in document.items() if k not in ("verdict", "faults")}
+    retained = {k: v for k, v in document.items() if k != "verdict"}
     return retained | {
         "predicted_s": document["seconds"]["predicted"],
         "measured_s": run.seconds,
         "packets_sent": run.sent,
-        "faults": [
-            {
-                "link": label_of(f.link),
-                "kind": f.kind,
-                "start_s": f.start_s,
-                "stop_s": None if f.permanent else f.stop_s,
-            }
-            for f in plan.faults
-        ],
         "drawn_s": shown_s,
         "arrivals_pps": arrival_rates(run.arrivals_s, shown_s) if shown_s > 0 else [],
         "last_kilometre_pps": plan.last_rate_bps / (8 * (FRAME_OVERHEAD_BYTES + plan.parameters.symbol_bytes)),
@@ -115,7 +108,10 @@ def _document(
         "bytes": plan.file_bytes,
         "verified": run.verified,
         "seconds": {"predicted": expected.seconds, "measured": run.seconds},
-        "rivals": {"constant_rate_s": others.constant_rate_s, "single_path_s": others.single_path_s},
+        "rivals": {
+            "constant_rate_s": _finite(others.constant_rate_s),
+            "single_path_s": _finite(others.single_path_s),
+        },
         "idle_s": expected.idle_s,
         "goodput_bps": goodput,
         "last_rate_bps": last,
@@ -126,8 +122,13 @@ def _document(
             "received": run.received,
         },
         "faults": [
-            {"link": label_of(f.link), "kind": f.kind, "start_s": f.start_s, "stop_s": f.stop_s} for f in plan.faults
+            {"link": label_of(f.link), "kind": f.kind, "start_s": f.start_s, "stop_s": f.ends_s} for f in plan.faults
         ],
         "counters": dict(run.counters),
         "verdict": verdict.to_json(),
     }
+
+
+def _finite(seconds: float) -> float | None:
+    """None for what would never end."""
+    return seconds if math.isfinite(seconds) else None

@@ -65,7 +65,8 @@ def _shown(document: Mapping[str, Any]) -> Iterator[str]:
     rate = ", rate never raised" * document["constant_rate"]
     yield f"{document['bytes']} bytes, {document['code']}, {document['method']}{rate}, {document['fabric']}"
     for fault in document["faults"]:
-        yield f"  {fault['link']} {fault['kind']} from {fault['start_s']:.2f} to {fault['stop_s']:.2f} s"
+        until = "s on" if fault["stop_s"] is None else f"to {fault['stop_s']:.2f} s"
+        yield f"  {fault['link']} {fault['kind']} from {fault['start_s']:.2f} {until}"
     predicted = f"predicted {seconds['predicted']:.2f} s, {document['idle_s']:.2f} s without a path"
     yield f"there after   {measured} ({predicted})"
     yield f"goodput       {document['goodput_bps'] / 1e6:.2f} Mbit/s, {document['ratio']:.1%} of the last mile"

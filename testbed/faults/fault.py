@@ -88,6 +88,11 @@ class Fault:
         return self.stop_s == math.inf
 
     @property
+    def ends_s(self) -> float | None:
+        """``stop_s`` for JSON: None where it is never repaired."""
+        return None if self.permanent else self.stop_s
+
+    @property
     def ends(self) -> tuple[str, str]:
         """The two nodes that the failing link joins, as the fault names them."""
         return self.link[0], self.link[1]

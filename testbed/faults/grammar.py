@@ -8,7 +8,8 @@ As text, for the prompt of ``testbed up`` and the options of commands::
     link    = a "->" b ["#" key]         from a to b; the key tells parallel links apart (``model.naming.names``)
     cable   = a "-" b                    both links between two switches
     shape   = "line" | "square" | "L" | "U"                   legs of N links, at a place drawn by the seed
-    times   = [start] ["-" [stop]]       seconds; from the beginning and permanently, where left out
+    times   = [start] ["-" [stop]]       seconds; from the beginning and permanently, where left out (in a list of
+                                         timed faults "-" is not: s1->s2@2- is a link that fails for good)
     manner  = "down" | "blackhole" | "loss" fraction | impairment {" " impairment}, each also with "one-way"
     impairment = "loss:" F | "ge:p=" P ",r=" R | "delay:" S ",jitter=" J | "jitter:" J | "reorder:" F
                | "duplicate:" F | "trace:" FILE
@@ -80,6 +81,7 @@ _BETWEEN_FAULTS = re.compile(r",(?!\s*[0-9a-z-]+=)")
 _SECONDS = r"(?:[0-9.]+(?:e[+-]?[0-9]+)?|nan|inf)"
 _TIMES = re.compile(rf"({_SECONDS})?(?:-({_SECONDS})?)?", re.IGNORECASE)
 _REST = re.compile(r"\s*(?:@\s*(?P<times>\S*))?(?P<manner>(?:\s.*)?)", re.DOTALL)
+_FOR_GOOD = re.compile(r"\s*@\s*\S*-(?:\s|$)")
 _MANNER_WORDS = re.compile(r"\s+(?:down|blackhole|loss|one-way|[a-z]+:).*", re.DOTALL)
 _PATTERN = re.compile(r"\s*(?P<kind>[A-Za-z]+):(?P<size>[^\s,@]*)(?:@(?P<times>[^\s,]*))?")
 _AT_TIMES = re.compile(r"(?:\s*@\s*(?P<times>[^\s,]*))?")
@@ -138,8 +140,7 @@ def standing_fault(link: LinkId, manner: Sequence[str]) -> Fault:
 
 
 def parse_fault_list(text: str, network: Network) -> tuple[Fault, ...]:
-    """``LINK@START-STOP [MANNER]`` one after another, with commas between, by start; each begins and ends within the
-    run.
+    """``LINK@START-STOP [MANNER]`` one after another, with commas between, by start; ``LINK@START-`` fails for good.
 
     Raises InputError that names the word.
 
@@ -150,13 +151,15 @@ def parse_fault_list(text: str, network: Network) -> tuple[Fault, ...]:
     commas = [match.start() for match in re.finditer(",", text)]
 
     def items(at: int) -> Found[Fault]:
-        found = _faults_at(text, at, [*(comma for comma in commas if comma >= at), len(text)], network)
-        return ((fault, end) for fault, end in found if not fault.permanent)
+        return _faults_at(text, at, [*(comma for comma in commas if comma >= at), len(text)], network, timed=True)
 
     def why_none() -> str:
         for word in map(str.strip, _BETWEEN_FAULTS.split(text)):
             if parse_fault(word, network).permanent:
-                return f"fault {word!r}: missing end time; expected LINK@START-STOP, for example s1->s2@1-3"
+                return (
+                    f"fault {word!r}: missing end time; expected LINK@START-STOP, for example s1->s2@1-3, or "
+                    "LINK@START- for good"
+                )
         return (
             f"faults {text!r}: {network.name!r} has no links that it names; write names with a comma in double quotes"
         )
@@ -227,7 +230,7 @@ def parse_fault_document(
 ) -> tuple[Fault, ...]:
     """Faults from a JSON document, by start: a list, or {"faults": list}, of {"link": "a->b", "kind", "start_s",
     "stop_s", ...}, {"node": "a", "start_s", "stop_s"} (all its cables) and {"flapping": "a->b", "period_s", "down_s",
-    "start_s", "stop_s"}.
+    "start_s", "stop_s"}. A "stop_s" of null: for good, but for what flaps.
 
     They may overlap. A link may have "impairments" instead of a kind; the traces that those name are looked for in
     ``folder``. Raises InputError that names the entry and the key that is wrong.
@@ -248,13 +251,16 @@ def parse_fault_document(
     return tuple(sorted(faults, key=lambda f: (f.start_s, f.link)))
 
 
-def _faults_at(text: str, at: int, stops: Sequence[int], network: Network) -> Found[Fault]:
-    """Every active fault at the place and ends at one of ``stops``."""
+def _faults_at(text: str, at: int, stops: Sequence[int], network: Network, *, timed: bool = False) -> Found[Fault]:
+    """Every fault that stands at the place and ends at one of ``stops``; ``timed``: those that say when they end, or by
+    a dash that they never do."""
     for link, end in links_at(text, at, network):
         if link in network.link_index:
             for stop in _stops(text, end, stops):
                 with suppress(InputError):
-                    yield _fault(link, text[at:stop], text[end:stop]), stop
+                    fault = _fault(link, text[at:stop], text[end:stop])
+                    if not timed or not fault.permanent or _FOR_GOOD.match(text[end:stop]):
+                        yield fault, stop
 
 
 def _stops(text: str, end: int, stops: Sequence[int]) -> Iterator[int]:
@@ -385,11 +391,12 @@ def _entry(entry: JsonObject, network: Network, folder: Path) -> tuple[Fault, ..
     missing = sorted(needed - set(entry))
     if missing:
         raise InputError(f"{missing[0]} is missing")
+    for_good = entry["stop_s"] is None and sort != "flapping"
     for key in _NUMBERS:
-        value = entry.get(key, 1.0)
+        value = 1.0 if key == "stop_s" and for_good else entry.get(key, 1.0)
         if isinstance(value, bool) or not isinstance(value, (int, float)) or value != value or abs(value) > 1e9:
             raise InputError(f"{key} {value!r} is not a finite number within 1e9")
-    values = {key: value for key, value in entry.items() if key != sort}
+    values = {key: value for key, value in entry.items() if key != sort} | ({"stop_s": math.inf} if for_good else {})
     if sort == "node":
         return node_faults(network, entry["node"], **values)
     link = parse_link(entry[sort], network)

@@ -31,6 +31,8 @@ MIN_QUEUE_PACKETS = 20
 QUEUE_S = 0.05
 """What waits for a trace at most: so much of the link's capacity, or 20 packets, as before any link
 (docs/guide/networks.md)."""
+MAX_LATE_S, MIN_LATE_S, LATE_SHARE = 0.005, 0.002, 0.25
+"""What the relay may be late by (``most_late_s``)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,7 +48,8 @@ class ImpairedLink:
     """The impairments of one directed link, in force from time 0 of its own. ``seed``: of the run; each link draws a
     stream of its own.
 
-    ``queue_bytes``: what may wait for a trace's opportunities. ``offer`` must be called in the order of times.
+    ``queue_bytes``: what may wait for a trace's opportunities; ``delay_s``: of the link itself, after all impairments.
+    ``offer`` must be called in the order of times.
 
     >>> from topologies.impairments import parse_impairments
     >>> link = ImpairedLink(parse_impairments("delay:0.01 duplicate:1"), ("a", "b", 0), seed=1)
@@ -55,8 +58,15 @@ class ImpairedLink:
     """
 
     def __init__(
-        self, impairments: Impairments, link: LinkId, *, seed: int, queue_bytes: int = MIN_QUEUE_PACKETS * 1514
+        self,
+        impairments: Impairments,
+        link: LinkId,
+        *,
+        seed: int,
+        queue_bytes: int = MIN_QUEUE_PACKETS * 1514,
+        delay_s: float = 0.0,
     ) -> None:
+        self._delay_s = delay_s
         self._stages: list[Stage] = []
         for place, one in enumerate(impairments):
             chance = random.Random(f"{seed}/{link[0]}/{link[1]}/{link[2]}/{place}")
@@ -71,11 +81,21 @@ class ImpairedLink:
         self._arrived += 1
         self._lost += not times
         self._copies += max(0, len(times) - 1)
-        return times
+        return [at + self._delay_s for at in times]
 
     @property
     def counts(self) -> ImpairmentCounts:
         return ImpairmentCounts(came=self._arrived, lost=self._lost, copies=self._copies)
+
+
+def most_late_s(delay_s: float) -> float:
+    """What 99 of 100 packets of a link may be late by in a run that counts, in seconds, where a relay impairs it, or
+    delays it by ``delay_s``: a quarter of that delay, 2 ms at least, 5 ms at most.
+
+    >>> most_late_s(0.0), most_late_s(0.001), most_late_s(0.01), most_late_s(0.1)
+    (0.005, 0.002, 0.0025, 0.005)
+    """
+    return min(MAX_LATE_S, max(MIN_LATE_S, LATE_SHARE * delay_s)) if delay_s else MAX_LATE_S
 
 
 def queue_bytes(capacity_bps: float) -> int:

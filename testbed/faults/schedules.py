@@ -6,7 +6,7 @@ Each expands to plain faults, by a seed where chance has a part. Faults may over
 import math
 import random
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from testbed.errors import InputError
@@ -15,6 +15,7 @@ from topologies.network import LinkId, Network
 from topologies.text.json_types import JsonObject
 
 Lengths = Literal["fixed", "exponential"]
+_OUTLASTS_S = 1.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,6 +52,15 @@ class PoissonFaults:
         """Share of time in which a cable has a fault in force: 1 - exp(-rate x length), as in a queue with infinitely
         many servers."""
         return -math.expm1(-self.rate_per_s * self.lasts_s)
+
+
+def outlasting(faults: Iterable[Fault], duration_s: float) -> tuple[Fault, ...]:
+    """The faults, those without an end given one a second after a run that lasts so long: they end with it.
+
+    >>> [f.stop_s for f in outlasting([Fault(link=("a", "b", 0), start_s=1.0)], 5.0)]
+    [6.0]
+    """
+    return tuple(replace(f, stop_s=duration_s + _OUTLASTS_S) if f.permanent else f for f in faults)
 
 
 def poisson_faults(links: Iterable[LinkId], faults: PoissonFaults, *, until_s: float, seed: int) -> tuple[Fault, ...]:

@@ -86,7 +86,7 @@ def ft_drb_checks(
         first = _at_most("silence-found", name, found_s + SLACK_S, outcome.reconfigured_s, words)
     checks = [first, _no_more(outcome)]
     later = (other for other in episode if other.stop_s > times.stop_s)
-    if not on_path or any(_on_minimal_path(plan, other.fault.link) for other in later):
+    if not on_path or times.fault.permanent or any(_on_minimal_path(plan, other.fault.link) for other in later):
         return checks
     name = f"return to the minimal path, {outcome.link} {outcome.kind}"
     words = f"s; a probe every {plan.options.probe_every / plan.rate_pps:g} s"
@@ -121,7 +121,7 @@ def _no_more(outcome: FaultOutcome) -> Check:
 def _share_check(plan: MetapathPlan, outcome: FaultOutcome, link: LinkId) -> Check:
     """Lost is the share of labels on the link, as long as nobody reroutes them."""
     share = lost_share(plan, link)
-    lasts_s = outcome.stop_s - outcome.start_s
+    lasts_s = min(outcome.stop_s, plan.duration_s) - outcome.start_s
     if plan.routing == "recomputed" and outcome.reconfigured_s is not None:
         lasts_s = outcome.reconfigured_s
     expected = share * lasts_s * plan.rate_pps

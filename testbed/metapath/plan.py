@@ -49,10 +49,10 @@ class MetapathPlan:
             raise InputError(f"rate {self.rate_pps:g} packets/s; give 1 to 20000")
         if not PACKET_BYTES <= self.packet_bytes <= 8900:
             raise InputError(f"packets of {self.packet_bytes} bytes; give {PACKET_BYTES} to 8900")
-        last = max((f.stop_s for f in self.faults), default=0.0)
+        last = max((f.start_s if f.permanent else f.stop_s for f in self.faults), default=0.0)
         if not self.duration_s > last:
             raise InputError(
-                f"duration {self.duration_s:g} s; the last fault ends at {last:g} s, the stream must go on"
+                f"duration {self.duration_s:g} s; the last fault begins or ends at {last:g} s, the stream must go on"
             )
         if self.background_bps and self.routing == "recomputed":
             raise InputError("background TCP has no rules where a route is recomputed; leave one of the two out")
@@ -94,13 +94,15 @@ class MetapathPlan:
         for fault in self.faults:
             if frozenset(fault.link) not in minimal:
                 continue
-            name, lasts_s = f"fault on {label_of(fault.link)}", fault.stop_s - fault.start_s
+            name, lasts_s = f"fault on {label_of(fault.link)}", min(fault.stop_s, self.duration_s) - fault.start_s
             if fault.kind in by_source and lasts_s <= self.found_s(fault.kind) + SLACK_S:
                 raise InputError(
                     f"{name} lasts {lasts_s:g} s; {at} the source finds it after {self.found_s(fault.kind):.3g} s "
                     f"({self.options.notifications} notifications): make the fault longer, raise the rate "
                     "(--packet-rate), or ask for fewer notifications (--notifications)"
                 )
+            if fault.permanent:
+                continue
             following = [other.start_s for other in self.faults if other.start_s >= fault.stop_s]
             left_s = min([*following, self.duration_s]) - fault.stop_s
             if self.options.link_up == "probe" and not overlapping(self.faults) and left_s <= self.return_s:

@@ -52,8 +52,10 @@ def _faults(requested: MetapathPlanOptions, network: Network) -> tuple[Fault, ..
 
 
 def default_duration_s(faults: Sequence[Fault], rate_pps: float, options: MetapathOptions) -> float:
-    """Until the last failure is over (1 s without any), and then until the source can have found that out."""
-    return max((f.stop_s for f in faults), default=1.0) + max(0.8, 1.5 * options.probe_every / rate_pps)
+    """Until the last failure is over (1 s without any), or has lasted a while where it is for good, and then until the
+    source can have found that out."""
+    ends = [f.start_s + LASTS_S if f.permanent else f.stop_s for f in faults]
+    return max(ends, default=1.0) + max(0.8, 1.5 * options.probe_every / rate_pps)
 
 
 def each_cable_faults(

@@ -16,7 +16,7 @@ from testbed.errors import InputError
 from testbed.faults.fault import Fault
 from testbed.faults.grammar import parse_poisson
 from testbed.faults.reading import FaultsLike, read_faults
-from testbed.faults.schedules import PoissonFaults, overlapping, poisson_faults
+from testbed.faults.schedules import PoissonFaults, outlasting, overlapping, poisson_faults
 from testbed.model.label_split import LABELS, LabelSplit
 from testbed.model.naming.names import known_network, read_node
 from testbed.model.routes import SplitRoute
@@ -33,6 +33,8 @@ WARM_UP_S = 1.6
 QUIET_END_S = 0.5
 DEFAULT_CAMPAIGN_S = 30.0
 """A stream under random faults lasts so long where nothing else is asked."""
+FOR_GOOD_S = 4.0
+"""Where nothing else is asked, a stream goes on for so long after the last link has failed for good."""
 REACTION_S = 0.45
 """Allowed from a failure to redundancy that answers it: a report interval, the way back, a block; measured: see
 docs."""
@@ -142,8 +144,9 @@ def build_plan(
     else:
         scheduled = schedule_each_link(plan, faults) if isinstance(faults, EachLink) else tuple(faults)
     without = max(WARM_UP_S + 1.0, 4 * parameters.block_s)
-    end = max([f.stop_s for f in scheduled], default=without) + parameters.playback_s + 0.4
-    plan = replace(plan, faults=scheduled, duration_s=duration_s or end, route=route)
+    ends = [f.start_s + FOR_GOOD_S if f.permanent else f.stop_s for f in scheduled]
+    length_s = duration_s or max(ends, default=without) + parameters.playback_s + 0.4
+    plan = replace(plan, faults=outlasting(scheduled, length_s), duration_s=length_s, route=route)
     check_plan(plan)
     check_parity_comes(plan)
     return plan, route

@@ -33,7 +33,8 @@ def _faults(found: Row) -> Any:
     lanes += [(f"{link} cut", start_s, stop_s, "cut") for link, start_s, stop_s in found["cut"]]
     lanes += [(words, start_s, stop_s, "impaired") for words, start_s, stop_s in found.get("impaired", ())]
     figure, axes = plt.subplots(figsize=(7, 1.3 + 0.5 * len(lanes)), layout="constrained")
-    for place, (_, start_s, stop_s, words) in enumerate(lanes):
+    for place, (_, start_s, ends_s, words) in enumerate(lanes):
+        stop_s = max(record["seconds"], start_s) if ends_s is None else ends_s  # None: for good
         axes.barh(place, stop_s - start_s, left=start_s, height=0.5, color="#3b6ea5" if not place else "#b3261e")
         axes.annotate(
             words, (start_s, place), xytext=(9, 0), textcoords="offset points", va="center", color="white", fontsize=9

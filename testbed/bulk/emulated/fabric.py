@@ -15,7 +15,7 @@ from testbed.bulk.emulated.run import BulkRun, RunOptions
 from testbed.bulk.measurements import BulkMeasurements, LinkCount
 from testbed.bulk.messages import MessageSet
 from testbed.bulk.plan import BulkPlan
-from testbed.machines.adapters.platform import Here, Platform, here
+from testbed.machines.adapters.platform import Here, Platform, here, timely
 from testbed.model.progress import Progress, ReportProgress
 from testbed.model.wiring import Wiring, wire
 from topologies.network import LinkId
@@ -93,7 +93,7 @@ def run_on(
 
     ``agents``: starts the end points' processes.
     """
-    with BulkRun(platform, plan, report_progress, options, agents) as run:
+    with timely(platform), BulkRun(platform, plan, report_progress, options, agents) as run:
         return _measured(platform, plan, run)
 
 

@@ -28,7 +28,7 @@ from testbed.bulk.messages import ConnectionBroke, MessageDone, MessageSet, Payl
 from testbed.bulk.plan import BulkPlan
 from testbed.emulation.control.fault_injection import FaultSchedule
 from testbed.emulation.machine.load_monitor import LoadMonitor
-from testbed.emulation.network.links import LinkMeter
+from testbed.emulation.network.kernel.link_meter import LinkMeter
 from testbed.errors import InvalidRunError
 from testbed.machines.adapters.platform import Platform
 from testbed.model.progress import CounterReading, Progress, ReportProgress

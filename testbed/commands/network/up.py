@@ -27,6 +27,7 @@ from testbed.model.naming.printable import printable
 from testbed.model.options import kinds
 from testbed.model.options.option import ENDS, ROUTED, RUN
 from testbed.report.progress_bar import spinner
+from testbed.report.streams import complain
 
 if TYPE_CHECKING:
     from testbed.emulation.network.emulated_network import EmulatedNetwork
@@ -54,6 +55,11 @@ def add_parser(subparsers: Subparsers) -> None:
     running("--pcap", action="append", default=[], metavar="LINK[=FILE]", help="record what arrives over a link, a->b")
     ends("--mtu", type=kinds.mtu_bytes, default=1500, metavar="SIZE", help="of every interface")
     running("--name", help="by which testbed exec and attach reach it (default up-PROCESS)")
+    running(
+        "--controller",
+        metavar="remote[,IP[,PORT]]",
+        help="have a controller of your own rule the switches (default address 127.0.0.1,6653)",
+    )
     ends("--no-shaping", dest="no_shape", action="store_true", help="do not hold links to their capacity and delay")
     add_options(parser, MachineOptions, LiveOptions)
     parser.set_defaults(run=run)
@@ -62,17 +68,42 @@ def add_parser(subparsers: Subparsers) -> None:
 def run(args: argparse.Namespace) -> int:
     """Exit code 0 at the prompt's end; 2 where a line from a pipe was no command."""
     from testbed.emulation.machine.capabilities import require_emulation
+    from testbed.emulation.machine.fabric import require_delays
+    from testbed.emulation.sandbox.sandbox import in_sandbox
+    from testbed.emulation.sandbox.way_out import open_way_out
     from topologies import load_network
 
     network = load_network(args.network)
     captures = parse_captures(args.pcap, network, named=False)
     ends = _end_points(args, network)
     machines = machines_request(args, "emulation")
+    remote = _remote_controller(args, machines is not None)
     require_emulation()
+    if not args.no_shape:
+        require_delays(network)
     start_live(args)
+    if remote is not None and not in_sandbox():
+        open_way_out(*remote)
     enter_unless_elsewhere(machines, name=args.name or f"up-{os.getpid()}")
     with nullcontext() if machines is None else said_when_lost(as_json=False):
         return _serve(args, network, ends, machines, captures)
+
+
+def _remote_controller(args: argparse.Namespace, spread: bool) -> tuple[str, int] | None:
+    """The address of the user's own controller, None without one. InputError with what it does not go."""
+    if args.controller is None:
+        return None
+    from testbed.emulation.control.remote_controller import parse_controller
+
+    address = parse_controller(args.controller)
+    if args.route is not None:
+        raise InputError(
+            f"--routing {args.route}: its labels are rules of the testbed's own controller, and with --controller "
+            "remote switches obey yours alone; leave one of the two out"
+        )
+    if spread:
+        raise InputError("--controller remote: on one machine only; leave out --machines")
+    return address
 
 
 def _end_points(args: argparse.Namespace, network: Network) -> list[str]:
@@ -96,7 +127,8 @@ def _serve(
     """The network up, and its prompt. MachineDiedError where a machine dies meanwhile."""
     from testbed.emulation.attach.prompt import give_prompt
     from testbed.emulation.attach.server import RequestHandlers, control_server
-    from testbed.emulation.network.links import read_counters
+    from testbed.emulation.control.remote_controller import RemoteController, parse_controller
+    from testbed.emulation.network.kernel.link_meter import read_counters
     from testbed.live.adapters.feed import live_watch
     from testbed.live.run_views import idle_network_view
     from testbed.machines.adapters.platform import Here, Platform, here
@@ -108,13 +140,21 @@ def _serve(
         with spinner(f"building {network.name}"):
             rules = _route_rules(args, network, wiring)
             options: dict[str, Any] = {"mtu": args.mtu, "shape": not args.no_shape, "controlled": bool(rules)}
+            remote = None if args.controller is None else RemoteController(*parse_controller(args.controller))
+            if remote is not None:
+                options["controller_port"] = remote.port
             opened: AbstractContextManager[Platform] = (
                 spread_over(machines, wiring, **options) if machines else here(wiring, **options)
             )
             up = stack.enter_context(opened)
             if rules:
                 up.install(rules, plan_id=1)
-            up.all(add_all_neighbours)
+            if remote is None:
+                up.all(add_all_neighbours)
+            elif (problem := remote.problem()) is not None:
+                complain(
+                    f"note: {args.controller}: {problem}; switches forward nothing until a controller answers there"
+                )
         handlers = RequestHandlers(up.network) if isinstance(up, Here) else handlers_of(up)
         inside = machines is None or machines.scheduler is None
         name, close = stack.enter_context(control_server(handlers.handlers(), inside=inside))

@@ -166,7 +166,7 @@ def _view(command: list[str], placement: Placement) -> Callable[[], RunView]:
 
 def _on_one_machine(args: argparse.Namespace, command: list[str], placement: Placement, root: Path) -> ProgramEnd:
     from testbed.emulation.attach.server import RequestHandlers, control_server
-    from testbed.emulation.network.links import read_counters
+    from testbed.emulation.network.kernel.link_meter import read_counters
     from testbed.live.adapters.feed import live_watch
     from testbed.striping.emulated.program_run import ProgramNetwork
 

@@ -156,7 +156,7 @@ class FaultSchedule:
         self._breaker = breaker or FaultInjector(network)
         self._faults = tuple(faults)
         self._start_s = start_s
-        self._stopping = threading.Event()
+        self._stopping, self._over = threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._run, name="faults", daemon=True)
         self._begun: dict[int, float] = {}
         self._ended: dict[int, float] = {}
@@ -169,11 +169,14 @@ class FaultSchedule:
     def stop(self) -> None:
         """Carry out nothing more, except that what is broken is repaired. May be called twice, or without a start."""
         self._stopping.set()
+        self._over.set()
         if self._thread.is_alive():
             self._thread.join()
 
     def join(self) -> None:
-        """Wait until the last fault has ended. Raises what went wrong on the way."""
+        """Wait until the last fault has ended that ends by itself; those for good end now. Raises what went wrong on
+        the way."""
+        self._over.set()
         self._thread.join()
         if self._error is not None:
             raise self._error
@@ -196,6 +199,8 @@ class FaultSchedule:
                 if self._stopping.wait(max(0.0, self._start_s + step.at_s - time.monotonic())):
                     break
                 self._carry_out(step)
+            if any(fault.permanent for fault in self._faults):
+                self._over.wait()
             for number in sorted(self._begun.keys() - self._ended.keys()):
                 self._carry_out(FaultStep(at_s=0.0, begins=False, fault=number))
         except TestbedError as error:

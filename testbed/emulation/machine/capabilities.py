@@ -3,6 +3,7 @@
 The trials that need a network of their own run in one throw-away sandbox (``capability_trials``).
 """
 
+import functools
 import importlib.util
 import json
 import os
@@ -12,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -113,18 +115,45 @@ def require_emulation() -> None:
         raise CapabilityError(f"emulation is not possible here: {obstacle}")
 
 
-def delay_problem() -> str | None:
-    """None where this kernel can delay packets, else what is missing; a trial of some hundredths of a second.
+_NETEM = "tc qdisc add dev lo root netem delay 1ms"
+_DETOUR = (
+    "tc qdisc add dev lo clsact && tc filter add dev lo egress bpf bytecode '1,6 0 0 4294967295' "
+    "action mirred egress redirect dev lo"
+)
+SHORT_DELAY_S = 0.002
+"""Of less the relay's own 0.2 to 0.5 ms are too large a part (docs/guide/networks.md, link delays)."""
 
-    For networks with delays, once ``emulation_problem`` is None.
+
+def delay_problem(delays_s: Sequence[float]) -> str | None:
+    """None where links can be given these delays, by the kernel or by the relay, else what is missing; a trial of some
+    hundredths of a second.
+
+    Once ``emulation_problem`` is None; inside a sandbox it has been answered already.
     """
-    apart = ["unshare", "-n" if in_sandbox() else "-rn"]
-    path = {**os.environ, "PATH": f"{os.environ.get('PATH', '')}:{SYSTEM_PATH}"}
-    trial = ["tc", "qdisc", "add", "dev", "lo", "root", "netem", "delay", "1ms"]
-    tried = subprocess.run([*apart, *trial], capture_output=True, timeout=10, check=False, env=path)
-    if tried.returncode == 0:
+    if not delays_s or in_sandbox() or _works(_NETEM) or _works(_DETOUR):
         return None
-    return "the network has link delays, and this kernel has no netem to make them; sudo modprobe sch_netem"
+    return "the network has link delays, and this kernel neither netem nor mirred to make them; sudo modprobe sch_netem"
+
+
+def delay_note(delays_s: Sequence[float]) -> str | None:
+    """What a user should know of links with these delays, in one line; None where the kernel's netem makes them, and
+    inside a sandbox, where it has been said already."""
+    if not delays_s or in_sandbox() or _works(_NETEM):
+        return None
+    short = sum(delay_s < SHORT_DELAY_S for delay_s in delays_s)
+    much = f"; that is much for the {short} of less than {SHORT_DELAY_S * 1000:g} ms" if short else ""
+    return (
+        f"note: this kernel has no netem, so a process delays the packets of {len(delays_s)} links, by some 0.3 ms "
+        f"more than the network says{much} (sudo modprobe sch_netem)"
+    )
+
+
+@functools.cache
+def _works(commands: str) -> bool:
+    """Whether the shell's commands work in a network namespace of their own."""
+    path = {**os.environ, "PATH": f"{os.environ.get('PATH', '')}:{SYSTEM_PATH}"}
+    words = ["unshare", "-rn", "sh", "-c", commands]
+    return subprocess.run(words, capture_output=True, timeout=10, check=False, env=path).returncode == 0
 
 
 def find_capabilities() -> dict[str, Capability]:

@@ -118,7 +118,7 @@ def _impairments(netlink: Netlink) -> str:
         )
     if by_netem:
         return "netem does what it can, a process the rest (reordering, rate traces, several words on a link)"
-    return "no netem: a process does them, through which an impaired link's packets pass"
+    return "no netem: a process does them, and links' delays, through which these links' packets pass"
 
 
 def _detour(netlink: Netlink) -> None:
@@ -199,7 +199,7 @@ TRIALS: dict[str, tuple[Callable[[Netlink], str], str]] = {
     "datapath": (_datapath, "see openvswitch, tun and kernel_datapath"),
     "shaping": (_shaping, "sudo modprobe sch_tbf"),
     "htb": (_htb, "sudo modprobe sch_htb (tbf is used; htb is for --queueing priority)"),
-    "netem": (_netem, "sudo modprobe sch_netem, or a kernel that has it; without it links have no delay"),
+    "netem": (_netem, "sudo modprobe sch_netem, or a kernel that has it; without it a process makes links' delays"),
     "packet_loss": (_packet_loss, "sudo modprobe cls_bpf sch_ingress, or sch_netem"),
     "impairments": (
         _impairments,

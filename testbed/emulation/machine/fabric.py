@@ -7,18 +7,31 @@ from testbed.errors import CapabilityError
 from testbed.model.naming.names import NetworkLike, known_network
 
 
+def require_delays(network: NetworkLike) -> None:
+    """CapabilityError where this machine can give the network's links no delays; one line says where a process does."""
+    delays = [link.delay_s for link in known_network(network).links if link.delay_s]
+    if (obstacle := capabilities.delay_problem(delays)) is not None:
+        raise CapabilityError(obstacle)
+    if (note := capabilities.delay_note(delays)) is not None:
+        print(f"testbed: {note}", file=sys.stderr)
+
+
 def choose_fabric(requested: str | None, *networks: NetworkLike, quiet: bool = False) -> str:
     """``emulation`` or ``simulator``: as asked, else emulation where this machine can; says so in one line where not.
 
-    ``networks``: what is to be built: a machine whose kernel cannot delay packets can build none that has delays.
-    Raises CapabilityError where emulation was requested and cannot be had, TopologyError for a name that is none.
+    ``networks``: what is to be built; says in one line where a process has to delay their packets, because the kernel
+    cannot. Raises CapabilityError where emulation was requested and cannot be had, TopologyError for a name that is
+    none.
     """
     if requested == "simulator":
         return "simulator"
-    obstacle = capabilities.emulation_problem()
-    if obstacle is None and any(link.delay_s for one in networks for link in known_network(one).links):
-        obstacle = capabilities.delay_problem()
+    obstacle, note = capabilities.emulation_problem(), None
+    delays = [link.delay_s for one in networks for link in known_network(one).links if link.delay_s]
     if obstacle is None:
+        obstacle, note = capabilities.delay_problem(delays), capabilities.delay_note(delays)
+    if obstacle is None:
+        if note and not quiet:
+            print(f"testbed: {note}", file=sys.stderr)
         return "emulation"
     if requested == "emulation":
         raise CapabilityError(f"emulation is not possible here: {obstacle}; --fabric simulator needs nothing of this")

@@ -14,8 +14,8 @@ the kernel; each of five steps takes a fraction of a second, because it is one b
 3. *Bridges*: where Mininet starts its switches all at once, they and all their ports are one transaction of the switch
    database (``open_vswitch.bridges``). They forward nothing that no rule asks for, and keep their rules when their
    controller dies.
-4. *Shaping*: each sending end of a link gets its delay (netem) and behind it its capacity (tbf); only now, because a
-   bridge that takes an interface over removes the queues that it finds there (``links``).
+4. *Shaping*: each sending end of a link gets its delay (netem, else a detour through a process) and behind it its
+   capacity (tbf); only now, because a bridge that takes an interface over removes the queues found there (``links``).
 5. *Hooks for faults*: an empty hook at each sending end of all but large networks, so that the first blackhole is as
    quick as the next. Impaired links get a netem queue before their shaping one or, where the kernel has none, a detour
    through a process (``impairments``).
@@ -44,11 +44,12 @@ from testbed.emulation.network.kernel.host_namespaces import (
     packet_socket_drops,
     words_called,
 )
+from testbed.emulation.network.kernel.link_meter import LinkMeter
 from testbed.emulation.network.kernel.packet_capture import Capture
 from testbed.emulation.network.kernel.resource_check import NetworkSize, require_resources
 from testbed.emulation.network.kernel.rtnetlink import Message, Netlink, NetlinkError, VethEnd, packet_gate
 from testbed.emulation.network.kernel.tunnels import make_tunnel, remove_guard, tunnel_guard
-from testbed.emulation.network.links import LinkControl, LinkMeter
+from testbed.emulation.network.links import LinkControl
 from testbed.emulation.network.mininet_network.batch import Batch, refusals
 from testbed.emulation.network.open_vswitch.bridges import ports_of_bridges
 from testbed.emulation.network.open_vswitch.switch_daemon import Datapath
@@ -85,7 +86,7 @@ class EmulatedNetwork:
         with EmulatedNetwork(wire(load_network("ring:4"))) as net:
             net.run_in_host("h0", ["ip", "address"])
 
-    Raises CapabilityError where this machine cannot do what the network asks (a link delay without netem), InputError
+    Raises CapabilityError where this machine cannot do what the network asks (priority queues without htb), InputError
     for an MTU out of range.
     """
 
@@ -330,21 +331,24 @@ class EmulatedNetwork:
 
     def impairment_reports(self) -> Mapping[str, LaneReport]:
         """Link and words -> what the relay did with its packets, and how late it was; nothing of links that netem
-        impairs."""
+        impairs or delays."""
         return self._running_links.impairment_reports()
 
+    def forget_lateness(self) -> None:
+        """What the relay was late by or missed until now is in no later report: a run begins."""
+        self._running_links.forget_lateness()
+
     def link_counters(self) -> Mapping[LinkId, tuple[int, int, int]]:
-        """Link -> (packets, bytes, drops): sent onto the cable in that direction; dropped by a full queue (what a fault
-        takes is counted nowhere)."""
+        """Link -> (packets, bytes, drops): sent onto the cable that way; dropped by a full queue, not by a fault."""
         return self._running_links.counters()
 
     def switch_drops(self) -> int:
-        """Frames that found the socket of a user-space switch's port full, since the network was built: the switch
-        waited for a processor. Those of a recording (``start_capture``) count as well."""
+        """Frames that found the socket of a user-space switch's port full (it waited for a processor), since the
+        network was built. Those of a recording (``start_capture``) count as well."""
         return packet_socket_drops() if self.datapath == "user" else 0
 
     def link_meter(self) -> LinkMeter:
-        """Reads the links' bytes and carriers without touching anything that the run uses, in a forked process too."""
+        """Reads the links' bytes and carriers without touching what the run uses, in a forked process too."""
         return self._running_links.meter()
 
     def links_down(self) -> tuple[LinkId, ...]:

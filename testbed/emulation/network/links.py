@@ -7,14 +7,11 @@ before any hook at the receiving end would see them.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import socket
-import struct
 import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import replace
 from typing import Literal
 
 from testbed.emulation.network.cables import CableEnd, CablePlan
@@ -23,6 +20,7 @@ from testbed.emulation.network.impairments.redirects import Redirects
 from testbed.emulation.network.impairments.relay import LaneReport
 from testbed.emulation.network.impairments.tc_messages import NetemOptions, netem_line
 from testbed.emulation.network.kernel.host_namespaces import HostNamespaces
+from testbed.emulation.network.kernel.link_meter import LinkMeter
 from testbed.emulation.network.kernel.priority_queues import priority_buckets
 from testbed.emulation.network.kernel.rtnetlink import (
     ROOT,
@@ -39,7 +37,6 @@ from testbed.emulation.network.kernel.rtnetlink import (
 )
 from testbed.errors import CapabilityError, InputError
 from testbed.faults.fault import Direction
-from testbed.model.progress import CounterReading
 from testbed.model.wiring import WiredHost
 from topologies.impairments import Impairments
 from topologies.network import Link, LinkId, label_of
@@ -50,7 +47,6 @@ _MIN_QUEUE_PACKETS = 20
 _BURST_S = 0.002
 _CARRIER_LIMIT_S = 1.0
 _NETEM_CHILD = 0x10001
-_SIOCGIFFLAGS, _IFF_RUNNING = 0x8913, 0x40
 _MISSING = 2  # ENOENT: "Specified qdisc kind is unknown", "TC classifier not found"
 LossMeans = Literal["classifier", "netem"]
 
@@ -80,7 +76,8 @@ class LinkControl:
         self._gated: set[str] = set()
         self._losing: dict[str, float] = {}
         detours = Redirects(self.netlink_of, self._open_socket, mtu=mtu, seed=impairment_seed)
-        self._impaired = ImpairedEnds(cables, detours, self.netlink_of, self._behind_netem)
+        self._changed: dict[LinkId, Link] = {}
+        self._impaired = ImpairedEnds(cables, detours, self.netlink_of, self._behind_netem, self._link_of)
 
     def _open_socket(self, host: str | None, family: int, kind: int, protocol: int) -> socket.socket:
         if host is None:
@@ -96,20 +93,24 @@ class LinkControl:
         self._impaired.close()
 
     def shape_all(self) -> None:
-        """Hold every link to its capacity and delay.
-
-        Raises CapabilityError where a link has a delay and the kernel no netem: a delay is never silently left out.
+        """Hold every link to its capacity and delay: packets meet the delay first, made by netem or, where the kernel
+        has none, by the relay. Raises CapabilityError where neither can: a delay is never silently left out.
         """
-        if self._shape:
-            ends = self._cables.sending.values()
-            try:
-                self._apply_all((end.host, one) for end in ends if end.link for one in self._shaping(end, end.link))
-            except NetlinkError as error:
-                if error.errno == _MISSING and self._first_udp_port is not None:
-                    raise CapabilityError(
-                        "this kernel has no priority queues; load them (sudo modprobe sch_htb cls_bpf)"
-                    ) from error
-                raise _shaping_refused(error, any(end.link.delay_s for end in ends if end.link)) from error
+        if not self._shape:
+            return
+        ends = self._cables.sending
+        delayed = {link: end for link, end in ends.items() if end.link is not None and end.link.delay_s}
+        by_netem = bool(delayed) and self._impaired.has_netem()
+        try:
+            self._apply_all((end.host, one) for end in ends.values() for one in self._shaping(end, by_netem))
+        except NetlinkError as error:
+            if error.errno == _MISSING and self._first_udp_port is not None:
+                raise CapabilityError(
+                    "this kernel has no priority queues; load them (sudo modprobe sch_htb cls_bpf)"
+                ) from error
+            raise _shaping_refused(error) from error
+        if delayed:
+            self._impaired.delay(delayed)
 
     def _apply_all(self, messages: Iterable[tuple[str | None, Message]]) -> None:
         """(host, message): in one batch a host."""
@@ -180,6 +181,11 @@ class LinkControl:
         with self._lock:
             return self._impaired.reports()
 
+    def forget_lateness(self) -> None:
+        """See EmulatedNetwork.forget_lateness."""
+        with self._lock:
+            self._impaired.forget()
+
     def neighbours_of(self, end: CableEnd) -> list[Message]:
         """Whoever talks with the host at that end, as permanent neighbours; nobody where it does not talk itself."""
         if end.host not in self._talking:
@@ -227,9 +233,9 @@ class LinkControl:
 
     def _delay_and_lose(self, end: CableEnd, fraction: float) -> float:
         """Loss by netem, where the kernel cannot classify; the shaping queue behind it is made again."""
-        messages = [netem_line(end.index, NetemOptions(delay_s=end.link.delay_s if end.link else 0.0, loss=fraction))]
-        if self._shape and end.link is not None:
-            messages.extend(self._bucket(end, end.link, _NETEM_CHILD))
+        link = self._link_of(end)
+        messages = [netem_line(end.index, NetemOptions(delay_s=link.delay_s if link else 0.0, loss=fraction))]
+        messages += self._behind_netem(end)
         try:
             self.netlink_of(end.host).apply(messages)
         except NetlinkError as error:
@@ -240,14 +246,24 @@ class LinkControl:
         self._losing[end.interface] = fraction
         return time.monotonic()
 
-    def _shaping(self, end: CableEnd, link: Link) -> list[Message]:
+    def _shaping(self, end: CableEnd, by_netem: bool) -> list[Message]:
         """Delay first, then rate: packets enter the pipe, and leave it no faster than the capacity."""
-        if link.delay_s > 0:
+        link = self._link_of(end)
+        if link is None:
+            return []
+        if link.delay_s > 0 and by_netem:
             return [netem_line(end.index, NetemOptions(delay_s=link.delay_s)), *self._bucket(end, link, _NETEM_CHILD)]
         return self._bucket(end, link, ROOT)
 
     def _behind_netem(self, end: CableEnd) -> list[Message]:
-        return self._bucket(end, end.link, _NETEM_CHILD) if self._shape and end.link is not None else []
+        link = self._link_of(end)
+        return self._bucket(end, link, _NETEM_CHILD) if self._shape and link is not None else []
+
+    def _link_of(self, end: CableEnd) -> Link | None:
+        """What the link that the end sends is now; without shaping it has no delay."""
+        if end.link is None or self._shape:
+            return None if end.link is None else self._changed.get(end.link.id, end.link)
+        return replace(end.link, delay_s=0.0)
 
     def _bucket(self, end: CableEnd, link: Link, parent: int) -> list[Message]:
         burst_bytes = min(0x7FFFFFFF, max(2 * (self._mtu + 14), round(link.capacity_bps / 8 * _BURST_S)))
@@ -316,52 +332,12 @@ class LinkControl:
                 compute_checksums(end.interface, sock)
 
 
-@dataclass(frozen=True, kw_only=True)
-class LinkMeter:
-    """Reads how many bytes each link has carried, from one file of the kernel's, with no socket, lock or command of the
-    run's.
-
-    ``sent``: link -> the interface next to the switches that sends it; ``came``: where a host or another machine sends
-    it, the one at which it arrives. May be used in a process that was forked inside the sandbox.
-    """
-
-    sent: Mapping[LinkId, str]
-    received: Mapping[LinkId, str]
-
-    def carried_bytes(self) -> dict[LinkId, int]:
-        """Link -> bytes since its interfaces were made."""
-        rows = [line.split() for line in Path("/proc/self/net/dev").read_text().replace(":", " ").splitlines()[2:]]
-        counted = {row[0]: (int(row[1]), int(row[9])) for row in rows}
-        found = {link: counted[name][1] for link, name in self.sent.items()}
-        return found | {link: counted[name][0] for link, name in self.received.items()}
-
-    def without_carrier(self) -> tuple[LinkId, ...]:
-        """Links whose interface next to the switches is down, or has no carrier."""
-        dead: set[str] = set()
-        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
-            for name in {*self.sent.values(), *self.received.values()}:
-                answer = fcntl.ioctl(sock, _SIOCGIFFLAGS, struct.pack("16sH14x", name.encode(), 0))
-                if not struct.unpack("16sH14x", answer)[1] & _IFF_RUNNING:
-                    dead.add(name)
-        return tuple(link for link, name in (*self.sent.items(), *self.received.items()) if name in dead)
-
-
 def queue_bytes(link: Link, mtu: int) -> int:
     """What waits before a link at most: 50 ms of its capacity, and 20 packets at least."""
     return min(0x7FFFFFFF, max(_MIN_QUEUE_PACKETS * (mtu + 14), round(link.capacity_bps / 8 * _QUEUE_S)))
 
 
-def _shaping_refused(error: NetlinkError, delays: bool) -> CapabilityError:
-    if error.errno == _MISSING and delays:
-        return CapabilityError(
-            "the network has link delays, and this kernel has no netem to make them; load the module (sudo modprobe "
-            "sch_netem), install a kernel that has it, use the simulated fabric, or set the delays to 0"
-        )
+def _shaping_refused(error: NetlinkError) -> CapabilityError:
     if error.errno == _MISSING:
         return CapabilityError("this kernel cannot shape links: it has no tbf queue; sudo modprobe sch_tbf")
     return CapabilityError(f"the kernel refused to shape a link: {error.strerror}")
-
-
-def read_counters(meter: LinkMeter) -> CounterReading:
-    """What the links' counters say now, for whoever watches a network and knows nothing of what runs on it."""
-    return CounterReading(link_bytes=meter.carried_bytes(), down=meter.without_carrier())

@@ -15,7 +15,7 @@ from functools import cached_property
 from typing import Any, TypeVar
 
 from testbed.emulation.control.controller_link import PortEvent
-from testbed.emulation.network.links import LinkMeter
+from testbed.emulation.network.kernel.link_meter import LinkMeter
 from testbed.errors import CapabilityError, InvalidRunError, MachineDiedError, TestbedError
 from testbed.faults.fault import Direction, Fault
 from testbed.machines.adapters import rpc_network

@@ -22,9 +22,11 @@ from testbed.emulation.control.controller_link import ControllerLink, PortEvent
 from testbed.emulation.machine.load_monitor import processor_times
 from testbed.emulation.network.emulated_network import EmulatedNetwork
 from testbed.emulation.network.open_vswitch.switches import connect_bridge
+from testbed.errors import InvalidRunError
 from testbed.machines.adapters import rpc_network
 from testbed.machines.adapters.rpc_network import FIRST, PartitionSpec
 from testbed.machines.rpc import MAIN, MachineState
+from testbed.model.machine.load import overload_message
 from testbed.model.progress import CounterReading, Progress
 from testbed.model.wiring import Wiring
 from testbed.openflow.rules import FlowRule
@@ -178,6 +180,17 @@ def occupied_here(net: EmulatedNetwork, controller: ControllerLink) -> Iterator[
     with machine.stack as built:
         machine.objects |= {"net": net, "controller": controller, "built": built}
         yield Here(machine)
+
+
+@contextmanager
+def timely(platform: Platform) -> Iterator[None]:
+    """Around a run: InvalidRunError where the process that makes links' delays was later than a run that counts may be,
+    or lost packets (``testbed.faults.impaired_link.most_late_s``). Streams judge it themselves."""
+    platform.all(rpc_network.forget_lateness)
+    yield
+    for problem in platform.all(rpc_network.delay_problem):
+        if problem is not None:
+            raise InvalidRunError(overload_message(problem))
 
 
 @contextmanager

@@ -18,7 +18,7 @@ from pathlib import Path
 from testbed.emulation.control.controller_link import ControllerLink, PortEvent
 from testbed.emulation.machine.load_monitor import ProcessorTimes, busy_fraction, processor_times
 from testbed.emulation.network.emulated_network import EmulatedNetwork
-from testbed.emulation.network.links import LinkMeter, read_counters
+from testbed.emulation.network.kernel.link_meter import LinkMeter, read_counters
 from testbed.emulation.network.open_vswitch.switches import flush_flow_cache
 from testbed.errors import CapabilityError
 from testbed.faults.fault import Direction
@@ -87,7 +87,8 @@ def answer_clocks(machine: MachineState, address: str, port: int, key: bytes, as
 @dataclass(frozen=True, kw_only=True)
 class PartitionSpec:
     """What a machine is to build; fields as of ``EmulatedNetwork``. ``part``: None for all of it; ``controlled``: its
-    switches get a controller; ``seed``: of impaired links."""
+    switches get a controller, else they look for one at ``controller_port`` (None: they have none); ``seed``: of
+    impaired links."""
 
     wiring: Wiring
     part: WiringPart | None = None
@@ -97,6 +98,8 @@ class PartitionSpec:
     first_udp_port: int | None = None
     talking: tuple[str, ...] | None = None
     seed: int = 1
+    controller_port: int | None = None
+    ipv6: bool = False
 
 
 def build(machine: MachineState, spec: PartitionSpec) -> Mapping[str, float]:
@@ -112,7 +115,7 @@ def build(machine: MachineState, spec: PartitionSpec) -> Mapping[str, float]:
         spec.wiring,
         mtu=spec.mtu,
         shape=spec.shape,
-        controller_port=controller.port if controller else None,
+        controller_port=controller.port if controller else spec.controller_port,
         before_bridges=controller.wait_until_ready if controller else None,
         first_udp_port=spec.first_udp_port,
         talking=spec.talking,
@@ -206,6 +209,17 @@ def read_links(machine: MachineState) -> CounterReading:
     meter = machine.objects["meter"]
     assert isinstance(meter, LinkMeter)
     return read_counters(meter)
+
+
+def forget_lateness(machine: MachineState) -> None:
+    """What the relay here was late by until now is in no later report."""
+    network_of(machine).forget_lateness()
+
+
+def delay_problem(machine: MachineState) -> str | None:
+    """Why links whose delay a process makes here spoil a run, None where none does."""
+    reports = network_of(machine).impairment_reports()
+    return next((f"{name}: {why}" for name, one in reports.items() if one.delay_s and (why := one.problem())), None)
 
 
 def switch_drops(machine: MachineState) -> int:

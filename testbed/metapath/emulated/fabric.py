@@ -10,10 +10,10 @@ from fec.protocol.wire import STREAM_UDP_PORT
 from testbed.emulation.control.controller_link import ControllerLink, PortEvent, PortWatch
 from testbed.emulation.control.fault_injection import FaultSchedule
 from testbed.emulation.machine.load_monitor import busy_fraction, processor_times
-from testbed.emulation.network.links import read_counters
+from testbed.emulation.network.kernel.link_meter import read_counters
 from testbed.errors import InvalidRunError
 from testbed.faults.fault import Fault
-from testbed.machines.adapters.platform import Here, going_first, here
+from testbed.machines.adapters.platform import Here, going_first, here, timely
 from testbed.metapath.cable_states import CableStates
 from testbed.metapath.emulated.endpoints import SinkResult, SourceResult, sink_process, source_process
 from testbed.metapath.emulated.recomputed_routes import RecomputedRoutes, Routes
@@ -91,6 +91,7 @@ def stream_together(
     first, _ = plans[0]
     before = processor_times()
     with ExitStack() as stack:
+        stack.enter_context(timely(platform))
         stack.enter_context(going_first(controller.pid))
         sinks, sources, notify = list[EndpointProcess](), list[EndpointProcess](), list[Callable[[JsonObject], None]]()
         for plan, paths in plans:

@@ -224,6 +224,8 @@ class _Run:
             begun(platform)
             self._watch(start, schedule)
             results = dict(zip(self._ends, self._ask(_RESULT_S, ask_end, "result"), strict=True))
+            if any(fault.stop_s > plan.duration_s for fault in plan.faults):
+                schedule.stop()  # what outlasts the stream ends with it
             schedule.join()
             if movement is not None:
                 movement.join()

@@ -3,6 +3,7 @@ reason."""
 
 import math
 
+from testbed.faults.impaired_link import MAX_LATE_S, most_late_s
 from testbed.model.machine.load import LOWER_PACKET_RATE, first_exceeded, overload_message
 from testbed.model.verdict import Check, Verdict
 from testbed.stream.judgement.analysis import FAULT_GUARD_S, SessionAnalysis
@@ -17,9 +18,8 @@ from testbed.stream.prediction.block_size_policy import is_deterministic
 from topologies.network import label_of
 
 COUNTED = "none: each is counted"
-MAX_QUEUEING_S = 0.005
-"""A relay of impaired links that sends packets on later than so measures the machine, and so do switches that hold up
-all packets."""
+MAX_QUEUEING_S = MAX_LATE_S
+"""Switches that hold up all packets for longer measure the machine, as a relay that is late does."""
 _OF_LATENESS = f" (99 of 100; limit {MAX_QUEUEING_S * 1000:g} ms)"
 MAX_UNPLANNED = 1e-4
 """Share of packets that may be lost in no fault: two orders below the precision of a loss."""
@@ -177,12 +177,16 @@ def _known(uncertainty_s: float) -> str:
 
 
 def _delayed(plan: StreamPlan, run: StreamMeasurements) -> str | None:
-    """Why a run over impaired links measured the machine: packets went on late, at the relay or where nothing impairs
-    them."""
-    delayed = max(run.counters.get(RELAYED, {}).items(), key=lambda one: one[1]["late_s"], default=None)
-    if delayed is not None and delayed[1]["late_s"] > MAX_QUEUEING_S:
-        late = f"{delayed[0]}: packets were sent on {delayed[1]['late_s'] * 1000:.1f} ms late"
-        return overload_message(late + _OF_LATENESS, LOWER_PACKET_RATE)
+    """Why a run over impaired or delayed links measured the machine: packets went on late, at the relay or where
+    nothing impairs them."""
+    for name, report in run.counters.get(RELAYED, {}).items():
+        # a record of before the relay made delays says of neither
+        late_s, most_s = report["late_s"], most_late_s(report.get("delay_s", 0.0))
+        if report.get("missed"):
+            return overload_message(f"{name}: {report['missed']} packets found the relay full", LOWER_PACKET_RATE)
+        if late_s > most_s:
+            late = f"{name}: packets were sent on {late_s * 1000:.1f} ms late (99 of 100; limit {most_s * 1000:g} ms)"
+            return overload_message(late, LOWER_PACKET_RATE)
     unrest = unrest_s(plan, run) if run.fabric == "emulation" and is_impaired(plan) else 0.0
     if unrest <= MAX_QUEUEING_S:
         return None

@@ -19,7 +19,7 @@ from testbed.bulk.emulated.switchboard import CircuitSwitchboard
 from testbed.emulation.control.fault_injection import FaultSchedule
 from testbed.emulation.machine.load_monitor import LoadMonitor
 from testbed.errors import InputError
-from testbed.machines.adapters.platform import Here, Platform, here
+from testbed.machines.adapters.platform import Here, Platform, here, timely
 from testbed.machines.adapters.rpc_network import read_links
 from testbed.machines.machines_request import MachinesRequest
 from testbed.model.machine.load import MachineLoad
@@ -73,7 +73,7 @@ def emulate_striping(
         report(progress)
 
     with _network(plan, lambda words: report(Progress(done_s=0, total_s=1, doing=words)), machines) as platform:
-        with platform.running(lambda: _until_now(doing[0], operations)):
+        with timely(platform), platform.running(lambda: _until_now(doing[0], operations)):
             own_root = root if machines is None else None
             with closing(_Run(platform, plan, own_root)) as run:
                 run.carry_out(reported, operations)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import argparse
 import shlex
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -111,20 +112,41 @@ def test_a_mistake_is_one_line_that_names_what_to_give(
     assert said.count("\n") == 1 and expected in said
 
 
-def test_a_network_with_delays_falls_back_to_the_simulator_where_the_kernel_has_no_netem(
+def _works(*found: str) -> Callable[[str], bool]:
+    """Of the trials of what the kernel can do: those succeed that name one of these."""
+    return lambda commands: any(one in commands for one in found)
+
+
+def test_a_network_with_delays_stays_on_switches_where_a_process_can_make_them_and_one_line_says_so(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     from testbed.emulation.machine.fabric import choose_fabric
     from testbed.errors import CapabilityError
 
-    monkeypatch.setattr("testbed.emulation.machine.capabilities.emulation_problem", lambda: None)
-    monkeypatch.setattr("testbed.emulation.machine.capabilities.delay_problem", lambda: "no netem")
+    where = "testbed.emulation.machine.capabilities"
+    monkeypatch.setattr(f"{where}.emulation_problem", lambda: None)
+    monkeypatch.setattr(f"{where}.in_sandbox", lambda: False)
     network = tmp_path / "late.json"
     assert main(["topology", "export", "two-switch", str(network)]) == 0
+    monkeypatch.setattr(f"{where}._works", _works())
     assert choose_fabric(None, str(network)) == "emulation"
-    network.write_text(network.read_text().replace('"delay_s": 0.0', '"delay_s": 0.01'))
+    network.write_text(network.read_text().replace('"delay_s": 0.0', '"delay_s": 0.001'))
     capsys.readouterr()
+
+    monkeypatch.setattr(f"{where}._works", _works("netem"))
+    assert choose_fabric(None, str(network)) == "emulation"
+    assert capsys.readouterr().err == ""
+
+    monkeypatch.setattr(f"{where}._works", _works("mirred"))
+    assert choose_fabric(None, str(network), quiet=True) == "emulation"
+    assert capsys.readouterr().err == ""
+    assert choose_fabric(None, str(network)) == "emulation"
+    said = capsys.readouterr().err
+    assert said.startswith("testbed: note: this kernel has no netem, so a process delays the packets of 12 links")
+    assert said.count("\n") == 1 and "the 12 of less than 2 ms" in said
+
+    monkeypatch.setattr(f"{where}._works", _works())
     assert choose_fabric(None, str(network)) == "simulator"
-    assert capsys.readouterr().err == "testbed: running on the simulated fabric: no netem\n"
+    assert capsys.readouterr().err.startswith("testbed: running on the simulated fabric: the network has link delays")
     with pytest.raises(CapabilityError, match="--fabric simulator"):
         choose_fabric("emulation", str(network))

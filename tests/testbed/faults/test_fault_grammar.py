@@ -16,6 +16,7 @@ from testbed.faults.grammar import (
     parse_cable_faults,
     parse_fault,
     parse_fault_document,
+    parse_fault_list,
     parse_link,
     parse_node_time,
     parse_poisson,
@@ -61,6 +62,34 @@ def test_text_and_file_say_the_same(
 )
 def test_times_left_out_are_the_beginning_and_for_ever(text: str, start_s: float, stop_s: float) -> None:
     assert parse_fault(text, T1) == Fault(link=("s1", "s2", 0), start_s=start_s, stop_s=stop_s)
+
+
+def _rounded(fault: Fault) -> tuple[Any, ...]:
+    return fault.link, fault.kind, round(fault.start_s, 4), round(fault.stop_s, 4) if not fault.permanent else math.inf
+
+
+@given(st.lists(st.tuples(st.sampled_from(T1.links), moments, st.booleans(), st.booleans()), min_size=1, max_size=4))
+def test_a_dash_without_an_end_in_a_list_and_null_in_a_file_are_a_link_that_fails_for_good(
+    asked: list[tuple[Any, float, bool, bool]],
+) -> None:
+    texts, entries = [], []
+    for link, start_s, for_good, lossy in asked:
+        name, stop_s = f"{link.source}->{link.target}#{link.key}", None if for_good else start_s + 1
+        texts.append(f"{name}@{start_s:f}-{'' if for_good else f'{stop_s:f}'}{' loss 0.5' * lossy}")
+        manner = {"kind": "loss", "loss_fraction": 0.5} if lossy else {}
+        entries.append({"link": name, "start_s": start_s, "stop_s": stop_s, **manner})
+    found, of_file = parse_fault_list(", ".join(texts), T1), parse_fault_document(entries, T1, "file")
+    assert sorted(map(_rounded, found)) == sorted(map(_rounded, of_file))
+    assert sum(f.permanent for f in found) == sum(for_good for _, _, for_good, _ in asked)
+
+
+def test_a_list_wants_an_end_or_the_dash_that_says_never() -> None:
+    with pytest.raises(InputError, match=r"missing end time; expected LINK@START-STOP.* or LINK@START- for good"):
+        parse_fault_list("s1->s2@1-2, s2->s3@1", T1)
+    with pytest.raises(InputError, match="stop_s None is not a finite number"):
+        parse_fault_document(
+            [{"flapping": "s1->s2", "start_s": 0, "stop_s": None, "period_s": 1, "down_s": 0.5}], T1, "f"
+        )
 
 
 def test_names_may_have_spaces_and_signs_of_the_grammar() -> None:

@@ -1,10 +1,11 @@
-"""Detours of impaired links: a veth pair each, next to the cable, whose far end the relay reads and whose packets it
-sends on.
+"""Detours of impaired and delayed links: a veth pair each, next to the cable, whose far end the relay reads and whose
+packets it sends on.
 
 A packet that leaves a switch or host on an impaired link is redirected before the queues of its interface; it comes
 back marked, passes the redirecting rule, and goes through the link's own queue, capacity and faults like any other.
 """
 
+import os
 import socket
 import struct
 from collections.abc import Callable, Sequence
@@ -25,6 +26,8 @@ from testbed.faults.impaired_link import ImpairedLink, queue_bytes
 from topologies.impairments import Impairments, impairment_text, to_text
 from topologies.network import LinkId, label_of
 
+LANES_OF_RELAY, MOST_RELAYS = 32, 4
+"""A process has so many lanes where there are processors for more."""
 _FIRST_INDEX = 1_000_000
 _FIRST_MARK = 0x7E570000
 _RECEIVE_BYTES, _SEND_BYTES = 4 << 20, 4 << 20
@@ -37,12 +40,28 @@ OpenSocket = Callable[[str | None, int, int, int], socket.socket]
 
 @dataclass(frozen=True, kw_only=True)
 class ImpairedEnd:
-    """An end that sends a link's packets, and what is to happen to them."""
+    """An end that sends a link's packets, and what is to happen to them. ``delay_s``: the link's own delay where the
+    relay has to make it, else 0."""
 
     end: CableEnd
     link: LinkId
     impairments: Impairments
     capacity_bps: float
+    delay_s: float = 0.0
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """(interface, what happens there, "" for nothing): ends with one key have one detour."""
+        return self.end.interface, " ".join(_words(impairment_text(self.impairments), self.delay_s))
+
+    @property
+    def name(self) -> str:
+        """For a person, and in reports."""
+        return " ".join([label_of(self.link), *_words(to_text(self.impairments), self.delay_s)])
+
+
+def _words(impairments: str, delay_s: float) -> list[str]:
+    return [word for word in (impairments, f"delay_s={delay_s:g}" if delay_s else "") if word]
 
 
 class Redirects:
@@ -60,20 +79,20 @@ class Redirects:
         self._taken: dict[str, int] = {}
 
     def prepare(self, required: Sequence[ImpairedEnd]) -> None:
-        """Lay the detours that are not there yet, and start one process for them; no packet takes them before
-        ``switch_on``."""
-        new = {(w.end.interface, impairment_text(w.impairments)): w for w in required if w.impairments}
-        lanes = [self._lane(key, w) for key, w in new.items() if key not in self._through]
-        if lanes:
-            self._relays.append(Relay(lanes))
+        """Lay the detours that are not there yet, and start a process for them, or two where there are many lanes and
+        processors; no packet takes them before ``switch``."""
+        new = {one.key: one for one in required if one.key[1]}
+        lanes = [self._lane(key, one) for key, one in new.items() if key not in self._through]
+        count = min(MOST_RELAYS, len(os.sched_getaffinity(0)), -(-len(lanes) // LANES_OF_RELAY))
+        shares = [lanes[k::count] for k in range(count)]
+        self._relays += [Relay(share) for share in shares]
 
     def switch(self, required: ImpairedEnd) -> None:
-        """The end's packets take the detour of these impairments from now on, or none where there are no
-        impairments."""
+        """The end's packets take the detour of these impairments and this delay from now on, or none where there are
+        neither."""
         end, netlink = required.end, self._netlink_of(required.end.host)
-        if required.impairments:
-            self.prepare([required])
-        through = self._through.get((end.interface, impairment_text(required.impairments)), 0)
+        self.prepare([required])
+        through = self._through.get(required.key, 0)
         taken = self._taken.get(end.interface, 0)
         if taken == through:
             return
@@ -92,6 +111,11 @@ class Redirects:
     def reports(self) -> dict[str, LaneReport]:
         """Link and words -> what became of its packets."""
         return {name: report for relay in self._relays for name, report in relay.reports().items()}
+
+    def forget(self) -> None:
+        """What was late until now is not reported any more."""
+        for relay in self._relays:
+            relay.forget()
 
     def close(self) -> None:
         for relay in self._relays:
@@ -127,9 +151,11 @@ class Redirects:
             required.link,
             seed=self._seed + number,
             queue_bytes=queue_bytes(required.capacity_bps),
+            delay_s=required.delay_s,
         )
-        name = f"{label_of(required.link)} {to_text(required.impairments)}"
-        return Lane(name=name, link=link, reading=reading, writing=writing, own_mac=mac)
+        return Lane(
+            name=required.name, link=link, reading=reading, writing=writing, own_mac=mac, delay_s=required.delay_s
+        )
 
 
 def _mark(end: CableEnd) -> int:

@@ -75,6 +75,18 @@ def test_stop_mends_what_is_broken_and_begins_nothing_more() -> None:
     schedule.stop()
 
 
+def test_a_fault_for_good_outlasts_those_that_end_and_goes_when_the_run_is_over() -> None:
+    network = FakeNetwork()
+    faults = [Fault(link=AB, start_s=0.0), Fault(link=BC, kind="blackhole", start_s=0.01, stop_s=0.02)]
+    schedule = FaultSchedule(network, faults, time.monotonic())
+    schedule.start()
+    time.sleep(0.2)
+    assert network.done[-1] == ("loss", BC, 0.0, "both") and len(schedule.in_force()) == 1
+    schedule.join()
+    assert network.done[-1] == ("link", AB, True, "both")
+    assert schedule.times()[0].stop_s >= 0.2
+
+
 def test_stop_without_a_start_does_nothing() -> None:
     network = FakeNetwork()
     FaultSchedule(network, [Fault(link=AB, start_s=0.0, stop_s=1.0)], time.monotonic()).stop()

@@ -1,0 +1,77 @@
+"""A controller of the user's own, in the sandbox or outside: switches connect to a port here, from which their bytes go
+there and back."""
+
+import re
+import socket
+import threading
+from contextlib import suppress
+
+from testbed.emulation.control.controller_link import DEFAULT_PORT
+from testbed.emulation.sandbox.way_out import WayOut
+from testbed.errors import InputError
+
+_REMOTE = re.compile(r"remote(?:,(?:ip=)?(?P<ip>[\w.:-]+?))?(?:,(?:port=)?(?P<port>\d+))?")
+_WAITING = 1024
+_BLOCK_BYTES = 65_536
+
+
+def parse_controller(text: str) -> tuple[str, int]:
+    """``remote[,IP[,PORT]]``, or with Mininet's ``ip=`` and ``port=``, to (host, port); InputError for anything else.
+
+    >>> parse_controller("remote"), parse_controller("remote,10.0.0.9"), parse_controller("remote,ip=::1,port=6633")
+    (('127.0.0.1', 6653), ('10.0.0.9', 6653), ('::1', 6633))
+    >>> parse_controller("remote,port=6633")
+    ('127.0.0.1', 6633)
+    """
+    found = _REMOTE.fullmatch(text.strip().replace("remote,port=", "remote,127.0.0.1,port="))
+    port = int(found["port"] or DEFAULT_PORT) if found else 0
+    if found is None or not 0 < port < 65536:
+        raise InputError(
+            f"--controller {text}: give remote, or remote,IP or remote,IP,PORT for a controller of your own (default "
+            f"127.0.0.1, {DEFAULT_PORT}); without the option the testbed's own is used where a route needs one"
+        )
+    return found["ip"] or "127.0.0.1", port
+
+
+class RemoteController:
+    """Listens on ``port`` of the sandbox's 127.0.0.1 as long as the process lives."""
+
+    def __init__(self, host: str, port: int) -> None:
+        self._way_out = WayOut(host, port)
+        self._listener = socket.create_server(("127.0.0.1", 0), backlog=_WAITING)
+        self.port: int = self._listener.getsockname()[1]
+        threading.Thread(target=self._accept, name="remote controller", daemon=True).start()
+
+    def problem(self) -> str | None:
+        """Why nobody answers at the address now, None where somebody does."""
+        try:
+            self._way_out.connect().close()
+        except OSError as error:
+            return str(error.strerror or error)
+        return None
+
+    def _accept(self) -> None:
+        while True:
+            sock, _ = self._listener.accept()
+            threading.Thread(target=self._serve, args=(sock,), daemon=True).start()
+
+    def _serve(self, switch: socket.socket) -> None:
+        """One switch's connection; closed at once where nobody answers, so that the switch tries again."""
+        with switch, suppress(OSError), self._way_out.connect() as controller:
+            for one in (switch, controller):
+                one.settimeout(None)
+                one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            back = threading.Thread(target=_pass_on, args=(controller, switch), daemon=True)
+            back.start()
+            _pass_on(switch, controller)
+            back.join()
+
+
+def _pass_on(source: socket.socket, target: socket.socket) -> None:
+    """Until one side closes; the other is then closed too."""
+    with suppress(OSError):
+        while block := source.recv(_BLOCK_BYTES):
+            target.sendall(block)
+    for one in (source, target):
+        with suppress(OSError):
+            one.shutdown(socket.SHUT_RDWR)
