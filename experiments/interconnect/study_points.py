@@ -141,10 +141,14 @@ def network_of(name: str) -> Network:
 
 def traffic_of(run: Run) -> Injections:
     """The messages of an FT-DRB run; every kind of failure meets the same."""
-    nodes = len(network_of(run.network).hosts)
-    pattern = build_pattern(run.pattern, nodes, root=run.seed % nodes)
     process = InjectionProcess(kind=run.injection, rate_per_s=run.rate)
-    return build_injections(pattern, process, duration_s=run.seconds, seed=run.seed)
+    return _traffic(len(network_of(run.network).hosts), run.pattern, process, run.seconds, run.seed)
+
+
+@lru_cache(maxsize=1)
+def _traffic(nodes: int, pattern: str, process: InjectionProcess, duration_s: float, seed: int) -> Injections:
+    built = build_pattern(pattern, nodes, root=seed % nodes)
+    return build_injections(built, process, duration_s=duration_s, seed=seed)
 
 
 def faults_of(run: Run) -> tuple[Fault, ...]:

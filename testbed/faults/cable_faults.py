@@ -88,7 +88,7 @@ def random_faults(
     chance = _drawing(seed)
     for _ in range(1000):
         chosen = [cables[i] for i in sorted(chance.choice(len(cables), size=count, replace=False).tolist())]
-        if leaves_connected(network, chosen):
+        if leaves_connected(network, chosen, cables):
             return check_faults(network, [_drawn(cable, start_s, duration_s, chance) for cable in chosen])
     raise InputError(f"{count} faults: no draw in 1000 leaves the switches of {network.name} joined; give fewer")
 
@@ -150,12 +150,12 @@ def faults_from_trace(
     return check_faults(network, faults)
 
 
-def leaves_connected(network: Network, failed: Iterable[Cable]) -> bool:
-    """Whether the switches are still joined to one another without these cables."""
+def leaves_connected(network: Network, failed: Iterable[Cable], cables: Sequence[Cable] = ()) -> bool:
+    """Whether the switches are still joined to one another without these cables; ``cables``: all, where known."""
     import networkx as nx
 
     gone = {frozenset(cable) for cable in failed}
-    left = nx.Graph(cable for cable in switch_cables(network) if frozenset(cable) not in gone)
+    left = nx.Graph(cable for cable in cables or switch_cables(network) if frozenset(cable) not in gone)
     left.add_nodes_from(switch.id for switch in network.switches)
     return bool(nx.is_connected(left))
 
@@ -163,7 +163,7 @@ def leaves_connected(network: Network, failed: Iterable[Cable]) -> bool:
 def _next_that_may_go(network: Network, order: Sequence[Cable], gone: set[Cable], first: int) -> int:
     for j in range(first, first + len(order)):
         cable = order[j % len(order)]
-        if cable not in gone and leaves_connected(network, gone | {cable}):
+        if cable not in gone and leaves_connected(network, gone | {cable}, order):
             return j % len(order)
     raise InputError(
         f"trace: its {len(gone) + 1} permanent failures would cut the switches of {network.name} apart; "

@@ -44,6 +44,7 @@ def run(words: str, folder: Path, fabric: str) -> subprocess.CompletedProcess[st
         and not set(re.sub("'.*?'", "", words)) & set("|<>&;$*`~")
     ):
         on_fabric = ["--fabric", "simulator"] if words.split()[1] in ON_FABRIC else []
+        on_fabric += ["--workers", "1"] if words.split()[1] == "campaign" else []  # processes of workers start slowly
         return in_process(*shlex.split(words)[1:], *on_fabric, cwd=folder)
     command = words.replace("testbed ", f"{sys.executable} -m testbed.cli ", 1)
     command = re.sub(r"^python ", f"{sys.executable} ", command)

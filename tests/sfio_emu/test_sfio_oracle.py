@@ -18,7 +18,7 @@ import pytest
 from sfio_emu import Session, Settings, StripedFile, mchsize, mread, mreadb, mreadc, mwrite, mwriteb, mwritec
 from sfio_emu.adapters.sockets import TcpConnections
 
-OPERATIONS = int(os.environ.get("SFIO_ORACLE_OPERATIONS", "2400"))
+OPERATIONS = int(os.environ.get("SFIO_ORACLE_OPERATIONS", "1200"))
 UNITS = (1, 5, 75, 200, 1005, 65536)
 CLIENTS = 4
 HOSTS = ("p1", "p2", "p3")

@@ -26,11 +26,9 @@ class DestinationPattern:
     def __post_init__(self) -> None:
         nodes = len(self.choices)
         for source, there in enumerate(self.choices):
-            for destination in there:
-                if not 0 <= destination < nodes:
-                    raise InputError(
-                        f"pattern {self.name}: node {source} sends to {destination}; there are {nodes} nodes"
-                    )
+            if there and not 0 <= min(there) <= max(there) < nodes:
+                wrong = next(destination for destination in there if not 0 <= destination < nodes)
+                raise InputError(f"pattern {self.name}: node {source} sends to {wrong}; there are {nodes} nodes")
 
     @property
     def senders(self) -> tuple[int, ...]:

@@ -108,7 +108,7 @@ def test_the_notices_for_which_a_source_marks_a_cable_name_one_of_its_directions
 
     The rival: notices of a cable come from either end as often, and of five nearly all would name both.
     """
-    network, duration = load_network("torus:8x8"), 0.1 if kind == "permanent" else 0.2
+    network, duration = load_network("torus:8x8"), 0.05 if kind == "permanent" else 0.08
     told: dict[tuple[int, int], list[int]] = {}
     notify = FtDrbRouting.notify_source
 

@@ -45,10 +45,11 @@ def _built(name: str, source: str, sink: str) -> tuple[LabelledPaths, Wiring, Es
     return known, wiring, escape_rules(wiring, known)
 
 
-def _walk(
-    known: LabelledPaths, wiring: Wiring, rules: EscapeRules, path: int, down: Iterable[LinkId] = (), ttl: int = 64
-) -> Walk:
-    walker = RuleWalker(wiring, rules.rules, groups=rules.groups, down=down)
+def _walker(wiring: Wiring, rules: EscapeRules, down: Iterable[LinkId] = ()) -> RuleWalker:
+    return RuleWalker(wiring, rules.rules, groups=rules.groups, down=down)
+
+
+def _walk(known: LabelledPaths, walker: RuleWalker, path: int, ttl: int = 64) -> Walk:
     packet = walker.stream_packet(known.source, known.sink, 47000)
     return walker.walk(known.source, {**packet, "udp_src": path_label(path), "ip_dscp": 0, "ttl": ttl})
 
@@ -57,8 +58,9 @@ def _walk(
 def test_without_a_failure_every_label_follows_its_own_path(name: str, source: str, sink: str) -> None:
     known, wiring, rules = _built(name, source, sink)
     assert len({known.cables[k] for k in range(len(known.paths))}) == len(known.paths)
+    walker = _walker(wiring, rules)
     for k, path in enumerate(known.paths):
-        walk = _walk(known, wiring, rules, k)
+        walk = _walk(known, walker, k)
         assert walk.links == path
         assert walk.packet["udp_src"] == path_label(k)
 
@@ -70,9 +72,9 @@ def test_any_one_dead_link_is_escaped_and_named_in_the_header(name: str, source:
     for dead in known.network.links:
         if {known.network.node(dead.source).kind, known.network.node(dead.target).kind} != {"switch"}:
             continue
-        number = cable_number(known.network, dead.id)
+        number, walker = cable_number(known.network, dead.id), _walker(wiring, rules, [dead.id])
         for k in range(len(known.paths)):
-            walk = _walk(known, wiring, rules, k, [dead.id])
+            walk = _walk(known, walker, k)
             assert walk.host == host, (dead.label, k)
             label = walk.packet["udp_src"]
             assert isinstance(label, int)
@@ -88,7 +90,7 @@ def test_any_two_dead_links_of_a_torus_are_escaped_from_every_path() -> None:
     pairs = list(combinations(inner, 2))
     assert len(pairs) == 32 * 31 // 2
     for pair in pairs:
-        walker = RuleWalker(wiring, rules.rules, groups=rules.groups, down=pair)
+        walker = _walker(wiring, rules, pair)
         packet = {**walker.stream_packet("s0_0", "s2_1", 47000), "ip_dscp": 0, "ttl": 64}
         dead = {cable_number(known.network, link) for link in pair}
         for k in range(len(known.paths)):
@@ -138,8 +140,8 @@ def test_packets_turn_back_only_where_nothing_else_leads_on() -> None:
 
 def test_a_packet_whose_hops_are_spent_is_dropped() -> None:
     known, wiring, rules = _built("torus:4x4", "s0_0", "s2_1")
-    assert _walk(known, wiring, rules, 0, ttl=3).host is None
-    assert _walk(known, wiring, rules, 0, ttl=4).host is not None
+    assert _walk(known, _walker(wiring, rules), 0, ttl=3).host is None
+    assert _walk(known, _walker(wiring, rules), 0, ttl=4).host is not None
 
 
 def test_two_directions_share_switches_but_no_group_number() -> None:

@@ -32,7 +32,7 @@ def even_small_runs_are_shared(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("even_small_runs_are_shared")
 def test_shared_seeds_give_the_rows_of_one_process_in_the_order_of_the_seeds() -> None:
     seeds = range(3, 10)
-    assert run_seeds(SMALL, seeds, processes=3) == run_seeds(SMALL, seeds, processes=1)
+    assert run_seeds(SMALL, seeds, processes=2) == run_seeds(SMALL, seeds, processes=1)
 
 
 def refuses_later_seeds(experiment: Experiment, seed: int) -> dict[str, Any]:
@@ -44,6 +44,6 @@ def refuses_later_seeds(experiment: Experiment, seed: int) -> dict[str, Any]:
 @pytest.mark.usefixtures("even_small_runs_are_shared")
 def test_a_seed_that_fails_in_another_process_ends_all(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parallel_seeds, "run_seed", refuses_later_seeds)
-    for _ in range(4):  # more seeds wait than processes take at once
+    for _ in range(2):  # more seeds wait than processes take at once
         with pytest.raises(InputError, match="is refused"):
-            run_seeds(SMALL, range(12), processes=3)
+            run_seeds(SMALL, range(12), processes=2)
