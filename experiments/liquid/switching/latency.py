@@ -73,7 +73,7 @@ def _carried(point: Row, way: str, hops: Sequence[tuple[int, int]], fabric: Any)
     if run.failure is not None:
         raise InvalidRunError(f"{way}: {run.failure}")
     records = run.transfers
-    began, done = records[0].began_s or 0.0, records[-1].done_s or 0.0
+    began, done = records[0].started_s or 0.0, records[-1].done_s or 0.0
     return {f"{way}_s": done - began, f"{way}_verified": sum(record.deliveries == 1 for record in records)}
 
 
