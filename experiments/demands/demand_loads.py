@@ -8,13 +8,15 @@ measured for each pair as in every stream: packets sent while the cable is down,
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from operator import itemgetter
+from typing import Any
 
 from testbed.faults.fault import Fault
 from testbed.model.code_description import describe_code
 from testbed.model.label_split import LabelSplit
 from testbed.model.studies.samples import grouped, interval
 from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study
-from testbed.model.verdict import Check, Claim, Verdict
+from testbed.model.verdict import Check, Claim, Verdict, repeated
 from testbed.report.drawing.charts import BLUE, INK, ORANGE, panels
 from testbed.routing.demands.matrix import given_matrix
 from testbed.routing.demands.methods import route_demands
@@ -130,12 +132,13 @@ def measure(point: Row) -> Results:
     cutting = point["predicted"] in CUT and not control
     plans, cut = planned(point["network"], point["predicted"], point["seed"], cutting=cutting)
     other = _splits(plans, point["installed"]) if control else None
-    for _ in range(3):
+
+    def once() -> tuple[list[StreamJudgement], Any, str | None]:
         runs, samples = streams_with_link_counts(plans, other)
         sessions = [judge_stream(plan, run) for plan, run in zip(plans, runs, strict=True)]
-        invalid = next((one.verdict.invalid for one in sessions if one.verdict.invalid is not None), None)
-        if invalid is None:
-            break
+        return sessions, samples, next((one.verdict.invalid for one in sessions if one.verdict.invalid), None)
+
+    sessions, samples, invalid = repeated(once, itemgetter(2), 2)
     base = [one.analysis.policy.base for one in sessions]
     rest = link_rates(plans, base)
     rivals = {method: _rival(plans, method, base) for method in ("capillary", "ecmp", "single")}

@@ -12,6 +12,7 @@ from typing import Any
 
 from experiments.liquid import bulk_swiss_t1_verdict as verdict
 from experiments.liquid.bulk_swiss_t1_verdict import METHODS
+from experiments.liquid.switching.valid_exchange import valid_exchange
 from testbed.errors import InvalidRunError
 from testbed.model.options import kinds
 from testbed.model.options.option import option, options
@@ -21,7 +22,6 @@ PATTERNS, REPETITIONS = 362, 20
 QUICK_PATTERNS = slice(1, 3)
 """Of those spread over the 362: the second and third, of 16 and 20 nodes; the whole machine takes minutes by itself."""
 LIQUID_REPETITIONS = 7
-ATTEMPTS = 3
 STORED = ("seconds", "ratio", "predicted_ratio", "throughput_bps", "messages_verified", "queue_drops", "failure")
 
 
@@ -96,25 +96,19 @@ def measure(point: Row) -> Results:
 
 def measured_order(point: Row, method: str, fabric: Any) -> Results:
     """One order on a fabric. Raises InvalidRunError where the machine could not keep up in any of three attempts."""
-    from testbed.bulk.judgement import judge_bulk
     from testbed.bulk.workload import bulk_plan
 
     order, barrier = METHODS[method]
     size = point["liquid_message_bytes" if method == "liquid" else "message_bytes"]
     name = f"swiss-t1:allocation={point['allocation']}"
     plan = bulk_plan(name, scheduling=order, message_bytes=size, barrier=barrier, seed=point["seed"])
-    for attempt in range(ATTEMPTS):
-        judged = judge_bulk(plan, fabric.run(plan))
-        if judged.verdict.invalid is None:
-            break
-        if attempt == ATTEMPTS - 1:
-            raise InvalidRunError(judged.verdict.invalid)
+    judged, attempts = valid_exchange(plan, fabric)
     row = judged.document
     return {
         **{f"{method}_{key}": row[key] for key in STORED},
         f"{method}_goodput_bps": row["goodput_bps"],
         f"{method}_failed": [check.name for check in judged.verdict.checks if not check.passed],
-        f"{method}_attempts": attempt + 1,
+        f"{method}_attempts": attempts,
         "transfers": row["transfers"],
         "liquid_links": row["liquid_links"],
     }

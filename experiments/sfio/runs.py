@@ -4,11 +4,13 @@ lagged."""
 import statistics
 from collections.abc import Sequence
 from dataclasses import fields
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
 from testbed.model.studies.study import Results, Row, Rows
-from testbed.model.verdict import Check, Claim, Verdict
+from testbed.model.verdict import Check, Claim, Verdict, repeated
+from testbed.model.workload import Judgement
 
 Pairs = Sequence[tuple[str, str]]
 ATTEMPTS = 3
@@ -45,15 +47,15 @@ def accessed(
     own, known = {OPTION_OF.get(name, name): value for name, value in point.items()}, fields(StripingOptions)
     named = {each.name: own[each.name] for each in known if each.name in own}
     plan = striping_plan(network, **{"repetitions": REPEAT} | named | options)
-    for _ in range(ATTEMPTS):
-        invalid = None
+
+    def once() -> tuple[Judgement, str | None]:
         with scratch_folder(place or Path.cwd()) as root:
             run = run_striping(plan, root)
         judged = judge_striping(plan, run)
-        if judged.prediction is not None:  # else round trips and processors set the pace, and are what is measured
-            invalid = invalid_reason(plan, run)
-        if invalid is None:
-            break
+        # without a prediction round trips and processors set the pace, and are what is measured
+        return judged, None if judged.prediction is None else invalid_reason(plan, run)
+
+    judged, invalid = repeated(once, itemgetter(1), ATTEMPTS - 1)
     found = judged.document
     first = found["operations"][0]
     prediction = found["predicted"]
@@ -93,11 +95,12 @@ def transferred(network: str, *, free: bool = False, pairs: Pairs = (), **option
         inject_packets=0,
         **options,
     )
-    for _ in range(ATTEMPTS):
+
+    def once() -> Judgement:
         with EmulatedBulkFabric(calibrate=False) as fabric:
-            judged = judge_bulk(plan, fabric.run(plan))
-        if judged.verdict.invalid is None:
-            break
+            return judge_bulk(plan, fabric.run(plan))
+
+    judged = repeated(once, lambda judged: judged.verdict.invalid, ATTEMPTS - 1)
     row, invalid = judged.document, judged.verdict.invalid
     found: Results = {"predicted_bps": None, "liquid_bps": row["liquid_throughput_bps"], "invalid": invalid}
     return found | {name: row[name] for name in OF_EXCHANGES}

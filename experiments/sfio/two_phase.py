@@ -2,11 +2,12 @@
 twice costs."""
 
 import statistics
+from operator import itemgetter
 
 from experiments.sfio.figures import TOGETHER, finish, plot_throughput
 from experiments.sfio.runs import ATTEMPTS, REPEAT, accessed, judged
 from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, grid, where
-from testbed.model.verdict import Claim, Verdict
+from testbed.model.verdict import Claim, Verdict, repeated
 from testbed.report.drawing.charts import AMBER, BLUE, GREEN, chart
 
 SIDE, QUICK_SIDE = 960, 720
@@ -53,10 +54,7 @@ def measure(point: Row) -> Results:
         seed=point["seed"],
     )
     placement = place(at_rate(load_network(f"crossbar:{nodes}"), LINK_RATE_BPS), nodes, nodes)
-    for _ in range(ATTEMPTS):
-        found = run_collective(placement, access)
-        if found["invalid"] is None:
-            break
+    found = repeated(lambda: run_collective(placement, access), itemgetter("invalid"), ATTEMPTS - 1)
     return {
         "throughput_bps": size * 8 / statistics.median(found["seconds"]),
         **{f"{what}_per_byte": found[what] / size for what in ("crossed", "payload")},

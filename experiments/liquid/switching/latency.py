@@ -9,9 +9,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from experiments.liquid.switching.valid_exchange import ATTEMPTS
 from testbed.errors import InvalidRunError
 from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, grid, where
-from testbed.model.verdict import Claim, Verdict
+from testbed.model.verdict import Claim, Verdict, repeated
 from testbed.report.drawing.charts import BLUE, ORANGE, chart
 from topologies.builder_values import Draft
 from topologies.network import Network
@@ -23,7 +24,6 @@ LOOKS = {
     "streamed": (BLUE, "o", "streamed through all switches"),
     "stored": (ORANGE, "s", "stored whole at every stop"),
 }
-ATTEMPTS = 3
 INSENSITIVE, TOLERANCE = 0.1, 0.1
 
 
@@ -69,14 +69,11 @@ def _carried(point: Row, way: str, hops: Sequence[tuple[int, int]], fabric: Any)
     how: Results = {"scheduling": "identical", "link_rate_bps": LINK_BPS, "pattern": pattern, "seed": point["seed"]}
     plan = bulk_plan(line(STOPS[-1] + 1), **sizes, **how)
     plan = replace(plan, frames=tuple((k,) for k in range(len(hops))))
-    for _ in range(ATTEMPTS):
-        run = fabric.run(plan)
-        if run.failure is None:
-            break
-    else:
+    run = repeated(lambda: fabric.run(plan), lambda run: run.failure, ATTEMPTS - 1)
+    if run.failure is not None:
         raise InvalidRunError(f"{way}: {run.failure}")
     records = run.transfers
-    began, done = records[0].began_s or 0.0, records[-1].done_s or 0.0
+    began, done = records[0].started_s or 0.0, records[-1].done_s or 0.0
     return {f"{way}_s": done - began, f"{way}_verified": sum(record.deliveries == 1 for record in records)}
 
 

@@ -7,6 +7,7 @@ the message size. However, smaller messages allow a more progressive utilization
 
 from typing import Any
 
+from experiments.liquid.switching.valid_exchange import valid_exchange
 from testbed.errors import InvalidRunError
 from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, grid, where
 from testbed.model.verdict import Claim, Verdict
@@ -24,7 +25,6 @@ LOOKS = {
     "packets": (GREEN, "s", "round robin in packets of 9 kB"),
     "circuits": (ORANGE, "^", "round robin over circuits, a message at a time"),
 }
-ATTEMPTS = 3
 COST, GAIN = 0.97, 1.1
 """The smallest messages carry less than this share of what the largest do; packets carry so many times what whole
 messages do."""
@@ -51,20 +51,13 @@ def measure(point: Row) -> Results:
 
 
 def _carried(point: Row, name: str, fabric: Any) -> Results:
-    from testbed.bulk.judgement import judge_bulk
     from testbed.bulk.workload import bulk_plan
 
     method, barrier, switching = RUNS[name]
     how: Results = {"scheduling": method, "barrier": barrier, "switching": switching, "seed": point["seed"]}
     network, size = f"swiss-t1:allocation={point['allocation']}", point["message_bytes"]
     plan = bulk_plan(network, message_bytes=size, **how)
-    for attempt in range(ATTEMPTS):
-        judged = judge_bulk(plan, fabric.run(plan))
-        if judged.verdict.invalid is None:
-            break
-        if attempt == ATTEMPTS - 1:
-            raise InvalidRunError(judged.verdict.invalid)
-    row = judged.document
+    row = valid_exchange(plan, fabric)[0].document
     retained = {f"{name}_{key}": row[key] for key in ("seconds", "throughput_bps", "goodput_bps", "messages_verified")}
     # Of the links' rate, not of this size's own goodput, which has the message's cost in it already.
     share = row["throughput_bps"] / (row["liquid_links"] * row["link_rate_bps"])

@@ -6,7 +6,7 @@ import statistics
 from experiments.sfio.figures import TOGETHER, finish, plot_throughput
 from experiments.sfio.runs import ATTEMPTS, judged
 from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, grid, where
-from testbed.model.verdict import Check, Claim, Verdict
+from testbed.model.verdict import Check, Claim, Verdict, repeated
 from testbed.report.drawing.charts import AMBER, BLUE, GREEN, GREY, INK, Figure, chart, ticks
 
 NODES, STRIPE_UNIT, LINK_RATE_BPS, REPEAT = 4, 200, 5e6, 3
@@ -40,16 +40,16 @@ def measure(point: Row) -> Results:
     in_memory, in_file, _, _ = SCENARIOS[point["scenario"]]
     own = {name: point[name] for name in ("bytes_each", "piece_bytes", "at_once", "operation", "seed")}
     access = FragmentedAccess(**own, in_memory=in_memory, in_file=in_file, stripe_unit=STRIPE_UNIT, repeat=REPEAT)
-    for _ in range(ATTEMPTS):
-        found = run_fragmented(f"crossbar:{NODES}", NODES, LINK_RATE_BPS, access)
-        invalid = found["invalid"] if point["at_once"] else None
-        if invalid is None:
-            break
+    found = repeated(
+        lambda: run_fragmented(f"crossbar:{NODES}", NODES, LINK_RATE_BPS, access),
+        lambda found: found["invalid"] if point["at_once"] else None,
+        ATTEMPTS - 1,
+    )
     return {
         "throughput_bps": NODES * access.bytes_each * 8 / statistics.median(found["seconds"]),
         "cpu_fraction": found["cpu_fraction"],
         "verified": found["verified"],
-        "invalid": invalid,
+        "invalid": found["invalid"] if point["at_once"] else None,
     }
 
 

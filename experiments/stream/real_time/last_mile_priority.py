@@ -2,6 +2,7 @@
 switches."""
 
 import statistics
+from functools import partial
 from typing import Literal
 
 import numpy as np
@@ -11,7 +12,7 @@ from testbed.emulation.network.links import queue_bytes
 from testbed.faults.fault import Fault
 from testbed.model.studies.samples import interval
 from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, verdict_of, where
-from testbed.model.verdict import Check, Claim, Verdict
+from testbed.model.verdict import Check, Claim, Verdict, repeated
 from testbed.report.drawing.charts import chart
 from testbed.stream.judgement.timing_errors import MAX_LAG
 from testbed.stream.measurements import FloatArray, StreamMeasurements
@@ -75,11 +76,8 @@ def measure(point: Row) -> Results:
     plan = last_mile_plan(point)
     greedy_bps = GREEDY_BPS if tcp else 0.0
     fabric = EmulatedStreamFabric(queues=queues, background_bps=greedy_bps, background_connections=CONNECTIONS)
-    for _ in range(3):
-        run = fabric.run(plan)
-        if (invalid := lag_reason(plan, run)) is None:
-            break
-    return {**last_mile_row(plan, run), "invalid": invalid}
+    run = repeated(lambda: fabric.run(plan), partial(lag_reason, plan), 2)
+    return {**last_mile_row(plan, run), "invalid": lag_reason(plan, run)}
 
 
 def lag_reason(plan: StreamPlan, run: StreamMeasurements) -> str | None:

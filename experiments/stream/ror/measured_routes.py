@@ -12,6 +12,7 @@ from testbed.errors import InvalidRunError
 from testbed.faults.fault import Fault
 from testbed.faults.fault_times import FaultTimes
 from testbed.model.studies.study import Results, Row, Rows
+from testbed.model.verdict import repeated
 from testbed.routing.baselines import disjoint_paths
 from testbed.stream.fabric import open_fabric
 from testbed.stream.judgement.analysis import SessionAnalysis
@@ -137,17 +138,19 @@ def _with_failures_of(plan: StreamPlan, links: Sequence[int]) -> StreamPlan:
 def _session(plan: StreamPlan, fabric: str) -> StreamJudgement:
     """On switches a run is repeated where the machine could not keep up, or where counting leaves more open than is
     allowed."""
-    attempts = ATTEMPTS if fabric == "emulation" else 1
-    for _ in range(attempts):
-        session = run_and_judge(plan, open_fabric(fabric))
-        reason, open_to = session.verdict.invalid, Z95 * session.analysis.ror_error
-        if reason is None and open_to <= session.analysis.ror_tolerance:
-            return session
-        limit = session.analysis.ror_tolerance
-        reason = reason or f"counting blocks leaves {open_to:.2f} of ROR open (limit {limit:.2f})"
     if fabric == "simulator":
-        return session
-    raise InvalidRunError(f"{plan.network.name}, {plan.method}: {reason}, {attempts} times in a row; repeat it")
+        return run_and_judge(plan, open_fabric(fabric))
+    session = repeated(lambda: run_and_judge(plan, open_fabric(fabric)), _reason, ATTEMPTS - 1)
+    if (reason := _reason(session)) is not None:
+        raise InvalidRunError(f"{plan.network.name}, {plan.method}: {reason}, {ATTEMPTS} times in a row; repeat it")
+    return session
+
+
+def _reason(session: StreamJudgement) -> str | None:
+    """Why a run says nothing."""
+    open_to, limit = Z95 * session.analysis.ror_error, session.analysis.ror_tolerance
+    left_open = f"counting blocks leaves {open_to:.2f} of ROR open (limit {limit:.2f})" if open_to > limit else None
+    return session.verdict.invalid or left_open
 
 
 _NOTHING = {

@@ -158,10 +158,6 @@ def not_reused(row: Row) -> dict[str, Any]:
     return {"escaped_share": alike[0]["escaped_share"]} if row["options"] == {"reuse_notifications": True} else {}
 
 
-def of_ugal(name: str, factor: float) -> Spoil:
-    return lambda row: {name: factor * row[name]} if row["routing"] == "ugal" else {}
-
-
 CASES: list[tuple[str, str, Spoil]] = [
     ("booksim", "messages undelivered", lambda row: {"received": row["received"] - 1} if "sent" in row else {}),
     ("booksim", "at 30% of saturation", apart_by(1.04, 0.3)),
@@ -170,11 +166,6 @@ CASES: list[tuple[str, str, Spoil]] = [
     ("booksim", "over how far from BookSim2 without", apart_by(1.3, 0.9)),
     ("booksim", "load at saturation (mean latency of 500 cycles), apart from BookSim2's: the mean", saturates_later),
     ("booksim", "Valiant: mean latency", apart_by(1.2, 0.7, "valiant")),
-    ("ugal", "nothing moves any more", lambda row: {"stopped": "no-progress"}),
-    ("ugal", "torus:8x8, tornado: the most that UGAL accepts", of_ugal("accepted", 0.68)),
-    ("ugal", "dragonfly:8,4,4, next-group: the most that UGAL accepts", of_ugal("accepted", 0.6)),
-    ("ugal", "dragonfly:8,4,4, uniform: the most that UGAL accepts", of_ugal("accepted", 0.6)),
-    ("ugal", "latency of UGAL over", of_ugal("latency_s", 1.2)),
     ("nac", "at the stated rates", of_part("stated", deadlocked=True)),
     ("nac", "within 100 ms", of_part("sweep", deadlocked=False, deadlock_s=None)),
     ("nac", "the higher the rate", later_with_the_rate),
