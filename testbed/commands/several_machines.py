@@ -15,17 +15,13 @@ from typing import TYPE_CHECKING
 
 from testbed.errors import CapabilityError, InputError, InvalidRunError, MachineDiedError
 from testbed.model.json_values import read_text
-from testbed.model.options.option import RUN, Only, option, options
-
-if TYPE_CHECKING:
-    from testbed.machines.machines_request import MachinesRequest
 from testbed.model.options import kinds
-from testbed.model.options.option import RUNNING
+from testbed.model.options.option import RUN, RUNNING, Only, option, options
 
 if TYPE_CHECKING:
     from distributed import Security
 
-    from testbed.machines.machines_request import TlsFiles
+    from testbed.machines.machines_request import MachinesRequest, TlsFiles
 
 
 _LINKED = Only(
@@ -190,11 +186,10 @@ def enter_at_once(args: argparse.Namespace) -> None:
     alone say that the network is built by this process, and switches are possible. (A network whose delays this kernel
     cannot make is simulated there.) Not with --live, whose page is served from outside when the plan has been made."""
     from testbed.emulation.machine.capabilities import emulation_problem
-    from testbed.emulation.sandbox.sandbox import enter_sandbox, in_sandbox
+    from testbed.emulation.sandbox.sandbox import enter_sandbox
 
-    if in_sandbox() or args.live or args.fabric not in (None, "emulation") or getattr(args, "machines", None):
-        return
-    if emulation_problem() is None:
+    here = args.fabric in (None, "emulation") and not args.live and getattr(args, "machines", None) is None
+    if here and emulation_problem() is None:
         enter_sandbox(sys.argv[1:])
 
 

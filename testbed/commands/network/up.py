@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from testbed.commands.arguments import LiveOptions, add_options, adder
-from testbed.commands.network.up_distributed import banner, ended_with_machines, handlers_of, recorded, spread_over
+from testbed.commands.network.up_distributed import banner, ended_with_machines
 from testbed.commands.parsing import Subparsers, read_ends
 from testbed.commands.runs import start_live
 from testbed.commands.several_machines import (
@@ -135,6 +135,11 @@ def _serve(
     from testbed.machines.adapters.rpc_programs import add_all_neighbours
     from testbed.model.wiring import wire
 
+    if machines is not None:  # not to be imported in vain
+        from testbed.machines.adapters.captures import captured
+        from testbed.machines.adapters.distributed_network import over_machines
+        from testbed.machines.adapters.distributed_server import DistributedHandlers
+
     wiring, began = wire(network, ends), time.monotonic()
     with ExitStack() as stack:
         with spinner(f"building {network.name}"):
@@ -144,7 +149,7 @@ def _serve(
             if remote is not None:
                 options["controller_port"] = remote.port
             opened: AbstractContextManager[Platform] = (
-                spread_over(machines, wiring, **options) if machines else here(wiring, **options)
+                over_machines(machines, wiring, lambda _: None, **options) if machines else here(wiring, **options)
             )
             up = stack.enter_context(opened)
             if rules:
@@ -155,7 +160,7 @@ def _serve(
                 complain(
                     f"note: {args.controller}: {problem}; switches forward nothing until a controller answers there"
                 )
-        handlers = RequestHandlers(up.network) if isinstance(up, Here) else handlers_of(up)
+        handlers = RequestHandlers(up.network) if isinstance(up, Here) else DistributedHandlers(up, up.streams)
         inside = machines is None or machines.scheduler is None
         name, close = stack.enter_context(control_server(handlers.handlers(), inside=inside))
         if name is None:
@@ -172,7 +177,7 @@ def _serve(
         else:
             stack.enter_context(watched(ask=up.reading))
             stack.enter_context(ended_with_machines(up, close))
-            stack.enter_context(recorded(up, captures))
+            stack.enter_context(captured(up, captures, partial(print, flush=True)))
             introduction, words_at = banner(up, seconds, name), None
         # At the prompt Ctrl-C ends a node's command, not ours. Whoever reads the introduction may interrupt at once: it
         # comes last, because Python may drop an interrupt that meets an import.

@@ -7,45 +7,16 @@ import shlex
 import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
-from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from testbed.errors import MachineDiedError
 from testbed.model.naming.printable import printable
 
-if TYPE_CHECKING:  # what a network on one machine need not import
+if TYPE_CHECKING:
     from testbed.machines.adapters.distributed_network import DistributedNetwork
-    from testbed.machines.adapters.distributed_server import DistributedHandlers
-    from testbed.machines.machines_request import MachinesRequest
-    from testbed.model.wiring import Wiring
-    from topologies.network import LinkId
 
 _LOOK_S = 0.2
-
-
-def spread_over(
-    machines: MachinesRequest, wiring: Wiring, **options: Any
-) -> AbstractContextManager[DistributedNetwork]:
-    """The network up on those machines."""
-    from testbed.machines.adapters.distributed_network import over_machines
-
-    return over_machines(machines, wiring, lambda _: None, **options)
-
-
-def handlers_of(spread: DistributedNetwork) -> DistributedHandlers:
-    """What answers its prompt's requests."""
-    from testbed.machines.adapters.distributed_server import DistributedHandlers
-
-    return DistributedHandlers(spread, spread.streams)
-
-
-def recorded(spread: DistributedNetwork, captures: dict[LinkId, Path]) -> AbstractContextManager[None]:
-    """Within it what arrives over these links is recorded; what it says of the files is printed."""
-    from testbed.machines.adapters.captures import captured
-
-    return captured(spread, captures, partial(print, flush=True))
 
 
 def banner(spread: DistributedNetwork, seconds: float, name: str) -> str:

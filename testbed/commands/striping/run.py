@@ -112,15 +112,13 @@ def add_parser(subparsers: Subparsers) -> None:
 def run(args: argparse.Namespace) -> int:
     """Exit code: 0, or that of the first process that failed."""
     from testbed.emulation.machine.capabilities import require_emulation
-    from testbed.emulation.sandbox.sandbox import in_sandbox
 
     command = _command(args)
     placement = _placement(args)
     machines = machines_request(args, "emulation")
     if args.mpi:
         _require_mpi()
-    if not in_sandbox():
-        require_emulation()
+    require_emulation()
     start_live(args)
     enter_unless_elsewhere(machines, name=args.name or f"run-{os.getpid()}")
     root = args.root if args.root is not None else _new_root(args.results)

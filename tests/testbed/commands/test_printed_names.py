@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
-import pty
 import re
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.helpers.paths import ROOT, SHARED
-from tests.helpers.warm_commands import warm_commands
+from tests.helpers.warm_commands import WarmCommands, warm_commands
 
-Run = Callable[[list[str], Path], tuple[int, bytes]]
+Run = Callable[[list[str]], tuple[int, bytes]]
 
 NAMES = {
     "title": "\x1b]0;owned\x07\x1b[2J\x1b[1;1Hverdict: passed (9 of 9 checks)",
@@ -39,28 +35,6 @@ def network(folder: Path) -> Path:
     file = folder / "hostile.json"
     file.write_text(json.dumps({"graph": {"name": NAMES["title"]}, "nodes": nodes, "links": links}))
     return file
-
-
-def on_a_terminal(words: list[str], folder: Path) -> tuple[int, bytes]:
-    """The command with a terminal for stdin, stdout and stderr; everything that reaches it."""
-    ours, theirs = pty.openpty()
-    child = subprocess.Popen(
-        [sys.executable, "-m", "testbed.cli", *words],
-        cwd=folder,
-        env=os.environ | {"PYTHONPATH": str(ROOT), "TERM": "xterm-256color", "COLUMNS": "300"},
-        stdin=theirs,
-        stdout=theirs,
-        stderr=theirs,
-    )
-    os.close(theirs)
-    found = b""
-    try:
-        while part := os.read(ours, 65536):
-            found += part
-    except OSError:  # the terminal's other end is gone
-        pass
-    os.close(ours)
-    return child.wait(60), found
 
 
 def raw(found: bytes) -> Iterator[str]:
@@ -105,23 +79,35 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def without_terminal(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
+def commands(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[WarmCommands]:
+    environment = {"PYTHONPATH": str(ROOT), "TERM": "xterm-256color", "COLUMNS": "300"}
+    with warm_commands(folder, tmp_path_factory.mktemp("printed"), environment) as commands:
+        yield commands
+
+
+@pytest.fixture
+def on_a_terminal(commands: WarmCommands) -> Run:
+    """The command with a terminal for stdin, stdout and stderr; everything that reaches it."""
+    return lambda words: commands.on_a_terminal(*words)
+
+
+@pytest.fixture
+def without_terminal(commands: WarmCommands) -> Run:
     """The command with its output in a file."""
-    with warm_commands(folder, tmp_path_factory.mktemp("printed"), {"PYTHONPATH": str(ROOT)}) as commands:
 
-        def run(words: list[str], _: Path) -> tuple[int, bytes]:
-            done = commands(*words)
-            return done.returncode, (done.stdout + done.stderr).encode()
+    def run(words: list[str]) -> tuple[int, bytes]:
+        done = commands(*words)
+        return done.returncode, (done.stdout + done.stderr).encode()
 
-        yield run
+    return run
 
 
 @pytest.mark.parametrize("terminal", [True, False], ids=["terminal", "file"])
 @pytest.mark.parametrize("command", COMMANDS)
-def test_commands(command: str, terminal: bool, folder: Path, without_terminal: Run) -> None:
+def test_commands(command: str, terminal: bool, on_a_terminal: Run, without_terminal: Run) -> None:
     code, words = COMMANDS[command]
     run = on_a_terminal if terminal else without_terminal
-    got, found = run([word.replace("NET", "hostile.json") for word in words], folder)
+    got, found = run([word.replace("NET", "hostile.json") for word in words])
     assert got == code, found
     assert terminal or b"\x1b" not in found
     assert not list(raw(found))
@@ -129,7 +115,7 @@ def test_commands(command: str, terminal: bool, folder: Path, without_terminal: 
         json.loads(found[found.index(b"{") :])
 
 
-def test_a_stored_run_and_its_pages(folder: Path, without_terminal: Run) -> None:
+def test_a_stored_run_and_its_pages(folder: Path, on_a_terminal: Run, without_terminal: Run) -> None:
     words = [
         "stream",
         "hostile.json",
@@ -144,14 +130,14 @@ def test_a_stored_run_and_its_pages(folder: Path, without_terminal: Run) -> None
         "--max-faults",
         "2",
     ]
-    code, found = on_a_terminal(words, folder)
+    code, found = on_a_terminal(words)
     assert code in (0, 1, 5), found
     assert not list(raw(found))
     place = next((folder / "results" / "stream").iterdir())
     manifest = json.loads((place / "manifest.json").read_text())
     (place / "manifest.json").write_text(json.dumps(manifest | {"command": f"testbed\n{FORGED[0]}\n\x1b[2J\u202e"}))
     for run in (on_a_terminal, without_terminal):
-        code, found = run(["report", str(place), "--figures"], folder)
+        code, found = run(["report", str(place), "--figures"])
         assert code in (0, 1, 5) and not list(raw(found))
     pages = [place / "page.html", *(place / "figures").glob("*.svg"), place / "figures" / "captions.md"]
     assert len(pages) > 4
@@ -161,13 +147,13 @@ def test_a_stored_run_and_its_pages(folder: Path, without_terminal: Run) -> None
 
 
 @pytest.mark.parametrize("name", ["evil_names.json", "evil2.json", "trace_tty.json"])
-def test_the_files_of_the_trial(name: str, folder: Path) -> None:
+def test_the_files_of_the_trial(name: str, on_a_terminal: Run) -> None:
     file = SHARED / "inputs/security_inputs/files" / name
     if not file.is_file():
         pytest.skip("the shared inputs are not here")
     nodes = [node["id"] for node in json.loads(file.read_text())["nodes"]]
     for words in (["topology", "show", str(file)], ["route", str(file), "--from", nodes[-1], "--to", nodes[0]]):
-        _, found = on_a_terminal(words, folder)
+        _, found = on_a_terminal(words)
         assert not list(raw(found))
 
 
