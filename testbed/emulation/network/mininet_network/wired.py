@@ -131,7 +131,7 @@ class WiredMininet(TestbedMininet):
                 if end is not None and end.host is not None:
                     hosts.setdefault(end.host, []).append((port, end))
         in_order = {name: tuple(end for _, end in sorted(found, key=itemgetter(0))) for name, found in hosts.items()}
-        return CablePlan(sending=sending, receiving=receiving, hosts=in_order)
+        return CablePlan(wiring=wiring, sending=sending, receiving=receiving, hosts=in_order)
 
     def _end(self, wiring: Wiring, name: str, port: int, link: LinkId | None) -> CableEnd | None:
         """The interface; None where its node is on another machine."""
