@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from testbed.emulation.network.kernel.rtnetlink import Netlink, delete_group, set_group
+from testbed.model.wiring import Wiring
 from topologies.network import Link, LinkId
 
 _DELETE_LIMIT_S, _DELETE_CABLE_S = 60.0, 0.05
@@ -29,6 +30,7 @@ class CablePlan:
     """
 
     GROUP: ClassVar[int] = 77
+    wiring: Wiring
     sending: Mapping[LinkId, CableEnd]
     receiving: Mapping[LinkId, CableEnd]
     hosts: Mapping[str, tuple[CableEnd, ...]]

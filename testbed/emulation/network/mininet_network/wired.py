@@ -1,6 +1,6 @@
 """A wiring as Mininet's topology and network: the same names, ports, addresses and datapath ids."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from operator import itemgetter
 from typing import Any
 
@@ -41,6 +41,15 @@ class WiringTopo(Topo):  # type: ignore[misc]
             (a, port1, _), (b, port2, _) = cable["a"], cable["b"]
             if here is None or (a in here and b in here):
                 self.addLink(a, b, port1=port1, port2=port2, addr1=macs.get(a), addr2=macs.get(b))
+
+    @staticmethod
+    def sorted(items: Iterable[str]) -> list[str]:
+        """As they are: Mininet's order needs names that it can take apart."""
+        return list(items)
+
+    def links(self, sort: bool = False, **options: Any) -> Any:
+        """Likewise."""
+        return super().links(**options)
 
 
 class ReadyController(LateNode, Controller):  # type: ignore[misc]
@@ -95,8 +104,8 @@ class WiredMininet(TestbedMininet):
     def configHosts(self) -> None:  # noqa: N802 - Mininet's name
         """Hosts and cables are made; the addresses are noted only, for whom each knows is the network's to say."""
         for host in self.hosts:
-            first = host.intf()
-            if first is not None:
+            if host.intfs:
+                first = host.intf()
                 first.ip, first.prefixLen = host.params["ip"].split("/")
         self.requests.flush()
 
@@ -122,7 +131,7 @@ class WiredMininet(TestbedMininet):
                 if end is not None and end.host is not None:
                     hosts.setdefault(end.host, []).append((port, end))
         in_order = {name: tuple(end for _, end in sorted(found, key=itemgetter(0))) for name, found in hosts.items()}
-        return CablePlan(sending=sending, receiving=receiving, hosts=in_order)
+        return CablePlan(wiring=wiring, sending=sending, receiving=receiving, hosts=in_order)
 
     def _end(self, wiring: Wiring, name: str, port: int, link: LinkId | None) -> CableEnd | None:
         """The interface; None where its node is on another machine."""
