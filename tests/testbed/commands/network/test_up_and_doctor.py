@@ -55,6 +55,29 @@ def test_prompt_obeys_commands_from_a_pipe(tmp_path: Path) -> None:
 
 @pytest.mark.emulation
 @pytest.mark.unclocked
+def test_the_prompt_sets_what_a_link_is_and_says_what_it_was_set_to() -> None:
+    lines = (
+        "config s0->s1 delay=50ms bw=5 one-way # until later",
+        "config",
+        "h0 ping -c 1 -W 10 h1",
+        "h0 ping -c 1 -W 10 h1",
+        "config s0->s1 reset",
+        "config",
+        "config s0->s1 delay=5",
+        "config s0->s9 bw=5",
+    )
+    done = testbed("up", "ring:3", text="\n".join(lines))
+    assert done.returncode == 2
+    assert done.stdout.count("s0->s1 bw=5 delay=50ms loss=0\n") == 2, done.stdout + done.stderr
+    assert "s0->s1 as the network says\n" in done.stdout
+    assert done.stdout.count("1 received") == 2
+    assert float(done.stdout.rpartition("time=")[2].split()[0]) >= 50
+    wrong = done.stderr.splitlines()
+    assert any("delay=5: say the unit" in line for line in wrong) and any("s0->s9" in line for line in wrong)
+
+
+@pytest.mark.emulation
+@pytest.mark.unclocked
 def test_wrong_lines_from_a_pipe_are_told_and_end_with_2() -> None:
     done = testbed("up", "ring:3", text="bogus\nfault nothing\nrestore s0->s1\nfault s0->s1 loss much\n")
     assert done.returncode == 2
