@@ -99,7 +99,6 @@ class PartitionSpec:
     talking: tuple[str, ...] | None = None
     seed: int = 1
     controller_port: int | None = None
-    ipv6: bool = False
 
 
 def build(machine: MachineState, spec: PartitionSpec) -> Mapping[str, float]:
