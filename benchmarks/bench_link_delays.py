@@ -112,14 +112,14 @@ def measured(delay_s: float, link_bps: float, pairs: int, packet_bytes: int, sec
 
         ping = ["ping", "-n", "-q", "-c", "200", "-i", "0.01", net.host("b0").ip]
         program("a0", [*ping[:4], "3", *ping[5:]]).communicate()  # the switches learn the flow
-        net.forget_lateness()
+        net.link_control.forget_lateness()
         said = program("a0", ping).communicate()[0]
         times = re.search(r"= ([\d.]+)/([\d.]+)/([\d.]+)/", said)
         servers = [program(f"b{k}", ["iperf3", "-s", "-1"]) for k in range(pairs)]
         time.sleep(1.5)
         udp = ["-u", "-b", f"{0.9 * link_bps * packet_bytes / (packet_bytes + 42):.0f}", "-l", str(packet_bytes)]
         words = [["iperf3", "-c", net.host(f"b{k}").ip, "-t", f"{seconds:g}", "-J", *udp] for k in range(pairs)]
-        net.forget_lateness()
+        net.link_control.forget_lateness()
         clients = [program(f"a{k}", words[k]) for k in range(pairs)]
         ends = [json.loads(client.communicate()[0])["end"]["sum"] for client in clients]
         for server in servers:

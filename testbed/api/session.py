@@ -219,6 +219,25 @@ class Session:
         require_type(link, str, "link", 'a text such as "s1->s2"')
         return float(self._process.ask({"do": "restore", "link": link})["at_s"])
 
+    def configure(
+        self,
+        link: str,
+        *,
+        capacity_bps: float | None = None,
+        delay_s: float | None = None,
+        loss: float | None = None,
+        reset: bool = False,
+        one_way: bool = False,
+    ) -> float:
+        """Give a link another capacity (bit/s), delay (s) or loss (a fraction of its packets) until it is given the
+        next one; the monotonic time at which all was in force. ``reset``: as the network says; streams and bulk
+        transfers are predicted for that alone, and refused meanwhile. ``one_way``: of this direction, else of both."""
+        require_type(link, str, "link", 'a text such as "s1->s2"')
+        values = {"capacity_bps": capacity_bps, "delay_s": delay_s, "loss_fraction": loss}
+        settings = {name: value for name, value in values.items() if value is not None}
+        settings |= {name: True for name, on in (("reset", reset), ("one_way", one_way)) if on}
+        return float(self._process.ask({"do": "configure", "link": link, "settings": settings})["at_s"])
+
     def counters(self) -> Mapping[LinkId, LinkCount]:
         """Link -> packets and bytes sent onto the cable, and packets dropped by a full queue; since the network is
         up."""

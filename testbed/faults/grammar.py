@@ -8,8 +8,7 @@ As text, for the prompt of ``testbed up`` and the options of commands::
     link    = a "->" b ["#" key]         from a to b; the key tells parallel links apart (``model.naming.names``)
     cable   = a "-" b                    both links between two switches
     shape   = "line" | "square" | "L" | "U"                   legs of N links, at a place drawn by the seed
-    times   = [start] ["-" [stop]]       seconds; from the beginning and permanently, where left out (in a list of
-                                         timed faults "-" is not: s1->s2@2- is a link that fails for good)
+    times   = [start] ["-" [stop]]       seconds; from the beginning and permanently, where left out (lists want a "-")
     manner  = "down" | "blackhole" | "loss" fraction | impairment {" " impairment}, each also with "one-way"
     impairment = "loss:" F | "ge:p=" P ",r=" R | "delay:" S ",jitter=" J | "jitter:" J | "reorder:" F
                | "duplicate:" F | "trace:" FILE
@@ -156,13 +155,8 @@ def parse_fault_list(text: str, network: Network) -> tuple[Fault, ...]:
     def why_none() -> str:
         for word in map(str.strip, _BETWEEN_FAULTS.split(text)):
             if parse_fault(word, network).permanent:
-                return (
-                    f"fault {word!r}: missing end time; expected LINK@START-STOP, for example s1->s2@1-3, or "
-                    "LINK@START- for good"
-                )
-        return (
-            f"faults {text!r}: {network.name!r} has no links that it names; write names with a comma in double quotes"
-        )
+                return f"fault {word!r}: missing end time; expected LINK@START-STOP, or LINK@START- for good"
+        return f"faults {text!r}: {network.name!r} has no such links; write names with a comma in double quotes"
 
     found = one_list_of(lists_of(text, items), f"faults {text!r}", fault_text, why_none)
     return tuple(sorted(found, key=lambda fault: (fault.start_s, fault.link)))
@@ -252,8 +246,7 @@ def parse_fault_document(
 
 
 def _faults_at(text: str, at: int, stops: Sequence[int], network: Network, *, timed: bool = False) -> Found[Fault]:
-    """Every fault that stands at the place and ends at one of ``stops``; ``timed``: those that say when they end, or by
-    a dash that they never do."""
+    """Every fault at the place that ends at one of ``stops``; ``timed``: those that say when, or by a dash never."""
     for link, end in links_at(text, at, network):
         if link in network.link_index:
             for stop in _stops(text, end, stops):
@@ -264,8 +257,7 @@ def _faults_at(text: str, at: int, stops: Sequence[int], network: Network, *, ti
 
 
 def _stops(text: str, end: int, stops: Sequence[int]) -> Iterator[int]:
-    """Where what is said about a link may end: at commas between the values of an impairment, and at the first other
-    comma."""
+    """Where what is said about a link may end: at commas between an impairment's values, at the first other comma."""
     for stop in stops:
         if stop >= end:
             yield stop

@@ -26,7 +26,7 @@ from testbed.model.wiring import wire
 from testbed.openflow.rules import FlowRule, stream_rules
 from testbed.stream.emulated.fabric import plan_rules, streams_over
 from testbed.stream.plan import StreamPlan
-from topologies.network import Network
+from topologies.network import Network, label_of
 
 Pair = tuple[str, str]
 ProgressTo = Callable[[socket.socket], ReportProgress]
@@ -84,6 +84,10 @@ class SessionNetwork:
             raise InputError(f"the plan is for another network than {self._wiring.network.name!r}, which is up here")
         if getattr(plan, "changes", ()):
             raise InputError("mobility plans are not supported in a session; use testbed.run(plan)")
+        changed = next(iter(self.net.link_control.configured().items()), None)
+        if changed is not None:
+            text = f"{label_of(changed[0])} has {changed[1]}"
+            raise InputError(f"{text}, and predictions are of the network as it was; configure the link with reset")
         return plan
 
     def install(self, splits: Sequence[LabelSplit]) -> tuple[int, float]:

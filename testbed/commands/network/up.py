@@ -60,6 +60,7 @@ def add_parser(subparsers: Subparsers) -> None:
         metavar="remote[,IP[,PORT]]",
         help="have a controller of your own rule the switches (default address 127.0.0.1,6653)",
     )
+    ends("--ipv6", action="store_true", help="give hosts IPv6 addresses too, fd00::N (default: IPv6 is off)")
     ends("--no-shaping", dest="no_shape", action="store_true", help="do not hold links to their capacity and delay")
     add_options(parser, MachineOptions, LiveOptions)
     parser.set_defaults(run=run)
@@ -78,6 +79,7 @@ def run(args: argparse.Namespace) -> int:
     ends = _end_points(args, network)
     machines = machines_request(args, "emulation")
     remote = _remote_controller(args, machines is not None)
+    _check_ipv6(args, machines is not None)
     require_emulation()
     if not args.no_shape:
         require_delays(network)
@@ -106,6 +108,16 @@ def _remote_controller(args: argparse.Namespace, spread: bool) -> tuple[str, int
     return address
 
 
+def _check_ipv6(args: argparse.Namespace, spread: bool) -> None:
+    """InputError with what IPv6 does not go."""
+    from testbed.emulation.control.ipv6 import MIN_MTU
+
+    if args.ipv6 and args.mtu < MIN_MTU:
+        raise InputError(f"--ipv6: an MTU of {args.mtu} bytes; IPv6 needs {MIN_MTU} or more (--mtu)")
+    if args.ipv6 and spread:
+        raise InputError("--ipv6: on one machine only; leave out --machines")
+
+
 def _end_points(args: argparse.Namespace, network: Network) -> list[str]:
     """Nodes that get a host of their own where they are switches: all of them in a network without hosts."""
     if args.route is None and (args.source or args.sink):
@@ -127,6 +139,7 @@ def _serve(
     """The network up, and its prompt. MachineDiedError where a machine dies meanwhile."""
     from testbed.emulation.attach.prompt import give_prompt
     from testbed.emulation.attach.server import RequestHandlers, control_server
+    from testbed.emulation.control.ipv6 import add_ipv6
     from testbed.emulation.control.remote_controller import RemoteController, parse_controller
     from testbed.emulation.network.kernel.link_meter import read_counters
     from testbed.live.adapters.feed import live_watch
@@ -160,6 +173,8 @@ def _serve(
                 complain(
                     f"note: {args.controller}: {problem}; switches forward nothing until a controller answers there"
                 )
+            if args.ipv6 and isinstance(up, Here):
+                add_ipv6(up.network, rules=remote is None)
         handlers = RequestHandlers(up.network) if isinstance(up, Here) else DistributedHandlers(up, up.streams)
         inside = machines is None or machines.scheduler is None
         name, close = stack.enter_context(control_server(handlers.handlers(), inside=inside))
@@ -173,7 +188,7 @@ def _serve(
             for link, path in captures.items():
                 up.network.start_capture(link, path)
             stack.enter_context(watched(partial(read_counters, up.network.link_meter())))
-            introduction, words_at = _introduction(up.network, seconds, name), up.network.words_at
+            introduction, words_at = _introduction(up.network, seconds, name, args.ipv6), up.network.words_at
         else:
             stack.enter_context(watched(ask=up.reading))
             stack.enter_context(ended_with_machines(up, close))
@@ -202,11 +217,14 @@ def _route_rules(args: argparse.Namespace, network: Network, wiring: Wiring) -> 
     )
 
 
-def _introduction(net: EmulatedNetwork, seconds: float, name: str) -> str:
+def _introduction(net: EmulatedNetwork, seconds: float, name: str, ipv6: bool) -> str:
+    from testbed.emulation.control.ipv6 import ipv6_address
+
     wiring = net.wiring
+    addressed = [f"; {host.name} is {ipv6_address(host.ip)}, and so on" for host in wiring.hosts[:1] if ipv6]
     kind = "in the kernel" if net.datapath == "kernel" else "in user space"
     return (
         f"{printable(wiring.network.name)}: {len(wiring.hosts)} hosts, {len(wiring.switches)} switches ({kind}), "
         f"{len(wiring.cables)} cables, up in {seconds:.1f} s; help lists the commands, names the nodes; "
-        f"testbed attach {name} reaches it too"
+        f"testbed attach {name} reaches it too{''.join(map(printable, addressed))}"
     )

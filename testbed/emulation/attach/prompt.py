@@ -6,16 +6,14 @@ network lives on.
 """
 
 import contextlib
-import logging
 import os
 import re
 import select
 import shlex
 import subprocess
 import sys
-import termios
 import traceback
-from collections.abc import Iterator
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 
@@ -24,17 +22,20 @@ from mininet.log import lg
 from mininet.node import Node
 
 from testbed.emulation.attach.client import Recording, program_argv, send_request
+from testbed.emulation.attach.prompt_streams import Said, single_keys
 from testbed.emulation.attach.prompt_words import (
     Words,
     described_network,
     first_link,
     first_word,
     is_manner,
+    is_settings,
     links_of_line,
     with_addresses,
 )
 from testbed.emulation.network.mininet_network.wired import WordsAt, described_mininet
 from testbed.errors import InputError, SessionClosedError, TestbedError
+from testbed.faults.link_settings import parse_settings
 from testbed.model.naming.printable import printable
 from testbed.report.streams import output_of_programs
 from topologies.errors import TopologyError
@@ -73,7 +74,7 @@ class Prompt(CLI):  # type: ignore[misc]
         for node in self.mn.values():
             node.typed = self.typed
             stack.callback(node.terminate)
-        handlers, lg.handlers = lg.handlers, [_Said(self)]
+        handlers, lg.handlers = lg.handlers, [Said(self.complain)]
         stack.callback(setattr, lg, "handlers", handlers)
         super(CLI, self).__init__(stdin=sys.stdin)
         self.inputFile, self.inPoller = None, select.poll()
@@ -189,7 +190,7 @@ class Prompt(CLI):  # type: ignore[misc]
     def waitForNode(self, node: Node) -> None:  # noqa: N802 - Mininet's name
         """Show what the node's command prints until it ends, and give it what is typed; what waits in a pipe is the
         prompt's."""
-        with output_of_programs(), _single_keys() if self.typed else contextlib.nullcontext():
+        with output_of_programs(), single_keys() if self.typed else contextlib.nullcontext():
             while node.waiting:
                 try:
                     if self.typed:
@@ -311,6 +312,20 @@ class Prompt(CLI):  # type: ignore[misc]
             for text in self._ask("faults")["standing"]:
                 print(printable(text))
 
+    def do_config(self, line: str) -> None:
+        """Set a link's capacity, delay or loss while the network is up: config LINK bw=5 delay=10ms loss=2 [one-way]
+
+        As Mininet: bw in Mbit/s, loss in per cent; both directions of the cable, unless one-way.
+        config LINK reset: as the network says. Without arguments: list the links that are not."""
+        link, words = first_link(str(line), self._network, is_settings)
+        if link:
+            settings = {key: value for key, value in asdict(parse_settings(words)).items() if value is not None}
+            now = self._ask("configure", link=link, settings=settings)["now"]
+            print(printable(f"{link} {now or 'as the network says'}"))
+        else:
+            for name, now in self._ask("configure")["links"].items():
+                print(printable(f"{name} {now}"))
+
     def do_restore(self, line: str) -> None:
         """End faults: restore LINK ... | restore all"""
         names = links_of_line(str(line), self._network)
@@ -358,35 +373,6 @@ class Prompt(CLI):  # type: ignore[misc]
         self.wrong += 1
         sys.stdout.flush()
         print("testbed: " + re.sub(r"\s*\n\s*", "; ", text.strip()), file=sys.stderr, flush=True)
-
-
-class _Said(logging.Handler):
-    """What Mininet says goes to the output; what it calls an error is a complaint."""
-
-    def __init__(self, prompt: Prompt) -> None:
-        super().__init__()
-        self._prompt = prompt
-
-    def emit(self, record: logging.LogRecord) -> None:
-        """Without a line's end of its own, as Mininet's handler."""
-        if record.levelno >= logging.ERROR:
-            self._prompt.complain(record.getMessage())
-        else:
-            sys.stdout.write(record.getMessage())
-            sys.stdout.flush()
-
-
-@contextlib.contextmanager
-def _single_keys() -> Iterator[None]:
-    """Meanwhile the terminal passes on each key as it is typed."""
-    before = termios.tcgetattr(sys.stdin)
-    keys = termios.tcgetattr(sys.stdin)
-    keys[3] &= ~termios.ICANON
-    termios.tcsetattr(sys.stdin, termios.TCSANOW, keys)
-    try:
-        yield
-    finally:
-        termios.tcsetattr(sys.stdin, termios.TCSANOW, before)
 
 
 def _machine(described: Json) -> str:

@@ -8,6 +8,7 @@ from functools import partial
 
 from testbed.errors import InputError
 from testbed.faults.grammar import standing_fault
+from testbed.faults.link_settings import parse_settings
 from testbed.model.naming.names import Found, link_text, links_at, lists_of, one_list_of, one_of
 from topologies.network import Link, LinkId, Network, Node, label_of
 from topologies.text.json_types import Json
@@ -110,6 +111,13 @@ def is_manner(link: LinkId, words: Sequence[str]) -> bool:
     """Whether a link can fail in the manner that the words say."""
     with suppress(InputError):
         return bool(standing_fault(link, words))
+    return False
+
+
+def is_settings(_: LinkId, words: Sequence[str]) -> bool:
+    """Whether the words set something of a link."""
+    with suppress(InputError):
+        return bool(parse_settings(words))
     return False
 
 

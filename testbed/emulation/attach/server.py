@@ -21,6 +21,7 @@ from testbed.emulation.sandbox.control_socket import inherited_socket, listen, n
 from testbed.errors import InputError, SessionClosedError
 from testbed.faults.fault import Fault, describe
 from testbed.faults.grammar import parse_link, standing_fault
+from testbed.faults.link_settings import LinkSettings
 from testbed.faults.schedules import cables_of
 from testbed.model.wiring import Wiring, wiring_document
 from topologies.network import LinkId, label_of
@@ -161,12 +162,27 @@ class RequestHandlers:
             "describe": self._describe,
             "exec": lambda sock, request: run_program(self.net, sock, request),
             "capture": self._capture,
+            "configure": self._configure,
             **link_handlers(self.net, self.faults),
         }
 
     def _describe(self, sock: socket.socket, request: Frame) -> None:
         reported = {"datapath": self.net.datapath, "mtu": self.net.mtu, "setup_seconds": self.net.setup_seconds}
         send(sock, {**reported, **wiring_document(self.net.wiring, cables=bool(request.header.get("cables")))})
+
+    def _configure(self, sock: socket.socket, request: Frame) -> None:
+        """Set a link's capacity, delay or loss, or say which links are no longer as the network has them."""
+        control = self.net.link_control
+        if "link" not in request.header:
+            send(sock, {"links": {label_of(link): words for link, words in control.configured().items()}})
+            return
+        link = parse_link(_text(request, "link"), self.net.wiring.network)
+        try:
+            settings = LinkSettings(**request.header.get("settings", {}))
+        except TypeError as error:
+            raise InputError(f"configure: {error}") from None
+        at_s = control.configure(link, settings)
+        send(sock, {"at_s": at_s, "now": control.configured().get(link, "")})
 
     def _capture(self, sock: socket.socket, request: Frame) -> None:
         """Records until the connection says ``stop`` or closes."""

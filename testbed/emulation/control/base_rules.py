@@ -23,19 +23,21 @@ def install_shortest_paths(wiring: Wiring, switches: Collection[str] | None = No
     ``switches``: names of those that are here (None: all).
     """
     texts = flow_texts(wiring)
-    return _change(wiring, texts if switches is None else {name: texts[name] for name in texts if name in switches})
+    return change_rules(
+        wiring, texts if switches is None else {name: texts[name] for name in texts if name in switches}
+    )
 
 
 def remove_shortest_paths(wiring: Wiring) -> int:
     """Take back what ``install_shortest_paths`` installed; returns the number of rules."""
     texts = flow_texts(wiring)
-    return _change(
+    return change_rules(
         wiring,
         {switch: tuple(f"delete_strict {text.split(',actions=')[0]}" for text in own) for switch, own in texts.items()},
     )
 
 
-def _change(wiring: Wiring, lines: Mapping[str, tuple[str, ...]]) -> int:
+def change_rules(wiring: Wiring, lines: Mapping[str, tuple[str, ...]]) -> int:
     """Each switch's lines as one bundle to its bridge; returns their number."""
     rules = {wiring.switch_at(switch).device: texts for switch, texts in lines.items() if texts}
     with ThreadPoolExecutor(max_workers=_AT_ONCE) as pool:

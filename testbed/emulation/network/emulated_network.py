@@ -330,13 +330,13 @@ class EmulatedNetwork:
         return self._running_links.set_impairments(link, impairments, direction)
 
     def impairment_reports(self) -> Mapping[str, LaneReport]:
-        """Link and words -> what the relay did with its packets, and how late it was; nothing of links that netem
-        impairs or delays."""
+        """Link and words -> what the relay did with its packets, and how late it was; nothing of what netem does."""
         return self._running_links.impairment_reports()
 
-    def forget_lateness(self) -> None:
-        """What the relay was late by or missed until now is in no later report: a run begins."""
-        self._running_links.forget_lateness()
+    @property
+    def link_control(self) -> LinkControl:
+        """What else can be set and asked of the links."""
+        return self._running_links
 
     def link_counters(self) -> Mapping[LinkId, tuple[int, int, int]]:
         """Link -> (packets, bytes, drops): sent onto the cable that way; dropped by a full queue, not by a fault."""

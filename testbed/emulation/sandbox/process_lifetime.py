@@ -93,10 +93,12 @@ def die_with_parent() -> None:
     _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
-def begin_child(niceness: int | None = None) -> None:
+def begin_child(niceness: int | None = None, *, with_parent: bool = True) -> None:
     """First thing in a process that serves another one: it ends with it, leaves Ctrl-C to it and has its place among
-    the others, where this user may choose one."""
-    die_with_parent()
+    the others, where this user may choose one. ``with_parent`` false: for one that a thread starts which ends before
+    the process does, because the kernel takes the thread for the parent."""
+    if with_parent:
+        die_with_parent()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if niceness is not None:
         with suppress(PermissionError):

@@ -99,7 +99,6 @@ class PartitionSpec:
     talking: tuple[str, ...] | None = None
     seed: int = 1
     controller_port: int | None = None
-    ipv6: bool = False
 
 
 def build(machine: MachineState, spec: PartitionSpec) -> Mapping[str, float]:
@@ -213,7 +212,7 @@ def read_links(machine: MachineState) -> CounterReading:
 
 def forget_lateness(machine: MachineState) -> None:
     """What the relay here was late by until now is in no later report."""
-    network_of(machine).forget_lateness()
+    network_of(machine).link_control.forget_lateness()
 
 
 def delay_problem(machine: MachineState) -> str | None:

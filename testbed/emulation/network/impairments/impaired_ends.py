@@ -54,6 +54,10 @@ class ImpairedEnds:
             self.means = "netem" if self._tried() else "relay"
         return self.means == "netem"
 
+    def has_queue(self, end: CableEnd) -> bool:
+        """Whether a netem queue stands before the end's shaping one."""
+        return end.interface in self._queued
+
     def again(self, link: LinkId) -> None:
         """The link's own delay has changed: what happens to its packets besides stays."""
         self.set(link, self._added.get(link, ()), "forward")
@@ -61,7 +65,7 @@ class ImpairedEnds:
     def prepare(self, required: Sequence[tuple[LinkId, Impairments, Direction]]) -> None:
         """Make all detours ready that these will need."""
         ends = [one for link, words, way in required for one in self._required(link, words, way)]
-        self._detours.prepare([self._beside_queue(one) for one in ends if not self._by_netem(one)])
+        self._detours.prepare([self._left_to_relay(one) for one in ends if not self._by_netem(one)])
 
     def set(self, link: LinkId, impairments: Impairments, direction: Direction) -> None:
         """What the link is impaired by all the time, and these behind it. Raises CapabilityError where the kernel
@@ -74,7 +78,7 @@ class ImpairedEnds:
                 else:
                     if required.end.interface in self._queued:
                         self._queue(replace(required, impairments=()))
-                    self._detours.switch(self._beside_queue(required))
+                    self._detours.switch(self._left_to_relay(required))
             except NetlinkError as error:
                 raise CapabilityError(
                     f"the kernel refused to impair or delay {label_of(required.link)} ({error.strerror}); "
@@ -114,7 +118,7 @@ class ImpairedEnds:
             )
         return found
 
-    def _beside_queue(self, required: ImpairedEnd) -> ImpairedEnd:
+    def _left_to_relay(self, required: ImpairedEnd) -> ImpairedEnd:
         """What is left to the relay where a netem queue makes the delay."""
         return replace(required, delay_s=0.0) if required.end.interface in self._queued else required
 

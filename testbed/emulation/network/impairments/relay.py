@@ -227,7 +227,8 @@ class _Loop:
 
 
 def _run(pipe: Connection, lanes: Sequence[Lane]) -> None:
-    begin_child(_NICE)
+    # forked by whichever thread a request came to; it ends with its pipe, and with the sandbox
+    begin_child(_NICE, with_parent=False)
     gc.freeze()
     gc.disable()
     loop = _Loop(lanes)

@@ -283,10 +283,17 @@ def add_address(index: int, ip: str, prefix: int) -> Message:
     return RTM_NEWADDR, NLM_F_CREATE | NLM_F_REPLACE, body
 
 
+def add_address6(index: int, packed: bytes, prefix: int) -> Message:
+    """Give an interface an IPv6 address, in force at once: without a search for others that have it."""
+    no_search = 0x02
+    body = struct.pack("=BBBBi", socket.AF_INET6, prefix, no_search, 0, index)
+    return RTM_NEWADDR, NLM_F_CREATE | NLM_F_REPLACE, body + attribute(1, packed) + attribute(2, packed)
+
+
 def add_neighbour(index: int, ip: bytes, mac: bytes) -> Message:
-    """A permanent neighbour (static ARP entry)."""
-    permanent = 0x80
-    body = struct.pack("=BxxxiHBB", socket.AF_INET, index, permanent, 0, 0)
+    """A permanent neighbour of IPv4 (a static ARP entry) or IPv6, by the length of its address."""
+    permanent, family = 0x80, socket.AF_INET if len(ip) == 4 else socket.AF_INET6
+    body = struct.pack("=BxxxiHBB", family, index, permanent, 0, 0)
     return RTM_NEWNEIGH, NLM_F_CREATE | NLM_F_REPLACE, body + attribute(1, ip) + attribute(2, mac)
 
 

@@ -55,6 +55,46 @@ def test_prompt_obeys_commands_from_a_pipe(tmp_path: Path) -> None:
 
 @pytest.mark.emulation
 @pytest.mark.unclocked
+def test_the_prompt_sets_what_a_link_is_and_says_what_it_was_set_to() -> None:
+    lines = (
+        "config s0->s1 delay=50ms bw=5 one-way # until later",
+        "config",
+        "h0 ping -c 1 -W 10 h1",
+        "h0 ping -c 1 -W 10 h1",
+        "config s0->s1 reset",
+        "config",
+        "config s0->s1 delay=5",
+        "config s0->s9 bw=5",
+    )
+    done = testbed("up", "ring:3", text="\n".join(lines))
+    assert done.returncode == 2
+    assert done.stdout.count("s0->s1 bw=5 delay=50ms loss=0\n") == 2, done.stdout + done.stderr
+    assert "s0->s1 as the network says\n" in done.stdout
+    assert done.stdout.count("1 received") == 2
+    assert float(done.stdout.rpartition("time=")[2].split()[0]) >= 50
+    wrong = done.stderr.splitlines()
+    assert any("delay=5: say the unit" in line for line in wrong) and any("s0->s9" in line for line in wrong)
+
+
+@pytest.mark.emulation
+@pytest.mark.unclocked
+def test_hosts_have_ipv6_where_it_is_asked_for_and_only_there() -> None:
+    lines = ("h0 ping -6 -c 1 -W 10 fd00::3", "h2 ping -6 -c 1 -W 10 fd00::1", "pingall", "h1 ip -6 -br address")
+    with_it, without = (testbed("up", "ring:3", *words, text="\n".join(lines)) for words in (["--ipv6"], []))
+    assert with_it.returncode == 0, with_it.stderr
+    assert with_it.stdout.count(", 1 received") == 2 and "0% dropped (6/6 received)" in with_it.stdout, with_it.stdout
+    assert "h0 is fd00::1" in with_it.stdout
+    assert "fd00::2/64" in with_it.stdout and "fe80" not in with_it.stdout
+    assert "received" not in without.stdout.replace("(6/6 received)", "") and "fd00" not in without.stdout
+
+
+def test_ipv6_needs_its_mtu() -> None:
+    done = testbed("up", "ring:3", "--ipv6", "--mtu", "1000")
+    assert done.returncode == 2 and "IPv6 needs 1280 or more" in done.stderr
+
+
+@pytest.mark.emulation
+@pytest.mark.unclocked
 def test_wrong_lines_from_a_pipe_are_told_and_end_with_2() -> None:
     done = testbed("up", "ring:3", text="bogus\nfault nothing\nrestore s0->s1\nfault s0->s1 loss much\n")
     assert done.returncode == 2

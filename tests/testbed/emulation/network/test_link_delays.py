@@ -70,7 +70,7 @@ def delayed() -> dict[str, Any]:
         found["again"] = trip.of(200, gap_s=0.001)
         found["flood"] = trip.of(600, gap_s=1242 * 8 / (3 * CAPACITY_BPS), size=1200)
         found["names"] = list(net.impairment_reports())
-        net.forget_lateness()
+        net.link_control.forget_lateness()
         found["forgotten"] = [one.late_s for one in net.impairment_reports().values()]
     return found
 
@@ -93,6 +93,59 @@ def test_a_delayed_link_holds_each_packet_that_long_in_order_and_before_its_capa
     assert min(waited for _, waited, _ in found["flood"]) >= DELAY_S - 1e-4
     assert found["names"] in ([], ["x->y delay_s=0.03", "x->y loss:0.5 delay_s=0.03"])
     assert not any(found["forgotten"])
+
+
+def configured() -> dict[str, Any]:
+    from testbed.emulation.control.base_rules import install_shortest_paths
+    from testbed.emulation.network.emulated_network import EmulatedNetwork
+    from testbed.errors import InputError
+    from testbed.faults.link_settings import LinkSettings
+    from testbed.model.wiring import wire
+
+    wiring, found = wire(_network()), dict[str, Any]()
+    with EmulatedNetwork(wiring) as net:
+        install_shortest_paths(wiring)
+        control, trip = net.link_control, _trip(net)
+        trip.of(5, gap_s=0.02)
+        control.configure(LINK, LinkSettings(delay_s=0.08, one_way=True))
+        found["far"] = trip.of(100, gap_s=0.002)
+        control.configure(LINK, LinkSettings(delay_s=0.0, loss_fraction=0.5))
+        found["lossy"] = trip.of(400, gap_s=0.001)
+        found["told"] = {"->".join(link[:2]): words for link, words in control.configured().items()}
+        net.set_loss(LINK, 1.0, "forward")
+        found["dark"] = trip.of(50, gap_s=0.001)
+        net.set_loss(LINK, 0.0, "forward")
+        found["lossy again"] = trip.of(400, gap_s=0.001)
+        control.configure(LINK, LinkSettings(capacity_bps=1e6, loss_fraction=0.0))
+        found["slow"] = trip.of(200, gap_s=1242 * 8 / 3e6, size=1200)
+        control.configure(LINK, LinkSettings(reset=True))
+        time.sleep(0.2)
+        found["whole"] = trip.of(200, gap_s=0.001)
+        found["nothing"] = list(control.configured())
+    with EmulatedNetwork(wiring, shape=False) as net:
+        try:
+            net.link_control.configure(LINK, LinkSettings(delay_s=0.01))
+        except InputError as error:
+            found["unshaped"] = str(error)
+    return found
+
+
+@pytest.mark.emulation
+def test_capacity_delay_and_loss_are_set_while_packets_pass_and_stand_beside_faults(
+    sandboxed: Callable[..., Any],
+) -> None:
+    found = sandboxed(configured)
+    assert min(waited for _, waited, _ in found["far"]) >= 0.08 - 1e-4 and len(found["far"]) == 100
+    for name in ("lossy", "lossy again"):
+        assert 120 < len(found[name]) < 280, name
+        assert statistics.median(waited for _, waited, _ in found[name]) < DELAY_S, name
+    assert found["told"] == {"x->y": "bw=4 delay=0ms loss=50", "y->x": "bw=4 delay=0ms loss=50"}
+    assert found["dark"] == []
+    times = sorted(at for _, _, at in found["slow"])[20:]
+    assert (len(times) - 1) * 1242 * 8 / (times[-1] - times[0]) <= 1.1e6
+    assert [number for number, _, _ in found["whole"]] == list(range(200)) and found["nothing"] == []
+    assert min(waited for _, waited, _ in found["whole"]) >= DELAY_S - 1e-4
+    assert "holds links to nothing" in found["unshaped"]
 
 
 @given(st.floats(0, 1), st.lists(st.floats(0, 0.1), max_size=30), st.sampled_from(["", "loss:0.3", "duplicate:0.5"]))

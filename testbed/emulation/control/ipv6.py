@@ -1,0 +1,86 @@
+"""IPv6 next to IPv4 on a network that is up: an address a host, permanent neighbours, one rule a switch and host.
+
+Nothing is left to the protocol that would send packets of its own: no link-local addresses, no search for duplicates,
+neighbours or routers. What the kernel still says when an address appears (RFC 3810) no rule forwards.
+"""
+
+import os
+import socket
+from contextlib import closing
+from ipaddress import IPv4Address, IPv6Address
+from pathlib import Path
+
+from testbed.emulation.control.base_rules import change_rules
+from testbed.emulation.network.emulated_network import EmulatedNetwork
+from testbed.emulation.network.kernel.host_namespaces import inside_namespace
+from testbed.emulation.network.kernel.rtnetlink import Message, Netlink, add_address6, add_neighbour
+from testbed.errors import CapabilityError, InputError
+from testbed.model.wiring import WiredHost
+from testbed.openflow.shortest_paths import PRIORITY, shortest_path_ports
+
+MIN_MTU = 1280
+"""RFC 8200, section 5."""
+PREFIX_LENGTH = 64
+_PREFIX = int(IPv6Address("fd00::"))
+_SETTINGS = {
+    "addr_gen_mode": 1,  # no address of the kernel's own
+    "accept_dad": 0,
+    "accept_ra": 0,
+    "router_solicitations": 0,
+    "disable_ipv6": 0,  # last: from now on
+}
+
+
+def ipv6_address(ip: str) -> str:
+    """A host's address in fd00::/64: the last three bytes of its IPv4 address.
+
+    >>> ipv6_address("10.0.0.5"), ipv6_address("10.0.1.2")
+    ('fd00::5', 'fd00::102')
+    """
+    return str(IPv6Address(_PREFIX | int(IPv4Address(ip)) & 0xFFFFFF))
+
+
+def add_ipv6(net: EmulatedNetwork, *, rules: bool = True) -> None:
+    """Give every host its address and the others as neighbours and, with ``rules``, let every pair talk over shortest
+    paths. Raises InputError for too small an MTU, CapabilityError on a kernel without IPv6."""
+    if net.mtu < MIN_MTU:
+        raise InputError(f"--ipv6: an MTU of {net.mtu} bytes; IPv6 needs {MIN_MTU} or more (--mtu)")
+    if not Path("/proc/sys/net/ipv6").is_dir():
+        raise CapabilityError("--ipv6: this kernel has no IPv6")
+    known = {
+        host.name: (socket.inet_pton(socket.AF_INET6, ipv6_address(host.ip)), bytes.fromhex(host.mac.replace(":", "")))
+        for host in net.wiring.hosts
+    }
+    connected = {device for cable in net.wiring.cables for device in (cable.a, cable.b)}
+    for host in net.wiring.hosts:
+        if host.name in connected:
+            _add_to(net, host, known)
+    if rules:
+        ports = shortest_path_ports(net.wiring)
+        addresses = {host.name: ipv6_address(host.ip) for host in net.wiring.hosts}
+        texts = {
+            switch: tuple(
+                f"priority={PRIORITY},ipv6,ipv6_dst={addresses[host]},actions=output:{port}"
+                for host, port in towards.items()
+            )
+            for switch, towards in ports.items()
+        }
+        change_rules(net.wiring, texts)
+
+
+def _add_to(net: EmulatedNetwork, host: WiredHost, known: dict[str, tuple[bytes, bytes]]) -> None:
+    interface = net.interface_of(host.name)
+    namespace = os.open(f"/proc/{net.host_pid(host.name)}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        with inside_namespace(namespace):  # /proc/sys/net is that of whoever opens it
+            for name in ("lo", interface):
+                for setting, value in _SETTINGS.items():
+                    Path(f"/proc/sys/net/ipv6/conf/{name}/{setting}").write_text(str(value))
+            index = socket.if_nametoindex(interface)
+    finally:
+        os.close(namespace)
+    messages: list[Message] = [add_address6(index, known[host.name][0], PREFIX_LENGTH)]
+    messages += [add_neighbour(index, ip, mac) for name, (ip, mac) in known.items() if name != host.name]
+    sock = net.open_socket(host.name, socket.AF_NETLINK, socket.SOCK_RAW)
+    with closing(Netlink(sock)) as netlink:
+        netlink.apply(messages)
