@@ -59,7 +59,8 @@ class CablePlan:
 def plan_cables(
     wiring: Wiring, namespaces: HostNamespaces, *, mtu: int, part: WiringPart | None = None, underlay_index: int = 0
 ) -> CablePlan:
-    """Lay every cable of the wiring, or those of a part; a host's first interface has the host's MAC address."""
+    """Lay every cable of the wiring, or those of a part; all interfaces of a host have its MAC address: whoever sends
+    to it need not know by which one the way ends."""
     macs = {host.name: bytes.fromhex(host.mac.replace(":", "")) for host in wiring.hosts}
     next_index = _FIRST_INDEX
     messages: list[Message] = []
@@ -116,7 +117,7 @@ def _veth_end(end: CableEnd, macs: Mapping[str, bytes], namespaces: HostNamespac
     return VethEnd(
         name=end.interface,
         index=end.index,
-        mac=macs[end.host] if end.host is not None and end.index == _FIRST_HOST_INDEX else None,
+        mac=None if end.host is None else macs[end.host],
         namespace=None if end.host is None else namespaces.descriptor(end.host),
     )
 

@@ -34,7 +34,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from testbed.emulation.network.addresses import address_hosts
+from testbed.emulation.network.addresses import HostAddresses
 from testbed.emulation.network.cables import mark_for_removal, plan_cables, remove_marked
 from testbed.emulation.network.impairments.relay import LaneReport
 from testbed.emulation.network.kernel.host_namespaces import (
@@ -126,6 +126,7 @@ class EmulatedNetwork:
         self._switches: PrivateSwitches | None = None
         self._namespaces: HostNamespaces | None = None
         self._links: LinkControl | None = None
+        self.addresses: HostAddresses | None = None
         self._captures: list[Capture] = []
         self._mininet: BuiltMininet | None = None
         self.impairment_seed = 1
@@ -186,9 +187,9 @@ class EmulatedNetwork:
             mtu=self.mtu,
             first_udp_port=self._first_udp_port,
             impairment_seed=self.impairment_seed,
-            talking=self._talking,
         )
-        address_hosts(self._links, cables, self._hosts.values(), without_checksums=self.datapath == "user")
+        self.addresses = HostAddresses(self._links, cables, self._namespaces, self._talking)
+        self.addresses.set_up(self._hosts.values(), without_checksums=self.datapath == "user")
         began = self._note("cables", began)
         if self._before_bridges is not None:
             self._before_bridges()
@@ -249,7 +250,7 @@ class EmulatedNetwork:
         self._captures.clear()
         if self._links is not None:
             self._links.close()
-            self._links = None
+            self._links = self.addresses = None
         if self._switches is not None:
             self._switches.pause()
             if self._switches.releases_ports_first:
@@ -309,9 +310,9 @@ class EmulatedNetwork:
         known = self.host(name).name
         return self._running_namespaces.pids[known]
 
-    def interface_of(self, host: str) -> str:
-        """Name of the host's first interface."""
-        return interface_name(self.host(host).device, 0)
+    def interface_of(self, host: str, port: int = 0) -> str:
+        """Name of the host's interface of that port."""
+        return interface_name(self.host(host).device, port)
 
     def open_socket(self, host: str, family: int, kind: int, protocol: int = 0) -> socket.socket:
         """A socket in the host's network, owned by this process."""
