@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Literal
 
 from topologies.errors import TopologyError, nearest
 from topologies.impairments import Impairments, impairment_text, known_impairments, parse_impairments
+from topologies.text.addresses import ipv4_addresses, mac_address
 from topologies.text.json_types import Json
 
 if TYPE_CHECKING:
@@ -74,7 +75,11 @@ _NETWORK_FIELDS = frozenset({"name"})
 
 @dataclass(frozen=True, kw_only=True)
 class Node:
-    """One host or switch. ``position`` is (x, y) in drawing units (MANET: the unit square), or None."""
+    """One host or switch. ``position`` is (x, y) in drawing units (MANET: the unit square), or None.
+
+    Attributes of a host that are read: ``forwarding`` (true: it passes others' packets on, as a router does), ``ip``
+    and ``mac`` (see ``topologies.text.addresses``). Raises TopologyError for a wrong one.
+    """
 
     id: str
     kind: NodeKind
@@ -87,6 +92,27 @@ class Node:
         if self.kind not in ("host", "switch"):
             raise TopologyError(f"node {self.id!r}: kind {self.kind!r} is neither 'host' nor 'switch'")
         _refuse_reserved(f"node {self.id!r}", self.attributes, _NODE_FIELDS)
+        if not isinstance(self.attributes.get("forwarding", False), bool):
+            raise TopologyError(f"node {self.id!r}: forwarding {self.attributes['forwarding']!r} must be true or false")
+        try:
+            _ = self.addresses, self.mac
+        except TopologyError as error:
+            raise TopologyError(f"node {self.id!r}: {error}") from None
+
+    @property
+    def forwards(self) -> bool:
+        """Whether packets of others pass through it: every switch, and a host that forwards."""
+        return self.kind == "switch" or self.attributes.get("forwarding") is True
+
+    @property
+    def addresses(self) -> tuple[tuple[str, int], ...]:
+        """(IPv4 address, prefix length) of each address that the network gives this host, the main one first."""
+        return ipv4_addresses(self.attributes["ip"]) if self.kind == "host" and "ip" in self.attributes else ()
+
+    @property
+    def mac(self) -> str | None:
+        """The MAC address that the network gives this host, None where it gives none."""
+        return mac_address(self.attributes["mac"]) if self.kind == "host" and "mac" in self.attributes else None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -190,6 +216,15 @@ class Network:
                     f"network {self.name!r}: link {link.label} is there twice; give parallel links keys of their own"
                 )
             links.add(link.id)
+        taken: dict[str, str] = {}
+        for node in self.nodes:
+            for address in (*(ip for ip, _ in node.addresses), *filter(None, (node.mac,))):
+                if address in taken:
+                    raise TopologyError(
+                        f"network {self.name!r}: {taken[address]!r} and {node.id!r} have the address {address}; change"
+                        " one"
+                    )
+                taken[address] = node.id
 
     @cached_property
     def node_index(self) -> Mapping[str, int]:
@@ -255,6 +290,11 @@ class Network:
     @property
     def hosts(self) -> tuple[Node, ...]:
         return tuple(n for n in self.nodes if n.kind == "host")
+
+    @cached_property
+    def silent_hosts(self) -> frozenset[str]:
+        """Ids of the hosts that pass nothing on: paths begin or end there, and lead through none."""
+        return frozenset(node.id for node in self.nodes if not node.forwards)
 
     @property
     def switches(self) -> tuple[Node, ...]:

@@ -73,8 +73,8 @@ def shortest_path_routing(network: Network) -> StaticRouting:
     """Fewest links; of equals, at every node the next node that comes first in the network's order, then the lowest
     key.
 
-    Hosts forward nothing. The next node depends on node and destination alone, so the paths to a destination form a
-    tree. O(nodes + links) for the first path to a destination, O(path) after it.
+    Hosts forward nothing unless they are ``forwarding``. The next node depends on node and destination alone, so the
+    paths to a destination form a tree. O(nodes + links) for the first path to a destination, O(path) after it.
     """
     distances: dict[str, dict[str, int]] = {}
 
@@ -92,9 +92,7 @@ def shortest_path_routing(network: Network) -> StaticRouting:
             closer = (
                 network.links[i] for i in network.out_links(at) if left.get(network.links[i].target) == left[at] - 1
             )
-            usable = (
-                link for link in closer if link.target == destination or network.node(link.target).kind == "switch"
-            )
+            usable = (link for link in closer if link.target == destination or network.node(link.target).forwards)
             link = min(usable, key=lambda link: (network.node_index[link.target], link.key))
             path.append(link.id)
             at = link.target
@@ -104,10 +102,10 @@ def shortest_path_routing(network: Network) -> StaticRouting:
 
 
 def _distances_to(network: Network, destination: str) -> dict[str, int]:
-    """Links to the destination from every node that reaches it over switches; breadth first, backwards."""
+    """Links to the destination from every node that reaches it over nodes that forward; breadth first, backwards."""
     distance, reached = {destination: 0}, [destination]
     for node in reached:
-        if node != destination and network.node(node).kind == "host":
+        if node != destination and not network.node(node).forwards:
             continue
         for i in network.in_links(node):
             source = network.links[i].source

@@ -9,6 +9,7 @@ from typing import Literal
 from testbed.bulk.plan import Pair
 from testbed.errors import InputError
 from testbed.model.wiring import Wiring
+from testbed.openflow.host_routes import HostRoute, path_routes
 from testbed.openflow.rules import ETH_IPV4, FlowRule, Match
 from topologies.network import LinkId, label_of, reverse_of
 
@@ -23,7 +24,7 @@ def circuit_rules(
 ) -> tuple[FlowRule, ...]:
     """The rules that let the pair's data (TCP to BULK_PORT) along the path: one a switch, the sink's first.
 
-    Raises InputError where the path does not lead from the one host to the other over switches.
+    Raises InputError where the path does not lead from the one host to the other over nodes that forward.
     """
     return _along(wiring, pair, path, "tcp_dst", priority)
 
@@ -76,11 +77,11 @@ def _along(
     """Rules for TCP packets of the pair whose ``port`` is BULK_PORT."""
     at = pair[0]
     for link in path:
-        if link[0] != at or (at != pair[0] and not _is_switch(wiring, at)):
-            raise InputError(f"path of {pair[0]} to {pair[1]}: {label_of(link)} does not start at {at} over switches")
+        if link[0] != at or (at != pair[0] and not wiring.network.node(at).forwards):
+            raise InputError(f"path of {pair[0]} to {pair[1]}: {label_of(link)} does not start at {at}, which forwards")
         at = link[1]
-    if at != pair[1] or len(path) < 2:
-        raise InputError(f"path of {pair[0]} to {pair[1]} ends at {at}; give one over at least one switch")
+    if at != pair[1]:
+        raise InputError(f"path of {pair[0]} to {pair[1]} ends at {at}; give one that ends at {pair[1]}")
     match: Match = (
         ("eth_type", ETH_IPV4),
         ("ip_proto", PROTOCOL_TCP),
@@ -91,8 +92,13 @@ def _along(
     return tuple(
         FlowRule(dpid=wiring.switch_at(link[0]).dpid, priority=priority, match=match, out_port=wiring.out_port(link))
         for link in reversed(path[1:])
+        if wiring.network.node(link[0]).kind == "switch"
     )
 
 
-def _is_switch(wiring: Wiring, node: str) -> bool:
-    return wiring.network.node(node).kind == "switch"
+def pair_routes(wiring: Wiring, pair: Pair, path: Sequence[LinkId]) -> tuple[HostRoute, ...]:
+    """What hosts do with the pair's packets there and back, where one has several cables or forwards."""
+    if not wiring.routed:
+        return ()
+    back = [reverse_of(link) for link in reversed(path)]
+    return (*path_routes(wiring, *pair, path), *path_routes(wiring, pair[1], pair[0], back))

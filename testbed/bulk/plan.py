@@ -20,6 +20,11 @@ Path = tuple[LinkId, ...]
 SWITCHINGS: tuple[Switching, ...] = ("circuit", "packet")
 
 
+def over_switches(network: Network, path: Path) -> bool:
+    """Whether a switch is on the path; over cables between hosts alone nothing can be held back or seen to fail."""
+    return any(network.node(link[1]).kind == "switch" for link in path)
+
+
 @dataclass(frozen=True, kw_only=True)
 class BulkTransfer:
     """One message from a sending to a receiving host. ``path``: its directed links in order; ``alternative``: the path

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from testbed.bulk.options import BulkOptions
-from testbed.bulk.plan import BulkPlan, BulkTransfer, KilledProcess, Pair, Path
+from testbed.bulk.plan import BulkPlan, BulkTransfer, KilledProcess, Pair, Path, over_switches
 from testbed.errors import InputError
 from testbed.faults.grammar import parse_node_time
 from testbed.faults.reading import read_faults
@@ -17,7 +17,7 @@ from testbed.scheduling.traffic.patterns import read_pattern
 from testbed.scheduling.traffic.traffic_file import CarriedSchedule, read_schedule
 from topologies.errors import NoPathError
 from topologies.impairments import to_text
-from topologies.network import LinkId, Network, label_of
+from topologies.network import LinkId, Network, label_of, reverse_of
 from topologies.routing_tables import shortest_path_routing, static_routing
 
 ALL_TO_ALL = ("all-to-all", "all-to-others")
@@ -47,6 +47,10 @@ def build_bulk_plan(requested: BulkOptions, *, now: Callable[[], float] | None =
         pattern = carried.pairs
     pairs = all_to_all(shaped) if isinstance(pattern, str) else _checked(shaped, pattern)
     transfers = transfers_of(shaped, pairs, requested.routing)
+    switched = any(over_switches(shaped, t.path) for t in transfers)
+    for fault in faults:
+        if not over_switches(shaped, (fault.link, reverse_of(fault.link))):
+            raise InputError(f"faults: {label_of(fault.link)} joins two hosts, and no switch reports it; leave it out")
     for node in {k.node for k in killed} - {t.sink for t in transfers}:
         raise InputError(f"receiver {node!r} gets no message in this run; name one of {transfers[0].sink}, ...")
     if carried is None:
@@ -64,7 +68,7 @@ def build_bulk_plan(requested: BulkOptions, *, now: Callable[[], float] | None =
         message_bytes=requested.message_bytes,
         link_rate_bps=rate_bps,
         seed=requested.seed,
-        injected=requested.inject_packets if requested.switching == "circuit" else 0,
+        injected=requested.inject_packets if requested.switching == "circuit" and switched else 0,
         faults=faults,
         killed=killed,
     )
@@ -117,19 +121,27 @@ def _checked(network: Network, pattern: Sequence[Pair]) -> tuple[Pair, ...]:
 
 
 def transfers_of(network: Network, pairs: Sequence[Pair], routing: str | None = None) -> tuple[BulkTransfer, ...]:
-    """Each pair with its static path, and the shortest path that avoids the cables between switches of the first."""
+    """Each pair with its static path, and the shortest path that avoids all cables of the first but a host's only
+    one."""
     route = static_routing(network, routing)
     others: dict[frozenset[LinkId], Callable[[str, str], Path]] = {}
     transfers = []
     for source, sink in pairs:
         path = route(source, sink)
-        core = frozenset(path[1:-1])
+        core = frozenset(link for link in path if not _is_only_cable(network, link))
         if core not in others:
             others[core] = _avoiding(network, core)
         transfers.append(
             BulkTransfer(source=source, sink=sink, path=path, alternative=_found(others[core], source, sink))
         )
     return tuple(transfers)
+
+
+def _is_only_cable(network: Network, link: LinkId) -> bool:
+    """Whether the link belongs to a host that has no other one its way."""
+    first, last = network.node(link[0]), network.node(link[1])
+    out, into = len(network.out_links(first.id)), len(network.in_links(last.id))
+    return (first.kind == "host" and out == 1) or (last.kind == "host" and into == 1)
 
 
 def _avoiding(network: Network, links: frozenset[LinkId]) -> Callable[[str, str], Path]:

@@ -12,7 +12,7 @@ from typing import Any
 
 from testbed.bulk.measurements import BulkMeasurements
 from testbed.bulk.options import BulkOptions, BulkRunOptions
-from testbed.bulk.plan import BulkPlan
+from testbed.bulk.plan import BulkPlan, over_switches
 from testbed.model.options.planner import planner
 from testbed.model.progress import ReportProgress
 from testbed.model.verdict import Verdict
@@ -49,7 +49,8 @@ def _others(requested: BulkOptions, plan: BulkPlan) -> Sequence[BulkPlan]:
         return ()
     if plan.switching == "circuit":
         return (replace(plan, switching="packet", injected=0),)
-    return (replace(plan, switching="circuit", injected=requested.inject_packets),)
+    switched = any(over_switches(plan.network, transfer.path) for transfer in plan.transfers)
+    return (replace(plan, switching="circuit", injected=requested.inject_packets if switched else 0),)
 
 
 def _simulate(plan: BulkPlan, report_progress: ReportProgress | None) -> BulkMeasurements:

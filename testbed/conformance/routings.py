@@ -93,7 +93,7 @@ def _unsound(route: SplitRoute) -> str | None:
         required = 1 if node.id == route.source else -1 if node.id == route.sink else 0
         if out - into != required:
             return f"node {node.id!r} sends out {out - into} more than it takes in; it should be {required}"
-        if node.kind == "host" and node.id not in (route.source, route.sink) and out:
+        if not node.forwards and node.id not in (route.source, route.sink) and out:
             return f"host {node.id!r} passes flow on"
     route.in_flow_order(route.loaded)  # raises where the flow runs in a cycle
     return None

@@ -79,7 +79,7 @@ def _broken_path(network: Network, paths: Paths) -> str | None:
             if link not in network.link_index or link[0] != at:
                 return f"{source} to {sink}: {link} does not start at {at}"
             at = link[1]
-            if at != sink and network.node(at).kind == "host":
+            if at != sink and not network.node(at).forwards:
                 return f"{source} to {sink}: it leads through host {at}"
         if at != sink:
             return f"{source} to {sink}: it ends at {at}"

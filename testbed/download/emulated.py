@@ -9,7 +9,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial
 
-from fec.adapters.raw_sockets import DatagramReceiver, FrameSender, socket_drops
+from fec.adapters.raw_sockets import DatagramReceiver, socket_drops
 from fec.protocol.wire import STREAM_UDP_PORT
 from testbed.download.plan import FRAME_OVERHEAD_BYTES, RETURN_LABELS, DownloadMeasurements, DownloadPlan
 from testbed.emulation.control.fault_injection import FaultSchedule
@@ -17,8 +17,10 @@ from testbed.emulation.network.kernel.link_meter import LinkMeter
 from testbed.machines.adapters.platform import here, timely
 from testbed.model.progress import CounterReading, Progress, ReportProgress
 from testbed.model.wiring import wire
+from testbed.openflow.host_routes import stream_routes
 from testbed.openflow.rules import stream_rules
 from testbed.stream.emulated.endpoints import EndpointProcess, endpoint
+from testbed.stream.emulated.frames import Frames
 from topologies.text.json_types import JsonObject
 
 _LEAD_S, _TICK_S, _IDLE_S = 0.15, 0.003, 0.02
@@ -39,12 +41,15 @@ def emulate_download(plan: DownloadPlan, report_progress: ReportProgress | None 
             r for split in (plan.forward, plan.backward) for r in stream_rules(wiring, split, udp_port=STREAM_UDP_PORT)
         ]
         platform.install(rules, plan_id=1)
+        platform.route(
+            r for one in (plan.forward, plan.backward) for r in stream_routes(wiring, one, udp_port=STREAM_UDP_PORT)
+        )
         source, sink = wiring.host_at(plan.source), wiring.host_at(plan.sink)
         ends = {
-            name: stack.enter_context(endpoint(net, name, own, other, partial(prepare, plan, other.ip)))
-            for name, own, other, prepare in (
-                ("receiver", sink, source, _prepare_receiver),
-                ("sender", source, sink, _prepare_sender),
+            name: stack.enter_context(endpoint(net, name, own, other, partial(prepare, plan, other.ip), split))
+            for name, own, other, prepare, split in (
+                ("receiver", sink, source, _prepare_receiver, plan.backward),
+                ("sender", source, sink, _prepare_sender, plan.forward),
             )
         }
         for end in ends.values():
@@ -83,7 +88,7 @@ def _look(meter: LinkMeter, sender: EndpointProcess, receiver: EndpointProcess) 
 
 
 def _prepare_sender(
-    plan: DownloadPlan, peer: str, frames: FrameSender, datagrams: socket.socket, gauge: memoryview[float]
+    plan: DownloadPlan, peer: str, frames: Frames, datagrams: socket.socket, gauge: memoryview[float]
 ) -> Callable[[float], JsonObject]:
     """``peer``: the other end's address: what others send is counted and thrown away."""
     sender, reported = plan.sender(), DatagramReceiver(datagrams, peer=peer)
@@ -110,7 +115,7 @@ def _prepare_sender(
 
 
 def _prepare_receiver(
-    plan: DownloadPlan, peer: str, frames: FrameSender, datagrams: socket.socket, gauge: memoryview[float]
+    plan: DownloadPlan, peer: str, frames: Frames, datagrams: socket.socket, gauge: memoryview[float]
 ) -> Callable[[float], JsonObject]:
     """``peer``: as the sender's."""
     receiver, expected = plan.receiver(), plan.file()

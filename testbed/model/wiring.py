@@ -4,6 +4,8 @@ points.
 Rules, controller and emulated fabric all read ports and addresses here, so that none of them has to ask another.
 """
 
+import itertools
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
@@ -19,7 +21,7 @@ class WiredHost:
     its cable is no link of the model: not shaped, never failed, not counted).
 
     ``name``: the node's id, or of an outside host one that no node has. ``device``: what its interfaces are called
-    after.
+    after. ``ip`` and ``mac``: its own where the network gives it one, else by its number; on all its interfaces.
     """
 
     name: str
@@ -83,6 +85,13 @@ class Wiring:
     def _cable_of(self) -> Mapping[LinkId, Cable]:
         return {link: c for c in self.cables for link in (c.forward, c.backward) if link is not None}
 
+    @cached_property
+    def routed(self) -> bool:
+        """Whether some host has to choose a way: it has several cables, or the network gives hosts their addresses."""
+        joined = Counter(end for cable in self.cables for end in (cable.a, cable.b))
+        several = any(joined[host.name] > 1 for host in self.hosts)
+        return several or any(node.addresses for node in self.network.hosts)
+
     def access_port(self, host: WiredHost) -> int | None:
         """Switch port towards an outside host (None for a host of the model: its link's own port is meant)."""
         for cable in self.cables:
@@ -145,8 +154,8 @@ def wire(network: Network, end_points: Sequence[str] = ()) -> Wiring:
     return Wiring(
         network=network,
         hosts=tuple(
-            WiredHost(name=name, device=device[name], node=node, outside=name in outside, ip=_ip(i), mac=_mac(i))
-            for i, (name, node) in enumerate(hosts.items())
+            WiredHost(name=name, device=device[name], node=node, outside=name in outside, ip=ip, mac=mac)
+            for (name, node), (ip, mac) in zip(hosts.items(), _addresses(network, len(hosts)), strict=True)
         ),
         switches=tuple(
             WiredSwitch(name=node.id, device=device[node.id], node=node.id, dpid=i + 1)
@@ -189,6 +198,15 @@ def _end_points(network: Network, nodes: Sequence[str]) -> dict[str, str]:
             names.add(name)
             found[name] = node
     return found
+
+
+def _addresses(network: Network, count: int) -> list[tuple[str, str]]:
+    """(IPv4, MAC) of the hosts, those of the network first: their own, or the next numbers that nobody has."""
+    given = [(next((ip for ip, _ in node.addresses), None), node.mac) for node in network.hosts]
+    taken = {ip for node in network.hosts for ip, _ in node.addresses} | {mac for _, mac in given}
+    ips, macs = (filter(lambda one: one not in taken, map(made, itertools.count())) for made in (_ip, _mac))
+    given += [(None, None)] * (count - len(given))
+    return [(ip or next(ips), mac or next(macs)) for ip, mac in given]
 
 
 def _ip(number: int) -> str:

@@ -78,7 +78,8 @@ def stream_rules(wiring: Wiring, split: LabelSplit, *, udp_port: int) -> tuple[F
 
     A label that the split sends another way is dropped at a switch that it strays to: nothing of the stream matches it,
     and where the path of the pair's other packets goes on, a rule between the two drops it. Rules of different pairs
-    never overlap. Raises InputError where an end point has no host or a path leads through one.
+    never overlap. For what hosts do that a path leads through see ``host_routes``. Raises InputError where an end point
+    has no host, or a path leads through one that does not forward.
     """
     source, sink = _host(wiring, split.source), _host(wiring, split.sink)
     stream = stream_match(source, sink, udp_port)
@@ -133,8 +134,8 @@ def _exits(wiring: Wiring, split: LabelSplit, sink: WiredHost) -> dict[tuple[int
     for i in split.loaded:
         link = wiring.network.links[i]
         if not _is_switch(wiring, link.source):
-            if link.source != split.source:
-                raise InputError(f"label split: a path leads through the host {link.source!r}; hosts pass nothing on")
+            if link.source != split.source and not wiring.network.node(link.source).forwards:
+                raise InputError(f"label split: a path leads through the host {link.source!r}, which does not forward")
         else:
             key = (wiring.switch_at(link.source).dpid, wiring.out_port(link.id))
             exits[key] = list(split.intervals(i))

@@ -10,9 +10,10 @@ def two_paths(network: Network, source: str, sink: str) -> tuple[tuple[int, ...]
     sum.
 
     The shorter one first; the same twice where there is only one. A cable is a link and the one against it (both fail
-    together); hosts other than the ends pass nothing on. A least-cost flow of two units in which the first use
-    of a cable or node is cheap and the second dear (Suurballe's problem with reuse); no optimum uses a cable both ways,
-    since exchanging the paths' ends there would save it. O(nodes * links) each in practice. Raises NoPathError.
+    together); hosts other than the ends pass nothing on unless they forward. A least-cost flow of two units in which
+    the first use of a cable or node is cheap and the second dear (Suurballe's problem with reuse); no optimum uses a
+    cable both ways, since exchanging the paths' ends there would save it. O(nodes * links) each in practice. Raises
+    NoPathError.
 
     >>> from topologies.network import Link, Node
     >>> ends = [("a", "b"), ("b", "d"), ("a", "c"), ("c", "d"), ("b", "c")]
@@ -27,7 +28,7 @@ def two_paths(network: Network, source: str, sink: str) -> tuple[tuple[int, ...]
     arcs = [
         (index[node.id], count + index[node.id], (0, node_again), -1)
         for node in network.nodes
-        if node.id not in (source, sink) and node.kind == "switch"
+        if node.id not in (source, sink) and node.forwards
     ]
     arcs += [
         (count + index[link.source], index[link.target], (1, 1 + cable_again), i)

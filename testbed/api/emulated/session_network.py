@@ -23,13 +23,16 @@ from testbed.machines.adapters.platform import here, occupied_here
 from testbed.model.label_split import LabelSplit
 from testbed.model.progress import ReportProgress
 from testbed.model.wiring import wire
+from testbed.openflow.host_routes import HostRoute, stream_routes
 from testbed.openflow.rules import FlowRule, stream_rules
-from testbed.stream.emulated.fabric import plan_rules, streams_over
+from testbed.stream.emulated.fabric import plan_routes, plan_rules, streams_over
 from testbed.stream.plan import StreamPlan
 from topologies.network import Network, label_of
 
 Pair = tuple[str, str]
 ProgressTo = Callable[[socket.socket], ReportProgress]
+_Rules = tuple[tuple[FlowRule, ...], tuple[HostRoute, ...]]
+"""Of the switches, and what hosts do that have several cables or forward."""
 
 
 class SessionNetwork:
@@ -41,14 +44,14 @@ class SessionNetwork:
         self._measuring = threading.Lock()
         self._installing = threading.Lock()
         self._numbers = itertools.count(1)
-        self._installed: dict[Pair, tuple[int, tuple[FlowRule, ...]]] = {}
+        self._installed: dict[Pair, tuple[int, _Rules]] = {}
         self._aside: set[int] = set()  # of those, what a stream between the same ends has taken out while it runs
         self._stack = ExitStack()
 
     def __enter__(self) -> SessionNetwork:
         with ExitStack() as stack:
-            platform = stack.enter_context(here(self._wiring, mtu=self._mtu, shape=self._shape))
-            self.net, self._controller = platform.network, platform.controller
+            self._platform = stack.enter_context(here(self._wiring, mtu=self._mtu, shape=self._shape))
+            self.net, self._controller = self._platform.network, self._platform.controller
             install_shortest_paths(self._wiring)
             self._breaker = FaultInjector(self.net)
             self._stack = stack.pop_all()
@@ -96,14 +99,15 @@ class SessionNetwork:
         count, seconds = 0, 0.0
         for split in splits:
             rules = stream_rules(self._wiring, split, udp_port=STREAM_UDP_PORT)
+            routes = stream_routes(self._wiring, split, udp_port=STREAM_UDP_PORT)
             pair = split.source, split.sink
             with self._installing:
                 number = next(self._numbers)
-                seconds += self._controller.install(rules, plan_id=number)
+                seconds += self._put(number, (rules, routes))
                 before = self._installed.get(pair)
-                self._installed[pair] = number, rules
+                self._installed[pair] = number, (rules, routes)
                 if before is not None and before[0] not in self._aside:
-                    self._controller.remove(before[0])
+                    self._take(*before)
             count += len(rules)
         return count, seconds
 
@@ -113,27 +117,29 @@ class SessionNetwork:
         with self._measuring:
             number = next(self._numbers)
             pairs = [(split.source, split.sink) for split in (plan.forward, plan.backward)]
+            own = plan_rules(plan, self._wiring), plan_routes(plan, self._wiring)
             try:
                 with self._installing:
                     self._aside = {self._installed[pair][0] for pair in pairs if pair in self._installed}
-                    for one in self._aside:
-                        self._controller.remove(one)
-                    self._controller.install(plan_rules(plan, self._wiring), plan_id=number)
+                    for one, rules in self._installed.values():
+                        if one in self._aside:
+                            self._take(one, rules)
+                    self._put(number, own)
                 with occupied_here(self.net, self._controller) as platform:
                     return streams_over(platform, (plan,), report_progress, self._breaker)[0]
             finally:
                 with self._installing:
-                    self._controller.remove(number)
+                    self._take(number, own)
                     for one, rules in self._installed.values():
                         if one in self._aside:
-                            self._controller.install(rules, plan_id=one)
+                            self._put(one, rules)
                     self._aside = set()
 
     def bulk(self, plan: BulkPlan, report_progress: ReportProgress) -> Any:
         """The plan's measurements; meanwhile no rule but its own forwards anything."""
         with self._measuring, self._installing:
-            for number, _ in self._installed.values():
-                self._controller.remove(number)
+            for number, rules in self._installed.values():
+                self._take(number, rules)
             remove_shortest_paths(self._wiring)
             try:
                 with occupied_here(self.net, self._controller) as platform:
@@ -141,4 +147,13 @@ class SessionNetwork:
             finally:
                 install_shortest_paths(self._wiring)
                 for number, rules in self._installed.values():
-                    self._controller.install(rules, plan_id=number)
+                    self._put(number, rules)
+
+    def _put(self, number: int, rules: _Rules) -> float:
+        """Install a plan; the seconds until every switch had confirmed."""
+        self._platform.route(rules[1])
+        return self._platform.install(rules[0], plan_id=number)
+
+    def _take(self, number: int, rules: _Rules) -> None:
+        self._platform.remove(number)
+        self._platform.route(rules[1], add=False)

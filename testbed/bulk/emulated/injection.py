@@ -11,10 +11,11 @@ from scapy.layers.inet import IP, TCP
 from scapy.layers.l2 import Ether
 
 from testbed.bulk.circuit_rules import BULK_PORT
-from testbed.bulk.plan import BulkPlan, Pair
+from testbed.bulk.plan import BulkPlan, Pair, Path, over_switches
 from testbed.machines.adapters.rpc_network import network_of
 from testbed.machines.rpc import MachineState
 from testbed.model.wiring import WiredHost
+from testbed.openflow.host_routes import path_steps
 
 FORGOTTEN_S = 1.5
 """How long a switch may go by a rule that is gone, on a busy machine."""
@@ -28,6 +29,8 @@ class InjectionChoice:
     def __init__(self, plan: BulkPlan) -> None:
         self._transfers: dict[Pair, list[int]] = {}
         for number, transfer in enumerate(plan.transfers):
+            if not over_switches(plan.network, transfer.path):
+                continue  # nobody would drop the packet
             self._transfers.setdefault((transfer.source, transfer.sink), []).append(number)
         self._arrived: set[int] = set()
         self._gone_s: dict[Pair, float] = {}
@@ -48,18 +51,21 @@ class InjectionChoice:
         return None
 
 
-def inject(machine: MachineState, pair: Pair, count: int) -> int:
-    """Send ``count`` TCP packets to the receiver's bulk port from the sender's host; how many the interface took."""
+def inject(machine: MachineState, pair: Pair, path: Path, count: int) -> int:
+    """Send ``count`` TCP packets to the receiver's bulk port from the sender's host, by the cable where the path
+    begins; how many the interface took."""
     net = network_of(machine)
+    known = {host.name: host for host in net.wiring.hosts}
     source, sink = (net.wiring.host_at(node) for node in pair)
-    packet = data_packet(source, sink)
+    step = path_steps(net.wiring, source, sink, path)[source.name]
+    packet = data_packet(source, sink, known[step.node])
     with net.open_socket(source.name, socket.AF_PACKET, socket.SOCK_RAW, 0) as sock:
-        sock.bind((net.interface_of(source.name), 0))
+        sock.bind((net.interface_of(source.name, step.port), 0))
         return sum(sock.send(packet) == len(packet) for _ in range(count))
 
 
-def data_packet(source: WiredHost, sink: WiredHost) -> bytes:
-    """An Ethernet packet with TCP data for the bulk port; its checksums are right."""
-    addressed = Ether(src=source.mac, dst=sink.mac) / IP(src=source.ip, dst=sink.ip, id=0, flags="DF")
+def data_packet(source: WiredHost, sink: WiredHost, following: WiredHost) -> bytes:
+    """An Ethernet packet with TCP data for the bulk port, for the IP node that follows; its checksums are right."""
+    addressed = Ether(src=source.mac, dst=following.mac) / IP(src=source.ip, dst=sink.ip, id=0, flags="DF")
     segment = TCP(sport=_SOURCE_PORT, dport=BULK_PORT, seq=1, ack=1, flags="PA", window=1024)
     return bytes(addressed / segment / _PAYLOAD)

@@ -84,6 +84,7 @@ class BulkRun:
         stack.callback(self._switchboard.close)
         paths = {(t.source, t.sink): t.path for t in plan.transfers}
         # Ways back for acknowledgements; and for data while connections are made (packet switching: until the end).
+        self._switchboard.set_paths(paths)
         rules = (*shared_return_rules(wiring, paths), *packet_switching_rules(wiring, paths))
         self._switchboard.change_rules(rules, "add")
         self._switchboard.flush_flow_cache()  # drops of the run before are not for this one's first packets
@@ -229,7 +230,8 @@ class _DrivenRun:
         pair = self._choice.pair(self.driver.now_s, self._coordinator.has_circuit, ended=ended)
         if pair is not None:
             where = self._platform.machine_of(pair[0])
-            self.injected = int(self._platform.call(where, inject, pair, self._to_inject).result(30))
+            path = next(t.path for t in self._plan.transfers if (t.source, t.sink) == pair)
+            self.injected = int(self._platform.call(where, inject, pair, path, self._to_inject).result(30))
 
 
 def _look(meter: LinkMeter) -> CounterReading:

@@ -7,15 +7,16 @@ the circuits of a whole time frame. The sockets also report ports that go down.
 import itertools
 import select
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
-from testbed.bulk.circuit_rules import CIRCUIT_PRIORITY, circuit_rules, return_rules
+from testbed.bulk.circuit_rules import CIRCUIT_PRIORITY, circuit_rules, pair_routes, return_rules
 from testbed.bulk.coordinator import Circuit
 from testbed.bulk.plan import Pair
 from testbed.errors import CapabilityError
 from testbed.machines.adapters.platform import Platform
 from testbed.model.wiring import Wiring
+from testbed.openflow.host_routes import HostRoute
 from testbed.openflow.messages import (
     BarrierReply,
     EchoRequest,
@@ -54,6 +55,7 @@ class CircuitSwitchboard:
         self._numbers = itertools.count(1)
         self._waiting: dict[int, int] = {}
         self._known: dict[tuple[Circuit, bool], Batch] = {}
+        self._platform, self._routes = platform, dict[Pair, tuple[HostRoute, ...]]()
         self._links = _links_by_port(wiring)
         self._began = 0.0
         self.changes = 0
@@ -63,7 +65,8 @@ class CircuitSwitchboard:
             sock.sendall(hello(next(self._numbers)))
 
     def close(self) -> None:
-        """The switches keep the rules they have."""
+        """The switches keep the rules they have; hosts send as before again."""
+        self._platform.route((route for routes in self._routes.values() for route in routes), add=False)
         for sock in self._sockets.values():
             sock.close()
 
@@ -78,9 +81,21 @@ class CircuitSwitchboard:
             self._messages(circuit, True)
             self._messages(circuit, False)
 
+    def set_paths(self, paths: Mapping[Pair, Sequence[LinkId]]) -> None:
+        """Have hosts with several cables, and hosts that forward, send the pairs' packets along these paths."""
+        routes = {pair: pair_routes(self._wiring, pair, path) for pair, path in paths.items()}
+        changed = [pair for pair, own in routes.items() if own != self._routes.get(pair, ())]
+        if changed:
+            self._platform.route(route for pair in changed for route in routes[pair])
+            self._platform.route((route for pair in changed for route in self._routes.pop(pair, ())), add=False)
+            self._routes |= {pair: routes[pair] for pair in changed}
+
     def start_change(self, set_up: Iterable[Circuit], tear_down: Iterable[Circuit]) -> None:
         """Send a batch: what goes first, then what comes. ``receive`` reports when every switch has confirmed it."""
         batches: dict[int, list[bytes]] = {}
+        if self._wiring.routed:
+            set_up = tuple(set_up)
+            self.set_paths({self._pairs[circuit.transfer]: circuit.path for circuit in set_up})
         for circuits, up in ((tear_down, False), (set_up, True)):
             for circuit in circuits:
                 for dpid, data in self._messages(circuit, up).items():

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from testbed.emulation.network.emulated_network import EmulatedNetwork
     from testbed.machines.machines_request import MachinesRequest
     from testbed.model.wiring import Wiring
+    from testbed.openflow.host_routes import HostRoute
     from testbed.openflow.rules import FlowRule
     from topologies.network import LinkId, Network
 
@@ -156,7 +157,7 @@ def _serve(
     wiring, began = wire(network, ends), time.monotonic()
     with ExitStack() as stack:
         with spinner(f"building {network.name}"):
-            rules = _route_rules(args, network, wiring)
+            rules, routes = _route_rules(args, network, wiring)
             options: dict[str, Any] = {"mtu": args.mtu, "shape": not args.no_shape, "controlled": bool(rules)}
             remote = None if args.controller is None else RemoteController(*parse_controller(args.controller))
             if remote is not None:
@@ -168,6 +169,7 @@ def _serve(
             if rules:
                 up.install(rules, plan_id=1)
             if remote is None:
+                up.route(routes)
                 up.all(add_all_neighbours)
             elif (problem := remote.problem()) is not None:
                 complain(
@@ -201,20 +203,17 @@ def _serve(
         return give_prompt(name, words_at)
 
 
-def _route_rules(args: argparse.Namespace, network: Network, wiring: Wiring) -> tuple[FlowRule, ...]:
-    """The rules of the label split there and of the paths back, or nothing without --routing."""
+def _route_rules(
+    args: argparse.Namespace, network: Network, wiring: Wiring
+) -> tuple[tuple[FlowRule, ...], tuple[HostRoute, ...]]:
+    """The rules, and what hosts do, of the label split there and of the paths back, or nothing without --routing."""
     if args.route is None:
-        return ()
-    from fec.protocol.wire import STREAM_UDP_PORT
-    from testbed.openflow.rules import stream_rules
+        return (), ()
+    from testbed.stream.emulated.fabric import plan_routes, plan_rules
     from testbed.stream.planning import PlanOptions, build_plan
 
     plan, _ = build_plan(network, args.source, args.sink, PlanOptions(method=args.route, duration_s=1.0))
-    return tuple(
-        rule
-        for split in (plan.forward, plan.backward)
-        for rule in stream_rules(wiring, split, udp_port=STREAM_UDP_PORT)
-    )
+    return plan_rules(plan, wiring), plan_routes(plan, wiring)
 
 
 def _introduction(net: EmulatedNetwork, seconds: float, name: str, ipv6: bool) -> str:

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from testbed.errors import CapabilityError
 from testbed.model.wiring import Wiring
-from testbed.openflow.shortest_paths import flow_texts
+from testbed.openflow.shortest_paths import ShortestPaths
 
 _LIMIT_S = 120.0
 _AT_ONCE = 48
@@ -22,7 +22,7 @@ def install_shortest_paths(wiring: Wiring, switches: Collection[str] | None = No
 
     ``switches``: names of those that are here (None: all).
     """
-    texts = flow_texts(wiring)
+    texts = ShortestPaths(wiring).flow_texts()
     return change_rules(
         wiring, texts if switches is None else {name: texts[name] for name in texts if name in switches}
     )
@@ -30,7 +30,7 @@ def install_shortest_paths(wiring: Wiring, switches: Collection[str] | None = No
 
 def remove_shortest_paths(wiring: Wiring) -> int:
     """Take back what ``install_shortest_paths`` installed; returns the number of rules."""
-    texts = flow_texts(wiring)
+    texts = ShortestPaths(wiring).flow_texts()
     return change_rules(
         wiring,
         {switch: tuple(f"delete_strict {text.split(',actions=')[0]}" for text in own) for switch, own in texts.items()},

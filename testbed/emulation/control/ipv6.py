@@ -16,7 +16,7 @@ from testbed.emulation.network.kernel.host_namespaces import inside_namespace
 from testbed.emulation.network.kernel.rtnetlink import Message, Netlink, add_address6, add_neighbour
 from testbed.errors import CapabilityError, InputError
 from testbed.model.wiring import WiredHost
-from testbed.openflow.shortest_paths import PRIORITY, shortest_path_ports
+from testbed.openflow.shortest_paths import PRIORITY, ShortestPaths
 
 MIN_MTU = 1280
 """RFC 8200, section 5."""
@@ -47,6 +47,8 @@ def add_ipv6(net: EmulatedNetwork, *, rules: bool = True) -> None:
         raise InputError(f"--ipv6: an MTU of {net.mtu} bytes; IPv6 needs {MIN_MTU} or more (--mtu)")
     if not Path("/proc/sys/net/ipv6").is_dir():
         raise CapabilityError("--ipv6: this kernel has no IPv6")
+    if net.wiring.routed:
+        raise InputError("--ipv6: hosts of this network have several cables, and are given IPv4 addresses only")
     known = {
         host.name: (socket.inet_pton(socket.AF_INET6, ipv6_address(host.ip)), bytes.fromhex(host.mac.replace(":", "")))
         for host in net.wiring.hosts
@@ -56,7 +58,7 @@ def add_ipv6(net: EmulatedNetwork, *, rules: bool = True) -> None:
         if host.name in connected:
             _add_to(net, host, known)
     if rules:
-        ports = shortest_path_ports(net.wiring)
+        ports = ShortestPaths(net.wiring).ports
         addresses = {host.name: ipv6_address(host.ip) for host in net.wiring.hosts}
         texts = {
             switch: tuple(

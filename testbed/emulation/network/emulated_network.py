@@ -35,7 +35,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from testbed.emulation.network.addresses import address_hosts
+from testbed.emulation.network.addresses import HostAddresses
 from testbed.emulation.network.cables import CablePlan
 from testbed.emulation.network.impairments.relay import LaneReport
 from testbed.emulation.network.kernel.host_namespaces import (
@@ -119,6 +119,7 @@ class EmulatedNetwork:
         self._underlay_index = 0
         self._batch: Batch | None = None
         self._links: LinkControl | None = None
+        self.addresses: HostAddresses | None = None
         self._captures: list[Capture] = []
         self._mininet: WiredMininet | None = None
         self.impairment_seed = 1
@@ -161,10 +162,10 @@ class EmulatedNetwork:
             mtu=self.mtu,
             first_udp_port=self._first_udp_port,
             impairment_seed=self.impairment_seed,
-            talking=self._talking,
         )
-        user = self.datapath == "user"
-        batch.timed("addresses", lambda: address_hosts(links, cables, self._hosts.values(), without_checksums=user))
+        user, own = self.datapath == "user", self._hosts.values()
+        addresses = self.addresses = HostAddresses(links, cables, batch.namespaces, self._talking)
+        batch.timed("addresses", lambda: addresses.set_up(own, without_checksums=user))
         net.start()
         batch.timed("shaping", lambda: self._hold(links))
         batch.sets_hosts = True  # from now on hosts are Mininet's to set, as whoever adds them says
@@ -234,7 +235,7 @@ class EmulatedNetwork:
         self._captures.clear()
         if self._links is not None:
             self._links.close()
-            self._links = None
+            self._links = self.addresses = None
         if self._mininet is not None:
             self._mininet.stop()
             self._mininet = None
@@ -292,9 +293,9 @@ class EmulatedNetwork:
         known = self.host(name).name
         return self._running_namespaces.pids[known]
 
-    def interface_of(self, host: str) -> str:
-        """Name of the host's first interface."""
-        return interface_name(self.host(host).device, 0)
+    def interface_of(self, host: str, port: int = 0) -> str:
+        """Name of the host's interface of that port."""
+        return interface_name(self.host(host).device, port)
 
     def open_socket(self, host: str, family: int, kind: int, protocol: int = 0) -> socket.socket:
         """A socket in the host's network, owned by this process."""

@@ -28,7 +28,6 @@ from testbed.emulation.network.kernel.rtnetlink import (
     Message,
     Netlink,
     NetlinkError,
-    add_neighbour,
     compute_checksums,
     drop_rule,
     packet_gate,
@@ -38,7 +37,6 @@ from testbed.emulation.network.kernel.rtnetlink import (
 from testbed.errors import CapabilityError, InputError
 from testbed.faults.fault import Direction
 from testbed.faults.link_settings import LinkSettings, settings_text
-from testbed.model.wiring import WiredHost
 from topologies.impairments import Impairments
 from topologies.network import Link, LinkId, label_of, reverse_of
 
@@ -64,14 +62,14 @@ class LinkControl:
         mtu: int,
         first_udp_port: int | None = None,
         impairment_seed: int = 1,
-        talking: Sequence[WiredHost] = (),
     ) -> None:
         self._cables = cables
         self._namespaces = namespaces
         self._shape = shape
         self._mtu = mtu
         self._first_udp_port = first_udp_port
-        self._talking = {h.name: (socket.inet_aton(h.ip), bytes.fromhex(h.mac.replace(":", ""))) for h in talking}
+        self.forgotten: dict[str, dict[Message, None]] = {}
+        """Interface of a host -> what it has to be told again when it was down: its neighbours and routes."""
         self._lock = threading.Lock()
         self._loss_means: LossMeans = "classifier"
         self._gated: set[str] = set()
@@ -146,8 +144,8 @@ class LinkControl:
         # A host that is taken down forgets its routes and neighbours: the switch's end is pulled where there is one.
         end = far if near.host is not None and far.host is None else near
         messages = [set_up(end.index, up)]
-        if up and end.host is not None:
-            messages += self.neighbours_of(end)
+        if up:
+            messages += self.forgotten.get(end.interface, ())
         with self._lock:
             self.netlink_of(end.host).apply(messages)
             if up and near is not far:
@@ -188,12 +186,6 @@ class LinkControl:
         """What the relay was late by or missed until now is in no later report: a run begins."""
         with self._lock:
             self._impaired.forget()
-
-    def neighbours_of(self, end: CableEnd) -> list[Message]:
-        """Whoever talks with the host at that end, as permanent neighbours; nobody where it does not talk itself."""
-        if end.host not in self._talking:
-            return []
-        return [add_neighbour(end.index, ip, mac) for name, (ip, mac) in self._talking.items() if name != end.host]
 
     def configure(self, link: LinkId, settings: LinkSettings) -> float:
         """Give the link, and unless one way its reverse, another capacity, delay or loss, next to faults and

@@ -32,6 +32,7 @@ from testbed.machines.placement import Placement
 from testbed.machines.tunnel_plan import plan_parts, require_room
 from testbed.model.progress import CounterReading, Progress
 from testbed.model.wiring import Wiring
+from testbed.openflow.host_routes import HostRoute
 from testbed.openflow.rules import FlowRule
 from topologies.impairments import Impairments, to_text
 from topologies.network import LinkId, label_of
@@ -192,6 +193,11 @@ class DistributedNetwork:
 
     def remove(self, plan_id: int) -> None:
         self.machines.all(rpc_network.remove, plan_id, lane=LANE_RULES)
+
+    def route(self, routes: Iterable[HostRoute], *, add: bool = True) -> None:
+        """Put a plan's routes into the hosts, or take them away."""
+        if known := tuple(routes):
+            self.machines.all(rpc_network.change_routes, known, add, lane=LANE_RULES)
 
     def forget(self) -> None:
         """Every switch's memory of earlier packets goes."""

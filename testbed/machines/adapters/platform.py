@@ -29,6 +29,7 @@ from testbed.machines.rpc import MAIN, MachineState
 from testbed.model.machine.load import overload_message
 from testbed.model.progress import CounterReading, Progress
 from testbed.model.wiring import Wiring
+from testbed.openflow.host_routes import HostRoute
 from testbed.openflow.rules import FlowRule
 
 if TYPE_CHECKING:
@@ -125,6 +126,10 @@ class Here:
     def remove(self, plan_id: int) -> None:
         """Take a plan's rules away."""
         self.controller.remove(plan_id)
+
+    def route(self, routes: Iterable[HostRoute], *, add: bool = True) -> None:
+        """Put a plan's routes into the hosts, or take them away."""
+        rpc_network.change_routes(self._machine, tuple(routes), add)
 
     def forget(self) -> None:
         """Every switch's memory of earlier packets goes."""

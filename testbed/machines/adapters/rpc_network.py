@@ -27,6 +27,7 @@ from testbed.machines.machines_report import Counts
 from testbed.machines.rpc import MachineState
 from testbed.model.progress import CounterReading
 from testbed.model.wiring import Wiring, WiringPart
+from testbed.openflow.host_routes import HostRoute
 from testbed.openflow.rules import FlowRule
 from topologies.network import LinkId
 
@@ -168,6 +169,13 @@ def install(machine: MachineState, rules: Sequence[FlowRule], plan_id: int) -> f
 
 def remove(machine: MachineState, plan_id: int) -> None:
     controller_of(machine).remove(plan_id)
+
+
+def change_routes(machine: MachineState, routes: Sequence[HostRoute], add: bool) -> None:
+    """Of the hosts that lie here."""
+    addresses = network_of(machine).addresses
+    assert addresses is not None
+    addresses.change(routes, add=add)
 
 
 def forget(machine: MachineState) -> None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fec.adapters.raw_sockets import DatagramReceiver, FrameSender, socket_drops, waiting_datagrams
+from fec.adapters.raw_sockets import DatagramReceiver, socket_drops, waiting_datagrams
 from fec.redundancy.labels import StratifiedLabels
 from testbed.emulation.network.emulated_network import EmulatedNetwork
 from testbed.metapath.labelled_paths import LabelledPathPair, dead_link_of, path_label
@@ -30,6 +30,7 @@ from testbed.stream.emulated.endpoints import (
     sending_tick_s,
     warm_up,
 )
+from testbed.stream.emulated.frames import Frames
 from topologies.text.json_types import JsonObject
 
 _END_S = 0.3
@@ -125,7 +126,7 @@ def source_process(
     there.setblocking(False)
     tick_s = sending_tick_s(net, wiring)
 
-    def prepare(frames: FrameSender, reports: socket.socket, _: memoryview[float]) -> Run:
+    def prepare(frames: Frames, reports: socket.socket, _: memoryview[float]) -> Run:
         reported = DatagramReceiver(reports, peer=sink.ip)
         return _prepare_source(plan, steering_of(plan, known), frames, (reports, reported, there), tick_s, warm)
 
@@ -140,7 +141,7 @@ def sink_process(
     return_labels = () if known is None else known.return_labels
     source, sink = wiring.host_at(plan.source), wiring.host_at(plan.sink)
 
-    def prepare(frames: FrameSender, stream: socket.socket, _: memoryview[float]) -> Run:
+    def prepare(frames: Frames, stream: socket.socket, _: memoryview[float]) -> Run:
         arrivals = Arrivals(stream, plan.packet_bytes, peer=source.ip)
         return _prepare_sink(plan, frames, (stream, arrivals), return_labels)
 
@@ -150,7 +151,7 @@ def sink_process(
 def _prepare_source(
     plan: MetapathPlan,
     steering: Steering,
-    frames: FrameSender,
+    frames: Frames,
     sockets: tuple[socket.socket, DatagramReceiver, socket.socket],
     tick_s: float,
     warm: Sequence[int],
@@ -194,7 +195,7 @@ def _prepare_source(
 
 
 def _prepare_sink(
-    plan: MetapathPlan, frames: FrameSender, forward: tuple[socket.socket, Arrivals], return_labels: Sequence[int]
+    plan: MetapathPlan, frames: Frames, forward: tuple[socket.socket, Arrivals], return_labels: Sequence[int]
 ) -> Run:
     """``forward``: where packets come, and what takes them."""
     stream, arrivals = forward

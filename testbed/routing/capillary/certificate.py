@@ -92,7 +92,7 @@ def _check_question(network: Network, source: str, sink: str, loads: Sequence[Fr
 
 def _barred_links(network: Network, source: str, sink: str) -> list[bool]:
     """Which links leave or enter a host that is neither end? Such a host would have to forward."""
-    silent = {node.id for node in network.hosts} - {source, sink}
+    silent = network.silent_hosts - {source, sink}
     return [link.source in silent or link.target in silent for link in network.links]
 
 

@@ -269,19 +269,19 @@ class FloatRouter:
         self._tail = np.array([index[link.source] for link in network.links], dtype=np.int32)
         self._head = np.array([index[link.target] for link in network.links], dtype=np.int32)
         self._capacity = np.array([link.capacity_bps for link in network.links], dtype=np.float64)
-        self._is_host = np.array([node.kind == "host" for node in network.nodes], dtype=bool)
+        self._silent = np.array([not node.forwards for node in network.nodes], dtype=bool)
 
     def loads(self, source: str, sink: str) -> NDArray[np.float64]:
         """Fraction of the flow on each link, shape (links,): the full capillary route to some nine digits.
 
-        Loads below some 1e-12 of the layer above may be lost. Hosts do not forward. Raises InputError (unknown node,
-        source equal to sink) and NoPathError.
+        Loads below some 1e-12 of the layer above may be lost. Hosts that do not forward are ends only. Raises
+        InputError (unknown node, source equal to sink) and NoPathError.
         """
         index = self._network.node_index
         if source not in index or sink not in index or source == sink:
             flow_problem(self._network, source, sink)  # raises
         start, end = index[source], index[sink]
-        silent = self._is_host.copy()
+        silent = self._silent.copy()
         silent[[start, end]] = False
         usable = ~(silent[self._tail] | silent[self._head] | (self._tail == end) | (self._head == start))
         ends = (self._tail[usable], self._head[usable])

@@ -19,9 +19,10 @@ def capillary_route(network: Network, source: str, sink: str, layers: int | None
     """The capillary route from ``source`` to ``sink``: exact, unique, with its layers and their bottleneck links.
 
     A link's load is the fraction of the flow that it carries; what is minimised, greatest first, is load over capacity
-    relative to the network's largest capacity. Hosts do not forward. ``layers=K`` keeps the loads that the first K
-    layers fix and sends the rest, within the K-th layer's load, over as few links as possible in sum (ties: equally
-    short ways are tried breadth first in the network's order of links); that part is not unique, the full route is.
+    relative to the network's largest capacity. Hosts pass nothing on unless they are ``forwarding``. ``layers=K`` keeps
+    the loads that the first K layers fix and sends the rest, within the K-th layer's load, over as few links as
+    possible in sum (ties: equally short ways are tried breadth first in the network's order of links); that part is not
+    unique, the full route is.
 
     Time: 3000 nodes and 30000 links about a second; small networks need no numba. Raises InputError (unknown node,
     source equal to sink, layers below 1) and NoPathError (the sink cannot be reached).

@@ -86,7 +86,7 @@ def price_bound(network: Network, demands: Sequence[Demand], prices: Sequence[fl
 
 def price_distances(network: Network, source: str, prices: Sequence[float]) -> dict[str, float]:
     """Least sum of prices from ``source`` to each node (Dijkstra 1959)."""
-    hosts = {node.id for node in network.hosts}
+    hosts = network.silent_hosts
     final: dict[str, float] = {}
     queue = [(0.0, source)]
     while queue:
@@ -106,7 +106,7 @@ def price_distances(network: Network, source: str, prices: Sequence[float]) -> d
 def _flow_violations(network: Network, source: str, sink: str, own: Mapping[int, float], tolerance: float) -> list[str]:
     found = []
     balance: dict[str, float] = {source: -1.0, sink: 1.0}
-    hosts = {node.id for node in network.hosts} - {source, sink}
+    hosts = network.silent_hosts - {source, sink}
     for at, share in own.items():
         link = network.links[at]
         if not -tolerance <= share <= 1 + tolerance:

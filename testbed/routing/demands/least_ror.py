@@ -92,5 +92,5 @@ def segments(tolerance: float) -> tuple[FloatArray, FloatArray]:
 
 
 def _usable(graph: LinkGraph, source: int, sink: int) -> NDArray[np.bool_]:
-    dead_end = graph.is_host[graph.head] & (graph.head != sink)
+    dead_end = graph.silent[graph.head] & (graph.head != sink)
     return np.asarray(graph.usable_from(source) & (graph.tail != sink) & ~dead_end)

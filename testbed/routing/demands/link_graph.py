@@ -1,5 +1,5 @@
-"""A network as arrays and as a graph of least weights, in which hosts do not forward: what all routings of demands
-search in."""
+"""A network as arrays and as a graph of least weights, in which hosts are ends unless they forward: what all routings
+of demands search in."""
 
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
@@ -25,7 +25,7 @@ class ShortestPaths(NamedTuple):
 
 
 class LinkGraph:
-    """``tail``, ``head`` (positions of nodes), ``capacity`` in bits a second and ``is_host``, shape (links,) or
+    """``tail``, ``head`` (positions of nodes), ``capacity`` in bits a second and ``silent``, shape (links,) or
     (nodes,)."""
 
     def __init__(self, network: Network) -> None:
@@ -35,28 +35,29 @@ class LinkGraph:
         self.tail: Ints = np.array([index[link.source] for link in network.links], dtype=np.int64)
         self.head: Ints = np.array([index[link.target] for link in network.links], dtype=np.int64)
         self.capacity: FloatArray = np.array([link.capacity_bps for link in network.links], dtype=np.float64)
-        self.is_host = np.array([node.kind == "host" for node in network.nodes], dtype=bool)
+        self.silent = np.array([not node.forwards for node in network.nodes], dtype=bool)
 
     def usable_from(self, source: int) -> NDArray[np.bool_]:
-        """Links that a flow from ``source`` may take, shape (links,): none out of another host, none back into the
-        source."""
-        forwards = ~self.is_host[self.tail] | (self.tail == source)
+        """Links that a flow from ``source`` may take, shape (links,): none out of another host that does not
+        forward, none back into the source."""
+        forwards = ~self.silent[self.tail] | (self.tail == source)
         return np.asarray(forwards & (self.head != source))
 
     def shortest_paths(self, weights: FloatArray) -> ShortestPaths:
         """From every node to every other; ``weights`` above 0, one a link. Of parallel links the lightest counts.
 
-        A way out of a host costs so much that no path leads through one: only its own, which is then taken off again.
+        A way out of a host that does not forward costs so much that no path leads through one: only its own, which is
+        then taken off again.
         """
         barrier = 1e3 * float(weights.sum()) + 1.0
-        cost = weights + barrier * self.is_host[self.tail]
+        cost = weights + barrier * self.silent[self.tail]
         order = np.argsort(cost, kind="stable")[::-1]  # of parallel links the lightest is written last
         lightest = dict(zip(zip(self.tail[order].tolist(), self.head[order].tolist(), strict=True), order, strict=True))
         ends = np.array(list(lightest), dtype=np.int64).reshape(-1, 2)
         retained = cost[np.array(list(lightest.values()), dtype=np.int64)]
         graph = csr_array((retained, (ends[:, 0], ends[:, 1])), shape=(self.nodes, self.nodes))
         distance, before = dijkstra(graph, return_predecessors=True)
-        distance -= np.where(self.is_host, barrier, 0.0)[:, None]
+        distance -= np.where(self.silent, barrier, 0.0)[:, None]
         np.fill_diagonal(distance, 0.0)
         distance[distance >= barrier / 2] = np.inf
         return ShortestPaths(distance, before)

@@ -83,7 +83,7 @@ def shortest_path_set(matrix: DemandMatrix, k: int) -> PathSet:
         start, end = index[source], index[sink]
         _, before = yen(search, start, end, k, return_predecessors=True)
         paths = [_links_of(row, start, end, link_at) for row in before]
-        sound = tuple(path for path in paths if not graph.is_host[graph.tail[list(path[1:])]].any())
+        sound = tuple(path for path in paths if not graph.silent[graph.tail[list(path[1:])]].any())
         if not sound:
             raise NoPathError(
                 f"network {matrix.network.name!r}: no path leads from {source!r} to {sink!r}; leave the pair out"
@@ -103,7 +103,7 @@ def _simple_graph(graph: LinkGraph) -> tuple[csr_array, dict[tuple[int, int], in
     link_at: dict[tuple[int, int], int] = {}
     nodes = graph.nodes
     for link, (tail, head) in enumerate(zip(graph.tail.tolist(), graph.head.tolist(), strict=True)):
-        cost = 1.0 + (barrier if graph.is_host[tail] else 0.0)
+        cost = 1.0 + (barrier if graph.silent[tail] else 0.0)
         if (tail, head) in arcs:
             arcs[tail, nodes], arcs[nodes, head] = cost / 2, cost / 2
             link_at[tail, nodes] = link

@@ -63,15 +63,20 @@ def tree_path_set(matrix: DemandMatrix, seed: int = 1) -> PathSet:
 
 
 def _members(graph: LinkGraph, matrix: DemandMatrix) -> list[int]:
-    """Every switch and every host with a demand, all of which must reach one another."""
+    """Every node that forwards and every host with a demand, all of which must reach one another: of islands that only
+    hosts join the largest one."""
     requested = {matrix.network.node_index[end] for pair in matrix.pairs for end in pair}
     reach = np.isfinite(graph.hops(matrix.pairs))
     both = reach & reach.T
-    members = sorted(
-        node
-        for node in range(graph.nodes)
-        if both[min(requested), node] and (node in requested or not graph.is_host[node])
-    )
+    joined = both & ~graph.silent[:, None]
+    joined[:, [node for node in range(graph.nodes) if graph.silent[node] and node not in requested]] = False
+    whole = joined[:, sorted(requested)].all(axis=1)
+    centre = int((joined.sum(axis=1) * whole).argmax()) if whole.any() else min(requested)
+    members = [
+        node for node in range(graph.nodes) if both[centre, node] and (node in requested or not graph.silent[node])
+    ]
+    if not whole.any() and not both[np.ix_(members, members)].all():
+        members = [node for node in sorted(requested) if both[sorted(requested), node].all()]
     missing = sorted(requested - set(members))
     if missing:
         names = [matrix.network.nodes[node].id for node in (min(requested), missing[0])]
@@ -110,7 +115,7 @@ class _TreePaths:
         self._link_at = graph.lightest_links(weights)
         distance = self._shortest.distance
         self._metric = (distance + distance.T) / 2
-        self._hubs = [node for node in members if not graph.is_host[node]] or list(members)
+        self._hubs = [node for node in members if not graph.silent[node]] or list(members)
         rng.shuffle(self._hubs)
         top = float(self._metric[np.ix_(members, members)].max())
         self._root = self._cut(self._hubs[0], tuple(members), top / 2 * 2 ** rng.random())

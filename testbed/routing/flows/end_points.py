@@ -1,7 +1,8 @@
 """What every routing asks first: are the two ends sound, which links may carry the flow, what are they worth in
 integers.
 
-Hosts do not forward: a flow leaves its source host, enters its sink host and passes through switches only.
+A flow leaves its source, enters its sink and passes through switches and hosts that forward; other hosts pass nothing
+on.
 """
 
 import math
@@ -54,7 +55,7 @@ class FlowProblem:
         source, sink = (self.network.nodes[i].id for i in (self.source, self.sink))
         return NoPathError(
             f"network {self.network.name!r}: no path leads from {source!r} to {sink!r} "
-            "(hosts do not forward); choose other end points or add links"
+            "(hosts do not forward unless they say forwarding: true); choose other end points or add links"
         )
 
     def route(
@@ -90,7 +91,7 @@ def flow_problem(network: Network, source: str, sink: str) -> FlowProblem:
             raise InputError(no_node(node_id, network))
     if source == sink:
         raise InputError(f"source and sink are both {source!r}; choose two different nodes")
-    silent = {node.id for node in network.hosts} - {source, sink}
+    silent = network.silent_hosts - {source, sink}
     usable = [
         i
         for i, link in enumerate(network.links)

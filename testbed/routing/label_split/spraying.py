@@ -45,8 +45,21 @@ def spray(route: SplitRoute, *, budget: int = 3000) -> LabelSplit:
         network=route.network,
         source=route.source,
         sink=route.sink,
-        paths=_without_slivers(route, _read_paths(route, search.cuts)),
+        paths=_with_last_as_first(route.network, _without_slivers(route, _read_paths(route, search.cuts))),
     )
+
+
+def _with_last_as_first(network: Network, paths: Sequence[LabelPath]) -> tuple[LabelPath, ...]:
+    """The paths; where one leads through a host, which forwards by port, the last label goes with the first.
+
+    Linux's rules name ranges of the ports 1 to 65534. What no range takes follows the path of label 0.
+    """
+    first, last = paths[0], paths[-1]
+    through = any(network.node(network.links[i].target).kind == "host" for path in paths for i in path.links[:-1])
+    if first.links == last.links or not through:
+        return tuple(paths)
+    retained = [LabelPath(start=last.start, stop=LABELS - 1, links=last.links)] if last.start < LABELS - 1 else []
+    return (*paths[:-1], *retained, LabelPath(start=LABELS - 1, stop=LABELS, links=first.links))
 
 
 def _read_paths(route: SplitRoute, cuts: Cuts) -> list[LabelPath]:
@@ -122,7 +135,7 @@ def paths_split(
         stop = max(at + 1, min(LABELS - (len(paths) - 1 - k), round(LABELS * done / total)))
         split.append(LabelPath(start=at, stop=stop, links=tuple(links)))
         at = stop
-    return LabelSplit(network=network, source=source, sink=sink, paths=tuple(split))
+    return LabelSplit(network=network, source=source, sink=sink, paths=_with_last_as_first(network, split))
 
 
 def interval_groups(split: LabelSplit) -> tuple[tuple[tuple[Interval, ...], int], ...]:

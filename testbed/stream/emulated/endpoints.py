@@ -17,8 +17,7 @@ from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from typing import Any
 
-from fec.adapters.raw_sockets import DatagramReceiver, FrameSender, socket_drops, waiting_datagrams
-from fec.adapters.scapy_layer import FrameTemplate
+from fec.adapters.raw_sockets import DatagramReceiver, socket_drops, waiting_datagrams
 from fec.protocol.loss_report import MAX_REPORT_BYTES
 from fec.protocol.wire import HEADER_BYTES, STREAM_UDP_PORT
 from testbed.emulation.machine.shared_counters import shared_numbers
@@ -28,6 +27,7 @@ from testbed.errors import InvalidRunError
 from testbed.model.label_split import LabelSplit
 from testbed.model.wiring import WiredHost, Wiring
 from testbed.openflow.rules import label_prefixes
+from testbed.stream.emulated.frames import Frames, frames_of
 from testbed.stream.endpoints import ContentCheck, build_receiver, build_sender, sender_counters
 from testbed.stream.judgement.packet_logs import LossReportRecorder, ReceivedLog, SentLog
 from testbed.stream.measurements import NO_LOSS_REPORTS, LossReportLog, ReceivedPackets, SentPackets
@@ -143,14 +143,6 @@ def _child(pipe: Connection, prepare: Callable[[], Run]) -> None:
     os._exit(0)
 
 
-def _raw_socket(net: EmulatedNetwork, host: WiredHost) -> socket.socket:
-    """A socket of the host that sends whole frames."""
-    sock = net.open_socket(host.name, socket.AF_PACKET, socket.SOCK_RAW, 0)
-    sock.bind((net.interface_of(host.name), 0))
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4 << 20)
-    return sock
-
-
 def _datagram_socket(net: EmulatedNetwork, host: WiredHost) -> socket.socket:
     """A socket of the host that takes the stream's datagrams without waiting."""
     sock = net.open_socket(host.name, socket.AF_INET, socket.SOCK_DGRAM, 0)
@@ -160,19 +152,24 @@ def _datagram_socket(net: EmulatedNetwork, host: WiredHost) -> socket.socket:
     return sock
 
 
-Prepare = Callable[[FrameSender, socket.socket, "memoryview[float]"], Run]
+Prepare = Callable[[Frames, socket.socket, "memoryview[float]"], Run]
 """Makes an end ready in its own process: frames to the other end, datagrams from it, and what it counts for whoever
 watches."""
 
 
 @contextmanager
 def endpoint(
-    net: EmulatedNetwork, role: str, own: WiredHost, other: WiredHost, prepare: Prepare
+    net: EmulatedNetwork,
+    role: str,
+    own: WiredHost,
+    other: WiredHost,
+    prepare: Prepare,
+    split: LabelSplit | None = None,
 ) -> Iterator[EndpointProcess]:
-    """The process of one host that streams to another, and its sockets, closed together."""
-    template = FrameTemplate(src_mac=own.mac, dst_mac=other.mac, src_ip=own.ip, dst_ip=other.ip)
-    with _raw_socket(net, own) as raw, _datagram_socket(net, own) as datagrams:
-        gauge, frames = shared_numbers(2), FrameSender(raw, template)
+    """The process of one host that streams to another, and its sockets, closed together; ``split`` as of
+    ``frames_of``."""
+    with frames_of(net, own, other, split) as frames, _datagram_socket(net, own) as datagrams:
+        gauge = shared_numbers(2)
         with closing(EndpointProcess(role, lambda: prepare(frames, datagrams, gauge), gauge)) as process:
             yield process
 
@@ -185,11 +182,11 @@ def sender_process(
     source, sink = wiring.host_at(plan.source), wiring.host_at(plan.sink)
     tick_s = sending_tick_s(net, wiring)
 
-    def prepare(frames: FrameSender, reports: socket.socket, gauge: memoryview[float]) -> Run:
+    def prepare(frames: Frames, reports: socket.socket, gauge: memoryview[float]) -> Run:
         reported = DatagramReceiver(reports, largest=MAX_REPORT_BYTES + 1, peer=sink.ip)
         return _prepare_sender(plan, key, frames, (reports, reported), tick_s, gauge)
 
-    return endpoint(net, "sender", source, sink, prepare)
+    return endpoint(net, "sender", source, sink, prepare, plan.forward)
 
 
 def receiver_process(
@@ -199,11 +196,11 @@ def receiver_process(
     ends."""
     source, sink = wiring.host_at(plan.source), wiring.host_at(plan.sink)
 
-    def prepare(frames: FrameSender, stream: socket.socket, gauge: memoryview[float]) -> Run:
+    def prepare(frames: Frames, stream: socket.socket, gauge: memoryview[float]) -> Run:
         arrivals = Arrivals(stream, HEADER_BYTES + plan.stream.symbol_bytes, peer=source.ip)
         return _prepare_receiver(plan, key, frames, (stream, arrivals), gauge)
 
-    return endpoint(net, "receiver", sink, source, prepare)
+    return endpoint(net, "receiver", sink, source, prepare, plan.backward)
 
 
 def warm_labels(split: LabelSplit) -> list[int]:
@@ -211,7 +208,7 @@ def warm_labels(split: LabelSplit) -> list[int]:
     return [value for path in split.paths for value, _ in label_prefixes(path.start, path.stop)]
 
 
-def warm_up(frames: FrameSender, labels: Sequence[int], payload_bytes: int) -> None:
+def warm_up(frames: Frames, labels: Sequence[int], payload_bytes: int) -> None:
     """Send a packet of zeros under each label before time zero, which the far end throws away.
 
     A switch looks the first packet of a flow up in its tables and keeps the answer; hundreds of flows that begin at
@@ -251,7 +248,7 @@ def sending_tick_s(net: EmulatedNetwork, wiring: Wiring) -> float:
 def _prepare_sender(
     plan: StreamPlan,
     key: bytes,
-    frames: FrameSender,
+    frames: Frames,
     backward: tuple[socket.socket, DatagramReceiver],
     tick_s: float,
     gauge: memoryview[float],
@@ -336,7 +333,7 @@ def _clocks_apart_s() -> float:
 def _prepare_receiver(
     plan: StreamPlan,
     key: bytes,
-    frames: FrameSender,
+    frames: Frames,
     forward: tuple[socket.socket, Arrivals],
     gauge: memoryview[float],
 ) -> Run:

@@ -31,6 +31,7 @@ from testbed.machines.machines_report import MachinesReport
 from testbed.machines.machines_request import MachinesRequest
 from testbed.model.progress import CounterReading, Progress, ReportProgress
 from testbed.model.wiring import Wiring, wire
+from testbed.openflow.host_routes import HostRoute, stream_routes
 from testbed.openflow.rules import FlowRule, stream_rules
 from testbed.stream.emulated.background_traffic import background_tcp
 from testbed.stream.emulated.endpoints import KEY_BYTES, ReceiverResult, SenderResult
@@ -62,6 +63,13 @@ def plan_rules(plan: StreamPlan, wiring: Wiring) -> tuple[FlowRule, ...]:
     return (
         *stream_rules(wiring, plan.forward, udp_port=STREAM_UDP_PORT),
         *stream_rules(wiring, plan.backward, udp_port=STREAM_UDP_PORT),
+    )
+
+
+def plan_routes(plan: StreamPlan, wiring: Wiring) -> tuple[HostRoute, ...]:
+    """What hosts do besides, where one has several cables or forwards."""
+    return tuple(
+        r for one in (plan.forward, plan.backward) for r in stream_routes(wiring, one, udp_port=STREAM_UDP_PORT)
     )
 
 
@@ -121,6 +129,7 @@ class EmulatedStreamFabric:
             if movement is None:
                 for number, one in enumerate(plans):
                     platform.install(plan_rules(one, platform.wiring), plan_id=number + 1)
+                    platform.route(plan_routes(one, platform.wiring))
             else:
                 movement.install_first()
             with self._compared(platform, plan) as carried:

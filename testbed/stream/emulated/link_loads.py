@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from testbed.emulation.control.fault_injection import FaultInjector
 from testbed.model.label_split import LabelSplit
 from testbed.model.progress import Progress
-from testbed.stream.emulated.fabric import here_for, plan_rules, streams_over
+from testbed.stream.emulated.fabric import here_for, plan_routes, plan_rules, streams_over
 from testbed.stream.measurements import StreamMeasurements
 from testbed.stream.plan import StreamPlan
 from testbed.stream.planning import check_concurrent
@@ -48,6 +48,7 @@ def streams_with_link_counts(
     with here_for(*plans) as platform:
         for number, plan in enumerate(carried_out):
             platform.install(plan_rules(plan, platform.wiring), plan_id=number + 1)
+            platform.route(plan_routes(plan, platform.wiring))
 
         def sample(progress: Progress) -> None:
             if progress.done_s > 0 and (not samples or progress.done_s - samples[-1].at_s >= SAMPLE_S - 0.05):

@@ -128,6 +128,7 @@ class _Run:
         self._computing = [k for k, share in enumerate(self._shares) if share.compute]
         self._switchboard = CircuitSwitchboard(platform, [(t.source, t.sink) for t in plan.transfers])
         paths = plan.placement.remote
+        self._switchboard.set_paths(paths)
         self._standing = packet_switching_rules(platform.wiring, paths)
         self._switchboard.change_rules((*shared_return_rules(platform.wiring, paths), *self._standing), "add")
         for one in [platform.call(k, start_listeners, share) for k, share in enumerate(self._shares)]:

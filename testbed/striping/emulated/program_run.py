@@ -17,7 +17,7 @@ from typing import Any
 
 from sfio_emu.adapters.key_files import new_key
 from sfio_emu.adapters.peers.group_server import GroupServer
-from testbed.bulk.circuit_rules import packet_switching_rules, return_rules
+from testbed.bulk.circuit_rules import packet_switching_rules, pair_routes, return_rules
 from testbed.bulk.emulated.switchboard import CircuitSwitchboard
 from testbed.emulation.attach.program_group import ChildProgram, ProgramGroup
 from testbed.emulation.attach.server import control_server
@@ -122,6 +122,8 @@ class ProgramNetwork:
         platform.all(add_all_neighbours)
         with closing(CircuitSwitchboard(platform, ())) as switchboard:
             switchboard.change_rules(file_rules(platform.wiring, placement), "add")
+        paths = placement.remote
+        platform.route(r for pair, path in paths.items() for r in pair_routes(platform.wiring, pair, path))
         self._server = GroupServer(group_address(platform), len(placement.compute))
         stack.callback(self._server.close)
         key, root = new_key(), self.root.absolute()

@@ -43,7 +43,7 @@ def test_a_packet_matches_the_rules_that_its_circuit_would_have() -> None:
     wiring = wire(plan().network)
     transfer = plan().transfers[1]
     source, sink = wiring.host_at(transfer.source), wiring.host_at(transfer.sink)
-    packet = Ether(data_packet(source, sink))
+    packet = Ether(data_packet(source, sink, sink))
     fields = {
         "eth_type": packet.type,
         "ip_proto": packet["IP"].proto,

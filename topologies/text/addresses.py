@@ -1,0 +1,51 @@
+"""Addresses that a file gives its hosts: IPv4 addresses with or without a prefix length, and a MAC address.
+
+A host has one main address, the first: plans, rules and streams know it by that. Others are reachable next to it.
+"""
+
+import ipaddress
+import re
+
+from topologies.errors import TopologyError
+
+_MAC = re.compile(r"[0-9a-f]{2}(?::[0-9a-f]{2}){5}")
+_SEPARATOR = re.compile(r"[,\s]+")
+
+
+def ipv4_addresses(value: object) -> tuple[tuple[str, int], ...]:
+    """(address, prefix length) of each address of a text or list, 32 where none is given.
+
+    Raises TopologyError for what is no IPv4 address of a host, or is there twice.
+
+    >>> ipv4_addresses("192.168.1.10/24, 10.0.0.1")
+    (('192.168.1.10', 24), ('10.0.0.1', 32))
+    """
+    listed = _SEPARATOR.split(value.strip()) if isinstance(value, str) else value
+    if not isinstance(listed, (list, tuple)) or not listed:
+        raise TopologyError(f"ip {value!r} is no address; write 10.0.0.1, 10.0.0.1/24, or a list of such")
+    found: dict[str, int] = {}
+    for one in listed:
+        try:
+            known = ipaddress.IPv4Interface(one if isinstance(one, str) else "")
+        except ValueError:
+            raise TopologyError(f"ip {one!r} is no IPv4 address; write 10.0.0.1 or 10.0.0.1/24") from None
+        address, subnet = known.ip, known.network
+        borders = (subnet.network_address, subnet.broadcast_address) if subnet.prefixlen < 31 else ()
+        if address.is_multicast or address.is_loopback or address.is_reserved or address in borders or int(address) < 1:
+            raise TopologyError(f"ip {one!r} is no address that a host can have; choose one within its subnet")
+        if str(address) in found:
+            raise TopologyError(f"ip {one!r} is there twice; leave one out")
+        found[str(address)] = subnet.prefixlen
+    return tuple(found.items())
+
+
+def mac_address(value: object) -> str:
+    """The MAC address in small letters; TopologyError for what is none of one interface.
+
+    >>> mac_address("02:00:00:00:00:0A")
+    '02:00:00:00:00:0a'
+    """
+    text = value.lower().replace("-", ":") if isinstance(value, str) else ""
+    if not _MAC.fullmatch(text) or int(text[:2], 16) & 1 or not int(text.replace(":", ""), 16):
+        raise TopologyError(f"mac {value!r} is no address of one interface; write it as 02:00:00:00:00:01")
+    return text
