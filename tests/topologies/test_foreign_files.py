@@ -248,7 +248,7 @@ def test_dot_of_yates_and_of_graphviz(tmp_path: Path) -> None:
     assert network.name == "the net" and [h.id for h in network.hosts] == ["h1"]
     assert [k.label for k in network.links] == ["h1->s1", 's1->a "b"', "s2->s1"]
     assert {(k.capacity_bps, k.delay_s) for k in network.links} == {(1e9, 0.005), (1e7, 0.005)}
-    assert network.node("s2").attributes["role"] == "core" and "ip (nodes); cost, dst_port (links)" in note
+    assert network.node("s2").attributes["role"] == "core" and "cost, dst_port (links)" in note
     assert len(read(written(tmp_path, "u.txt", "graph { a -- b -- c }"))[0].links) == 4
 
 

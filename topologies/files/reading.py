@@ -93,10 +93,11 @@ def _read(path: Path, notes: list[str]) -> Network:
             notes.append("it is not in UTF-8 and read as Latin-1; save it as UTF-8 if names look wrong")
         document = _document(utf8(content) if text is None else text, ending, notes)
     one_way = None
-    if head not in (b"{", b"[") and ending != ".json":
+    json_text = head in (b"{", b"[") or ending == ".json"
+    if not json_text:
         rename_kinds(document["nodes"])
         one_way = without_loops(document["links"], [document["directed"]] * len(document["links"]), notes)
-    return parse_document(adapted(document, notes), name, one_way, path.parent)
+    return parse_document(adapted(document, notes, mininet="noted" if json_text else "no"), name, one_way, path.parent)
 
 
 def _windows_1252(content: bytes) -> str:
