@@ -27,7 +27,6 @@ _QUANTITIES = (("capacity", "capacity_bps", rate_bps, "10Mbps"), ("delay", "dela
 _RAW = "LinkSpeedRaw"
 """The Topology Zoo's capacity, in bits a second."""
 _PROGRAMS = {
-    "switches": "MiniEdit files",
     "adjacency": "networkx' adjacency lists",
     "elements": "Cytoscape files",
     "topology": "GNS3 projects",

@@ -12,6 +12,7 @@ from topologies.errors import TopologyError
 from topologies.files.foreign import adapted, without_loops
 from topologies.files.node_link import parse_document
 from topologies.files.reading import NetworkNote
+from topologies.mininet.miniedit import is_miniedit, miniedit_document
 from topologies.mininet.topo import is_topo, topo_document
 from topologies.network import Network
 from topologies.text.json_types import JsonObject
@@ -60,6 +61,8 @@ def _document(value: Any, notes: list[str]) -> tuple[JsonObject | None, str]:
         return _of_graph(value), "graph"
     if not isinstance(value, Mapping):
         return None, ""
+    if is_miniedit(value):
+        return miniedit_document(value, notes), "network"
     if "nodes" in value and {"links", "edges"} & value.keys():
         return _of_lists(value, [_node(i, one, "nodes") for i, one in _numbered(value, "nodes")]), "document"
     if "links" in value and {"hosts", "switches"} & value.keys():
