@@ -28,7 +28,7 @@ SHOWN: dict[str, tuple[int, int, int, str]] = {
     "asymmetric.json": (3, 0, 6, ""),
     "blank_line_before_declaration.graphml": (2, 0, 2, ""),
     "bom_crlf.json": (2, 0, 2, ""),
-    "clab_frr_routers_of_kind_linux.clab.yml": (0, 5, 10, "which do not forward: 'r1', 'r2', 'r3'"),
+    "clab_frr_routers_of_kind_linux.clab.yml": (0, 5, 10, "which forward over shortest paths: 'r1', 'r2', 'r3'"),
     "clab_host_and_mgmt_links.clab.yml": (1, 1, 2, "left out: links out of the network, at 'r'"),
     "clab_kinds_defaults_mtu.clab.yml": (1, 2, 4, "mtu (links)"),
     "clab_links_null.clab.yml": (0, 1, 0, ""),

@@ -6,13 +6,16 @@ All scalars of YAML are text, as programs in Go read it: ``no``, ``010`` and ``0
 Aliases share what they stand for, but count as if written out: a few lines cannot stand for millions of values.
 """
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from topologies.errors import TopologyError
 from topologies.files.foreign import some
+from topologies.mininet.parameters import read_parameters
 from topologies.text.json_types import Json, JsonObject
+from topologies.text.units import is_bare, rate_bps, seconds
 
 MAX_BYTES = 2**22
 MAX_VALUES = 200_000
@@ -102,6 +105,10 @@ def parse_yaml(text: str) -> Any:
 
 
 HOST_KIND = "linux"
+BRIDGES = ("bridge", "ovs-bridge")
+"""Kinds that are switches there too."""
+_IMPAIRMENTS = ("rate", "delay", "jitter", "loss", "corruption")
+"""Of links, in the units of ``containerlab tools netem set``: rate in kbit/s, loss in per cent; times have theirs."""
 OUTSIDE = ("host", "mgmt-net", "macvlan", "vxlan", "vxlan-stitch", "dummy")
 """What stands in the place of a node in links that leave the lab."""
 
@@ -111,8 +118,9 @@ Table = Json
 def containerlab_document(text: str, notes: list[str]) -> JsonObject:
     """The node-link document of a file whose ``topology`` has ``nodes`` and ``links``.
 
-    ``notes``: links that leave the network are left out, and hosts with several links do not forward. Raises
-    TopologyError naming the entry; ModuleNotFoundError where PyYAML (the extra ``networks``) is not installed.
+    ``notes``: links that leave the network are left out, hosts with several links forward, a vendor's kind is a switch
+    without its software. Raises TopologyError naming the entry; ModuleNotFoundError where PyYAML (the extra
+    ``networks``) is not installed.
     """
     file = _table(parse_yaml(text), "the file")
     name = file.get("name")
@@ -136,11 +144,29 @@ def containerlab_document(text: str, notes: list[str]) -> JsonObject:
     if outside:
         notes.append(f"left out: links out of the network, at {some(outside)}")
     ends = Counter(link[end] for link in links for end in ("source", "target"))
-    routers = [node["id"] for node in nodes if node["kind"] == "host" and ends[node["id"]] > 1]
+    routers = [node for node in nodes if node["kind"] == "host" and ends[node["id"]] > 1]
+    for node in routers:
+        node["forwarding"] = True
     if routers:
-        notes.append(f"hosts (kind {HOST_KIND}) with several links, which do not forward: {some(routers)}")
+        names = some(node["id"] for node in routers)
+        notes.append(f"hosts (kind {HOST_KIND}) with several links, which forward over shortest paths: {names}")
+    _note_vendors(nodes, notes)
+    sizes = sorted({link["mtu"] for link in links if isinstance(link.get("mtu"), int)})
+    if sizes:
+        sized = " or ".join(map(str, sizes))
+        notes.append(f"mtu (links) of {sized}: all links of a run have one, which `up` takes as --mtu")
     graph = {"name": name} if name else {}
     return {"directed": False, "multigraph": True, "graph": graph, "nodes": nodes, "links": links}
+
+
+def _note_vendors(nodes: list[JsonObject], notes: list[str]) -> None:
+    kinds: dict[str, list[str]] = {}
+    for node in nodes:
+        if node["kind"] == "switch" and node.get("type_name") not in (None, *BRIDGES):
+            kinds.setdefault(node["type_name"], []).append(node["id"])
+    if kinds:
+        listed = "; ".join(f"{kind} ({some(names, 3)})" for kind, names in kinds.items())
+        notes.append(f"Open vSwitch switches, without the images and configurations of their kinds: {listed}")
 
 
 def _table(value: object, where: str) -> Table:
@@ -182,7 +208,39 @@ def _link(entry: object, where: str, nodes: Table, used: dict[str, str]) -> Json
         return inside[0]
     if str(fields.get("mtu", "")).isdecimal():
         fields["mtu"] = int(fields["mtu"])
+    _read_impairments(fields, where)
     return {**fields, "source": names[0], "target": names[1]}
+
+
+def _read_impairments(fields: JsonObject, where: str) -> None:
+    """Rate, delay, jitter and loss of a link, or of its table ``impairments``, as ours."""
+    table = dict(fields.pop("impairments")) if isinstance(fields.get("impairments"), Mapping) else fields
+    given = {name: table.pop(name) for name in _IMPAIRMENTS if table.get(name) is not None}
+    if table is not fields and table:
+        raise TopologyError(f"{where}.impairments: {min(table)[:60]!r} is none of {', '.join(_IMPAIRMENTS)}")
+    if float(_numeral(given.pop("corruption", "0"), "corruption", where)):
+        raise TopologyError(f"{where}: a corrupted packet is thrown away by its receiver; write its share as loss")
+    if "rate" in given:
+        rate = str(given.pop("rate"))
+        fields["capacity_bps"] = rate_bps(rate) * (1e3 if is_bare(rate) else 1)
+        if not fields["capacity_bps"] > 0:
+            raise TopologyError(f"{where}: rate {rate[:60]!r} is none; give kbit/s above 0, as 10000")
+    if "delay" in given:
+        delay = str(given.pop("delay"))
+        fields["delay_s"] = math.nan if is_bare(delay) and float(delay) else seconds(delay)
+        if not fields["delay_s"] >= 0:
+            raise TopologyError(f"{where}: delay {delay[:60]!r} is no time with a unit; write it as 5ms")
+    if "loss" in given:
+        given["loss"] = _numeral(given["loss"], "loss", where)
+    fields |= given
+    read_parameters(fields, where)
+
+
+def _numeral(value: object, name: str, where: str) -> str:
+    text = str(value).strip().removesuffix("%")
+    if not is_bare(text):
+        raise TopologyError(f"{where}: {name} {str(value)[:60]!r} is no number; it is in per cent")
+    return text
 
 
 def _end(end: object, where: str, used: dict[str, str]) -> str:

@@ -5,54 +5,15 @@ and a note says which. Every format's reader gives such a document; the rules ar
 """
 
 import math
-import re
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Literal
 
 from topologies.errors import TopologyError
 from topologies.files.node_link import graph_attributes
 from topologies.files.schemas import network_schema
+from topologies.mininet.parameters import BACK, UNITS, hand_over_addresses, read_parameters, split_ends
 from topologies.network import MAX_CAPACITY_BPS
-
-_THOUSANDS = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12}
-_SECONDS = {"": 1.0, "ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0}
-_NUMBER = r"([+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?)"
-_RATE = re.compile(rf"{_NUMBER}\s*([kmgt]?)(?:b|bit|bits)?(?:ps|/s)?", re.ASCII)
-_BYTES = re.compile(r"B(?:ps|/s)?$")
-_TIME = re.compile(rf"{_NUMBER}\s*(ns|us|µs|ms|s|min|h|)")
-
-
-def rate_bps(text: str) -> float:
-    """Bits a second; without a unit the number itself; not a number for what is no rate, and for bytes (``10MB/s``).
-
-    >>> rate_bps("10Mbps"), rate_bps("2.5 Gbit/s"), rate_bps("1e6"), rate_bps("10MB/s")
-    (10000000.0, 2500000000.0, 1000000.0, nan)
-    """
-    if _BYTES.search(text.strip()):
-        return math.nan
-    return _times(_RATE.fullmatch(text.strip().lower()), _THOUSANDS)
-
-
-def seconds(text: str) -> float:
-    """Seconds; without a unit the number itself; not a number for what is no time.
-
-    >>> seconds("5ms"), seconds("2 min"), seconds("0.25"), seconds("soon")
-    (0.005, 120.0, 0.25, nan)
-    """
-    return _times(_TIME.fullmatch(text.strip().lower()), _SECONDS)
-
-
-def is_bare(text: str) -> bool:
-    """Whether the text is a number without a unit."""
-    return re.fullmatch(_NUMBER, text.strip().lower()) is not None
-
-
-def _times(found: re.Match[str] | None, units: dict[str, float]) -> float:
-    if found is None or len(found[0]) > 60:
-        return math.nan
-    number, factor = float(found[1]), units[found[2]]
-    return number * factor if factor >= 1 else number / round(1 / factor)
-
+from topologies.text.units import is_bare, rate_bps, seconds
 
 OURS = {
     "": ("directed", "multigraph", "graph", "nodes", "links", "edges"),
@@ -66,7 +27,6 @@ _QUANTITIES = (("capacity", "capacity_bps", rate_bps, "10Mbps"), ("delay", "dela
 _RAW = "LinkSpeedRaw"
 """The Topology Zoo's capacity, in bits a second."""
 _PROGRAMS = {
-    "switches": "MiniEdit files",
     "adjacency": "networkx' adjacency lists",
     "elements": "Cytoscape files",
     "topology": "GNS3 projects",
@@ -74,18 +34,18 @@ _PROGRAMS = {
 """Whose files of JSON have that key, and not both nodes and links."""
 _SHOWN = 60
 
-_GONE = "gone"
+_GONE, _THEIRS = "gone", "theirs"
 Fields = dict[str, Any]
 Retained = dict[str, dict[str, None]]
-"""Names of attributes by where they stand: graph, nodes, links; and those that were left out."""
+"""Names of attributes by where they stand: graph, nodes, links; what was left out, and Mininet's that were read."""
 
 
-def adapted(document: object, notes: list[str]) -> Any:
+def adapted(document: object, notes: list[str], *, mininet: Literal["no", "noted", "yes"] = "noted") -> Any:
     """The document as ``parse_document`` takes it; what was done to it is added to ``notes``.
 
-    Done: capacities and delays with units, ``LinkSpeedRaw``; ids that are lists or floats; nodes named by ``name``
-    alone; links by position (networkx 1, D3). Raises TopologyError, naming place, key and repair, for a key that is
-    refused.
+    Done: capacities and delays with units, ``LinkSpeedRaw``; Mininet's parameters, as ``mininet`` says; ids that are
+    lists or floats; nodes named by ``name`` alone; links by position (networkx 1, D3). Raises TopologyError, naming
+    place, key and repair, for a key that is refused.
 
     >>> notes = []
     >>> link = {"source": "a", "target": "b", "capacity": "10Mbps", "weight": 3}
@@ -100,28 +60,52 @@ def adapted(document: object, notes: list[str]) -> Any:
         for key, files in _PROGRAMS.items():
             if key in document:
                 raise TopologyError(f"{files} are not read; write the network as JSON node-link or GraphML")
-    retained: Retained = {"graph": {}, "nodes": {}, "links": {}, _GONE: {}}
+    retained: Retained = {"graph": {}, "nodes": {}, "links": {}, _GONE: {}, _THEIRS: {}}
     known = network_schema()["properties"]
     found = {key: value for key, value in document.items() if key in known}
     others = {key: value for key, value in document.items() if key not in known}
     _refuse_misspelt(others, "", "")
     found["graph"] = _attributes({**others, **graph_attributes(document)}, "graph", "graph", retained)
+    if mininet != "no" and isinstance(found.get("nodes"), list):
+        found["nodes"] = _with_kinds(found["nodes"])
     for name, scope in (("nodes", "node"), ("links", "link"), ("edges", "link")):
         if isinstance(found.get(name), list):
+            read = mininet != "no"
             found[name] = [
-                _attributes(entry, scope, f"{name}[{i}]", retained) if isinstance(entry, dict) else entry
+                _attributes(entry, scope, f"{name}[{i}]", retained, mininet=read) if isinstance(entry, dict) else entry
                 for i, entry in enumerate(found[name])
             ]
     if isinstance(found.get("nodes"), list):
         links: list[Any] = next((found[name] for name in ("links", "edges") if isinstance(found.get(name), list)), [])
         _name_nodes(found["nodes"], links, notes)
-    gone = retained.pop(_GONE)
+        if mininet != "no":
+            hand_over_addresses(found["nodes"], links)
+    _note(retained, notes, units=mininet == "noted")
+    return found
+
+
+def _note(retained: Retained, notes: list[str], *, units: bool) -> None:
+    """Say what was stored without being read, read in Mininet's units (where ``units``), and left out."""
+    gone, theirs = retained.pop(_GONE), retained.pop(_THEIRS)
     lists = [f"{', '.join(map(_shown, names))} ({where})" for where, names in retained.items() if names]
     if lists:
         notes.append(f"kept, but not read: {'; '.join(lists)}")
+    if theirs and units:
+        notes.append(f"read as Mininet's: {', '.join(f'{name} ({UNITS[name]})' for name in theirs)}")
     if gone:
         notes.append(f"left out: values that are no finite numbers, of {', '.join(map(_shown, gone))}")
-    return found
+
+
+def _with_kinds(nodes: list[Any]) -> list[Any]:
+    """Where any node says by ``isSwitch`` that it is one (Mininet's Topo), those that do not are hosts."""
+    if not any(isinstance(node, dict) and "isSwitch" in node for node in nodes):
+        return nodes
+    return [
+        {"kind": "switch" if node.get("isSwitch") else "host"} | {k: v for k, v in node.items() if k != "isSwitch"}
+        if isinstance(node, dict)
+        else node
+        for node in nodes
+    ]
 
 
 def rename_kinds(nodes: Iterable[Fields]) -> None:
@@ -157,21 +141,33 @@ def _refuse_misspelt(names: Iterable[str], scope: str, place: str) -> None:
             raise TopologyError(f"{start}unknown key {name[:_SHOWN]!r}; did you mean {near!r}?{unit}")
 
 
-def _attributes(entry: Fields, scope: str, place: str, retained: Retained) -> Fields:
+def _attributes(entry: Fields, scope: str, place: str, retained: Retained, *, mininet: bool = False) -> Fields:
     """The entry with its quantities as numbers, without values that no file can hold; what is not read is noted in
-    ``kept``."""
-    fields = dict(entry)
-    if scope == "link":
+    ``retained``. ``mininet``: whether a link's parameters of Mininet are read."""
+    fields = {key: value for key, value in entry.items() if key != BACK}
+    if scope == "link" and mininet:
+        fields = _both_directions(fields, place, retained)
+    elif scope == "link":
         _read_quantities(fields, place)
     used = {_RAW} if scope == "link" and _raw_capacity(fields) else set()
-    for key in [k for k, v in fields.items() if k not in (*_UNITS, "position") and not _is_finite(v)]:
+    for key in [k for k, v in fields.items() if k not in (*_UNITS, "position", BACK) and not _is_finite(v)]:
         del fields[key]
         retained[_GONE][key] = None
     schema = network_schema()["$defs"][scope]["properties"]
-    others = [key for key in fields if key not in schema and key not in used]
+    others = [key for key in fields | fields.get(BACK, {}) if key not in (*schema, *used, BACK, "ips", "macs")]
     _refuse_misspelt(others, scope, place)
     retained["graph" if scope == "graph" else f"{scope}s"] |= dict.fromkeys(others)
     return fields
+
+
+def _both_directions(entry: Fields, place: str, retained: Retained) -> Fields:
+    """The link's fields with quantities as numbers and Mininet's parameters read; under BACK those of the way back."""
+    fields, back = split_ends(entry, place)
+    for one in (fields,) if back is None else (fields, back):
+        _read_quantities(one, place)
+        retained[_THEIRS] |= dict.fromkeys(read_parameters(one, place))
+    ends = {end: entry[end] for end in ("source", "target") if end in entry}
+    return ends | fields | ({} if back is None else {BACK: back})
 
 
 def _is_finite(value: object) -> bool:

@@ -13,6 +13,7 @@ from typing import Any, NoReturn
 from topologies.errors import TopologyError
 from topologies.files.schemas import network_schema
 from topologies.impairments import impairment_text, parse_impairments
+from topologies.mininet.parameters import BACK, PAIRS, UNITS
 from topologies.network import DEFAULT_CAPACITY_BPS, Link, Network, Node
 from topologies.text.json_types import Json, JsonObject
 
@@ -55,8 +56,9 @@ def _link_entry(link: Link, multigraph: bool) -> JsonObject:
 
 
 def _sorted_out(attributes: Json, kind: str) -> JsonObject:
-    """Attributes that the schema knows as they are; all others together under ``attributes``."""
-    known = network_schema()["$defs"][kind]["properties"].keys() - {OTHERS}
+    """Attributes that the schema knows as they are; all others together under ``attributes``, and so Mininet's, which
+    from another program may be anything."""
+    known = network_schema()["$defs"][kind]["properties"].keys() - {OTHERS, *UNITS, *PAIRS}
     others = {name: value for name, value in attributes.items() if name not in known}
     return {name: value for name, value in attributes.items() if name in known} | ({OTHERS: others} if others else {})
 
@@ -180,14 +182,12 @@ def _parse_links(
             continue
         both = (ends,) if one_way[i] else (ends, ends[::-1])
         key = _key(place, fields, both, taken, free if multigraph else None)
-        given = {
-            "capacity_bps": fields.pop("capacity_bps", DEFAULT_CAPACITY_BPS),
-            "delay_s": fields.pop("delay_s", 0.0),
-            "impairments": fields.pop("impairments", ""),
-        }
-        for source, target in both:
+        back = fields.pop(BACK, fields)
+        if "key_name" in fields:
+            back["key_name"] = fields["key_name"]
+        for (source, target), own in zip(both, (fields, back), strict=False):
             try:
-                link = Link(source=source, target=target, key=key, **given, attributes=dict(fields))
+                link = _link(source, target, key, own)
             except TopologyError as error:
                 raise TopologyError(f"{place}: {error}") from error
             if link.id in taken:
@@ -200,8 +200,23 @@ def _parse_links(
     return tuple(links)
 
 
+def _link(source: str, target: str, key: int, fields: JsonObject) -> Link:
+    others = dict(fields)
+    return Link(
+        source=source,
+        target=target,
+        key=key,
+        capacity_bps=others.pop("capacity_bps", DEFAULT_CAPACITY_BPS),
+        delay_s=others.pop("delay_s", 0.0),
+        impairments=others.pop("impairments", ""),
+        attributes=others,
+    )
+
+
 def _with_traces(place: str, entry: object, folder: Path | None) -> object:
     """The entry of a link with what the files of its traces say in place of their names."""
+    if isinstance(entry, dict) and BACK in entry:
+        entry = entry | {BACK: _with_traces(place, entry[BACK], folder)}
     words = entry.get("impairments") if isinstance(entry, dict) else None
     if not isinstance(entry, dict) or not isinstance(words, str):
         return entry

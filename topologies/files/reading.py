@@ -12,18 +12,21 @@ from topologies.errors import TopologyError
 from topologies.files.foreign import adapted, rename_kinds, some, without_loops
 from topologies.files.formats import shortened
 from topologies.files.node_link import parse_document, parse_json
+from topologies.mininet.miniedit import is_miniedit, miniedit_document
 from topologies.network import Network
 from topologies.text.text_file import MAX_NETWORK_BYTES, read_bytes, text_of, unpacked, utf8
 
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
 
-READ = "read are JSON node-link, GraphML, GML, DOT, SNDlib (XML, native), REPETITA and containerlab (.clab.yml)"
-ENDINGS = (".json", ".graphml", ".xml", ".gml", ".dot", ".gv", ".graph", ".yml", ".yaml", ".gz")
+READ = (
+    "read are JSON node-link, GraphML, GML, DOT, SNDlib (XML, native), REPETITA, containerlab (.clab.yml) and"
+    " MiniEdit (.mn)"
+)
+ENDINGS = (".json", ".graphml", ".xml", ".gml", ".dot", ".gv", ".graph", ".yml", ".yaml", ".mn", ".gz")
 """How the names of files of networks end; a name that ends so is one of a file."""
 _OTHERS = {
     ".py": "Python files are not read; write the network as JSON node-link, as testbed schema network says",
-    ".mn": "MiniEdit files are not read",
     ".net": "Pajek files are not read",
     ".gexf": "GEXF files are not read",
     ".csv": "tables are not read as networks",
@@ -93,10 +96,11 @@ def _read(path: Path, notes: list[str]) -> Network:
             notes.append("it is not in UTF-8 and read as Latin-1; save it as UTF-8 if names look wrong")
         document = _document(utf8(content) if text is None else text, ending, notes)
     one_way = None
-    if head not in (b"{", b"[") and ending != ".json":
+    json_text = head in (b"{", b"[") or ending == ".json"
+    if not json_text:
         rename_kinds(document["nodes"])
         one_way = without_loops(document["links"], [document["directed"]] * len(document["links"]), notes)
-    return parse_document(adapted(document, notes), name, one_way, path.parent)
+    return parse_document(adapted(document, notes, mininet="noted" if json_text else "no"), name, one_way, path.parent)
 
 
 def _windows_1252(content: bytes) -> str:
@@ -124,8 +128,9 @@ def _document(text: str, ending: str, notes: list[str]) -> Any:
         from topologies.files.containerlab import containerlab_document
 
         return containerlab_document(text, notes)
-    if start.startswith(("{", "[")) or ending == ".json":
-        return parse_json(text)
+    if start.startswith(("{", "[")) or ending in (".json", ".mn"):
+        document = parse_json(text)
+        return miniedit_document(document, notes) if is_miniedit(document) else document
     if ending in _OTHERS:
         raise TopologyError(f"{_OTHERS[ending]} ({READ})")
     if start.startswith("?SNDlib") or _NATIVE.search(start):

@@ -16,11 +16,11 @@ quoted has one reading. A link's label (``label_of``) is always that link.
 import difflib
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from os import PathLike
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from testbed.errors import InputError, require_type
 from topologies import load_network
@@ -231,13 +231,28 @@ def parse_captures(words: Sequence[str], network: Network, *, named: bool) -> di
     return captures
 
 
-NetworkLike = Network | str | PathLike[str]
-"""A network, or what ``testbed topology`` takes for one: a catalogue name or a file."""
+NetworkLike = Network | str | PathLike[str] | Mapping[Any, Any]
+"""What ``known_network`` takes. Graphs and Topos are of packages without types, which are not imported for it."""
 
 
 def known_network(network: NetworkLike) -> Network:
-    """The network itself. Raises TopologyError for a name that is none, UsageError for what is neither."""
+    """The network of what ``testbed topology`` takes for one (a name of the catalogue, a file), or of a value.
+
+    A network is returned as it is; a networkx graph, a Mininet Topo, a node-link document and other dictionaries are
+    read (``topologies.files.values``).
+
+    Raises TopologyError for what makes no network, UsageError for what is none of these.
+    """
     if isinstance(network, Network):
         return network
-    require_type(network, (str, PathLike), "network", 'a catalogue name such as "swiss-t1", a file, or a Network')
-    return load_network(network)
+    if isinstance(network, (str, PathLike)):
+        return load_network(network)
+    from topologies.files.values import network_of
+
+    found = network_of(network)
+    require_type(found or network, Network, "network", _TAKEN)
+    assert found is not None
+    return found
+
+
+_TAKEN = 'a catalogue name such as "swiss-t1", a file, a Network, a networkx graph, a Mininet Topo, or a dictionary'

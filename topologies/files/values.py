@@ -1,0 +1,194 @@
+"""Networks of Python's own values: networkx graphs, Mininet's Topo objects, node-link documents and plain dictionaries.
+
+Mininet's parameters of nodes and links count in all of them (``topologies.mininet.parameters``). Nothing is imported
+for it: a graph and a Topo are known by what they can do.
+"""
+
+import warnings
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from typing import Any
+
+from topologies.errors import TopologyError
+from topologies.files.foreign import adapted, without_loops
+from topologies.files.node_link import parse_document
+from topologies.files.reading import NetworkNote
+from topologies.mininet.miniedit import is_miniedit, miniedit_document
+from topologies.mininet.topo import is_topo, topo_document
+from topologies.network import Network
+from topologies.text.json_types import JsonObject
+
+_TAKEN = "a networkx graph, a Mininet Topo, a node-link document, or a dictionary of each node's neighbours"
+
+
+def network_of(value: object) -> Network | None:
+    """The network of a value; None where it is none of those that are taken.
+
+    A graph that ``Network.to_networkx`` made gives that network back. Edges without a direction stand for both; nodes
+    are switches unless their ``kind`` is "host" (or others say ``isSwitch``). A dictionary is a node-link document
+    (``nodes`` with ``links`` or ``edges``), or Mininet's parts (``hosts``, ``switches``, ``links``), or gives the
+    neighbours of each node. Nodes may be names alone, and links pairs. Warns with a NetworkNote of what is stored
+    without being read. Raises TopologyError, which names the entry, for what makes no network.
+
+    >>> net = network_of({"hosts": ["h1", "h2"], "switches": ["s1"], "links": [("h1", "s1", {"bw": 5}), ("h2", "s1")]})
+    >>> [(link.label, link.capacity_bps) for link in net.links[:3]]
+    [('h1->s1', 5000000.0), ('s1->h1', 5000000.0), ('h2->s1', 10000000.0)]
+    >>> [node.kind for node in network_of({"a": ["b"]}).nodes]
+    ['switch', 'switch']
+    """
+    notes: list[str] = []
+    document, name = _document(value, notes)
+    if document is None:
+        return None
+    try:
+        if _is_own_graph(value):
+            return parse_document(document, name)
+        one_way = without_loops(document["links"], [document["directed"]] * len(document["links"]), notes)
+        network = parse_document(adapted(document, notes, mininet="yes"), name, one_way)
+        if not network.nodes:
+            raise TopologyError("no node is in it; give at least one")
+    except TopologyError as error:
+        raise TopologyError(f"{name}: {error}") from error
+    if notes:
+        warnings.warn(NetworkNote(f"{name}: {'; '.join(notes)}"), stacklevel=4)
+    return network
+
+
+def _document(value: Any, notes: list[str]) -> tuple[JsonObject | None, str]:
+    """The value as a node-link document, and what it is called where it has no name."""
+    if is_topo(value):
+        return topo_document(value, notes), type(value).__name__
+    if all(hasattr(value, part) for part in ("is_directed", "is_multigraph", "adj", "edges")):
+        return _of_graph(value), "graph"
+    if not isinstance(value, Mapping):
+        return None, ""
+    if is_miniedit(value):
+        return miniedit_document(value, notes), "network"
+    if "nodes" in value and {"links", "edges"} & value.keys():
+        return _of_lists(value, [_node(i, one, "nodes") for i, one in _numbered(value, "nodes")]), "document"
+    if "links" in value and {"hosts", "switches"} & value.keys():
+        nodes = [
+            {"kind": kind} | _node(i, one, where)
+            for kind, where in (("host", "hosts"), ("switch", "switches"))
+            for i, one in _numbered(value, where)
+        ]
+        others = {key: one for key, one in value.items() if key not in ("hosts", "switches")}
+        return _of_lists({"multigraph": True, **others}, nodes), "network"
+    return _of_neighbours(value), "network"
+
+
+def _numbered(value: Mapping[Any, Any], where: str) -> Iterable[tuple[int, Any]]:
+    found = value.get(where, ())
+    if isinstance(found, Mapping):
+        return enumerate(found.items())
+    if isinstance(found, str) or not isinstance(found, Iterable):
+        raise TopologyError(f"{where}: give a list, not {type(found).__name__}")
+    return enumerate(found)
+
+
+def _of_lists(value: Mapping[Any, Any], nodes: list[JsonObject]) -> JsonObject:
+    """The document of lists of nodes and links, which may be names and pairs."""
+    name = "links" if "links" in value else "edges"
+    if "links" in value and "edges" in value:
+        raise TopologyError("document: both 'links' and 'edges' are there; keep one")
+    others = {str(key): one for key, one in value.items() if key not in ("nodes", "links", "edges")}
+    links = [_link(i, one, name) for i, one in _numbered(value, name)]
+    directed = others.get("directed", False)
+    if not isinstance(directed, bool):
+        raise TopologyError(f"document: 'directed' must be true or false, not {directed!r}")
+    return {**others, "directed": directed, "nodes": nodes, "links": links}
+
+
+def _node(number: int, one: object, where: str) -> JsonObject:
+    """The entry of a node: itself, its name alone, or its name with its parameters."""
+    if isinstance(one, Mapping):
+        return _plain(one)
+    if isinstance(one, tuple | list) and len(one) == 2 and isinstance(one[1], Mapping | None):
+        return {"id": _id(one[0])} | _plain(one[1] or {})
+    if isinstance(one, str | int | tuple):
+        return {"id": _id(one)}
+    raise TopologyError(f"{where}[{number}]: {str(one)[:60]!r} is no node; give a name, or (name, parameters)")
+
+
+def _link(number: int, one: object, where: str) -> JsonObject:
+    """The entry of a link: itself, or its two nodes, with its parameters or without."""
+    if isinstance(one, Mapping):
+        return _plain(one)
+    if isinstance(one, tuple | list) and len(one) in (2, 3):
+        source, target, *rest = one
+        if not rest or isinstance(rest[0], Mapping):
+            return {"source": _id(source), "target": _id(target)} | _plain(rest[0] if rest else {})
+    raise TopologyError(f"{where}[{number}]: {str(one)[:60]!r} is no link; give two nodes, or two and parameters")
+
+
+def _of_neighbours(value: Mapping[Any, Any]) -> JsonObject:
+    """The document of node -> neighbours, or node -> {neighbour: parameters}. What stands in both directions is one
+    cable; with parameters that differ, each direction has its own."""
+    entries: dict[tuple[Any, Any], JsonObject] = {}
+    for node, near in value.items():
+        if isinstance(near, str | int | float | None) or not isinstance(near, Iterable):
+            raise TopologyError(f"{node!r}: {str(near)[:60]!r} are no neighbours; give {_TAKEN}")
+        pairs: Iterable[Any] = near.items() if isinstance(near, Mapping) else ((other, {}) for other in near)
+        for other, parameters in pairs:
+            if not isinstance(other, Hashable):
+                raise TopologyError(f"{node!r}: {str(other)[:60]!r} is the name of no node")
+            if not isinstance(parameters, Mapping):
+                raise TopologyError(f"{node!r} -> {other!r}: {str(parameters)[:60]!r} are no parameters of a link")
+            entries[node, other] = {"source": _id(node), "target": _id(other)} | _plain(parameters)
+    links = []
+    for (node, other), entry in entries.items():
+        ends = {"source", "target"}
+        back = entries.get((other, node))
+        rest = {key: one for key, one in entry.items() if key not in ends}
+        if back is None:
+            links += [entry, {**entry, "source": entry["target"], "target": entry["source"]}]
+        elif rest or not back.keys() - ends:
+            links.append(entry)
+        else:
+            links.append(back | {end: entry[end] for end in ends})
+    nodes = dict.fromkeys([*value, *(other for _, other in entries)])
+    return {"directed": True, "multigraph": False, "nodes": [{"id": _id(one)} for one in nodes], "links": links}
+
+
+def _of_graph(graph: Any) -> JsonObject:
+    """The document of a networkx graph, of any of its four classes."""
+    multigraph = bool(graph.is_multigraph())
+    nodes = [{**_plain(data), "id": _id(node)} for node, data in graph.nodes(data=True)]
+    edges: Iterable[Any] = graph.edges(keys=True, data=True) if multigraph else graph.edges(data=True)
+    links = []
+    for source, target, *key, data in edges:
+        keyed = {"key": key[0] if isinstance(key[0], int | str) else str(key[0])} if key else {}
+        keyed = {} if {"node1", "port1"} <= data.keys() else keyed  # of a Topo, which counts from 1
+        links.append({**_plain(data), "source": _id(source), "target": _id(target), **keyed})
+    places = [link.get("index") for link in links]
+    if all(isinstance(place, int) for place in places) and sorted(places) == list(range(len(links))):  # type: ignore[type-var]
+        links.sort(key=lambda link: int(link["index"]))  # the order of ``Network.to_networkx``
+        links = [{key: one for key, one in link.items() if key != "index"} for link in links]
+    document = {"directed": bool(graph.is_directed()), "multigraph": multigraph, "graph": _plain(graph.graph)}
+    return {**document, "nodes": nodes, "links": links}
+
+
+def _is_own_graph(value: Any) -> bool:
+    """Whether ``Network.to_networkx`` may have made the graph: nothing in it is another program's."""
+    if not hasattr(value, "is_multigraph") or not (value.is_directed() and value.is_multigraph()):
+        return False
+    return all({"kind", "position"} <= data.keys() for _, data in value.nodes(data=True)) and all(
+        {"index", "capacity_bps", "delay_s"} <= data.keys() for *_, data in value.edges(data=True)
+    )
+
+
+def _id(value: Any) -> Any:
+    """An id as documents have it: parts that are no list in JSON become one, any other value its text."""
+    if isinstance(value, tuple):
+        return [_id(one) for one in value]
+    return value if isinstance(value, str | int | float) and not isinstance(value, bool) else str(value)
+
+
+def _plain(fields: Mapping[Any, Any]) -> JsonObject:
+    """Names as text, numbers and positions of numpy as Python's."""
+    return {str(name): _value(str(name), one) for name, one in fields.items()}
+
+
+def _value(name: str, value: Any) -> Any:
+    plain: Callable[[], Any] | None = getattr(value, "tolist", None)
+    found = value if plain is None else plain()
+    return list(found) if name in ("position", "pos") and isinstance(found, tuple) else found

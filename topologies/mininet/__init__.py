@@ -1,0 +1,1 @@
+"""Mininet's words for nodes and links, and its topologies as node-link documents."""

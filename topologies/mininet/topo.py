@@ -1,0 +1,121 @@
+"""Mininet's Topo objects, before any network is built of them, as node-link documents.
+
+A Topo is known by its methods; Mininet is not imported.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from topologies.errors import TopologyError
+from topologies.text.json_types import JsonObject
+
+_METHODS = ("addHost", "addSwitch", "addLink", "hosts", "switches", "iterLinks", "nodeInfo")
+_SILENT = frozenset({"isSwitch", "batch", "cls", "cls1", "cls2", "intf", "fast", "use_htb", "lo", "inNamespace"})
+"""What is not noted: ours do without, or it is noted as what it is."""
+_HARMLESS = ("Host", "Node", "OVSSwitch", "OVSKernelSwitch", "OVSBridge", "Link", "TCLink", "Intf", "TCIntf")
+Parameters = Mapping[str, Any]
+
+
+def is_topo(value: object) -> bool:
+    """Whether it has the methods of ``mininet.topo.Topo``, and is no class."""
+    return not isinstance(value, type) and all(callable(getattr(value, name, None)) for name in _METHODS)
+
+
+def topo_document(topo: Any, notes: list[str]) -> JsonObject:
+    """The node-link document of a Topo: hosts, then switches, each in Mininet's order; links as they were added.
+
+    Bare delays are microseconds, as tc reads them, and noted; so are classes of nodes and links that do more than
+    Mininet's own. A host whose class switches forwarding on (LinuxRouter of Mininet's examples) forwards.
+
+    Raises TopologyError where the Topo cannot say what it is made of.
+    """
+    try:
+        hosts, switches = list(topo.hosts()), list(topo.switches())
+        links = [dict(info) for *_, info in topo.iterLinks(withKeys=True, withInfo=True)]
+        nodes = [(name, "host", topo.nodeInfo(name)) for name in hosts]
+        nodes += [(name, "switch", topo.nodeInfo(name)) for name in switches]
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        name = type(topo).__name__
+        raise TopologyError(
+            f"{name}: no Topo that can be read ({type(error).__name__}: {error}); call build()"
+        ) from error
+    given: dict[str, None] = {}
+    entries = [_node(name, kind, info, notes, given) for name, kind, info in nodes]
+    ends = [link_entry(link["node1"], link["node2"], link, notes, given) for link in links]
+    note_rest(given, ends, notes)
+    drop_usual_ports(entries, ends)
+    return {"directed": False, "multigraph": True, "graph": {}, "nodes": entries, "links": ends}
+
+
+def _node(name: Any, kind: str, info: Parameters, notes: list[str], given: dict[str, None]) -> JsonObject:
+    made = info.get("cls")
+    entry: JsonObject = {"id": name, "kind": kind}
+    if kind == "host" and forwards(made):
+        entry["forwarding"] = True
+    elif made is not None and _name_of(made) not in _HARMLESS:
+        notes.append(f"{name} is made as any {kind}, not by {_name_of(made)}")
+    return entry | parameters(info, given)
+
+
+def _name_of(made: Any) -> str:
+    return str(getattr(made, "__name__", None) or getattr(getattr(made, "func", None), "__name__", made))[:40]
+
+
+def forwards(made: Any) -> bool:
+    """Whether a class of hosts switches forwarding on: a text in its methods names the kernel's setting."""
+    made = getattr(made, "func", made)
+    methods = [one for base in getattr(made, "__mro__", ()) for one in vars(base).values()] or [made]
+    texts = [text for one in methods for text in getattr(getattr(one, "__code__", None), "co_consts", ())]
+    return any(isinstance(text, str) and "ip_forward" in text and "=0" not in text.replace(" ", "") for text in texts)
+
+
+def parameters(info: Parameters, given: dict[str, None]) -> JsonObject:
+    """The parameters of a node that a file can hold; names of all others into ``given``."""
+    found: JsonObject = {}
+    for name, value in info.items():
+        key = {"defaultRoute": "default_route"}.get(name, name)
+        if name in _SILENT or value is None or name in ("node1", "node2"):
+            continue
+        if isinstance(value, str | int | float | bool | list | dict):
+            found[key] = value
+        else:
+            given[name] = None
+    return found
+
+
+def link_entry(source: Any, target: Any, info: Parameters, notes: list[str], given: dict[str, None]) -> JsonObject:
+    """The link's parameters; bare delays get the unit that tc reads."""
+    entry = parameters(info, given)
+    for fields in (entry, *(entry[name] for name in ("params1", "params2") if isinstance(entry.get(name), dict))):
+        for name in ("delay", "jitter"):
+            value = fields.get(name)
+            if isinstance(value, int | float) or (isinstance(value, str) and value.replace(".", "", 1).isdigit()):
+                fields[name] = f"{value}us"
+                line = f"{name}={value!r} has no unit: Mininet's tc reads microseconds; write '{value}ms' if so meant"
+                if line not in notes:
+                    notes.append(line)
+    return {**entry, "source": source, "target": target}
+
+
+def note_rest(given: dict[str, None], links: list[JsonObject], notes: list[str]) -> None:
+    """Notes of parameters that are no values, and of links without a capacity."""
+    if given:
+        notes.append(f"left out, as no text or number: {', '.join(given)}")
+    bare = sum(
+        "bw" not in link and not any("bw" in (link.get(f"params{end}") or {}) for end in (1, 2)) for link in links
+    )
+    if bare:
+        notes.append(f"{bare} of {len(links)} links have no bw, which Mininet does not limit; here they have 10 Mbit/s")
+
+
+def drop_usual_ports(nodes: list[JsonObject], links: list[JsonObject]) -> None:
+    """Take out port numbers that links in this order have anyway: hosts count from 0, switches from 1."""
+    following = {node["id"]: 0 if node["kind"] == "host" else 1 for node in nodes}
+    usual = True
+    for link in links:
+        for end, port in (("source", "port1"), ("target", "port2")):
+            usual = usual and link.get(port) in (None, following[link[end]])
+            following[link[end]] += 1
+    for link in links if usual else ():
+        for port in ("port1", "port2"):
+            link.pop(port, None)
