@@ -6,6 +6,7 @@ good.
 """
 
 from collections.abc import Mapping, Sequence
+from operator import itemgetter
 
 import numpy as np
 
@@ -14,7 +15,7 @@ from testbed.metapath.many_pairs import ManyPairsPlan, crosses_dead, draw_plan
 from testbed.metapath.plan import MetapathRun
 from testbed.model.studies.samples import ratio_of_sums, spread, sum_of
 from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, where
-from testbed.model.verdict import Check, Claim, Verdict
+from testbed.model.verdict import Check, Claim, Verdict, repeated
 from testbed.report.drawing.charts import chart
 
 NETWORK, PAIRS, DEAD = "torus:8x8", 16, 12
@@ -56,12 +57,13 @@ def measure(point: Row) -> Results:
     from testbed.metapath.emulated.many_pairs import run_many_pairs
 
     plan = plan_of(point)
-    for _ in range(1 + REPEATS):
+
+    def once() -> Results:
         row = row_of(plan, run_many_pairs(plan)) | {"predicted": predicted_losses(plan)}
-        row["invalid"] = f"packets were {lag_of(row):.2f} s late before the cut" if lag_of(row) > MOST_LAG_S else None
-        if row["invalid"] is None:
-            break
-    return row
+        late = f"packets were {lag_of(row):.2f} s late before the cut" if lag_of(row) > MOST_LAG_S else None
+        return row | {"invalid": late}
+
+    return repeated(once, itemgetter("invalid"), REPEATS)
 
 
 def lag_of(row: Row) -> float:

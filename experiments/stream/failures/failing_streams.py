@@ -6,7 +6,6 @@ from dataclasses import asdict, replace
 from testbed.faults.schedules import PoissonFaults
 from testbed.model.json_values import json_ready
 from testbed.model.studies.study import Results, Row
-from testbed.model.verdict import repeated
 from testbed.stream.judgement.failure_costs import failure_costs
 from testbed.stream.measurements import StreamMeasurements
 from testbed.stream.plan import StreamParameters, StreamPlan
@@ -48,16 +47,3 @@ def simulated_figures(point: Row) -> tuple[StreamPlan, PoissonFaults, Results]:
     """The point run in virtual time."""
     plan, faults = failing_plan(point)
     return plan, faults, cost_figures(plan, SimulatedStreamFabric().run(plan))
-
-
-def valid_run(plan: StreamPlan, fabric: str, tries: int) -> tuple[StreamMeasurements, str | None]:
-    """A run of the plan, and why it says nothing; where it does, again, so many runs at most."""
-    from testbed.stream.fabric import open_fabric
-    from testbed.stream.judgement.analysis import analyse
-    from testbed.stream.judgement.verdict import invalid_reason
-
-    def once() -> tuple[StreamMeasurements, str | None]:
-        run = open_fabric(fabric).run(plan)
-        return run, invalid_reason(plan, run, analyse(plan, run))
-
-    return repeated(once, lambda found: found[1], tries - 1)

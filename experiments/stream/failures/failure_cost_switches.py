@@ -1,7 +1,7 @@
 """What random failures cost a stream of ten minutes on real switches, in packets, against D x P x ROR (Gabrielyan 2007,
 eq. 21 and 22)."""
 
-from experiments.stream.failures.failing_streams import PLAYBACK_S, cost_figures, failing_plan, valid_run
+from experiments.stream.failures.failing_streams import PLAYBACK_S, cost_figures, failing_plan
 from experiments.stream.failures.failure_cost import CABLES, before_any_failure, figures, judge
 from experiments.stream.networks import NETWORKS, points_over
 from testbed.model.code_description import describe_code
@@ -27,10 +27,13 @@ def points(quick: bool, seed: int) -> Points:
 def measure(point: Row, fabric: str = "emulation") -> Results:
     """One stream, repeated once where the machine could not keep up. ``believed``: what the sender took for broken from
     when on, whether it was certain, and N."""
+    from testbed.stream.fabric import open_fabric
     from testbed.stream.prediction.failure_candidates import DIAGNOSES
+    from testbed.stream.run_in_turn import run_and_judge
 
     plan, faults = failing_plan(point, STREAM)
-    run, invalid = valid_run(plan, fabric, 2)
+    session = run_and_judge(plan, open_fabric(fabric), repeats_if_invalid=1)
+    run, invalid = session.run, session.verdict.invalid
     believed = [(e["at_s"], e["names"], e["certain"], e["block_size"]) for e in run.counters.get(DIAGNOSES, ())]
     return {**cost_figures(plan, run), **before_any_failure(plan, faults), "invalid": invalid, "believed": believed}
 

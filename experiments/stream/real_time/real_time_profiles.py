@@ -4,17 +4,18 @@ buffers."""
 from dataclasses import replace
 from itertools import product
 
-from experiments.stream.failures.failing_streams import valid_run
 from testbed.faults.fault import Fault
 from testbed.model.studies.samples import grouped, sum_of
 from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, verdict_of, where
 from testbed.model.verdict import Claim, Verdict
 from testbed.report.drawing.charts import chart
+from testbed.stream.fabric import open_fabric
 from testbed.stream.measurements import StreamMeasurements
 from testbed.stream.options import PROFILES
 from testbed.stream.plan import StreamParameters, StreamPlan
 from testbed.stream.planning import PlanOptions, build_plan
 from testbed.stream.prediction.clairvoyant import stream_outcome
+from testbed.stream.run_in_turn import run_and_judge
 from testbed.stream.simulated import SimulatedStreamFabric
 from topologies import load_network
 
@@ -45,7 +46,7 @@ def profile_plan(point: Row) -> StreamPlan:
         stream = replace(stream, diagnosis=False, most_overhead=MOST_OVERHEAD, late_pps=late_pps)
     if sender == "RS(30,23), two paths":
         stream = replace(stream, source_packets=23, block_size=30)
-    options = PlanOptions(method=SENDERS[sender], stream=stream, duration_s=1.0, seed=point["seed"])
+    options = PlanOptions(method=SENDERS[sender], stream=stream, seed=point["seed"])
     plan, _ = build_plan(load_network(NETWORK), SOURCE, SINK, options)
     worst = max(plan.forward.loaded, key=lambda i: (plan.forward.load(i), -i))
     stop_s = START_S + point["failure_s"]
@@ -56,12 +57,11 @@ def profile_plan(point: Row) -> StreamPlan:
 def measure(point: Row, fabric: str = "emulation") -> Results:
     """One stream on switches, repeated up to twice where the machine could not keep up, and the same in virtual
     time."""
-
     plan = profile_plan(point)
-    run, invalid = valid_run(plan, fabric, 3)
+    session = run_and_judge(plan, open_fabric(fabric), repeats_if_invalid=2)
     return {
-        **profile_row(plan, run),
-        "invalid": invalid,
+        **profile_row(plan, session.run),
+        "invalid": session.verdict.invalid,
         "virtual_lost": profile_row(plan, SimulatedStreamFabric().run(plan))["lost"],
         "block": plan.stream.source_packets,
         "load": float(plan.forward.load(plan.network.link_index[plan.faults[0].link])),
