@@ -12,10 +12,10 @@ from pathlib import Path
 
 _PROGRAM = """
 import json, os, sys, traceback
-import networkx, numba, numpy, scipy.optimize
-import testbed.cli
+import matplotlib.backends.backend_svg, matplotlib.pyplot, networkx, numba, numpy, scipy.optimize
+import testbed.cli, testbed.conformance, testbed.interconnect.compiled.compiled_run
 for line in open(os.dup(0)):
-    words, files = json.loads(line)
+    words, files, site = json.loads(line)
     child = os.fork()
     if child == 0:
         code = 70
@@ -23,6 +23,10 @@ for line in open(os.dup(0)):
             os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
             for number, file in enumerate(files, 1):
                 os.dup2(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), number)
+            if site is not None:
+                os.chdir(site)
+                sys.path.insert(0, site)
+                os.environ["PYTHONPATH"] = os.pathsep.join([os.environ.get("PYTHONPATH", ""), site])
             sys.argv = ["testbed", *words]
             code = testbed.cli.main()
             sys.stdout.flush()
@@ -37,13 +41,18 @@ for line in open(os.dup(0)):
 class WarmCommands:
     """``commands(*words)``: what ``testbed WORDS`` does in a new process, begun in ``folder`` with that environment."""
 
-    def __init__(self, process: subprocess.Popen[str], scratch: Path) -> None:
-        self._process, self._scratch = process, scratch
+    def __init__(self, process: subprocess.Popen[str], scratch: Path, site: Path | None = None) -> None:
+        self._process, self._scratch, self._site = process, scratch, site
+
+    def at(self, site: Path) -> WarmCommands:
+        """The same in that folder, and with the packages that are installed there."""
+        return WarmCommands(self._process, self._scratch, site)
 
     def __call__(self, *words: str) -> subprocess.CompletedProcess[str]:
         assert self._process.stdin is not None and self._process.stdout is not None
         files = [self._scratch / name for name in ("stdout", "stderr")]
-        self._process.stdin.write(json.dumps([words, [str(file) for file in files]]) + "\n")
+        site = None if self._site is None else str(self._site)
+        self._process.stdin.write(json.dumps([words, [str(file) for file in files], site]) + "\n")
         self._process.stdin.flush()
         code = int(self._process.stdout.readline())
         return subprocess.CompletedProcess(words, code, *(file.read_text() for file in files))
