@@ -148,7 +148,7 @@ def faults_from_trace(
 
 
 def leaves_connected(network: Network, failed: Iterable[Cable], cables: Sequence[Cable] = ()) -> bool:
-    """Whether the switches are still joined to one another without these cables; ``cables``: all, where known."""
+    """Whether the switches are still joined without these cables; ``cables``: all, where known."""
     gone = {frozenset(cable) for cable in failed}
     left = nx.Graph(cable for cable in cables or switch_cables(network) if frozenset(cable) not in gone)
     left.add_nodes_from(switch.id for switch in network.switches)

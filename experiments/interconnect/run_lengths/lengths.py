@@ -98,8 +98,7 @@ def _moves(rows: Rows) -> dict[tuple[str, str], list[Moved]]:
     found: dict[tuple[str, str], list[Moved]] = {}
     for (study, network, pattern, *_), runs in of_figure.items():
         lengths = grouped(runs, "share", None)
-        calm = whole[network, pattern]
-        tenth, own, doubled = (of_failures([*calm, *lengths[share]], lambda row: "")[""] for share in SHARES)
+        tenth, own, doubled = (of_failures(whole[network, pattern] + lengths[share], "of")[study] for share in SHARES)
         first = lengths[1.0][0]
         may = max(SEEN, _interval(own, first["runs"]))
         differences = [b - a for a, b in zip(own, doubled, strict=True)]
