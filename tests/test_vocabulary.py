@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -74,8 +75,9 @@ def _identifiers(tree: ast.AST) -> Iterator[tuple[str, int]]:
                 yield other or name.rpartition(".")[2], node.lineno
 
 
-def _parts(identifier: str) -> set[str]:
-    return {part.lower() for part in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", identifier)}
+@cache
+def _parts(identifier: str) -> frozenset[str]:
+    return frozenset(part.lower() for part in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", identifier))
 
 
 def _messages(tree: ast.AST) -> Iterator[ast.Constant]:
@@ -96,6 +98,18 @@ def _messages(tree: ast.AST) -> Iterator[ast.Constant]:
                     yield inner
 
 
+@cache
+def _words(package: str) -> tuple[list[tuple[Path, str, int]], list[tuple[Path, str, int]]]:
+    """Identifiers and messages of a package, each with its file and line; every file is parsed once."""
+    names: list[tuple[Path, str, int]] = []
+    messages: list[tuple[Path, str, int]] = []
+    for path in sorted((ROOT / package).rglob("*.py")):
+        tree, where = ast.parse(path.read_text(encoding="utf-8")), path.relative_to(ROOT)
+        names += [(where, name, line) for name, line in _identifiers(tree)]
+        messages += [(where, str(text.value), text.lineno) for text in _messages(tree)]
+    return names, messages
+
+
 @pytest.mark.parametrize("package", PACKAGES)
 def test_no_identifier_is_of_the_dialect(package: str) -> None:
     found = []
@@ -103,21 +117,17 @@ def test_no_identifier_is_of_the_dialect(package: str) -> None:
         where = path.relative_to(ROOT)
         strange = _parts(path.stem) & set(BANNED)
         found += [f"{where}: a module called {path.stem}: {BANNED[word]}" for word in sorted(strange)]
-        for name, line in _identifiers(ast.parse(path.read_text(encoding="utf-8"))):
-            for word in sorted(_parts(name) & set(BANNED)) if name not in EXEMPT else ():
-                found.append(f"{where}:{line}: {name} ({word}: {BANNED[word]})")
+    for where, name, line in _words(package)[0]:
+        for word in sorted(_parts(name) & BANNED.keys()) if name not in EXEMPT else ():
+            found.append(f"{where}:{line}: {name} ({word}: {BANNED[word]})")
     assert not found, "\n".join(found)
 
 
 @pytest.mark.parametrize("package", [package for package in PACKAGES if package != "experiments"])
 def test_no_message_is_of_the_dialect(package: str) -> None:
     found = []
-    for path in sorted((ROOT / package).rglob("*.py")):
-        for text in _messages(ast.parse(path.read_text(encoding="utf-8"))):
-            assert isinstance(text.value, str)
-            found += [
-                f"{path.relative_to(ROOT)}:{text.lineno}: {text.value!r}" for p in PHRASES if re.search(p, text.value)
-            ]
+    for where, text, line in _words(package)[1]:
+        found += [f"{where}:{line}: {text!r}" for p in PHRASES if re.search(p, text)]
     assert not found, "\n".join(found)
 
 

@@ -207,9 +207,8 @@ def _notes(rows: Rows) -> list[str]:
     """Latency (us), throughput and what was lost, by network, rival and dead links; the loads one behind another."""
     found = []
     for network, rivals in RIVALS.items():
-        mine = where(rows, network=network)
         for rival, dead in product(rivals, DEAD[network]):
-            cells = "; ".join(filter(None, (_cell(mine, network, rival, dead, load) for load in LOADS)))
+            cells = "; ".join(filter(None, (_cell(rows, network, rival, dead, load) for load in LOADS)))
             found += [f"{network}, {rival[0]} with {rival[1]}, {dead} dead: {cells}"] if cells else []
     return found
 

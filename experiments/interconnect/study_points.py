@@ -116,12 +116,10 @@ def drb_point(
     Raises TypeError for what is no field.
     """
     full, short = FULL_AND_QUICK_S[network]
-    if full_s is not None:
-        full = full_s
-    elif pattern == "uniform":
+    if pattern == "uniform":
         full = UNIFORM_S.get(network, full)
     run = replace(
-        Run(network=network, pattern=pattern, seed=seed, seconds=short if quick else full),
+        Run(network=network, pattern=pattern, seed=seed, seconds=short if quick else full_s or full),
         **changed | ({} if changed.get("faults") else {"fault_kind": "none"}),
     )
     said = ("injection", "traces")  # where a study says so itself
@@ -147,8 +145,7 @@ def traffic_of(run: Run) -> Injections:
 
 @lru_cache(maxsize=1)
 def _traffic(nodes: int, pattern: str, process: InjectionProcess, duration_s: float, seed: int) -> Injections:
-    built = build_pattern(pattern, nodes, root=seed % nodes)
-    return build_injections(built, process, duration_s=duration_s, seed=seed)
+    return build_injections(build_pattern(pattern, nodes, root=seed % nodes), process, duration_s=duration_s, seed=seed)
 
 
 def faults_of(run: Run) -> tuple[Fault, ...]:

@@ -7,10 +7,13 @@ from contextlib import contextmanager
 from html import escape
 from typing import TYPE_CHECKING, Any
 
+from testbed.report import standalone
 from testbed.report.drawing import svg_figures
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+PDF = b"%PDF-1.4\n"
 
 
 def outline(figure: Figure, kind: str, caption: str | None = None, **options: Any) -> bytes:
@@ -23,7 +26,7 @@ def outline(figure: Figure, kind: str, caption: str | None = None, **options: An
         if "$" in word:
             MathTextParser("path").parse(word)
     if kind == "pdf":
-        return b"%PDF-1.4\n"
+        return PDF
     told = "" if caption is None else f"<metadata><dc:description>{escape(caption)}</dc:description></metadata>"
     rows = "".join(f'<text x="10" y="{20 * n + 20}">{escape(word)}</text>' for n, word in enumerate(words))
     space = 'xmlns="http://www.w3.org/2000/svg" xmlns:dc="http://purl.org/dc/elements/1.1/"'
@@ -32,10 +35,11 @@ def outline(figure: Figure, kind: str, caption: str | None = None, **options: An
 
 @contextmanager
 def figures_outlined() -> Iterator[None]:
-    """While this holds, figures on pages are outlines."""
-    drawn = svg_figures.saved_figure
+    """While this holds, figures on pages are outlines, and none is made a PDF."""
+    drawn, converted = svg_figures.saved_figure, standalone.svg_to_pdf
     svg_figures.saved_figure = outline  # type: ignore[assignment]
+    standalone.svg_to_pdf = lambda document: PDF
     try:
         yield
     finally:
-        svg_figures.saved_figure = drawn
+        svg_figures.saved_figure, standalone.svg_to_pdf = drawn, converted

@@ -15,18 +15,22 @@ from pathlib import Path
 
 _PROGRAM = """
 import json, os, sys, traceback
-import matplotlib.pyplot, networkx, scipy.optimize, scipy.spatial
-import testbed.cli
+import matplotlib.backends.backend_svg, matplotlib.pyplot, networkx, scipy.optimize, scipy.spatial
+import testbed.cli, testbed.conformance, testbed.interconnect.compiled.compiled_run
 from fec.redundancy.worst_windows import WorstWindows
 WorstWindows([[(0, 8192)]], 20).sizes(40503)  # compiled code: what numba loads when the first of it is called
 for line in open(os.dup(0)):
-    words, files = json.loads(line)
+    words, files, site = json.loads(line)
     child = os.fork()
     if child == 0:
         code = 70
         try:
             for number, file in enumerate(files):
                 os.dup2(os.open(file, os.O_RDWR | os.O_CREAT | (os.O_TRUNC if number else 0), 0o600), number)
+            if site is not None:
+                os.chdir(site)
+                sys.path.insert(0, site)
+                os.environ["PYTHONPATH"] = os.pathsep.join([os.environ.get("PYTHONPATH", ""), site])
             sys.argv = ["testbed", *words]
             code = testbed.cli.main()
             sys.stdout.flush()
@@ -41,8 +45,12 @@ for line in open(os.dup(0)):
 class WarmCommands:
     """``commands(*words)``: what ``testbed WORDS`` does in a new process, begun in ``folder`` with that environment."""
 
-    def __init__(self, process: subprocess.Popen[str], scratch: Path) -> None:
-        self._process, self._scratch = process, scratch
+    def __init__(self, process: subprocess.Popen[str], scratch: Path, site: Path | None = None) -> None:
+        self._process, self._scratch, self._site = process, scratch, site
+
+    def at(self, site: Path) -> WarmCommands:
+        """The same in that folder, and with the packages that are installed there."""
+        return WarmCommands(self._process, self._scratch, site)
 
     def __call__(self, *words: str) -> subprocess.CompletedProcess[str]:
         files = [self._scratch / name for name in ("stdout", "stderr")]
@@ -60,7 +68,7 @@ class WarmCommands:
 
     def _run(self, words: Sequence[str], files: Sequence[str]) -> int:
         assert self._process.stdin is not None and self._process.stdout is not None
-        self._process.stdin.write(json.dumps([words, files]) + "\n")
+        self._process.stdin.write(json.dumps([words, files, None if self._site is None else str(self._site)]) + "\n")
         self._process.stdin.flush()
         return int(self._process.stdout.readline())
 

@@ -83,9 +83,8 @@ def build_injections(
         times = _times(process, duration_s, chance, rank / len(senders))
         there = np.asarray(pattern.choices[source], dtype=np.int32)
         picked = np.arange(len(times)) % len(there) if pattern.in_turn else chance.integers(len(there), size=len(times))
-        parts.append(
-            Injections(time_ps=times, source=np.full(len(times), source, dtype=np.int32), destination=there[picked])
-        )
+        own = np.full(len(times), source, dtype=np.int32)
+        parts.append(Injections(time_ps=times, source=own, destination=there[picked]))
     return merge(parts)
 
 

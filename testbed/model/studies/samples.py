@@ -3,7 +3,6 @@
 import math
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cache
 from itertools import pairwise
 from operator import itemgetter
 from typing import Any
@@ -86,7 +85,6 @@ def ratio_of_sums(above: Sequence[float], below: Sequence[float]) -> tuple[float
     return ratio, half_width(residuals) / statistics.fmean(below)
 
 
-@cache
 def t_quantile(count: int) -> float:
     """Of Student's t for the 95 % interval of a mean of ``count`` values."""
     from scipy.special import stdtrit  # scipy.stats, whose quantile calls it, takes half a second to import

@@ -45,9 +45,7 @@ def grid(**fields: Any) -> Points:
     >>> grid(nodes=(2, 4), way=["liquid"], seed=1)
     [{'nodes': 2, 'way': 'liquid', 'seed': 1}, {'nodes': 4, 'way': 'liquid', 'seed': 1}]
     """
-    collections = [
-        [value] if isinstance(value, str) or not isinstance(value, Iterable) else value for value in fields.values()
-    ]
+    collections = [[v] if isinstance(v, str) or not isinstance(v, Iterable) else v for v in fields.values()]
     return [dict(zip(fields, values, strict=True)) for values in product(*collections)]
 
 

@@ -132,7 +132,7 @@ def test_a_steady_rival_is_not_followed_while_the_stream_goes_on(session: int, p
     assert stream.missing == 0 and stream.receiver.counters["restarts"] == 0
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(seed=st.integers(0, 10**9), a_step=st.integers(1, 3), near=st.booleans(), lost=st.sampled_from([0.0, 0.05]))
 def test_no_mix_of_forged_packets_stops_a_stream(seed: int, a_step: int, near: bool, lost: float) -> None:
     """Any block, stamp, symbol and session, as many as the stream's own packets or more. What is lost on the way stays

@@ -9,7 +9,6 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -153,13 +152,16 @@ def test_name_that_is_taken_is_refused() -> None:
 # what is installed
 
 
-def commands_with(site: Path, tmp_path_factory: pytest.TempPathFactory) -> AbstractContextManager[WarmCommands]:
-    """``testbed``'s commands where what is in that folder is installed."""
-    return warm_commands(site, tmp_path_factory.mktemp("printed"), {"PYTHONPATH": f"{ROOT}{os.pathsep}{site}"})
+@pytest.fixture(scope="module")
+def commands(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WarmCommands]:
+    """``testbed``'s commands; ``commands.at(folder)``: where what is in that folder is installed."""
+    scratch = tmp_path_factory.mktemp("printed")
+    with warm_commands(scratch, scratch, {"PYTHONPATH": str(ROOT)}) as found:
+        yield found
 
 
 @pytest.fixture(scope="module")
-def installed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WarmCommands]:
+def installed(commands: WarmCommands, tmp_path_factory: pytest.TempPathFactory) -> WarmCommands:
     """The example package and those in ``plugins/``, installed into a directory of their own."""
     base = tmp_path_factory.mktemp("plugin")
     sources = [ROOT / "examples" / "plugin", *(file.parent for file in ROOT.glob("plugins/*/pyproject.toml"))]
@@ -168,8 +170,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WarmCommands
     pip = [sys.executable, "-m", "pip", *words, *copies]
     done = subprocess.run(pip, capture_output=True, text=True, timeout=250, check=False)
     assert done.returncode == 0, done.stderr
-    with commands_with(base / "site", tmp_path_factory) as commands:
-        yield commands
+    return commands.at(base / "site")
 
 
 def test_installed_routing_and_scheduler_are_methods_of_the_commands(installed: WarmCommands) -> None:
@@ -202,7 +203,7 @@ def test_example_package_is_short() -> None:
 
 
 @pytest.fixture(scope="module")
-def broken(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WarmCommands]:
+def broken(commands: WarmCommands, tmp_path_factory: pytest.TempPathFactory) -> WarmCommands:
     """A package whose plug-ins do all that plug-ins must not do."""
     site = tmp_path_factory.mktemp("broken")
     description = site / "bad_plugins-0.1.dist-info"
@@ -221,8 +222,7 @@ def broken(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WarmCommands]:
         "    return Schedule.of(numpy.zeros(len(traffic), dtype='int32'), 1, method='liar')\n"
     )
     (site / "leaving.py").write_text("raise SystemExit('good bye')\n")
-    with commands_with(site, tmp_path_factory) as commands:
-        yield commands
+    return commands.at(site)
 
 
 @pytest.mark.parametrize(
@@ -323,9 +323,8 @@ def every_kind_site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def every_kind(every_kind_site: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[WarmCommands]:
-    with commands_with(every_kind_site, tmp_path_factory) as commands:
-        yield commands
+def every_kind(commands: WarmCommands, every_kind_site: Path) -> WarmCommands:
+    return commands.at(every_kind_site)
 
 
 @pytest.mark.parametrize("name", ["resort:n", "rs-again", "again", "cycle", "sum"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import io
 import json
 from pathlib import Path
@@ -164,6 +165,7 @@ def test_the_timeline_has_a_line_for_every_move_that_is_counted(tmp_path: Path) 
         assert all(event[4].endswith(f"-{event[3]}") for event in mine)
 
 
+@functools.cache
 def _measured(words: str) -> dict[str, Any]:
     out = io.StringIO()
     with contextlib.redirect_stdout(out):
