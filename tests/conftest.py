@@ -13,9 +13,8 @@ import json
 import os
 import re
 import subprocess
-import sys
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, TypeVar
@@ -48,21 +47,6 @@ _REPEATED = pytest.StashKey[list[str]]()
 DRAWN = ("report", "live")
 """Folders whose tests look at drawings."""
 REQUIRED = os.environ.get("TESTBED_REQUIRE_EMULATION") == "1"
-
-_CALL = """
-import importlib.util, json, sys
-from testbed.errors import InvalidRunError
-path, name, arguments = sys.argv[1:4]
-spec = importlib.util.spec_from_file_location("sandboxed_test", path)
-module = importlib.util.module_from_spec(spec)
-sys.modules[spec.name] = module
-spec.loader.exec_module(module)
-try:
-    result = getattr(module, name)(*json.loads(arguments))
-except InvalidRunError as error:
-    sys.exit("%s\\nINVALID" % error)
-print("\\nRESULT " + json.dumps(result))
-"""
 
 
 @functools.cache
@@ -227,27 +211,27 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
 
 
 @pytest.fixture(scope="session")
-def sandboxed(valid_run: ValidRun) -> Callable[..., Any]:
+def sandboxed(valid_run: ValidRun, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Any]]:
     """``sandboxed(function, *arguments, timeout_s=120)``: call a function of a test module inside a sandbox of its own.
 
     Arguments and result are JSON values. InvalidRunError inside repeats the call; any other exception fails the test
     with its traceback. ``timeout_s`` is there against a hang: a slow machine may take several times as long as a fast
     one.
     """
+    from tests.helpers.warm_sandboxes import WarmSandboxes
+
+    sandboxes = WarmSandboxes(tmp_path_factory.mktemp("sandboxed"))
 
     def call(function: Callable[..., Any], *arguments: Any, timeout_s: float = 120.0) -> Any:
-        return valid_run(lambda: _called(function, arguments, timeout_s))
+        return valid_run(lambda: _result(sandboxes(function, arguments, timeout_s)))
 
-    return call
+    yield call
+    sandboxes.close()
 
 
-def _called(function: Callable[..., Any], arguments: tuple[Any, ...], timeout_s: float) -> Any:
+def _result(done: subprocess.CompletedProcess[str]) -> Any:
     from testbed.errors import InvalidRunError
-    from tests.helpers.sandboxes import run_in_sandbox
 
-    path = function.__code__.co_filename
-    words = [sys.executable, "-c", _CALL, path, function.__name__, json.dumps(arguments)]
-    done = run_in_sandbox(words, timeout_s=timeout_s)
     if done.returncode == 1 and done.stderr.endswith("\nINVALID\n"):
         raise InvalidRunError(done.stderr.removesuffix("\nINVALID\n").rpartition("\n")[2])
     assert done.returncode == 0, f"exit code {done.returncode}\n{done.stdout[-2000:]}\n{done.stderr[-4000:]}"

@@ -14,11 +14,12 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 _PROGRAM = """
-import json, os, sys, traceback
+import gc, json, os, sys, traceback
 import matplotlib.backends.backend_svg, matplotlib.pyplot, networkx, scipy.optimize, scipy.spatial
 import testbed.cli, testbed.conformance, testbed.interconnect.compiled.compiled_run
 from fec.redundancy.worst_windows import WorstWindows
 WorstWindows([[(0, 8192)]], 20).sizes(40503)  # compiled code: what numba loads when the first of it is called
+gc.freeze()
 for line in open(os.dup(0)):
     words, files, site = json.loads(line)
     child = os.fork()
