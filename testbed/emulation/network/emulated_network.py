@@ -126,7 +126,7 @@ class EmulatedNetwork:
     def datapath(self) -> Datapath:
         """Where packets are switched: "user" or "kernel"."""
         if self._datapath is None:
-            self._datapath = choose_datapath()
+            self._datapath = choose_datapath() if self._batch is None else self._batch.datapath
         return self._datapath
 
     def __enter__(self) -> EmulatedNetwork:
