@@ -42,7 +42,6 @@ from testbed.emulation.network.kernel.host_namespaces import (
     HostNamespaces,
     argv_inside,
     packet_socket_drops,
-    words_called,
 )
 from testbed.emulation.network.kernel.link_meter import LinkMeter
 from testbed.emulation.network.kernel.packet_capture import Capture
@@ -54,7 +53,6 @@ from testbed.emulation.network.mininet_network.batch import Batch, refusals
 from testbed.emulation.network.open_vswitch.bridges import ports_of_bridges
 from testbed.emulation.network.open_vswitch.switch_daemon import Datapath
 from testbed.emulation.network.open_vswitch.switches import choose_datapath
-from testbed.emulation.sandbox.process_lifetime import confined
 from testbed.emulation.sandbox.sandbox import require_sandbox
 from testbed.errors import CapabilityError, InputError
 from testbed.faults.fault import Direction, Fault
@@ -128,7 +126,7 @@ class EmulatedNetwork:
     def datapath(self) -> Datapath:
         """Where packets are switched: "user" or "kernel"."""
         if self._datapath is None:
-            self._datapath = choose_datapath()
+            self._datapath = choose_datapath() if self._batch is None else self._batch.datapath
         return self._datapath
 
     def __enter__(self) -> EmulatedNetwork:
@@ -267,8 +265,8 @@ class EmulatedNetwork:
 
         Raises InputError where there is neither.
         """
-        bounded = confined(argv)
-        return words_called(name, bounded) if name in self._switch_names else argv_inside(self.host_pid(name), bounded)
+        net = self.mininet
+        return net.requests.words_at(net[name] if name in net else net[self.host(name).name], argv)
 
     def _set_cables(self, a: str, b: str, up: bool) -> None:
         for cable in self.wiring.cables:

@@ -12,6 +12,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,7 @@ from testbed.emulation.network.open_vswitch.bridges import (
     port_operations,
     shares_of,
 )
+from testbed.emulation.network.open_vswitch.switch_daemon import Datapath
 from testbed.emulation.network.open_vswitch.switches import (
     MOST_PORTS,
     SHARE_PORTS,
@@ -66,7 +68,6 @@ class Batch(Requests):
         super().__init__()
         require_sandbox()
         self.mtu, self.sets_hosts = mtu, sets_hosts
-        self.datapath = choose_datapath()
         self.namespaces = HostNamespaces()
         self.steps: dict[str, float] = {}
         self._begun: set[str] = set()
@@ -76,6 +77,11 @@ class Batch(Requests):
         self._flushing, self._within = False, 0.0
         self._connected: tuple[float, set[str]] = (0.0, set())
         self._made = 0
+
+    @cached_property
+    def datapath(self) -> Datapath:
+        """Where packets are switched; the trial takes some hundredths of a second, while namespaces begin."""
+        return choose_datapath()
 
     def begin(self, hosts: Sequence[str], ports: PortsOfBridges) -> None:
         """Namespaces and switch daemons start meanwhile."""

@@ -69,9 +69,6 @@ class LateNode(LateShell, Node):  # type: ignore[misc]
         if self.privateDirs:
             warn(f"*** {self.name}: no private directories here; it sees those of all\n")
 
-    def unmountPrivateDirs(self) -> None:  # noqa: N802 - Mininet's name
-        """There are none."""
-
     @property
     def pid(self) -> int | None:
         """A process, or thread, that is in the node's namespaces; of a node next to the switches its shell's."""
@@ -105,14 +102,6 @@ class LateNode(LateShell, Node):  # type: ignore[misc]
             return super().setARP(ip, mac)
         packed = bytes.fromhex(mac.replace(":", ""))
         self.requests.apply(self.host, add_neighbour(index, socket.inet_aton(ip), packed))
-        return ""
-
-    def setHostRoute(self, ip: str, intf: Any) -> Any:  # noqa: N802 - Mininet's name
-        """A route to one address."""
-        index = getattr(self.intf(str(intf)), "index", None)
-        if index is None:
-            return super().setHostRoute(ip, intf)
-        self.requests.apply(self.host, add_route(index, ip, 32))
         return ""
 
     def setDefaultRoute(self, intf: Any = None) -> Any:  # noqa: N802 - Mininet's name
@@ -270,10 +259,6 @@ class LateIntf(Intf):  # type: ignore[misc]
             self.mac = macstr
             self.node.requests.apply(self.host, set_mac(self.index, macstr))
         return ""
-
-    def updateIP(self) -> Any:  # noqa: N802 - Mininet's name
-        """The address that it was given last."""
-        return super().updateIP() if self.index is None else self.ip
 
     def delete(self) -> None:
         """Gone, with the other end of its cable."""

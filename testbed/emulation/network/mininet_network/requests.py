@@ -13,7 +13,6 @@ from typing import Any, ClassVar
 
 from testbed.emulation.network.kernel.rtnetlink import Message, VethEnd
 from testbed.emulation.network.open_vswitch.bridges import PortsOfBridges
-from testbed.emulation.network.open_vswitch.switch_daemon import Datapath
 from testbed.errors import InputError, SessionClosedError
 
 _FIRST_INDEX, _FIRST_HOST_INDEX = 10_000, 2  # loopback is 1
@@ -49,7 +48,6 @@ class Requests:
 
     current: ClassVar[Requests | None] = None
     """Of nodes that Mininet makes now."""
-    datapath: Datapath = "user"
     takes_settings = True
 
     def __init__(self) -> None:

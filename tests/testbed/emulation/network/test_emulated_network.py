@@ -100,6 +100,7 @@ def survey() -> dict[str, Any]:
         queues = json.loads(_said("tc -j qdisc show"))
         links = json.loads(_said("ip -j link"))
         controller = _said("ovs-vsctl get-controller x").strip()
+        built_by, described = net.built_by(), json.loads(_said("ovs-vsctl --format=json list Bridge"))
     left = [link["ifname"] for link in json.loads(_said("ip -j link"))]
     return {
         "ports": ports,
@@ -108,6 +109,10 @@ def survey() -> dict[str, Any]:
         "queues": queues,
         "links": links,
         "controller": controller,
+        "built_by": built_by,
+        "descriptions": sorted(
+            dict(row[described["headings"].index("other_config")][1])["dp-desc"] for row in described["data"]
+        ),
         "left": left,
     }
 
@@ -115,6 +120,15 @@ def survey() -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def surveyed(sandboxed: Callable[..., Any]) -> dict[str, Any]:
     return dict(sandboxed(survey))
+
+
+@pytest.mark.unclocked
+def test_mininet_has_built_it_and_says_with_what_classes_and_in_what_time(surveyed: dict[str, Any]) -> None:
+    built_by = surveyed["built_by"]
+    assert built_by["mininet"].startswith("2.3")
+    assert built_by["classes"] == {"Host": 4, "OVSSwitch": 3, "Link": 7}
+    assert {"host namespaces", "cables", "bridges", "shaping"} <= built_by["setup_seconds"].keys()
+    assert surveyed["descriptions"] == ["x", "y", "z"]
 
 
 @pytest.fixture(scope="module")
