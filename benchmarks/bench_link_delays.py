@@ -6,17 +6,17 @@ Two switches with ``pairs`` hosts each; every host's cable delays what the host 
 crosses one delayed link and an echo crosses two. Echoes at 100 a second while nothing else is sent; then UDP from every
 host of one side at 90 % of its link, with packets of the given size. A row has what arrived, what the relay was late by
 (99 of 100 packets, and the latest), what it missed, and whether a run over these links would count.
-On a kernel with netem the same is measured of netem.
+On a kernel with netem the same is measured of netem. ``load``: of the machine over 1, 5 and 15 minutes.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import re
 import subprocess
 import sys
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -31,14 +31,17 @@ CASES = (
     (0.01, 10e6, 1, 1400),
     (0.05, 10e6, 1, 1400),
     (0.2, 10e6, 1, 1400),
+    (0.0, 2e6, 8, 1400),
+    (0.01, 2e6, 8, 1400),
+    (0.0, 10e6, 8, 1400),
     (0.01, 10e6, 8, 1400),
-    (0.0, 10e6, 32, 1400),
-    (0.01, 10e6, 32, 1400),
+    (0.01, 5e5, 32, 1400),
+    (0.0, 100e6, 1, 1400),
     (0.01, 100e6, 1, 1400),
-    (0.01, 2e6, 32, 200),
-    (0.01, 4e6, 32, 200),
-    (0.0, 8e6, 32, 200),
-    (0.01, 8e6, 32, 200),
+    (0.0, 10e6, 1, 200),
+    (0.01, 10e6, 1, 200),
+    (0.0, 5e6, 4, 200),
+    (0.01, 5e6, 4, 200),
 )
 
 
@@ -69,17 +72,28 @@ def main(argv: Sequence[str] | None = None) -> int:
         "delay ms  Mbit/s x pairs  bytes  RTT ms min/mean/max    packets/s arrived of sent   late ms 99 %/all  counts"
     )
     for number in args.cases or range(len(CASES)):
-        row = measured(*CASES[number], args.seconds)
+        row = tried_again(*CASES[number], args.seconds)
         rows.append(row)
+        if args.out:
+            args.out.write_text("".join(json.dumps(one) + "\n" for one in rows))
         print(
             f"{1e3 * row['delay_s']:8.3g}  {row['link_bps'] / 1e6:6.3g} x {row['pairs']:<5} {row['packet_bytes']:6}"
             f"  {'/'.join(f'{one:.2f}' for one in row['rtt_ms']):21}  {row['arrived_pps']:9.0f} of "
             f"{row['sent_pps']:<7.0f}{row['late_ms'][0]:13.2f}/{row['late_ms'][1]:.2f}  {row['problem'] or 'yes'}",
             flush=True,
         )
-    if args.out:
-        args.out.write_text("".join(json.dumps(row) + "\n" for row in rows))
     return 0
+
+
+def tried_again(*case: Any) -> dict[str, Any]:
+    """The case, once more where a machine that is busy lets iperf3 give up."""
+    for left in (3, 2, 1, 0):
+        try:
+            return measured(*case)
+        except (KeyError, ValueError):
+            if not left:
+                raise
+    raise AssertionError("unreachable")
 
 
 def pairs_of_hosts(pairs: int, link_bps: float, delay_s: float) -> Any:
@@ -115,8 +129,10 @@ def measured(delay_s: float, link_bps: float, pairs: int, packet_bytes: int, sec
         net.link_control.forget_lateness()
         said = program("a0", ping).communicate()[0]
         times = re.search(r"= ([\d.]+)/([\d.]+)/([\d.]+)/", said)
-        servers = [program(f"b{k}", ["iperf3", "-s", "-1"]) for k in range(pairs)]
-        time.sleep(1.5)
+        servers = [program(f"b{k}", ["iperf3", "-s", "-1", "--forceflush"]) for k in range(pairs)]
+        for server in servers:
+            while "listening" not in (server.stdout.readline() if server.stdout else "listening"):
+                pass
         udp = ["-u", "-b", f"{0.9 * link_bps * packet_bytes / (packet_bytes + 42):.0f}", "-l", str(packet_bytes)]
         words = [["iperf3", "-c", net.host(f"b{k}").ip, "-t", f"{seconds:g}", "-J", *udp] for k in range(pairs)]
         net.link_control.forget_lateness()
@@ -142,6 +158,7 @@ def measured(delay_s: float, link_bps: float, pairs: int, packet_bytes: int, sec
             round(1e3 * max((one.latest_s for one in reports), default=0.0), 3),
         ],
         "missed": sum(one.missed for one in reports),
+        "load": [round(one, 1) for one in os.getloadavg()],
         "problem": next((why for one in reports if (why := one.problem()) is not None), None),
     }
 
