@@ -143,8 +143,8 @@ def delay_note(delays_s: Sequence[float]) -> str | None:
     short = sum(delay_s < SHORT_DELAY_S for delay_s in delays_s)
     much = f"; that is much for the {short} of less than {SHORT_DELAY_S * 1000:g} ms" if short else ""
     return (
-        f"note: this kernel has no netem, so a process delays the packets of {len(delays_s)} links, by some 0.1 ms "
-        f"more than the network says{much} (sudo modprobe sch_netem)"
+        f"note: this kernel has no netem, so a process delays the packets of {len(delays_s)} links, by 0.1 ms or more "
+        f"beyond what the network says{much} (sudo modprobe sch_netem)"
     )
 
 
