@@ -10,7 +10,7 @@ from contextlib import closing
 from ipaddress import IPv4Address, IPv6Address
 from pathlib import Path
 
-from testbed.emulation.control.base_rules import change_rules
+from testbed.emulation.control.base_rules import add_rules
 from testbed.emulation.network.emulated_network import EmulatedNetwork
 from testbed.emulation.network.kernel.host_namespaces import inside_namespace
 from testbed.emulation.network.kernel.rtnetlink import Message, Netlink, add_address6, add_neighbour
@@ -67,7 +67,7 @@ def add_ipv6(net: EmulatedNetwork, *, rules: bool = True) -> None:
             )
             for switch, towards in ports.items()
         }
-        change_rules(net.wiring, texts)
+        add_rules(net.wiring, texts)
 
 
 def _add_to(net: EmulatedNetwork, host: WiredHost, known: dict[str, tuple[bytes, bytes]]) -> None:

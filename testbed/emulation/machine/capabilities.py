@@ -121,7 +121,7 @@ _DETOUR = (
     "action mirred egress redirect dev lo"
 )
 SHORT_DELAY_S = 0.002
-"""Of less the relay's own 0.2 to 0.5 ms are too large a part (docs/guide/networks.md, link delays)."""
+"""Of less what the relay is late by is too large a part (docs/guide/networks.md, link delays)."""
 
 
 def delay_problem(delays_s: Sequence[float]) -> str | None:
@@ -143,8 +143,8 @@ def delay_note(delays_s: Sequence[float]) -> str | None:
     short = sum(delay_s < SHORT_DELAY_S for delay_s in delays_s)
     much = f"; that is much for the {short} of less than {SHORT_DELAY_S * 1000:g} ms" if short else ""
     return (
-        f"note: this kernel has no netem, so a process delays the packets of {len(delays_s)} links, by some 0.3 ms "
-        f"more than the network says{much} (sudo modprobe sch_netem)"
+        f"note: this kernel has no netem, so a process delays the packets of {len(delays_s)} links, by 0.1 ms or more "
+        f"beyond what the network says{much} (sudo modprobe sch_netem)"
     )
 
 

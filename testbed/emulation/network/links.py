@@ -182,51 +182,6 @@ class LinkControl:
         with self._lock:
             return self._impaired.reports()
 
-    def forget_lateness(self) -> None:
-        """What the relay was late by or missed until now is in no later report: a run begins."""
-        with self._lock:
-            self._impaired.forget()
-
-    def configure(self, link: LinkId, settings: LinkSettings) -> float:
-        """Give the link, and unless one way its reverse, another capacity, delay or loss, next to faults and
-        impairments; the monotonic time at which all was in force. Packets on their way go it as it was.
-
-        Raises InputError where links are held to nothing, or an end of the cable is not here.
-        """
-        if not self._shape:
-            raise InputError(f"{label_of(link)}: this network holds links to nothing (--no-shaping)")
-        links = (link,) if settings.one_way else (link, reverse_of(link))
-        ends = {
-            one: end for one in links if (end := self._cables.sending.get(one)) is not None and end.link is not None
-        }
-        if link not in ends:
-            raise InputError(f"{label_of(link)}: its sender is not on this machine, or not held to a capacity")
-        for one, end in ends.items():
-            before = self._link_of(end)
-            assert before is not None and end.link is not None
-            now = end.link if settings.reset else settings.applied_to(before)
-            lost = 0.0 if settings.reset else settings.loss_fraction
-            with self._lock:
-                self._changed[one] = now
-                if now.capacity_bps != before.capacity_bps:
-                    parent = _NETEM_CHILD if self._impaired.has_queue(end) else ROOT
-                    try:
-                        self.netlink_of(end.host).apply(self._bucket(end, now, parent))
-                    except NetlinkError as error:
-                        raise _shaping_refused(error) from error
-                if now.delay_s != before.delay_s:
-                    self._impaired.again(one)
-            if lost is not None and lost != self._always_lost.get(end.interface, 0.0):
-                self._always_lost[end.interface] = lost
-                self._lose_at(end, self._requested_loss.get(end.interface, 0.0))
-            if now == end.link and not self._always_lost.get(end.interface):
-                self._changed.pop(one)
-        return time.monotonic()
-
-    def configured(self) -> Mapping[LinkId, str]:
-        """Links that are no longer what the network says -> what they are."""
-        ends = {link: self._cables.sending[link].interface for link in self._changed}
-        return {link: settings_text(now, self._always_lost.get(ends[link], 0.0)) for link, now in self._changed.items()}
 
     def set_loss(self, link: LinkId, fraction: float, direction: Direction) -> float:
         """See EmulatedNetwork.set_loss; 1 is a blackhole."""
@@ -324,6 +279,52 @@ class LinkControl:
             first_udp_port=self._first_udp_port,
             parent=parent,
         )
+
+    def configure(self, link: LinkId, settings: LinkSettings) -> float:
+        """Give the link, and unless one way its reverse, another capacity, delay or loss, next to faults and
+        impairments; the monotonic time at which all was in force. Packets on their way go it as it was.
+
+        Raises InputError where links are held to nothing, or an end of the cable is not here.
+        """
+        if not self._shape:
+            raise InputError(f"{label_of(link)}: this network holds links to nothing (--no-shaping)")
+        links = (link,) if settings.one_way else (link, reverse_of(link))
+        ends = {
+            one: end for one in links if (end := self._cables.sending.get(one)) is not None and end.link is not None
+        }
+        if link not in ends:
+            raise InputError(f"{label_of(link)}: its sender is not on this machine, or not held to a capacity")
+        for one, end in ends.items():
+            before = self._link_of(end)
+            assert before is not None and end.link is not None
+            now = end.link if settings.reset else settings.applied_to(before)
+            lost = 0.0 if settings.reset else settings.loss_fraction
+            with self._lock:
+                self._changed[one] = now
+                if now.capacity_bps != before.capacity_bps:
+                    parent = _NETEM_CHILD if self._impaired.has_queue(end) else ROOT
+                    try:
+                        self.netlink_of(end.host).apply(self._bucket(end, now, parent))
+                    except NetlinkError as error:
+                        raise _shaping_refused(error) from error
+                if now.delay_s != before.delay_s:
+                    self._impaired.again(one)
+            if lost is not None and lost != self._always_lost.get(end.interface, 0.0):
+                self._always_lost[end.interface] = lost
+                self._lose_at(end, self._requested_loss.get(end.interface, 0.0))
+            if now == end.link and not self._always_lost.get(end.interface):
+                self._changed.pop(one)
+        return time.monotonic()
+
+    def configured(self) -> Mapping[LinkId, str]:
+        """Links that are no longer what the network says -> what they are."""
+        ends = {link: self._cables.sending[link].interface for link in self._changed}
+        return {link: settings_text(now, self._always_lost.get(ends[link], 0.0)) for link, now in self._changed.items()}
+
+    def forget_lateness(self) -> None:
+        """What the relay was late by or missed until now is in no later report: a run begins."""
+        with self._lock:
+            self._impaired.forget()
 
     def counters(self) -> Mapping[LinkId, tuple[int, int, int]]:
         """See EmulatedNetwork.link_counters."""

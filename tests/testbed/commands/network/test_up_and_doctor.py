@@ -88,6 +88,23 @@ def test_hosts_have_ipv6_where_it_is_asked_for_and_only_there() -> None:
     assert "received" not in without.stdout.replace("(6/6 received)", "") and "fd00" not in without.stdout
 
 
+@pytest.mark.emulation
+@pytest.mark.unclocked
+def test_access_ports_of_vlans_are_open_vswitch_s_own(tmp_path: Path) -> None:
+    nodes = [{"id": "s1", "kind": "switch"}, *({"id": f"h{k}", "kind": "host"} for k in (1, 2, 3))]
+    links = [{"source": f"h{k}", "target": "s1"} for k in (1, 2, 3)]
+    (tmp_path / "star.json").write_text(json.dumps({"nodes": nodes, "links": links}))
+    tags = [f"s1 ovs-vsctl set port s1-eth{k} tag={tag}" for k, tag in ((1, 10), (2, 10), (3, 20))]
+    normal = "s1 ovs-ofctl -O OpenFlow13 add-flow s1 priority=5,actions=NORMAL"
+    lines = (*tags, normal, "h1 ping -c 1 -W 10 h2", "h1 ping -c 1 -W 1 h3")
+    done = testbed("up", str(tmp_path / "star.json"), text="\n".join(lines))
+    assert done.returncode == 0, done.stderr
+    assert [line[23:33] for line in done.stdout.splitlines() if "packets transmitted" in line] == [
+        "1 received",
+        "0 received",
+    ]
+
+
 def test_ipv6_needs_its_mtu() -> None:
     done = testbed("up", "ring:3", "--ipv6", "--mtu", "1000")
     assert done.returncode == 2 and "IPv6 needs 1280 or more" in done.stderr
