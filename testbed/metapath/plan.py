@@ -63,6 +63,7 @@ class MetapathPlan:
                 raise InputError(f"fault on {label_of(fault.link)}: {fault.description}; give down or blackhole")
             if fault.link not in self.network.link_index:
                 raise InputError(f"fault on {label_of(fault.link)}, which is no link of {self.network.name!r}")
+        self._check_hosts()
         capacity = min(link.capacity_bps for link in self.network.links)
         if self.rate_pps * (self.packet_bytes + 42) * 8 > 0.8 * capacity:
             raise InputError(
@@ -72,6 +73,17 @@ class MetapathPlan:
 
         if self.routing == "ft-drb" and self.faults:
             self._check_timing()
+
+    def _check_hosts(self) -> None:
+        """InputError where hosts would have to choose: these routings tell switches alone."""
+        forwarding = [host.id for host in self.network.hosts if host.forwards]
+        for end in (self.source, self.sink):
+            out = len(self.network.out_links(end))
+            if self.network.node(end).kind == "host" and (out > 1 or forwarding):
+                what = f"{end!r} has {out} cables" if out > 1 else f"{forwarding[0]!r} forwards"
+                raise InputError(
+                    f"routing {self.routing}: host {what}, and it tells switches alone; give --routing capillary"
+                )
 
     def found_s(self, kind: str) -> float:
         """From a failure to its discovery by the source alone: so many packets tell of it, if they go missing each

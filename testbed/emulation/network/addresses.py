@@ -12,7 +12,7 @@ from pathlib import Path
 
 from testbed.emulation.network.cables import CablePlan
 from testbed.emulation.network.kernel.host_namespaces import HostNamespaces
-from testbed.emulation.network.kernel.routes import add_route, table_rule
+from testbed.emulation.network.kernel.routes import add_route, hold_back, table_rule
 from testbed.emulation.network.kernel.rtnetlink import Message, add_address, add_neighbour, set_up
 from testbed.emulation.network.links import LinkControl
 from testbed.model.label_split import LABELS
@@ -126,7 +126,7 @@ class HostAddresses:
         if add:
             via, own = self._known[route.node].ip, self._known[route.host].ip
             to = [self._next(index, step), add_route(None, index=index, source=own, via=via, table=table)]
-            messages += self._keep(route.host, route.port, to)
+            messages += [*self._keep(route.host, route.port, to), hold_back(table)]
         labels = None
         if route.labels is not None:  # the kernel knows no rule for ports 0 and 65535, which go with label 0's
             labels = max(1, route.labels[0]), min(LABELS - 2, route.labels[1] - 1)

@@ -14,8 +14,10 @@ from testbed.emulation.network.kernel.rtnetlink import (
 )
 
 _RTM_NEWROUTE, _RTM_NEWRULE, _RTM_DELRULE = 24, 32, 33
-_STATIC, _UNICAST, _TO_TABLE, _ONLINK = 4, 1, 1, 4
+_STATIC, _UNICAST, _BLACKHOLE, _TO_TABLE, _ONLINK = 4, 1, 6, 1, 4
 _EVERYWHERE, _ON_LINK = 0, 253
+_LAST = 1 << 20
+"""A metric above that of every other route."""
 MAIN = 254
 _UDP = 17
 
@@ -34,6 +36,13 @@ def add_route(
     body += number(4, index) + (b"" if via is None else attribute(5, socket.inet_aton(via)))
     body += attribute(7, socket.inet_aton(source)) + number(15, table)
     return _RTM_NEWROUTE, NLM_F_CREATE | NLM_F_REPLACE, body
+
+
+def hold_back(table: int) -> Message:
+    """What finds no route in the table is lost: an interface that is down takes its route away, and the packets that a
+    plan sends there would go by the next rule."""
+    body = struct.pack("=BBBBBBBBI", socket.AF_INET, 0, 0, 0, 0, _STATIC, _EVERYWHERE, _BLACKHOLE, 0)
+    return _RTM_NEWROUTE, NLM_F_CREATE | NLM_F_REPLACE, body + number(6, _LAST) + number(15, table)
 
 
 def table_rule(

@@ -1,0 +1,106 @@
+"""Bulk transfers and striped files whose paths begin at one of several cables, lead through hosts or over cables
+between hosts: whole, once, over the planned links, on both fabrics."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from testbed.bulk.workload import bulk_plan
+from testbed.errors import InputError
+from topologies.network import Link, Network, Node
+
+NETWORKS = {
+    "a host on two switches, two routers behind one": ("a-x r-x q-x r-y q-y b-y c-x c-y", "q r", "a:b,b:c,c:a"),
+    "three routers without a switch": ("p-r r-s s-t r-t t-u s-v", "r s t", "p:u,u:v,v:p"),
+    "a mesh of hosts": ("a-b a-c b-c", "", "a:b,b:c,c:a"),
+}
+
+
+def network_of(cables: str, forwarding: str) -> Network:
+    pairs = [tuple(one.split("-")) for one in cables.split()]
+    nodes = [
+        Node(id=n, kind="switch" if n in "xy" else "host", attributes={"forwarding": True} if n in forwarding else {})
+        for n in dict.fromkeys(end for pair in pairs for end in pair)
+    ]
+    links = tuple(Link(source=s, target=t) for a, b in pairs for s, t in ((a, b), (b, a)))
+    return Network(name=cables, nodes=tuple(nodes), links=links)
+
+
+def plan_of(name: str, switching: str, **options: Any) -> Any:
+    cables, forwarding, pattern = NETWORKS[name]
+    asked = {"link_rate_bps": 4e6, "message_bytes": 200_000, "injected": 20, **options}
+    return bulk_plan(network_of(cables, forwarding), pattern=pattern, switching=switching, **asked)  # type: ignore[arg-type]
+
+
+def carried(name: str) -> list[dict[str, Any]]:
+    from testbed.bulk.emulated.fabric import EmulatedBulkFabric
+
+    told = []
+    with EmulatedBulkFabric(calibrate=False) as fabric:
+        for switching in ("circuit", "packet"):
+            plan = plan_of(name, switching)
+            run = fabric.run(plan)
+            planned = {link for transfer in plan.transfers for link in transfer.path}
+            filled = {link for link, count in run.links.items() if count.bytes > 100_000}
+            told.append(
+                {
+                    "failure": run.failure,
+                    "deliveries": [record.deliveries for record in run.transfers],
+                    "injected": [run.injected, plan.injected, sum(run.dropped.values()) >= run.injected],
+                    "as planned": filled == planned,
+                }
+            )
+    return told
+
+
+@pytest.mark.emulation
+@pytest.mark.parametrize("name", NETWORKS)
+def test_every_message_arrives_once_over_the_planned_links(name: str, sandboxed: Callable[..., Any]) -> None:
+    injected = 0 if "mesh" in name or "without" in name else 20
+    circuit, packet = sandboxed(carried, name)
+    for one in (circuit, packet):
+        assert one["failure"] is None
+        assert one["deliveries"] == [1, 1, 1]
+        assert one["as planned"]
+    assert circuit["injected"] == [injected, injected, True] and packet["injected"] == [0, 0, True]
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_the_simulator_delivers_the_same(name: str) -> None:
+    from testbed.bulk.simulated import SimulatedBulkFabric
+
+    run = SimulatedBulkFabric().run(plan_of(name, "circuit"))
+    assert run.failure is None and [record.deliveries for record in run.transfers] == [1, 1, 1]
+
+
+def test_a_cut_that_no_switch_would_report_is_refused() -> None:
+    with pytest.raises(InputError, match="faults: a->b joins two hosts, and no switch reports it; leave it out"):
+        plan_of("a mesh of hosts", "circuit", faults="a->b@1-2")
+
+
+def striped(root: str) -> list[list[Any]]:
+    from testbed.striping.emulated.fabric import emulate_striping
+    from testbed.striping.workload import striping_plan
+
+    told = []
+    for name in NETWORKS:
+        cables, forwarding, _ = NETWORKS[name]
+        plan = striping_plan(network_of(cables, forwarding), 1, 2, file_bytes=200_000, link_rate_bps=4e6)
+        run = emulate_striping(plan, Path(root) / name.replace(" ", "-"))
+        told.append([[record.verified, list(record.errors)] for record in run.operations])
+    return told
+
+
+@pytest.mark.emulation
+def test_striped_files_are_whole(tmp_path: Path, sandboxed: Callable[..., Any]) -> None:
+    assert sandboxed(striped, str(tmp_path)) == [[[True, []]]] * len(NETWORKS)
+
+
+def test_an_alternative_path_begins_at_the_other_cable() -> None:
+    plan = plan_of("a host on two switches, two routers behind one", "circuit")
+    (moved,) = [one for one in plan.transfers if one.source == "c"]
+    assert moved.path[0] != moved.alternative[0]
