@@ -91,8 +91,8 @@ def load_network(name_or_path: str | os.PathLike[str]) -> Network:
     family, colon, words = name_or_path.partition(":")
     entry = _own(family)
     if entry is None:
-        if family.endswith(".py") and is_there(family) and not is_there(name_or_path):
-            return read_network_file(family)  # of FILE.py:NAME, which says what is read
+        if family.endswith(".py") and not is_there(name_or_path):
+            return read_network_file(family, words)
         if is_there(name_or_path) or _looks_like_a_file(name_or_path):
             return read_network_file(name_or_path)
         entry = FAMILIES.find(family)
