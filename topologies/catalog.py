@@ -86,13 +86,14 @@ def load_network(name_or_path: str | os.PathLike[str]) -> Network:
     """
     if not isinstance(name_or_path, (str, os.PathLike)):
         raise TopologyError(f"network: got a {type(name_or_path).__name__}; give a catalogue name or a file")
+    program, of_program, part = str(name_or_path).partition(".py:")
+    if of_program and not is_there(str(name_or_path)):
+        return read_network_file(program + ".py", part)
     if not isinstance(name_or_path, str):
         return read_network_file(Path(name_or_path))
     family, colon, words = name_or_path.partition(":")
     entry = _own(family)
     if entry is None:
-        if family.endswith(".py") and not is_there(name_or_path):
-            return read_network_file(family, words)
         if is_there(name_or_path) or _looks_like_a_file(name_or_path):
             return read_network_file(name_or_path)
         entry = FAMILIES.find(family)

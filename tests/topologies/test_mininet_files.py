@@ -7,6 +7,8 @@ it``; ``forwarding`` and names in the note's place: the hosts that forward.
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 import time
 import warnings
 from pathlib import Path
@@ -178,3 +180,16 @@ def test_modules_next_to_the_file_are_found(tmp_path: Path) -> None:
     (tmp_path / "parts_of_lab.py").write_text("from mininet.topo import SingleSwitchTopo as Part\n")
     (tmp_path / "lab.py").write_text("from parts_of_lab import Part\ntopos = {'a': Part}\n")
     assert len(read(f"{tmp_path / 'lab.py'}:a,3")[0].hosts) == 3
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NetworkNote)
+        assert len(testbed.network(tmp_path / "lab.py:a,4").hosts) == 4
+
+
+@pytest.mark.emulation
+@pytest.mark.unclocked
+def test_a_file_s_network_is_up_on_switches_under_its_names() -> None:
+    """The file is read again within the sandbox of the network."""
+    words = [sys.executable, "-P", "-m", "testbed.cli", "up", corpus("old_style_init.py") + ":mytopo"]
+    done = subprocess.run(words, input="pingall\nexit\n", capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "mytopo: 2 hosts, 1 switches" in done.stdout and "0% dropped (2/2 received)" in done.stdout

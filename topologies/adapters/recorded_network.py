@@ -49,7 +49,13 @@ def read(path: Path, requested: str, recording: Recording) -> JsonObject:
     try:
         net = _built(path, name, words, recording)
     except EndOfBuilding:
-        net = recording.nets[-1] if recording.nets else None
+        net = recording.started or (recording.nets[-1] if recording.nets else None)
+    except (Exception, SystemExit) as error:
+        net = recording.started or next((one for one in recording.nets if one.built), None)
+        if net is None:
+            raise
+        if recording.started is None:
+            recording.notes.append(f"the program broke off when its network was built ({_reason(error, path)})")
     if net is None:
         raise TopologyError(f"{name} makes no Mininet network")
     if recording.cables:
@@ -64,17 +70,17 @@ def _built(path: Path, name: str, words: list[str], recording: Recording) -> Min
         runpy.run_path(str(path), run_name="__main__")
         return recording.nets[-1] if recording.nets else None
     found = runpy.run_path(str(path), run_name=_MODULE)
-    topos: dict[Any, Any] = dict(found["topos"]) if isinstance(found.get("topos"), dict) else {}
+    topos: dict[Any, Any] = next((found[key] for key in ("topos", "TOPOS") if isinstance(found.get(key), dict)), {})
     make = topos.get(name, found.get(name))
     if isinstance(make, tuple) and make and callable(make[0]):
         recording.notes.append(f"topos[{name!r}] is a tuple, which mn itself refuses; its first part is called")
         make = make[0]
-    if not callable(make):
+    if not callable(make) and not isinstance(make, Topo | Mininet):
         own = [key for key, one in found.items() if _makes_networks(one)]
         raise TopologyError(f"it has no topology {name!r}; {nearest(name, [*topos, *own], 'it has ')}")
     values = [_value(word) for word in words if "=" not in word]
     named = {word.partition("=")[0]: _value(word.partition("=")[2]) for word in words if "=" in word}
-    made = make(*values, **named)
+    made = make(*values, **named) if callable(make) else make
     if isinstance(made, Topo):
         made = Mininet(topo=made, controller=None)
     return made if isinstance(made, Mininet) else recording.nets[-1] if recording.nets else None

@@ -35,10 +35,12 @@ class EndOfBuilding(BaseException):
 
 
 class Recording:
-    """What was noted: ``nets`` in the order of their making, ``commands`` that were not run, ``notes``."""
+    """What was noted: ``nets`` in the order of their making, which ``started``, ``commands`` that were not run,
+    ``notes``."""
 
     def __init__(self) -> None:
         self.nets: list[Mininet] = []
+        self.started: Mininet | None = None
         self.commands: list[str] = []
         self.cables: list[str] = []
         self.notes: list[str] = []
@@ -225,6 +227,7 @@ def _change_net(recording: Recording) -> None:
     def start(self: Mininet) -> NoReturn:
         if not self.built:
             self.build()
+        recording.started = self
         raise EndOfBuilding
 
     Mininet.__init__, Mininet.addHost, Mininet.addNAT, Mininet.start = begun, host, nat, start
