@@ -192,6 +192,14 @@ def _prepare(options: dict[str, object]) -> str:
                 file.write("1")
         except OSError:
             break  # a kernel without IPv6 has nothing to switch off
+    if options.get("read_only"):
+        _mount(
+            "tmpfs",
+            "/run",
+            "tmpfs",
+            MS_RDONLY | MS_NOSUID | MS_NODEV,
+            "hide /run, where programs of the machine listen",
+        )
     _protect_machine("" if options.get("read_only") else "/sys")
     _loopback_up()
     if options.get("probe"):
