@@ -86,13 +86,14 @@ def load_network(name_or_path: str | os.PathLike[str]) -> Network:
     """
     if not isinstance(name_or_path, (str, os.PathLike)):
         raise TopologyError(f"network: got a {type(name_or_path).__name__}; give a catalogue name or a file")
+    program, of_program, part = str(name_or_path).partition(".py:")
+    if of_program and not is_there(str(name_or_path)):
+        return read_network_file(program + ".py", part)
     if not isinstance(name_or_path, str):
         return read_network_file(Path(name_or_path))
     family, colon, words = name_or_path.partition(":")
     entry = _own(family)
     if entry is None:
-        if family.endswith(".py") and is_there(family) and not is_there(name_or_path):
-            return read_network_file(family)  # of FILE.py:NAME, which says what is read
         if is_there(name_or_path) or _looks_like_a_file(name_or_path):
             return read_network_file(name_or_path)
         entry = FAMILIES.find(family)
@@ -101,7 +102,7 @@ def load_network(name_or_path: str | os.PathLike[str]) -> Network:
             f"network {shortened(name_or_path)!r}: neither a catalogue name nor a file; {_nearest_network(family)}"
         )
     if family == "topohub":
-        return read_topohub(words)
+        return _topohub(words)
     if colon and not words:
         raise TopologyError(
             f"network {shortened(name_or_path)!r}: nothing follows the colon; write {family} or {entry.pattern}"
@@ -222,6 +223,14 @@ def _optical_cloud(
         raise TopologyError(f"graph={graph}: a cloud of clouds is not meant; name the graph itself")
     sites = None if graph == "nsfnet" else load_network(graph)
     return optical_cloud(graph=sites, wavelengths=wavelengths, conversion=conversion, access=access, **links)
+
+
+def _topohub(words: str) -> Network:
+    key, *others = words.split(",")
+    for word in others:
+        if not word.startswith("delay="):
+            raise TopologyError(f"topohub:{shortened(words)}: {word[:40]!r} is no parameter; topohub has delay=geo")
+    return read_topohub(key, *(word.partition("=")[2] for word in others[-1:]))
 
 
 def _manet(
@@ -372,7 +381,8 @@ _ENTRIES = (
         "topohub:topozoo/Abilene",
         read_topohub,
         "Real and synthetic backbones of the topohub package (topozoo, sndlib, backbone, gabriel, caida)",
-        key="topohub's key",
+        key="topohub's key, as testbed topology list topohub lists them",
+        delay="geo: 5 microseconds for each kilometre of a link",
     ),
 )
 

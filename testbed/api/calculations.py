@@ -25,9 +25,10 @@ Labels = Literal["random", "stratified"]
 
 
 def network(name: NetworkLike) -> Network:
-    """The network of a catalogue name or of a file (docs/guide/networks.md); a network is returned as it is.
+    """The network of a catalogue name, of a file, or of a value: a networkx graph, a Mininet Topo, a node-link document
+    or another dictionary (docs/guide/networks.md); a network is returned as it is.
 
-    Raises TopologyError for a name that is neither, UsageError for anything else.
+    Raises TopologyError for what makes no network, UsageError for what is none of these.
 
     >>> found = network("swiss-t1")
     >>> len(found.switches), len(found.hosts), len(found.links)

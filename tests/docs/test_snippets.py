@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+import warnings
 
 import pytest
 
 from tests.helpers.paths import ROOT
+from topologies.files.reading import NetworkNote
 
 WORKLOADS = ROOT / "docs" / "workloads"
 
@@ -30,3 +32,13 @@ def test_the_arbiter_of_the_bulk_page_answers_as_the_comments_say() -> None:
             exec(line, names)
     assert len(answers) == 3
     assert all(answer == said for answer, said in answers)
+
+
+def test_the_values_of_the_networks_page_are_networks() -> None:
+    page = (WORKLOADS.parent / "guide" / "networks.md").read_text()
+    (code,) = re.findall(
+        r"^```python\n(.*?)^```", page.split("## Graphs and dictionaries")[1], re.MULTILINE | re.DOTALL
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NetworkNote)
+        exec(compile(code, "networks.md", "exec"), {})

@@ -480,7 +480,11 @@ def test_one_slip_in_a_key_of_ours_is_refused(key: str, data: st.DataObject) -> 
 @pytest.mark.parametrize(
     ("name", "content", "says"),
     [
-        ("a.py", "from mininet.topo import Topo\ngraph = []", "Python files are not read; write the network as JSON"),
+        (
+            "a.py",
+            "from mininet.topo import Topo\ngraph = []",
+            "a Python file is a program: say what it is to build, as a.py:__main__",
+        ),
         ("a.mn", '{"application": {}, "hosts": [], "links": [], "switches": []}', "no node is in it"),
         ("a.gexf", "<gexf/>", "the root element is <gexf>"),
         ("a.net", "*Vertices 2", "Pajek files are not read"),
@@ -548,7 +552,7 @@ def test_an_entry_is_counted_as_in_the_file_though_loops_are_left_out(tmp_path: 
 
 def test_a_name_in_a_python_file_is_told_as_the_file(tmp_path: Path) -> None:
     path = written(tmp_path, "my.py", "topos = {}")
-    with pytest.raises(TopologyError, match="Python files are not read"):
+    with pytest.raises(TopologyError, match=r"my.py: it has no topology 'mytopo'"):
         load_network(f"{path}:mytopo")
 
 

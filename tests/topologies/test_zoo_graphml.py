@@ -125,7 +125,7 @@ def test_xml_is_read_in_its_own_encoding(how: str, packed: bool, tmp_path: Path)
     [
         ({"nodes": [{"id": 0}, {"id": 1}], "edges": [{"source": 0, "target": 1, "weight": 3.0}]}, "weight (links)"),
         ({"nodes": [{"id": "a", "group": 1}], "links": [], "options": {}}, "options (graph); group (nodes)"),
-        ({"nodes": [{"id": "a", "TYPE": 1, "ip": "10.0.0.1", "size": 3}], "links": []}, "TYPE, size (nodes)"),
+        ({"nodes": [{"id": "a", "TYPE": 1, "os": "10.0.0.1", "size": 3}], "links": []}, "TYPE, os, size (nodes)"),
         ({"nodes": [{"id": "a"}], "links": [], "graph": {"colour\x1b": "x"}}, "'colour\\x1b' (graph)"),
     ],
 )  # fmt: skip

@@ -94,15 +94,25 @@ def shortened(name: object) -> str:
     return text if len(text) <= 200 else text[:200] + "..."
 
 
-def read_topohub(key: str) -> Network:
+FIBRE_S_PER_KM = 5e-6
+"""Seconds of propagation over a kilometre of optical fibre, as ITU-T G.114 (2003), Annex A, plans with."""
+
+
+def read_topohub(key: str, delay: str = "none") -> Network:
     """The network of a topohub key such as ``topozoo/Abilene``: nodes are switches, ids its node numbers.
 
-    Node names and fibre lengths (``dist``, km) become attributes; the forecast loads are left out, and so are the
-    demands (``read_topohub_demands``). Raises TopologyError, naming the nearest keys, where there is none.
+    Node names and fibre lengths (``dist``, km) become attributes; with ``delay`` "geo" links take FIBRE_S_PER_KM of
+    their length. The forecast loads are left out, and so are the demands (``read_topohub_demands``). Raises
+    TopologyError, naming the nearest keys, where there is none, and for another ``delay``.
     """
+    if delay not in ("none", "geo"):
+        raise TopologyError(f"topohub:{shortened(key)}: delay={delay[:40]}: give geo (by the length of fibres) or none")
     document = _topohub_document(key)
-    document["graph"] = {"name": f"topohub:{key}", "family": "topohub", "routing": "shortest-path"}
+    name = f"topohub:{key}" + (",delay=geo" if delay == "geo" else "")
+    document["graph"] = {"name": name, "family": "topohub", "routing": "shortest-path"}
     for link in document["edges"]:
+        if delay == "geo":
+            link["delay_s"] = round(link["dist"] * FIBRE_S_PER_KM, 9)
         for forecast in ("ecmp_fwd", "ecmp_bwd"):
             link.pop(forecast, None)
     try:

@@ -26,7 +26,6 @@ READ = (
 ENDINGS = (".json", ".graphml", ".xml", ".gml", ".dot", ".gv", ".graph", ".yml", ".yaml", ".mn", ".gz")
 """How the names of files of networks end; a name that ends so is one of a file."""
 _OTHERS = {
-    ".py": "Python files are not read; write the network as JSON node-link, as testbed schema network says",
     ".net": "Pajek files are not read",
     ".gexf": "GEXF files are not read",
     ".csv": "tables are not read as networks",
@@ -48,8 +47,9 @@ class NetworkNote(UserWarning):
     """What was kept without being read, left out or changed of a file of a network."""
 
 
-def read_network_file(path: str | Path) -> Network:
-    """The network of a file in one of the formats READ, packed by gzip or not.
+def read_network_file(path: str | Path, part: str = "") -> Network:
+    """The network of a file in one of the formats READ, packed by gzip or not. ``part``: of a Mininet file, what of it
+    (``topologies.adapters.python_files``).
 
     Warns once, with a NetworkNote, of what other programs' files hold that is not read. Raises TopologyError naming
     file, entry and repair.
@@ -57,7 +57,7 @@ def read_network_file(path: str | Path) -> Network:
     path = Path(path)
     notes: list[str] = []
     try:
-        network = _read(path, notes)
+        network = _read(path, notes, part)
         if not network.nodes:
             raise TopologyError("no node is in it; give at least one")
         slow = [link.label for link in network.links if link.capacity_bps < _MIN_CAPACITY_BPS]
@@ -70,7 +70,10 @@ def read_network_file(path: str | Path) -> Network:
     return network
 
 
-def _read(path: Path, notes: list[str]) -> Network:
+def _read(path: Path, notes: list[str], part: str) -> Network:
+    if path.suffix.lower() == ".py":
+        read_bytes(path, most=MAX_NETWORK_BYTES)  # raises what any file that is not there does
+        return _of_program(path, part, notes)
     content = unpacked(read_bytes(path, most=MAX_NETWORK_BYTES))
     inner = path if path.suffix.lower() != ".gz" else path.with_suffix("")
     name, ending = inner.stem.removesuffix(".clab") or "network", inner.suffix.lower()
@@ -101,6 +104,15 @@ def _read(path: Path, notes: list[str]) -> Network:
         rename_kinds(document["nodes"])
         one_way = without_loops(document["links"], [document["directed"]] * len(document["links"]), notes)
     return parse_document(adapted(document, notes, mininet="noted" if json_text else "no"), name, one_way, path.parent)
+
+
+def _of_program(path: Path, part: str, notes: list[str]) -> Network:
+    from topologies.adapters.python_files import read_python_file
+
+    document = read_python_file(path, part, notes)
+    one_way = without_loops(document["links"], [False] * len(document["links"]), notes)
+    name = part.partition(",")[0]
+    return parse_document(adapted(document, notes, mininet="yes"), path.stem if name == "__main__" else name, one_way)
 
 
 def _windows_1252(content: bytes) -> str:

@@ -40,7 +40,7 @@ def miniedit_document(document: Json, notes: list[str]) -> JsonObject:
             raise TopologyError(f"{place}: give src and dest, the names of two nodes")
         if not controllers & set(ends):
             given = {key: value for key, value in options.items() if value not in ("", None) and key != "speedup"}
-            bare.append(link_entry(*ends, given, notes, {}))
+            bare.append(link_entry(ends[0], ends[1], given, notes, {}))
     note_rest({}, bare, notes)
     notes += [f"{name} of {', '.join(hosts)} is left out" for name, hosts in left_out.items()]
     if controllers:

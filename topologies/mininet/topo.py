@@ -3,6 +3,7 @@
 A Topo is known by its methods; Mininet is not imported.
 """
 
+import heapq
 from collections.abc import Mapping
 from typing import Any
 
@@ -43,6 +44,7 @@ def topo_document(topo: Any, notes: list[str]) -> JsonObject:
     entries = [_node(name, kind, info, notes, given) for name, kind, info in nodes]
     ends = [link_entry(link["node1"], link["node2"], link, notes, given) for link in links]
     note_rest(given, ends, notes)
+    ends = in_port_order(ends)
     drop_usual_ports(entries, ends)
     return {"directed": False, "multigraph": True, "graph": {}, "nodes": entries, "links": ends}
 
@@ -106,6 +108,47 @@ def note_rest(given: dict[str, None], links: list[JsonObject], notes: list[str])
     )
     if bare:
         notes.append(f"{bare} of {len(links)} links have no bw, which Mininet does not limit; here they have 10 Mbit/s")
+
+
+def in_port_order(links: list[JsonObject]) -> list[JsonObject]:
+    """The links so that at every node ports ascend, by names where that leaves a choice; unchanged where no order does
+    that. (Mininet numbers ports as links are added, and lists links by nodes.)"""
+    waiting: dict[Any, list[int]] = {}
+    for number, link in enumerate(links):
+        for end in ("source", "target"):
+            waiting.setdefault(link[end], []).append(number)
+    try:
+        for node, numbers in waiting.items():
+            numbers.sort(key=lambda number: -_port_at(links[number], node))
+    except TypeError:  # a port that is not said
+        return links
+    ready: list[tuple[str, str, int, int]] = []
+
+    def offer(number: int) -> None:
+        link = links[number]
+        if all(waiting[link[end]][-1] == number for end in ("source", "target")):
+            heapq.heappush(ready, (str(link["source"]), str(link["target"]), link["port1"], number))
+
+    for node in waiting:
+        offer(waiting[node][-1])
+    found: dict[int, None] = {}
+    while ready:
+        number = heapq.heappop(ready)[-1]
+        if number in found:
+            continue
+        found[number] = None
+        for node in (links[number]["source"], links[number]["target"]):
+            waiting[node].pop()
+            if waiting[node]:
+                offer(waiting[node][-1])
+    return [links[number] for number in found] if len(found) == len(links) else links
+
+
+def _port_at(link: JsonObject, node: Any) -> int:
+    port = link.get("port1" if link["source"] == node else "port2")
+    if not isinstance(port, int):
+        raise TypeError
+    return port
 
 
 def drop_usual_ports(nodes: list[JsonObject], links: list[JsonObject]) -> None:

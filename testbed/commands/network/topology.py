@@ -7,21 +7,27 @@ from collections.abc import Callable
 from typing import Any
 
 from testbed.commands.parsing import Subparsers
+from testbed.errors import InputError
 from testbed.model.naming.printable import printable
 from topologies import catalogue, load_network
 from topologies.catalog import COMMON
+from topologies.errors import nearest
 from topologies.impairments import to_text
-from topologies.network import Network, reverse_of
+from topologies.network import Link, Network, Node, reverse_of
 
 
 def add_parser(subparsers: Subparsers) -> None:
     parser = subparsers.add_parser("topology")
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True, parser_class=type(parser))
     listing = actions.add_parser("list", help="every family of networks, with parameters and defaults")
+    listing.add_argument("family", metavar="FAMILY", nargs="?", help="one family alone; of topohub, its keys")
     listing.add_argument("--json", action="store_true", help="one JSON object on standard output")
     listing.set_defaults(run=run_list)
     show = actions.add_parser("show", help="what a network is made of")
-    network = "a catalogue name, or a file: JSON node-link, GraphML, GML, DOT, SNDlib, REPETITA or containerlab"
+    network = (
+        "a catalogue name, a file (JSON node-link, GraphML, GML, DOT, SNDlib, REPETITA, containerlab, MiniEdit), or "
+        "FILE.py:NAME of a Mininet file"
+    )
     show.add_argument("network", metavar="NETWORK", help=network)
     show.add_argument("--json", action="store_true", help="the node-link document on standard output")
     show.add_argument("--nodes", action="store_true", help="the names of its nodes, one a line")
@@ -35,9 +41,17 @@ def add_parser(subparsers: Subparsers) -> None:
 
 
 def run_list(args: argparse.Namespace) -> int:
-    """Print the catalogue as a table, or as JSON: ``networks`` with name, pattern, description and parameters."""
+    """Print the catalogue as a table, or as JSON: ``networks`` with name, pattern, description and parameters. Of one
+    family its row; of topohub its keys."""
+    families = catalogue_document()
+    if args.family is not None:
+        families = [one for one in families if one["name"] == args.family]
+        if not families:
+            raise InputError(f"family {args.family!r}: {nearest(args.family, [one.name for one in catalogue()])}")
+    if args.family == "topohub":
+        return _list_topohub(args)
     if args.json:
-        print(json.dumps({"networks": catalogue_document()}))
+        print(json.dumps({"networks": families}))
         return 0
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
@@ -49,7 +63,7 @@ def run_list(args: argparse.Namespace) -> int:
     table.add_column("name", no_wrap=True)
     table.add_column("parameter=default", overflow="fold")
     table.add_column("what it is")
-    for entry in catalogue_document():
+    for entry in families:
         parameters = "\n".join(
             p["name"] if p["default"] is None else f"{p['name']}={p['default']}" for p in entry["parameters"]
         )
@@ -59,8 +73,17 @@ def run_list(args: argparse.Namespace) -> int:
     common = ", ".join(f"{p.name}={p.default}" for p in COMMON)
     print(f"All but topohub also take {common}.")
     print(
-        "Write name:parameter=value,... or a file (JSON node-link, GraphML, GML, DOT, SNDlib, REPETITA, containerlab)."
+        "Write name:parameter=value,... or a file (JSON node-link, GraphML, GML, DOT, SNDlib, REPETITA, containerlab, "
+        "MiniEdit), or FILE.py:NAME of a Mininet file."
     )
+    return 0
+
+
+def _list_topohub(args: argparse.Namespace) -> int:
+    from topologies.files.formats import topohub_keys
+
+    names = [f"topohub:{key}" for key in topohub_keys()]
+    print(json.dumps({"networks": names}) if args.json else "\n".join(names))
     return 0
 
 
@@ -92,7 +115,9 @@ def run_show(args: argparse.Namespace) -> int:
 
         print(write_document(network), end="")
         return 0
-    names = [node.id for node in network.nodes] * args.nodes + [link.label for link in network.links] * args.links
+    known = network.attributes.get("family") == "topohub"
+    names = [_with_city(node) if known else node.id for node in network.nodes] * args.nodes
+    names += [_with_length(link) if known else link.label for link in network.links] * args.links
     for name in names:
         print(printable(name))
     for name, value in [] if args.nodes or args.links else summary(network):
@@ -100,6 +125,20 @@ def run_show(args: argparse.Namespace) -> int:
     if args.plot:
         print(f"{'drawn in':<14} {args.plot}")
     return 0
+
+
+def _with_city(node: Node) -> str:
+    """The node's id, and its city."""
+    city = node.attributes.get("name")
+    return node.id + (f"   {city}" if isinstance(city, str) and city != node.id else "")
+
+
+def _with_length(link: Link) -> str:
+    """The link's name, its length and its delay."""
+    length = link.attributes.get("dist")
+    if not isinstance(length, (int, float)):
+        return link.label
+    return f"{link.label}   {length:g} km" + (f", {_seconds(link.delay_s)}" if link.delay_s else "")
 
 
 def run_export(args: argparse.Namespace) -> int:

@@ -192,23 +192,31 @@ def _prepare(options: dict[str, object]) -> str:
                 file.write("1")
         except OSError:
             break  # a kernel without IPv6 has nothing to switch off
-    _protect_machine()
+    if options.get("read_only"):
+        _mount(
+            "tmpfs",
+            "/run",
+            "tmpfs",
+            MS_RDONLY | MS_NOSUID | MS_NODEV,
+            "hide /run, where programs of the machine listen",
+        )
+    _protect_machine("" if options.get("read_only") else "/sys")
     _loopback_up()
     if options.get("probe"):
         _probe_interfaces()
     return run_directory
 
 
-def _protect_machine() -> None:
-    """What would stay on the machine after the run can only be read: settings of its kernel, control groups, devices in
-    /sys."""
+def _protect_machine(below: str) -> None:
+    """What would stay on the machine after the run can only be read: settings of its kernel, and what is mounted below
+    a directory (control groups and devices in /sys; "": everything but /proc and the private directory)."""
     for path in READ_ONLY:
         if os.path.exists(path):  # noqa: PTH110 - pathlib costs a third of this program's start
             _mount(path, path, None, MS_BIND, f"bind {path}")
             _mount("none", path, None, _READ_ONLY_BIND, f"make {path} read-only")
     _mount("/proc/sys/net", "/proc/sys/net", None, MS_BIND, "bind /proc/sys/net")
     _mount("none", "/proc/sys/net", None, _READ_ONLY_BIND & ~MS_RDONLY, "make /proc/sys/net writable")
-    for path in sorted(_mounts_below("/sys")):
+    for path in sorted(_mounts_below(below) - _mounts_below("/proc") - {PRIVATE_MOUNT}):
         retained = os.statvfs(path).f_flag & (MS_NOSUID | MS_NODEV | MS_NOEXEC)
         _mount("none", path, None, MS_REMOUNT | MS_BIND | MS_RDONLY | retained, f"make {path} read-only")
 

@@ -1,0 +1,195 @@
+"""Mininet's files of the kinds that people write, each with what is said of it: read in the sandbox, or refused.
+
+The first line of each file: ``# NAME: H hosts, S switches, C cables; part of the note`` or ``# NAME: error: part of
+it``; ``forwarding`` and names in the note's place: the hosts that forward.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import time
+import warnings
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import testbed
+from testbed.emulation.sandbox.sandbox import probe_sandbox
+from topologies import Network, load_network
+from topologies.adapters import python_files
+from topologies.errors import TopologyError
+from topologies.files.reading import NetworkNote
+
+FILES = sorted((Path(__file__).parent / "mininet_files").glob("*.py"))
+_HEAD = re.compile(
+    r"# (?P<name>[^:]+): (?:error: (?P<error>.*)|(?P<counts>\d+ hosts, \d+ switches, \d+ cables); (?P<note>.*))"
+)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _sandbox() -> None:
+    refused = probe_sandbox()
+    if refused:
+        pytest.skip(f"no sandbox here: {refused}")
+
+
+def read(name: object) -> tuple[Network, str]:
+    with warnings.catch_warnings(record=True) as noted:
+        warnings.simplefilter("always", NetworkNote)
+        network = load_network(str(name))
+    return network, " ".join(str(one.message) for one in noted)
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_a_file_of_mininet_is_read_or_refused_in_one_line(path: Path) -> None:
+    head = _HEAD.match(path.read_text().splitlines()[0])
+    assert head is not None
+    if head["error"] is not None:
+        with pytest.raises(TopologyError) as caught:
+            read(f"{path}:{head['name']}")
+        assert head["error"] in str(caught.value) and "\n" not in str(caught.value)
+        assert str(caught.value).startswith(str(path)[:100])
+        return
+    network, note = read(f"{path}:{head['name']}")
+    counts = f"{len(network.hosts)} hosts, {len(network.switches)} switches, {len(network.links) // 2} cables"
+    assert counts == head["counts"] and "\n" not in note
+    forwarding = [node.id for node in network.hosts if node.attributes.get("forwarding")]
+    if head["note"].startswith("forwarding"):
+        assert forwarding == head["note"].split()[1:]
+    else:
+        assert head["note"] in note and not forwarding
+        assert note or not head["note"]
+
+
+def corpus(name: str) -> str:
+    return str(Path(__file__).parent / "mininet_files" / name)
+
+
+def test_what_a_file_says_of_links_is_in_the_network() -> None:
+    link = read(corpus("double_links.py") + ":mytopo")[0].link("s2", "s1", 1)
+    assert (link.capacity_bps, link.delay_s, link.impairments) == (2e7, 0.01, "loss:0.09")
+    assert link.attributes["max_queue_size"] == 400
+    ends = read(corpus("each_end.py") + ":mytopo")[0]
+    assert [(ends.link(*one).capacity_bps, ends.link(*one).delay_s) for one in (("h1", "s1"), ("s1", "h1"))] == [
+        (2e6, 0.001),
+        (8e6, 0),
+    ]
+    assert {k.capacity_bps for k in read(corpus("parameters.py") + ":grid,3,bw=5")[0].links} == {5e6}
+    assert {k.capacity_bps for k in read(corpus("link_classes.py") + ":lab")[0].links} == {3e6}
+    router = read(corpus("linux_router.py") + ":NetworkTopo")[0].node("r0")
+    assert router.attributes["ip"] == ["192.168.1.1/24", "172.16.0.1/12"]
+
+
+def test_a_topo_and_its_file_are_the_same_network() -> None:
+    found: dict[str, Any] = {}
+    exec(Path(corpus("double_links.py")).read_text(), found)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NetworkNote)
+        topo = testbed.network(found["topos"]["mytopo"]())
+    network = read(corpus("double_links.py") + ":mytopo")[0]
+    assert (topo.nodes, topo.links) == (network.nodes, network.links)
+
+
+def test_a_file_is_not_run_unless_what_it_builds_is_named(tmp_path: Path) -> None:
+    (tmp_path / "lab.py").write_text("from mininet.topo import Topo\n1 / 0\ntopos = {'a': Topo}\nclass B(Topo): pass\n")
+    for name in (tmp_path / "lab.py", str(tmp_path / "lab.py"), f"{tmp_path / 'lab.py'}:"):
+        with pytest.raises(
+            TopologyError, match=r"say what it is to build, as lab.py:a or :B; it is then run in the sandb"
+        ):
+            load_network(name)
+    with pytest.raises(TopologyError, match=r"line 2: ZeroDivisionError"):
+        load_network(f"{tmp_path / 'lab.py'}:a")
+    with pytest.raises(TopologyError, match=r"none.py: cannot be read \(No such file"):
+        load_network(f"{tmp_path / 'none.py'}:a")
+
+
+HARM = """
+import os, socket, subprocess
+from mininet.topo import Topo
+
+done = []
+for path in ({folder!r} + "/new", {home!r} + "/new_of_a_topology_file", "/tmp/new_of_a_topology_file", "/var/tmp/new"):
+    try:
+        open(path, "w")
+        done.append("wrote")
+    except OSError:
+        pass
+try:
+    os.unlink({folder!r} + "/there")
+    done.append("unlinked")
+except OSError:
+    pass
+import ctypes
+if ctypes.CDLL(None).mount(b"none", b"/", None, 32 | 4096, None) == 0:
+    done.append("mounted")
+try:
+    socket.create_connection(("127.0.0.1", {port}), 1)
+    done.append("connected")
+except OSError:
+    pass
+if os.fork() == 0:
+    while True:
+        pass
+
+
+class Lab(Topo):
+    def build(self):
+        for name in ["s1", *done]:
+            self.addSwitch(name)
+"""
+
+
+def test_a_file_can_neither_write_nor_connect_nor_leave_a_process(tmp_path: Path) -> None:
+    import socket
+
+    (tmp_path / "there").write_text("there")
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        text = HARM.format(folder=str(tmp_path), home=str(Path.home()), port=listening.getsockname()[1])
+        (tmp_path / "harm.py").write_text(text)
+        assert [node.id for node in read(f"{tmp_path / 'harm.py'}:Lab")[0].nodes] == ["s1"]
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["harm.py", "there"]
+    for entry in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            assert str(tmp_path / "harm.py") not in entry.read_text()
+        except OSError:
+            continue
+
+
+def test_a_file_that_never_ends_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(python_files, "TIME_LIMIT_S", 3.0)
+    (tmp_path / "loop.py").write_text("while True: pass\n")
+    began = time.monotonic()
+    with pytest.raises(TopologyError, match="it has built no network after 3 s; does it wait for something, or loop"):
+        load_network(f"{tmp_path / 'loop.py'}:a")
+    assert time.monotonic() - began < 30
+
+
+def test_a_file_is_run_once_until_it_changes(tmp_path: Path) -> None:
+    path = tmp_path / "lab.py"
+    text = "from mininet.topo import SingleSwitchTopo\ntopos = {'a': lambda n=%d: SingleSwitchTopo(n)}\n"
+    path.write_text(text % 2)
+    assert len(read(f"{path}:a")[0].hosts) == len(read(f"{path}:a")[0].hosts) == 2
+    path.write_text(text % 10)
+    assert len(read(f"{path}:a")[0].hosts) == 10 and len(read(f"{path}:a,4")[0].hosts) == 4
+
+
+def test_modules_next_to_the_file_are_found(tmp_path: Path) -> None:
+    (tmp_path / "parts_of_lab.py").write_text("from mininet.topo import SingleSwitchTopo as Part\n")
+    (tmp_path / "lab.py").write_text("from parts_of_lab import Part\ntopos = {'a': Part}\n")
+    assert len(read(f"{tmp_path / 'lab.py'}:a,3")[0].hosts) == 3
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NetworkNote)
+        assert len(testbed.network(tmp_path / "lab.py:a,4").hosts) == 4
+
+
+@pytest.mark.emulation
+@pytest.mark.unclocked
+def test_a_file_s_network_is_up_on_switches_under_its_names() -> None:
+    """The file is read again within the sandbox of the network."""
+    words = [sys.executable, "-P", "-m", "testbed.cli", "up", corpus("old_style_init.py") + ":mytopo"]
+    done = subprocess.run(words, input="pingall\nexit\n", capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "mytopo: 2 hosts, 1 switches" in done.stdout and "0% dropped (2/2 received)" in done.stdout

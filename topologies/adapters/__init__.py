@@ -1,0 +1,1 @@
+"""Networks that programs describe: Mininet's Python files, run apart."""

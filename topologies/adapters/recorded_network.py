@@ -1,0 +1,199 @@
+"""The networks that a Mininet program builds, as node-link documents: a program of its own.
+
+    python -m topologies.adapters.recorded_network FILE NAME
+
+prints one JSON object: ``document`` and ``notes``, or ``error``. NAME is an entry of the file's ``topos``, a Topo
+class, a function that makes a network, or ``__main__``, the file as a script; values follow it as for ``mn --topo``
+(``NAME,4,bw=10``). The file is a program and is run: call this in a sandbox only.
+"""
+
+import ast
+import contextlib
+import io
+import json
+import re
+import runpy
+import sys
+import traceback
+from pathlib import Path
+from types import FunctionType
+from typing import Any
+
+from mininet.log import lg
+from mininet.net import Mininet
+from mininet.topo import Topo
+
+from topologies.adapters.recording import EndOfBuilding, Recording, install
+from topologies.errors import TopologyError, nearest
+from topologies.mininet.topo import drop_usual_ports, in_port_order, link_entry, note_rest, parameters
+from topologies.text.json_types import JsonObject
+
+_MODULE = "topology_file"
+_PYTHON_2 = re.compile(r"^\s*print\s+[^(=\s]|^\s*except [\w., ()]+, \w+:|\bxrange\(|^\s*raise \w+, ", re.MULTILINE)
+_MAX_COMMANDS = 3
+_OF_INTERFACES = ("bw", "delay", "jitter", "loss", "max_queue_size", "latency_ms", "enable_ecn", "enable_red")
+
+
+def read(path: Path, requested: str, recording: Recording) -> JsonObject:
+    """The document of what NAME builds; TopologyError says in one line why it is none."""
+    text = path.read_text(encoding="utf-8-sig")
+    try:
+        ast.parse(text, str(path))
+    except (SyntaxError, ValueError) as error:
+        line, source = getattr(error, "lineno", 0), (getattr(error, "text", "") or "").strip()
+        older = "; the file is Python 2: run 2to3 -w on it" if _PYTHON_2.search(text) else ""
+        raise TopologyError(f"line {line} is no Python 3: {source[:60]!r}{older}") from None
+    sys.path.insert(0, str(path.parent))
+    sys.argv = [str(path)]
+    name, *words = requested.split(",")
+    try:
+        net = _built(path, name, words, recording)
+    except EndOfBuilding:
+        net = recording.started or (recording.nets[-1] if recording.nets else None)
+    except (Exception, SystemExit) as error:
+        net = recording.started or next((one for one in recording.nets if one.built), None)
+        if net is None:
+            raise
+        if recording.started is None:
+            recording.notes.append(f"the program broke off when its network was built ({_reason(error, path)})")
+    if net is None:
+        raise TopologyError(f"{name} makes no Mininet network")
+    if recording.cables:
+        raise TopologyError(
+            f"it lays cables by commands ({recording.cables[0]}), which are not read; run it with testbed python"
+        )
+    return document_of(net, recording)
+
+
+def _built(path: Path, name: str, words: list[str], recording: Recording) -> Mininet | None:
+    if name == "__main__":
+        runpy.run_path(str(path), run_name="__main__")
+        return recording.nets[-1] if recording.nets else None
+    found = runpy.run_path(str(path), run_name=_MODULE)
+    topos: dict[Any, Any] = next((found[key] for key in ("topos", "TOPOS") if isinstance(found.get(key), dict)), {})
+    make = topos.get(name, found.get(name))
+    if isinstance(make, tuple) and make and callable(make[0]):
+        recording.notes.append(f"topos[{name!r}] is a tuple, which mn itself refuses; its first part is called")
+        make = make[0]
+    if not callable(make) and not isinstance(make, Topo | Mininet):
+        own = [key for key, one in found.items() if _makes_networks(one)]
+        raise TopologyError(f"it has no topology {name!r}; {nearest(name, [*topos, *own], 'it has ')}")
+    values = [_value(word) for word in words if "=" not in word]
+    named = {word.partition("=")[0]: _value(word.partition("=")[2]) for word in words if "=" in word}
+    made = make(*values, **named) if callable(make) else make
+    if isinstance(made, Topo):
+        made = Mininet(topo=made, controller=None)
+    return made if isinstance(made, Mininet) else recording.nets[-1] if recording.nets else None
+
+
+def _makes_networks(one: object) -> bool:
+    """Whether a name of the file may stand for a network: a Topo class of its own, or a function that needs nothing."""
+    if isinstance(one, type):
+        return issubclass(one, Topo) and one.__module__ == _MODULE
+    return isinstance(one, FunctionType) and one.__module__ == _MODULE and not one.__code__.co_argcount
+
+
+def _value(word: str) -> Any:
+    """A number or another literal of Python, else the text."""
+    try:
+        return ast.literal_eval(word)
+    except (ValueError, SyntaxError):
+        return word
+
+
+def document_of(net: Mininet, recording: Recording) -> JsonObject:
+    """The node-link document of a network that was recorded: hosts, switches, links in the order of their making."""
+    if not net.built and (net.topo or net.hosts):
+        net.build()
+    given: dict[str, None] = {}
+    notes = recording.notes
+    nodes = [_host(node, notes, given) for node in net.hosts]
+    for switch in net.switches:
+        dpid = {"dpid": switch.params["dpid"]} if switch.params.get("dpid") else {}
+        nodes.append({"id": switch.name, "kind": "switch", **dpid})
+    links = []
+    for link in net.links:
+        ends = [_interface(one) for one in (link.intf1, link.intf2)]
+        shared = {name: value for name, value in ends[0].items() if ends[1].get(name) == value and name != "ip"}
+        entry = link_entry(link.intf1.node.name, link.intf2.node.name, shared, notes, given)
+        for number, (end, intf) in enumerate(zip(ends, (link.intf1, link.intf2), strict=True), start=1):
+            own = {name: value for name, value in end.items() if name not in shared}
+            entry |= {f"params{number}": own} if own else {}
+            entry[f"port{number}"] = intf.node.ports.get(intf)
+        links.append(link_entry(entry["source"], entry["target"], entry, notes, given))
+    note_rest(given, links, notes)
+    links = in_port_order(links)
+    drop_usual_ports(nodes, links)
+    if net.controllers:
+        notes.append("controllers are left out: the testbed's own sets the switches up")
+    if recording.commands:
+        more = len(recording.commands) - _MAX_COMMANDS
+        listed = "; ".join(dict.fromkeys(recording.commands[:_MAX_COMMANDS])) + (
+            f" and {more} more" if more > 0 else ""
+        )
+        notes.append(f"commands are not run: {listed}")
+    return {"directed": False, "multigraph": True, "graph": {}, "nodes": nodes, "links": links}
+
+
+def _host(node: Any, notes: list[str], given: dict[str, None]) -> JsonObject:
+    entry: JsonObject = {"id": node.name, "kind": "host"}
+    if not node.inNamespace:
+        notes.append(f"{node.name} would lie next to the switches (inNamespace=False); it is a host as the others")
+    if getattr(node, "forwards", False):
+        entry["forwarding"] = True
+    stated = {
+        "ip": node.given.get("ip"),
+        "mac": node.given.get("mac"),
+        "default_route": getattr(node, "default_route", None),
+    }
+    return entry | parameters({name: value for name, value in stated.items() if value}, given)
+
+
+def _interface(intf: Any) -> JsonObject:
+    """What one end of a link does to packets, and the address that the file gives it."""
+    found = {name: intf.params[name] for name in _OF_INTERFACES if intf.params.get(name) is not None}
+    default = intf.node.params.get("ip", "")
+    if (
+        intf.ip
+        and f"{intf.ip}/{intf.prefixLen}" != default
+        and intf.ip != default
+        and intf.node.name
+        and intf.params.get("ip")
+    ):
+        found["ip"] = f"{intf.ip}/{intf.prefixLen}"
+    return found
+
+
+def main(words: list[str]) -> int:
+    """Print what was read, or why nothing was; what the file itself prints is left out."""
+    path, recording = Path(words[0]).absolute(), Recording()
+    install(recording)
+    lg.setLogLevel("critical")
+    said: JsonObject
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+        try:
+            said = {"document": read(path, words[1], recording)}
+            said["notes"] = list(dict.fromkeys(recording.notes))
+        except TopologyError as error:
+            said = {"error": str(error)}
+        except (Exception, SystemExit, KeyboardInterrupt) as error:  # noqa: BLE001 - whatever the file raises
+            said = {"error": _reason(error, path)}
+    print(json.dumps(said, default=str), flush=True)
+    return 0
+
+
+def _reason(error: BaseException, path: Path) -> str:
+    """One line for what the file raised: where in it, and what to do."""
+    at = next((f.lineno for f in reversed(traceback.extract_tb(error.__traceback__)) if f.filename == str(path)), None)
+    where = "" if at is None else f"line {at}: "
+    if isinstance(error, ModuleNotFoundError):
+        return f"{where}the module {error.name} is missing; install it, or put it next to the file"
+    if isinstance(error, SystemExit):
+        return f"{where}the program ends by itself (exit {error.code}) before it builds a network"
+    text = " ".join(str(error).split())[:200]
+    division = "; in Python 3 / gives a fraction: write //" if "'float' object cannot be interpreted" in text else ""
+    return f"{where}{type(error).__name__}: {text}{division}"
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
