@@ -7,6 +7,7 @@ import argparse
 import json
 import time
 from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,10 +25,12 @@ if TYPE_CHECKING:
     from testbed.model.traffic import Traffic
     from testbed.scheduling.fast.unequal import Chunks
     from testbed.scheduling.wormhole import WormholeRun
+    from topologies.network import Network
 
 PICTURES = (".svg", ".png", ".pdf")
 MAX_CARRIED = 200_000
 MAX_DRAWN = 20_000
+MAX_PARTS = 64
 
 
 def check_extras(args: argparse.Namespace) -> None:
@@ -146,6 +149,12 @@ def draw(path: Path, traffic: Traffic, schedule: Schedule, network: str | None) 
 
 def show_extras(document: Mapping[str, Any]) -> None:
     """Lines for people."""
+    if "flow_bound" in document:
+        print(
+            f"flow bound         {document['flow_bound']:.6g} messages over a link; the schedule takes as long as "
+            f"{document['messages']:.6g} ({document['over_flow_bound']:.4g} of the bound; parts a message: "
+            f"{document['parts']})"
+        )
     if "chunks" in document:
         chunks = document["chunks"]
         print(
@@ -173,6 +182,19 @@ DESCRIPTION = (
 )
 
 
+_OF_NETWORK = Only(
+    when=lambda a: a.network is not None, needs="NETWORK, whose nodes it names (files have their transfers)"
+)
+_ROUTED = Only(when=lambda a: a.network is not None and a.check is None, needs="NETWORK, over which it routes")
+
+
+def parts(text: str) -> int:
+    """So many equal parts of a message."""
+    if not (text.isascii() and text.isdigit() and 1 <= len(text) <= 3 and 1 <= int(text) <= MAX_PARTS):
+        raise argparse.ArgumentTypeError(f"{text[:20]}: give a whole number from 1 to {MAX_PARTS}")
+    return int(text)
+
+
 def add_parser(subparsers: Subparsers) -> None:
     """Adds the command to the parser."""
     parser = subparsers.add_parser("schedule", description=DESCRIPTION)
@@ -182,11 +204,17 @@ def add_parser(subparsers: Subparsers) -> None:
         "--pattern",
         default="all-to-all",
         metavar="PATTERN",
-        help="all-to-all or all-to-others of hosts (all-to-all: to themselves too), pairs of nodes, or a JSON file of "
-        "pairs",
-        only=Only(
-            when=lambda a: a.network is not None, needs="NETWORK, whose nodes it names (files have their transfers)"
-        ),
+        help="all-to-all or all-to-others of hosts (all-to-all: to themselves too), all-switches, pairs of nodes, or a "
+        "JSON file of pairs",
+        only=_OF_NETWORK,
+    )
+    routed("--routing", metavar="METHOD", help="static method, or balanced (default: the network's own)", only=_ROUTED)
+    sent(
+        "--parts",
+        type=parts,
+        metavar="K",
+        help="equal parts of every message, each on a route of its own (balanced ones by default)",
+        only=_ROUTED,
     )
     sent("--traffic", type=Path, metavar="FILE", help='instead of a network: {"transfers": [[link, ...], ...]}')
     routed("--verify", dest="check", type=Path, metavar="FILE", help='only check a file with "transfers" and "frames"')
@@ -234,6 +262,8 @@ def run(args: argparse.Namespace) -> int:
         draw(args.draw, traffic, schedule, None if args.unequal else args.network)
     if args.output is not None:
         extras |= _write(args.output, traffic, schedule)
+    if args.routing is not None or args.parts is not None:
+        extras |= _bounded(args, traffic, schedule)
     if args.json:
         print(json.dumps({**schedule_document(traffic, schedule), **extras}))
     else:
@@ -242,7 +272,29 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def traffic_of_options(network: str | None, pattern: str, file: Path | None) -> Traffic:
+def _bounded(args: argparse.Namespace, traffic: Traffic, schedule: Schedule) -> dict[str, Any]:
+    """How near routes and schedule are to what any routes could do."""
+    from testbed.commands.scheduling.flow_bound import flow_bound
+    from topologies import load_network
+
+    if args.unequal is not None:
+        return {}
+    with spinner("flow bound"):
+        pairs = traffic.ends[: len(traffic) // traffic.parts]
+        bound = flow_bound(equal_links(load_network(args.network)), pairs, traffic.bottleneck_load / traffic.parts)
+    length = schedule.length / traffic.parts
+    return {"parts": traffic.parts, "flow_bound": bound, "messages": length, "over_flow_bound": length / bound}
+
+
+def equal_links(network: Network) -> Network:
+    """As the model has it where no capacities are given: a link carries one transfer in a frame, whatever its
+    capacity."""
+    return replace(network, links=tuple(replace(link, capacity_bps=1.0) for link in network.links))
+
+
+def traffic_of_options(
+    network: str | None, pattern: str, file: Path | None, routing: str | None = None, parts: int | None = None
+) -> Traffic:
     """The traffic that NETWORK with --pattern, or --traffic, names. Raises InputError or TopologyError."""
     from testbed.scheduling.traffic.traffic_file import parse_traffic
 
@@ -250,16 +302,23 @@ def traffic_of_options(network: str | None, pattern: str, file: Path | None) -> 
         raise InputError("give either NETWORK or --traffic FILE")
     if file is not None:
         return parse_traffic(read_json(file), str(file))
-    from testbed.scheduling.traffic.patterns import all_to_all, all_to_others, read_pattern, traffic_of
+    from testbed.scheduling.traffic.patterns import (
+        all_switches,
+        all_to_all,
+        all_to_others,
+        read_pattern,
+        routes_of,
+        traffic_of,
+    )
     from topologies.catalog import load_network
 
     assert network is not None
     found = load_network(network)
-    if pattern == "all-to-all":
-        return all_to_all(found)
-    if pattern == "all-to-others":
-        return all_to_others(found)
-    return traffic_of(found, read_pattern(pattern, found))
+    routes = () if routing is None and parts is None else routes_of(found, routing, parts or 1)
+    known = {"all-to-all": all_to_all, "all-to-others": all_to_others, "all-switches": all_switches}
+    if pattern in known:
+        return known[pattern](found, *routes)
+    return traffic_of(found, read_pattern(pattern, found), *routes)
 
 
 def schedule_document(traffic: Traffic, schedule: Schedule) -> dict[str, Any]:
@@ -298,7 +357,7 @@ def _checked(args: argparse.Namespace) -> tuple[Traffic, Schedule]:
 def _scheduled(args: argparse.Namespace, extras: dict[str, Any]) -> tuple[Traffic, Schedule]:
     from testbed.scheduling.methods import schedule_by_name
 
-    traffic = traffic_of_options(args.network, args.pattern, args.traffic)
+    traffic = traffic_of_options(args.network, args.pattern, args.traffic, args.routing, args.parts)
     if args.unequal is not None:
         traffic, chunks = split_traffic(read_json(args.unequal), str(args.unequal), traffic, args.network)
         extras["chunks"] = chunks_document(chunks)
