@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from testbed.commands.arguments import add_options, adder
 from testbed.commands.parsing import Subparsers
-from testbed.errors import InputError
+from testbed.errors import CapabilityError, InputError
 from testbed.model.json_values import read_json
 from testbed.model.options.option import ROUTED, RUN, SENT, Only
 from testbed.model.schemas import refuse_unknown
@@ -218,6 +218,14 @@ def add_parser(subparsers: Subparsers) -> None:
     )
     sent("--traffic", type=Path, metavar="FILE", help='instead of a network: {"transfers": [[link, ...], ...]}')
     routed("--verify", dest="check", type=Path, metavar="FILE", help='only check a file with "transfers" and "frames"')
+    routed(
+        "--network",
+        dest="verified_over",
+        metavar="NETWORK",
+        help="check the file chunk by chunk over this network, against the flow bound: transfers and frames, MSCCL's "
+        "XML or TE-CCL's JSON (pip install ./plugins/collectives)",
+        only=Only(when=lambda a: a.check is not None, needs="--verify FILE"),
+    )
     add_options(parser, SearchOptions)
     sent(
         "--message-sizes",
@@ -252,6 +260,8 @@ def add_parser(subparsers: Subparsers) -> None:
 def run(args: argparse.Namespace) -> int:
     """Schedule (or check) and show; 0 unless the input is bad."""
     check_extras(args)
+    if args.verified_over is not None:
+        return _verified(args)
     extras: dict[str, Any] = {}
     traffic, schedule = _checked(args) if args.check else _scheduled(args, extras)
     if args.wormhole:
@@ -274,7 +284,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _bounded(args: argparse.Namespace, traffic: Traffic, schedule: Schedule) -> dict[str, Any]:
     """How near routes and schedule are to what any routes could do."""
-    from testbed.commands.scheduling.flow_bound import flow_bound
+    from testbed.routing.demands.flow_bound import flow_bound
     from topologies import load_network
 
     if args.unequal is not None:
@@ -352,6 +362,31 @@ def _checked(args: argparse.Namespace) -> tuple[Traffic, Schedule]:
     document = read_json(args.check)
     traffic = parse_traffic(document, str(args.check))
     return traffic, parse_frames(document, traffic, str(args.check))
+
+
+def _verified(args: argparse.Namespace) -> int:
+    """What a package of ours says of the file's schedule; 1 where it does not hold."""
+    from testbed.model.file_formats import SCHEDULE_VERIFIERS, find_format
+    from topologies import load_network
+
+    file = str(args.check)
+    if (verify := find_format(SCHEDULE_VERIFIERS, file)) is None:
+        raise CapabilityError(
+            f"{file}: pip install ./plugins/collectives in the project folder; for .xml and .json files"
+        )
+    with spinner(f"checking {args.check.name}"):
+        found = verify(file, load_network(args.verified_over))
+    if args.json:
+        print(json.dumps(found))
+    else:
+        print(f"schedule           {found['format']}, {found['chunks']} chunks over {found['network']}")
+        print(f"flow bound         {found['flow_bound']:.6g} {found['unit']}")
+        print(f"length             {found['length']:.6g} ({found['over_flow_bound']:.4g} of the bound)")
+        kinds = ", ".join(f"{count} of {kind}" for kind, count in found["kinds"].items())
+        print(f"verdict            {'holds' if found['valid'] else 'does not hold: ' + kinds}")
+        for one in found["violations"][:1]:
+            print(f"first violation    {one['kind']}, line {one['line'] or '-'}: {one['text']}")
+    return 0 if found["valid"] else 1
 
 
 def _scheduled(args: argparse.Namespace, extras: dict[str, Any]) -> tuple[Traffic, Schedule]:

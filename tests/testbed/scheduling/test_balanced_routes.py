@@ -9,7 +9,7 @@ from collections import Counter
 import pytest
 
 from testbed.cli import main
-from testbed.commands.scheduling.flow_bound import flow_bound
+from testbed.routing.demands.flow_bound import flow_bound
 from testbed.commands.scheduling.schedule import equal_links
 from testbed.model.schedule import Schedule
 from testbed.model.traffic import Traffic
