@@ -35,7 +35,7 @@ SCHEDULE_FORMATS: Registry[ScheduleFormat] = Registry(
     "testbed.schedule_formats", "format", function_check("a traffic and a schedule"), (TestbedError, TopologyError)
 )
 ScheduleVerifier = Callable[[str, Network], Mapping[str, Any]]
-"""What is to be said of a file's schedule over a network: ``valid``, ``length``, ``flow_bound``, ``violations``, ...
+"""What is to be said of a file's schedule over a network: ``valid``, ``text`` (for people), and what ``--json`` has.
 InputError for what is no schedule."""
 SCHEDULE_VERIFIERS: Registry[ScheduleVerifier] = Registry(
     "testbed.schedule_verifiers", "format", function_check("a file and a network"), (TestbedError, TopologyError)

@@ -8,12 +8,11 @@ import json
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from testbed.errors import InputError
-from testbed.routing.demands.flow_bound import flow_bound
+from testbed.routing.demands.flow_bound import equal_links, flow_bound
 from testbed_collectives.checker import Move, Violation, capacities, check_moves
 from testbed_collectives.reader import Algorithm, Carried, carry_out, read_algorithm
 from testbed_collectives.teccl import is_teccl, read_teccl
@@ -41,7 +40,7 @@ def verify_xml(file: str, network: Network) -> dict[str, Any]:
     ) as error:  # it reads what has not come, or is blocked: its steps are an algorithm that does not work
         line = re.search(r"line (\d+)", str(error))
         broken = Violation(kind="order", text=str(error), line=int(line[1]) if line else 0)
-        return _judged("MSCCL", _equal(network), (_wanted(algorithm, ends), []), (1.0, 1.0), [broken], broken=True)
+        return _judged("MSCCL", equal_links(network), (_wanted(algorithm, ends), []), (1.0, 1.0), [broken], broken=True)
     paths = {(a, b): route(ends[a], ends[b]) for _, a, b, _, _ in carried.moves}
     moves = [
         Move(chunk=chunk, nodes=(ends[a], *(link[1] for link in paths[a, b])), slot=frame, together=True, line=line)
@@ -49,7 +48,7 @@ def verify_xml(file: str, network: Network) -> dict[str, Any]:
     ]
     each = algorithm.chunks // algorithm.ranks
     misplaced = _misplaced(algorithm, carried, each)
-    return _judged("MSCCL", _equal(network), (_wanted(algorithm, ends), moves), (1.0, 1.0), misplaced)
+    return _judged("MSCCL", equal_links(network), (_wanted(algorithm, ends), moves), (1.0, 1.0), misplaced)
 
 
 def _wanted(algorithm: Algorithm, ends: Sequence[str]) -> dict[Any, tuple[str, str]]:
@@ -70,7 +69,7 @@ def verify_json(file: str, network: Network) -> dict[str, Any]:
     if not isinstance(document, dict) or not isinstance(document.get("transfers"), list):
         raise InputError(f"{file}: neither a schedule of TE-CCL nor transfers and frames of the testbed")
     wanted, moves = _own(document, file, network)
-    return _judged("testbed", _equal(network), (wanted, moves), (1.0, 1.0), [])
+    return _judged("testbed", equal_links(network), (wanted, moves), (1.0, 1.0), [])
 
 
 def _judged(
@@ -92,7 +91,7 @@ def _judged(
     bound = 0.0
     if pairs:
         bound = flow_bound(network, pairs, float("inf")) * bits / min(link.capacity_bps for link in network.links)
-    return {
+    found = {
         "format": name,
         "network": network.name,
         "valid": not violations,
@@ -104,6 +103,20 @@ def _judged(
         "kinds": dict(Counter(one.kind for one in violations)),
         "violations": [{"kind": one.kind, "line": one.line or None, "text": one.text} for one in violations[:SHOWN]],
     }
+    return {**found, "text": _in_words(found)}
+
+
+def _in_words(found: dict[str, Any]) -> str:
+    """For people."""
+    kinds = ", ".join(f"{count} of {kind}" for kind, count in found["kinds"].items())
+    told = [f"{one['kind']}, line {one['line'] or '-'}: {one['text']}" for one in found["violations"]]
+    lines = [
+        f"schedule           {found['format']}, {found['chunks']} chunks over {found['network']}",
+        f"flow bound         {found['flow_bound']:.6g} {found['unit']}",
+        f"length             {found['length']:.6g} ({found['over_flow_bound']:.4g} of the bound)",
+        f"verdict            {'holds' if found['valid'] else 'does not hold: ' + kinds}",
+    ]
+    return "\n".join([*lines, *(f"first violation    {one}" for one in told[:1])])
 
 
 def _misplaced(algorithm: Algorithm, carried: Carried, each: int) -> list[Violation]:
@@ -138,11 +151,6 @@ def _own(document: dict[str, Any], file: str, network: Network) -> tuple[dict[An
                 raise InputError(f"{file}: frame {slot}: {str(number)[:20]} is no transfer")
             moves.append(Move(chunk=number, nodes=paths[number], slot=slot, together=True))
     return wanted, moves
-
-
-def _equal(network: Network) -> Network:
-    """One chunk a link and time frame."""
-    return replace(network, links=tuple(replace(link, capacity_bps=1.0) for link in network.links))
 
 
 def _text(file: str) -> str:

@@ -6,8 +6,7 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,22 +14,19 @@ from testbed.commands.arguments import add_options, adder
 from testbed.commands.parsing import Subparsers
 from testbed.errors import CapabilityError, InputError
 from testbed.model.json_values import read_json
+from testbed.model.options import kinds
 from testbed.model.options.option import ROUTED, RUN, SENT, Only
-from testbed.model.schemas import refuse_unknown
 from testbed.report.progress_bar import spinner
 from testbed.scheduling.options import SearchOptions
 
 if TYPE_CHECKING:
     from testbed.model.schedule import Schedule
     from testbed.model.traffic import Traffic
-    from testbed.scheduling.fast.unequal import Chunks
     from testbed.scheduling.wormhole import WormholeRun
-    from topologies.network import Network
 
 PICTURES = (".svg", ".png", ".pdf")
 MAX_CARRIED = 200_000
 MAX_DRAWN = 20_000
-MAX_PARTS = 64
 
 
 def check_extras(args: argparse.Namespace) -> None:
@@ -39,66 +35,6 @@ def check_extras(args: argparse.Namespace) -> None:
         raise InputError(f"--plot {args.draw}: give a name that ends in {', '.join(PICTURES)}")
     if args.draw is not None and not args.draw.absolute().parent.is_dir():
         raise InputError(f"--plot {args.draw}: there is no directory {args.draw.parent}; make it")
-
-
-def split_traffic(document: Any, where: str, traffic: Traffic, network: str | None) -> tuple[Traffic, Chunks]:
-    """The traffic of chunks over channels (``link`` or ``link/number``), and what it loses. InputError for a bad
-    document."""
-    from testbed.model.traffic import Traffic
-    from testbed.scheduling.fast.unequal import split_messages
-
-    if not isinstance(document, Mapping):
-        raise InputError(f"{where}: give an object with sizes_bytes; testbed schema unequal has its keys")
-    refuse_unknown(document, "unequal", where)
-    sizes = document.get("sizes_bytes")
-    if isinstance(sizes, int) and not isinstance(sizes, bool):
-        sizes = [sizes] * len(traffic)
-    if not isinstance(sizes, list) or not all(isinstance(s, int) and not isinstance(s, bool) for s in sizes):
-        raise InputError(f"{where}: sizes_bytes: give a whole number, or a list of one for each transfer")
-    chunk = document.get("chunk_bytes", min(sizes, default=0))
-    if not isinstance(chunk, int) or isinstance(chunk, bool):
-        raise InputError(f"{where}: chunk_bytes {chunk!r}: give a whole number")
-    capacities: dict[Hashable, float] = {**_capacities(network), **_positive(document.get("capacities_bps", {}), where)}
-    rate = document.get("channel_bps")
-    paths = [[traffic.links[link] for link in path] for path in traffic.paths()]
-    chosen = None if rate is None else _positive({"channel_bps": rate}, where)["channel_bps"]
-    chunks = split_messages(paths, sizes, capacities, chunk_bytes=chunk, channel_bps=chosen)
-    names = [
-        [f"{link}/{number}" if chunks.channels[link] > 1 else str(link) for link, number in transfer]
-        for transfer in chunks.transfers
-    ]
-    return Traffic.from_transfers(names), chunks
-
-
-def _capacities(network: str | None) -> dict[Hashable, float]:
-    if network is None:
-        return {}
-    from topologies import load_network
-
-    return {link.label: link.capacity_bps for link in load_network(network).links}
-
-
-def _positive(found: Any, where: str) -> dict[Hashable, float]:
-    if not isinstance(found, Mapping):
-        raise InputError(f"{where}: capacities_bps: give an object of links and their bit/s")
-    for link, value in found.items():
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < float("inf"):
-            raise InputError(f"{where}: {link}: {value!r} is no rate; give bit/s above 0")
-    return dict(found)
-
-
-def chunks_document(chunks: Chunks) -> dict[str, Any]:
-    """What ``--message-sizes`` adds to the JSON object; times in seconds, exact values rounded to floats."""
-    return {
-        "chunk_bytes": chunks.chunk_bytes,
-        "channel_bps": float(chunks.channel_bps),
-        "message": list(chunks.message),
-        "frame_s": float(chunks.frame_s),
-        "liquid_s": float(chunks.liquid_s),
-        "fluid_s": float(chunks.fluid_s),
-        "loss": float(chunks.loss),
-        "loss_bound": float(chunks.bound),
-    }
 
 
 def wormhole_document(traffic: Traffic, schedule: Schedule, remedy: str, seed: int) -> dict[str, Any]:
@@ -188,13 +124,6 @@ _OF_NETWORK = Only(
 _ROUTED = Only(when=lambda a: a.network is not None and a.check is None, needs="NETWORK, over which it routes")
 
 
-def parts(text: str) -> int:
-    """So many equal parts of a message."""
-    if not (text.isascii() and text.isdigit() and 1 <= len(text) <= 3 and 1 <= int(text) <= MAX_PARTS):
-        raise argparse.ArgumentTypeError(f"{text[:20]}: give a whole number from 1 to {MAX_PARTS}")
-    return int(text)
-
-
 def add_parser(subparsers: Subparsers) -> None:
     """Adds the command to the parser."""
     parser = subparsers.add_parser("schedule", description=DESCRIPTION)
@@ -211,7 +140,7 @@ def add_parser(subparsers: Subparsers) -> None:
     routed("--routing", metavar="METHOD", help="static method, or balanced (default: the network's own)", only=_ROUTED)
     sent(
         "--parts",
-        type=parts,
+        type=kinds.whole(1, 64),
         metavar="K",
         help="equal parts of every message, each on a route of its own (balanced ones by default)",
         only=_ROUTED,
@@ -272,7 +201,7 @@ def run(args: argparse.Namespace) -> int:
         draw(args.draw, traffic, schedule, None if args.unequal else args.network)
     if args.output is not None:
         extras |= _write(args.output, traffic, schedule)
-    if args.routing is not None or args.parts is not None:
+    if args.unequal is None and (args.routing is not None or args.parts is not None):
         extras |= _bounded(args, traffic, schedule)
     if args.json:
         print(json.dumps({**schedule_document(traffic, schedule), **extras}))
@@ -283,23 +212,15 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _bounded(args: argparse.Namespace, traffic: Traffic, schedule: Schedule) -> dict[str, Any]:
-    """How near routes and schedule are to what any routes could do."""
-    from testbed.routing.demands.flow_bound import flow_bound
+    """How near routes and schedule are to what any routes could do; of messages and links that are alike."""
+    from testbed.routing.demands.flow_bound import equal_links, flow_bound
     from topologies import load_network
 
-    if args.unequal is not None:
-        return {}
     with spinner("flow bound"):
         pairs = traffic.ends[: len(traffic) // traffic.parts]
         bound = flow_bound(equal_links(load_network(args.network)), pairs, traffic.bottleneck_load / traffic.parts)
     length = schedule.length / traffic.parts
     return {"parts": traffic.parts, "flow_bound": bound, "messages": length, "over_flow_bound": length / bound}
-
-
-def equal_links(network: Network) -> Network:
-    """As the model has it where no capacities are given: a link carries one transfer in a frame, whatever its
-    capacity."""
-    return replace(network, links=tuple(replace(link, capacity_bps=1.0) for link in network.links))
 
 
 def traffic_of_options(
@@ -374,18 +295,9 @@ def _verified(args: argparse.Namespace) -> int:
         raise CapabilityError(
             f"{file}: pip install ./plugins/collectives in the project folder; for .xml and .json files"
         )
-    with spinner(f"checking {args.check.name}"):
-        found = verify(file, load_network(args.verified_over))
-    if args.json:
-        print(json.dumps(found))
-    else:
-        print(f"schedule           {found['format']}, {found['chunks']} chunks over {found['network']}")
-        print(f"flow bound         {found['flow_bound']:.6g} {found['unit']}")
-        print(f"length             {found['length']:.6g} ({found['over_flow_bound']:.4g} of the bound)")
-        kinds = ", ".join(f"{count} of {kind}" for kind, count in found["kinds"].items())
-        print(f"verdict            {'holds' if found['valid'] else 'does not hold: ' + kinds}")
-        for one in found["violations"][:1]:
-            print(f"first violation    {one['kind']}, line {one['line'] or '-'}: {one['text']}")
+    found = dict(verify(file, load_network(args.verified_over)))
+    text = found.pop("text")
+    print(json.dumps(found) if args.json else text)
     return 0 if found["valid"] else 1
 
 
@@ -394,6 +306,8 @@ def _scheduled(args: argparse.Namespace, extras: dict[str, Any]) -> tuple[Traffi
 
     traffic = traffic_of_options(args.network, args.pattern, args.traffic, args.routing, args.parts)
     if args.unequal is not None:
+        from testbed.commands.scheduling.unequal_messages import chunks_document, split_traffic
+
         traffic, chunks = split_traffic(read_json(args.unequal), str(args.unequal), traffic, args.network)
         extras["chunks"] = chunks_document(chunks)
     with spinner(f"{args.method}: {len(traffic)} transfers, bottleneck load {traffic.bottleneck_load}"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 
 from testbed.routing.demands.checker import price_bound
 from testbed.routing.demands.matrix import given_matrix
@@ -31,11 +32,9 @@ def flow_bound(network: Network, pairs: Sequence[tuple[str, str]], load: float) 
         for node, count in Counter(pair[end] for pair in pairs).items():
             if node not in switches:
                 bound = max(bound, count * unit / sum(network.links[i].capacity_bps for i in numbers(node)))
-    between = [{link.source, link.target} <= switches for link in network.links]
-    slow = [own and link.capacity_bps == unit for own, link in zip(between, network.links, strict=True)]
-    for priced in (between, slow):
-        if demands and any(priced):
-            bound = max(bound, price_bound(network, demands, [float(own) for own in priced]))
+    between = [float({link.source, link.target} <= switches) for link in network.links]
+    slow = [own * (link.capacity_bps == unit) for own, link in zip(between, network.links, strict=True)]
+    bound = max(bound, *(price_bound(network, demands, priced) for priced in (between, slow)))
     sources = len({source for source, _, _ in demands})
     if demands and bound < load * (1 - 1e-9) and sources * len(network.links) <= MOST_VARIABLES:
         matrix = given_matrix(network, "pattern", {(a, b): rate for a, b, rate in demands})
@@ -43,3 +42,9 @@ def flow_bound(network: Network, pairs: Sequence[tuple[str, str]], load: float) 
         if prices is not None:
             bound = max(bound, price_bound(network, demands, prices.tolist()))
     return bound
+
+
+def equal_links(network: Network) -> Network:
+    """As schedules have it where no capacities are given: a link carries one transfer in a frame, whatever its
+    capacity."""
+    return replace(network, links=tuple(replace(link, capacity_bps=1.0) for link in network.links))

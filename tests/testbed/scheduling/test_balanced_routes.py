@@ -9,10 +9,9 @@ from collections import Counter
 import pytest
 
 from testbed.cli import main
-from testbed.routing.demands.flow_bound import flow_bound
-from testbed.commands.scheduling.schedule import equal_links
 from testbed.model.schedule import Schedule
 from testbed.model.traffic import Traffic
+from testbed.routing.demands.flow_bound import equal_links, flow_bound
 from testbed.scheduling.checker import check_schedule, is_schedule
 from testbed.scheduling.fast.phases import torus_phases
 from testbed.scheduling.methods import schedule_by_name
@@ -73,10 +72,10 @@ def test_large_tori_take_phases_of_whole_messages(name: str, frames: int) -> Non
     check_schedule(traffic, schedule)
 
 
-def test_the_dragonfly_is_loaded_as_its_hosts_are_within_a_tenth() -> None:
+def test_the_dragonfly_is_loaded_no_more_than_its_hosts() -> None:
     network = load_network("dragonfly:4,2,2")
     static, balanced = all_to_others(network), all_to_others(network, *routes_of(network, "balanced"))
-    assert (static.bottleneck_load, balanced.bottleneck_load) == (128, 72)
+    assert (static.bottleneck_load, balanced.bottleneck_load) == (128, 71)
 
 
 def test_phases_of_other_routes_are_no_schedule() -> None:
