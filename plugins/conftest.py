@@ -5,10 +5,10 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-from testbed.model.file_formats import SCHEDULE_FORMATS, TRAFFIC_FORMATS
+from testbed.model.file_formats import SCHEDULE_FORMATS, SCHEDULE_VERIFIERS, TRAFFIC_FORMATS
 from tests.helpers.plugin_packages import find_packages_of_the_tree
 
 _DESCRIPTIONS = tempfile.TemporaryDirectory(prefix="testbed-plugins-")
 find_packages_of_the_tree(Path(_DESCRIPTIONS.name))
-for formats in (SCHEDULE_FORMATS, TRAFFIC_FORMATS):
+for formats in (SCHEDULE_FORMATS, SCHEDULE_VERIFIERS, TRAFFIC_FORMATS):
     formats.forget_plugins()

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Literal, Unpack
 
 from topologies.builder_values import LinkValues
-from topologies.direct_networks import dragonfly, hyperx
+from topologies.direct_networks import bipartite, dragonfly, gpu_machines, hyperx, kautz
 from topologies.errors import TopologyError
 from topologies.fat_tree import clos, fat_tree
 from topologies.files.formats import is_there, near_topohub_keys, read_topohub, shortened
@@ -25,7 +25,7 @@ from topologies.network import DEFAULT_CAPACITY_BPS, Network
 from topologies.optical_cloud import optical_cloud
 from topologies.registry import Registry
 from topologies.swiss_t1 import FULL_ALLOCATION, checked_allocation, swiss_t1
-from topologies.torus import mesh, ring, torus
+from topologies.torus import hypercube, mesh, ring, torus
 from topologies.worked_examples import (
     bottleneck_hunt,
     capillary_layers,
@@ -370,6 +370,30 @@ _ENTRIES = (
         "HyperX: grid of switches s<x>_<y> with a cable between any two that differ in one coordinate, p hosts each",
         shape="switches in each dimension",
         p="hosts of a switch",
+    ),
+    _family("hypercube:d", hypercube, "Hypercube: the torus of two switches in each of d dimensions", d="dimensions"),
+    _family(
+        "kautz:n,d",
+        kautz,
+        "Generalised Kautz graph: s<i> has one-way links to (-d i - a) mod n, a = 1 to d, and a host h<i>",
+        n="switches",
+        d="links out of a switch",
+    ),
+    _family(
+        "bipartite:n,m",
+        bipartite,
+        "A cable between each of s0.. and each of the m switches after them, and a host h<i> each",
+        n="switches on one side",
+        m="switches on the other",
+    ),
+    _family(
+        "gpu-machines:m,g",
+        gpu_machines,
+        "Machines: switches s0.. with hosts h0.., machine by machine; slower cables between any two machines",
+        m="machines",
+        g="GPUs of a machine",
+        cables="parallel cables between two machines",
+        between_bps="of these cables, by default a tenth of capacity_bps",
     ),
     _family(
         "clos:k",

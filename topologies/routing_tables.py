@@ -5,11 +5,13 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from topologies.balanced import BalancedTrees
 from topologies.errors import NoPathError, TopologyError
 from topologies.fat_tree import switch_name, with_digit
 from topologies.network import LinkId, Network, label_of
@@ -27,6 +29,7 @@ from topologies.routing_relations import (
 from topologies.torus import grid_name
 
 Path = tuple[LinkId, ...]
+Tie = Callable[[Sequence[int], Sequence[int], int], bool]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,8 +56,8 @@ class StaticRouting:
 def static_routing(network: Network, method: str | None = None) -> StaticRouting:
     """The routing of that method, or the network's own (its attribute ``routing``; shortest paths where it names none).
 
-    Methods: table, dimension-order, d-mod-k, shortest-path. Raises TopologyError for another, or one that the network
-    has no data for.
+    Methods: table, dimension-order, d-mod-k, shortest-path, balanced, and relations. Raises TopologyError for another,
+    or one that the network has no data for.
     """
     if method is None:
         named = network.attributes.get("routing")
@@ -143,8 +146,9 @@ def table_routing(network: Network, via: Mapping[str, Mapping[str, str]] | None 
     return StaticRouting(method="table", network=network, find=_over_switches(network, between))
 
 
-def dimension_order_routing(network: Network) -> StaticRouting:
-    """On tori, meshes and rings: first all steps of dimension 0, then of 1, ...; the shorter way round, ties to +.
+def dimension_order_routing(network: Network, upwards: Tie | None = None) -> StaticRouting:
+    """On tori, meshes and rings: first all steps of dimension 0, then of 1, ...; the shorter way round, ties to +, or
+    where ``upwards`` says so of place, goal and dimension.
 
     Reads the network's attributes ``shape`` and ``wraps``. Raises TopologyError where they are missing.
     """
@@ -160,6 +164,8 @@ def dimension_order_routing(network: Network) -> StaticRouting:
         for dimension, size in enumerate(shape):
             ahead = (goal[dimension] - at[dimension]) % size
             forward = 2 * ahead <= size if wraps else goal[dimension] >= at[dimension]
+            if upwards is not None and 2 * ahead == size:
+                forward = upwards(at, goal, dimension)
             steps = abs(goal[dimension] - at[dimension]) if not wraps else ahead if forward else size - ahead
             for _ in range(steps):
                 at[dimension] = (at[dimension] + (1 if forward else -1)) % size
@@ -176,6 +182,46 @@ def _coordinates(switch: str, dimensions: int) -> list[int]:
             f"switch {switch!r} is no point of a grid of {dimensions} dimensions; route by shortest-path"
         )
     return [int(part) for part in parts]
+
+
+def balanced_routing(network: Network) -> StaticRouting:
+    """Paths that load the fullest link little where all send to all: ``balanced_parts`` of whole messages."""
+    return balanced_parts(network, 1)[0]
+
+
+def balanced_parts(network: Network, parts: int) -> list[StaticRouting]:
+    """A routing for each of the equal parts of a message, which together load the fullest link little.
+
+    On tori and rings dimension order: ties go up from even places and down from odd ones, the other way in odd parts.
+    An even number of parts goes each way in turn, unless the sides are equal powers of two, where places balance alone.
+    Elsewhere trees (``topologies.balanced``).
+    """
+    shape: Any = network.attributes.get("shape")
+    if not network.attributes.get("wraps") or not isinstance(shape, list):
+        trees = {kind: BalancedTrees(network, parts, kind) for kind in ("host", "switch")}
+        return [
+            StaticRouting(
+                method="balanced",
+                network=network,
+                find=lambda a, b, part=part: trees[network.node(b).kind].path(a, b, part),  # type: ignore[misc]
+            )
+            for part in range(parts)
+        ]
+    in_turn = parts % 2 == 0 and not equal_powers(shape)
+
+    def upwards(part: int, at: Sequence[int], goal: Sequence[int], dimension: int) -> bool:
+        others = sum(goal) - goal[dimension] if shape[dimension] % 4 else 0
+        return (part + (0 if in_turn else at[dimension] + others)) % 2 == 0
+
+    return [
+        replace(dimension_order_routing(network, functools.partial(upwards, part)), method="balanced")
+        for part in range(parts)
+    ]
+
+
+def equal_powers(shape: Sequence[int]) -> bool:
+    """Whether all sides are the same power of two, 4 or more."""
+    return len(set(shape)) == 1 and shape[0] >= 4 and shape[0] & (shape[0] - 1) == 0
 
 
 def d_mod_k_routing(network: Network) -> StaticRouting:
@@ -317,6 +363,7 @@ STATIC_ROUTINGS.register("table", table_routing)
 STATIC_ROUTINGS.register("dimension-order", dimension_order_routing)
 STATIC_ROUTINGS.register("d-mod-k", d_mod_k_routing)
 STATIC_ROUTINGS.register("shortest-path", shortest_path_routing)
+STATIC_ROUTINGS.register("balanced", balanced_routing)
 for _name, _relation in (
     ("minimal-adaptive", minimal_adaptive),
     ("up-down", up_down),

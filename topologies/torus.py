@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Unpack
 
 from topologies.builder_values import Draft, LinkValues, check_size, integer
@@ -45,6 +46,16 @@ def ring(*, n: int = 8, **links: Unpack[LinkValues]) -> Network:
     """
     integer("ring: the number of switches", n, 3, 50_000)
     return _grid("ring", (n,), True, Draft(**links))
+
+
+def hypercube(*, d: int = 4, **links: Unpack[LinkValues]) -> Network:
+    """The hypercube of 2^d switches: the torus of two in each of ``d`` dimensions, whose dimension order is e-cube.
+
+    >>> len(hypercube(d=3).links)
+    40
+    """
+    integer("hypercube: the number of dimensions", d, 1, MAX_DIMENSIONS)
+    return replace(_grid("torus", (2,) * d, True, Draft(**links)), name=f"hypercube:{d}")
 
 
 def _grid(family: str, shape: Shape, wraps: bool, draft: Draft) -> Network:

@@ -14,7 +14,7 @@ from topologies.errors import TopologyError
 from topologies.registry import Registry, function_check
 
 F = TypeVar("F")
-PACKAGES = {"xml": "msccl", "et": "chakra", "et.json": "chakra"}
+PACKAGES = {"xml": "collectives", "et": "chakra", "et.json": "chakra"}
 """Ending -> the package in ``plugins/`` that knows such files."""
 
 
@@ -34,6 +34,12 @@ ScheduleFormat = Callable[[Traffic, Schedule], tuple[bytes, Mapping[str, Any]]]
 SCHEDULE_FORMATS: Registry[ScheduleFormat] = Registry(
     "testbed.schedule_formats", "format", function_check("a traffic and a schedule"), (TestbedError, TopologyError)
 )
+ScheduleVerifier = Callable[[str, Network], Mapping[str, Any]]
+"""What is to be said of a file's schedule over a network: ``valid``, ``text`` (for people), and what ``--json`` has.
+InputError for what is no schedule."""
+SCHEDULE_VERIFIERS: Registry[ScheduleVerifier] = Registry(
+    "testbed.schedule_verifiers", "format", function_check("a file and a network"), (TestbedError, TopologyError)
+)
 TRAFFIC_FORMATS: Registry[TrafficFormat] = Registry(
     "testbed.traffic_formats",
     "format",
@@ -46,7 +52,7 @@ def find_format(formats: Registry[F], file: str) -> F | None:
     installed."""
     parts = Path(file).name.split(".")
     for ending in (".".join(parts[start:]) for start in range(1, len(parts))):
-        if ending != "json" and (found := formats.find(ending)) is not None:
+        if (ending != "json" or formats is SCHEDULE_VERIFIERS) and (found := formats.find(ending)) is not None:
             return found
         if package := PACKAGES.get(ending):
             raise CapabilityError(f"{file}: pip install ./plugins/{package} in the project folder, for .{ending} files")

@@ -19,6 +19,7 @@ from testbed.errors import InputError, require_type
 
 IntArray = npt.NDArray[np.int32]
 OffsetArray = npt.NDArray[np.int64]
+Route = Callable[[str, str], Sequence[Any]]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -30,6 +31,7 @@ class Traffic:
     (arrays of shape (links,)), the translations of a grid of ``symmetry_shape`` in order of their coordinates, each of
     which moves every link; empty where there are none. ``first_node`` and ``last_node``: per transfer a number of the
     node that its first link leads to and its last link leaves from (equal numbers, equal nodes); empty where unknown.
+    ``parts``: equal parts of each message; a transfer is one, all messages' first parts come first, and so on.
     """
 
     links: tuple[str, ...]
@@ -40,6 +42,7 @@ class Traffic:
     symmetry_shape: tuple[int, ...] = ()
     first_node: IntArray | None = field(default=None, repr=False)
     last_node: IntArray | None = field(default=None, repr=False)
+    parts: int = 1
 
     @classmethod
     def from_transfers(
@@ -82,19 +85,21 @@ class Traffic:
 
     @classmethod
     def from_paths(
-        cls, pairs: Sequence[tuple[str, str]], route: Callable[[str, str], Sequence[Any]], label: Callable[[Any], str]
+        cls, pairs: Sequence[tuple[str, str]], route: Route, label: Callable[[Any], str], *others: Route
     ) -> Traffic:
         """One transfer a pair over its static path; ``route`` gives link ids (source, target, key), ``label`` their
-        names.
+        names. With ``others``, each route carries an equal part of every message.
 
         InputError for a pair whose path has no link (a node to itself on one processor).
         """
         numbers: dict[Any, int] = {}
         nodes: dict[str, int] = {}
-        offsets, indices = np.zeros(len(pairs) + 1, dtype=np.int64), list[int]()
-        first, last = np.zeros(len(pairs), dtype=np.int32), np.zeros(len(pairs), dtype=np.int32)
-        for i, (source, sink) in enumerate(pairs):
-            path = route(source, sink)
+        parts = 1 + len(others)
+        count = len(pairs) * parts
+        offsets, indices = np.zeros(count + 1, dtype=np.int64), list[int]()
+        first, last = np.zeros(count, dtype=np.int32), np.zeros(count, dtype=np.int32)
+        for i, (way, (source, sink)) in enumerate(itertools.product((route, *others), pairs)):
+            path = way(source, sink)
             if not path:
                 raise InputError(f"transfer {i} from {source} to {sink} uses no link; leave it out")
             indices += [numbers.setdefault(link, len(numbers)) for link in path]
@@ -107,9 +112,10 @@ class Traffic:
             links=tuple(label(link) for link in numbers),
             offsets=offsets,
             indices=np.array(indices, dtype=np.int32),
-            ends=pairs,
+            ends=[*pairs] * parts if others else pairs,
             first_node=first,
             last_node=last,
+            parts=parts,
         )
 
     def __len__(self) -> int:

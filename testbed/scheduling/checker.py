@@ -41,6 +41,15 @@ def check_schedule(traffic: Traffic, schedule: Schedule) -> None:
         raise InputError(f"transfers {a} and {b} both use link {link} in frame {int(frame_of[a])}")
 
 
+def is_schedule(traffic: Traffic, schedule: Schedule) -> bool:
+    """Whether the schedule is one of the traffic."""
+    try:
+        check_schedule(traffic, schedule)
+    except InputError:
+        return False
+    return True
+
+
 def check_frames(traffic: Traffic, frames: Sequence[Sequence[int]]) -> None:
     """Check frames as they stand in a file (transfer numbers, frame by frame): whole, none twice, no link twice in a
     frame.

@@ -107,7 +107,7 @@ def test_first_run_makes_the_environment_and_installs_the_pinned_package(machine
 def test_tests_come_with_the_plugin_packages(machine: Machine) -> None:
     machine.provision("--extras", "test")
     (install,) = machine.calls("pip end")
-    assert install.endswith(f"-e {ROOT}[all,test] -e {ROOT}/plugins/chakra -e {ROOT}/plugins/msccl")
+    assert install.endswith(f"-e {ROOT}[all,test] -e {ROOT}/plugins/chakra -e {ROOT}/plugins/collectives")
 
 
 def test_a_folder_without_a_project_is_no_plugin(machine: Machine, tmp_path: Path) -> None:

@@ -35,11 +35,15 @@ SIZES = [
     ("fat-tree:n=2,k=3", 9, 6, 36),
     ("clos:4", 16, 20, 96),
     ("clos:8", 128, 80, 768),
+    ("hypercube:3", 8, 8, 40),
+    ("kautz:20,4", 20, 20, 120),
+    ("bipartite:4,2", 6, 6, 28),
+    ("gpu-machines:3,4,cables=2", 12, 3, 36),
     ("topohub:topozoo/Abilene", 0, 11, 28),
 ]
 
 
-ONE_WAY = ("two-switch", "three-switch", "capillary-layers:graph=3", "bottleneck-hunt")
+ONE_WAY = ("two-switch", "three-switch", "capillary-layers:graph=3", "bottleneck-hunt", "kautz:20,4")
 
 
 @pytest.mark.parametrize(("name", "hosts", "switches", "links"), SIZES)

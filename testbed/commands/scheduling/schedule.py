@@ -6,23 +6,22 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from testbed.commands.arguments import add_options, adder
 from testbed.commands.parsing import Subparsers
-from testbed.errors import InputError
+from testbed.errors import CapabilityError, InputError
 from testbed.model.json_values import read_json
+from testbed.model.options import kinds
 from testbed.model.options.option import ROUTED, RUN, SENT, Only
-from testbed.model.schemas import refuse_unknown
 from testbed.report.progress_bar import spinner
 from testbed.scheduling.options import SearchOptions
 
 if TYPE_CHECKING:
     from testbed.model.schedule import Schedule
     from testbed.model.traffic import Traffic
-    from testbed.scheduling.fast.unequal import Chunks
     from testbed.scheduling.wormhole import WormholeRun
 
 PICTURES = (".svg", ".png", ".pdf")
@@ -36,66 +35,6 @@ def check_extras(args: argparse.Namespace) -> None:
         raise InputError(f"--plot {args.draw}: give a name that ends in {', '.join(PICTURES)}")
     if args.draw is not None and not args.draw.absolute().parent.is_dir():
         raise InputError(f"--plot {args.draw}: there is no directory {args.draw.parent}; make it")
-
-
-def split_traffic(document: Any, where: str, traffic: Traffic, network: str | None) -> tuple[Traffic, Chunks]:
-    """The traffic of chunks over channels (``link`` or ``link/number``), and what it loses. InputError for a bad
-    document."""
-    from testbed.model.traffic import Traffic
-    from testbed.scheduling.fast.unequal import split_messages
-
-    if not isinstance(document, Mapping):
-        raise InputError(f"{where}: give an object with sizes_bytes; testbed schema unequal has its keys")
-    refuse_unknown(document, "unequal", where)
-    sizes = document.get("sizes_bytes")
-    if isinstance(sizes, int) and not isinstance(sizes, bool):
-        sizes = [sizes] * len(traffic)
-    if not isinstance(sizes, list) or not all(isinstance(s, int) and not isinstance(s, bool) for s in sizes):
-        raise InputError(f"{where}: sizes_bytes: give a whole number, or a list of one for each transfer")
-    chunk = document.get("chunk_bytes", min(sizes, default=0))
-    if not isinstance(chunk, int) or isinstance(chunk, bool):
-        raise InputError(f"{where}: chunk_bytes {chunk!r}: give a whole number")
-    capacities: dict[Hashable, float] = {**_capacities(network), **_positive(document.get("capacities_bps", {}), where)}
-    rate = document.get("channel_bps")
-    paths = [[traffic.links[link] for link in path] for path in traffic.paths()]
-    chosen = None if rate is None else _positive({"channel_bps": rate}, where)["channel_bps"]
-    chunks = split_messages(paths, sizes, capacities, chunk_bytes=chunk, channel_bps=chosen)
-    names = [
-        [f"{link}/{number}" if chunks.channels[link] > 1 else str(link) for link, number in transfer]
-        for transfer in chunks.transfers
-    ]
-    return Traffic.from_transfers(names), chunks
-
-
-def _capacities(network: str | None) -> dict[Hashable, float]:
-    if network is None:
-        return {}
-    from topologies import load_network
-
-    return {link.label: link.capacity_bps for link in load_network(network).links}
-
-
-def _positive(found: Any, where: str) -> dict[Hashable, float]:
-    if not isinstance(found, Mapping):
-        raise InputError(f"{where}: capacities_bps: give an object of links and their bit/s")
-    for link, value in found.items():
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < float("inf"):
-            raise InputError(f"{where}: {link}: {value!r} is no rate; give bit/s above 0")
-    return dict(found)
-
-
-def chunks_document(chunks: Chunks) -> dict[str, Any]:
-    """What ``--message-sizes`` adds to the JSON object; times in seconds, exact values rounded to floats."""
-    return {
-        "chunk_bytes": chunks.chunk_bytes,
-        "channel_bps": float(chunks.channel_bps),
-        "message": list(chunks.message),
-        "frame_s": float(chunks.frame_s),
-        "liquid_s": float(chunks.liquid_s),
-        "fluid_s": float(chunks.fluid_s),
-        "loss": float(chunks.loss),
-        "loss_bound": float(chunks.bound),
-    }
 
 
 def wormhole_document(traffic: Traffic, schedule: Schedule, remedy: str, seed: int) -> dict[str, Any]:
@@ -146,6 +85,12 @@ def draw(path: Path, traffic: Traffic, schedule: Schedule, network: str | None) 
 
 def show_extras(document: Mapping[str, Any]) -> None:
     """Lines for people."""
+    if "flow_bound" in document:
+        print(
+            f"flow bound         {document['flow_bound']:.6g} messages over a link; the schedule takes as long as "
+            f"{document['messages']:.6g} ({document['over_flow_bound']:.4g} of the bound; parts a message: "
+            f"{document['parts']})"
+        )
     if "chunks" in document:
         chunks = document["chunks"]
         print(
@@ -173,6 +118,12 @@ DESCRIPTION = (
 )
 
 
+_OF_NETWORK = Only(
+    when=lambda a: a.network is not None, needs="NETWORK, whose nodes it names (files have their transfers)"
+)
+_ROUTED = Only(when=lambda a: a.network is not None and a.check is None, needs="NETWORK, over which it routes")
+
+
 def add_parser(subparsers: Subparsers) -> None:
     """Adds the command to the parser."""
     parser = subparsers.add_parser("schedule", description=DESCRIPTION)
@@ -182,14 +133,28 @@ def add_parser(subparsers: Subparsers) -> None:
         "--pattern",
         default="all-to-all",
         metavar="PATTERN",
-        help="all-to-all or all-to-others of hosts (all-to-all: to themselves too), pairs of nodes, or a JSON file of "
-        "pairs",
-        only=Only(
-            when=lambda a: a.network is not None, needs="NETWORK, whose nodes it names (files have their transfers)"
-        ),
+        help="all-to-all or all-to-others of hosts (all-to-all: to themselves too), all-switches, pairs of nodes, or a "
+        "JSON file of pairs",
+        only=_OF_NETWORK,
+    )
+    routed("--routing", metavar="METHOD", help="static method, or balanced (default: the network's own)", only=_ROUTED)
+    sent(
+        "--parts",
+        type=kinds.whole(1, 64),
+        metavar="K",
+        help="equal parts of every message, each on a route of its own (balanced ones by default)",
+        only=_ROUTED,
     )
     sent("--traffic", type=Path, metavar="FILE", help='instead of a network: {"transfers": [[link, ...], ...]}')
     routed("--verify", dest="check", type=Path, metavar="FILE", help='only check a file with "transfers" and "frames"')
+    routed(
+        "--network",
+        dest="verified_over",
+        metavar="NETWORK",
+        help="check the file chunk by chunk over this network, against the flow bound: transfers and frames, MSCCL's "
+        "XML or TE-CCL's JSON (pip install ./plugins/collectives)",
+        only=Only(when=lambda a: a.check is not None, needs="--verify FILE"),
+    )
     add_options(parser, SearchOptions)
     sent(
         "--message-sizes",
@@ -224,6 +189,8 @@ def add_parser(subparsers: Subparsers) -> None:
 def run(args: argparse.Namespace) -> int:
     """Schedule (or check) and show; 0 unless the input is bad."""
     check_extras(args)
+    if args.verified_over is not None:
+        return _verified(args)
     extras: dict[str, Any] = {}
     traffic, schedule = _checked(args) if args.check else _scheduled(args, extras)
     if args.wormhole:
@@ -234,6 +201,8 @@ def run(args: argparse.Namespace) -> int:
         draw(args.draw, traffic, schedule, None if args.unequal else args.network)
     if args.output is not None:
         extras |= _write(args.output, traffic, schedule)
+    if args.unequal is None and (args.routing is not None or args.parts is not None):
+        extras |= _bounded(args, traffic, schedule)
     if args.json:
         print(json.dumps({**schedule_document(traffic, schedule), **extras}))
     else:
@@ -242,7 +211,21 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def traffic_of_options(network: str | None, pattern: str, file: Path | None) -> Traffic:
+def _bounded(args: argparse.Namespace, traffic: Traffic, schedule: Schedule) -> dict[str, Any]:
+    """How near routes and schedule are to what any routes could do; of messages and links that are alike."""
+    from testbed.routing.demands.flow_bound import equal_links, flow_bound
+    from topologies import load_network
+
+    with spinner("flow bound"):
+        pairs = traffic.ends[: len(traffic) // traffic.parts]
+        bound = flow_bound(equal_links(load_network(args.network)), pairs, traffic.bottleneck_load / traffic.parts)
+    length = schedule.length / traffic.parts
+    return {"parts": traffic.parts, "flow_bound": bound, "messages": length, "over_flow_bound": length / bound}
+
+
+def traffic_of_options(
+    network: str | None, pattern: str, file: Path | None, routing: str | None = None, parts: int | None = None
+) -> Traffic:
     """The traffic that NETWORK with --pattern, or --traffic, names. Raises InputError or TopologyError."""
     from testbed.scheduling.traffic.traffic_file import parse_traffic
 
@@ -250,16 +233,23 @@ def traffic_of_options(network: str | None, pattern: str, file: Path | None) -> 
         raise InputError("give either NETWORK or --traffic FILE")
     if file is not None:
         return parse_traffic(read_json(file), str(file))
-    from testbed.scheduling.traffic.patterns import all_to_all, all_to_others, read_pattern, traffic_of
+    from testbed.scheduling.traffic.patterns import (
+        all_switches,
+        all_to_all,
+        all_to_others,
+        read_pattern,
+        routes_of,
+        traffic_of,
+    )
     from topologies.catalog import load_network
 
     assert network is not None
     found = load_network(network)
-    if pattern == "all-to-all":
-        return all_to_all(found)
-    if pattern == "all-to-others":
-        return all_to_others(found)
-    return traffic_of(found, read_pattern(pattern, found))
+    routes = () if routing is None and parts is None else routes_of(found, routing, parts or 1)
+    known = {"all-to-all": all_to_all, "all-to-others": all_to_others, "all-switches": all_switches}
+    if pattern in known:
+        return known[pattern](found, *routes)
+    return traffic_of(found, read_pattern(pattern, found), *routes)
 
 
 def schedule_document(traffic: Traffic, schedule: Schedule) -> dict[str, Any]:
@@ -295,11 +285,29 @@ def _checked(args: argparse.Namespace) -> tuple[Traffic, Schedule]:
     return traffic, parse_frames(document, traffic, str(args.check))
 
 
+def _verified(args: argparse.Namespace) -> int:
+    """What a package of ours says of the file's schedule; 1 where it does not hold."""
+    from testbed.model.file_formats import SCHEDULE_VERIFIERS, find_format
+    from topologies import load_network
+
+    file = str(args.check)
+    if (verify := find_format(SCHEDULE_VERIFIERS, file)) is None:
+        raise CapabilityError(
+            f"{file}: pip install ./plugins/collectives in the project folder; for .xml and .json files"
+        )
+    found = dict(verify(file, load_network(args.verified_over)))
+    text = found.pop("text")
+    print(json.dumps(found) if args.json else text)
+    return 0 if found["valid"] else 1
+
+
 def _scheduled(args: argparse.Namespace, extras: dict[str, Any]) -> tuple[Traffic, Schedule]:
     from testbed.scheduling.methods import schedule_by_name
 
-    traffic = traffic_of_options(args.network, args.pattern, args.traffic)
+    traffic = traffic_of_options(args.network, args.pattern, args.traffic, args.routing, args.parts)
     if args.unequal is not None:
+        from testbed.commands.scheduling.unequal_messages import chunks_document, split_traffic
+
         traffic, chunks = split_traffic(read_json(args.unequal), str(args.unequal), traffic, args.network)
         extras["chunks"] = chunks_document(chunks)
     with spinner(f"{args.method}: {len(traffic)} transfers, bottleneck load {traffic.bottleneck_load}"):

@@ -14,8 +14,9 @@ import numpy.typing as npt
 from testbed.errors import require_type
 from testbed.model.schedule import Schedule
 from testbed.model.traffic import Traffic
-from testbed.scheduling.checker import check_schedule
+from testbed.scheduling.checker import check_schedule, is_schedule
 from testbed.scheduling.fast.kernel import compiled
+from testbed.scheduling.fast.phases import torus_phases
 from testbed.scheduling.fast.steps import LinkSets, seeded_state
 from testbed.scheduling.fast.unit_ejection import UnitTable, unit_table
 
@@ -83,6 +84,8 @@ def liquid_schedule(
 
 def _attempts(traffic: Traffic, seed: int, budget: _Budget) -> Iterator[Schedule | None]:
     bound = traffic.bottleneck_load
+    if (phases := torus_phases(traffic)) is not None and phases.liquid and is_schedule(traffic, phases):
+        yield phases
     orders, fits = [], []
     for order in _orders(traffic):
         orders.append(order)

@@ -40,14 +40,16 @@ class Orbits:
     def of(cls, traffic: Traffic, group: Sequence[IntArray]) -> Orbits | None:
         """None where the traffic is not carried into itself, or some transfer stays where it is."""
         keys = _link_sums(traffic, traffic.indices)
-        order = np.argsort(keys)
+        order = np.argsort(keys, kind="stable")
         images = []
         for permutation in group:
             moved = _link_sums(traffic, permutation[traffic.indices])
-            at = np.minimum(np.searchsorted(keys[order], moved), len(keys) - 1)
-            if (keys[order][at] != moved).any():
+            places = np.argsort(moved, kind="stable")
+            if (keys[order] != moved[places]).any():
                 return None
-            images.append(order[at])
+            image = np.empty_like(order)
+            image[places] = order  # of parts on the same links, each is carried to the part of its number
+            images.append(image)
         carried = np.stack(images)
         chosen = np.flatnonzero(carried.min(axis=0) == np.arange(len(traffic)))
         if len(chosen) * len(group) != len(traffic):

@@ -14,7 +14,7 @@ from testbed.model.file_formats import SCHEDULE_FORMATS, TRAFFIC_FORMATS
 @pytest.mark.parametrize(
     ("words", "package"),
     [
-        ("schedule crossbar:4 --output FOLDER/x.xml", "msccl"),
+        ("schedule crossbar:4 --output FOLDER/x.xml", "collectives"),
         ("simulate ring:4 --traffic FOLDER/x.et", "chakra"),
         ("simulate ring:4 --traffic FOLDER/x.et.json", "chakra"),
     ],

@@ -86,7 +86,7 @@ def test_what_is_not_to_be_read_is_kept_under_attributes(tmp_path: Path) -> None
 
 def test_unknown_keys_of_other_files_are_refused_with_the_nearest_one() -> None:
     network = load_network("swiss-t1")
-    from testbed.commands.scheduling.schedule import split_traffic
+    from testbed.commands.scheduling.unequal_messages import split_traffic
 
     def faults(said: object) -> object:
         return parse_fault_document(said, network, "here")

@@ -1,4 +1,5 @@
-"""Schedules in MSCCL's XML, and a reader that carries it out: nothing is written before every block has arrived."""
+"""Schedules of collectives in the formats of other programs: MSCCL's XML is written (nothing before a reader has
+carried it out and every block has arrived) and read, TE-CCL's JSON is read; ``checker`` judges them chunk by chunk."""
 
 from __future__ import annotations
 
@@ -6,8 +7,8 @@ from typing import Any
 
 from testbed.model.schedule import Schedule
 from testbed.model.traffic import Traffic
-from testbed_msccl.reader import carry_out, check_all_to_all, read_algorithm
-from testbed_msccl.writer import msccl_algorithm
+from testbed_collectives.reader import carry_out, check_all_to_all, read_algorithm
+from testbed_collectives.writer import msccl_algorithm
 
 
 def write_algorithm(traffic: Traffic, schedule: Schedule) -> tuple[bytes, dict[str, Any]]:

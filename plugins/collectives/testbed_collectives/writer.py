@@ -32,7 +32,7 @@ def msccl_algorithm(traffic: Traffic, schedule: Schedule, name: str) -> str:
         raise InputError(f"MSCCL: {ranks} ranks need {2 * ranks - 1} thread blocks a GPU; it takes {MOST_BLOCKS}")
     root = ElementTree.Element(
         "algo", name=name, proto="Simple", nchannels=str(channels), nchunksperloop=str(ranks), ngpus=str(ranks),
-        coll="alltoall", inplace="0", outofplace="1",
+        coll="alltoall", inplace="0", outofplace="1", minBytes="0", maxBytes="0",
     )  # fmt: skip
     for rank in range(ranks):
         gpu = ElementTree.SubElement(root, "gpu", id=str(rank), i_chunks=str(ranks), o_chunks=str(ranks), s_chunks="0")

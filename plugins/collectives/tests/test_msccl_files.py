@@ -8,8 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from testbed_msccl.reader import carry_out, check_all_to_all, read_algorithm
-from testbed_msccl.writer import msccl_algorithm
+from testbed_collectives.reader import carry_out, check_all_to_all, read_algorithm
+from testbed_collectives.writer import msccl_algorithm
 
 from testbed.cli import main
 from testbed.errors import InputError
@@ -66,9 +66,9 @@ def swapped(text: str) -> str:
         (lambda t: t.replace('type="s"', 'type="nop"', 1), "blocked permanently"),
         (lambda t: t.replace('type="r"', 'type="nop"', 1), "nobody receives"),
         (lambda t: t.replace('hasdep="1"', 'hasdep="0"', 1), "has no hasdep"),
-        (lambda t: t.replace('nchunksperloop="4"', 'nchunksperloop="5"'), "i_chunks"),
+        (lambda t: t.replace('nchunksperloop="4"', 'nchunksperloop="8"'), "i_chunks"),
         (lambda t: t.replace('send="1"', 'send="4"', 1), "peers"),
-        (lambda t: t.replace('srcoff="1"', 'srcoff="9"', 1), "one chunk at a time"),
+        (lambda t: t.replace('srcoff="1"', 'srcoff="9"', 1), "within"),
         (lambda t: t.replace('coll="alltoall"', 'coll="allreduce"'), "alltoall"),
         (lambda t: t[:100], "no XML"),
     ],
