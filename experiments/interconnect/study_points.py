@@ -144,8 +144,8 @@ def traffic_of(run: Run) -> Injections:
 
 
 @lru_cache(maxsize=1)
-def _traffic(nodes: int, pattern: str, process: InjectionProcess, duration_s: float, seed: int) -> Injections:
-    return build_injections(build_pattern(pattern, nodes, root=seed % nodes), process, duration_s=duration_s, seed=seed)
+def _traffic(nodes: int, name: str, process: InjectionProcess, duration_s: float, seed: int) -> Injections:
+    return build_injections(build_pattern(name, nodes, root=seed % nodes), process, duration_s=duration_s, seed=seed)
 
 
 def faults_of(run: Run) -> tuple[Fault, ...]:

@@ -27,7 +27,7 @@ class DestinationPattern:
         nodes = len(self.choices)
         for source, there in enumerate(self.choices):
             if there and not 0 <= min(there) <= max(there) < nodes:
-                wrong = next(destination for destination in there if not 0 <= destination < nodes)
+                wrong = next(d for d in there if not 0 <= d < nodes)
                 raise InputError(f"pattern {self.name}: node {source} sends to {wrong}; there are {nodes} nodes")
 
     @property
