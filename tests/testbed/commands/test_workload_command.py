@@ -3,6 +3,8 @@ fitted to the machine."""
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -11,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from testbed.cli import main
 from testbed.commands.parsing import OneLineParser
 from testbed.commands.workload_command import add_parser
 from testbed.errors import CapabilityError, InputError
@@ -133,3 +136,39 @@ def test_a_workload_without_switches_has_no_fabric_to_choose(
     assert SUM.on_switches and not virtual.on_switches
     with pytest.raises(CapabilityError, match="in virtual time only"):
         virtual.measured(Sum(numbers=(1,)), How(fabric="emulation"), None)
+
+
+@pytest.mark.parametrize(
+    ("words", "entered"),
+    [
+        ("", True),
+        ("--fabric emulation", True),
+        ("--fabric simulator", False),
+        ("--live", False),
+        ("--machines 2", False),
+    ],
+)
+def test_a_run_on_switches_is_planned_in_its_sandbox_alone(
+    words: str, entered: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def enter(argv: Sequence[str]) -> None:
+        raise InputError(f"entered with {len(argv)} words")
+
+    asked = ["stream", "ring:4", "--from", "s0", "--to", "nosuch", *words.split()]
+    monkeypatch.setattr("testbed.emulation.machine.capabilities.emulation_problem", lambda: None)
+    monkeypatch.setattr("testbed.emulation.sandbox.sandbox.enter_sandbox", enter)
+    monkeypatch.setattr("sys.argv", ["testbed", *asked])
+    said = io.StringIO()
+    with contextlib.redirect_stderr(said):
+        assert main(asked) == 2  # what is planned is refused
+        assert main([*asked, "--json"]) == 2  # called from a program, which is not to be replaced
+    assert said.getvalue().count("entered with") == entered
+    assert said.getvalue().count("no node 'nosuch'") == 2 - entered
+
+
+def test_where_nothing_can_be_emulated_nothing_is_entered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("testbed.emulation.machine.capabilities.emulation_problem", lambda: "no kernel")
+    monkeypatch.setattr("testbed.emulation.sandbox.sandbox.enter_sandbox", lambda _: pytest.fail("entered"))
+    asked = ["stream", "ring:4", "--from", "s0", "--to", "nosuch"]
+    monkeypatch.setattr("sys.argv", ["testbed", *asked])
+    assert main(asked) == 2

@@ -17,6 +17,7 @@ import pytest
 
 import testbed
 from tests.helpers.paths import ROOT
+from topologies import load_network
 
 pytestmark = [pytest.mark.emulation, pytest.mark.unclocked]
 TESTBED = [sys.executable, "-m", "testbed.cli"]
@@ -278,11 +279,17 @@ def test_a_name_means_one_node_everywhere(second: str, tmp_path: Path) -> None:
 
 def test_link_and_fault_cut_the_same_cable(held: str) -> None:
     pairs = [("s0", "s1"), ("s1", "s2"), ("s2", "s3"), ("s3", "s0")]
-    for a, b in pairs:
-        lines = [f"link {a} {b} down", "links", f"link {a} {b} up", f"fault {a}->{b} down", "links", "restore all"]
-        code, answers, _ = obeyed(["attach", held], lines)
-        cut, broken = ([said for said in answers[n].splitlines() if "down down" in said] for n in (1, 4))
-        assert code == 0 and cut == broken and len(cut) == 1
+    lines = [
+        line
+        for a, b in pairs
+        for line in (f"link {a} {b} down", "links", f"link {a} {b} up", f"fault {a}->{b} down", "links", "restore all")
+    ]
+    code, answers, _ = obeyed(["attach", held], lines)
+    assert code == 0
+    for k, (a, b) in enumerate(pairs):
+        both = (answers[6 * k + 1], answers[6 * k + 4])
+        cut, broken = ([said for said in answer.splitlines() if "down down" in said] for answer in both)
+        assert cut == broken and len(cut) == 1
         assert all(f"{end}-eth" in cut[0] for end in (a, b))
 
 
@@ -327,14 +334,16 @@ def test_names_that_no_device_can_have(tmp_path: Path) -> None:
 
 
 def test_every_node_of_a_large_network_is_itself() -> None:
-    _, (listed,), _ = obeyed(["up", "optical-cloud"], ["nodes"])
-    names = listed.splitlines()[1].split()
-    assert len(names) == 14 + 28
-    hosts = [name for name in names if name.startswith("h")]
+    network = load_network("optical-cloud")
+    hosts, switches = ([node.id for node in nodes] for nodes in (network.hosts, network.switches))
+    assert (len(hosts), len(switches)) == (14, 28)
     lines = [f"{name} hostname; hostname -I" for name in hosts]
-    code, answers, _ = obeyed(["up", "optical-cloud"], [*lines, *(f"py net[{name!r}].name" for name in names), "names"])
-    assert code == 0 and [answer.strip() for answer in answers[len(hosts) : -1]] == names
-    addresses = [line.split()[0::2] for line in answers[-1].splitlines() if line.startswith("h")]
+    named = [f"py net[{name!r}].name" for name in (*hosts, *switches)]
+    code, answers, _ = obeyed(["up", "optical-cloud"], [*lines, *named, "nodes", "names"])
+    *answers, listed, table = answers
+    assert code == 0 and sorted(listed.splitlines()[1].split()) == sorted([*hosts, *switches])
+    assert [answer.strip() for answer in answers[len(hosts) :]] == [*hosts, *switches]
+    addresses = [line.split()[0::2] for line in table.splitlines() if line.startswith("h")]
     assert sorted(answer.split() for answer in answers[: len(hosts)]) == sorted(addresses)
 
 
