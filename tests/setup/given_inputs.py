@@ -79,7 +79,7 @@ SHOWN: dict[str, tuple[int, int, int, str]] = {
     "utf8_bom_crlf.graphml": (2, 0, 2, ""),
     "vector_float_position.graphml": (2, 0, 2, ""),
     "weighted_networkx.json": (2, 0, 2, "weight (links)"),
-    "yates.dot": (1, 1, 2, "mac, ip (nodes); src_port, dst_port, cost (links)"),
+    "yates.dot": (1, 1, 2, "kept, but not read: src_port, dst_port, cost (links)"),
     "yed_with_url_attribute.graphml": (2, 0, 1, ""),
     "zoo.gml": (2, 0, 2, ""),
     "zoo_archive_style_graph_attributes.graphml": (2, 0, 2, "DateObtained (graph)"),

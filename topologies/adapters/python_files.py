@@ -58,6 +58,8 @@ def _run(path: str, name: str, *_: int) -> dict[str, Any]:
             return said
     except (ValueError, IndexError):
         pass
+    if b"No module named 'mininet'" in done.stderr:
+        raise TopologyError("Mininet is missing, which a Mininet file needs; install the testbed's extra emulation")
     reason = " ".join(done.stderr.decode(errors="replace").strip().splitlines()[-1:])[:_SAID]
     raise TopologyError(f"it ended without a network (exit {done.returncode}{': ' + reason if reason else ''})")
 
