@@ -151,9 +151,11 @@ class SessionNetwork:
 
     def _put(self, number: int, rules: _Rules) -> float:
         """Install a plan; the seconds until every switch had confirmed."""
-        self._platform.route(rules[1])
-        return self._platform.install(rules[0], plan_id=number)
+        if rules[1]:
+            self._platform.route(rules[1])
+        return self._controller.install(rules[0], plan_id=number)
 
     def _take(self, number: int, rules: _Rules) -> None:
-        self._platform.remove(number)
-        self._platform.route(rules[1], add=False)
+        self._controller.remove(number)
+        if rules[1]:
+            self._platform.route(rules[1], add=False)
