@@ -55,7 +55,9 @@ class BalancedTrees:
         """The path of that part; NoPathError where none leads."""
         if not self._trees:
             self._search()
-        found = self._path(self._trees.get((part, sink), {}), source)
+        if (part, sink) not in self._trees:  # a host that only sends: nobody's destination in the search
+            self._trees[part, sink] = self._shortest(sink)
+        found = self._path(self._trees[part, sink], source)
         if not found or self._network.links[found[-1]].target != sink:
             raise NoPathError(
                 f"no path from {source!r} to {sink!r} in network {self._network.name!r}; join them by links"

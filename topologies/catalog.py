@@ -12,9 +12,10 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, Unpack
+from typing import Any, Unpack
 
 from topologies.builder_values import LinkValues
+from topologies.catalog_values import PARSERS, ValueKind
 from topologies.direct_networks import bipartite, dragonfly, gpu_machines, hyperx, kautz
 from topologies.errors import TopologyError
 from topologies.fat_tree import clos, fat_tree
@@ -24,7 +25,7 @@ from topologies.manet import DEFAULT_DEGREE, Walk, manet
 from topologies.network import DEFAULT_CAPACITY_BPS, Network
 from topologies.optical_cloud import optical_cloud
 from topologies.registry import Registry
-from topologies.swiss_t1 import FULL_ALLOCATION, checked_allocation, swiss_t1
+from topologies.swiss_t1 import FULL_ALLOCATION, swiss_t1
 from topologies.torus import hypercube, mesh, ring, torus
 from topologies.worked_examples import (
     bottleneck_hunt,
@@ -35,7 +36,6 @@ from topologies.worked_examples import (
     two_switch,
 )
 
-ValueKind = Literal["whole", "number", "shape", "allocation", "text"]
 Values = Mapping[str, Any]
 
 
@@ -147,49 +147,7 @@ def _parse_values(entry: CatalogueEntry, words: str) -> Values:
         written[name] = value
         last = name if equals else last
     filled = {n: p.default for n, p in known.items() if p.default is not None} | written
-    return {name: _PARSERS[known[name].kind](name, text) for name, text in filled.items()}
-
-
-def _whole(name: str, text: str) -> int:
-    if not (text.removeprefix("-").isascii() and text.removeprefix("-").isdigit() and len(text) <= 25):
-        raise TopologyError(f"{name}={text[:40]} is not a whole number")
-    return int(text)
-
-
-def _number(name: str, text: str) -> float:
-    try:
-        return float(text)
-    except ValueError as error:
-        raise TopologyError(f"{name}={text[:40]} is not a number") from error
-
-
-def _shape(name: str, text: str) -> tuple[int, ...]:
-    try:
-        return tuple(_whole(name, size) for size in text.split("x"))
-    except TopologyError as error:
-        raise TopologyError(f"{name} {text[:40]!r} must be whole numbers joined by 'x', as in 8x8") from error
-
-
-def _allocation(name: str, text: str) -> tuple[int, ...]:
-    parts = text.split("-")
-    if len(text) > 40 or not all(part.isascii() and part.isdigit() for part in parts):
-        raise TopologyError(f"{name} {text[:40]!r}: give 8 counts from 0 to 4 joined by '-', as in 4-4-4-4-0-0-0-0")
-    return checked_allocation([int(part) for part in parts])
-
-
-def _text(name: str, text: str) -> str:
-    if not text:
-        raise TopologyError(f"{name}= is empty; give it a value or leave it out")
-    return text
-
-
-_PARSERS: Mapping[str, Callable[[str, str], Any]] = {
-    "whole": _whole,
-    "number": _number,
-    "shape": _shape,
-    "allocation": _allocation,
-    "text": _text,
-}
+    return {name: PARSERS[known[name].kind](name, text) for name, text in filled.items()}
 
 
 def _looks_like_a_file(name: str) -> bool:

@@ -8,7 +8,9 @@ from collections import Counter
 
 import pytest
 
+import testbed
 from testbed.cli import main
+from testbed.conformance import check
 from testbed.model.schedule import Schedule
 from testbed.model.traffic import Traffic
 from testbed.routing.demands.flow_bound import equal_links, flow_bound
@@ -105,6 +107,16 @@ def test_the_next_link_of_a_part_depends_on_node_and_destination_alone(name: str
             assert [a[1] for a in path[:-1]] == [b[0] for b in path[1:]]
             for link in path:
                 assert following.setdefault((link[0], sink), link) == link
+
+
+def test_balanced_routing_passes_the_suite_of_its_group() -> None:
+    verdict = check("testbed.interconnect_routings", "balanced")
+    assert verdict.passed, [f"{c.name}: {c.detail}" for c in verdict.checks if not c.passed]
+
+
+def test_a_bulk_plan_takes_balanced_routes() -> None:
+    assert testbed.bulk_plan("bipartite:2,3", routing="balanced").bottleneck_load == 4
+    assert testbed.bulk_plan("torus:8x8", routing="balanced", scheduling="round-robin").bottleneck_load == 64
 
 
 def test_two_parts_go_both_ways_round_an_even_ring() -> None:
