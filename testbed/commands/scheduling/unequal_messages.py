@@ -19,9 +19,11 @@ def split_traffic(document: Any, where: str, traffic: Traffic, network: str | No
     refuse_unknown(document, "unequal", where)
     sizes = document.get("sizes_bytes")
     if isinstance(sizes, int) and not isinstance(sizes, bool):
-        sizes = [sizes] * len(traffic)
+        sizes = [sizes] * (len(traffic) // traffic.parts)
     if not isinstance(sizes, list) or not all(isinstance(s, int) and not isinstance(s, bool) for s in sizes):
         raise InputError(f"{where}: sizes_bytes: give a whole number, or a list of one for each transfer")
+    parts = traffic.parts  # as equal as whole bytes can be; all first parts come first
+    sizes = [size * (part + 1) // parts - size * part // parts for part in range(parts) for size in sizes]
     chunk = document.get("chunk_bytes", min(sizes, default=0))
     if not isinstance(chunk, int) or isinstance(chunk, bool):
         raise InputError(f"{where}: chunk_bytes {chunk!r}: give a whole number")

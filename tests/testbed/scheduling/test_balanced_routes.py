@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
@@ -139,6 +140,48 @@ def test_the_command_tells_the_bound_and_the_gap(capsys: pytest.CaptureFixture[s
     assert document["over_flow_bound"] == pytest.approx(1)
     assert main(["schedule", "ring:4", "--routing", "balanced"]) == 0
     assert "1 of the bound" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("network", "parts", "sizes", "fluid_s", "length"),
+    [
+        # 16 messages of 8 kbit each way over two cables of 1 Mbit/s
+        ("gpu-machines:2,4,cables=2", 1, 1000, 0.064, 8),
+        ("gpu-machines:2,4,cables=2", 2, 1000, 0.064, 16),
+        # 9 messages each way over two cables, in halves 4.5 a cable
+        ("gpu-machines:2,3,cables=2", 2, 1000, 0.036, 9),
+        # whole, all messages to a GPU take one cable: two GPUs' messages are on the fuller one
+        ("gpu-machines:2,3,cables=2", 1, 1000, 0.048, 6),
+    ],
+)
+def test_messages_over_links_of_two_capacities_take_several_routes(
+    network: str,
+    parts: int,
+    sizes: int,
+    fluid_s: float,
+    length: int,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    file = tmp_path / "sizes.json"
+    file.write_text(json.dumps({"sizes_bytes": sizes, "chunk_bytes": sizes // parts}))
+    words = ["--pattern", "all-to-others", "--routing", "balanced", "--parts", str(parts), "--message-sizes", str(file)]
+    assert main(["schedule", network, *words, "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["chunks"]["fluid_s"] == pytest.approx(fluid_s)
+    assert (document["length"], document["bottleneck_load"]) == (length, length)
+    assert document["chunks"]["liquid_s"] == pytest.approx(fluid_s)
+
+
+def test_parts_of_unequal_messages_are_as_long_as_their_messages(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "sizes.json"
+    file.write_text(json.dumps({"sizes_bytes": [300, 101], "chunk_bytes": 50}))
+    words = ["--pattern", "s0:s1,s1:s0", "--parts", "2", "--message-sizes", str(file), "--json"]
+    assert main(["schedule", "bipartite:2,2", *words]) == 0
+    message = json.loads(capsys.readouterr().out)["chunks"]["message"]
+    assert [message.count(i) for i in range(4)] == [3, 1, 3, 2]  # 150 and 50 bytes, 150 and 51
 
 
 @pytest.mark.parametrize(
