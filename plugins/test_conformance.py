@@ -12,7 +12,13 @@ from testbed.conformance import check
 
 @pytest.mark.parametrize(
     ("group", "name"),
-    [("testbed.schedule_formats", "xml"), ("testbed.traffic_formats", "et"), ("testbed.traffic_formats", "et.json")],
+    [
+        ("testbed.schedule_formats", "xml"),
+        ("testbed.schedule_verifiers", "xml"),
+        ("testbed.schedule_verifiers", "json"),
+        ("testbed.traffic_formats", "et"),
+        ("testbed.traffic_formats", "et.json"),
+    ],  # fmt: skip
 )
 def test_each_format_passes_the_suite_of_its_group(group: str, name: str) -> None:
     verdict = check(group, name)

@@ -345,7 +345,7 @@ _ENTRIES = (
         m="switches on the other",
     ),
     _family(
-        "gpu-machines:m,g",
+        "gpu-machines:2,4",
         gpu_machines,
         "Machines: switches s0.. with hosts h0.., machine by machine; slower cables between any two machines",
         m="machines",

@@ -3,6 +3,7 @@ wrong is refused."""
 
 import contextlib
 import json
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -12,7 +13,7 @@ from testbed.interconnect.network_model import build_model
 from testbed.interconnect.parameters import SimulationParameters
 from testbed.interconnect.simulation import simulate
 from testbed.interconnect.traffic.traffic_files import read_messages
-from testbed.model.file_formats import ScheduleFormat, TrafficFormat
+from testbed.model.file_formats import ScheduleFormat, ScheduleVerifier, TrafficFormat
 from testbed.model.traffic import Traffic
 from testbed.model.verdict import Check
 from testbed.scheduling.methods import schedule_by_name
@@ -41,6 +42,25 @@ def schedule_format_checks(write: ScheduleFormat) -> list[Check]:
     return [
         finding("crossbar:4, all to all: the same content twice", differs),
         finding("transfers without ends: written or refused", fails),
+    ]
+
+
+def schedule_verifier_checks(ending: str, verify: ScheduleVerifier) -> list[Check]:
+    """What is no schedule is refused by InputError, never an error of another kind: a file that is not there, an empty
+    one, half a document."""
+    network = load_network("crossbar:4")
+
+    def accepted(content: str | None) -> str | None:
+        with TemporaryDirectory() as directory, contextlib.suppress(InputError):
+            file = Path(directory, f"schedule.{ending}")
+            if content is not None:
+                file.write_text(content)
+            return f"a verdict of no schedule: {verify(str(file), network)}"
+        return None
+
+    return [
+        finding("a file that is not there is refused", lambda: accepted(None)),
+        *(finding(f"{text!r} is refused", partial(accepted, text)) for text in ("", "<algo", '{"transfers": [')),
     ]
 
 

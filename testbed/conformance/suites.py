@@ -5,7 +5,7 @@ from typing import Any
 
 from testbed.conformance.codes import code_checks
 from testbed.conformance.families import family_checks, workload_checks
-from testbed.conformance.file_formats import schedule_format_checks, traffic_format_checks
+from testbed.conformance.file_formats import schedule_format_checks, schedule_verifier_checks, traffic_format_checks
 from testbed.conformance.routings import demand_routing_checks, routing_checks
 from testbed.conformance.schedulers import scheduler_checks
 from testbed.conformance.static_routings import static_routing_checks
@@ -18,7 +18,7 @@ def registries() -> dict[str, Registry[Any]]:
     """Group -> its registry, in the order in which they are listed."""
     from testbed.api.workloads.registry import WORKLOADS
     from testbed.download.codes import CODES
-    from testbed.model.file_formats import SCHEDULE_FORMATS, TRAFFIC_FORMATS
+    from testbed.model.file_formats import SCHEDULE_FORMATS, SCHEDULE_VERIFIERS, TRAFFIC_FORMATS
     from testbed.routing.demands.methods import DEMAND_ROUTINGS
     from testbed.routing.methods import ROUTINGS
     from testbed.scheduling.methods import SCHEDULERS
@@ -27,7 +27,7 @@ def registries() -> dict[str, Registry[Any]]:
 
     listed: list[Registry[Any]] = [
         ROUTINGS, DEMAND_ROUTINGS, SCHEDULERS, CODES, STATIC_ROUTINGS, FAMILIES, WORKLOADS,
-        SCHEDULE_FORMATS, TRAFFIC_FORMATS,
+        SCHEDULE_FORMATS, SCHEDULE_VERIFIERS, TRAFFIC_FORMATS,
     ]  # fmt: skip
     return {registry.group: registry for registry in listed}
 
@@ -80,6 +80,7 @@ _SUITES: Mapping[str, Callable[[str, Any], list[Check]]] = {
     "interconnect_routings": static_routing_checks,
     "topologies": lambda _, thing: family_checks(thing),
     "schedule_formats": lambda _, thing: schedule_format_checks(thing),
+    "schedule_verifiers": schedule_verifier_checks,
     "traffic_formats": traffic_format_checks,
     "workloads": lambda _, thing: workload_checks(thing),
 }

@@ -182,7 +182,6 @@ class LinkControl:
         with self._lock:
             return self._impaired.reports()
 
-
     def set_loss(self, link: LinkId, fraction: float, direction: Direction) -> float:
         """See EmulatedNetwork.set_loss; 1 is a blackhole."""
         near, far = self._cables.sending.get(link), self._cables.receiving.get(link)

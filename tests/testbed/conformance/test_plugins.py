@@ -188,7 +188,7 @@ def test_suites_judge_the_installed_package(installed: WarmCommands) -> None:
         ("widest", "testbed.routings"), ("longest-first", "testbed.schedulers"),
         ("xml", "testbed.schedule_formats"), ("et.json", "testbed.traffic_formats"),
     ):  # fmt: skip
-        done = installed("plugins", "check", name, "--json")
+        done = installed("plugins", "check", name, "--group", group, "--json")
         document = json.loads(done.stdout)
         assert done.returncode == 0 and document["group"] == group, done.stdout
     listed = json.loads(installed("plugins", "list", "--json").stdout)["groups"]

@@ -48,6 +48,10 @@ NETWORKS = {
     "bottleneck-hunt": [("s", "t")],
     "dragonfly:2,1,1": [("h0", "h5"), ("s0_1", "s2_0")],
     "hyperx:3x2,1": [("h0", "h5"), ("s0_1", "h4")],
+    "hypercube:3": [("s0_0_0", "s1_1_1"), ("s0_0_1", "s0_1_0")],
+    "kautz:8,2": [("h0", "h5"), ("s1", "s6")],
+    "bipartite:3,2": [("h0", "h4"), ("s1", "s2")],
+    "gpu-machines:2,2": [("h0", "h3"), ("s0", "h2")],
 }
 ONE_WAY = ("three-switch", "capillary-layers:graph=1", "bottleneck-hunt")
 """Drawn from one end to the other: no report gets back over them."""

@@ -111,7 +111,7 @@ COMMANDS: dict[str, str] = {
     "links": "s0-eth1<->s1-eth1 (OK OK)",
     "names": "10.0.0.4",
     "loads": "s0->s1",
-    "dpctl dump-flows": "nw_dst=10.0.0.1",
+    "dpctl dump-flows": "arp_tpa=10.0.0.1",
     "dpctl": "testbed: usage: dpctl",
     "xterm nosuch": "testbed: node 'nosuch' not in network",
     "xterm": "testbed: usage: xterm",
