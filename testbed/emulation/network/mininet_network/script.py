@@ -22,6 +22,7 @@ from testbed.emulation.sandbox.sandbox import require_sandbox
 
 _TEMPORARY = Path("/tmp")  # that of Mininet's clean-up
 _PROJECT = Path(for_mn.__file__).parents[4]
+_CONNECT_S = 5.0
 _CONTROLLER = """#!/bin/sh
 PYTHONPATH={root} exec {python} -P -m {module} serve "$@"
 """
@@ -31,9 +32,9 @@ def main(words: list[str]) -> None:
     """Run the script; what it raises is the caller's."""
     script = None if words[0] == "-m" else Path(words[0]).resolve()
     private = require_sandbox() / "tmp"
-    _take_over_temporary_folder(
-        private, [Path.cwd(), Path(sys.prefix), _PROJECT, *([script.parent, script] if script else [])]
-    )
+    folders = [Path(one).absolute() for name in ("PATH", "PYTHONPATH") for one in os.environ.get(name, "").split(":")]
+    folders += [Path.cwd(), Path(sys.prefix), _PROJECT, *((script.parent, script) if script else ())]
+    _take_over_temporary_folder(private, sorted(folders))  # a folder before what it contains
     if shutil.which("controller") is None:
         _give_controller(private / "bin")
     _replace_mininet()
@@ -48,7 +49,11 @@ def main(words: list[str]) -> None:
 def _take_over_temporary_folder(private: Path, retained: list[Path]) -> None:
     """What is retained of the old folder is seen in the new one, in its place."""
     for path in retained:
-        if _TEMPORARY in path.parents and not (place := private / path.relative_to(_TEMPORARY)).exists():
+        if (
+            _TEMPORARY in path.parents
+            and path.exists()
+            and not (place := private / path.relative_to(_TEMPORARY)).exists()
+        ):
             place.parent.mkdir(parents=True, exist_ok=True)
             place.mkdir() if path.is_dir() else place.touch()
             subprocess.run(["mount", "--bind", path, place], check=True)
@@ -66,10 +71,27 @@ def _give_controller(folder: Path) -> None:
 
 
 def _replace_mininet() -> None:
+    import mininet.clean
     import mininet.cli
     import mininet.net
+    from mininet.node import findController
 
-    from testbed.emulation.network.mininet_network.net import TestbedMininet
+    from testbed.emulation.network.mininet_network.net import BEFORE_CONTROLLER, TestbedMininet
+    from testbed.emulation.network.mininet_network.requests import Requests
+
+    class Mininet(TestbedMininet):
+        """With a controller unless the script gives another, or none, as Mininet's documentation says."""
+
+        def __init__(self, *args: Any, **options: Any) -> None:
+            if len(args) <= BEFORE_CONTROLLER:
+                options.setdefault("controller", findController())
+            super().__init__(*args, **options)
+
+        def start(self) -> None:
+            """A script that pings at once finds switches that have their rules."""
+            super().start()
+            if self.controllers and not self.waitConn:
+                self.waitConnected(_CONNECT_S)
 
     class TypedCLI(mininet.cli.CLI):  # type: ignore[misc]
         """The prompt, whose user types what programs read."""
@@ -80,7 +102,8 @@ def _replace_mininet() -> None:
             super().__init__(network, *args, **options)
 
     TypedCLI.__name__ = "CLI"
-    mininet.net.Mininet, mininet.cli.CLI = TestbedMininet, TypedCLI
+    mininet.clean.addCleanupCallback(lambda: Requests.current.close() if Requests.current else None)
+    mininet.net.Mininet, mininet.cli.CLI = Mininet, TypedCLI
 
 
 if __name__ == "__main__":
