@@ -30,7 +30,7 @@ from mininet.topo import Topo as _Topo
 _FILE = _Path(_sys._getframe().f_code.co_filename).resolve()  # mn --custom executes it without __file__
 _ROOT = _FILE.parents[4]
 _MODULE = "testbed.emulation.network.mininet_network.for_mn"
-_HEADER, _ECHO, _FEATURES = "!BBHI", 2, 6
+_HEADER, _HELLO, _ECHO, _FEATURES, _PACKET_IN = "!BBHI", 0, 2, 6, 10
 _NORMAL, _NO_PORT, _NO_BUFFER = 0xFFFA, 0xFFFF, 0xFFFFFFFF
 _MOST_MBPS = 1000  # of TCLink
 _TYPES = {"ip": 0x0800, "arp": 0x0806}
@@ -135,16 +135,22 @@ class _Switch(_socketserver.StreamRequestHandler):
     rules: dict[int, bytes] | None = None
 
     def handle(self) -> None:
-        """Ask which one it is, give it its rules, and answer its echoes as long as it is there."""
-        self.wfile.write(_struct.pack(_HEADER, 1, 0, 8, 0) + _struct.pack(_HEADER, 1, 5, 8, 0))
+        """Ask which one it is, give it its rules, and answer its echoes as long as it is there.
+
+        A switch that learns sends no packet here until a script deletes its rule, which it gets again.
+        """
+        self.wfile.write(_struct.pack(_HEADER, 1, 0, 8, 0))
         while header := self.rfile.read(8):
             _, kind, length, number = _struct.unpack(_HEADER, header)
             body = self.rfile.read(length - 8)
-            if kind == _ECHO:
+            if kind == _HELLO:
+                self.wfile.write(_struct.pack(_HEADER, 1, 5, 8, 0))
+            elif kind == _ECHO:
                 self.wfile.write(_struct.pack(_HEADER, 1, 3, length, number) + body)
-            elif kind == _FEATURES:
-                dpid = int.from_bytes(body[:8])
-                self.wfile.write(_rule(_NORMAL) if self.rules is None else self.rules.get(dpid, b""))
+            elif self.rules is None and kind in (_FEATURES, _PACKET_IN):
+                self.wfile.write(_rule(_NORMAL))
+            elif self.rules is not None and kind == _FEATURES:
+                self.wfile.write(self.rules.get(int.from_bytes(body[:8]), b""))
 
 
 class _Server(_socketserver.ThreadingTCPServer):

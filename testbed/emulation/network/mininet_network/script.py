@@ -74,7 +74,7 @@ def _replace_mininet() -> None:
     import mininet.clean
     import mininet.cli
     import mininet.net
-    from mininet.node import findController
+    from mininet.node import OVSSwitch, findController
 
     from testbed.emulation.network.mininet_network.net import BEFORE_CONTROLLER, TestbedMininet
     from testbed.emulation.network.mininet_network.requests import Requests
@@ -102,6 +102,7 @@ def _replace_mininet() -> None:
             super().__init__(network, *args, **options)
 
     TypedCLI.__name__ = "CLI"
+    OVSSwitch.setup = classmethod(lambda *_: None)  # some scripts call it before there is any Open vSwitch
     mininet.clean.addCleanupCallback(lambda: Requests.current.close() if Requests.current else None)
     mininet.net.Mininet, mininet.cli.CLI = Mininet, TypedCLI
 
