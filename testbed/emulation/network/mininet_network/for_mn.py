@@ -129,6 +129,13 @@ def _rule(port: int, kind: str = "", mac: str = "", ip: str = "") -> bytes:
     return _struct.pack(_HEADER, 1, 14, 8 + len(body), 0) + body
 
 
+def _sent_on(packet_in: bytes) -> bytes:
+    """The message that has the switch forward a packet that it sent here."""
+    buffer, _, port = _struct.unpack("!IHH", packet_in[:8])
+    body = _struct.pack("!IHHHHHH", buffer, port, 8, 0, 8, _NORMAL, 0) + packet_in[10:]
+    return _struct.pack(_HEADER, 1, 13, 8 + len(body), 0) + body
+
+
 class _Switch(_socketserver.StreamRequestHandler):
     """One switch's connection."""
 
@@ -137,7 +144,7 @@ class _Switch(_socketserver.StreamRequestHandler):
     def handle(self) -> None:
         """Ask which one it is, give it its rules, and answer its echoes as long as it is there.
 
-        A switch that learns sends no packet here until a script deletes its rule, which it gets again.
+        A switch that learns sends no packet here until a script deletes its rule: it gets both again.
         """
         self.wfile.write(_struct.pack(_HEADER, 1, 0, 8, 0))
         while header := self.rfile.read(8):
@@ -148,7 +155,7 @@ class _Switch(_socketserver.StreamRequestHandler):
             elif kind == _ECHO:
                 self.wfile.write(_struct.pack(_HEADER, 1, 3, length, number) + body)
             elif self.rules is None and kind in (_FEATURES, _PACKET_IN):
-                self.wfile.write(_rule(_NORMAL))
+                self.wfile.write(_rule(_NORMAL) + (_sent_on(body) if kind == _PACKET_IN else b""))
             elif self.rules is not None and kind == _FEATURES:
                 self.wfile.write(self.rules.get(int.from_bytes(body[:8]), b""))
 

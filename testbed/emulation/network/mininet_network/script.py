@@ -77,6 +77,7 @@ def _replace_mininet() -> None:
     from mininet.node import OVSSwitch, findController
 
     from testbed.emulation.network.mininet_network.net import BEFORE_CONTROLLER, TestbedMininet
+    from testbed.emulation.network.mininet_network.nodes import LateSwitch
     from testbed.emulation.network.mininet_network.requests import Requests
 
     class Mininet(TestbedMininet):
@@ -102,7 +103,8 @@ def _replace_mininet() -> None:
             super().__init__(network, *args, **options)
 
     TypedCLI.__name__ = "CLI"
-    OVSSwitch.setup = classmethod(lambda *_: None)  # some scripts call it before there is any Open vSwitch
+    # Some scripts ask for Open vSwitch before there is any.
+    OVSSwitch.setup, OVSSwitch.OVSVersion = classmethod(lambda *_: None), LateSwitch.OVSVersion
     mininet.clean.addCleanupCallback(lambda: Requests.current.close() if Requests.current else None)
     mininet.net.Mininet, mininet.cli.CLI = Mininet, TypedCLI
 
