@@ -53,6 +53,7 @@ COMMANDS = {
         "swiss-t1 --routing capillary --from s1 --to s6",
     ),
     "exec": Command("network", INSPECT, "run a program in a host of a network that is up", "NAME t0 -- hostname"),
+    "python": Command("network", INSPECT, "run a Mininet script as it is, without root", "--mn"),
     "attach": Command("network", INSPECT, "open a prompt on a running network, or list running networks", ""),
     "doctor": Command("network", INSPECT, "check this machine's capabilities and suggest remedies", ""),
     "schema": Command("network", "", "the JSON Schema of the files that commands read", "network"),

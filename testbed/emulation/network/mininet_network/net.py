@@ -19,7 +19,7 @@ from testbed.model.naming.device_names import device_names
 
 _CONNECT_MS = 5000
 _IPERF_REST_S = 15.0
-_BEFORE_SWITCH, _BEFORE_CONTROLLER = 1, 3
+_BEFORE_SWITCH, BEFORE_CONTROLLER = 1, 3
 """Positional arguments of Mininet's before these two."""
 
 
@@ -39,7 +39,7 @@ class TestbedMininet(Mininet):  # type: ignore[misc]
 
     def __init__(self, *args: Any, requests: Requests | None = None, mtu: int = 1500, **options: Any) -> None:
         self.requests = Batch(mtu=mtu) if requests is None else requests
-        alone = len(args) <= _BEFORE_CONTROLLER and options.setdefault("controller", None) is None
+        alone = len(args) <= BEFORE_CONTROLLER and options.setdefault("controller", None) is None
         if alone and len(args) <= _BEFORE_SWITCH:
             options.setdefault("switch", OVSBridge)
         try:

@@ -63,6 +63,18 @@ class LateShell:
     def shell(self, value: object) -> None:
         """Mininet sets None while it makes the node."""
 
+    @property
+    def stdout(self) -> Any:
+        """What the shell prints; some scripts poll it before the first command."""
+        if self._started is None and not self.requests.closed:
+            self._open_shell()
+        return self._stdout
+
+    @stdout.setter
+    def stdout(self, value: object) -> None:
+        """Mininet sets None while it makes the node."""
+        self._stdout = value
+
     def popen(self, *args: object, **kwargs: object) -> object:
         """As Mininet's: a program next to the shell."""
         return super().popen(*args, **{"mncmd": [], **kwargs})  # type: ignore[misc]
@@ -151,10 +163,10 @@ class LateShell:
         words = ["bash", "--norc", "-c", begin, self.name]
         self._started = self._popen(words, stdin=inside, stdout=inside, stderr=inside)
         os.close(inside)
-        self.stdin = self.stdout = os.fdopen(self._terminal, "r")
+        self.stdin = self._stdout = os.fdopen(self._terminal, "r")
         self.decoder = codecs.getincrementaldecoder("utf-8")("backslashreplace")
         self.pollOut = select.poll()
-        self.pollOut.register(self.stdout, select.POLLIN)
+        self.pollOut.register(self._stdout, select.POLLIN)
         Node.outToNode[self._terminal] = Node.inToNode[self._terminal] = self
         self.execed, self.lastCmd, self.lastPid, self.readbuf = False, None, None, ""
         self._send(_FIRST_COMMAND)

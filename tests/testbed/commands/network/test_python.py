@@ -1,0 +1,111 @@
+"""``testbed python``: users' Mininet scripts, unchanged."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = [pytest.mark.emulation, pytest.mark.unclocked]
+OWN_CLASSES = """
+import os, sys
+from functools import partial
+from mininet.cli import CLI
+from mininet.link import Intf, TCLink
+from mininet.net import Mininet
+from mininet.node import Controller, Host, Node, OVSSwitch
+from mininet.topo import Topo
+import helper
+
+class Router(Node):
+    def config(self, **params):
+        super().config(**params)
+        self.cmd("sysctl net.ipv4.ip_forward=1")
+
+class Marked(Host):
+    def config(self, mark=None, **params):
+        self.mark = mark
+        return super().config(**params)
+
+class OwnIntf(Intf):
+    pass
+
+class Two(Topo):
+    def build(self):
+        r = self.addHost("r", cls=Router, ip="10.0.1.1/24")
+        for n in (1, 2):
+            s = self.addSwitch(f"s{n}")
+            h = self.addHost(f"h{n}", ip=f"10.0.{n}.2/24", defaultRoute=f"via 10.0.{n}.1", mark=n)
+            self.addLink(h, s, cls1=OwnIntf)
+            self.addLink(s, r, intfName2=f"r-eth{n}", params2={"ip": f"10.0.{n}.1/24"}, bw=5)
+
+net = Mininet(topo=Two(), host=Marked, switch=partial(OVSSwitch, protocols="OpenFlow10"), link=TCLink,
+              controller=Controller, waitConnected=True)
+net.start()
+print("LOST", net.pingAll(timeout="2"))
+print("MARKS", [h.mark for h in net.hosts if isinstance(h, Marked)], type(net["r"]).__name__, helper.VALUE)
+print("QUEUE", "tbf" in net["r"].cmd("tc qdisc show dev r-eth1"))
+CLI(net)
+net.stop()
+from mininet.clean import cleanup
+cleanup()
+print("FILES", os.path.exists("kept.log"), os.path.exists("/tmp/kept_by_the_machine.log"))
+sys.exit(int(sys.argv[1]))
+"""
+
+
+def run_python(*words: str, folder: Path, typed: str = "") -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-P", "-m", "testbed.cli", "python", *words]
+    return subprocess.run(command, input=typed, capture_output=True, text=True, cwd=folder, timeout=120, check=False)
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Path:
+    (tmp_path / "helper.py").write_text("VALUE = 7\n")
+    (tmp_path / "kept.log").touch()
+    path = tmp_path / "own_classes.py"
+    path.write_text(OWN_CLASSES)
+    return path
+
+
+def test_own_classes_partials_and_the_prompt(script: Path) -> None:
+    done = run_python(script.name, "5", folder=script.parent, typed="h1 echo from $((40+2))\nnodes\n")
+    assert done.returncode == 5, done.stderr[-3000:]
+    assert "LOST 0" in done.stdout
+    assert "MARKS [1, 2] Router 7" in done.stdout
+    assert "QUEUE True" in done.stdout
+    assert "from 42" in done.stdout + done.stderr
+    assert "FILES True False" in done.stdout
+
+
+def test_clean_up_of_mininet_leaves_the_machines_files(script: Path) -> None:
+    kept = Path("/tmp") / f"kept_by_{script.parent.name}_{script.parent.parent.name}.log"
+    kept.touch()
+    try:
+        done = run_python("-m", "mininet.clean", folder=script.parent)
+        assert done.returncode == 0, done.stderr[-2000:]
+        assert kept.exists()
+    finally:
+        kept.unlink(missing_ok=True)
+
+
+@pytest.mark.parametrize("words", [[], ["none_here.py"], ["."]])
+def test_no_script_is_one_line(words: list[str], tmp_path: Path) -> None:
+    done = run_python(*words, folder=tmp_path)
+    assert done.returncode == 2
+    assert len(done.stderr.strip().splitlines()) == 1 and "no such file" in done.stderr
+
+
+def test_errors_are_the_scripts(tmp_path: Path) -> None:
+    (tmp_path / "wrong.py").write_text("from mininet.net import Mininet\nraise KeyError('mine')\n")
+    done = run_python("wrong.py", folder=tmp_path)
+    assert done.returncode == 1
+    assert "KeyError: 'mine'" in done.stderr
+
+
+def test_file_for_mn_is_printed(tmp_path: Path) -> None:
+    done = run_python("--mn", folder=tmp_path)
+    assert done.returncode == 0
+    assert "topos" in Path(done.stdout.strip()).read_text()

@@ -1,0 +1,157 @@
+"""Mininet's own tests and examples, fetched and not copied, by ``testbed python``: what passes, and what cannot and
+why. Each has a sandbox of its own, because a test that fails leaves its network behind.
+
+The table in docs/guide/mininet.md is this file's. ``TESTBED_MININET_SOURCE`` may name a folder with Mininet's source;
+otherwise the archive of Debian's source package is fetched.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from tests.helpers.paths import ROOT
+
+pytestmark = [pytest.mark.emulation, pytest.mark.unclocked]
+KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
+SHIM = """#!/bin/sh
+export PYTHONPATH={source}:{root}
+{case}
+"""
+INNER = "{python} -P -m testbed.emulation.network.mininet_network.script"
+
+
+@pytest.fixture(scope="session")
+def mininet_source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Mininet's source, with programs mn and python in ``shim`` that run Mininet on late classes."""
+    folder = tmp_path_factory.mktemp("mininet")
+    source = Path(os.environ.get("TESTBED_MININET_SOURCE") or _fetched(folder))
+    shim = folder / "shim"
+    shim.mkdir()
+    inner = INNER.format(python=sys.executable)
+    for name in ("mn", "python", "python3"):
+        case = f'case "$2" in mininet.*) exec {inner} "$@";; esac\nexec {sys.executable} "$@"'
+        case = f'exec {inner} {source}/bin/mn "$@"' if name == "mn" else case
+        (shim / name).write_text(SHIM.format(source=source, root=ROOT, case=case))
+        (shim / name).chmod(0o755)
+    (source / "shim").unlink(missing_ok=True)
+    (source / "shim").symlink_to(shim)
+    return source
+
+
+def _fetched(folder: Path) -> Path:
+    """As ``apt-get source --download-only mininet``, with lists of its own."""
+    if shutil.which("apt-get") is None or not KEYRING.is_file():
+        pytest.skip("Mininet's source package needs apt-get and Debian's keyring")
+    for name in ("state/lists/partial", "cache/archives/partial"):
+        (folder / name).mkdir(parents=True)
+    (folder / "list").write_text(f"deb-src [signed-by={KEYRING}] http://deb.debian.org/debian bookworm main\n")
+    where = {"Etc::sourcelist": folder / "list", "Etc::sourceparts": "/nonexistent", "State": folder / "state"}
+    options = [f"-oDir::{name}={path}" for name, path in {**where, "Cache": folder / "cache"}.items()]
+    for words in (["update"], ["source", "--download-only", "mininet"]):
+        subprocess.run(["apt-get", *options, *words], cwd=folder, capture_output=True, timeout=120, check=False)
+    archive = next(folder.glob("mininet_*.orig.tar.gz"), None)
+    if archive is None:
+        pytest.skip("Mininet's source package cannot be fetched")
+    with tarfile.open(archive) as packed:
+        packed.extractall(folder, filter="data")
+    return next(folder.glob("mininet-*"))
+
+
+def by_testbed(source: Path, *words: str, typed: str = "", folder: str = ".") -> subprocess.CompletedProcess[str]:
+    path = f"{(source / 'shim').resolve()}:{os.environ['PATH']}"
+    return subprocess.run(
+        [sys.executable, "-P", "-m", "testbed.cli", "python", *words],
+        input=typed, capture_output=True, text=True, timeout=150, cwd=source / folder, check=False,
+        env={**os.environ, "PATH": path, "PYTHONPATH": f"{source}:{ROOT}"},
+    )  # fmt: skip
+
+
+PASSING = {
+    "mininet/test/test_nets.py": "",
+    "mininet/test/test_ptyleak.py": "",
+    "mininet/test/test_util.py": "",
+    "mininet/test/test_switchdpidassignment.py": (
+        "TestSwitchDpidAssignmentOVS.testDefaultDpid TestSwitchDpidAssignmentOVS.testActualDpidAssignment "
+        "TestSwitchDpidAssignmentOVS.testDefaultDpidLen"
+    ),
+    "mininet/test/test_hifi.py": "testOptionsTopoOVSKernel.testLinkBandwidth",
+    "mininet/test/test_walkthrough.py": " ".join(
+        f"testWalkthrough.test{name}"
+        for name in (
+            "Help", "Basic", "HostCommands", "Connectivity", "SimpleHTTP", "RegressionRun", "TopoChange", "CustomTopo",
+            "StaticMAC", "Switches", "Benchmark", "PythonInterpreter", "Link", "Wireshark",
+        )
+    ),
+    **{
+        f"examples/test/test_{name}.py": ""
+        for name in (
+            "controllers", "emptynet", "intfoptions", "linuxrouter", "mobility", "multilink", "multiping", "multipoll",
+            "multitest", "numberedports", "popen",
+        )
+    },
+}  # fmt: skip
+"""File -> the tests that pass, all where none is named; what the others need is in the page's table."""
+ALONE = [(file, name) for file, names in PASSING.items() for name in names.split() or [""]]
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(("file", "name"), ALONE)
+def test_mininets_own_test_passes(mininet_source: Path, file: str, name: str) -> None:
+    if name.endswith("Wireshark") and shutil.which("tshark") is None:
+        pytest.skip("tshark is not installed")
+    folder, _, script = file.rpartition("/")
+    done = by_testbed(mininet_source, script, *name.split(), folder=folder)
+    assert re.search(r"^OK( \(skipped=\d+\))?$", done.stderr, re.MULTILINE), (done.stdout + done.stderr)[-3000:]
+
+
+@pytest.mark.soak
+def test_custom_topology_of_the_archive(mininet_source: Path) -> None:
+    words = ["--custom", "custom/topo-2sw-2host.py", "--topo", "mytopo", "--test", "pingall"]
+    done = by_testbed(mininet_source, "bin/mn", *words)
+    assert done.returncode == 0 and "0% dropped (2/2 received)" in done.stdout + done.stderr
+
+
+EXAMPLES = {
+    "bind": 90,
+    "controllers2": 12, "emptynet": 2, "linuxrouter": 12, "multilink": 2, "numberedports": 20, "mobility": 6,
+}  # fmt: skip
+"""Examples that ask by a prompt, or ping by themselves -> answers to their last pingall."""
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_example_is_up_and_all_pairs_answer(tmp_path: Path, name: str) -> None:
+    pytest.importorskip(f"mininet.examples.{name}", reason="Mininet is installed without its examples")
+    done = subprocess.run(
+        [sys.executable, "-P", "-m", "testbed.cli", "python", "-m", f"mininet.examples.{name}"],
+        input="pingall\nexit\n", capture_output=True, text=True, timeout=120, cwd=tmp_path, check=False,
+    )  # fmt: skip
+    answers = re.findall(r"(\d+)% dropped \((\d+)/\d+ received\)", done.stdout + done.stderr)
+    assert answers and set(answers) == {("0", str(EXAMPLES[name]))}, (done.stdout + done.stderr)[-3000:]
+
+
+TOPOLOGIES = {
+    "SingleSwitchTopo(k=4)": 12,
+    "SingleSwitchReversedTopo(k=3)": 6,
+    "LinearTopo(k=3, n=2)": 30,
+    "TreeTopo(depth=2, fanout=3)": 72,
+    "MinimalTopo()": 2,
+}
+
+
+def test_topologies_of_the_library_answer(tmp_path: Path) -> None:
+    lines = ["from mininet.net import Mininet", "from mininet.topo import *", "from mininet.topolib import *"]
+    for text in TOPOLOGIES:
+        lines += [f"net = Mininet(topo={text})", "net.start()", "print('LOST', net.pingAll(timeout='2'))", "net.stop()"]
+    (tmp_path / "all.py").write_text("\n".join(lines))
+    words = [sys.executable, "-P", "-m", "testbed.cli", "python", "all.py"]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=120, cwd=tmp_path, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert done.stdout.count("LOST 0") == len(TOPOLOGIES)
