@@ -16,6 +16,7 @@ from topologies.network import LinkId, label_of, reverse_of
 PROTOCOL_TCP = 6
 BULK_PORT = 7117
 """TCP port of every receiver, for the first parts of messages; the next port is the second parts', and so on."""
+Paths = Mapping[Pair, Sequence[LinkId]]
 CIRCUIT_PRIORITY, STANDING_PRIORITY = 400, 300
 
 
@@ -65,9 +66,7 @@ def shared_return_rules(wiring: Wiring, paths: Mapping[Pair, Sequence[LinkId]], 
     return tuple(found)
 
 
-def packet_switching_rules(
-    wiring: Wiring, paths: Mapping[Pair, Sequence[LinkId]], part: int = 0
-) -> tuple[FlowRule, ...]:
+def packet_switching_rules(wiring: Wiring, paths: Paths, part: int = 0) -> tuple[FlowRule, ...]:
     """Packet switching: the data of every pair finds its way at any time (acknowledgements: ``return_rules``)."""
     return tuple(
         rule

@@ -45,7 +45,7 @@ def build_bulk_plan(requested: BulkOptions, *, now: Callable[[], float] | None =
     rate_bps = USUAL_RATE_BPS if requested.link_rate_bps is None else requested.link_rate_bps
     shaped, parts = at_rate(network, rate_bps), requested.parts
     if carried is not None:
-        pattern, parts = tuple(dict.fromkeys(carried.pairs)), carried.parts
+        pattern, parts = tuple(dict.fromkeys(carried.pairs)), 1 + max(part for *_, part in carried.ends)
     if requested.message_bytes % parts:
         raise InputError(
             f"--message-size {requested.message_bytes}: not in {parts} equal parts; give a multiple of {parts}"
@@ -106,10 +106,7 @@ def all_to_all(network: Network) -> tuple[Pair, ...]:
 
     InputError where the network has no host.
     """
-    if not network.hosts:
-        raise InputError(f"network {network.name!r} has no host to send or receive; choose one with hosts")
-    senders = [n.id for n in network.hosts if n.attributes.get("role") != "receiver"]
-    receivers = [n.id for n in network.hosts if n.attributes.get("role") != "sender"]
+    senders, receivers = patterns.processors(network)
     return tuple((a, b) for a in senders for b in receivers if a != b)
 
 
@@ -188,10 +185,9 @@ def schedule_frames(carried: CarriedSchedule, transfers: Sequence[BulkTransfer])
     has not, or sends it over other links."""
     number_of = {t.ends: i for i, t in enumerate(transfers)}
     ends = carried.ends
-    missing = next(iter(number_of.keys() - set(ends)), None)
-    more = next(iter(set(ends) - number_of.keys()), None)
-    if missing is not None or more is not None:
-        source, sink, _ = missing or more or ("", "", 0)
+    missing, more = number_of.keys() - set(ends), set(ends) - number_of.keys()
+    if missing or more:
+        source, sink, _ = min(missing or more)
         what = "has no transfer" if missing else "has a transfer that this run has not,"
         raise InputError(f"{carried.where}: it {what} {source} to {sink}; schedule the pairs of this run")
     for number, own in enumerate(ends):

@@ -1,7 +1,7 @@
 """Traffic and frame files: ``{"transfers": [[link, ...], ...]}``, and with ``"frames": [[transfer, ...], ...]`` a
 schedule of it."""
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
@@ -53,11 +53,6 @@ class CarriedSchedule:
         """Of each transfer, with the number of the part: transfers of one pair are parts of its message."""
         seen: defaultdict[tuple[str, str], Iterator[int]] = defaultdict(count)
         return [(*pair, next(seen[pair])) for pair in self.pairs]
-
-    @property
-    def parts(self) -> int:
-        """Of the message in most parts."""
-        return max(Counter(self.pairs).values())
 
     def require_path(self, number: int, labels: Sequence[str]) -> None:
         """Raise InputError where the transfer's links are not those on which the network's routing sends that pair."""
