@@ -113,13 +113,13 @@ def judge(rows: Rows) -> Verdict:
 
 
 def _notes(rows: Rows) -> list[str]:
-    def told(methods: Results) -> str:
+    def listed(methods: Results) -> str:
         return "; ".join(f"{name} {one['frames']:g} frames, {one['seconds']:.3f} s" for name, one in methods.items())
 
     return [
-        f"{row['network']}: {row['transfers']} transfers, load {row['bottleneck_load']}: {told(row['static'])}; over "
+        f"{row['network']}: {row['transfers']} transfers, load {row['bottleneck_load']}: {listed(row['static'])}; over "
         f"balanced routes (bound {row['bound']:.2f}, load {row['flow_bottleneck_load']}, {row['flow_seconds']:.2f} s): "
-        f"{told(row['flow'])}"
+        f"{listed(row['flow'])}"
         for row in rows
     ]
 
