@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from testbed.bulk.measurements import Goodput
-from testbed.bulk.plan import BulkPlan, Pair
+from testbed.bulk.plan import BulkPlan, Ends
 from testbed.errors import InvalidRunError
 from testbed.model.machine.load import LOWER_LINK_RATE, overload_message
 from topologies.network import LinkId
@@ -67,12 +67,12 @@ def concurrent_goodput(plan: BulkPlan) -> CalibrationJob:
     return CalibrationJob(transfers=tuple(sorted(chosen)), count=_count(plan, MESSAGES_TOGETHER))
 
 
-def calibration_pairs(plan: BulkPlan) -> Iterator[Pair]:
+def calibration_ends(plan: BulkPlan) -> Iterator[Ends]:
     """The end points of all messages that calibrating before and after a run can take, in the order in which it takes
     them."""
     for job in (single_path_goodput(plan), *[concurrent_goodput(plan)] * (2 * ATTEMPTS + 1)):
         for index in job.transfers:
-            yield from [(plan.transfers[index].source, plan.transfers[index].sink)] * job.count
+            yield from [plan.transfers[index].ends] * job.count
 
 
 def uncalibrated(plan: BulkPlan) -> Goodput:

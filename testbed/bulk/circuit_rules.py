@@ -15,24 +15,26 @@ from topologies.network import LinkId, label_of, reverse_of
 
 PROTOCOL_TCP = 6
 BULK_PORT = 7117
-"""TCP port of every receiver."""
+"""TCP port of every receiver, for the first parts of messages; the next port is the second parts', and so on."""
+Paths = Mapping[Pair, Sequence[LinkId]]
 CIRCUIT_PRIORITY, STANDING_PRIORITY = 400, 300
 
 
 def circuit_rules(
-    wiring: Wiring, pair: Pair, path: Sequence[LinkId], *, priority: int = CIRCUIT_PRIORITY
+    wiring: Wiring, pair: Pair, path: Sequence[LinkId], *, priority: int = CIRCUIT_PRIORITY, part: int = 0
 ) -> tuple[FlowRule, ...]:
-    """The rules that let the pair's data (TCP to BULK_PORT) along the path: one a switch, the sink's first.
+    """The rules that let that part of the pair's data (TCP to BULK_PORT + part) along the path: one a switch, the
+    sink's first.
 
     Raises InputError where the path does not lead from the one host to the other over nodes that forward.
     """
-    return _along(wiring, pair, path, "tcp_dst", priority)
+    return _along(wiring, pair, path, ("tcp_dst", BULK_PORT + part), priority)
 
 
 def return_rules(
-    wiring: Wiring, pair: Pair, path: Sequence[LinkId], *, priority: int = STANDING_PRIORITY
+    wiring: Wiring, pair: Pair, path: Sequence[LinkId], *, priority: int = STANDING_PRIORITY, part: int = 0
 ) -> tuple[FlowRule, ...]:
-    """The standing rules of the pair's acknowledgements (TCP from BULK_PORT) over the reverse of the data's path.
+    """The standing rules of the part's acknowledgements (TCP from its port) over the reverse of the data's path.
 
     Raises InputError where a link of the path has no link back.
     """
@@ -42,10 +44,10 @@ def return_rules(
                 f"link {label_of(link)}: no link leads back, so no acknowledgement of {pair[0]} to {pair[1]}; add it"
             )
     back = [reverse_of(link) for link in reversed(path)]
-    return _along(wiring, (pair[1], pair[0]), back, "tcp_src", priority)
+    return _along(wiring, (pair[1], pair[0]), back, ("tcp_src", BULK_PORT + part), priority)
 
 
-def shared_return_rules(wiring: Wiring, paths: Mapping[Pair, Sequence[LinkId]]) -> tuple[FlowRule, ...]:
+def shared_return_rules(wiring: Wiring, paths: Mapping[Pair, Sequence[LinkId]], part: int = 0) -> tuple[FlowRule, ...]:
     """``return_rules`` of all pairs, in few rules: where acknowledgements to one sender leave a switch through one port
     whoever sends them, one rule without a source does, below those of the pairs that go another way.
 
@@ -53,7 +55,7 @@ def shared_return_rules(wiring: Wiring, paths: Mapping[Pair, Sequence[LinkId]]) 
     """
     every: dict[tuple[int, str], dict[int, list[FlowRule]]] = {}
     for pair, path in paths.items():
-        for rule in return_rules(wiring, pair, path):
+        for rule in return_rules(wiring, pair, path, part=part):
             every.setdefault((rule.dpid, pair[0]), {}).setdefault(rule.out_port, []).append(rule)
     found: list[FlowRule] = []
     for (dpid, _), by_port in every.items():
@@ -64,17 +66,19 @@ def shared_return_rules(wiring: Wiring, paths: Mapping[Pair, Sequence[LinkId]]) 
     return tuple(found)
 
 
-def packet_switching_rules(wiring: Wiring, paths: Mapping[Pair, Sequence[LinkId]]) -> tuple[FlowRule, ...]:
+def packet_switching_rules(wiring: Wiring, paths: Paths, part: int = 0) -> tuple[FlowRule, ...]:
     """Packet switching: the data of every pair finds its way at any time (acknowledgements: ``return_rules``)."""
     return tuple(
-        rule for pair, path in paths.items() for rule in circuit_rules(wiring, pair, path, priority=STANDING_PRIORITY)
+        rule
+        for pair, path in paths.items()
+        for rule in circuit_rules(wiring, pair, path, priority=STANDING_PRIORITY, part=part)
     )
 
 
 def _along(
-    wiring: Wiring, pair: Pair, path: Sequence[LinkId], port: Literal["tcp_src", "tcp_dst"], priority: int
+    wiring: Wiring, pair: Pair, path: Sequence[LinkId], port: tuple[Literal["tcp_src", "tcp_dst"], int], priority: int
 ) -> tuple[FlowRule, ...]:
-    """Rules for TCP packets of the pair whose ``port`` is BULK_PORT."""
+    """Rules for TCP packets of the pair with that ``port``."""
     at = pair[0]
     for link in path:
         if link[0] != at or (at != pair[0] and not wiring.network.node(at).forwards):
@@ -87,7 +91,7 @@ def _along(
         ("ip_proto", PROTOCOL_TCP),
         ("ipv4_src", wiring.host_at(pair[0]).ip),
         ("ipv4_dst", wiring.host_at(pair[1]).ip),
-        (port, BULK_PORT),
+        port,
     )
     return tuple(
         FlowRule(dpid=wiring.switch_at(link[0]).dpid, priority=priority, match=match, out_port=wiring.out_port(link))

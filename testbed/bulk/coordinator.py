@@ -23,10 +23,11 @@ MAX_ATTEMPTS = 5
 @dataclass(frozen=True, kw_only=True)
 class Circuit:
     """The circuit of one transfer over ``path``. ``own_return``: its acknowledgements need rules of their own too,
-    because the standing return rules follow another path."""
+    because the standing return rules follow another path. ``part``: of its message."""
 
     transfer: int
     path: Path
+    part: int = 0
     own_return: bool = False
 
 
@@ -263,8 +264,9 @@ class BulkCoordinator:
     def _on_granted(self, index: int, now_s: float) -> None:
         record = self._records[index]
         self._records[index] = replace(record, granted_s=now_s)
-        moved = record.path != self.plan.transfers[index].path
-        self._set_up[index] = Circuit(transfer=index, path=record.path, own_return=moved)
+        planned = self.plan.transfers[index]
+        moved = record.path != planned.path
+        self._set_up[index] = Circuit(transfer=index, path=record.path, part=planned.part, own_return=moved)
 
     def _send(self, indices: list[int], now_s: float) -> None:
         for index in indices:

@@ -82,6 +82,7 @@ def _row(plan: BulkPlan, run: BulkMeasurements, found: BulkAnalysis) -> JsonObje
         "ratio": found.ratio,
         "predicted_ratio": found.predicted_ratio,
         "transfers": len(plan.transfers),
+        "parts": plan.parts,
         "frames": conflict_free_frames(plan),
         "rounds": len(plan.frames) if plan.method in ROUNDS else None,
         "bottleneck_load": plan.bottleneck_load,

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from testbed.bulk.plan import Pair
+from testbed.bulk.plan import Ends
 from testbed.errors import InputError, InvalidRunError
 
 _HEADER = struct.Struct("!4sBBHIQI")
@@ -180,13 +180,13 @@ class Payloads:
 
 @dataclass(frozen=True, kw_only=True)
 class MessageSet:
-    """Every message that may be sent in a run: ``pairs[n]`` are the (sending, receiving) host of message ``n``.
+    """Every message that may be sent in a run: ``ends[n]`` are the hosts of message ``n``, and which part it is.
 
     ``send_buffer_bytes``: of each connection, so that no sender has more under way than the queues on its path can
     hold; None leaves it to the kernel. ``store``: a directory that keeps the first ``stored`` messages, None for none.
     """
 
-    pairs: tuple[Pair, ...]
+    ends: tuple[Ends, ...]
     payloads: Payloads
     message_bytes: int
     send_buffer_bytes: int | None = None

@@ -24,7 +24,7 @@ _UNSCHEDULED = Only(when=lambda a: a.schedule is None, needs="a run without --sc
 @options
 class BulkOptions:
     """Who sends to whom, and how; see ``BulkPlan``. ``schedule``: a file with the pairs and their time frames, in place
-    of ``pattern`` and ``scheduling``. ``no_comparison`` is of the command: a plan has one switching."""
+    of ``pattern``, ``parts`` and ``scheduling``. ``no_comparison`` is of the command: a plan has one switching."""
 
     network: NetworkLike = option(
         kw_only=False, positional=True, metavar="NETWORK", help="a network with hosts (swiss-t1, ...) or a file"
@@ -42,6 +42,14 @@ class BulkOptions:
         group=SENT,
         metavar="PATTERN",
         help='all-to-all, all-to-others, pairs A:B,C:D, or a file: {"pairs": [["t0", "r5"], ...]}',
+        only=(_UNSCHEDULED,),
+    )
+    parts: int = option(
+        default=1,
+        kind=kinds.whole(1, 64),
+        group=SENT,
+        metavar="K",
+        help="equal parts of every message, each on a route of its own (balanced ones by default)",
         only=(_UNSCHEDULED,),
     )
     schedule: str | None = option(

@@ -16,6 +16,8 @@ from topologies.network import LinkId, Network, label_of
 Switching = Literal["circuit", "packet"]
 Pair = tuple[str, str]
 """(sending host, receiving host), by their names in the network."""
+Ends = tuple[str, str, int]
+"""(sending host, receiving host, part): each part of a message has a connection of its own."""
 Path = tuple[LinkId, ...]
 SWITCHINGS: tuple[Switching, ...] = ("circuit", "packet")
 
@@ -27,17 +29,22 @@ def over_switches(network: Network, path: Path) -> bool:
 
 @dataclass(frozen=True, kw_only=True)
 class BulkTransfer:
-    """One message from a sending to a receiving host. ``path``: its directed links in order; ``alternative``: the path
-    that takes over when a link of ``path`` is cut, None where there is none."""
+    """One message, or ``part`` of it, from a sending to a receiving host. ``path``: its directed links in order;
+    ``alternative``: the path that takes over when a link of ``path`` is cut, None where there is none."""
 
     source: str
     sink: str
     path: Path
     alternative: Path | None = None
+    part: int = 0
+
+    @property
+    def ends(self) -> Ends:
+        return self.source, self.sink, self.part
 
     @property
     def name(self) -> str:
-        return label_of((self.source, self.sink, 0))
+        return label_of(self.ends)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,6 +94,11 @@ class BulkPlan:
                 raise InputError(
                     f"bulk plan: transfer {index} ({self.transfers[index].name}) is in {count} frames; put it in one"
                 )
+
+    @property
+    def parts(self) -> int:
+        """Equal parts of a message, each a transfer of ``message_bytes``; all first parts come first, and so on."""
+        return 1 + max(t.part for t in self.transfers)
 
     @property
     def total_bytes(self) -> int:

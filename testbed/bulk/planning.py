@@ -1,5 +1,6 @@
 """From a network and options to a bulk plan: who sends to whom, over which static path, in which time frames."""
 
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -13,12 +14,12 @@ from testbed.model.naming.names import known_network
 from testbed.model.traffic import Traffic
 from testbed.scheduling.baselines import Order, sending_rounds
 from testbed.scheduling.methods import schedule_by_name
-from testbed.scheduling.traffic.patterns import read_pattern
+from testbed.scheduling.traffic import patterns
 from testbed.scheduling.traffic.traffic_file import CarriedSchedule, read_schedule
 from topologies.errors import NoPathError
 from topologies.impairments import to_text
 from topologies.network import LinkId, Network, label_of, reverse_of
-from topologies.routing_tables import shortest_path_routing, static_routing
+from topologies.routing_tables import shortest_path_routing
 
 ALL_TO_ALL = ("all-to-all", "all-to-others")
 """Patterns in words: the same here, where no host sends to itself."""
@@ -38,15 +39,20 @@ def build_bulk_plan(requested: BulkOptions, *, now: Callable[[], float] | None =
     killed = tuple(killed_process(one, network) for one in requested.kill)
     pattern = requested.pattern
     if isinstance(pattern, str) and pattern not in ALL_TO_ALL:
-        pattern = read_pattern(pattern, network)
+        pattern = patterns.read_pattern(pattern, network)
     carried = None if requested.schedule is None else read_schedule(requested.schedule, network)
     faults = () if requested.faults is None else read_faults(requested.faults, network)
     rate_bps = USUAL_RATE_BPS if requested.link_rate_bps is None else requested.link_rate_bps
-    shaped = at_rate(network, rate_bps)
+    shaped, parts = at_rate(network, rate_bps), requested.parts
     if carried is not None:
-        pattern = carried.pairs
+        pattern, parts = tuple(dict.fromkeys(carried.pairs)), 1 + max(part for *_, part in carried.ends)
+    if requested.message_bytes % parts:
+        raise InputError(
+            f"--message-size {requested.message_bytes}: not in {parts} equal parts; give a multiple of {parts}"
+        )
     pairs = all_to_all(shaped) if isinstance(pattern, str) else _checked(shaped, pattern)
-    transfers = transfers_of(shaped, pairs, requested.routing)
+    # A schedule's balanced routes go by the links' own capacities.
+    transfers = transfers_of(shaped if carried is None else network, pairs, requested.routing, parts)
     switched = any(over_switches(shaped, t.path) for t in transfers)
     for fault in faults:
         if not over_switches(shaped, (fault.link, reverse_of(fault.link))):
@@ -65,7 +71,7 @@ def build_bulk_plan(requested: BulkOptions, *, now: Callable[[], float] | None =
         method=requested.scheduling if carried is None else CARRIED,
         switching=requested.switching,
         barrier=requested.barrier,
-        message_bytes=requested.message_bytes,
+        message_bytes=requested.message_bytes // parts,
         link_rate_bps=rate_bps,
         seed=requested.seed,
         injected=requested.inject_packets if requested.switching == "circuit" and switched else 0,
@@ -100,10 +106,7 @@ def all_to_all(network: Network) -> tuple[Pair, ...]:
 
     InputError where the network has no host.
     """
-    if not network.hosts:
-        raise InputError(f"network {network.name!r} has no host to send or receive; choose one with hosts")
-    senders = [n.id for n in network.hosts if n.attributes.get("role") != "receiver"]
-    receivers = [n.id for n in network.hosts if n.attributes.get("role") != "sender"]
+    senders, receivers = patterns.processors(network)
     return tuple((a, b) for a in senders for b in receivers if a != b)
 
 
@@ -120,20 +123,21 @@ def _checked(network: Network, pattern: Sequence[Pair]) -> tuple[Pair, ...]:
     return tuple(pattern)
 
 
-def transfers_of(network: Network, pairs: Sequence[Pair], routing: str | None = None) -> tuple[BulkTransfer, ...]:
-    """Each pair with its static path, and the shortest path that avoids all cables of the first but a host's only
-    one."""
-    route = static_routing(network, routing)
+def transfers_of(
+    network: Network, pairs: Sequence[Pair], routing: str | None = None, parts: int = 1
+) -> tuple[BulkTransfer, ...]:
+    """Each part of each pair's message with its static path, and the shortest path that avoids all cables of the first
+    but a host's only one."""
     others: dict[frozenset[LinkId], Callable[[str, str], Path]] = {}
     transfers = []
-    for source, sink in pairs:
-        path = route(source, sink)
+    routes = patterns.routes_of(network, routing, parts)
+    for (part, route), (source, sink) in itertools.product(enumerate(routes), pairs):
+        path = tuple(route(source, sink))
         core = frozenset(link for link in path if not _is_only_cable(network, link))
         if core not in others:
             others[core] = _avoiding(network, core)
-        transfers.append(
-            BulkTransfer(source=source, sink=sink, path=path, alternative=_found(others[core], source, sink))
-        )
+        other = _found(others[core], source, sink)
+        transfers.append(BulkTransfer(source=source, sink=sink, path=path, alternative=other, part=part))
     return tuple(transfers)
 
 
@@ -172,23 +176,23 @@ def time_frames(
     if method in ROUNDS:
         index = network.link_index
         return sending_rounds([[index[link] for link in t.path] for t in transfers], method, seed=seed)
-    schedule = schedule_by_name(traffic_of(transfers), method, seed=seed, time_limit_s=time_limit_s, now=now)
+    schedule = schedule_by_name(traffic_of(network, transfers), method, seed=seed, time_limit_s=time_limit_s, now=now)
     return tuple(tuple(frame) for frame in schedule.frames)
 
 
 def schedule_frames(carried: CarriedSchedule, transfers: Sequence[BulkTransfer]) -> tuple[tuple[int, ...], ...]:
     """The schedule's time frames as indices of ``transfers``. InputError where one of the two has a pair that the other
     has not, or sends it over other links."""
-    number_of = {(t.source, t.sink): i for i, t in enumerate(transfers)}
-    missing = next(iter(number_of.keys() - set(carried.pairs)), None)
-    more = next(iter(set(carried.pairs) - number_of.keys()), None)
-    if missing is not None or more is not None:
-        source, sink = missing or more or ("", "")
+    number_of = {t.ends: i for i, t in enumerate(transfers)}
+    ends = carried.ends
+    missing, more = number_of.keys() - set(ends), set(ends) - number_of.keys()
+    if missing or more:
+        source, sink, _ = min(missing or more)
         what = "has no transfer" if missing else "has a transfer that this run has not,"
         raise InputError(f"{carried.where}: it {what} {source} to {sink}; schedule the pairs of this run")
-    for number, pair in enumerate(carried.pairs):
-        carried.require_path(number, [label_of(link) for link in transfers[number_of[pair]].path])
-    return tuple(tuple(number_of[carried.pairs[i]] for i in frame) for frame in carried.frames)
+    for number, own in enumerate(ends):
+        carried.require_path(number, [label_of(link) for link in transfers[number_of[own]].path])
+    return tuple(tuple(number_of[ends[i]] for i in frame) for frame in carried.frames)
 
 
 def conflict_free_frames(plan: BulkPlan) -> int:
@@ -196,10 +200,13 @@ def conflict_free_frames(plan: BulkPlan) -> int:
     schedule`` does."""
     if plan.method not in ROUNDS:
         return len(plan.frames)
-    return schedule_by_name(traffic_of(plan.transfers), plan.method, seed=plan.seed).length
+    return schedule_by_name(traffic_of(plan.network, plan.transfers), plan.method, seed=plan.seed).length
 
 
-def traffic_of(transfers: Sequence[BulkTransfer]) -> Traffic:
+def traffic_of(network: Network, transfers: Sequence[BulkTransfer]) -> Traffic:
     """The same transfers as the schedulers know them."""
-    paths = {(t.source, t.sink): t.path for t in transfers}
-    return Traffic.from_paths([(t.source, t.sink) for t in transfers], lambda a, b: paths[a, b], label_of)
+    paths: dict[int, dict[Pair, Path]] = {}
+    for t in transfers:
+        paths.setdefault(t.part, {})[t.source, t.sink] = t.path
+    routes = [lambda a, b, own=own: own[a, b] for own in paths.values()]
+    return patterns.traffic_of(network, list(paths[0]), *routes)

@@ -118,8 +118,10 @@ def _shown(document: Json) -> Iterator[str]:
     frames = f"{document['frames']} time frames"
     if document["rounds"] is not None:
         frames = f"{document['rounds']} rounds ({frames} without conflict)"
+    parts = document.get("parts", 1)
+    sent = "messages" if parts == 1 else f"parts (1/{parts} of a message)"
     yield (
-        f"{document['network']}: {document['transfers']} messages of {document['message_bytes'] / 1e6:g} MB,"
+        f"{document['network']}: {document['transfers']} {sent} of {document['message_bytes'] / 1e6:g} MB,"
         f" {document['method']}, {frames} {barrier} (bottleneck load {document['bottleneck_load']}),"
         f" {document['fabric']}"
     )

@@ -43,7 +43,7 @@ class BulkEndpoints:
     connect."""
 
     def __init__(self, start: StartAgents, plan: BulkPlan, messages: MessageSet) -> None:
-        self._pairs = messages.pairs
+        self._ends = messages.ends
         with ExitStack() as stack:
             killed = [k.node for k in plan.killed]
             self._receiving = [stack.enter_context(closing(p)) for p in start("receiver", plan.receivers, killed)]
@@ -64,7 +64,7 @@ class BulkEndpoints:
     def send(self, messages: Sequence[tuple[int, int]]) -> None:
         """Send (number, attempt) of these messages now."""
         for process in self._sending:
-            own = tuple(one for one in messages if self._pairs[one[0]][0] in process.nodes)
+            own = tuple(one for one in messages if self._ends[one[0]][0] in process.nodes)
             if own:
                 process.order(SendMessages(messages=own))
 

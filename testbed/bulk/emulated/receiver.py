@@ -37,23 +37,24 @@ class Receiver:
     """Some receivers of a run."""
 
     def __init__(self, net: EmulatedNetwork, wiring: Wiring, nodes: Sequence[str], messages: MessageSet) -> None:
-        self._net, self._wiring, self._nodes, self._messages = net, wiring, nodes, messages
+        self._net, self._wiring, self._messages = net, wiring, messages
         self._poll = select.epoll()
         self._listening: dict[int, socket.socket] = {}
         self._readers: dict[int, tuple[socket.socket, MessageReader]] = {}
         self._files: dict[int, IO[bytes]] = {}
         own = set(nodes)
-        numbers = [n for n, pair in enumerate(messages.pairs) if pair[1] in own]
+        numbers = [n for n, ends in enumerate(messages.ends) if ends[1] in own]
+        self._doors = dict.fromkeys(messages.ends[n][1:] for n in numbers)
         self._inbox = Inbox({n: messages.payloads.checksum(n) for n in numbers})
         self._deliveries = dict.fromkeys(numbers, 0)
         self._buffer = memoryview(bytearray(_READ_BYTES))
 
     def run(self, port: AgentPort) -> None:
-        for node in self._nodes:
+        for node, part in self._doors:
             sock = self._net.open_socket(self._wiring.host_at(node).name, socket.AF_INET, socket.SOCK_STREAM)
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             reset_on_close(sock)
-            sock.bind(("0.0.0.0", BULK_PORT))
+            sock.bind(("0.0.0.0", BULK_PORT + part))
             sock.listen(_BACKLOG)
             sock.setblocking(False)
             self._listening[sock.fileno()] = sock
@@ -129,5 +130,5 @@ class Receiver:
 
     def _place(self, number: int, ending: str) -> Path:
         assert self._messages.store is not None
-        source, sink = self._messages.pairs[number]
+        source, sink, _ = self._messages.ends[number]
         return self._messages.store / f"{number:06d}-{source}-{sink}{ending}".replace("/", "_")

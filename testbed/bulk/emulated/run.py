@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from testbed.bulk.calibration import CalibrationJob, calibrate, calibration_pairs, recalibrate, uncalibrated
+from testbed.bulk.calibration import CalibrationJob, calibrate, calibration_ends, recalibrate, uncalibrated
 from testbed.bulk.circuit_rules import packet_switching_rules, shared_return_rules
 from testbed.bulk.coordinator import BulkCoordinator, Circuit, OnDeadlock
 from testbed.bulk.emulated.agent_process import PipeEnd
@@ -29,7 +29,7 @@ from testbed.bulk.plan import BulkPlan
 from testbed.emulation.control.fault_injection import FaultSchedule
 from testbed.emulation.machine.load_monitor import LoadMonitor
 from testbed.emulation.network.kernel.link_meter import LinkMeter
-from testbed.errors import InvalidRunError
+from testbed.errors import InputError, InvalidRunError
 from testbed.machines.adapters.platform import Platform
 from testbed.model.progress import CounterReading, Progress, ReportProgress
 
@@ -67,7 +67,7 @@ class BulkRun:
         stall_s = max(_MIN_STALL_S, _STALL_MESSAGES * plan.message_s)
         self._coordinator = BulkCoordinator(plan, on_deadlock=options.on_deadlock, stall_s=stall_s)
         self._messages = _messages(plan, options)
-        self._calibration_messages = iter(range(len(plan.transfers), len(self._messages.pairs)))
+        self._calibration_messages = iter(range(len(plan.transfers), len(self._messages.ends)))
 
     def __enter__(self) -> BulkRun:
         with ExitStack() as stack:
@@ -80,12 +80,16 @@ class BulkRun:
 
     def _build(self, stack: ExitStack) -> None:
         plan, wiring = self._plan, self._platform.wiring
-        self._switchboard = CircuitSwitchboard(self._platform, self._messages.pairs)
+        if wiring.routed and plan.parts > 1:
+            raise InputError("--parts: hosts with several cables, or that forward, send a pair's packets one way only")
+        self._switchboard = CircuitSwitchboard(self._platform, [(t.source, t.sink) for t in plan.transfers])
         stack.callback(self._switchboard.close)
-        paths = {(t.source, t.sink): t.path for t in plan.transfers}
+        paths = [{(t.source, t.sink): t.path for t in plan.transfers if t.part == part} for part in range(plan.parts)]
         # Ways back for acknowledgements; and for data while connections are made (packet switching: until the end).
-        self._switchboard.set_paths(paths)
-        rules = (*shared_return_rules(wiring, paths), *packet_switching_rules(wiring, paths))
+        self._switchboard.set_paths(paths[0])
+        data = [rule for part, own in enumerate(paths) for rule in packet_switching_rules(wiring, own, part)]
+        back = (rule for part, own in enumerate(paths) for rule in shared_return_rules(wiring, own, part))
+        rules = (*back, *data)
         self._switchboard.change_rules(rules, "add")
         self._switchboard.flush_flow_cache()  # drops of the run before are not for this one's first packets
         stack.callback(self._switchboard.change_rules, rules, "remove")
@@ -93,9 +97,13 @@ class BulkRun:
         self._endpoints = BulkEndpoints(self._agents(self._messages), plan, self._messages)
         stack.callback(self._endpoints.close)
         if self._circuits:
-            self._switchboard.change_rules(packet_switching_rules(wiring, paths), "remove")
+            self._switchboard.change_rules(data, "remove")
             self._switchboard.flush_flow_cache()
-            self._switchboard.prepare(Circuit(transfer=i, path=t.path) for i, t in enumerate(plan.transfers))
+            self._switchboard.prepare(map(self._circuit, range(len(plan.transfers))))
+
+    def _circuit(self, transfer: int) -> Circuit:
+        planned = self._plan.transfers[transfer]
+        return Circuit(transfer=transfer, path=planned.path, part=planned.part)
 
     def calibrate(self) -> Goodput:
         """Goodput before the run. Raises InvalidRunError where the machine cannot carry a time frame."""
@@ -113,7 +121,7 @@ class BulkRun:
     def _measure(self, job: CalibrationJob) -> float:
         """Bits of payload a second of the slowest path. InvalidRunError where nothing arrives for long."""
         left = {next(self._calibration_messages) for _ in range(len(job.transfers) * job.count)}
-        circuits = [Circuit(transfer=t, path=self._plan.transfers[t].path) for t in job.transfers]
+        circuits = [self._circuit(transfer) for transfer in job.transfers]
         if self._circuits:
             self._switchboard.start_change(circuits, ())
             self._switchboard.wait()
@@ -240,10 +248,10 @@ def _look(meter: LinkMeter) -> CounterReading:
 
 def _messages(plan: BulkPlan, options: RunOptions) -> MessageSet:
     """The plan's messages, then those that calibrating may take."""
-    own = [(t.source, t.sink) for t in plan.transfers]
+    own = [t.ends for t in plan.transfers]
     block = random.Random(plan.seed).randbytes(plan.message_bytes + _WINDOWS)
     return MessageSet(
-        pairs=(*own, *(calibration_pairs(plan) if options.calibrate else ())),
+        ends=(*own, *(calibration_ends(plan) if options.calibrate else ())),
         payloads=Payloads(block, plan.message_bytes),
         message_bytes=plan.message_bytes,
         send_buffer_bytes=_CIRCUIT_SEND_BUFFER if plan.switching == "circuit" else None,

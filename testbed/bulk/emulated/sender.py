@@ -27,7 +27,7 @@ from testbed.bulk.messages import (
     SendMessages,
     trailer,
 )
-from testbed.bulk.plan import Pair
+from testbed.bulk.plan import Ends
 from testbed.emulation.network.emulated_network import EmulatedNetwork
 from testbed.errors import CapabilityError
 from testbed.model.wiring import Wiring
@@ -55,9 +55,9 @@ class Sender:
         self, net: EmulatedNetwork, wiring: Wiring, messages: MessageSet, nodes: Container[str] | None = None
     ) -> None:
         self._net, self._wiring, self._messages = net, wiring, messages
-        self._pairs = [pair for pair in dict.fromkeys(messages.pairs) if nodes is None or pair[0] in nodes]
+        self._connections = [one for one in dict.fromkeys(messages.ends) if nodes is None or one[0] in nodes]
         self._poll = select.epoll()
-        self._by_pair: dict[Pair, _Outgoing] = {}
+        self._by_ends: dict[Ends, _Outgoing] = {}
         self._by_file: dict[int, _Outgoing] = {}
 
     def run(self, port: AgentPort) -> None:
@@ -77,8 +77,8 @@ class Sender:
             for number, attempt in order.messages:
                 self._send(number, attempt)
         else:
-            first = {pair: n for n, pair in reversed(list(enumerate(self._messages.pairs)))}
-            counts = tuple((first[pair], *_retransmitted(o.sock)) for pair, o in self._by_pair.items())
+            first = {ends: n for n, ends in reversed(list(enumerate(self._messages.ends)))}
+            counts = tuple((first[ends], *_retransmitted(o.sock)) for ends, o in self._by_ends.items())
             port.report(Retransmitted(counts=counts))
 
     def _connect_all(self) -> None:
@@ -88,22 +88,22 @@ class Sender:
         One that is not there after some seconds begins again from another port: what a switch remembers of its first
         packets may outlive their repetitions.
         """
-        pairs = self._pairs
+        every = self._connections
         until = time.monotonic() + ANSWER_S / 2
-        for first in range(0, len(pairs), _CONNECT_AT_ONCE):
-            left = pairs[first : first + _CONNECT_AT_ONCE]
+        for first in range(0, len(every), _CONNECT_AT_ONCE):
+            left = every[first : first + _CONNECT_AT_ONCE]
             while left:
                 left = self._connect_some(left)
                 if left and time.monotonic() > until:
                     raise CapabilityError(f"no connection from {left[0][0]} to {left[0][1]} in {ANSWER_S / 2:g} s")
 
-    def _connect_some(self, pairs: Sequence[Pair]) -> list[Pair]:
-        """Connect these pairs; those that had no answer in time are closed and returned."""
+    def _connect_some(self, every: Sequence[Ends]) -> list[Ends]:
+        """Make these connections; those that had no answer in time are closed and returned."""
         waiting = select.epoll()
         missing = {}
-        for pair in pairs:
-            file = self._open(pair).sock.fileno()
-            missing[file] = pair
+        for ends in every:
+            file = self._open(ends).sock.fileno()
+            missing[file] = ends
             waiting.register(file, select.EPOLLOUT)
         until = time.monotonic() + _CONNECT_AGAIN_S
         while missing and (left := until - time.monotonic()) > 0:
@@ -114,12 +114,12 @@ class Sender:
                 waiting.unregister(file)
                 del missing[file]
         waiting.close()
-        for pair in missing.values():
-            self._drop(pair)
+        for ends in missing.values():
+            self._drop(ends)
         return list(missing.values())
 
-    def _open(self, pair: Pair) -> _Outgoing:
-        source, sink = self._wiring.host_at(pair[0]), self._wiring.host_at(pair[1])
+    def _open(self, ends: Ends) -> _Outgoing:
+        source, sink = self._wiring.host_at(ends[0]), self._wiring.host_at(ends[1])
         sock = self._net.open_socket(source.name, socket.AF_INET, socket.SOCK_STREAM)
         sock.setblocking(False)
         reset_on_close(sock)
@@ -127,16 +127,16 @@ class Sender:
         if self._messages.send_buffer_bytes is not None:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self._messages.send_buffer_bytes)
         with contextlib.suppress(BlockingIOError):
-            sock.connect((sink.ip, BULK_PORT))
-        outgoing = self._by_pair[pair] = self._by_file[sock.fileno()] = _Outgoing(sock=sock)
+            sock.connect((sink.ip, BULK_PORT + ends[2]))
+        outgoing = self._by_ends[ends] = self._by_file[sock.fileno()] = _Outgoing(sock=sock)
         return outgoing
 
     def _send(self, number: int, attempt: int) -> None:
-        pair = self._messages.pairs[number]
+        ends = self._messages.ends[number]
         if attempt > 1:
-            self._drop(pair)
-            self._open(pair)
-        outgoing = self._by_pair[pair]
+            self._drop(ends)
+            self._open(ends)
+        outgoing = self._by_ends[ends]
         header = MessageHeader(transfer=number, attempt=attempt, length=self._messages.message_bytes).encode()
         payload = self._messages.payloads.payload(number)
         end = trailer(self._messages.payloads.checksum(number))
@@ -145,8 +145,8 @@ class Sender:
             self._poll.register(outgoing.sock.fileno(), select.EPOLLOUT)
             outgoing.watched = True
 
-    def _drop(self, pair: Pair) -> None:
-        outgoing = self._by_pair.pop(pair)
+    def _drop(self, ends: Ends) -> None:
+        outgoing = self._by_ends.pop(ends)
         del self._by_file[outgoing.sock.fileno()]
         if outgoing.watched:
             self._poll.unregister(outgoing.sock.fileno())

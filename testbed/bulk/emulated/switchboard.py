@@ -171,9 +171,9 @@ class CircuitSwitchboard:
 
     def _rules(self, circuit: Circuit) -> tuple[FlowRule, ...]:
         pair = self._pairs[circuit.transfer]
-        rules = circuit_rules(self._wiring, pair, circuit.path)
+        rules = circuit_rules(self._wiring, pair, circuit.path, part=circuit.part)
         if circuit.own_return:
-            rules += return_rules(self._wiring, pair, circuit.path, priority=CIRCUIT_PRIORITY)
+            rules += return_rules(self._wiring, pair, circuit.path, priority=CIRCUIT_PRIORITY, part=circuit.part)
         return rules
 
 

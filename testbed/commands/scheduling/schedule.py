@@ -233,23 +233,15 @@ def traffic_of_options(
         raise InputError("give either NETWORK or --traffic FILE")
     if file is not None:
         return parse_traffic(read_json(file), str(file))
-    from testbed.scheduling.traffic.patterns import (
-        all_switches,
-        all_to_all,
-        all_to_others,
-        read_pattern,
-        routes_of,
-        traffic_of,
-    )
+    from testbed.scheduling.traffic import patterns
     from topologies.catalog import load_network
 
     assert network is not None
     found = load_network(network)
-    routes = () if routing is None and parts is None else routes_of(found, routing, parts or 1)
-    known = {"all-to-all": all_to_all, "all-to-others": all_to_others, "all-switches": all_switches}
-    if pattern in known:
-        return known[pattern](found, *routes)
-    return traffic_of(found, read_pattern(pattern, found), *routes)
+    routes = () if routing is None and parts is None else patterns.routes_of(found, routing, parts or 1)
+    if pattern in patterns.NAMED:
+        return patterns.NAMED[pattern](found, *routes)
+    return patterns.traffic_of(found, patterns.read_pattern(pattern, found), *routes)
 
 
 def schedule_document(traffic: Traffic, schedule: Schedule) -> dict[str, Any]:

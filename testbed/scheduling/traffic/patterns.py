@@ -35,7 +35,7 @@ def processors(network: Network) -> tuple[tuple[str, ...], tuple[str, ...]]:
     senders = tuple(host for host, role in roles if role != "receiver")
     receivers = tuple(host for host, role in roles if role != "sender")
     if not senders or not receivers:
-        raise InputError(f"network {network.name!r} has no hosts that send and receive; give a traffic file")
+        raise InputError(f"network {network.name!r} has no host to send or receive; choose one with hosts")
     return senders, receivers
 
 
@@ -61,6 +61,9 @@ def all_to_others(network: Network, *routes: Route) -> Traffic:
 def all_switches(network: Network, *routes: Route) -> Traffic:
     """Every switch to every other: all-to-others where no host's link is the bottleneck."""
     return traffic_of(network, list(itertools.permutations([switch.id for switch in network.switches], 2)), *routes)
+
+
+NAMED = {"all-to-all": all_to_all, "all-to-others": all_to_others, "all-switches": all_switches}
 
 
 def routes_of(network: Network, routing: str | None, parts: int = 1) -> tuple[Route, ...]:

@@ -1,8 +1,10 @@
 """Traffic and frame files: ``{"transfers": [[link, ...], ...]}``, and with ``"frames": [[transfer, ...], ...]`` a
 schedule of it."""
 
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count
 from typing import Any
 
 from testbed.errors import InputError
@@ -45,6 +47,12 @@ class CarriedSchedule:
     paths: tuple[tuple[str, ...], ...]
     frames: tuple[tuple[int, ...], ...]
     where: str
+
+    @property
+    def ends(self) -> list[tuple[str, str, int]]:
+        """Of each transfer, with the number of the part: transfers of one pair are parts of its message."""
+        seen: defaultdict[tuple[str, str], Iterator[int]] = defaultdict(count)
+        return [(*pair, next(seen[pair])) for pair in self.pairs]
 
     def require_path(self, number: int, labels: Sequence[str]) -> None:
         """Raise InputError where the transfer's links are not those on which the network's routing sends that pair."""

@@ -76,7 +76,7 @@ def test_figures_of_routings_are_drawn_from_rows_alone() -> None:
     assert set(drawn(routings.STUDY, ROUTED)) == {"routings"}
 
 
-# schedules: of the published run one check failed, that of the large torus
+# schedules
 
 
 def test_a_row_of_schedules_measured_now_is_the_published_one() -> None:
@@ -100,13 +100,18 @@ def below_the_bound(row: dict[str, Any]) -> None:
     row["flow"]["liquid"] = row["flow"]["liquid"] | {"frames": int(0.9 * row["bound"])}
 
 
-def free_routes_that_gain(row: dict[str, Any]) -> None:
-    row["flow"]["liquid"] = row["flow"]["liquid"] | {"frames": int(row["bound"]) + 1}
+def free_routes_without_gain(row: dict[str, Any]) -> None:
+    row["flow"]["liquid"] = row["static"]["liquid"]
 
 
 @pytest.mark.parametrize(
     ("spoil", "says"),
-    [(collision, "objects"), (round_robin_for_liquid, "best comparer"), (below_the_bound, "proved least")],
+    [
+        (collision, "objects"),
+        (round_robin_for_liquid, "best comparer"),
+        (below_the_bound, "proved least"),
+        (free_routes_without_gain, "8x8 torus"),
+    ],
 )
 def test_schedules_spoilt_as_the_rival_says_fail(spoil: Callable[[dict[str, Any]], None], says: str) -> None:
     rows = copy.deepcopy(SCHEDULED)
@@ -114,14 +119,6 @@ def test_schedules_spoilt_as_the_rival_says_fail(spoil: Callable[[dict[str, Any]
         spoil(row)
     assert says not in failed(schedules.judge(SCHEDULED))
     assert says in failed(schedules.judge(rows))
-
-
-def test_the_check_of_the_torus_fails_as_published_and_would_hold_near_the_bound() -> None:
-    assert "8x8 torus" in failed(schedules.judge(SCHEDULED))
-    rows = copy.deepcopy(SCHEDULED)
-    for row in rows:
-        free_routes_that_gain(row)
-    assert failed(schedules.judge(rows)) == ""
 
 
 def test_figures_of_schedules_are_drawn_from_rows_alone() -> None:

@@ -26,11 +26,11 @@ def carried(switchings: list[str], store: str | None, options: dict[str, Any]) -
 
     killed = tuple(KilledProcess(node=node, at_s=at) for node, at in options.pop("killed", []))
     faults = tuple(Fault(link=tuple(link), kind="down", start_s=at, stop_s=60.0) for link, at in options.pop("cut", []))
+    network, told = options.pop("network", NETWORK), []
     asked = {"message_bytes": options.pop("size", SIZE), "killed": killed, "faults": faults, **options}
-    told = []
     with EmulatedBulkFabric(store=None if store is None else Path(store), calibrate=False) as fabric:
         for switching in switchings:
-            plan = bulk_plan(NETWORK, switching=switching, **asked)  # type: ignore[arg-type]
+            plan = bulk_plan(network, switching=switching, **asked)  # type: ignore[arg-type]
             run = fabric.run(plan)
             told.append(
                 {
@@ -62,6 +62,22 @@ def test_every_message_arrives_once_in_both_switchings_and_the_counters_agree(
             return f"{own} of the messages' own 9 x 112 packets were dropped, limit three in a hundred"
         error = circuit["counter_error"]
         return None if error < 0.06 else f"a link's bytes are {error:.1%} off the schedule"
+
+    timely(run)
+
+
+def test_parts_of_a_message_take_routes_of_their_own_in_both_switchings(
+    sandboxed: Callable[..., Any], timely: Callable[..., None]
+) -> None:
+    def run() -> str | None:
+        options = {"network": "ring:4", "parts": 2, "size": 1_000_000, "pattern": "h0:h2,h2:h0"}
+        rows = sandboxed(carried, ["circuit", "packet"], None, options)
+        for row in rows:
+            assert row["failure"] is None and row["deliveries"] == [1] * 4 and row["parts"] == 2
+            assert {path[1] for path in row["paths"]} == {"s0->s1", "s0->s3", "s2->s1", "s2->s3"}
+            assert row["bytes"] == 2_000_000
+        wrong = [row["counter_error"] for row in rows if row["counter_error"] > 0.06]
+        return f"a link's bytes are {wrong} off the schedule" if wrong else None
 
     timely(run)
 

@@ -14,7 +14,7 @@ from testbed.bulk.calibration import (
     MIN_TOGETHER,
     CalibrationJob,
     calibrate,
-    calibration_pairs,
+    calibration_ends,
     concurrent_goodput,
     machine_lag,
     recalibrate,
@@ -86,13 +86,8 @@ def test_there_is_a_message_for_every_job_that_calibrating_may_ask_for_in_their_
     plan = plan_of(100_000)
     machine = Machine([*[0.5] * (ATTEMPTS - 1), 1.0, *[0.5] * ATTEMPTS, 0.5])
     recalibrate(plan, machine.measure, calibrate(plan, machine.measure))
-    asked = [
-        (plan.transfers[i].source, plan.transfers[i].sink)
-        for job in machine.jobs
-        for i in job.transfers
-        for _ in range(job.count)
-    ]
-    assert list(calibration_pairs(plan)) == asked
+    asked = [plan.transfers[i].ends for job in machine.jobs for i in job.transfers for _ in range(job.count)]
+    assert list(calibration_ends(plan)) == asked
 
 
 def test_a_run_that_is_not_calibrated_takes_links_at_their_rate() -> None:
