@@ -134,20 +134,16 @@ class Link:
         name = f"link {self.source!r} -> {self.target!r}"
         if self.source == self.target:
             raise TopologyError(f"{name}: a link from a node to itself; remove it")
-        for what, value, floor in (
-            ("capacity_bps", self.capacity_bps, "positive"),
-            ("delay_s", self.delay_s, "zero or more"),
+        for what, value, floor, most in (
+            ("capacity_bps", self.capacity_bps, "positive", MAX_CAPACITY_BPS),
+            ("delay_s", self.delay_s, "zero or more", MAX_DELAY_S),
         ):
-            if not _is_finite(value):
+            if not is_finite(value):
                 raise TopologyError(f"{name}: {what} {value!r} is not a number; give one that is {floor}")
-        if self.capacity_bps <= 0:
-            raise TopologyError(f"{name}: capacity_bps {self.capacity_bps!r} must be positive")
-        if self.capacity_bps > MAX_CAPACITY_BPS:
-            raise TopologyError(f"{name}: capacity_bps {self.capacity_bps:g} must be at most {MAX_CAPACITY_BPS:g}")
-        if self.delay_s < 0:
-            raise TopologyError(f"{name}: delay_s {self.delay_s!r} must be zero or more")
-        if self.delay_s > MAX_DELAY_S:
-            raise TopologyError(f"{name}: delay_s {self.delay_s:g} must be at most {MAX_DELAY_S:g}")
+            if value < 0 or (value == 0 and floor == "positive"):
+                raise TopologyError(f"{name}: {what} {value!r} must be {floor}")
+            if value > most:
+                raise TopologyError(f"{name}: {what} {value:g} must be at most {most:g}")
         if not isinstance(self.impairments, str):
             raise TopologyError(
                 f"{name}: impairments {self.impairments!r} must be text, as 'ge:p=0.01,r=0.3 jitter:0.005'"
@@ -324,7 +320,8 @@ class Network:
         return graph
 
 
-def _is_finite(value: object) -> bool:
+def is_finite(value: object) -> bool:
+    """Whether it is a number, neither infinite nor none."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return False
     try:

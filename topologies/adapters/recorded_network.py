@@ -109,8 +109,8 @@ def document_of(net: Mininet, recording: Recording) -> JsonObject:
     notes = recording.notes
     nodes = [_host(node, notes, given) for node in net.hosts]
     for switch in net.switches:
-        dpid = {"dpid": switch.params["dpid"]} if switch.params.get("dpid") else {}
-        nodes.append({"id": switch.name, "kind": "switch", **dpid})
+        dpid = switch.params.get("dpid")
+        nodes.append({"id": switch.name, "kind": "switch"} | ({"dpid": dpid} if dpid else {}))
     links = []
     for link in net.links:
         ends = [_interface(one) for one in (link.intf1, link.intf2)]
@@ -128,10 +128,8 @@ def document_of(net: Mininet, recording: Recording) -> JsonObject:
         notes.append("controllers are left out: the testbed's own sets the switches up")
     if recording.commands:
         more = len(recording.commands) - _MAX_COMMANDS
-        listed = "; ".join(dict.fromkeys(recording.commands[:_MAX_COMMANDS])) + (
-            f" and {more} more" if more > 0 else ""
-        )
-        notes.append(f"commands are not run: {listed}")
+        listed = "; ".join(dict.fromkeys(recording.commands[:_MAX_COMMANDS]))
+        notes.append(f"commands are not run: {listed}" + (f" and {more} more" if more > 0 else ""))
     return {"directed": False, "multigraph": True, "graph": {}, "nodes": nodes, "links": links}
 
 
@@ -142,9 +140,8 @@ def _host(node: Any, notes: list[str], given: dict[str, None]) -> JsonObject:
     if getattr(node, "forwards", False):
         entry["forwarding"] = True
     stated = {
-        "ip": node.given.get("ip"),
-        "mac": node.given.get("mac"),
-        "default_route": getattr(node, "default_route", None),
+        **{name: node.given.get(name) for name in ("ip", "mac")},
+        "default_route": vars(node).get("default_route"),
     }
     return entry | parameters({name: value for name, value in stated.items() if value}, given)
 
@@ -152,15 +149,9 @@ def _host(node: Any, notes: list[str], given: dict[str, None]) -> JsonObject:
 def _interface(intf: Any) -> JsonObject:
     """What one end of a link does to packets, and the address that the file gives it."""
     found = {name: intf.params[name] for name in _OF_INTERFACES if intf.params.get(name) is not None}
-    default = intf.node.params.get("ip", "")
-    if (
-        intf.ip
-        and f"{intf.ip}/{intf.prefixLen}" != default
-        and intf.ip != default
-        and intf.node.name
-        and intf.params.get("ip")
-    ):
-        found["ip"] = f"{intf.ip}/{intf.prefixLen}"
+    address = f"{intf.ip}/{intf.prefixLen}"
+    if intf.ip and intf.params.get("ip") and intf.node.params.get("ip", "") not in (intf.ip, address):
+        found["ip"] = address
     return found
 
 

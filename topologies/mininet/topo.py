@@ -4,7 +4,10 @@ A Topo is known by its methods; Mininet is not imported.
 """
 
 import heapq
+import operator
 from collections.abc import Mapping
+from graphlib import CycleError, TopologicalSorter
+from itertools import pairwise
 from typing import Any
 
 from topologies.errors import TopologyError
@@ -113,42 +116,28 @@ def note_rest(given: dict[str, None], links: list[JsonObject], notes: list[str])
 def in_port_order(links: list[JsonObject]) -> list[JsonObject]:
     """The links so that at every node ports ascend, by names where that leaves a choice; unchanged where no order does
     that. (Mininet numbers ports as links are added, and lists links by nodes.)"""
-    waiting: dict[Any, list[int]] = {}
+    at_node: dict[Any, dict[int, Any]] = {}
     for number, link in enumerate(links):
-        for end in ("source", "target"):
-            waiting.setdefault(link[end], []).append(number)
-    try:
-        for node, numbers in waiting.items():
-            numbers.sort(key=lambda number: -_port_at(links[number], node))
-    except TypeError:  # a port that is not said
-        return links
+        for end, port in (("target", "port2"), ("source", "port1")):
+            at_node.setdefault(link[end], {})[number] = link.get(port)
+    order: TopologicalSorter[int] = TopologicalSorter(dict.fromkeys(range(len(links)), ()))
     ready: list[tuple[str, str, int, int]] = []
-
-    def offer(number: int) -> None:
-        link = links[number]
-        if all(waiting[link[end]][-1] == number for end in ("source", "target")):
+    found: list[JsonObject] = []
+    try:
+        for ports in at_node.values():
+            for before, after in pairwise(sorted(ports, key=lambda number: operator.index(ports[number]))):
+                order.add(after, before)
+        order.prepare()
+    except (TypeError, CycleError):  # TypeError: a port that is not said
+        return links
+    while order.is_active():
+        for number in order.get_ready():
+            link = links[number]
             heapq.heappush(ready, (str(link["source"]), str(link["target"]), link["port1"], number))
-
-    for node in waiting:
-        offer(waiting[node][-1])
-    found: dict[int, None] = {}
-    while ready:
         number = heapq.heappop(ready)[-1]
-        if number in found:
-            continue
-        found[number] = None
-        for node in (links[number]["source"], links[number]["target"]):
-            waiting[node].pop()
-            if waiting[node]:
-                offer(waiting[node][-1])
-    return [links[number] for number in found] if len(found) == len(links) else links
-
-
-def _port_at(link: JsonObject, node: Any) -> int:
-    port = link.get("port1" if link["source"] == node else "port2")
-    if not isinstance(port, int):
-        raise TypeError
-    return port
+        found.append(links[number])
+        order.done(number)
+    return found
 
 
 def drop_usual_ports(nodes: list[JsonObject], links: list[JsonObject]) -> None:

@@ -4,6 +4,7 @@ import argparse
 import json
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import asdict
 from typing import Any
 
 from testbed.commands.parsing import Subparsers
@@ -94,10 +95,7 @@ def catalogue_document() -> list[dict[str, Any]]:
             "name": entry.name,
             "pattern": entry.pattern,
             "description": entry.description,
-            "parameters": [
-                {"name": p.name, "kind": p.kind, "default": p.default, "description": p.description}
-                for p in entry.parameters
-            ],
+            "parameters": [asdict(parameter) for parameter in entry.parameters],
         }
         for entry in catalogue()
     ]
