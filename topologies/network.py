@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, TypeGuard
 
 from topologies.errors import TopologyError, nearest
 from topologies.impairments import Impairments, impairment_text, known_impairments, parse_impairments
@@ -40,6 +40,15 @@ def reverse_of(link: LinkId) -> LinkId:
     """
     source, target, key = link
     return target, source, key
+
+
+def link_fields(link: LinkId) -> dict[str, str | int]:
+    """The link's id as rows and JSON objects have it.
+
+    >>> link_fields(("a", "b", 1))
+    {'source': 'a', 'target': 'b', 'key': 1}
+    """
+    return dict(zip(("source", "target", "key"), link, strict=True))
 
 
 def quoted(node_id: str) -> str:
@@ -296,6 +305,16 @@ class Network:
     def switches(self) -> tuple[Node, ...]:
         return tuple(n for n in self.nodes if n.kind == "switch")
 
+    @cached_property
+    def switch_ids(self) -> Mapping[str, None]:
+        """Ids of the switches, in order."""
+        return {node.id: None for node in self.switches}
+
+    @cached_property
+    def core(self) -> tuple[int, ...]:
+        """Indices into ``links`` of the links between switches."""
+        return tuple(i for i, link in enumerate(self.links) if {link.source, link.target} <= self.switch_ids.keys())
+
     def to_networkx(self) -> nx.MultiDiGraph:
         """A networkx view (a copy): node attribute ``kind``, link attributes ``capacity_bps``, ``delay_s``,
         ``index``."""
@@ -320,7 +339,7 @@ class Network:
         return graph
 
 
-def is_finite(value: object) -> bool:
+def is_finite(value: object) -> TypeGuard[float]:
     """Whether it is a number, neither infinite nor none."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return False

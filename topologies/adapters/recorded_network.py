@@ -25,7 +25,7 @@ from mininet.topo import Topo
 
 from topologies.adapters.recording import EndOfBuilding, Recording, install
 from topologies.errors import TopologyError, nearest
-from topologies.mininet.topo import drop_usual_ports, in_port_order, link_entry, note_rest, parameters
+from topologies.mininet.topo import link_entry, parameters, ported_document
 from topologies.text.json_types import JsonObject
 
 _MODULE = "topology_file"
@@ -121,16 +121,14 @@ def document_of(net: Mininet, recording: Recording) -> JsonObject:
             entry |= {f"params{number}": own} if own else {}
             entry[f"port{number}"] = intf.node.ports.get(intf)
         links.append(link_entry(entry["source"], entry["target"], entry, notes, given))
-    note_rest(given, links, notes)
-    links = in_port_order(links)
-    drop_usual_ports(nodes, links)
+    document = ported_document(nodes, links, given, notes)
     if net.controllers:
         notes.append("controllers are left out: the testbed's own sets the switches up")
     if recording.commands:
         more = len(recording.commands) - _MAX_COMMANDS
         listed = "; ".join(dict.fromkeys(recording.commands[:_MAX_COMMANDS]))
         notes.append(f"commands are not run: {listed}" + (f" and {more} more" if more > 0 else ""))
-    return {"directed": False, "multigraph": True, "graph": {}, "nodes": nodes, "links": links}
+    return document
 
 
 def _host(node: Any, notes: list[str], given: dict[str, None]) -> JsonObject:

@@ -46,10 +46,17 @@ def topo_document(topo: Any, notes: list[str]) -> JsonObject:
     given: dict[str, None] = {}
     entries = [_node(name, kind, info, notes, given) for name, kind, info in nodes]
     ends = [link_entry(link["node1"], link["node2"], link, notes, given) for link in links]
-    note_rest(given, ends, notes)
-    ends = in_port_order(ends)
-    drop_usual_ports(entries, ends)
-    return {"directed": False, "multigraph": True, "graph": {}, "nodes": entries, "links": ends}
+    return ported_document(entries, ends, given, notes)
+
+
+def ported_document(
+    nodes: list[JsonObject], links: list[JsonObject], given: dict[str, None], notes: list[str]
+) -> JsonObject:
+    """The document of nodes and of links that say their ports, and what of their parameters is left out."""
+    note_rest(given, links, notes)
+    links = _in_port_order(links)
+    _drop_usual_ports(nodes, links)
+    return {"directed": False, "multigraph": True, "graph": {}, "nodes": nodes, "links": links}
 
 
 def _node(name: Any, kind: str, info: Parameters, notes: list[str], given: dict[str, None]) -> JsonObject:
@@ -113,7 +120,7 @@ def note_rest(given: dict[str, None], links: list[JsonObject], notes: list[str])
         notes.append(f"{bare} of {len(links)} links have no bw, which Mininet does not limit; here they have 10 Mbit/s")
 
 
-def in_port_order(links: list[JsonObject]) -> list[JsonObject]:
+def _in_port_order(links: list[JsonObject]) -> list[JsonObject]:
     """The links so that at every node ports ascend, by names where that leaves a choice; unchanged where no order does
     that. (Mininet numbers ports as links are added, and lists links by nodes.)"""
     at_node: dict[Any, dict[int, Any]] = {}
@@ -140,7 +147,7 @@ def in_port_order(links: list[JsonObject]) -> list[JsonObject]:
     return found
 
 
-def drop_usual_ports(nodes: list[JsonObject], links: list[JsonObject]) -> None:
+def _drop_usual_ports(nodes: list[JsonObject], links: list[JsonObject]) -> None:
     """Take out port numbers that links in this order have anyway: hosts count from 0, switches from 1."""
     following = {node["id"]: 0 if node["kind"] == "host" else 1 for node in nodes}
     usual = True
