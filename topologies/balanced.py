@@ -41,14 +41,11 @@ class BalancedTrees:
         ends = network.hosts if kind == "host" else network.switches
         self._sources = [n.id for n in ends if n.attributes.get("role") != "receiver"]
         self._keys = [(p, n.id) for p in range(parts) for n in ends if n.attributes.get("role") != "sender"]
-        self._switches = dict.fromkeys(n.id for n in network.switches)
         self._trees: dict[Key, Tree] = {}
         mean = math.fsum(link.capacity_bps for link in network.links) / len(network.links)
-        self._share = [
-            mean / link.capacity_bps if {link.source, link.target} <= self._switches.keys() else 0.0
-            for link in network.links
-        ]
-        self._load = [0.0] * len(network.links)
+        self._share, self._load = [0.0] * len(network.links), [0.0] * len(network.links)
+        for number in network.core:
+            self._share[number] = mean / network.links[number].capacity_bps
         self._through: dict[Key, Counter[str]] = {}
 
     def path(self, source: str, sink: str, part: int = 0) -> tuple[LinkId, ...]:
@@ -97,7 +94,7 @@ class BalancedTrees:
         tree: Tree = {}
         reached = [sink]
         for node in reached:
-            if node == sink or node in self._switches:
+            if node == sink or node in self._network.switch_ids:
                 for number in sorted(self._network.in_links(node), key=self._load.__getitem__):
                     source = self._network.links[number].source
                     if source != sink and source not in tree:
@@ -114,12 +111,12 @@ class BalancedTrees:
         key = chance.choice([key for key, tree in self._trees.items() if tree.get(node) == full])
         tree = self._trees[key]
         if chance.random() < 0.5:
-            node = chance.choice([n for n in self._switches if full in self._path(tree, n)])
+            node = chance.choice([n for n in self._network.switch_ids if full in self._path(tree, n)])
         carried, old = self._through[key][node], self._path(tree, node)
         found: list[tuple[float, list[int]]] = []
         for number in self._network.out_links(node):
             new, target = [number, *self._path(tree, links[number].target)], links[number].target
-            if old[0] not in new and (target == key[1] or (target in self._switches and target in tree)):
+            if old[0] not in new and (target == key[1] or (target in self._network.switch_ids and target in tree)):
                 changed = (set(new) - set(old), carried), (set(old) - set(new), -carried)
                 found.append((sum(self._cost(i, by) / fullest**POWER for own, by in changed for i in own), new))
         cost, best = min(found, default=(math.inf, []))

@@ -6,11 +6,10 @@ The builders themselves (``torus.py``, ``swiss_t1.py``, ...) say which nodes and
 
 from __future__ import annotations
 
-import math
 from typing import TypedDict, Unpack
 
 from topologies.errors import TopologyError
-from topologies.network import Link, Network, Node
+from topologies.network import Link, Network, Node, is_finite
 
 Position = tuple[float, float]
 
@@ -73,10 +72,9 @@ def integer(what: str, value: object, low: int, high: int) -> int:
 
 def number(what: str, value: object, low: float, high: float) -> float:
     """The value as a finite number of [low, high]; TopologyError naming ``what`` otherwise."""
-    fits = isinstance(value, (int, float)) and not isinstance(value, bool) and low <= value <= high
-    if not fits or not math.isfinite(value):  # type: ignore[arg-type]
+    if not is_finite(value) or not low <= value <= high:
         raise TopologyError(f"{what} {value!r} must be a number from {low:g} to {high:g}")
-    return float(value)  # type: ignore[arg-type]
+    return float(value)
 
 
 def check_size(nodes: int, links: int) -> None:

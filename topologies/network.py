@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, TypeGuard
 
 from topologies.errors import TopologyError, nearest
 from topologies.impairments import Impairments, impairment_text, known_impairments, parse_impairments
@@ -40,6 +40,15 @@ def reverse_of(link: LinkId) -> LinkId:
     """
     source, target, key = link
     return target, source, key
+
+
+def link_fields(link: LinkId) -> dict[str, str | int]:
+    """The link's id as rows and JSON objects have it.
+
+    >>> link_fields(("a", "b", 1))
+    {'source': 'a', 'target': 'b', 'key': 1}
+    """
+    return dict(zip(("source", "target", "key"), link, strict=True))
 
 
 def quoted(node_id: str) -> str:
@@ -134,20 +143,16 @@ class Link:
         name = f"link {self.source!r} -> {self.target!r}"
         if self.source == self.target:
             raise TopologyError(f"{name}: a link from a node to itself; remove it")
-        for what, value, floor in (
-            ("capacity_bps", self.capacity_bps, "positive"),
-            ("delay_s", self.delay_s, "zero or more"),
+        for what, value, floor, most in (
+            ("capacity_bps", self.capacity_bps, "positive", MAX_CAPACITY_BPS),
+            ("delay_s", self.delay_s, "zero or more", MAX_DELAY_S),
         ):
-            if not _is_finite(value):
+            if not is_finite(value):
                 raise TopologyError(f"{name}: {what} {value!r} is not a number; give one that is {floor}")
-        if self.capacity_bps <= 0:
-            raise TopologyError(f"{name}: capacity_bps {self.capacity_bps!r} must be positive")
-        if self.capacity_bps > MAX_CAPACITY_BPS:
-            raise TopologyError(f"{name}: capacity_bps {self.capacity_bps:g} must be at most {MAX_CAPACITY_BPS:g}")
-        if self.delay_s < 0:
-            raise TopologyError(f"{name}: delay_s {self.delay_s!r} must be zero or more")
-        if self.delay_s > MAX_DELAY_S:
-            raise TopologyError(f"{name}: delay_s {self.delay_s:g} must be at most {MAX_DELAY_S:g}")
+            if value < 0 or (value == 0 and floor == "positive"):
+                raise TopologyError(f"{name}: {what} {value!r} must be {floor}")
+            if value > most:
+                raise TopologyError(f"{name}: {what} {value:g} must be at most {most:g}")
         if not isinstance(self.impairments, str):
             raise TopologyError(
                 f"{name}: impairments {self.impairments!r} must be text, as 'ge:p=0.01,r=0.3 jitter:0.005'"
@@ -300,6 +305,16 @@ class Network:
     def switches(self) -> tuple[Node, ...]:
         return tuple(n for n in self.nodes if n.kind == "switch")
 
+    @cached_property
+    def switch_ids(self) -> Mapping[str, None]:
+        """Ids of the switches, in order."""
+        return {node.id: None for node in self.switches}
+
+    @cached_property
+    def core(self) -> tuple[int, ...]:
+        """Indices into ``links`` of the links between switches."""
+        return tuple(i for i, link in enumerate(self.links) if {link.source, link.target} <= self.switch_ids.keys())
+
     def to_networkx(self) -> nx.MultiDiGraph:
         """A networkx view (a copy): node attribute ``kind``, link attributes ``capacity_bps``, ``delay_s``,
         ``index``."""
@@ -324,7 +339,8 @@ class Network:
         return graph
 
 
-def _is_finite(value: object) -> bool:
+def is_finite(value: object) -> TypeGuard[float]:
+    """Whether it is a number, neither infinite nor none."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return False
     try:

@@ -47,11 +47,7 @@ class RoutingRelation:
     @cached_property
     def channels(self) -> tuple[Channel, ...]:
         """All channels between switches."""
-        switches = {switch.id for switch in self.network.switches}
-        between = [
-            i for i, link in enumerate(self.network.links) if link.source in switches and link.target in switches
-        ]
-        return tuple((i, lane) for i in between for lane in range(self.lanes))
+        return tuple((i, lane) for i in self.network.core for lane in range(self.lanes))
 
     @cached_property
     def first(self) -> dict[str, tuple[int, ...]]:
@@ -163,17 +159,16 @@ def _levels(network: Network) -> dict[str, tuple[int, int]]:
     levels = [switch.attributes.get("level") for switch in network.switches]
     if network.attributes.get("family") in ("fat-tree", "clos"):
         return {s: (-int(level or 0), order[s]) for s, level in zip(order, levels, strict=True)}
-    near = _neighbours(network)
+    near = switch_neighbours(network)
     depth = _depths(near, max(order, key=lambda s: (len(near[s]), -order[s])))
     return {s: (depth.get(s, len(order)), order[s]) for s in order}
 
 
-def _neighbours(network: Network) -> dict[str, list[str]]:
-    """Switch -> those that its links lead to."""
-    near: dict[str, list[str]] = {switch.id: [] for switch in network.switches}
-    for link in network.links:
-        if link.source in near and link.target in near:
-            near[link.source].append(link.target)
+def switch_neighbours(network: Network) -> dict[str, list[str]]:
+    """Switch -> the switches that its links lead to, once a link."""
+    near: dict[str, list[str]] = {switch: [] for switch in network.switch_ids}
+    for i in network.core:
+        near[network.links[i].source].append(network.links[i].target)
     return near
 
 
@@ -277,7 +272,7 @@ def _detouring(network: Network, detour: Detour) -> RoutingRelation:
 
 def _diameter(network: Network) -> int:
     """The most links between two switches on shortest paths; NoPathError where some are apart."""
-    near, longest = _neighbours(network), 1
+    near, longest = switch_neighbours(network), 1
     for start in near:
         depth = _depths(near, start)
         if len(depth) < len(near):

@@ -130,11 +130,10 @@ def table_routing(network: Network, via: Mapping[str, Mapping[str, str]] | None 
         raise TopologyError(
             f"network {network.name!r} has no routing_table of the form {{from: {{to: via}}}}; give one"
         )
-    switches = {switch.id for switch in network.switches}
     for start, row in table.items():
         for end, middle in row.items():
             for switch in (start, end, middle):
-                if switch not in switches:
+                if switch not in network.switch_ids:
                     raise TopologyError(
                         f"routing_table[{start!r}][{end!r}]: {switch!r} is no switch of {network.name!r}; correct it"
                     )

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from testbed.errors import CapabilityError, UsageError
 from testbed.extras import pip_command
+from topologies.network import link_fields
 
 if TYPE_CHECKING:
     import pandas
@@ -40,6 +41,7 @@ def rows_of(result: Any) -> list[Row]:
     [0, 0, 1, 1]
     """
     from testbed.model.routes import SplitRoute
+    from testbed.model.run_records import network_document
     from testbed.model.schedule import Schedule
     from testbed.model.workload import RunResult
     from topologies import Network
@@ -51,17 +53,13 @@ def rows_of(result: Any) -> list[Row]:
     if isinstance(result, Schedule):
         return [{"transfer": i, "frame": frame} for i, frame in enumerate(result.frame_of.tolist())]
     if isinstance(result, Network):
-        return [{**_ends(link.id), "capacity_bps": link.capacity_bps, "delay_s": link.delay_s} for link in result.links]
+        return list(network_document(result)["links"])
     if isinstance(result, Mapping) and all(isinstance(key, tuple) and len(key) == 3 for key in result):
-        return [{**_ends(link), **vars(count)} for link, count in result.items()]
+        return [{**link_fields(link), **vars(count)} for link, count in result.items()]
     raise UsageError(f"data_frame: a {type(result).__name__} has no table; give a route, a schedule, a run or counters")
 
 
 def _load_row(route: Any, index: int) -> Row:
     link, load = route.network.links[index], route.loads[index]
     layer = route.link_layers[index] if route.link_layers else 0
-    return {**_ends(link.id), "load": load, "load_float": float(load), "layer": layer}
-
-
-def _ends(link: tuple[str, str, int]) -> dict[str, Any]:
-    return {"source": link[0], "target": link[1], "key": link[2]}
+    return {**link_fields(link.id), "load": load, "load_float": float(load), "layer": layer}

@@ -35,9 +35,8 @@ def cable_fault(cable: Cable, *, start_s: float = 0.0, stop_s: float = math.inf)
 def switch_cables(network: Network) -> tuple[Cable, ...]:
     """Every pair of switches joined in both directions, once each, in the network's order."""
     order = network.node_index
-    switches = {switch.id for switch in network.switches}
-    joined = {(link.source, link.target) for link in network.links}
-    cables = {(a, b) for a, b in joined if a in switches and b in switches and order[a] < order[b] and (b, a) in joined}
+    joined = {network.links[i].id[:2] for i in network.core}
+    cables = {(a, b) for a, b in joined if order[a] < order[b] and (b, a) in joined}
     return tuple(sorted(cables, key=lambda cable: (order[cable[0]], order[cable[1]])))
 
 

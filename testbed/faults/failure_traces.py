@@ -4,7 +4,8 @@ Lines come in, network failures go out; which rows count is a named rule, and ev
 """
 
 import csv
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TypeVar
@@ -79,14 +80,11 @@ def parse_lanl_table(
         collected.seen.add(with_system)
         if with_system != collected.system:
             continue
-
-        def read(row: Mapping[str, str] = row) -> tuple[float, float | None, str | None]:
+        with collected.row(number):
             _complete(row, _LANL_COLUMNS)
             start = _moment(row["Prob Started"], "Prob Started")
             end = _moment(row["Prob Fixed"], "Prob Fixed") if row["Prob Fixed"].strip() else None
-            return start, end, row["nodenum"].strip() if counts(row) else None
-
-        collected.take(number, read)
+            collected.take(number, start, end, row["nodenum"].strip() if counts(row) else None)
     return collected.trace()
 
 
@@ -104,14 +102,13 @@ def parse_fta_events(lines: Iterable[str], system: str, *, skip_bad_rows: bool =
         words = line.split()
         if not words or words[0] == "event_id":
             continue
-
-        def read(words: list[str] = words, number: int = number) -> tuple[float, float | None, str | None] | None:
+        with collected.row(number):
             if len(words) != 9:
                 raise _Broken(f"{len(words)} columns instead of 9")
             machine, _, node = words[4].partition(".")
             collected.seen.add(machine)
             if machine != required:
-                return None
+                continue
             kind, reason = (
                 _number(words[at], name, int, "whole number")
                 for at, name in ((5, "event_type"), (8, "event_end_reason"))
@@ -128,10 +125,8 @@ def parse_fta_events(lines: Iterable[str], system: str, *, skip_bad_rows: bool =
                 broken_by.setdefault(node, []).append(number)
             if kind == 0:
                 for row in broken_by.pop(node, []):
-                    collected.add(NetworkFailure(component=node, start_s=start, end_s=stop, row=row))
-            return start, stop, None
-
-        collected.take(number, read)
+                    collected.failures.append(NetworkFailure(component=node, start_s=start, end_s=stop, row=row))
+            collected.take(number, start, stop, None)
     return collected.trace()
 
 
@@ -145,16 +140,12 @@ def parse_pnnl_table(lines: Iterable[str], *, skip_bad_rows: bool = False) -> Fa
     collected = _Collector(system="MPP2", rule=rule, skip_bad_rows=skip_bad_rows, kind="PNNL table")
     collected.seen.add("MPP2")
     for number, row in _rows(lines, _PNNL_COLUMNS, "PNNL table"):
-
-        def read(row: Mapping[str, str] = row) -> tuple[float, float | None, str | None] | None:
+        with collected.row(number):
             _complete(row, _PNNL_COLUMNS)
             start = _moment(row["Date"], "Date")
-            if start >= PNNL_UNTIL.timestamp():
-                return None
-            counts = row["What Failed"].strip().upper().startswith(PNNL_NETWORK_PARTS)
-            return start, None, row["Hardware Identifier"].strip().lower() if counts else None
-
-        collected.take(number, read)
+            if start < PNNL_UNTIL.timestamp():
+                counts = row["What Failed"].strip().upper().startswith(PNNL_NETWORK_PARTS)
+                collected.take(number, start, None, row["Hardware Identifier"].strip().lower() if counts else None)
     return collected.trace()
 
 
@@ -169,25 +160,23 @@ class _Collector:
         self.bad_rows: list[int] = []
         self.moments: list[float] = []
 
-    def take(self, number: int, read: Callable[[], tuple[float, float | None, str | None] | None]) -> None:
+    @contextmanager
+    def row(self, number: int) -> Iterator[None]:
+        """A row is read: one that is broken is skipped, or InputError."""
         try:
-            found = read()
-            if found is None:
-                return
-            start, end, component = found
-            if end is not None and end < start:
-                raise _Broken("it is repaired before it fails")
+            yield
         except _Broken as why:
             if not self.skip_bad_rows:
                 raise InputError(f"{self.kind}, row {number}: {why}; correct the row, or skip bad rows") from None
             self.bad_rows.append(number)
-            return
+
+    def take(self, number: int, start: float, end: float | None, component: str | None) -> None:
+        """The moments of a row and, where a ``component`` of the network failed, its failure."""
+        if end is not None and end < start:
+            raise _Broken("it is repaired before it fails")
         self.moments += [start] if end is None else [start, end]
         if component is not None:
-            self.add(NetworkFailure(component=component, start_s=start, end_s=end, row=number))
-
-    def add(self, failure: NetworkFailure) -> None:
-        self.failures.append(failure)
+            self.failures.append(NetworkFailure(component=component, start_s=start, end_s=end, row=number))
 
     def trace(self) -> FailureTrace:
         if not self.moments:

@@ -11,6 +11,7 @@ from testbed.errors import InputError
 from testbed.model.options import kinds
 from topologies.network import MAX_DELAY_S, Link
 from topologies.text.json_types import JsonObject
+from topologies.text.units import is_bare
 
 _MIN_BPS = 8.0
 _WORDS = "give bw=MBIT/S, delay=TIME as 10ms, loss=PER CENT, each also with one-way; or reset"
@@ -43,10 +44,9 @@ class LinkSettings:
 
     def applied_to(self, link: Link) -> Link:
         """The link with this capacity and this delay, as far as they are given."""
-        capacity = link.capacity_bps if self.capacity_bps is None else float(self.capacity_bps)
-        return replace(
-            link, capacity_bps=capacity, delay_s=link.delay_s if self.delay_s is None else float(self.delay_s)
-        )
+        given = {"capacity_bps": self.capacity_bps, "delay_s": self.delay_s}
+        changed: JsonObject = {name: float(value) for name, value in given.items() if value is not None}
+        return replace(link, **changed)
 
 
 def parse_settings(words: Sequence[str]) -> LinkSettings:
@@ -80,25 +80,17 @@ def settings_text(now: Link, loss_fraction: float) -> str:
 
 
 def _bandwidth(text: str) -> float:
-    return kinds.any_number(text) * 1e6 if _is_bare(text) else kinds.rate_bps(text)
+    return kinds.any_number(text) * 1e6 if is_bare(text) else kinds.rate_bps(text)
 
 
 def _delay(text: str) -> float:
-    if _is_bare(text) and float(text):
+    if is_bare(text) and float(text):
         raise InputError(f"delay={text}: say the unit, as delay={text}ms (to tc a bare number is microseconds)")
     return kinds.moment(text)
 
 
 def _loss(text: str) -> float:
     return kinds.any_number(text.removesuffix("%")) / 100
-
-
-def _is_bare(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
 
 
 _READERS = {"bw": ("capacity_bps", _bandwidth), "delay": ("delay_s", _delay), "loss": ("loss_fraction", _loss)}

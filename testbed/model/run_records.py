@@ -13,7 +13,7 @@ from testbed.errors import InputError
 from testbed.model.json_values import from_json, json_ready
 from testbed.model.routes import SplitRoute
 from testbed.model.verdict import Check, Verdict
-from topologies.network import Network, label_of
+from topologies.network import Network, label_of, link_fields
 from topologies.text.json_types import Json, JsonObject
 
 FORMAT = 1
@@ -247,14 +247,7 @@ def network_document(network: Network) -> JsonObject:
         {"id": n.id, "kind": n.kind} | ({"position": list(n.position)} if n.position else {}) for n in network.nodes
     ]
     links = [
-        {
-            "source": link.source,
-            "target": link.target,
-            "key": link.key,
-            "capacity_bps": link.capacity_bps,
-            "delay_s": link.delay_s,
-        }
-        for link in network.links
+        link_fields(link.id) | {"capacity_bps": link.capacity_bps, "delay_s": link.delay_s} for link in network.links
     ]
     return {"directed": True, "multigraph": True, "graph": {"name": network.name}, "nodes": nodes, "links": links}
 

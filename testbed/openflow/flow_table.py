@@ -5,8 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from testbed.errors import InputError
-from testbed.model.wiring import Wiring
-from testbed.openflow.host_routes import HostRoute, step_of
+from testbed.model.wiring import WiredHost, Wiring
 from testbed.openflow.rules import BACK, ETH_IPV4, PROTOCOL_UDP, FailoverGroup, FlowRule, by_switch
 from topologies.network import LinkId
 
@@ -63,7 +62,7 @@ def _field_matches(value: int | str | None, want: int | str | tuple[int, int]) -
 
 
 class RuleWalker:
-    """All switches of a wiring with their rules and failover groups, and its hosts with their ``routes``.
+    """All switches of a wiring with their rules and failover groups, and its hosts.
 
     ``down``: links without carrier, which the switches at both ends of each know of; packets put onto one are lost.
     """
@@ -74,12 +73,10 @@ class RuleWalker:
         rules: Iterable[FlowRule],
         *,
         groups: Iterable[FailoverGroup] = (),
-        routes: Iterable[HostRoute] = (),
         down: Iterable[LinkId] = (),
     ) -> None:
         self.wiring = wiring
         self._groups = {(group.dpid, group.number): group for group in groups}
-        self._routes = tuple(routes)
         self._hosts = {host.name: host for host in wiring.hosts}
         cut = [wiring.cable_of(link) for link in down]
         self._dead = {end for c in cut for end in ((c.a, c.a_port), (c.b, c.b_port))}
@@ -104,7 +101,7 @@ class RuleWalker:
     def walk(self, source: str, packet: Packet) -> Walk:
         """Follow one packet from the host of ``source``. InputError where it goes round in a circle."""
         host = self.wiring.host_at(source)
-        return self._follow(host.name, *(self._sent(host.name, packet) or (0, packet)))
+        return self._follow(host.name, *(self._sent(host, packet) or (0, packet)))
 
     def walk_over(self, link: LinkId, packet: Packet) -> Walk:
         """Follow one packet that is put onto a link (its first), whatever the switch before it would have said."""
@@ -121,10 +118,10 @@ class RuleWalker:
                 links.append(link)
             switch, packet = self._switches.get(device), {**packet, "in_port": entered}
             if switch is None:
-                sent = self._sent(device, packet)
-                if packet.get("eth_dst", self._hosts[device].mac) != self._hosts[device].mac:
-                    return Walk(links=tuple(links), host=None, dropped_at=self._hosts[device].node, packet=packet)
-                if packet.get("ipv4_dst") == self._hosts[device].ip or sent is None:
+                host = self._hosts[device]
+                if packet.get("eth_dst", host.mac) != host.mac:
+                    return Walk(links=tuple(links), host=None, dropped_at=host.node, packet=packet)
+                if (sent := self._sent(host, packet)) is None:
                     return Walk(links=tuple(links), host=device, dropped_at=None, packet=packet)
                 port, packet = sent
                 continue
@@ -136,14 +133,10 @@ class RuleWalker:
             port, packet = exit_
         raise InputError(f"packet goes round in a circle: {links[-4:]}")
 
-    def _sent(self, device: str, packet: Packet) -> tuple[int, Packet] | None:
-        """The port by which a host sends the packet and its header then; None where no route says so."""
-        ends, label = (packet.get("ipv4_src"), packet.get("ipv4_dst")), packet.get("udp_src", -1)
-        own = [
-            r for r in self._routes if (r.source_ip, r.sink_ip) == ends and r.udp_port in (None, packet.get("udp_dst"))
-        ]
-        step = step_of(own, device, label if isinstance(label, int) else -1)
-        return None if step is None else (step.port, {**packet, "eth_dst": self._hosts[step.node].mac})
+    def _sent(self, host: WiredHost, packet: Packet) -> tuple[int, Packet] | None:
+        """The port by which a host sends the packet on and its header then; None: it keeps what comes. For what hosts
+        do that forward see ``host_routes``."""
+        return None
 
     def _exit(self, device: str, rule: FlowRule, packet: Packet) -> tuple[int, Packet] | None:
         """The port by which the packet leaves and its header then; None where the rule drops it."""

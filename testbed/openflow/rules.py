@@ -12,6 +12,7 @@ A rule is a plain value; ``flow_table`` evaluates it, the controller sends it. N
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from ipaddress import IPv4Address, summarize_address_range
 
 from testbed.errors import InputError
 from testbed.model.label_split import LABELS, Interval, LabelSplit
@@ -56,14 +57,8 @@ def label_prefixes(start: int, stop: int) -> tuple[tuple[int, int], ...]:
     """
     if not 0 <= start < stop <= LABELS:
         raise InputError(f"labels [{start}, {stop}) lie outside [0, {LABELS}) or are none")
-    prefixes = []
-    while start < stop:
-        size = start & -start or LABELS
-        while size > stop - start:
-            size >>= 1
-        prefixes.append((start, LABELS - size))
-        start += size
-    return tuple(prefixes)
+    spans = summarize_address_range(IPv4Address(start), IPv4Address(stop - 1))
+    return tuple((int(span.network_address), LABELS - span.num_addresses) for span in spans)
 
 
 def stream_match(source: WiredHost, sink: WiredHost, udp_port: int) -> Match:

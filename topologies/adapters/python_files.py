@@ -74,7 +74,7 @@ def _suggested(path: Path) -> str:
         key.value
         for node in tree.body
         if isinstance(node, ast.Assign) and isinstance(node.value, ast.Dict)
-        and any(isinstance(target, ast.Name) and target.id == "topos" for target in node.targets)
+        and "topos" in map(ast.unparse, node.targets)
         for key in node.value.keys
         if isinstance(key, ast.Constant) and isinstance(key.value, str)
     ]  # fmt: skip

@@ -25,7 +25,7 @@ from mininet.topo import Topo
 
 from topologies.adapters.recording import EndOfBuilding, Recording, install
 from topologies.errors import TopologyError, nearest
-from topologies.mininet.topo import drop_usual_ports, in_port_order, link_entry, note_rest, parameters
+from topologies.mininet.topo import link_entry, parameters, ported_document
 from topologies.text.json_types import JsonObject
 
 _MODULE = "topology_file"
@@ -109,8 +109,8 @@ def document_of(net: Mininet, recording: Recording) -> JsonObject:
     notes = recording.notes
     nodes = [_host(node, notes, given) for node in net.hosts]
     for switch in net.switches:
-        dpid = {"dpid": switch.params["dpid"]} if switch.params.get("dpid") else {}
-        nodes.append({"id": switch.name, "kind": "switch", **dpid})
+        dpid = switch.params.get("dpid")
+        nodes.append({"id": switch.name, "kind": "switch"} | ({"dpid": dpid} if dpid else {}))
     links = []
     for link in net.links:
         ends = [_interface(one) for one in (link.intf1, link.intf2)]
@@ -121,18 +121,14 @@ def document_of(net: Mininet, recording: Recording) -> JsonObject:
             entry |= {f"params{number}": own} if own else {}
             entry[f"port{number}"] = intf.node.ports.get(intf)
         links.append(link_entry(entry["source"], entry["target"], entry, notes, given))
-    note_rest(given, links, notes)
-    links = in_port_order(links)
-    drop_usual_ports(nodes, links)
+    document = ported_document(nodes, links, given, notes)
     if net.controllers:
         notes.append("controllers are left out: the testbed's own sets the switches up")
     if recording.commands:
         more = len(recording.commands) - _MAX_COMMANDS
-        listed = "; ".join(dict.fromkeys(recording.commands[:_MAX_COMMANDS])) + (
-            f" and {more} more" if more > 0 else ""
-        )
-        notes.append(f"commands are not run: {listed}")
-    return {"directed": False, "multigraph": True, "graph": {}, "nodes": nodes, "links": links}
+        listed = "; ".join(dict.fromkeys(recording.commands[:_MAX_COMMANDS]))
+        notes.append(f"commands are not run: {listed}" + (f" and {more} more" if more > 0 else ""))
+    return document
 
 
 def _host(node: Any, notes: list[str], given: dict[str, None]) -> JsonObject:
@@ -142,9 +138,8 @@ def _host(node: Any, notes: list[str], given: dict[str, None]) -> JsonObject:
     if getattr(node, "forwards", False):
         entry["forwarding"] = True
     stated = {
-        "ip": node.given.get("ip"),
-        "mac": node.given.get("mac"),
-        "default_route": getattr(node, "default_route", None),
+        **{name: node.given.get(name) for name in ("ip", "mac")},
+        "default_route": vars(node).get("default_route"),
     }
     return entry | parameters({name: value for name, value in stated.items() if value}, given)
 
@@ -152,15 +147,9 @@ def _host(node: Any, notes: list[str], given: dict[str, None]) -> JsonObject:
 def _interface(intf: Any) -> JsonObject:
     """What one end of a link does to packets, and the address that the file gives it."""
     found = {name: intf.params[name] for name in _OF_INTERFACES if intf.params.get(name) is not None}
-    default = intf.node.params.get("ip", "")
-    if (
-        intf.ip
-        and f"{intf.ip}/{intf.prefixLen}" != default
-        and intf.ip != default
-        and intf.node.name
-        and intf.params.get("ip")
-    ):
-        found["ip"] = f"{intf.ip}/{intf.prefixLen}"
+    address = f"{intf.ip}/{intf.prefixLen}"
+    if intf.ip and intf.params.get("ip") and intf.node.params.get("ip", "") not in (intf.ip, address):
+        found["ip"] = address
     return found
 
 

@@ -55,9 +55,7 @@ class _Reader:
 
     def document(self) -> Fields:
         self._next()
-        strict = self.token[1].lower() == "strict"
-        if strict:
-            self._next()
+        strict = self._keyword("strict")
         kind = self.token[1].lower()
         if kind not in ("graph", "digraph"):
             self._wrong("a DOT file begins with graph or digraph")
@@ -95,14 +93,12 @@ class _Reader:
         defaults = {kind: dict(fields) for kind, fields in outer.items()}
         if depth > _DEPTH:
             self._wrong(f"more than {_DEPTH} subgraphs in each other; write fewer")
-        self._sign("{")
+        if not self._sign("{"):
+            self._wrong("{ is missing before this")
         members: dict[str, None] = {}
-        while self.token != ("sign", "}"):
-            if self.token == ("sign", ";"):
-                self._next()
-            else:
+        while not self._sign("}"):
+            if not self._sign(";"):
                 members |= dict.fromkeys(self._statement(defaults, depth))
-        self._next()
         return list(members)
 
     def _statement(self, defaults: dict[str, Fields], depth: int) -> list[str]:
@@ -113,16 +109,14 @@ class _Reader:
         if keyword in defaults and self.token == ("sign", "["):
             defaults[keyword] |= self._attributes()
             return []
-        if self.token == ("sign", "="):
-            self._next()
+        if self._sign("="):
             self.graph[ends[0][0]] = self._name()
             return []
         while True:
             for name in ends[-1]:
                 self.nodes.setdefault(name, dict(defaults["node"]))
-            if self.token != ("sign", self.operator):
+            if not self._sign(self.operator):
                 break
-            self._next()
             ends.append(self._end(defaults, depth))
         named = [name for end in ends for name in end]
         fields = self._attributes()
@@ -136,8 +130,7 @@ class _Reader:
 
     def _end(self, defaults: dict[str, Fields], depth: int) -> list[str]:
         """The node, or the nodes of the subgraph, that stands here."""
-        if self.token[0] == "word" and self.token[1].lower() == "subgraph":
-            self._next()
+        if self._keyword("subgraph"):
             if self.token[0] in _NAMES:
                 self._name()
         elif self.token != ("sign", "{"):
@@ -146,42 +139,43 @@ class _Reader:
 
     def _attributes(self) -> Fields:
         found: Fields = {}
-        while self.token == ("sign", "["):
-            self._next()
-            while self.token != ("sign", "]"):
+        while self._sign("["):
+            while not self._sign("]"):
                 name = self._name()
-                found[name] = "true"
-                if self.token == ("sign", "="):
-                    self._next()
-                    found[name] = self._name()
-                if self.token in (("sign", ","), ("sign", ";")):
-                    self._next()
-            self._next()
+                found[name] = self._name() if self._sign("=") else "true"
+                _ = self._sign(",") or self._sign(";")
         return found
 
     def _name(self) -> str:
         """An id, its port (``id:port``) left out; quoted texts may be joined by +."""
-        if self.token[0] not in _NAMES:
-            self._wrong("a name must stand here")
-        quoted, name = self.token
-        self._next()
-        while quoted == "quoted" and self.token == ("sign", "+"):
-            self._next()
-            if self.token[0] != "quoted":
-                self._wrong("quoted text must stand here")
-            name += self.token[1]
-            self._next()
-        while self.token == ("sign", ":"):
-            self._next()
-            if self.token[0] not in _NAMES:
-                self._wrong("the name of a port must stand here")
-            self._next()
+        quoted = self.token[0] == "quoted"
+        name = self._text(_NAMES, "a name")
+        while quoted and self._sign("+"):
+            name += self._text(("quoted",), "quoted text")
+        while self._sign(":"):
+            self._text(_NAMES, "the name of a port")
         return name
 
-    def _sign(self, sign: str) -> None:
-        if self.token != ("sign", sign):
-            self._wrong(f"{sign} is missing before this")
+    def _text(self, kinds: tuple[str, ...], what: str) -> str:
+        """The text of the token, which must be of one of the kinds."""
+        kind, text = self.token
+        if kind not in kinds:
+            self._wrong(f"{what} must stand here")
         self._next()
+        return text
+
+    def _sign(self, sign: str) -> bool:
+        """Whether that sign stood here."""
+        return self._stood(self.token == ("sign", sign))
+
+    def _keyword(self, word: str) -> bool:
+        """Whether that word stood here."""
+        return self._stood(self.token[0] == "word" and self.token[1].lower() == word)
+
+    def _stood(self, here: bool) -> bool:
+        if here:
+            self._next()
+        return here
 
     def _next(self) -> None:
         self.token = next(self.tokens)

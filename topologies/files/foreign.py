@@ -12,7 +12,7 @@ from topologies.errors import TopologyError
 from topologies.files.node_link import graph_attributes
 from topologies.files.schemas import network_schema
 from topologies.mininet.parameters import BACK, UNITS, hand_over_addresses, read_parameters, split_ends
-from topologies.network import MAX_CAPACITY_BPS
+from topologies.network import MAX_CAPACITY_BPS, is_finite
 from topologies.text.units import is_bare, rate_bps, seconds
 
 OURS = {
@@ -67,7 +67,7 @@ def adapted(document: object, notes: list[str], *, mininet: Literal["no", "noted
     _refuse_misspelt(others, "", "")
     found["graph"] = _attributes({**others, **graph_attributes(document)}, "graph", "graph", retained)
     if mininet != "no" and isinstance(found.get("nodes"), list):
-        found["nodes"] = _with_kinds(found["nodes"])
+        _read_kinds([node for node in found["nodes"] if isinstance(node, dict)])
     for name, scope in (("nodes", "node"), ("links", "link"), ("edges", "link")):
         if isinstance(found.get(name), list):
             read = mininet != "no"
@@ -96,16 +96,11 @@ def _note(retained: Retained, notes: list[str], *, units: bool) -> None:
         notes.append(f"left out: values that are no finite numbers, of {', '.join(map(_shown, gone))}")
 
 
-def _with_kinds(nodes: list[Any]) -> list[Any]:
+def _read_kinds(nodes: list[Fields]) -> None:
     """Where any node says by ``isSwitch`` that it is one (Mininet's Topo), those that do not are hosts."""
-    if not any(isinstance(node, dict) and "isSwitch" in node for node in nodes):
-        return nodes
-    return [
-        {"kind": "switch" if node.get("isSwitch") else "host"} | {k: v for k, v in node.items() if k != "isSwitch"}
-        if isinstance(node, dict)
-        else node
-        for node in nodes
-    ]
+    if any("isSwitch" in node for node in nodes):
+        for node in nodes:
+            node.setdefault("kind", "switch" if node.pop("isSwitch", False) else "host")
 
 
 def rename_kinds(nodes: Iterable[Fields]) -> None:
@@ -203,9 +198,7 @@ def _raw_capacity(fields: Fields) -> bool:
     """Whether the Zoo's capacity is taken for the link's, which has none of its own."""
     raw = fields.get(_RAW)
     value = rate_bps(raw) if isinstance(raw, str) else raw
-    if "capacity_bps" in fields or isinstance(value, bool) or not isinstance(value, (int, float)):
-        return False
-    if not 0 < value <= MAX_CAPACITY_BPS:
+    if "capacity_bps" in fields or not is_finite(value) or not 0 < value <= MAX_CAPACITY_BPS:
         return False
     fields["capacity_bps"] = float(value)
     return True

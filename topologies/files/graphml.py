@@ -7,7 +7,7 @@ import json
 import math
 import re
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
 
@@ -22,6 +22,7 @@ NAMESPACE = "http://graphml.graphdrawing.org/xmlns"
 _JSON_KEY = "json_attributes"
 _NOT_XML = re.compile("[^\t\n\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """What XML cannot hold, and the carriage return, which it turns into a line feed."""
+_TRUTH = {"true": True, "1": True, "false": False, "0": False}
 
 Scope = Literal["graph", "node", "edge"]
 
@@ -208,23 +209,11 @@ def _read_data(
 def _set_value(found: JsonObject, key: ElementTree.Element, number: str, data: ElementTree.Element, place: str) -> None:
     """The value under its key's name; an empty number or truth value (yEd's defaults) is none."""
     name, kind, text = key.get("attr.name", number), key.get("attr.type", "string"), data.text or ""
-    kinds: dict[str, Callable[[str], object]] = {
-        "boolean": _truth,
-        "float": float,
-        "double": float,
-        "real": float,
-        "int": int,
-        "long": int,
-        "integer": int,
-    }
-    if kind not in kinds:
+    numbers = {"float": float, "double": float, "real": float, "int": int, "long": int, "integer": int}
+    if kind != "boolean" and kind not in numbers:
         found[name] = text
     elif text.strip():
         try:
-            found[name] = kinds[kind](text.strip())
+            found[name] = _TRUTH[text.strip().lower()] if kind == "boolean" else numbers[kind](text.strip())
         except (ValueError, KeyError) as error:
             raise TopologyError(f"{place}: {name} {text[:40]!r} is not of its type {kind}") from error
-
-
-def _truth(word: str) -> bool:
-    return {"true": True, "1": True, "false": False, "0": False}[word.lower()]

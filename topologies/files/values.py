@@ -136,15 +136,12 @@ def _of_neighbours(value: Mapping[Any, Any]) -> JsonObject:
             entries[node, other] = {"source": _id(node), "target": _id(other)} | _plain(parameters)
     links = []
     for (node, other), entry in entries.items():
-        ends = {"source", "target"}
         back = entries.get((other, node))
-        rest = {key: one for key, one in entry.items() if key not in ends}
         if back is None:
             links += [entry, {**entry, "source": entry["target"], "target": entry["source"]}]
-        elif rest or not back.keys() - ends:
-            links.append(entry)
         else:
-            links.append(back | {end: entry[end] for end in ends})
+            ends = {end: entry[end] for end in ("source", "target")}
+            links.append((entry if entry.keys() - ends.keys() else back) | ends)
     nodes = dict.fromkeys([*value, *(other for _, other in entries)])
     return {"directed": True, "multigraph": False, "nodes": [{"id": _id(one)} for one in nodes], "links": links}
 

@@ -4,7 +4,10 @@ A Topo is known by its methods; Mininet is not imported.
 """
 
 import heapq
+import operator
 from collections.abc import Mapping
+from graphlib import CycleError, TopologicalSorter
+from itertools import pairwise
 from typing import Any
 
 from topologies.errors import TopologyError
@@ -43,10 +46,17 @@ def topo_document(topo: Any, notes: list[str]) -> JsonObject:
     given: dict[str, None] = {}
     entries = [_node(name, kind, info, notes, given) for name, kind, info in nodes]
     ends = [link_entry(link["node1"], link["node2"], link, notes, given) for link in links]
-    note_rest(given, ends, notes)
-    ends = in_port_order(ends)
-    drop_usual_ports(entries, ends)
-    return {"directed": False, "multigraph": True, "graph": {}, "nodes": entries, "links": ends}
+    return ported_document(entries, ends, given, notes)
+
+
+def ported_document(
+    nodes: list[JsonObject], links: list[JsonObject], given: dict[str, None], notes: list[str]
+) -> JsonObject:
+    """The document of nodes and of links that say their ports, and what of their parameters is left out."""
+    note_rest(given, links, notes)
+    links = _in_port_order(links)
+    _drop_usual_ports(nodes, links)
+    return {"directed": False, "multigraph": True, "graph": {}, "nodes": nodes, "links": links}
 
 
 def _node(name: Any, kind: str, info: Parameters, notes: list[str], given: dict[str, None]) -> JsonObject:
@@ -110,48 +120,34 @@ def note_rest(given: dict[str, None], links: list[JsonObject], notes: list[str])
         notes.append(f"{bare} of {len(links)} links have no bw, which Mininet does not limit; here they have 10 Mbit/s")
 
 
-def in_port_order(links: list[JsonObject]) -> list[JsonObject]:
+def _in_port_order(links: list[JsonObject]) -> list[JsonObject]:
     """The links so that at every node ports ascend, by names where that leaves a choice; unchanged where no order does
     that. (Mininet numbers ports as links are added, and lists links by nodes.)"""
-    waiting: dict[Any, list[int]] = {}
+    at_node: dict[Any, dict[int, Any]] = {}
     for number, link in enumerate(links):
-        for end in ("source", "target"):
-            waiting.setdefault(link[end], []).append(number)
-    try:
-        for node, numbers in waiting.items():
-            numbers.sort(key=lambda number: -_port_at(links[number], node))
-    except TypeError:  # a port that is not said
-        return links
+        for end, port in (("target", "port2"), ("source", "port1")):
+            at_node.setdefault(link[end], {})[number] = link.get(port)
+    order: TopologicalSorter[int] = TopologicalSorter(dict.fromkeys(range(len(links)), ()))
     ready: list[tuple[str, str, int, int]] = []
-
-    def offer(number: int) -> None:
-        link = links[number]
-        if all(waiting[link[end]][-1] == number for end in ("source", "target")):
+    found: list[JsonObject] = []
+    try:
+        for ports in at_node.values():
+            for before, after in pairwise(sorted(ports, key=lambda number: operator.index(ports[number]))):
+                order.add(after, before)
+        order.prepare()
+    except (TypeError, CycleError):  # TypeError: a port that is not said
+        return links
+    while order.is_active():
+        for number in order.get_ready():
+            link = links[number]
             heapq.heappush(ready, (str(link["source"]), str(link["target"]), link["port1"], number))
-
-    for node in waiting:
-        offer(waiting[node][-1])
-    found: dict[int, None] = {}
-    while ready:
         number = heapq.heappop(ready)[-1]
-        if number in found:
-            continue
-        found[number] = None
-        for node in (links[number]["source"], links[number]["target"]):
-            waiting[node].pop()
-            if waiting[node]:
-                offer(waiting[node][-1])
-    return [links[number] for number in found] if len(found) == len(links) else links
+        found.append(links[number])
+        order.done(number)
+    return found
 
 
-def _port_at(link: JsonObject, node: Any) -> int:
-    port = link.get("port1" if link["source"] == node else "port2")
-    if not isinstance(port, int):
-        raise TypeError
-    return port
-
-
-def drop_usual_ports(nodes: list[JsonObject], links: list[JsonObject]) -> None:
+def _drop_usual_ports(nodes: list[JsonObject], links: list[JsonObject]) -> None:
     """Take out port numbers that links in this order have anyway: hosts count from 0, switches from 1."""
     following = {node["id"]: 0 if node["kind"] == "host" else 1 for node in nodes}
     usual = True

@@ -16,7 +16,6 @@ import numpy as np
 
 from experiments.stream.failures.failing_streams import PLAYBACK_S, SIMULATED_PPS, cost_figures, failing_plan
 from experiments.stream.networks import points_over
-from fec.redundancy.block_size import fec_block_size
 from testbed.model.code_description import describe_code
 from testbed.model.studies.samples import grouped, mean_of, sum_of
 from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, where
@@ -144,15 +143,6 @@ def turn(first: Sequence[float], full: Sequence[float]) -> float | None:
 def turns(rows: Rows) -> dict[str, float | None]:
     """Network -> ``turn`` of its first layer and its full route."""
     return {name: turn(own[1]["mean"], own[FULL]["mean"]) for name, own in whole_networks(rows).items()}
-
-
-def turns_at_most(rows: Rows) -> dict[str, float | None]:
-    """The same where states beyond reach cost what a block can hold at most, and not nothing."""
-    most = 255 / fec_block_size(STREAM.source_packets, STREAM.tolerance, STREAM.decoding_error_rate) - 1
-    return {
-        name: turn(*([m + most * b for m, b in zip(own[k]["mean"], own[k]["beyond"], strict=True)] for k in (1, FULL)))
-        for name, own in whole_networks(rows).items()
-    }
 
 
 def _saving(rows: Rows) -> Check:

@@ -4,6 +4,7 @@ import argparse
 import json
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import asdict
 from typing import Any
 
 from testbed.commands.parsing import Subparsers
@@ -14,6 +15,7 @@ from topologies.catalog import COMMON
 from topologies.errors import nearest
 from topologies.impairments import to_text
 from topologies.network import Link, Network, Node, reverse_of
+from topologies.routing_relations import switch_neighbours
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -94,10 +96,7 @@ def catalogue_document() -> list[dict[str, Any]]:
             "name": entry.name,
             "pattern": entry.pattern,
             "description": entry.description,
-            "parameters": [
-                {"name": p.name, "kind": p.kind, "default": p.default, "description": p.description}
-                for p in entry.parameters
-            ],
+            "parameters": [asdict(parameter) for parameter in entry.parameters],
         }
         for entry in catalogue()
     ]
@@ -153,25 +152,22 @@ def run_export(args: argparse.Namespace) -> int:
 
 def summary(network: Network) -> list[tuple[str, str]]:
     """(name, value) lines that describe a network for people."""
-    switches = {node.id for node in network.switches}
-    core = [k for k in network.links if k.source in switches and k.target in switches]
-    one_way = [k for k in network.links if reverse_of(k.id) not in network.link_index]
-    lines = [
+    one_way = sum(reverse_of(link.id) not in network.link_index for link in network.links)
+    return [
         ("network", network.name),
-        ("switches", f"{len(switches)}{_examples([n.id for n in network.switches])}"),
+        ("switches", f"{len(network.switches)}{_examples([*network.switch_ids])}"),
         ("hosts", f"{len(network.hosts)}{_examples([n.id for n in network.hosts])}"),
         (
             "links",
-            f"{len(network.links)} directed, {len(core)} of them between switches, {len(one_way)} unidirectional",
+            f"{len(network.links)} directed, {len(network.core)} of them between switches, {one_way} unidirectional",
         ),
         ("capacity", _spread([k.capacity_bps for k in network.links], _rate)),
         ("delay", _spread([k.delay_s for k in network.links], _seconds)),
         *_impaired(network),
-        ("neighbours", _neighbours(network, switches)),
+        ("neighbours", _neighbours(network)),
         ("parts", _parts(network)),
         ("routing", str(network.attributes.get("routing", "shortest-path"))),
     ]
-    return lines
 
 
 def _impaired(network: Network) -> list[tuple[str, str]]:
@@ -209,12 +205,8 @@ def _seconds(value: float) -> str:
     return f"{value * 1000:g} ms" if value else "0"
 
 
-def _neighbours(network: Network, switches: set[str]) -> str:
-    near: dict[str, set[str]] = {switch: set() for switch in switches}
-    for link in network.links:
-        if link.source in switches and link.target in switches:
-            near[link.source].add(link.target)
-    counts = [len(n) for n in near.values()]
+def _neighbours(network: Network) -> str:
+    counts = [len(set(near)) for near in switch_neighbours(network).values()]
     if not counts:
         return "no switch"
     if min(counts) == max(counts):

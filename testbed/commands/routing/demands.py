@@ -209,13 +209,10 @@ def _rated(
 def _link_list(routed: RoutedDemands, required: bool) -> dict[str, Any]:
     if not required:
         return {}
+    from topologies.network import link_fields
+
     rows = zip(routed.matrix.network.links, routed.loads_bps.tolist(), routed.utilisations.tolist(), strict=True)
-    return {
-        "links": [
-            {"source": link.source, "target": link.target, "key": link.key, "load_bps": load, "utilisation": used}
-            for link, load, used in rows
-        ]
-    }
+    return {"links": [link_fields(link.id) | {"load_bps": load, "utilisation": used} for link, load, used in rows]}
 
 
 def _print_tables(document: dict[str, Any]) -> None:

@@ -121,6 +121,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _document(route: SplitRoute, method: str, coding: Coding, args: argparse.Namespace) -> dict[str, Any]:
     from testbed.routing.redundancy.route_ror import block_size_at_rest, route_breakdown
+    from topologies.network import link_fields
 
     terms = route_breakdown(route, coding)
     links = route.network.links
@@ -139,9 +140,7 @@ def _document(route: SplitRoute, method: str, coding: Coding, args: argparse.Nam
         "fec_tolerance": block_size_at_rest(coding, terms),
         "per_link": [
             {
-                "source": links[i].source,
-                "target": links[i].target,
-                "key": links[i].key,
+                **link_fields(links[i].id),
                 "load": str(term.load) if term.load.denominator < 10**12 else repr(float(term.load)),
                 "load_float": float(term.load),
                 "block_size": term.block_size,

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from testbed.model.routes import SplitRoute
-    from topologies.network import Link, LinkId, Network
+    from topologies.network import Network
 
 DESCRIPTION = (
     "Compute what fraction of one flow each directed link carries. Methods: single, ecmp, disjoint-2, disjoint:k, "
@@ -92,12 +92,13 @@ def run(args: argparse.Namespace) -> int:
 def _float_documents(network: Network, pairs: Sequence[tuple[str, str]]) -> list[dict[str, Any]]:
     """The objects of ``testbed route --float --json``, one a pair: loads in floats, no layers."""
     from testbed.routing.capillary.kernel import capillary_loads
+    from topologies.network import link_fields
 
     largest = max((link.capacity_bps for link in network.links), default=1.0)
     documents = []
     for (source, sink), loads in zip(pairs, capillary_loads(network, pairs).tolist(), strict=True):
         links = [
-            _link_names(link)
+            link_fields(link.id)
             | {"load": repr(load), "load_float": load, "utilisation": load * largest / link.capacity_bps, "layer": 0}
             for link, load in zip(network.links, loads, strict=True)
             if load > 0
@@ -112,6 +113,8 @@ def route_document(route: SplitRoute, requested: str) -> dict[str, Any]:
 
     ``note`` is one line where the route is less than that: disjoint paths that do not exist. Otherwise None.
     """
+    from topologies.network import link_fields
+
     network = route.network
     layers = route.link_layers or (0,) * len(route.loads)
     utilisations = route.utilisations
@@ -122,7 +125,7 @@ def route_document(route: SplitRoute, requested: str) -> dict[str, Any]:
         "method": requested,
         "note": _shortfall(route, requested),
         "links": [
-            _link_names(network.links[i])
+            link_fields(network.links[i].id)
             | {
                 "load": str(route.loads[i]),
                 "load_float": float(route.loads[i]),
@@ -137,19 +140,11 @@ def route_document(route: SplitRoute, requested: str) -> dict[str, Any]:
                 "load_float": float(layer.load),
                 "factor": str(layer.factor),
                 "factor_float": float(layer.factor),
-                "bottlenecks": [_bottleneck(network, link) for link in layer.bottlenecks],
+                "bottlenecks": [link_fields(link) for link in layer.bottlenecks],
             }
             for layer in route.layers
         ],
     }
-
-
-def _link_names(link: Link) -> dict[str, Any]:
-    return {"source": link.source, "target": link.target, "key": link.key}
-
-
-def _bottleneck(network: Network, link: LinkId) -> dict[str, Any]:
-    return _link_names(network.link(*link))
 
 
 def _shortfall(route: SplitRoute, requested: str) -> str | None:

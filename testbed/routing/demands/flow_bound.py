@@ -24,15 +24,14 @@ def flow_bound(network: Network, pairs: Sequence[tuple[str, str]], load: float) 
     them is recomputed by the checker of routed demands, from the prices alone.
     """
     unit = min(link.capacity_bps for link in network.links)
-    switches = {node.id for node in network.switches}
     counted = Counter(pair for pair in pairs if pair[0] != pair[1])
     demands = [(a, b, count * unit) for (a, b), count in counted.items()]
     bound = 0.0
     for end, numbers in ((0, network.out_links), (1, network.in_links)):
         for node, count in Counter(pair[end] for pair in pairs).items():
-            if node not in switches:
+            if node not in network.switch_ids:
                 bound = max(bound, count * unit / sum(network.links[i].capacity_bps for i in numbers(node)))
-    between = [float({link.source, link.target} <= switches) for link in network.links]
+    between = [float({link.source, link.target} <= network.switch_ids.keys()) for link in network.links]
     slow = [own * (link.capacity_bps == unit) for own, link in zip(between, network.links, strict=True)]
     bound = max(bound, *(price_bound(network, demands, priced) for priced in (between, slow)))
     sources = len({source for source, _, _ in demands})

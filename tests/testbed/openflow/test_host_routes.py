@@ -6,12 +6,12 @@ import pytest
 
 from testbed.model.label_split import LABELS
 from testbed.model.wiring import wire
-from testbed.openflow.flow_table import RuleWalker
 from testbed.openflow.host_routes import path_routes, step_of, stream_routes
 from testbed.openflow.rules import stream_rules
 from testbed.routing import route_by_name
 from testbed.routing.label_split.spraying import paths_split, spray
 from tests.helpers.drawn_hosts import drawn_network
+from tests.helpers.host_walks import RouteWalker
 from topologies import load_network
 from topologies.errors import NoPathError
 from topologies.network import Link, Network, Node
@@ -63,7 +63,7 @@ def test_every_label_takes_the_links_of_its_path_in_drawn_networks(first: int) -
             except NoPathError:
                 continue
             rules, routes = stream_rules(wiring, split, udp_port=PORT), stream_routes(wiring, split, udp_port=PORT)
-            walker = RuleWalker(wiring, rules, routes=routes)
+            walker = RouteWalker(wiring, rules, routes)
             packet = walker.stream_packet(split.source, split.sink, PORT)
             forks += len(split.paths) > 1 and bool(routes)
             for label in {p.start for p in split.paths} | {p.stop - 1 for p in split.paths}:
@@ -84,4 +84,4 @@ def test_everything_else_of_a_pair_takes_the_path_of_label_0() -> None:
     links = [network.links[i].id for i in split.path_of(0).links]
     assert set(path_routes(wiring, "p", "q", links)) <= set(routes)
     tcp = {"eth_type": 0x0800, "ip_proto": 6, "ipv4_src": wiring.host_at("p").ip, "ipv4_dst": wiring.host_at("q").ip}
-    assert RuleWalker(wiring, (), routes=routes).walk("p", tcp).links == tuple(links)
+    assert RouteWalker(wiring, (), routes).walk("p", tcp).links == tuple(links)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from experiments.stream.failures import overlapping_failures, overlaps_by_layer
+from fec.redundancy.block_size import fec_block_size
 from testbed.model.verdict import Check
 from tests.helpers.study_rows import Rows, failed, spoilt
 
@@ -53,10 +54,22 @@ def test_beyond_its_regime_equation_45_is_the_rival() -> None:
     assert expectation(often).rival == often[0]["expected"]["equation_45"]
 
 
+def turns_at_most(rows: Rows) -> dict[str, float | None]:
+    """``turns`` where states beyond reach cost what a block can hold at most, and not nothing."""
+    full, stream = overlaps_by_layer.FULL, overlaps_by_layer.STREAM
+    most = 255 / fec_block_size(stream.source_packets, stream.tolerance, stream.decoding_error_rate) - 1
+    return {
+        name: overlaps_by_layer.turn(
+            *([m + most * b for m, b in zip(own[k]["mean"], own[k]["beyond"], strict=True)] for k in (1, full))
+        )
+        for name, own in overlaps_by_layer.whole_networks(rows).items()
+    }
+
+
 def test_the_saving_of_layers_and_where_it_ends() -> None:
     rows = MEASURED["overlaps_by_layer"]
     assert failed(overlaps_by_layer.judge(rows)) == ""
-    counted, free = overlaps_by_layer.turns_at_most(rows), overlaps_by_layer.turns(rows)
+    counted, free = turns_at_most(rows), overlaps_by_layer.turns(rows)
     assert all(turned and 0.001 < turned <= (counted[name] or 1) < 0.05 for name, turned in free.items())
     assert list(overlaps_by_layer.figures(rows)) == ["overlaps_by_layer"]
 
