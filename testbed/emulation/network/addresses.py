@@ -8,12 +8,11 @@ way begins, with the next IP node as permanent neighbour (``testbed.openflow.sho
 
 import socket
 from collections.abc import Collection, Iterable
-from pathlib import Path
 
 from testbed.emulation.network.cables import CablePlan
 from testbed.emulation.network.kernel.host_namespaces import HostNamespaces
 from testbed.emulation.network.kernel.routes import add_route, hold_back, table_rule
-from testbed.emulation.network.kernel.rtnetlink import Message, add_address, add_neighbour, set_up
+from testbed.emulation.network.kernel.rtnetlink import Message, add_address, add_neighbour
 from testbed.emulation.network.links import LinkControl
 from testbed.model.label_split import LABELS
 from testbed.model.wiring import WiredHost, Wiring
@@ -23,8 +22,7 @@ from testbed.openflow.shortest_paths import ShortestPaths, Step, forwards
 _LOOPBACK, _PREFIX = 1, 8
 _FIRST_TABLE, _LABELS_FIRST, _OTHERS = 1000, 1000, 2000
 """Of rules: those of labels are looked at before those of all other packets of a pair."""
-_SETTINGS = Path("/proc/sys/net/ipv4")
-_EITHER_WAY = {"rp_filter": "0", "send_redirects": "0"}
+_EITHER_WAY = ("rp_filter", "send_redirects")
 """A packet may come by another interface than the way back takes, and is sent on by the one that it came by."""
 
 
@@ -45,14 +43,12 @@ class HostAddresses:
             for host in self._wiring.hosts
         }
 
-    def set_up(self, hosts: Iterable[WiredHost], *, without_checksums: bool) -> None:
-        """One batch a host: interfaces up, addresses, neighbours, routes. ``without_checksums``: hosts compute their
-        checksums themselves."""
-        hosts = tuple(hosts)
+    def set_up(self, hosts: Iterable[WiredHost]) -> None:
+        """One batch a host, whose interfaces are up: addresses, neighbours, routes."""
         steps = self._all_steps() if self._wiring.routed else None
         for host in hosts:
             ends = self._cables.ends_of(host.name)
-            messages = [set_up(_LOOPBACK, True), *(set_up(end.index, True) for end in ends)]
+            messages: list[Message] = []
             if steps is not None:
                 messages += self._routed(host, steps.get(host.name, {}))
             elif ends:
@@ -61,17 +57,11 @@ class HostAddresses:
             self._links.netlink_of(host.name).apply(messages)
             if steps is not None:
                 self._let_pass(host)
-            if without_checksums:
-                self._links.switch_checksums_off(host.name)
 
     def change(self, routes: Iterable[HostRoute], *, add: bool) -> None:
         """Put a plan's routes into the hosts that are here, or take them away."""
-        batches: dict[str, list[Message]] = {}
-        for route in routes:
-            if route.host in self._cables.hosts:
-                batches.setdefault(route.host, []).extend(self._route(route, add))
-        for host, batch in batches.items():
-            self._links.netlink_of(host).apply(batch)
+        here = [route for route in routes if route.host in self._cables.hosts]
+        self._namespaces.apply((route.host, message) for route in here for message in self._route(route, add))
 
     def _all_steps(self) -> dict[str, dict[str, Step]]:
         """Host -> whom it reaches -> its step."""
@@ -112,12 +102,9 @@ class HostAddresses:
     def _let_pass(self, host: WiredHost) -> None:
         """What the kernel would else hold against packets that come and go by several interfaces."""
         scopes = ["all", "default", *(end.interface for end in self._cables.ends_of(host.name))]
-        with self._namespaces.inside(host.name):
-            for scope in scopes:
-                for name, value in _EITHER_WAY.items():
-                    (_SETTINGS / "conf" / scope / name).write_text(value)
-            if forwards(self._wiring, host):
-                (_SETTINGS / "ip_forward").write_text("1")
+        off = {f"ipv4/conf/{scope}/{name}": 0 for scope in scopes for name in _EITHER_WAY}
+        forwarding = {"ipv4/ip_forward": 1} if forwards(self._wiring, host) else {}
+        self._namespaces.set_sysctls(host.name, off | forwarding)
 
     def _route(self, route: HostRoute, add: bool) -> list[Message]:
         step, index = Step(route.port, route.node), self._index(route.host, route.port)

@@ -10,7 +10,7 @@ import contextlib
 import socket
 import threading
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Literal
 
@@ -28,7 +28,6 @@ from testbed.emulation.network.kernel.rtnetlink import (
     Message,
     Netlink,
     NetlinkError,
-    compute_checksums,
     drop_rule,
     packet_gate,
     set_up,
@@ -103,7 +102,7 @@ class LinkControl:
         delayed = {link: end for link, end in ends.items() if end.link is not None and end.link.delay_s}
         by_netem = bool(delayed) and self._impaired.has_netem()
         try:
-            self._apply_all((end.host, one) for end in ends.values() for one in self._shaping(end, by_netem))
+            self._namespaces.apply((end.host, one) for end in ends.values() for one in self._shaping(end, by_netem))
         except NetlinkError as error:
             if error.errno == _MISSING and self._first_udp_port is not None:
                 raise CapabilityError(
@@ -112,14 +111,6 @@ class LinkControl:
             raise _shaping_refused(error) from error
         if delayed:
             self._impaired.delay(delayed)
-
-    def _apply_all(self, messages: Iterable[tuple[str | None, Message]]) -> None:
-        """(host, message): in one batch a host."""
-        batches: dict[str | None, list[Message]] = {}
-        for host, message in messages:
-            batches.setdefault(host, []).append(message)
-        for host, batch in batches.items():
-            self.netlink_of(host).apply(batch)
 
     def prepare_faults(self) -> None:
         """Put the hook for drop rules at every sending end, so that the first fault is as quick as the next.
@@ -130,7 +121,7 @@ class LinkControl:
         ends = list(self._cables.sending.values())
         ends = ends if len(ends) <= MOST_HOOKS else ends[:1]
         try:
-            self._apply_all((end.host, packet_gate(end.index)) for end in ends)
+            self._namespaces.apply((end.host, packet_gate(end.index)) for end in ends)
         except NetlinkError:
             self._loss_means = "netem"
             return
@@ -181,7 +172,6 @@ class LinkControl:
         """See EmulatedNetwork.impairment_reports."""
         with self._lock:
             return self._impaired.reports()
-
 
     def set_loss(self, link: LinkId, fraction: float, direction: Direction) -> float:
         """See EmulatedNetwork.set_loss; 1 is a blackhole."""
@@ -341,15 +331,6 @@ class LinkControl:
             found = {host: self.netlink_of(host).counters() for host in hosts}
         return {link: found[end.host][end.interface] for link, end in ends.items()}
 
-    def host_counters(self) -> Mapping[str, int]:
-        """See EmulatedNetwork.host_counters."""
-        result = {}
-        for host in self._cables.hosts:
-            with self._lock:
-                found = self.netlink_of(host).counters()
-            result[host] = sum(found[end.interface].sent_packets for end in self._cables.ends_of(host))
-        return result
-
     def meter(self) -> LinkMeter:
         """See EmulatedNetwork.link_meter."""
         sent = {link: near.interface for link, near in self._cables.sending.items() if near.host is None}
@@ -363,13 +344,6 @@ class LinkControl:
         if end.host is None:
             return socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0), end.interface
         return self._namespaces.open_socket(end.host, socket.AF_PACKET, socket.SOCK_RAW, 0), end.interface
-
-    def switch_checksums_off(self, host: str) -> None:
-        """Let the host compute checksums itself: a user-space switch passes on packets whose checksum is still
-        missing."""
-        with self._namespaces.open_socket(host, socket.AF_INET, socket.SOCK_DGRAM) as sock:
-            for end in self._cables.ends_of(host):
-                compute_checksums(end.interface, sock)
 
 
 def queue_bytes(link: Link, mtu: int) -> int:

@@ -16,11 +16,11 @@ import socket
 import struct
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from testbed.emulation.network.kernel.rtnetlink import Netlink, attributes_of
+from testbed.emulation.network.kernel.rtnetlink import Message, Netlink, attributes_of
 from testbed.errors import CapabilityError
 
 _FIRST = 1024
@@ -106,6 +106,20 @@ class HostNamespaces:
                 sock = socket.socket(fileno=move_above_select_limit(opened.detach()))
             found = self._netlinks[name] = Netlink(sock)
         return found
+
+    def apply(self, messages: Iterable[tuple[str | None, Message]]) -> None:
+        """Carry out (namespace, None for the caller's own; message), in one batch a namespace."""
+        batches: dict[str | None, list[Message]] = {}
+        for name, message in messages:
+            batches.setdefault(name, []).append(message)
+        for name, batch in batches.items():
+            self.netlink_of(name).apply(batch)
+
+    def set_sysctls(self, name: str, values: Mapping[str, object]) -> None:
+        """Settings of the host's network: paths below /proc/sys/net -> values."""
+        with self.inside(name):
+            for path, value in values.items():
+                Path("/proc/sys/net", path).write_text(str(value))
 
     @contextmanager
     def inside(self, name: str) -> Iterator[None]:
