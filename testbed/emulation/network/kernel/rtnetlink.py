@@ -320,6 +320,14 @@ def token_bucket(index: int, *, rate_bps: float, burst_bytes: int, queue_bytes: 
     return RTM_NEWQDISC, NLM_F_CREATE | NLM_F_REPLACE, body
 
 
+def new_queue(
+    index: int, kind: str, options: bytes, *, handle: int = 0, parent: int = ROOT, flags: int = NLM_F_REPLACE
+) -> Message:
+    """A queue of that kind, by default in place of the one that is there."""
+    body = tc_header(index, handle, parent) + text(1, kind) + attribute(2, options)
+    return RTM_NEWQDISC, NLM_F_CREATE | flags, body
+
+
 def delete_queue(index: int) -> Message:
     """Remove the interface's root queue."""
     return RTM_DELQDISC, 0, tc_header(index, 0, ROOT)
