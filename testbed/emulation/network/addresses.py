@@ -54,7 +54,7 @@ class HostAddresses:
             elif ends:
                 messages.append(add_address(ends[0].index, host.ip, _PREFIX))
                 messages += self._keep(host.name, 0, self._all_neighbours(host))
-            self._links.netlink_of(host.name).apply(messages)
+            self._namespaces.netlink_of(host.name).apply(messages)
             if steps is not None:
                 self._let_pass(host)
 

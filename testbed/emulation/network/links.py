@@ -75,14 +75,9 @@ class LinkControl:
         self._losing: dict[str, float] = {}
         self._always_lost: dict[str, float] = {}
         self._requested_loss: dict[str, float] = {}
-        detours = Redirects(self.netlink_of, self._open_socket, mtu=mtu, seed=impairment_seed)
+        detours = Redirects(namespaces, mtu=mtu, seed=impairment_seed)
         self._changed: dict[LinkId, Link] = {}
-        self._impaired = ImpairedEnds(cables, detours, self.netlink_of, self._behind_netem, self._link_of)
-
-    def _open_socket(self, host: str | None, family: int, kind: int, protocol: int) -> socket.socket:
-        if host is None:
-            return socket.socket(family, kind, protocol)
-        return self._namespaces.open_socket(host, family, kind, protocol)
+        self._impaired = ImpairedEnds(cables, detours, namespaces, self._behind_netem, self._link_of)
 
     def netlink_of(self, host: str | None) -> Netlink:
         """The netlink socket of a host's namespace (None: the switches')."""
@@ -341,9 +336,7 @@ class LinkControl:
     def receiving_end(self, link: LinkId) -> tuple[socket.socket, str]:
         """A packet socket at the interface where the link's packets arrive, not yet bound, and the interface's name."""
         end = self._cables.receiving[link]
-        if end.host is None:
-            return socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0), end.interface
-        return self._namespaces.open_socket(end.host, socket.AF_PACKET, socket.SOCK_RAW, 0), end.interface
+        return self._namespaces.open_socket(end.host, socket.AF_PACKET, socket.SOCK_RAW), end.interface
 
 
 def queue_bytes(link: Link, mtu: int) -> int:

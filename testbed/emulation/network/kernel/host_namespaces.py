@@ -100,10 +100,8 @@ class HostNamespaces:
         """The netlink socket of a namespace (None: the caller's own)."""
         found = self._netlinks.get(name)
         if found is None:
-            sock = None
-            if name is not None:
-                opened = self.open_socket(name, socket.AF_NETLINK, socket.SOCK_RAW, 0)
-                sock = socket.socket(fileno=move_above_select_limit(opened.detach()))
+            opened = self.open_socket(name, socket.AF_NETLINK, socket.SOCK_RAW)
+            sock = socket.socket(fileno=move_above_select_limit(opened.detach()))
             found = self._netlinks[name] = Netlink(sock)
         return found
 
@@ -127,9 +125,9 @@ class HostNamespaces:
         with inside_namespace(self._descriptors[name]):
             yield
 
-    def open_socket(self, name: str, family: int, kind: int, protocol: int = 0) -> socket.socket:
-        """A socket in the host's network."""
-        with self.inside(name):
+    def open_socket(self, name: str | None, family: int, kind: int, protocol: int = 0) -> socket.socket:
+        """A socket in the host's network (None: the caller's own)."""
+        with contextlib.nullcontext() if name is None else self.inside(name):
             return socket.socket(family, kind, protocol)
 
     def close(self) -> None:
