@@ -63,7 +63,7 @@ def streams_with_link_counts(
 
 def _sent_by(network: EmulatedNetwork, node: str) -> int:
     """Packets that the node's host has sent into the network, over all its interfaces."""
-    found = network.link_control.netlink_of(network.wiring.host_at(node).name).counters()
+    found = network.namespaces.netlink_of(network.wiring.host_at(node).name).counters()
     return sum(one.sent_packets for name, one in found.items() if name != "lo")
 
 
