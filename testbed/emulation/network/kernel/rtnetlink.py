@@ -301,6 +301,14 @@ def tc_header(index: int, handle: int, parent: int, info: int = 0) -> bytes:
     return struct.pack("=BxxxiIII", 0, index, handle, parent, info)
 
 
+def new_queue(
+    index: int, kind: str, options: bytes, *, handle: int = 0, parent: int = ROOT, flags: int = NLM_F_REPLACE
+) -> Message:
+    """A queue of that kind, by default in place of the one that is there."""
+    body = tc_header(index, handle, parent) + text(1, kind) + attribute(2, options)
+    return RTM_NEWQDISC, NLM_F_CREATE | flags, body
+
+
 def rate_spec(bytes_per_s: int) -> bytes:
     """A rate over Ethernet (struct tc_ratespec); one of more than 32 bits follows in an attribute of its own."""
     ethernet = 1
@@ -318,14 +326,6 @@ def token_bucket(index: int, *, rate_bps: float, burst_bytes: int, queue_bytes: 
         options += attribute(4, struct.pack("=Q", rate))
     body = tc_header(index, 0x100000, parent) + text(1, "tbf") + attribute(2, options)
     return RTM_NEWQDISC, NLM_F_CREATE | NLM_F_REPLACE, body
-
-
-def new_queue(
-    index: int, kind: str, options: bytes, *, handle: int = 0, parent: int = ROOT, flags: int = NLM_F_REPLACE
-) -> Message:
-    """A queue of that kind, by default in place of the one that is there."""
-    body = tc_header(index, handle, parent) + text(1, kind) + attribute(2, options)
-    return RTM_NEWQDISC, NLM_F_CREATE | flags, body
 
 
 def delete_queue(index: int) -> Message:
