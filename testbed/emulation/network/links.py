@@ -32,8 +32,8 @@ from testbed.emulation.network.kernel.rtnetlink import (
     drop_rule,
     packet_gate,
     set_up,
-    token_bucket,
 )
+from testbed.emulation.network.kernel.shaping import burst_bytes, packets_waiting, rate_queue
 from testbed.errors import CapabilityError, InputError
 from testbed.faults.fault import Direction
 from testbed.faults.link_settings import LinkSettings, settings_text
@@ -41,9 +41,6 @@ from topologies.impairments import Impairments
 from topologies.network import Link, LinkId, label_of, reverse_of
 
 MOST_HOOKS = 1024
-_QUEUE_S = 0.05
-_MIN_QUEUE_PACKETS = 20
-_BURST_S = 0.002
 _CARRIER_LIMIT_S = 1.0
 _NETEM_CHILD = 0x10001
 _MISSING = 2  # ENOENT: "Specified qdisc kind is unknown", "TC classifier not found"
@@ -182,7 +179,6 @@ class LinkControl:
         with self._lock:
             return self._impaired.reports()
 
-
     def set_loss(self, link: LinkId, fraction: float, direction: Direction) -> float:
         """See EmulatedNetwork.set_loss; 1 is a blackhole."""
         near, far = self._cables.sending.get(link), self._cables.receiving.get(link)
@@ -260,22 +256,14 @@ class LinkControl:
         return replace(end.link, delay_s=0.0)
 
     def _bucket(self, end: CableEnd, link: Link, parent: int) -> list[Message]:
-        burst_bytes = min(0x7FFFFFFF, max(2 * (self._mtu + 14), round(link.capacity_bps / 8 * _BURST_S)))
+        rate_bps, packets = link.capacity_bps, link.queue_packets
         if self._first_udp_port is None:
-            return [
-                token_bucket(
-                    end.index,
-                    rate_bps=link.capacity_bps,
-                    burst_bytes=burst_bytes,
-                    queue_bytes=queue_bytes(link, self._mtu),
-                    parent=parent,
-                )
-            ]
+            return rate_queue(end.index, rate_bps=rate_bps, mtu=self._mtu, packets=packets, parent=parent)
         return priority_buckets(
             end.index,
-            rate_bps=link.capacity_bps,
-            burst_bytes=burst_bytes,
-            queue_packets=queue_bytes(link, self._mtu) // (self._mtu + 14),
+            rate_bps=rate_bps,
+            burst_bytes=burst_bytes(rate_bps, self._mtu),
+            queue_packets=packets_waiting(rate_bps, self._mtu, packets),
             first_udp_port=self._first_udp_port,
             parent=parent,
         )
@@ -370,11 +358,6 @@ class LinkControl:
         with self._namespaces.open_socket(host, socket.AF_INET, socket.SOCK_DGRAM) as sock:
             for end in self._cables.ends_of(host):
                 compute_checksums(end.interface, sock)
-
-
-def queue_bytes(link: Link, mtu: int) -> int:
-    """What waits before a link at most: 50 ms of its capacity, and 20 packets at least."""
-    return min(0x7FFFFFFF, max(_MIN_QUEUE_PACKETS * (mtu + 14), round(link.capacity_bps / 8 * _QUEUE_S)))
 
 
 def _shaping_refused(error: NetlinkError) -> CapabilityError:

@@ -12,6 +12,7 @@ from testbed.emulation.network.impairments.tc_messages import NetemOptions, nete
 from testbed.emulation.network.kernel.rtnetlink import Message, Netlink, NetlinkError, delete_queue
 from testbed.errors import CapabilityError
 from testbed.faults.fault import Direction
+from testbed.faults.impaired_link import queue_bytes
 from topologies.impairments import Impairments
 from topologies.network import Link, LinkId, label_of, reverse_of
 
@@ -112,7 +113,7 @@ class ImpairedEnds:
                     end=end,
                     link=name,
                     impairments=(*model.impaired_by, *impairments),
-                    capacity_bps=model.capacity_bps,
+                    queue_bytes=queue_bytes(model.capacity_bps, packets=model.queue_packets),
                     delay_s=model.delay_s,
                 )
             )

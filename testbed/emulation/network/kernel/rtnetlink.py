@@ -307,6 +307,10 @@ def rate_spec(bytes_per_s: int) -> bytes:
     return struct.pack("=BBHhHI", 0, ethernet, 0, -1, 0, min(bytes_per_s, 0xFFFFFFFF))
 
 
+TOKEN_BUCKET = 0x100000
+"""Handle of every such queue."""
+
+
 def token_bucket(index: int, *, rate_bps: float, burst_bytes: int, queue_bytes: int, parent: int = ROOT) -> Message:
     """Shape what the interface sends to ``rate_bps`` (tbf), with a queue of ``queue_bytes`` before packets are
     dropped."""
@@ -316,7 +320,7 @@ def token_bucket(index: int, *, rate_bps: float, burst_bytes: int, queue_bytes: 
     options = attribute(1, parameters) + number(6, burst_bytes)
     if rate > 0xFFFFFFFF:
         options += attribute(4, struct.pack("=Q", rate))
-    body = tc_header(index, 0x100000, parent) + text(1, "tbf") + attribute(2, options)
+    body = tc_header(index, TOKEN_BUCKET, parent) + text(1, "tbf") + attribute(2, options)
     return RTM_NEWQDISC, NLM_F_CREATE | NLM_F_REPLACE, body
 
 

@@ -17,9 +17,10 @@ from mininet.log import warn
 from mininet.net import Mininet
 from mininet.node import CPULimitedHost, Host, IVSSwitch, Node, OVSBridge, OVSSwitch, Switch, UserSwitch
 
+from testbed.emulation.network.kernel.routes import add_route
 from testbed.emulation.network.kernel.rtnetlink import Message, NetlinkError, add_address, add_neighbour, set_up
 from testbed.emulation.network.mininet_network.batch import Batch
-from testbed.emulation.network.mininet_network.messages import add_route, delete_link, remove_address, set_mac
+from testbed.emulation.network.mininet_network.messages import delete_link, remove_address, set_mac
 from testbed.emulation.network.mininet_network.requests import Requests
 from testbed.emulation.network.mininet_network.shell import LateShell
 from testbed.errors import InputError
@@ -112,7 +113,7 @@ class LateNode(LateShell, Node):  # type: ignore[misc]
         index = getattr(self.intf(name) if name else next(iter(near), self.intf()), "index", None)
         if found is None or index is None:
             return super().setDefaultRoute(intf)
-        self.requests.apply(self.host, add_route(index, gateway=gateway))
+        self.requests.apply(self.host, add_route(None, index=index, via=gateway))
         return ""
 
 
