@@ -146,7 +146,7 @@ class LateSwitch(LateNode, OVSSwitch):  # type: ignore[misc]
         """Mininet's ``start`` makes its bridge by this command, of which the controllers are taken."""
         words = " ".join(map(str, args))
         if " -- add-br " not in words:
-            return self.cmd("ovs-vsctl", *args, **options)
+            return self.cmd("ovs-vsctl", *self.requests.database_words(self), *args, **options)
         targets = re.findall(r'target=\\"([^"\\]+)', words)
         self._has_controller = any(not target.startswith("p") for target in targets)
         self.requests.add_bridge(self, targets)
@@ -172,7 +172,7 @@ class LateSwitch(LateNode, OVSSwitch):  # type: ignore[misc]
     def stop(self, deleteIntfs: bool = True) -> None:  # noqa: N803 - Mininet's name
         """Of one switch, while the network runs."""
         if not self.requests.closed:
-            self.cmd("ovs-vsctl", "--if-exists", "del-br", self.device)
+            self.vsctl("--if-exists", "del-br", self.device)
             if deleteIntfs:
                 self.deleteIntfs(checkName=False)
 
@@ -189,7 +189,7 @@ class LateSwitch(LateNode, OVSSwitch):  # type: ignore[misc]
 
     def detach(self, intf: Any) -> None:
         """The bridge without that port."""
-        self.cmd("ovs-vsctl", "--if-exists", "del-port", self.device, intf)
+        self.vsctl("--if-exists", "del-port", self.device, intf)
 
     def dpctl(self, *args: str) -> str:
         """ovs-ofctl on this bridge, in an OpenFlow version that it speaks."""
