@@ -7,18 +7,36 @@ from testbed.emulation.network.kernel.rtnetlink import (
     NLM_F_REPLACE,
     ROOT,
     RTM_NEWQDISC,
-    TOKEN_BUCKET,
     Message,
     attribute,
+    number,
+    rate_spec,
     tc_header,
     text,
-    token_bucket,
+    tick_ns,
 )
 from testbed.faults.impaired_link import queue_bytes
 
 _BURST_S = 0.002
 _MOST = 0x7FFFFFFF
 _ETHERNET_BYTES = 14
+
+
+TOKEN_BUCKET = 0x100000
+"""Handle of every such queue."""
+
+
+def token_bucket(index: int, *, rate_bps: float, burst_bytes: int, queue_bytes: int, parent: int = ROOT) -> Message:
+    """Shape what the interface sends to ``rate_bps`` (tbf), with a queue of ``queue_bytes`` before packets are
+    dropped."""
+    rate = max(1, round(rate_bps / 8))
+    ticks = min(0xFFFFFFFF, round(burst_bytes / rate * 1e9 / tick_ns()))
+    parameters = rate_spec(rate) + bytes(12) + struct.pack("=III", queue_bytes, ticks, 0)
+    options = attribute(1, parameters) + number(6, burst_bytes)
+    if rate > 0xFFFFFFFF:
+        options += attribute(4, struct.pack("=Q", rate))
+    body = tc_header(index, TOKEN_BUCKET, parent) + text(1, "tbf") + attribute(2, options)
+    return RTM_NEWQDISC, NLM_F_CREATE | NLM_F_REPLACE, body
 
 
 def burst_bytes(rate_bps: float, mtu: int) -> int:
