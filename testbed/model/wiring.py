@@ -65,6 +65,16 @@ class Cable:
     forward: LinkId | None
     backward: LinkId | None
 
+    @property
+    def links(self) -> tuple[LinkId, ...]:
+        """Those that it carries, two at most."""
+        return tuple(link for link in (self.forward, self.backward) if link is not None)
+
+    @property
+    def ends(self) -> tuple[tuple[str, int], ...]:
+        """(device, port) at either end."""
+        return (self.a, self.a_port), (self.b, self.b_port)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Wiring:
@@ -88,21 +98,30 @@ class Wiring:
         """Port number, at the link's source device, through which packets enter the link."""
         return self.out_ports[link]
 
+    def in_port(self, link: LinkId) -> int:
+        """Port number, at the link's target device, through which its packets come."""
+        cable = self.cable_of(link)
+        return cable.b_port if cable.forward == link else cable.a_port
+
     @cached_property
     def _cable_of(self) -> Mapping[LinkId, Cable]:
-        return {link: c for c in self.cables for link in (c.forward, c.backward) if link is not None}
+        return {link: c for c in self.cables for link in c.links}
+
+    def cables_by_port(self) -> dict[tuple[int, int], Cable]:
+        """(datapath id, port) -> the cable there."""
+        dpids = {switch.name: switch.dpid for switch in self.switches}
+        return {(dpids[name], port): c for c in self.cables for name, port in c.ends if name in dpids}
 
     @cached_property
     def routed(self) -> bool:
         """Whether some host has to choose a way: it has several cables, or the network gives hosts their addresses."""
-        joined = Counter(end for cable in self.cables for end in (cable.a, cable.b))
+        joined = Counter(name for cable in self.cables for name, _ in cable.ends)
         several = any(joined[host.name] > 1 for host in self.hosts)
         return several or any(node.addresses for node in self.network.hosts)
 
     @cached_property
     def _first_ports(self) -> Mapping[str, int]:
-        ends = [(node, port) for c in self.cables for node, port in ((c.a, c.a_port), (c.b, c.b_port))]
-        return dict(reversed(ends))
+        return dict(reversed([end for cable in self.cables for end in cable.ends]))
 
     def first_port(self, name: str) -> int:
         """The port of a host's or switch's first cable; KeyError where it has none."""
