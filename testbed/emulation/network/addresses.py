@@ -8,7 +8,6 @@ way begins, with the next IP node as permanent neighbour (``testbed.openflow.sho
 
 import socket
 from collections.abc import Collection, Iterable
-from pathlib import Path
 
 from testbed.emulation.network.cables import CablePlan
 from testbed.emulation.network.kernel.host_namespaces import HostNamespaces
@@ -23,7 +22,6 @@ from testbed.openflow.shortest_paths import ShortestPaths, Step, forwards
 _LOOPBACK, _PREFIX = 1, 8
 _FIRST_TABLE, _LABELS_FIRST, _OTHERS = 1000, 1000, 2000
 """Of rules: those of labels are looked at before those of all other packets of a pair."""
-_SETTINGS = Path("/proc/sys/net/ipv4")
 _EITHER_WAY = {"rp_filter": "0", "send_redirects": "0"}
 """A packet may come by another interface than the way back takes, and is sent on by the one that it came by."""
 
@@ -66,12 +64,8 @@ class HostAddresses:
 
     def change(self, routes: Iterable[HostRoute], *, add: bool) -> None:
         """Put a plan's routes into the hosts that are here, or take them away."""
-        batches: dict[str, list[Message]] = {}
-        for route in routes:
-            if route.host in self._cables.hosts:
-                batches.setdefault(route.host, []).extend(self._route(route, add))
-        for host, batch in batches.items():
-            self._links.netlink_of(host).apply(batch)
+        here = [route for route in routes if route.host in self._cables.hosts]
+        self._namespaces.apply((route.host, message) for route in here for message in self._route(route, add))
 
     def _all_steps(self) -> dict[str, dict[str, Step]]:
         """Host -> whom it reaches -> its step."""
@@ -112,12 +106,10 @@ class HostAddresses:
     def _let_pass(self, host: WiredHost) -> None:
         """What the kernel would else hold against packets that come and go by several interfaces."""
         scopes = ["all", "default", *(end.interface for end in self._cables.ends_of(host.name))]
-        with self._namespaces.inside(host.name):
-            for scope in scopes:
-                for name, value in _EITHER_WAY.items():
-                    (_SETTINGS / "conf" / scope / name).write_text(value)
-            if forwards(self._wiring, host):
-                (_SETTINGS / "ip_forward").write_text("1")
+        values = [(f"net/ipv4/conf/{scope}/{name}", value) for scope in scopes for name, value in _EITHER_WAY.items()]
+        if forwards(self._wiring, host):
+            values.append(("net/ipv4/ip_forward", "1"))
+        self._namespaces.set_sysctls(host.name, values)
 
     def _route(self, route: HostRoute, add: bool) -> list[Message]:
         step, index = Step(route.port, route.node), self._index(route.host, route.port)

@@ -10,7 +10,7 @@ import contextlib
 import socket
 import threading
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Literal
 
@@ -18,7 +18,7 @@ from testbed.emulation.network.cables import CableEnd, CablePlan
 from testbed.emulation.network.impairments.impaired_ends import ImpairedEnds
 from testbed.emulation.network.impairments.redirects import Redirects
 from testbed.emulation.network.impairments.relay import LaneReport
-from testbed.emulation.network.impairments.tc_messages import NetemOptions, netem_line
+from testbed.emulation.network.impairments.tc_messages import NETEM_CHILD, NetemOptions, netem_line
 from testbed.emulation.network.kernel.host_namespaces import HostNamespaces
 from testbed.emulation.network.kernel.link_meter import LinkMeter
 from testbed.emulation.network.kernel.priority_queues import priority_buckets
@@ -42,7 +42,6 @@ from topologies.network import Link, LinkId, label_of, reverse_of
 
 MOST_HOOKS = 1024
 _CARRIER_LIMIT_S = 1.0
-_NETEM_CHILD = 0x10001
 _MISSING = 2  # ENOENT: "Specified qdisc kind is unknown", "TC classifier not found"
 LossMeans = Literal["classifier", "netem"]
 
@@ -100,7 +99,7 @@ class LinkControl:
         delayed = {link: end for link, end in ends.items() if end.link is not None and end.link.delay_s}
         by_netem = bool(delayed) and self._impaired.has_netem()
         try:
-            self._apply_all((end.host, one) for end in ends.values() for one in self._shaping(end, by_netem))
+            self._namespaces.apply((end.host, one) for end in ends.values() for one in self._shaping(end, by_netem))
         except NetlinkError as error:
             if error.errno == _MISSING and self._first_udp_port is not None:
                 raise CapabilityError(
@@ -109,14 +108,6 @@ class LinkControl:
             raise _shaping_refused(error) from error
         if delayed:
             self._impaired.delay(delayed)
-
-    def _apply_all(self, messages: Iterable[tuple[str | None, Message]]) -> None:
-        """(host, message): in one batch a host."""
-        batches: dict[str | None, list[Message]] = {}
-        for host, message in messages:
-            batches.setdefault(host, []).append(message)
-        for host, batch in batches.items():
-            self.netlink_of(host).apply(batch)
 
     def prepare_faults(self) -> None:
         """Put the hook for drop rules at every sending end, so that the first fault is as quick as the next.
@@ -127,7 +118,7 @@ class LinkControl:
         ends = list(self._cables.sending.values())
         ends = ends if len(ends) <= MOST_HOOKS else ends[:1]
         try:
-            self._apply_all((end.host, packet_gate(end.index)) for end in ends)
+            self._namespaces.apply((end.host, packet_gate(end.index)) for end in ends)
         except NetlinkError:
             self._loss_means = "netem"
             return
@@ -242,12 +233,12 @@ class LinkControl:
         if link is None:
             return []
         if link.delay_s > 0 and by_netem:
-            return [netem_line(end.index, NetemOptions(delay_s=link.delay_s)), *self._bucket(end, link, _NETEM_CHILD)]
+            return [netem_line(end.index, NetemOptions(delay_s=link.delay_s)), *self._bucket(end, link, NETEM_CHILD)]
         return self._bucket(end, link, ROOT)
 
     def _behind_netem(self, end: CableEnd) -> list[Message]:
         link = self._link_of(end)
-        return self._bucket(end, link, _NETEM_CHILD) if self._shape and link is not None else []
+        return self._bucket(end, link, NETEM_CHILD) if self._shape and link is not None else []
 
     def _link_of(self, end: CableEnd) -> Link | None:
         """What the link that the end sends is now; without shaping it has no delay."""
@@ -290,7 +281,7 @@ class LinkControl:
             with self._lock:
                 self._changed[one] = now
                 if now.capacity_bps != before.capacity_bps:
-                    parent = _NETEM_CHILD if self._impaired.has_queue(end) else ROOT
+                    parent = NETEM_CHILD if self._impaired.has_queue(end) else ROOT
                     try:
                         self.netlink_of(end.host).apply(self._bucket(end, now, parent))
                     except NetlinkError as error:

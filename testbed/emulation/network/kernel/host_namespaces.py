@@ -16,11 +16,11 @@ import socket
 import struct
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from testbed.emulation.network.kernel.rtnetlink import Netlink, attributes_of
+from testbed.emulation.network.kernel.rtnetlink import Message, Netlink, attributes_of
 from testbed.errors import CapabilityError
 
 _FIRST = 1024
@@ -106,6 +106,21 @@ class HostNamespaces:
                 sock = socket.socket(fileno=move_above_select_limit(opened.detach()))
             found = self._netlinks[name] = Netlink(sock)
         return found
+
+    def apply(self, messages: Iterable[tuple[str | None, Message]]) -> None:
+        """(namespace, None the caller's own; message): in one batch a namespace."""
+        batches: dict[str | None, list[Message]] = {}
+        for name, message in messages:
+            batches.setdefault(name, []).append(message)
+        for name, batch in batches.items():
+            self.netlink_of(name).apply(batch)
+
+    def set_sysctls(self, name: str, values: Iterable[tuple[str, str]]) -> None:
+        """Settings of the namespace's network, as net.ipv4.ip_forward or, where a name in it has dots, with slashes.
+        Raises OSError for one that it has not."""
+        with self.inside(name):  # /proc/sys/net is that of whoever opens it
+            for setting, value in values:
+                Path("/proc/sys", setting if "/" in setting else setting.replace(".", "/")).write_text(value)
 
     @contextmanager
     def inside(self, name: str) -> Iterator[None]:

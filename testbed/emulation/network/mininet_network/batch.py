@@ -13,7 +13,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 from testbed.emulation.network.cables import CablePlan, mark_for_removal, remove_marked
@@ -164,17 +163,14 @@ class Batch(Requests):
         return made if second.namespace is not None else [*made, set_up(second.index, True)]
 
     def _set_hosts(self, fresh: Sequence[InterfaceRequest]) -> None:
-        by_host: dict[str | None, list[Message]] = {}
-        for end in fresh:
-            if end.host is not None:
-                by_host.setdefault(end.host, [set_up(_LOOPBACK, True)]).append(set_up(end.index, True))
+        own = [end for end in fresh if end.host is not None]
         messages, self.messages = self.messages, {}
-        for host in by_host | messages:
-            self.namespaces.netlink_of(host).apply([*by_host.get(host, ()), *messages.get(host, ())])
+        up = [(end.host, set_up(index, True)) for end in own for index in (_LOOPBACK, end.index)]
+        self.namespaces.apply([*up, *((host, one) for host, batch in messages.items() for one in batch)])
         sysctls, self.sysctls = self.sysctls, []
         for name, setting, value in sysctls:
-            with self.namespaces.inside(name), contextlib.suppress(OSError):
-                Path("/proc/sys", setting.replace(".", "/")).write_text(value)
+            with contextlib.suppress(OSError):
+                self.namespaces.set_sysctls(name, [(setting, value)])
         for end in fresh if self.datapath == "user" else ():
             if end.host is not None:  # a user-space switch passes on packets whose checksum is still missing
                 with self.namespaces.open_socket(end.host, socket.AF_INET, socket.SOCK_DGRAM) as sock:
@@ -196,14 +192,10 @@ class Batch(Requests):
 
     def _shape(self, fresh: Sequence[InterfaceRequest]) -> None:
         """Queues, and the hooks for drop rules at all ends but those of large networks."""
-        by_host: dict[str | None, list[Message]] = {}
         queues, self.queues = self.queues, {}
-        for interface, values in queues.items():
-            by_host.setdefault(interface.host, []).extend(queue_messages(interface.index, values, self.mtu))
-        for end in fresh if self._made <= MOST_HOOKS // 2 else ():
-            by_host.setdefault(end.host, []).append(packet_gate(end.index))
-        for host, batch in by_host.items():
-            self.namespaces.netlink_of(host).apply(batch)
+        messages = [(i.host, one) for i, values in queues.items() for one in queue_messages(i.index, values, self.mtu)]
+        gated = fresh if self._made <= MOST_HOOKS // 2 else ()
+        self.namespaces.apply([*messages, *((end.host, packet_gate(end.index)) for end in gated)])
 
     def add_port(self, switch: Any, interface: Any) -> None:
         """The daemon that has the bridge takes the interface."""

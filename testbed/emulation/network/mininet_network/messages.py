@@ -1,10 +1,9 @@
 """What Mininet's settings of interfaces, routes and queues are in the kernel's own language (rtnetlink messages)."""
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
-from testbed.emulation.network.impairments.tc_messages import NetemOptions, netem_line
+from testbed.emulation.network.impairments.tc_messages import NETEM_CHILD, NetemOptions, netem_line
 from testbed.emulation.network.kernel.rtnetlink import (
     ROOT,
     RTM_DELLINK,
@@ -17,10 +16,9 @@ from testbed.emulation.network.kernel.rtnetlink import (
 )
 from testbed.emulation.network.kernel.shaping import rate_queue
 from testbed.errors import InputError
+from topologies.text import units
 
 _RTM_DELADDR = RTM_NEWADDR + 1
-_NETEM_CHILD = 0x10001
-_UNITS = {"": 1e-6, "s": 1.0, "m": 1e-3, "u": 1e-6}
 
 
 def set_mac(index: int, mac: str) -> Message:
@@ -43,12 +41,12 @@ def seconds(delay: object) -> float:
     """A delay as tc reads it, where a bare number is microseconds. InputError for anything else.
 
     >>> seconds("5ms"), seconds("10us"), seconds(7), seconds("0.5s")
-    (0.005, 9.999999999999999e-06, 7e-06, 0.5)
+    (0.005, 1e-05, 7e-06, 0.5)
     """
-    found = re.fullmatch(r"\s*(\d+\.?\d*|\.\d+)\s*(|s|secs?|ms|msecs?|us|usecs?)\s*", str(delay))
-    if found is None:
+    found = units.seconds(f"{delay}us" if units.is_bare(str(delay)) else str(delay))
+    if not found >= 0:
         raise InputError(f"a delay of {delay!r}; give a number and s, ms or us")
-    return float(found[1]) * _UNITS[found[2][:1]]
+    return found
 
 
 def queue_messages(index: int, values: Mapping[str, Any], mtu: int) -> list[Message]:
@@ -62,7 +60,7 @@ def queue_messages(index: int, values: Mapping[str, Any], mtu: int) -> list[Mess
     if delay_s or loss:
         options = NetemOptions(delay_s=delay_s, jitter_s=seconds(values.get("jitter") or 0), loss=loss)
         messages.append(netem_line(index, options))
-        parent = _NETEM_CHILD
+        parent = NETEM_CHILD
     if values.get("bw"):
         rate_bps = float(values["bw"]) * 1e6
         messages += rate_queue(index, rate_bps=rate_bps, mtu=mtu, packets=packets and int(packets), parent=parent)
