@@ -109,7 +109,7 @@ def document_of(net: Mininet, recording: Recording) -> JsonObject:
     notes = recording.notes
     nodes = [_host(node, notes, given) for node in net.hosts]
     for switch in net.switches:
-        dpid = {"dpid": switch.params["dpid"]} if switch.params.get("dpid") else {}
+        dpid = {"dpid": str(switch.given_dpid)} if switch.given_dpid else {}
         nodes.append({"id": switch.name, "kind": "switch", **dpid})
     links = []
     for link in net.links:

@@ -53,7 +53,7 @@ class HostAddresses:
                 messages += self._routed(host, steps.get(host.name, {}))
             elif ends:
                 messages.append(add_address(ends[0].index, host.ip, _PREFIX))
-                messages += self._keep(host.name, 0, self._all_neighbours(host))
+                messages += self._keep(host.name, self._wiring.first_port(host.name), self._all_neighbours(host))
             self._namespaces.netlink_of(host.name).apply(messages)
             if steps is not None:
                 self._let_pass(host)
@@ -77,17 +77,17 @@ class HostAddresses:
         """Of a host with one cable; none where it does not talk itself."""
         if host not in self._talking:
             return []
-        index = self._index(host.name, 0)
+        index = self._index(host.name, self._wiring.first_port(host.name))
         return [self._neighbour(index, other, other.ip) for other in self._talking if other.name != host.name]
 
     def _routed(self, host: WiredHost, steps: dict[str, Step]) -> list[Message]:
         """Addresses of the file with their prefixes on the interfaces in their order; the first on all others too."""
         ends, own = self._cables.ends_of(host.name), self._addresses[host.name]
         messages = [add_address(_LOOPBACK, host.ip, 32)]
-        for port, end in enumerate(ends):
-            here = own[port : port + 1] if port < len(ends) - 1 else own[port:]
+        for place, end in enumerate(ends):
+            here = own[place : place + 1] if place < len(ends) - 1 else own[place:]
             messages += [add_address(end.index, ip, prefix) for ip, prefix in here]
-            if port or not here:
+            if place or not here:
                 messages.append(add_address(end.index, host.ip, 32))
         for name, step in steps.items():
             index, sink = self._index(host.name, step.port), self._known[name]
@@ -134,10 +134,10 @@ class HostAddresses:
         return add_neighbour(index, socket.inet_aton(ip), bytes.fromhex(node.mac.replace(":", "")))
 
     def _index(self, host: str, port: int) -> int:
-        return self._cables.ends_of(host)[port].index
+        return self._cables.hosts[host][port].index
 
     def _keep(self, host: str, port: int, messages: list[Message]) -> list[Message]:
         """The messages, which are said again when the interface has been down."""
-        stored = self._links.forgotten.setdefault(self._cables.ends_of(host)[port].interface, {})
+        stored = self._links.forgotten.setdefault(self._cables.hosts[host][port].interface, {})
         stored.update(dict.fromkeys(messages))
         return messages

@@ -290,9 +290,10 @@ class EmulatedNetwork:
         known = self.host(name).name
         return self.namespaces.pids[known]
 
-    def interface_of(self, host: str, port: int = 0) -> str:
-        """Name of the host's interface of that port."""
-        return interface_name(self.host(host).device, port)
+    def interface_of(self, host: str, port: int | None = None) -> str:
+        """Name of the host's interface of that port; None: of its first cable."""
+        own = self.host(host)
+        return interface_name(own.device, self.wiring.first_port(own.name) if port is None else port)
 
     def open_socket(self, host: str, family: int, kind: int, protocol: int = 0) -> socket.socket:
         """A socket in the host's network, owned by this process."""

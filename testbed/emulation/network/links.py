@@ -18,7 +18,7 @@ from testbed.emulation.network.cables import CableEnd, CablePlan
 from testbed.emulation.network.impairments.impaired_ends import ImpairedEnds
 from testbed.emulation.network.impairments.redirects import Redirects
 from testbed.emulation.network.impairments.relay import LaneReport
-from testbed.emulation.network.impairments.tc_messages import NetemOptions, netem_line
+from testbed.emulation.network.impairments.tc_messages import NETEM_CHILD, NetemOptions, netem_line
 from testbed.emulation.network.kernel.host_namespaces import HostNamespaces
 from testbed.emulation.network.kernel.link_meter import LinkMeter
 from testbed.emulation.network.kernel.priority_queues import priority_buckets
@@ -31,8 +31,8 @@ from testbed.emulation.network.kernel.rtnetlink import (
     drop_rule,
     packet_gate,
     set_up,
-    token_bucket,
 )
+from testbed.emulation.network.kernel.shaping import burst_bytes, packets_waiting, rate_queue
 from testbed.errors import CapabilityError, InputError
 from testbed.faults.fault import Direction
 from testbed.faults.link_settings import LinkSettings, settings_text
@@ -40,11 +40,7 @@ from topologies.impairments import Impairments
 from topologies.network import Link, LinkId, label_of, reverse_of
 
 MOST_HOOKS = 1024
-_QUEUE_S = 0.05
-_MIN_QUEUE_PACKETS = 20
-_BURST_S = 0.002
 _CARRIER_LIMIT_S = 1.0
-_NETEM_CHILD = 0x10001
 _MISSING = 2  # ENOENT: "Specified qdisc kind is unknown", "TC classifier not found"
 LossMeans = Literal["classifier", "netem"]
 
@@ -231,12 +227,12 @@ class LinkControl:
         if link is None:
             return []
         if link.delay_s > 0 and by_netem:
-            return [netem_line(end.index, NetemOptions(delay_s=link.delay_s)), *self._bucket(end, link, _NETEM_CHILD)]
+            return [netem_line(end.index, NetemOptions(delay_s=link.delay_s)), *self._bucket(end, link, NETEM_CHILD)]
         return self._bucket(end, link, ROOT)
 
     def _behind_netem(self, end: CableEnd) -> list[Message]:
         link = self._link_of(end)
-        return self._bucket(end, link, _NETEM_CHILD) if self._shape and link is not None else []
+        return self._bucket(end, link, NETEM_CHILD) if self._shape and link is not None else []
 
     def _link_of(self, end: CableEnd) -> Link | None:
         """What the link that the end sends is now; without shaping it has no delay."""
@@ -245,22 +241,14 @@ class LinkControl:
         return replace(end.link, delay_s=0.0)
 
     def _bucket(self, end: CableEnd, link: Link, parent: int) -> list[Message]:
-        burst_bytes = min(0x7FFFFFFF, max(2 * (self._mtu + 14), round(link.capacity_bps / 8 * _BURST_S)))
+        rate_bps, packets = link.capacity_bps, link.queue_packets
         if self._first_udp_port is None:
-            return [
-                token_bucket(
-                    end.index,
-                    rate_bps=link.capacity_bps,
-                    burst_bytes=burst_bytes,
-                    queue_bytes=queue_bytes(link, self._mtu),
-                    parent=parent,
-                )
-            ]
+            return rate_queue(end.index, rate_bps=rate_bps, mtu=self._mtu, packets=packets, parent=parent)
         return priority_buckets(
             end.index,
-            rate_bps=link.capacity_bps,
-            burst_bytes=burst_bytes,
-            queue_packets=queue_bytes(link, self._mtu) // (self._mtu + 14),
+            rate_bps=rate_bps,
+            burst_bytes=burst_bytes(rate_bps, self._mtu),
+            queue_packets=packets_waiting(rate_bps, self._mtu, packets),
             first_udp_port=self._first_udp_port,
             parent=parent,
         )
@@ -287,7 +275,7 @@ class LinkControl:
             with self._lock:
                 self._changed[one] = now
                 if now.capacity_bps != before.capacity_bps:
-                    parent = _NETEM_CHILD if self._impaired.has_queue(end) else ROOT
+                    parent = NETEM_CHILD if self._impaired.has_queue(end) else ROOT
                     try:
                         self.netlink_of(end.host).apply(self._bucket(end, now, parent))
                     except NetlinkError as error:
@@ -337,11 +325,6 @@ class LinkControl:
         """A packet socket at the interface where the link's packets arrive, not yet bound, and the interface's name."""
         end = self._cables.receiving[link]
         return self._namespaces.open_socket(end.host, socket.AF_PACKET, socket.SOCK_RAW), end.interface
-
-
-def queue_bytes(link: Link, mtu: int) -> int:
-    """What waits before a link at most: 50 ms of its capacity, and 20 packets at least."""
-    return min(0x7FFFFFFF, max(_MIN_QUEUE_PACKETS * (mtu + 14), round(link.capacity_bps / 8 * _QUEUE_S)))
 
 
 def _shaping_refused(error: NetlinkError) -> CapabilityError:

@@ -13,6 +13,7 @@ from testbed.emulation.network.kernel.host_namespaces import HostNamespaces
 from testbed.emulation.network.kernel.rtnetlink import Message, NetlinkError, delete_queue
 from testbed.errors import CapabilityError
 from testbed.faults.fault import Direction
+from testbed.faults.impaired_link import queue_bytes
 from topologies.impairments import Impairments
 from topologies.network import Link, LinkId, label_of, reverse_of
 
@@ -113,7 +114,7 @@ class ImpairedEnds:
                     end=end,
                     link=name,
                     impairments=(*model.impaired_by, *impairments),
-                    capacity_bps=model.capacity_bps,
+                    queue_bytes=queue_bytes(model.capacity_bps, packets=model.queue_packets),
                     delay_s=model.delay_s,
                 )
             )

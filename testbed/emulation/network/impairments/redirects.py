@@ -22,7 +22,7 @@ from testbed.emulation.network.kernel.rtnetlink import (
     packet_gate,
     set_up,
 )
-from testbed.faults.impaired_link import ImpairedLink, queue_bytes
+from testbed.faults.impaired_link import ImpairedLink
 from topologies.impairments import Impairments, impairment_text, to_text
 from topologies.network import LinkId, label_of
 
@@ -43,7 +43,7 @@ class ImpairedEnd:
     end: CableEnd
     link: LinkId
     impairments: Impairments
-    capacity_bps: float
+    queue_bytes: int
     delay_s: float = 0.0
 
     @property
@@ -144,7 +144,7 @@ class Redirects:
             required.impairments,
             required.link,
             seed=self._seed + number,
-            queue_bytes=queue_bytes(required.capacity_bps),
+            queue_bytes=required.queue_bytes,
             delay_s=required.delay_s,
         )
         return Lane(

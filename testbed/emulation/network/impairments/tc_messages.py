@@ -23,6 +23,8 @@ from topologies.impairments import (
     RandomLoss,
 )
 
+NETEM_CHILD = 0x10001
+"""The queue behind a netem queue."""
 DETOUR_PRIORITY = 1
 """Before the rule that drops packets (2): a packet that comes back from its detour may still be dropped, once."""
 _WHOLE = 0xFFFFFFFF

@@ -315,19 +315,6 @@ def rate_spec(bytes_per_s: int) -> bytes:
     return struct.pack("=BBHhHI", 0, ethernet, 0, -1, 0, min(bytes_per_s, 0xFFFFFFFF))
 
 
-def token_bucket(index: int, *, rate_bps: float, burst_bytes: int, queue_bytes: int, parent: int = ROOT) -> Message:
-    """Shape what the interface sends to ``rate_bps`` (tbf), with a queue of ``queue_bytes`` before packets are
-    dropped."""
-    rate = max(1, round(rate_bps / 8))
-    ticks = min(0xFFFFFFFF, round(burst_bytes / rate * 1e9 / tick_ns()))
-    parameters = rate_spec(rate) + bytes(12) + struct.pack("=III", queue_bytes, ticks, 0)
-    options = attribute(1, parameters) + number(6, burst_bytes)
-    if rate > 0xFFFFFFFF:
-        options += attribute(4, struct.pack("=Q", rate))
-    body = tc_header(index, 0x100000, parent) + text(1, "tbf") + attribute(2, options)
-    return RTM_NEWQDISC, NLM_F_CREATE | NLM_F_REPLACE, body
-
-
 def delete_queue(index: int) -> Message:
     """Remove the interface's root queue."""
     return RTM_DELQDISC, 0, tc_header(index, 0, ROOT)

@@ -211,6 +211,10 @@ class Batch(Requests):
         pid = self.namespaces.pids.get(node.given) if node.inNamespace else None
         return words_called(node.given, bounded) if pid is None else argv_inside(pid, bounded)
 
+    def database_words(self, node: Any) -> list[str]:
+        """Several daemons have a database each."""
+        return [] if self._switches is None else [f"--db=unix:{self._switches.database_of(node.given)}"]
+
     def connected(self) -> set[str]:
         """As the daemons report it; again after a quarter of a second."""
         self.flush()

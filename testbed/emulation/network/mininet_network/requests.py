@@ -85,6 +85,10 @@ class Requests:
         """What a command says that is not to be run; None for one that is."""
         return None
 
+    def database_words(self, node: Any) -> list[str]:
+        """How ovs-vsctl finds the database that has the switch's bridge."""
+        return []
+
     def connected(self) -> set[str]:
         """Bridges that are connected to a controller now."""
         return set()
