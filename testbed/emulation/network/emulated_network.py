@@ -289,7 +289,7 @@ class EmulatedNetwork:
     def host_pid(self, name: str) -> int:
         """The id of a thread that sleeps in the host's namespaces: /proc/ID/ns has them, as of a process."""
         known = self.host(name).name
-        return self._running_namespaces.pids[known]
+        return self.namespaces.pids[known]
 
     def interface_of(self, host: str, port: int | None = None) -> str:
         """Name of the host's interface of that port; None: of its first cable."""
@@ -298,7 +298,7 @@ class EmulatedNetwork:
 
     def open_socket(self, host: str, family: int, kind: int, protocol: int = 0) -> socket.socket:
         """A socket in the host's network, owned by this process."""
-        return self._running_namespaces.open_socket(self.host(host).name, family, kind, protocol)
+        return self.namespaces.open_socket(self.host(host).name, family, kind, protocol)
 
     def run_in_host(self, host: str, argv: Sequence[str], **options: Any) -> subprocess.Popen[Any]:
         """Start a program in the host's network; ``options`` are subprocess.Popen's."""
@@ -376,7 +376,8 @@ class EmulatedNetwork:
         return self._links
 
     @property
-    def _running_namespaces(self) -> HostNamespaces:
+    def namespaces(self) -> HostNamespaces:
+        """Of the hosts that are here."""
         if self._batch is None:
             raise InputError(_NOT_RUNNING)
         return self._batch.namespaces
