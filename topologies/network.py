@@ -144,7 +144,7 @@ class Link:
             ("capacity_bps", self.capacity_bps, "positive"),
             ("delay_s", self.delay_s, "zero or more"),
         ):
-            if not _is_finite(value):
+            if not is_finite(value):
                 raise TopologyError(f"{name}: {what} {value!r} is not a number; give one that is {floor}")
         if self.capacity_bps <= 0:
             raise TopologyError(f"{name}: capacity_bps {self.capacity_bps!r} must be positive")
@@ -344,7 +344,8 @@ class Network:
         return graph
 
 
-def _is_finite(value: object) -> bool:
+def is_finite(value: object) -> bool:
+    """Whether it is a number, and neither infinite nor none."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return False
     try:

@@ -7,7 +7,7 @@ Rules, controller and emulated fabric all read ports and addresses here, so that
 import itertools
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from itertools import filterfalse
 
@@ -84,7 +84,6 @@ class Wiring:
     hosts: tuple[WiredHost, ...]
     switches: tuple[WiredSwitch, ...]
     cables: tuple[Cable, ...]
-    out_ports: Mapping[LinkId, int] = field(repr=False, hash=False)
 
     def host_at(self, node: str) -> WiredHost:
         """The host that is, or stands for, the end point of that node; KeyError where it has none."""
@@ -96,7 +95,8 @@ class Wiring:
 
     def out_port(self, link: LinkId) -> int:
         """Port number, at the link's source device, through which packets enter the link."""
-        return self.out_ports[link]
+        cable = self.cable_of(link)
+        return cable.a_port if cable.forward == link else cable.b_port
 
     def in_port(self, link: LinkId) -> int:
         """Port number, at the link's target device, through which its packets come."""
@@ -187,8 +187,6 @@ def wire(network: Network, end_points: Sequence[str] = ()) -> Wiring:
             for node, dpid in zip(network.switches, _datapath_ids(network), strict=True)
         ),
         cables=cables,
-        out_ports={c.forward: c.a_port for c in cables if c.forward}
-        | {c.backward: c.b_port for c in cables if c.backward},
     )
 
 

@@ -4,7 +4,6 @@ Errors name the entry (``links[3]``); who reads a file puts its name in front.
 """
 
 import json
-import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -14,7 +13,7 @@ from topologies.errors import TopologyError
 from topologies.files.schemas import network_schema
 from topologies.impairments import impairment_text, parse_impairments
 from topologies.mininet.parameters import BACK, PAIRS, UNITS
-from topologies.network import DEFAULT_CAPACITY_BPS, Link, Network, Node
+from topologies.network import DEFAULT_CAPACITY_BPS, Link, Network, Node, is_finite
 from topologies.text.json_types import Json, JsonObject
 
 _POSITION_KEYS = (("position",), ("pos",), ("x", "y"), ("Longitude", "Latitude"))
@@ -273,7 +272,7 @@ def _position(place: str, fields: JsonObject) -> tuple[float, float] | None:
         if not all(k in fields for k in keys):
             continue
         value = fields[keys[0]] if len(keys) == 1 else [fields[k] for k in keys]
-        fits = isinstance(value, list) and len(value) == 2 and all(_is_number(v) for v in value)
+        fits = isinstance(value, list) and len(value) == 2 and all(is_finite(v) for v in value)
         if fits:
             for k in keys:
                 del fields[k]
@@ -284,15 +283,6 @@ def _position(place: str, fields: JsonObject) -> tuple[float, float] | None:
                 return None
             _wrong(place, f"position {value!r} must be two numbers [x, y]")
     return None
-
-
-def _is_number(value: object) -> bool:
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        return False
-    try:
-        return math.isfinite(value)
-    except OverflowError:
-        return False
 
 
 def _identifier(place: str, what: str, value: object) -> str:
